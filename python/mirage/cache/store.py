@@ -34,6 +34,7 @@ FORMAT = "mirage-cache 1"
 KINDS = {
     "search": "what was found for a part of a program, and its verdicts",
     "program": "which of it was chosen for a whole program, and measurements",
+    "class": "which of it serves all sizes of a class",
     "verdict": "pieces that were shown to be equal",
     "check": "kernels that passed in the emulator",
     "code": "compiled kernels",

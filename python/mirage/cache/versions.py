@@ -24,6 +24,7 @@ _FOUND = (
 RESTS_ON: dict[str, tuple[str, ...]] = {
     "search": _FOUND,
     "program": (*_FOUND, "emulator", "runtime"),
+    "class": ("cost", "emulator", "errors.py", "pipeline", "runtime", "semantics", "verify"),
     "verdict": ("cost", "errors.py", "semantics", "verify"),
     "check": ("cost", "emulator", "errors.py", "pipeline", "runtime", "semantics"),
     "code": ("cache", "compiler", "cost", "errors.py", "runtime", COMPILED),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mirage.frontend.program import Program
     from mirage.pipeline.options import OptimizeOptions
     from mirage.pipeline.result import Optimized, Report
+    from mirage.pipeline.size_classes import OptimizedSizes
 
 
 def add_search_arguments(parser: argparse.ArgumentParser, fallback: bool = True) -> None:
@@ -117,6 +118,22 @@ def show_prediction(output: Output, optimized: Optimized) -> None:
         f"{prediction.bytes_read:,.0f} bytes read, {prediction.bytes_written:,.0f} written, "
         f"{prediction.launches} kernels"
     )
+
+
+def show_classes(optimized: OptimizedSizes, output: Output) -> dict[str, Any]:
+    """What was found for each class of sizes, in words and as data."""
+    s = optimized.sizes
+    output.say(f"{s.name} from {s.at_least} to {s.at_most}: {len(optimized.classes)} classes")
+    found: list[dict[str, Any]] = []
+    for c in optimized.classes:
+        steps = c.plan.plan.steps
+        parts = len(c.plan.artifacts)
+        output.say(f"up to {c.at_most}: {parts} parts of kernels, {len(steps) - parts} calls")
+        output.code(c.optimized.describe())
+        for note in c.optimized.report.notes:
+            output.say(f"note: {note}")
+        found.append({"at_most": c.at_most, "parts": parts, **optimized_json(c.optimized)})
+    return {"at_least": s.at_least, "at_most": s.at_most, "classes": found}
 
 
 def show_seconds(output: Output, report: Report) -> None:

@@ -5,6 +5,7 @@ workload.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 import sys
 import traceback
@@ -180,13 +181,12 @@ def _from_torch(
             f"{path}: expected a torch.nn.Module, a function or a mirage graph, got "
             f"{type(item).__name__}"
         )
-    example = example_inputs_of(file, item)
-    if isinstance(example, dict):  # of other programs
-        example = None
+    example = _positional(item, example_inputs_of(file, item))
     if not isinstance(example, tuple | list):
         raise BadProgramError(
-            f"{path}: expected a tuple `example_inputs` of tensors beside the program (or a "
-            f"dict of such tuples by the programs' names), got {type(example).__name__}"
+            f"{path}: expected a tuple `example_inputs` of tensors beside the program, a "
+            "dictionary by the names of its parameters, or a dictionary of such ones by the "
+            f"programs' names, got {type(example).__name__}"
         )
     from mirage.frontend.torch_import import from_torch
 
@@ -216,6 +216,22 @@ def _from_torch(
         return tuple(values)
 
     return LoadedProgram(spec, program, sample, item, inputs)
+
+
+def _positional(item: Any, example: Any) -> Any:
+    """Example inputs that are named, in the order of the parameters."""
+    if not isinstance(example, dict):
+        return example
+    function = getattr(item, "forward", item)
+    known = list(inspect.signature(function).parameters)[: len(example)]
+    return tuple(example[name] for name in known) if set(known) == set(example) else example
+
+
+def default_target(spec: str, graph: KernelGraph) -> Path:
+    """The folder of a program's artifact: called as its object is, where that is named."""
+    file, colon, name = spec.rpartition(":")
+    named = name if colon and "." in Path(file).name else graph.name
+    return Path(f"{re.sub(r'[^A-Za-z0-9_]', '_', named or 'program')}.mirage")
 
 
 def _data(parameter: Parameter) -> Any:

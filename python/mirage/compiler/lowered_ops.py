@@ -24,13 +24,9 @@ _MAP_ALIGN = 16
 
 def dynamic_of(op: ir.Operation) -> tuple[int, tuple[int, ...]] | None:
     """The largest size of an op, and the numbers of its tensors whose rows it decides."""
-    if "dynamic" not in op.attributes:
-        return None
-    text = str(op.attributes["dynamic"])
-    match = re.fullmatch(r"#kernel\.dynamic<bound = (\d+), tensors = \[([\d, ]+)\]>", text)
-    if match is None:
-        raise CompileError(f"{op.location}: expected a #kernel.dynamic, got {text}")
-    return int(match[1]), tuple(int(n) for n in match[2].split(","))
+    from mirage.mlir_io.attributes import read_dynamic
+
+    return read_dynamic(op)
 
 
 def pair(numbers: list[int]) -> tuple[int, int]:

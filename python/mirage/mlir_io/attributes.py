@@ -177,6 +177,20 @@ def read_form(attribute: ir.Attribute) -> str:
     return FORMS[kernel.FormAttr(attribute).value]
 
 
+_DYNAMIC = re.compile(r"#kernel\.dynamic<bound = (\d+), tensors = \[([\d, ]+)\]>")
+
+
+def read_dynamic(op: ir.Operation) -> tuple[int, tuple[int, ...]] | None:
+    """The largest size of an op, and the numbers of its tensors whose rows it decides."""
+    if "dynamic" not in op.attributes:
+        return None
+    text = str(op.attributes["dynamic"])
+    match = _DYNAMIC.fullmatch(text)
+    if match is None:
+        raise GraphIOError(f"expected a #kernel.dynamic, got {text}", op)
+    return int(match[1]), tuple(int(n) for n in match[2].split(","))
+
+
 def write_dynamic(bound: int, tensors: Sequence[int]) -> ir.Attribute:
     """The attribute of a graph whose largest size is ``bound``, which decides how many rows some of
     its inputs have."""

@@ -39,6 +39,8 @@ class ReadGraph:
     form: str | None
     locations: Mapping[Op, ir.Location] = field(default_factory=dict[Op, "ir.Location"])
     notes: Mapping[int, InputNote] = field(default_factory=dict[int, InputNote])
+    dynamic: tuple[int, tuple[int, ...]] | None = None
+    """The largest size of a graph with a dynamic one, and the inputs whose rows it decides."""
 
     def source(self, op: Op) -> SourceLocation | None:
         """Where ``op`` stands in the user's program."""

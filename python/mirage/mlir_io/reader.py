@@ -49,7 +49,7 @@ def read_graph(op: ir.Operation) -> ReadGraph:
     names, notes = _argument_notes(op)
     graph = reader.region(op.regions[0], name, op, names)
     form = a.read_form(op.attributes["form"]) if "form" in op.attributes else None
-    return ReadGraph(graph, form, reader.locations, notes)
+    return ReadGraph(graph, form, reader.locations, notes, a.read_dynamic(op))
 
 
 def _argument_notes(op: ir.Operation) -> tuple[dict[int, str], dict[int, InputNote]]:

@@ -56,7 +56,7 @@ def graph_from_text(text: str, *, name: str | None = None, where: str = "<text>"
         there = ", ".join(repr(g.graph.name) for g in graphs) or "none"
         raise MalformedTextError(f"{where}: expected {what}, got {there}")
     (found,) = named
-    return ReadGraph(found.graph, found.form, {}, found.notes)
+    return ReadGraph(found.graph, found.form, {}, found.notes, found.dynamic)
 
 
 def _first_diagnostic(error: ir.MLIRError, where: str) -> str:

@@ -26,9 +26,11 @@ def rewrite_graphs(
     becomes ``after``.
 
     None in ``before`` stands for a graph without a form, as ``after`` for leaving the form as it
-    is. Errors are :class:`PassError` at the graph."""
+    is. A graph with a dynamic size keeps it; kernels whose rows depend on each other are refused.
+    Errors are :class:`PassError` at the graph."""
     from mirage import ir
     from mirage.mlir_io import graphs_of, read_graph, write_graph
+    from mirage.mlir_io.attributes import write_dynamic
 
     for op in list(graphs_of(module)):
         read = read_graph(op)
@@ -44,7 +46,29 @@ def rewrite_graphs(
             raise PassError(error.message, op) from error
         form = read.form if after is None else after
         with op.context, ir.InsertionPoint(op):
-            write_graph(
+            written = write_graph(
                 graph, form=form, locations=read.locations, notes=read.notes, default=op.location
             )
+            if read.dynamic is not None:
+                _check_rows(graph, read.dynamic, op)
+                written.attributes["dynamic"] = write_dynamic(*read.dynamic)
         op.erase()
+
+
+def _check_rows(graph: KernelGraph, dynamic: tuple[int, tuple[int, ...]], at: ir.Operation) -> None:
+    """Kernels stand for all sizes only if their rows do not depend on each other. Where candidates
+    stand side by side none is chosen yet."""
+    from mirage.semantics.alternatives import parts_of
+    from mirage.semantics.ugraph import launches
+    from mirage.verify.independent_rows import why_rows_depend
+
+    if parts_of(graph) or not list(launches(graph.ops)):
+        return
+    size, inputs = dynamic
+    why = why_rows_depend(graph, inputs, size)
+    if why is not None:
+        raise PassError(
+            f"expected kernels whose rows do not depend on each other, as the graph is dynamic, "
+            f"but {why}; leave the attribute 'dynamic' out for kernels of one size",
+            at,
+        )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from mirage.compiler import Compiled
     from mirage.pipeline.result import Step
+    from mirage.pipeline.sized_plan import SizedPlan
 
 Launcher: TypeAlias = "Callable[[int, Compiled, list[torch.Tensor]], Sequence[torch.Tensor]]"
 """Runs a compiled part, given by its number among the parts, on contiguous tensors."""
@@ -88,6 +89,56 @@ class Runner:
             write=write,
         )
         return program.returned(outputs, seen_as)
+
+
+SizedLauncher: TypeAlias = "Callable[[int, int, list[torch.Tensor]], Sequence[torch.Tensor]]"
+"""Runs a compiled part of a class, by its number, at a size, on contiguous tensors."""
+KEPT_SIZES = 1024
+"""Sizes whose steps are kept."""
+
+
+def on_gpu_by_size(plan: SizedPlan) -> SizedLauncher:
+    """Launches on the GPU."""
+    from mirage.runtime.by_size import SizedExecutable, SizeTable
+
+    parts: list[Executable | SizedExecutable] = []
+    for artifact in plan.artifacts:
+        if artifact.manifest.size is None:
+            parts.append(Executable(artifact))
+        else:
+            parts.append(SizedExecutable(SizeTable([artifact], 1, plan.most)))
+    return lambda number, size, inputs: parts[number](inputs=inputs)
+
+
+class SizedRunner:
+    """What was found for a class of sizes, on tensors; what calls need is looked up once for each
+    size."""
+
+    def __init__(self, program: Program, plan: SizedPlan) -> None:
+        self.program, self.plan = program, plan
+        self._steps: dict[int, Steps] = {}
+        self._launch: SizedLauncher | None = None
+
+    def __call__(
+        self,
+        launcher: Callable[[SizedPlan], SizedLauncher],
+        inputs: Sequence[Any],
+        size: int,
+        *,
+        write: bool = False,
+    ) -> tuple[Any, ...]:
+        """The results for all inputs of the graph at a size of the class; see
+        :class:`Runner`."""
+        steps = self._steps.get(size)
+        if steps is None:
+            if len(self._steps) >= KEPT_SIZES:
+                self._steps.clear()
+            steps = self._steps[size] = Steps(self.plan.at(size))
+        if self._launch is None:
+            self._launch = launcher(self.plan)
+        launch = self._launch
+        outputs = steps(inputs, lambda part, given: launch(part, size, given), write=write)
+        return self.program.returned(outputs)
 
 
 def run_steps(

@@ -68,7 +68,13 @@ def plan_of_pieces(
             found.append(replace(call_of(piece), operands=operands, results=results))
     outputs = tuple(numbers[v] for v in graph.outputs)
     plan = Plan(len(graph.inputs), tuple(found), outputs, tuple(updates))
-    return _InPlace(plan, types).plan() if updates else plan
+    return in_place(plan, types)
+
+
+def in_place(plan: Plan, types: Sequence[TensorType]) -> Plan:
+    """The plan with stores to what it updates made in place where they may be; ``types`` are those
+    of its tensors."""
+    return _InPlace(plan, types).plan() if plan.updates else plan
 
 
 def call_of(op: External) -> Call:

@@ -1,31 +1,35 @@
 """Programs with a dynamic size: one search for each class of sizes, one table for all.
 
-A class is solved at its largest size. What is found there holds for all of its sizes where the rows
-of the program, and of what was found, do not depend on each other
-(:mod:`mirage.verify.independent_rows`); its kernels are compiled once more to take the size.
+A class is solved at its largest size (:mod:`mirage.pipeline.sized_source`). What is found there
+holds for all of its sizes where the rows of the program, and of what was found, do not depend on
+each other; its kernels are compiled once more to take the size (:mod:`mirage.pipeline.sized_plan`).
 """
 
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mirage.compiler.errors import CompileError
 from mirage.errors import MirageError
-from mirage.frontend.errors import DynamicShapeError
-from mirage.frontend.program import Program, SizedProgram
-from mirage.pipeline.checks.emulated_check import emulated, kernel_ops
-from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome
-from mirage.pipeline.options import OptimizeOptions
+from mirage.frontend.program import SizedProgram
+from mirage.pipeline.call import SizedLauncher, SizedRunner, on_gpu_by_size
+from mirage.pipeline.checks.kernel_check import KernelCheck
+from mirage.pipeline.options import NothingFoundError, OptimizeOptions
 from mirage.pipeline.result import Optimized
+from mirage.pipeline.sized_plan import NotForAllSizesError, SizedPlan, sized_plan
+from mirage.pipeline.sized_source import SizedSource, sized_source
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.by_size import SizedExecutable, SizeTable, write_sizes
-from mirage.runtime.errors import ArgumentCountError
-from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.independent_rows import why_rows_depend
+from mirage.runtime.errors import (
+    ArgumentCountError,
+    ArgumentShapeError,
+    ArgumentSizeError,
+    ArgumentTypeError,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -43,12 +47,20 @@ class SizeClassError(MirageError):
 @dataclass(frozen=True)
 class SizeClass:
     """The sizes up to ``at_most`` that no smaller class has: what was found at that size, and the
-    artifact that serves all of them."""
+    plan that serves all of them."""
 
     at_most: int
     optimized: Optimized
-    artifact: Artifact
+    plan: SizedPlan
     checks: tuple[KernelCheck, ...] = ()
+    number: int = 0
+    """Of the finalist that it is."""
+
+    @property
+    def artifact(self) -> Artifact:
+        """The only compiled part. Raises :class:`NothingFoundError` where there is more."""
+        assert self.optimized.artifact is not None
+        return self.plan.artifacts[0]
 
 
 class OptimizedSizes:
@@ -58,8 +70,7 @@ class OptimizedSizes:
         self.sizes = sizes
         self.program = sizes.program
         self.classes = tuple(classes)
-        artifacts = [c.artifact for c in self.classes]
-        self.table = SizeTable(artifacts, self.sizes.at_least, self.sizes.at_most)
+        self._runners: dict[int, SizedRunner] = {}
         self._executable: SizedExecutable | None = None
 
     def __repr__(self) -> str:
@@ -75,15 +86,77 @@ class OptimizedSizes:
             f"{self.sizes.name} up to {c.at_most}\n{c.optimized.describe()}" for c in self.classes
         )
 
+    @property
+    def is_one_artifact(self) -> bool:
+        """Whether there is nothing beside kernels in any class."""
+        return all(c.optimized.is_one_artifact for c in self.classes)
+
+    @property
+    def table(self) -> SizeTable:
+        """The artifacts. Raises :class:`NothingFoundError` where there is more than those."""
+        return SizeTable(
+            [c.artifact for c in self.classes], self.sizes.at_least, self.sizes.at_most
+        )
+
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Writes the table to ``folder`` (whole or not at all); ``mirage.runtime.load`` reads it,
-        and what that gives takes the weights as inputs, too."""
+        and what that gives takes the weights as inputs, too. Raises :class:`NothingFoundError`
+        where there are calls of PyTorch beside the kernels: :func:`mirage.export` writes them."""
+        if not self.is_one_artifact:
+            raise NothingFoundError(
+                "expected a program that is kernels alone for all sizes, got one with calls of "
+                "PyTorch or views beside them; write it with mirage.export(..., "
+                "dynamic_shapes=...) or `mirage export --dynamic`"
+            )
         return write_sizes(self.table, folder)
 
-    def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        if self._executable is None:
+    def __call__(self, *tensors: torch.Tensor) -> tuple[Any, ...]:
+        if self._executable is None and self.is_one_artifact:
             self._executable = SizedExecutable(self.table)
-        return self._executable(inputs=self.with_weights(tensors))
+        if self._executable is not None:
+            return self._executable(inputs=self.with_weights(tensors))
+        return self.run(on_gpu_by_size, tensors)
+
+    def run(
+        self, launcher: Callable[[SizedPlan], SizedLauncher], tensors: Sequence[torch.Tensor]
+    ) -> tuple[Any, ...]:
+        """The results; ``launcher`` says what runs the compiled parts of a class."""
+        size = self.size_of(tensors)
+        s = self.sizes
+        if not s.at_least <= size <= s.at_most:
+            raise ArgumentSizeError(
+                f"expected a size from {s.at_least} to {s.at_most}, which "
+                f"{self.program.graph.name!r} was compiled for, got {size}; compile it for more, "
+                "or call it with parts of that"
+            )
+        number = bisect_left([c.at_most for c in self.classes], size)
+        if number not in self._runners:
+            found = self.classes[number]
+            self._runners[number] = SizedRunner(found.optimized.program, found.plan)
+        runner = self._runners[number]
+        return runner(launcher, self.with_weights(tensors), size)
+
+    def size_of(self, tensors: Sequence[torch.Tensor]) -> int:
+        """The size of inputs. Raises :class:`~mirage.runtime.errors.CallError`."""
+        given = self.with_weights(tensors)
+        shapes = [_shape(i, x) for i, x in enumerate(given)]
+        found: dict[int, int] = {}
+        for i in self.sizes.inputs:
+            v = self.program.graph.inputs[i]
+            each = v.shape[0] // self.sizes.at_most
+            shape = shapes[i]
+            if len(shape) != len(v.shape) or shape[1:] != v.shape[1:] or shape[0] % each:
+                rows = "n" if each == 1 else f"{each} * n"
+                inner = "".join(f", {n}" for n in v.shape[1:])
+                raise ArgumentShapeError(
+                    f"input {i} ({v.name}): expected shape ({rows}{inner}), got {shape}"
+                )
+            found[i] = shape[0] // each
+        if len(set(found.values())) != 1:
+            names = self.program.graph.inputs
+            told = ", ".join(f"{n} of {names[i].name}" for i, n in found.items())
+            raise ArgumentShapeError(f"expected inputs of one size, got {told}")
+        return next(iter(found.values()))
 
     def with_weights(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The inputs of the graph, of which a caller passes those that are not bound. Raises
@@ -99,107 +172,64 @@ class OptimizedSizes:
         return [bound[i].detach() if i in bound else next(rest) for i in range(count)]
 
 
+def _shape(number: int, x: object) -> tuple[int, ...]:
+    shape = getattr(x, "shape", None)
+    if shape is None:
+        raise ArgumentTypeError(f"input {number}: expected a torch.Tensor, got {type(x).__name__}")
+    return tuple(shape)
+
+
 def classes_of(sizes: SizedProgram) -> tuple[int, ...]:
     """The largest sizes of the classes. That of the last is not below the largest size of all, and
     a multiple of the first, so that tiles divide it."""
-    last = -(-sizes.at_most // SMALLEST) * SMALLEST
     found: list[int] = []
+    least = sizes.at_least
+    while not found or found[-1] < sizes.at_most:
+        found.append(class_of(least, sizes.at_most))
+        least = found[-1] + 1
+    return tuple(found)
+
+
+def class_of(size: int, at_most: int) -> int:
+    """The largest size of the class that has ``size``, where none is above ``at_most``."""
+    last = -(-at_most // SMALLEST) * SMALLEST
     most = SMALLEST
-    while most < last:
-        if most >= sizes.at_least:
-            found.append(most)
+    while most < size:
         most *= GROWTH
-    return (*found, last)
+    return min(most, last)
 
 
-Optimizer: TypeAlias = Callable[[Program, OptimizeOptions], Optimized]
-"""Optimizes a program of one size."""
+ClassSolver: TypeAlias = "Callable[[SizedSource, OptimizeOptions, str], SizeClass]"
+"""Finds the kernels of a class, given the name of the size."""
 
 
 def solve_classes(
-    sizes: SizedProgram, options: OptimizeOptions, optimizer: Optimizer
+    sizes: SizedProgram, options: OptimizeOptions, solver: ClassSolver
 ) -> OptimizedSizes:
     """Optimizes a program with a dynamic size; ``options`` are those of each class.
 
-    Raises the errors of ``optimizer``, :class:`DynamicShapeError` where rows depend on each other,
+    Raises the errors of ``solver``, :class:`DynamicShapeError` where rows depend on each other,
     and :class:`SizeClassError`.
     """
-    bounds = classes_of(sizes)
-    largest = sizes.at(bounds[-1])
-    why = why_rows_depend(largest.graph, sizes.inputs, bounds[-1])
-    if why is not None:
-        raise DynamicShapeError(
-            f"expected rows along {sizes.name} that do not depend on each other, but {why}; "
-            "import the program without dynamic_shapes"
-        )
-    return OptimizedSizes(
-        sizes, [_class(sizes, most, optimizer(sizes.at(most), options)) for most in bounds]
-    )
+    sources = [sized_source(sizes, most) for most in reversed(classes_of(sizes))]
+    return OptimizedSizes(sizes, [solver(s, options, sizes.name) for s in reversed(sources)])
 
 
-def _class(sizes: SizedProgram, most: int, optimized: Optimized) -> SizeClass:
-    """The class up to ``most``, of the first program found for that size that serves all of it."""
+def solve_class(source: SizedSource, optimized: Optimized, name: str) -> SizeClass:
+    """The class of a program, of the first of what was found for its largest size that serves all
+    of it. Raises :class:`SizeClassError`."""
+    check = optimized.options.check_kernels
     reasons: list[str] = []
     for number in range(len(optimized.finalists)):
         chosen = optimized if number == 0 else optimized.with_finalist(number)
-        found = _for_all_sizes(chosen, sizes, most)
-        if isinstance(found, SizeClass):
-            return found
-        reasons.append(found)
+        try:
+            plan, checks = sized_plan(chosen, source, check=check)
+        except NotForAllSizesError as error:
+            reasons.append(error.message)
+        else:
+            return SizeClass(source.most, chosen, plan, checks, number)
     told = "; ".join(dict.fromkeys(reasons))
     raise SizeClassError(
-        f"expected kernels for {sizes.name} up to {most} whose rows do not depend on each other, "
+        f"expected kernels for {name} up to {source.most} whose rows do not depend on each other, "
         f"got none among {len(reasons)} programs: {told}"
     )
-
-
-def _for_all_sizes(optimized: Optimized, sizes: SizedProgram, most: int) -> SizeClass | str:
-    """What was found at the largest size of a class, for all its sizes; else why it is not."""
-    if not optimized.is_one_artifact:
-        return "a part stays with PyTorch, or a result is no tensor of its own"
-    (step,) = optimized.steps
-    graph = step.graph
-    assert graph is not None
-    why = why_rows_depend(graph, sizes.inputs, most)
-    if why is not None:
-        return why
-    try:
-        artifact = _compiled(graph, optimized, sizes, most)
-    except CompileError as error:
-        return error.message.splitlines()[-1]
-    checks: tuple[KernelCheck, ...] = ()
-    if optimized.options.check_kernels:
-        kernels = artifact.manifest.kernels
-        ops = zip(kernel_ops(graph), kernels, strict=True)
-        checks = tuple(emulated(op, kernel, artifact) for op, kernel in ops)
-    wrong = [c.text for c in checks if c.outcome is Outcome.FAILED]
-    if wrong:
-        return f"a kernel is wrong: {wrong[0]}"
-    return SizeClass(most, optimized, artifact, checks)
-
-
-def _compiled(graph: KernelGraph, optimized: Optimized, sizes: SizedProgram, most: int) -> Artifact:
-    """The kernels of ``graph`` as they take the size."""
-    from mirage.compiler import CompileOptions, Names, compile_text
-    from mirage.mlir_io import graph_to_text
-
-    o, known = optimized.options, optimized.artifact.manifest
-    names = Names(
-        tuple(t.name for t in known.inputs),
-        tuple(t.name for t in known.outputs),
-        {i: t.parameter for i, t in enumerate(known.inputs) if t.parameter is not None},
-    )
-    text = graph_to_text(graph, form="selected", dynamic=(most, sizes.inputs))
-    compiled = compile_text(
-        text,
-        CompileOptions(chip=o.chip, cubin=o.cubin, use_cache=o.use_cache),
-        names=names,
-        evidence=known.evidence,
-        prediction=known.prediction,
-    )
-    manifest = compiled.artifact.manifest
-    assert manifest.size is not None
-    missing = {*range(len(manifest.outputs))} - {*manifest.size.outputs}
-    if missing or manifest.size.inputs != tuple(sorted(sizes.inputs)):
-        raise CompileError(f"expected all results to have rows, got none of {sorted(missing)}")
-    return replace(compiled.artifact, manifest=manifest)

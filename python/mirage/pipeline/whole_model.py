@@ -20,6 +20,7 @@ from mirage.runtime.model_manifest import (
     PartFolder,
     Result,
 )
+from mirage.runtime.model_sizes import ModelProgram, ModelSize
 from mirage.runtime.plan import Call, Plan
 from mirage.runtime.structure import Structure
 from mirage.runtime.torch_calls import overload_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from mirage.frontend.program import Parameter
     from mirage.pipeline.result import Optimized
+    from mirage.pipeline.size_classes import SizeClass
 
 Weights = Literal["safetensors", "reference"]
 WEIGHTS: tuple[Weights, ...] = ("safetensors", "reference")
@@ -64,28 +66,68 @@ def model_of(
     optimized: Optimized, interface: Interface, weights: Weights, notes: dict[str, Any]
 ) -> ModelArtifact:
     """The model. Raises :class:`IncompleteModelError` where it would lack something."""
-    import torch
-
-    import mirage
-
-    program = optimized.program
-    if program.foreign:
-        raise IncompleteModelError(
-            f"the program takes, holds or returns tensors of {', '.join(program.foreign)}, which "
-            "an artifact cannot describe; convert them around it"
-        )
     if not optimized.steps and optimized.graph.ops:
         raise NotCompiledError("expected a compiled program, got one optimized with compile=False")
-    plan = plan_of(optimized.graph, optimized.steps, program.updates)
+    plan = plan_of(optimized.graph, optimized.steps, optimized.program.updates)
+    artifacts = [s.compiled.artifact for s in optimized.steps if s.compiled is not None]
+    return _assembled(optimized, [(plan, artifacts)], interface, weights, notes)
+
+
+def sized_model_of(
+    classes: Sequence[SizeClass],
+    interface: Interface,
+    weights: Weights,
+    notes: dict[str, Any],
+    size: ModelSize,
+) -> ModelArtifact:
+    """The same for sizes in classes: ``interface`` is that at the largest size, ``size`` says what
+    has rows, and gets the programs of smaller classes."""
+    programs = [(c.plan.plan, c.plan.artifacts) for c in classes]
+    model = _assembled(classes[-1].optimized, programs, interface, weights, notes)
+    m = model.manifest
+    given = iter(m.parts)
+    smaller: list[ModelProgram] = []
+    for known, (plan, artifacts) in zip(classes, programs, strict=True):
+        parts = tuple(next(given) for _ in artifacts)
+        smaller.append(ModelProgram(known.at_most, parts, _with_interface(plan, interface)))
+    last = smaller.pop()
+    manifest = replace(
+        m, plan=last.plan, parts=last.parts, size=replace(size, smaller=tuple(smaller))
+    )
+    return replace(model, manifest=manifest)
+
+
+def _with_interface(plan: Plan, interface: Interface) -> Plan:
+    """The plan that gives what a caller gets. Raises :class:`IncompleteModelError`."""
     updated = plan.outputs[: len(plan.updates)]
     plan = replace(plan, outputs=(*updated, *(plan.outputs[i] for i in interface.outputs)))
     more = len(interface.others)
     plan = _with_more_inputs(plan, more) if more else plan
     check_calls(plan)
-    folders, parts = _parts(
-        [s.compiled.artifact for s in optimized.steps if s.compiled is not None]
-    )
-    state, files = _state((*program.parameters, *interface.others), interface.saved, weights)
+    return plan
+
+
+def _assembled(
+    optimized: Optimized,
+    programs: Sequence[tuple[Plan, Sequence[Artifact]]],
+    interface: Interface,
+    weights: Weights,
+    notes: dict[str, Any],
+) -> ModelArtifact:
+    """A model with the last plan, and the parts of all."""
+    import torch
+
+    import mirage
+
+    if foreign := optimized.program.foreign:
+        raise IncompleteModelError(
+            f"the program takes, holds or returns tensors of {', '.join(foreign)}, which an "
+            "artifact cannot describe; convert them around it"
+        )
+    plans = [_with_interface(plan, interface) for plan, _ in programs]
+    folders, parts = _parts([a for _, artifacts in programs for a in artifacts])
+    others = (*optimized.program.parameters, *interface.others)
+    state, files = _state(others, interface.saved, weights)
     manifest = ModelManifest(
         name=optimized.graph.name or "model",
         compiler=f"mirage {mirage.__version__}",
@@ -96,7 +138,7 @@ def model_of(
         state=state,
         parts=tuple(PartFolder(folder, "") for folder in folders),
         files=dict.fromkeys(files, ""),
-        plan=plan,
+        plan=plans[-1],
         results=interface.results,
         result_structure=interface.result_structure,
         notes=notes,
@@ -145,7 +187,7 @@ def check_calls(plan: Plan) -> None:
 def _is_plain(value: object) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, cast("tuple[object, ...]", value)))
-    known = type(value).__module__ == "mirage.runtime.plan"
+    known = type(value).__module__ == "mirage.runtime.plan"  # Rows among them
     return known or value is None or isinstance(value, bool | int | float | str)
 
 

@@ -45,7 +45,7 @@ class ModelArguments:
         self, args: Sequence[Any], named: Mapping[str, Any], state: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
         """The tensors. Raises :class:`~mirage.runtime.errors.CallError`."""
-        leaves = list(self._leaves(args, named))
+        leaves = self.leaves(args, named)
         tensors: list[torch.Tensor] = []
         for wanted, leaf, name in zip(self._wanted, leaves, self._places()):
             if isinstance(wanted, Fixed):
@@ -54,6 +54,11 @@ class ModelArguments:
                 tensors.append(wanted(leaf))
         self._check_memory(tensors, state)
         return tensors
+
+    def leaves(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """All arguments in order, whatever they are. Raises
+        :class:`~mirage.runtime.errors.CallError` where they are nested otherwise."""
+        return list(self._leaves(args, named))
 
     def _places(self) -> Iterator[str]:
         for number, child in enumerate(self._positional):

@@ -17,7 +17,7 @@ from mirage.runtime.model_manifest import FORMAT
 if TYPE_CHECKING:
     import torch
 
-    from mirage.runtime.model import Model
+    from mirage.runtime.model import Model, SizedModel
 
 
 def is_model(path: str | os.PathLike[str]) -> bool:
@@ -37,7 +37,7 @@ def load(
     device: str | torch.device | None = None,
     state: Mapping[str, torch.Tensor] | str | os.PathLike[str] | None = None,
     check_tensors: bool = True,
-) -> Executable | SizedExecutable | Model:
+) -> Executable | SizedExecutable | Model | SizedModel:
     """The artifact in the folder ``path``, ready to be called.
 
     A single program (what ``mirage optimize`` writes) is an :class:`Executable`; it needs no GPU to
@@ -57,11 +57,12 @@ def load(
         if _format_of(path) == SIZES:
             return SizedExecutable(read_sizes(path))
         return Executable(read_artifact(path))
-    from mirage.runtime.model import Model
+    from mirage.runtime.model import Model, SizedModel
     from mirage.runtime.model_artifact import read_model
     from mirage.runtime.tensor_files import read_file
 
     if isinstance(state, str | os.PathLike):
         state = read_file(Path(state))
     artifact = read_model(path, check_tensors=check_tensors)
-    return Model(artifact, device=device, state=state)
+    kind = Model if artifact.manifest.size is None else SizedModel
+    return kind(artifact, device=device, state=state)

@@ -13,19 +13,22 @@ from typing import TYPE_CHECKING, Any
 from mirage.runtime.arguments import ModelArguments
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.driver import compute_capability, runs_on, wrong_chip
-from mirage.runtime.errors import NoGpuError
+from mirage.runtime.errors import ArgumentShapeError, NoGpuError
 from mirage.runtime.executable import Executable
 from mirage.runtime.in_place_stores import same_memory
 from mirage.runtime.layouts import Arranged, Found, Layout
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.runtime.model_artifact import ModelArtifact
-from mirage.runtime.model_manifest import Fixed, Result
+from mirage.runtime.model_manifest import Fixed, Given, Result
+from mirage.runtime.model_sizes import model_at
 from mirage.runtime.model_state import State, model_state
 from mirage.runtime.run_plan import Launcher, Steps
 
 if TYPE_CHECKING:
     import torch
 
+KEPT_SIZES = 1024
+"""Sizes whose steps are kept."""
 EMULATOR = "mirage.emulator.tensors"
 """What runs kernels where there is no GPU. It is not part of the runtime, so its name is all that
 is known of it here."""
@@ -46,10 +49,11 @@ class Model:
         *,
         device: str | torch.device | None = None,
         state: Mapping[str, torch.Tensor] | None = None,
+        shares: SizedModel | None = None,
     ) -> None:
         """``device`` is torch's current GPU by default; on "cpu" the kernels are executed in the
         emulator, which needs the whole package. ``state`` has the weights that the artifact refers
-        to.
+        to. ``shares`` has the same model for all sizes: state and code are its own.
 
         Raises :class:`~mirage.runtime.errors.ArtifactError`,
         :class:`~mirage.runtime.errors.NoGpuError`.
@@ -59,10 +63,10 @@ class Model:
         self.artifact = artifact
         self.manifest = m = artifact.manifest
         self.device = chosen_device(m.name, m.chip, device)
-        self._held: State = model_state(artifact, state, self.device)
+        self._held: State = shares.held if shares else model_state(artifact, state, self.device)
         self._arguments = ModelArguments(m, self.device)
         self._steps = Steps(m.plan, self.device)
-        self._launch = launcher(artifact, self.device)
+        self._launch = launcher(artifact, self.device, shares.code if shares else {})
         self._arranged = Arranged([_found(r) for r in m.results])
         self._no_grad = torch.no_grad
 
@@ -92,6 +96,74 @@ class Model:
             computed = [y.to(self.device) for y in outputs[len(updates) :]]
             results = self._arranged(computed, memories)
         return self.manifest.result_structure.unflatten(iter(results))
+
+
+class SizedModel:
+    """A model for sizes in a range, as a function of what its module takes; see :class:`Model`."""
+
+    def __init__(
+        self,
+        artifact: ModelArtifact,
+        *,
+        device: str | torch.device | None = None,
+        state: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:
+        """As that of :class:`Model`."""
+        self.artifact = artifact
+        self.manifest = m = artifact.manifest
+        self.device = chosen_device(m.name, m.chip, device)
+        self.held: State = model_state(artifact, state, self.device)
+        self.code: dict[str, Executable] = {}
+        if self.device.type != "cpu":
+            for folder, part in artifact.parts.items():
+                self.code[folder] = Executable(part)
+                self.code[folder].prepare(self.device.index or 0)
+        self._arguments = ModelArguments(m, self.device)
+        self._known: dict[int, Model] = {}
+
+    def __repr__(self) -> str:
+        size = self.manifest.size
+        assert size is not None
+        return (
+            f"<mirage model {self.manifest.name!r} for {self.manifest.chip} on {self.device}, "
+            f"{size.name} from {size.at_least} to {size.at_most}>"
+        )
+
+    @property
+    def state(self) -> Mapping[str, torch.Tensor]:
+        """The tensors that the model holds, by their names."""
+        return self.held.by_name
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """What the module returns. Raises :class:`~mirage.runtime.errors.CallError` where arguments
+        do not fit."""
+        size = self._size_of(self._arguments.leaves(args, named))
+        model = self._known.get(size)
+        if model is None:
+            artifact = model_at(self.artifact, size)
+            if len(self._known) >= KEPT_SIZES:
+                self._known.clear()
+            model = self._known[size] = Model(artifact, device=self.device, shares=self)
+        return model(*args, **named)
+
+    def _size_of(self, leaves: Sequence[Any]) -> int:
+        """The size that arguments have; other arguments are compared with it later."""
+        size = self.manifest.size
+        assert size is not None
+        number = size.arguments[0]
+        wanted = self.manifest.arguments[number]
+        assert isinstance(wanted, Given)
+        each = wanted.spec.shape[0] // size.stated
+        x = leaves[number]
+        shape: tuple[int, ...] = tuple(x.shape) if hasattr(x, "shape") else ()
+        if not shape or len(shape) != len(wanted.spec.shape) or shape[0] % each:
+            rows = "n" if each == 1 else f"{each} * n"
+            inner = "".join(f", {n}" for n in wanted.spec.shape[1:])
+            got = shape or type(x).__name__
+            raise ArgumentShapeError(
+                f"{wanted.spec.name}: expected a tensor of shape ({rows}{inner}), got {got}"
+            )
+        return int(shape[0]) // each
 
 
 def _found(result: Result | Fixed) -> Found:
@@ -130,9 +202,11 @@ def chosen_device(name: str, chip: str, device: str | torch.device | None) -> to
     return torch.device("cuda", number)
 
 
-def launcher(artifact: ModelArtifact, device: torch.device) -> Launcher:
-    """What runs the parts on a device. Raises :class:`NoGpuError` and, for a GPU, what
-    :meth:`Executable.prepare` raises."""
+def launcher(
+    artifact: ModelArtifact, device: torch.device, code: Mapping[str, Executable]
+) -> Launcher:
+    """What runs the parts on a device; ``code`` has the same parts at another size. Raises
+    :class:`NoGpuError` and, for a GPU, what :meth:`Executable.prepare` raises."""
     numbers = range(len(artifact.manifest.parts))
     if device.type == "cpu" and numbers:
         run = emulator()
@@ -142,7 +216,7 @@ def launcher(artifact: ModelArtifact, device: torch.device) -> Launcher:
     for number in numbers:
         folder = artifact.manifest.parts[number].folder
         if folder not in shared:
-            shared[folder] = Executable(artifact.part(number))
+            shared[folder] = Executable(artifact.part(number), code.get(folder))
             shared[folder].prepare(device.index or 0)
         executables.append(shared[folder])
     return lambda part, given: executables[part](inputs=given)

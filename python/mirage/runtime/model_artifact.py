@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,11 +57,25 @@ def write_model(model: ModelArtifact, path: str | os.PathLike[str]) -> Path:
             write_files(artifact, folder / name)
             hashes[name] = sha256((folder / name / MANIFEST).read_bytes())
         files = {name: write_file(folder / name, held) for name, held in model.tensors.items()}
-        parts = tuple(PartFolder(p.folder, hashes[p.folder]) for p in model.manifest.parts)
-        manifest = replace(model.manifest, parts=parts, files=files)
+        manifest = _with_hashes(model.manifest, hashes, files)
         text = json.dumps(manifest.to_json(), indent=1, allow_nan=False)
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
     return Path(path)
+
+
+def _with_hashes(
+    m: ModelManifest, hashes: Mapping[str, str], files: Mapping[str, str]
+) -> ModelManifest:
+    """The manifest with the hashes of what was written."""
+
+    def hashed(parts: Sequence[PartFolder]) -> tuple[PartFolder, ...]:
+        return tuple(PartFolder(p.folder, hashes[p.folder]) for p in parts)
+
+    size = m.size
+    if size is not None:
+        smaller = tuple(replace(p, parts=hashed(p.parts)) for p in size.smaller)
+        size = replace(size, smaller=smaller)
+    return replace(m, parts=hashed(m.parts), files=files, size=size)
 
 
 def read_model(path: str | os.PathLike[str], *, check_tensors: bool = True) -> ModelArtifact:
@@ -73,7 +87,7 @@ def read_model(path: str | os.PathLike[str], *, check_tensors: bool = True) -> M
     folder = Path(path)
     manifest = model_from_json(read_json(folder), str(folder / MANIFEST))
     parts: dict[str, Artifact] = {}
-    for part in manifest.parts:
+    for part in manifest.every_part:
         if part.folder not in parts:
             _compare(folder / part.folder / MANIFEST, part.sha256)
             parts[part.folder] = read_artifact(folder / part.folder)
@@ -83,6 +97,9 @@ def read_model(path: str | os.PathLike[str], *, check_tensors: bool = True) -> M
             _compare(folder / name, expected)
         tensors[name] = read_file(folder / name)
     _check_parts(manifest, parts, folder)
+    if manifest.size is not None:
+        for program in manifest.size.smaller:
+            _check_parts(replace(manifest, plan=program.plan, parts=program.parts), parts, folder)
     return ModelArtifact(manifest, parts, tensors, folder)
 
 

@@ -16,6 +16,7 @@ from mirage.runtime.errors import UnreadableArtifactError
 from mirage.runtime.in_place_stores import is_store
 from mirage.runtime.json_reader import Json, Reader, opened
 from mirage.runtime.manifest import TensorSpec, read_tensor
+from mirage.runtime.model_sizes import ModelProgram, ModelSize
 from mirage.runtime.plan import (
     Argument,
     Call,
@@ -24,13 +25,14 @@ from mirage.runtime.plan import (
     Launch,
     Plain,
     Plan,
+    Rows,
     Step,
     Tensors,
 )
 from mirage.runtime.structure import Structure, structure_of
 
 FORMAT = "mirage-model"
-VERSION = 1
+VERSION = 2
 """Raised whenever the meaning of a manifest changes; a runtime reads one version."""
 
 
@@ -106,6 +108,14 @@ class ModelManifest:
     results: tuple[Result | Fixed, ...]
     result_structure: Structure
     notes: Json = field(default_factory=dict[str, Any])
+    size: ModelSize | None = None
+    """A size that is known at the call; the rest is stated for the largest one."""
+
+    @property
+    def every_part(self) -> tuple[PartFolder, ...]:
+        """The parts, those for smaller sizes among them."""
+        smaller = () if self.size is None else self.size.smaller
+        return (*(p for program in smaller for p in program.parts), *self.parts)
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -145,7 +155,21 @@ class ModelManifest:
             ],
             "result_structure": self.result_structure.to_json(),
             "notes": dict(self.notes),
+            "size": None if self.size is None else _size_json(self.size),
         }
+
+
+def _size_json(size: ModelSize) -> Json:
+    programs = [
+        {
+            "at_most": p.at_most,
+            "parts": [vars(part) for part in p.parts],
+            "steps": [_step_json(step) for step in p.plan.steps],
+            "outputs": list(p.plan.outputs),
+        }
+        for p in size.smaller
+    ]
+    return {**vars(size), "smaller": programs}
 
 
 def _fixed(value: Fixed) -> Json:
@@ -156,6 +180,8 @@ def _plain(value: object) -> object:
     """Numbers that JSON has not are objects."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
+    if isinstance(value, Rows):
+        return {"rows": value.each}
     return (
         list(map(_plain, cast("tuple[object, ...]", value))) if isinstance(value, tuple) else value
     )
@@ -211,13 +237,46 @@ def model_from_json(data: object, where: str) -> ModelManifest:
         results=tuple(map(_result, r.items("results"))),
         result_structure=structure_of(r.part("result_structure")),
         notes=r.mapping("notes"),
+        size=_size(r),
     )
     r.finish()
-    plan = manifest.plan
-    plan = Plan(len(manifest.memories), plan.steps, plan.outputs, plan.updates)
-    manifest = replace(manifest, plan=plan)
+    manifest = replace(manifest, plan=_completed(manifest.plan, manifest))
     _check(manifest, where)
-    return manifest
+    if manifest.size is None:
+        return manifest
+    arguments = [a.spec.shape if isinstance(a, Given) else None for a in manifest.arguments]
+    results = [r.shape if isinstance(r, Result) else None for r in manifest.results]
+    manifest.size.check(arguments, results, where)
+    smaller = tuple(replace(p, plan=_completed(p.plan, manifest)) for p in manifest.size.smaller)
+    for program in smaller:
+        _check(replace(manifest, plan=program.plan, parts=program.parts), where)
+    return replace(manifest, size=replace(manifest.size, smaller=smaller))
+
+
+def _completed(plan: Plan, m: ModelManifest) -> Plan:
+    return Plan(len(m.memories), plan.steps, plan.outputs, m.plan.updates)
+
+
+def _size(r: Reader) -> ModelSize | None:
+    if r.data.get("size") is None:
+        r.take("size", "an object or null")
+        return None
+    inner = r.part("size")
+    programs: list[ModelProgram] = []
+    for p in inner.items("smaller"):
+        steps = tuple(map(_step, p.items("steps")))
+        plan = Plan(0, steps, p.integers("outputs"))
+        programs.append(
+            ModelProgram(p.integer("at_most"), tuple(map(_part, p.items("parts"))), plan)
+        )
+        p.finish()
+    size = ModelSize(
+        inner.text("name"), inner.integer("at_least"), inner.integer("at_most"),
+        inner.integer("stated"), inner.integers("arguments"), inner.integers("results"),
+        tuple(programs),
+    )  # fmt: skip
+    inner.finish()
+    return size
 
 
 def _given(r: Reader) -> Given | Fixed:
@@ -228,12 +287,15 @@ def _given(r: Reader) -> Given | Fixed:
 
 def _read_fixed(r: Reader) -> Plain:
     value = _read_plain(r.take("fixed", "a number, a string or null"))
-    if isinstance(value, tuple | dict):
+    if isinstance(value, tuple | dict | Rows):
         raise r.error("fixed", "a number, a string or null", value)
     return cast(Plain, value)
 
 
 def _read_plain(value: object) -> object:
+    if isinstance(value, dict) and set(cast(Json, value)) == {"rows"}:
+        each = cast(Json, value)["rows"]
+        return Rows(each) if type(each) is int and each > 0 else cast(object, value)
     if isinstance(value, dict) and set(cast(Json, value)) == {"float"}:
         text = cast(Json, value)["float"]
         return float(text) if text in ("inf", "-inf", "nan") else cast(object, value)

@@ -7,9 +7,9 @@ one that has nothing but an artifact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,15 @@ class Device:
     """In the place of an argument: the device that the program runs on."""
 
 
+@dataclass(frozen=True)
+class Rows:
+    """In the place of a number: so many for ``each`` unit of a size that is known at the call."""
+
+    each: int
+
+
 Plain: TypeAlias = "bool | int | float | str | None"
-Argument: TypeAlias = "Plain | tuple[Plain, ...] | Tensors | ElementType | Device"
+Argument: TypeAlias = "Plain | tuple[Plain | Rows, ...] | Tensors | ElementType | Device | Rows"
 """An argument of a call that is no tensor."""
 
 
@@ -95,3 +102,19 @@ class Plan:
     def writes(self) -> bool:
         """Whether inputs are written in place."""
         return any(isinstance(step, Call) and step.in_place for step in self.steps)
+
+
+def plan_at(plan: Plan, size: int) -> Plan:
+    """A plan in which numbers are :class:`Rows`, at one size."""
+
+    def number(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(number, cast("tuple[Any, ...]", value)))
+        return value.each * size if isinstance(value, Rows) else value
+
+    def stated(step: Step) -> Step:
+        if not isinstance(step, Call):
+            return step
+        return replace(step, arguments=tuple((k, number(v)) for k, v in step.arguments))
+
+    return replace(plan, steps=tuple(map(stated, plan.steps)))

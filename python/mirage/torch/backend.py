@@ -5,8 +5,9 @@ TorchDynamo hands over one graph after the other. Inside a graph, ops that mirag
 calls of PyTorch between the compiled parts. A whole graph stays with PyTorch, with the reason in
 the log ``mirage.torch``, where it needs gradients, does not run on a GPU, or where nothing in it
 can be compiled. Until a graph's kernels are found, verified and compiled, in another process,
-PyTorch answers (:mod:`mirage.torch.background`). A graph with dynamic sizes is compiled for each
-set of sizes that it is called with, up to a number of them.
+PyTorch answers (:mod:`mirage.torch.background`). Of a graph with dynamic sizes one that is a number
+of rows (a batch, tokens) stays dynamic: kernels take it (:mod:`mirage.torch.sized_graph`). Where
+there is none, it is compiled for each set of sizes that it is called with, up to a number of them.
 """
 
 from __future__ import annotations
@@ -14,13 +15,22 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from mirage.pipeline.options import OptimizeOptions, OptionError
-from mirage.torch.background import compile_in, load_program
+from mirage.torch.background import (
+    ClassLoader,
+    OneClass,
+    WholeProgram,
+    compile_in,
+    load_class,
+    load_program,
+)
 from mirage.torch.compiled_graph import (
+    Compiled,
     CompiledGraph,
     Compiler,
     Report,
@@ -28,7 +38,11 @@ from mirage.torch.compiled_graph import (
     count_ops,
     describe,
 )
+from mirage.torch.graph_rows import Rows, rows_of
 from mirage.torch.workshop import Workshop, shared_workshop
+
+if TYPE_CHECKING:
+    from mirage.torch.sized_graph import SizedClass, SizedGraph
 
 log = logging.getLogger("mirage.torch")
 
@@ -49,7 +63,9 @@ def backend(
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
     compiler: Compiler | None = None,
+    class_compiler: Callable[[SizedClass, Mapping[str, Any]], Compiled] | None = None,
     load: Compiler = load_program,
+    load_class: ClassLoader = load_class,
     workshop: Workshop | None = None,
     devices: Sequence[str] = ("cuda",),
     watch: Callable[[Report], None] = lambda report: None,
@@ -58,7 +74,8 @@ def backend(
     ``torch.compile``. ``watch`` is told what becomes of the graph.
 
     Programs are optimized by the processes of ``workshop``, and what they find is made ready with
-    ``load``; a ``compiler`` does both at once, in this process.
+    ``load``, of classes of sizes with ``load_class``; a ``compiler`` does both at once, in this
+    process, and a ``class_compiler`` for classes (without one there are none then).
 
     Raises :class:`mirage.pipeline.options.OptionError` for unknown options and modes. Whatever else
     goes wrong, the graph stays with PyTorch.
@@ -74,10 +91,22 @@ def backend(
             found.report.compiled = compiler(found.program, chosen)
         else:
             shop = workshop or shared_workshop()
-            compile_in(shop, found, chosen, load, blocking=blocking)
+            whole = WholeProgram(found.program, load)
+            compile_in(shop, whole, found.report, chosen, blocking=blocking)
 
-    graph = _Graph(module, compile_graph, devices, watch)
+    def compile_class(found: SizedClass) -> None:
+        if class_compiler is not None:
+            found.report.compiled = class_compiler(found, chosen)
+        else:
+            shop = workshop or shared_workshop()
+            one = OneClass(found, load_class)
+            compile_in(shop, one, found.report, chosen, blocking=blocking)
+
+    classes = compile_class if compiler is None or class_compiler is not None else None
+    graph = _Graph(module, compile_graph, classes, devices, watch)
     if any(map(_is_dynamic, example_inputs)):
+        with suppress(Exception):  # what a later version of PyTorch says of sizes
+            graph.rows = rows_of(module)
         return graph.for_sizes
     return graph.compiled(example_inputs) or module.forward
 
@@ -105,19 +134,23 @@ class _Graph:
         self,
         module: torch.fx.GraphModule,
         compile_graph: Callable[[CompiledGraph], None],
+        compile_class: Callable[[SizedClass], None] | None,
         devices: Sequence[str],
         watch: Callable[[Report], None],
     ) -> None:
-        self.module, self.compile_graph = module, compile_graph
+        self.module, self.compile_graph, self.compile_class = module, compile_graph, compile_class
         self.devices, self.watch = devices, watch
+        self.rows: Rows | None = None
         self._found: dict[object, CompiledGraph | None] = {}
+        self._sized: dict[object, SizedGraph | None] = {}
         self._lock = threading.Lock()
 
-    def compiled(self, inputs: Sequence[Any]) -> CompiledGraph | None:
+    def compiled(self, inputs: Sequence[Any], sizes: str = "") -> CompiledGraph | None:
         """The graph for inputs like these; None if it stays with PyTorch."""
         try:
             check_inputs(inputs, self.devices)
             found = CompiledGraph(self.module, inputs)
+            found.report.sizes = sizes
             self.compile_graph(found)
         except Exception as error:
             reason = describe(error)
@@ -131,16 +164,56 @@ class _Graph:
 
     def for_sizes(self, *inputs: Any) -> Any:
         """Calls the graph that is compiled for inputs of these sizes."""
+        with self._lock:
+            found = self._by_rows(inputs) or self._at_sizes(inputs)
+        return self.module.forward(*inputs) if found is None else found(*inputs)
+
+    def _at_sizes(self, inputs: Sequence[Any]) -> CompiledGraph | None:
+        """The graph for inputs of these sizes and no others."""
         key = tuple(
             (tuple(x.shape), x.stride()) if isinstance(x, torch.Tensor) else x for x in inputs
         )
-        with self._lock:
-            if key not in self._found and len(self._found) < MOST_SIZES:
-                self._found[key] = self.compiled(inputs)
-                if len(self._found) == MOST_SIZES:
-                    log.warning("a graph has run at %d sizes; others stay eager", MOST_SIZES)
-            found = self._found.get(key)
-        return self.module.forward(*inputs) if found is None else found(*inputs)
+        if key not in self._found and len(self._found) < MOST_SIZES:
+            self._found[key] = self.compiled(inputs, f"for {_sizes(self.module, inputs)} alone")
+            if len(self._found) == MOST_SIZES:
+                log.warning("a graph has run at %d sizes; others stay eager", MOST_SIZES)
+        return self._found.get(key)
+
+    def _by_rows(self, inputs: Sequence[Any]) -> CompiledGraph | None:
+        """The graph for any number of rows; None where it is compiled for one size after the
+        other."""
+        rows = self.rows
+        if rows is None or self.compile_class is None:
+            return None
+        rows = rows.of(inputs)
+        key = rows.others(inputs)
+        try:
+            if key not in self._sized and len(self._sized) < MOST_SIZES:
+                self._sized[key] = None
+                self._sized[key] = self._sized_graph(rows, inputs, self.compile_class)
+            graph = self._sized.get(key)
+            return None if graph is None else graph.at(inputs)
+        except Exception as error:
+            self._sized[key] = None
+            log.info(
+                "a graph of %d ops is compiled for each size, not for any %s: %s",
+                count_ops(self.module), rows.name, describe(error),
+            )  # fmt: skip
+            log.debug("why:", exc_info=error)
+            return None
+
+    def _sized_graph(
+        self, rows: Rows, inputs: Sequence[Any], compile_class: Callable[[SizedClass], None]
+    ) -> SizedGraph:
+        from mirage.torch.sized_graph import SizedGraph
+
+        check_inputs(inputs, self.devices)
+
+        def made(found: SizedClass) -> None:
+            compile_class(found)
+            self.watch(found.report)
+
+        return SizedGraph(self.module, rows, inputs, made)
 
 
 def _is_dynamic(x: Any) -> bool:
@@ -148,6 +221,17 @@ def _is_dynamic(x: Any) -> bool:
     if isinstance(x, torch.Tensor):
         return any(isinstance(n, torch.SymInt) for n in (*x.shape, *x.stride()))
     return isinstance(x, torch.SymInt | int)
+
+
+def _sizes(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
+    """The sizes of inputs that may have others, in words."""
+    told: list[str] = []
+    for node, x in zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True):
+        if isinstance(x, torch.Tensor) and _is_dynamic(node.meta.get("example_value")):
+            told.append(str(tuple(x.shape)))
+        elif isinstance(x, int):
+            told.append(str(x))
+    return ", ".join(dict.fromkeys(told))
 
 
 def check_inputs(inputs: Sequence[Any], devices: Sequence[str] = ("cuda",)) -> None:

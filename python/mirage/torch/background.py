@@ -6,9 +6,10 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
@@ -18,11 +19,16 @@ from mirage.frontend.program import Program
 from mirage.pipeline.kept_program import is_kept
 from mirage.pipeline.optimize import load_found
 from mirage.pipeline.options import OptimizeOptions
-from mirage.torch.compiled_graph import Compiled, CompiledGraph, Compiler, Report, describe
+from mirage.torch.compiled_graph import Compiled, Compiler, Report, describe
 from mirage.torch.workshop import CompileProcessError, Job, Workshop
+
+if TYPE_CHECKING:
+    from mirage.torch.sized_graph import SizedClass
 
 log = logging.getLogger("mirage.torch")
 
+ClassLoader: TypeAlias = "Callable[[SizedClass, Mapping[str, Any]], Compiled]"
+"""Makes what was found for a class of sizes ready to be called."""
 RUN = "run"
 """Says to ``load`` that kernels may be run to check them."""
 HERE = ("watch", "progress")
@@ -62,35 +68,92 @@ def current_chip() -> str:
     return target_of_device(torch.cuda.get_device_capability(), torch.cuda.get_device_name()).name
 
 
+@dataclass(frozen=True)
+class WholeProgram:
+    """A program to be compiled, and what makes ready what was found for it."""
+
+    program: Program
+    load: Compiler
+
+    def is_kept(self, options: OptimizeOptions) -> bool:
+        """Whether an earlier run has found it."""
+        return is_kept(self.program, options)
+
+    def loaded(self, options: Mapping[str, Any]) -> Compiled:
+        """What was found, ready to be called. Raises what ``load`` raises."""
+        return self.load(self.program, options)
+
+    def submit(
+        self, workshop: Workshop, options: Mapping[str, Any], done: Callable[[Job], None]
+    ) -> Job:
+        """Has it optimized by another process."""
+        return workshop.submit(self.program, options, done)
+
+
+@dataclass(frozen=True)
+class OneClass:
+    """A class of sizes likewise."""
+
+    found: SizedClass
+    load: ClassLoader
+
+    def is_kept(self, options: OptimizeOptions) -> bool:
+        """Whether an earlier run has found it."""
+        from mirage.pipeline.optimize import class_is_kept
+
+        return class_is_kept(self.found.source, options)
+
+    def loaded(self, options: Mapping[str, Any]) -> Compiled:
+        """What was found, ready to be called. Raises what ``load`` raises."""
+        return self.load(self.found, options)
+
+    def submit(
+        self, workshop: Workshop, options: Mapping[str, Any], done: Callable[[Job], None]
+    ) -> Job:
+        """Has it optimized by another process."""
+        source = self.found.source
+        return workshop.submit(source.program, options, done, (source, self.found.name))
+
+
+def load_class(found: SizedClass, options: Mapping[str, Any]) -> Compiled:
+    """What was found for a class of sizes, ready to be called. Raises :class:`NotFoundError`."""
+    from mirage.pipeline.optimize import load_class
+
+    chosen = dict(options)
+    run = bool(chosen.pop(RUN, False))
+    kept = load_class(found.source, OptimizeOptions.of(**chosen), run=run)
+    if kept is None:
+        raise NotFoundError("what was found for it cannot be loaded")
+    return found.runner(kept)
+
+
 def compile_in(
     workshop: Workshop,
-    graph: CompiledGraph,
+    work: WholeProgram | OneClass,
+    report: Report,
     options: Mapping[str, Any],
-    load: Compiler,
     *,
     blocking: bool,
 ) -> None:
     """Has a graph compiled: now where an earlier run has found it, or where ``blocking``; else the
-    graph's report is completed later. What fails later is said in the log, what fails now is
+    graph's ``report`` is completed later. What fails later is said in the log, what fails now is
     raised.
     """
-    assert graph.program is not None
-    program, report = graph.program, graph.report
     keep_in_mind(report)
     options = with_chip(options)
-    if is_kept(program, OptimizeOptions.of(**options)):
+    if work.is_kept(OptimizeOptions.of(**options)):
         with suppress(NotFoundError):  # it is searched again then
-            report.compiled = load(program, {**options, RUN: blocking})
+            report.compiled = work.loaded({**options, RUN: blocking})
             return
     if blocking:
-        job = workshop.submit(program, _sent(options), lambda job: None)
+        job = work.submit(workshop, _sent(options), lambda job: None)
         job.finished.wait()
-        report.compiled = _loaded(job, program, {**options, RUN: True}, load)
+        report.compiled = _loaded(job, work, {**options, RUN: True})
         return
 
     def done(job: Job) -> None:
         try:
-            report.compiled = _loaded(job, program, options, load)
+            report.compiled = _loaded(job, work, options)
             log.info(
                 "kernels for a graph of %d ops are ready after %.1f s", report.ops, job.seconds
             )
@@ -101,7 +164,7 @@ def compile_in(
         finally:
             report.job = None
 
-    report.job = workshop.submit(program, _sent(options), done)
+    report.job = work.submit(workshop, _sent(options), done)
     if report.compiled is not None or report.reason:  # it was faster
         report.job = None
 
@@ -110,7 +173,7 @@ def _sent(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in HERE}
 
 
-def _loaded(job: Job, program: Program, options: Mapping[str, Any], load: Compiler) -> Compiled:
+def _loaded(job: Job, work: WholeProgram | OneClass, options: Mapping[str, Any]) -> Compiled:
     """What a job has found, loaded with its entries at hand, whatever the cache on disk has."""
     if job.entries is None:
         raise CompileProcessError(job.error or "the compile process gave no answer")
@@ -120,7 +183,7 @@ def _loaded(job: Job, program: Program, options: Mapping[str, Any], load: Compil
     mine = {key: data for key, data in entries.items() if key not in memory}
     memory.update(mine)
     try:
-        return load(program, options)
+        return work.loaded(options)
     finally:
         for key in mine:
             memory.pop(key, None)

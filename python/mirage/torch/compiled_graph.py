@@ -43,6 +43,8 @@ class Report:
     reasons: tuple[str, ...] = ()
     compiled: Compiled | None = None
     job: Job | None = None
+    sizes: str = ""
+    """For which sizes it is, of a graph with dynamic ones."""
 
 
 def count_ops(module: torch.fx.GraphModule) -> int:
@@ -53,10 +55,17 @@ def count_ops(module: torch.fx.GraphModule) -> int:
 class CompiledGraph:
     """The graph ``module`` for inputs like ``inputs`` (tensors, and numbers that stand for sizes).
     ``program`` is what is to be compiled, None where there is nothing to compute; once
-    ``report.compiled`` is set, that is called. Raises what the import and :func:`effects_of` raise.
+    ``report.compiled`` is set, that is called. One that is ``like`` another takes program and
+    report from it: only how results lie is its own. Raises what the import and
+    :func:`effects_of` raise.
     """
 
-    def __init__(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        module: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        like: tuple[Program, Report] | None = None,
+    ) -> None:
         from mirage.frontend.torch_import import effects_of, from_torch
 
         self.module = module
@@ -67,26 +76,29 @@ class CompiledGraph:
         self.updates: list[int] = []
         self.targets: list[int | torch.Tensor] = []
         self.program: Program | None = None
-        self.report = Report(count_ops(module))
+        self.report = Report(count_ops(module)) if like is None else like[1]
         self._called: Compiled | None = None
         if not self.arranged.computed and not effects.written:
             return  # views of inputs, and constants
+        if like is not None:
+            self._takes(like[0])
+            return
         numbers = {i: x for i, x in enumerate(inputs) if not isinstance(x, torch.Tensor)}
-        examples = [  # nobody looks at their elements, so those of weights take no memory
-            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cpu")
-            for x in (inputs[i] for i in self.tensors)
-        ]
+        examples = examples_of(inputs)
         device = next((inputs[i].device for i in self.tensors), torch.device("cpu"))
         host = OnHost(with_outputs(module, self.arranged.computed), device)
-        part = _Part(host.module, numbers, len(inputs))
+        part = Part(host.module, lambda tensors: numbers, len(inputs))
         imported = from_torch(part, *examples, allow_fallback=True, allow_updates=True)
-        given = len(self.tensors)
-        self.program = program = host.on_device(imported.program)
-        bound: dict[int, Any] = {p.index: p.data for p in program.parameters}
-        self.updates = [self.tensors[i] for i in imported.updates if i < given]
-        self.targets = [self.tensors[i] if i < given else bound[i] for i in imported.updates]
+        self._takes(host.on_device(imported.program))
         self.report.calls = tuple(call.op for call in imported.stays)
         self.report.reasons = tuple(call.reason for call in imported.stays)
+
+    def _takes(self, program: Program) -> None:
+        given = len(self.tensors)
+        self.program = program
+        bound: dict[int, Any] = {p.index: p.data for p in program.parameters}
+        self.updates = [self.tensors[i] for i in program.updates if i < given]
+        self.targets = [self.tensors[i] if i < given else bound[i] for i in program.updates]
 
     def __call__(self, *inputs: Any) -> Any:
         program = self.report.compiled  # read once: it may be set meanwhile
@@ -134,19 +146,32 @@ def describe(error: BaseException) -> str:
     return text if known else f"{type(error).__name__}: {text}"
 
 
-class _Part(torch.nn.Module):
-    """A graph as a function of its tensors only."""
+def examples_of(inputs: Sequence[Any]) -> list[torch.Tensor]:
+    """The tensors among inputs, on the host. Nobody looks at their elements, so they take no
+    memory."""
+    return [
+        torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cpu")
+        for x in inputs
+        if isinstance(x, torch.Tensor)
+    ]
+
+
+class Part(torch.nn.Module):
+    """A graph of ``count`` inputs as a function of its tensors only, of which ``numbers`` gives the
+    others by their places."""
 
     def __init__(
-        self, module: torch.fx.GraphModule, numbers: Mapping[int, Any], count: int
+        self,
+        module: torch.fx.GraphModule,
+        numbers: Callable[[Sequence[torch.Tensor]], Mapping[int, Any]],
+        count: int,
     ) -> None:
         super().__init__()
-        self.module, self.numbers, self.count = module, dict(numbers), count
+        self.module, self.numbers, self.count = module, numbers, count
 
     def forward(self, *tensors: torch.Tensor) -> Any:
-        rest = iter(tensors)
-        places = range(self.count)
-        return self.module(*(self.numbers[i] if i in self.numbers else next(rest) for i in places))
+        numbers, rest = self.numbers(tensors), iter(tensors)
+        return self.module(*(numbers[i] if i in numbers else next(rest) for i in range(self.count)))
 
 
 def _output(module: torch.fx.GraphModule) -> torch.fx.Node:

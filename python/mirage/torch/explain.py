@@ -28,7 +28,8 @@ class Explanation:
             return "no graph was handed over: PyTorch runs the model as it is"
         lines: list[str] = []
         for number, graph in enumerate(self.graphs):
-            lines.append(f"graph {number}: {_count(graph.ops, 'op')}, {_what(graph)}")
+            sizes = f", {graph.sizes}" if graph.sizes else ""
+            lines.append(f"graph {number}: {_count(graph.ops, 'op')}{sizes}, {_what(graph)}")
             why = dict.fromkeys(zip(graph.calls, graph.reasons, strict=True))
             lines += [f"  {_short(call)}: {reason}" for call, reason in why]
         return "\n".join(lines)

@@ -20,12 +20,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mirage
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
 from mirage.pipeline.commands.compile_process import Entries, read_message, write_message
+
+if TYPE_CHECKING:
+    from mirage.pipeline.sized_source import SizedSource
 
 COMMAND = (sys.executable, "-m", "mirage.pipeline.commands.compile_process")
 PROCESSES = 1
@@ -46,6 +49,8 @@ class Job:
     program: Program
     options: Mapping[str, Any]
     done: Callable[[Job], None]
+    sized: tuple[SizedSource, str] | None = None
+    """The class of sizes that the program stands for, and the name of the size."""
     doing: str = "waits for a compile process"
     started: float = field(default_factory=time.monotonic)
     entries: Entries | None = None
@@ -73,11 +78,18 @@ class Workshop:
         atexit.register(self.close)
 
     def submit(
-        self, program: Program, options: Mapping[str, Any], done: Callable[[Job], None]
+        self,
+        program: Program,
+        options: Mapping[str, Any],
+        done: Callable[[Job], None],
+        sized: tuple[SizedSource, str] | None = None,
     ) -> Job:
-        """Hands in a program. ``done`` is called with the job, in another thread, when it is
-        finished."""
-        job = Job(_without_tensors(program), dict(options), done)
+        """Hands in a program, or a class of sizes. ``done`` is called with the job, in another
+        thread, when it is finished."""
+        plain = _without_tensors(program)
+        if sized is not None:
+            sized = (replace(sized[0], program=plain), sized[1])
+        job = Job(plain, dict(options), done, sized)
         with self._lock:
             if self._owner != os.getpid():  # a fork of the process that had the threads
                 self._workers, self._children = set(), set()
@@ -174,7 +186,8 @@ class _Child:
         watchdog.start()
         job.doing = "is optimized"
         try:
-            write_message(requests, {"program": job.program, "options": job.options})
+            request = {"program": job.program, "options": job.options, "sized": job.sized}
+            write_message(requests, request)
             while "progress" in (message := read_message(answers)):
                 job.doing = str(message["progress"])
         except (OSError, EOFError):

@@ -52,15 +52,16 @@ def why_rows_depend(graph: KernelGraph, inputs: Collection[int], rows: int) -> s
     """Why it is not shown that the ``rows`` rows of some ``inputs`` (by their numbers; an outermost
     dimension has a multiple of them) do not depend on each other, in words; None if it is shown.
 
-    Then every value of the program that depends on these inputs has the rows outermost, and no
-    other one has them. Ops whose indices the verifier's digits do not relate, positions and lookups
-    among them, are not known to treat rows alike.
+    Then every value of the program that is computed from these inputs has the rows outermost, and
+    no other one has them. Ops whose indices the verifier's digits do not relate, positions and
+    lookups among them, are not known to treat rows alike.
     """
     first = None
     try:
         for reading in readings((decompose(graph),)):
             (read,) = reading.graphs
-            why = _why(read, reading.structure, inputs, rows)
+            groups = (_why(read, reading.structure, g, rows) for g in _together(read, inputs))
+            why = next(filter(None, groups), None)
             if why is None:
                 return None
             first = first or why
@@ -69,6 +70,19 @@ def why_rows_depend(graph: KernelGraph, inputs: Collection[int], rows: int) -> s
     except UnknownOp as error:
         return str(error)
     return first
+
+
+def _together(graph: KernelGraph, inputs: Collection[int]) -> list[set[int]]:
+    """The inputs in groups of which nothing is computed together: each has rows of its own."""
+    groups: list[set[int]] = [{i} for i in inputs]
+    of: dict[Value, set[int]] = {graph.inputs[i]: {i} for i in inputs}
+    for op in graph.ops:
+        reached = set[int]().union(*(of.get(v, set[int]()) for v in op.operands))
+        of.update(dict.fromkeys(op.results, reached))
+        met = [g for g in groups if g & reached]
+        if len(met) > 1:
+            groups = [g for g in groups if not g & reached] + [set[int]().union(*met)]
+    return groups
 
 
 def _why(
@@ -104,18 +118,22 @@ def _exceptions(graph: KernelGraph, inputs: Collection[int], rows: _Rows) -> Ite
             yield f"{name} does not have the rows outermost"
         elif i not in inputs and rows.occur(value):
             yield f"{name}, which has no rows, tells them apart"
-    dependent = {graph.inputs[i] for i in inputs}
+    dependent = computed_from(graph, inputs)
     for op in graph.ops:
-        if any(v in dependent for v in op.operands):
-            dependent.update(op.results)
         for value in op.results:
             if value in dependent and not (value.shape and rows.leads(value)):
                 yield f"a result of {_name(op)} does not have the rows outermost"
             elif value not in dependent and rows.occur(value):
                 yield f"{_name(op)} tells rows apart and does not depend on them"
-    for value in graph.outputs:
-        if value not in dependent:
-            yield f"{value.name or 'a result'} has no rows"
+
+
+def computed_from(graph: KernelGraph, inputs: Collection[int]) -> set[Value]:
+    """Some inputs, by their numbers, and all values that are computed from them."""
+    found = {graph.inputs[i] for i in inputs}
+    for op in graph.ops:
+        if any(v in found for v in op.operands):
+            found.update(op.results)
+    return found
 
 
 def _name(op: Op) -> str:

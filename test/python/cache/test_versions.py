@@ -37,10 +37,10 @@ def test_a_changed_file_is_another_version(tmp_path: Path) -> None:
     shutil.copytree(SOURCES, tmp_path / "mirage", ignore=ignored)
     before = versions(tmp_path)
     for file, changed in (
-        ("verify/evidence/proofs/proof.py", {"search", "program", "verdict"}),
-        ("verify/arithmetic/symbolic.py", {"search", "program", "verdict"}),
+        ("verify/evidence/proofs/proof.py", {"search", "program", "class", "verdict"}),
+        ("verify/arithmetic/symbolic.py", {"search", "program", "class", "verdict"}),
         ("search/kernel/solver.py", {"search", "program"}),
-        ("emulator/ops/wgmma.py", {"program", "check"}),
+        ("emulator/ops/wgmma.py", {"program", "class", "check"}),
         ("compiler/collect.py", {"search", "program", "code"}),
         ("cli/main.py", set()),
         ("torch/backend.py", set()),

@@ -82,3 +82,39 @@ def test_what_is_wrong_is_one_line(folder: Path, capsys: pytest.CaptureFixture[s
         said = capsys.readouterr()
         assert message in " ".join(said.err.split())
         assert not target.exists()
+
+
+def test_a_dimension_that_is_known_at_the_call(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, program = folder / "net.mirage", f"{folder / 'net.py'}:net"
+    code, data = run_json(
+        capsys, "export", program, "-o", target, "--dynamic", "x:0=1..20", "--chip", "sm_80", *FAST
+    )
+    assert code == 0
+    assert (data["at_least"], data["at_most"]) == (1, 20)
+    assert [c["at_most"] for c in data["classes"]] == [16, 32]
+    model = load(target, device="cpu")
+    for n in (1, 5, 19):
+        x = torch.randn(n, 32)
+        want = torch.special.i0e(x @ model.state["proj.weight"].t() * 2.0)
+        torch.testing.assert_close(model(x=x, scale=2.0)["y"], want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x=1..20", "expected INPUT:DIM=MIN..MAX"),
+        ("x:0=20..1", "expected limits that grow from 1 on, got 20..1"),
+        ("x:0,x:0=1..20", "expected x:0 once"),
+        ("z:0=1..20", "expected names among x, scale, got 'z'"),
+        ("x:1=1..32", "expected outermost dimensions to be dynamic only"),
+    ],
+)
+def test_dimensions_that_are_no_rows(
+    folder: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    target, program = folder / "net.mirage", f"{folder / 'net.py'}:net"
+    assert main(["export", program, "-o", str(target), "--dynamic", text, *FAST]) == 2
+    assert message in capsys.readouterr().err
+    assert not target.exists()

@@ -12,6 +12,7 @@ from mirage.cli import main
 from mirage.passes.search import SearchOptions
 from mirage.pipeline.options import SPARE, OptimizeOptions
 from mirage.pipeline.parts.seconds import SEARCHED
+from mirage.runtime.by_size import read_sizes
 from mirage.search import BOUNDS, SearchLimits
 from mirage.verify import VerifyOptions
 
@@ -150,3 +151,16 @@ def test_compile_what_search_wrote(
     code, result = run_json(capsys, "run", target, "--emulate", "--program", best)
     assert code == 0
     assert result["ok"]
+
+
+def test_a_dimension_that_is_known_at_the_call(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "net.mirage"
+    given = ("--dynamic", "x:0=1..20", "--chip", "sm_80", "--candidates", "1", "--budget", "20")
+    code, data = run_json(capsys, "optimize", f"{program}:net", "-o", target, *given)
+    assert code == 0
+    assert [(c["at_most"], c["parts"]) for c in data["classes"]] == [(16, 1), (32, 1)]
+    assert read_sizes(target).at_most == 20
+    assert main(["optimize", "rms_silu_linear_m8", "--dynamic", "x:0=1..20"]) == 2
+    assert "expected a module or function of PyTorch" in capsys.readouterr().err

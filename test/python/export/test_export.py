@@ -13,7 +13,7 @@ import mirage
 import pytest
 import torch
 from mirage.frontend.errors import GraphTypeError
-from mirage.pipeline.commands.export import check_apart
+from mirage.pipeline.commands.interface import check_apart
 from mirage.pipeline.whole_model import IncompleteModelError
 from mirage.runtime import (
     ArtifactVersionError,
@@ -268,7 +268,7 @@ def edited(*path: str | int, value: Any) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (edited("version", value=9), ArtifactVersionError, "version 1, got 9; export the model"),
+        (edited("version", value=9), ArtifactVersionError, "version 2, got 9; export the model"),
         (edited("extra", value=1), UnreadableArtifactError, "extra: expected no such key"),
         (edited("updates", 0, value=99), UnreadableArtifactError, "updates: expected one of"),
         (edited("outputs", value=[0]), UnreadableArtifactError, "outputs: expected"),

@@ -38,6 +38,7 @@ CASES: dict[str, Program] = {
     "means of a volume": lambda x: F.avg_pool3d(x[None], (3, 2, 2), 1),
     "any number of windows": lambda x: F.adaptive_avg_pool2d(x, (3, 4)),
     "any number of maxima": lambda x: F.adaptive_max_pool2d(x, (3, 5)),
+    "one mean of channels last": lambda x: F.adaptive_avg_pool2d(x.transpose(1, 3), 1).flatten(1),
     "one": lambda x: F.adaptive_max_pool2d(x, 1),
     "areas": lambda x: F.interpolate(x, (3, 5), mode="area"),
     "response": lambda x: F.local_response_norm(x, 2),

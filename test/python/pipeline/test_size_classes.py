@@ -20,6 +20,7 @@ from mirage.pipeline.optimize import optimize_sizes
 from mirage.pipeline.size_classes import OptimizedSizes, classes_of
 from mirage.runtime.by_size import read_sizes
 from mirage.runtime.errors import ArgumentCountError, ArgumentShapeError, ArgumentSizeError
+from mirage.runtime.plan import Call
 from torch.export import Dim
 
 HALF = torch.float16
@@ -127,3 +128,72 @@ def test_classes(least: int, most: int, classes: tuple[int, ...]) -> None:
         raise AssertionError(f"expected no program, {size} was asked for")
 
     assert classes_of(SizedProgram("n", least, most, (0,), at)) == classes
+
+
+# ---- calls of PyTorch between parts
+
+
+def test_calls_between_parts_get_the_size() -> None:
+    """One call takes its shape from the size, one stays with PyTorch, one makes rows of a tensor
+    that has none."""
+    token = torch.randn(1, 1, 32)
+
+    def f(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.cat([token.expand(x.shape[0], 1, 32), torch.relu(x)], dim=1) @ w
+        z = torch.special.i0e(y)
+        return torch.softmax(z, -1), z.view(x.shape[0] * 4, 16)
+
+    x, w = torch.randn(9, 3, 32), torch.randn(32, 16)
+    shapes = [{0: Dim("batch", min=1, max=40)}, None]
+    sizes = mi.from_torch(f, x, w, dynamic_shapes=shapes, allow_fallback=True)
+    found = sizes.superoptimize(chip="sm_80", budget=60, use_cache=False)
+    assert not found.is_one_artifact
+    assert any(isinstance(s, Call) for s in found.classes[0].plan.plan.steps)
+    for size in (1, 7, 17, 40):
+        x = torch.randn(size, 3, 32)
+        for got, want in zip(emulate_sizes(found, x, w), f(x, w), strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ArgumentSizeError, match=r"expected a size from 1 to 40.*got 41"):
+        emulate_sizes(found, torch.zeros(41, 3, 32), w)
+
+
+def test_rows_are_looked_up_and_numbered_by_calls() -> None:
+    table = torch.randn(50, 32)
+
+    def f(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        x = torch.nn.functional.embedding(ids, table)
+        rows = torch.arange(ids.shape[0])[:, None, None]
+        seen = mask[rows, torch.arange(6)]  # as the masks of Transformers are made
+        scores = (x @ x.transpose(1, 2)).masked_fill(~seen.expand(-1, 6, 6), float("-inf"))
+        return torch.softmax(scores, -1) @ x
+
+    ids, mask = torch.randint(50, (9, 6)), torch.ones(9, 6, dtype=torch.bool)
+    batch = {0: Dim("batch", min=1, max=16)}
+    sizes = mi.from_torch(f, ids, mask, dynamic_shapes=[batch, batch], allow_fallback=True)
+    found = sizes.superoptimize(chip="sm_80", budget=60, use_cache=False)
+    for size in (1, 5, 16):
+        ids, mask = torch.randint(50, (size, 6)), torch.rand(size, 6) < 0.7
+        mask[:, 0] = True
+        (got,) = emulate_sizes(found, ids, mask)
+        torch.testing.assert_close(got, f(ids, mask), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w: x + w.expand(x.shape[0], 8).sum(0),
+        lambda x, w: x + w.expand(x.shape[0], 8).amax(0),
+        lambda x, w: x + torch.arange(x.shape[0]).to(x.dtype)[:, None].expand(-1, 8).sum(0) * w,
+    ],
+)
+def test_what_is_summed_over_rows_of_no_input_is_refused(function: Callable[..., object]) -> None:
+    shapes = [{0: Dim("batch", min=1, max=16)}, None]
+
+    def whole_way() -> None:
+        sizes = mi.from_torch(
+            function, torch.zeros(9, 8), torch.zeros(8), dynamic_shapes=shapes, allow_fallback=True
+        )
+        sizes.superoptimize(chip="sm_80", budget=5, use_cache=False)
+
+    with pytest.raises(DynamicShapeError):
+        whole_way()

@@ -20,11 +20,14 @@ import mirage.torch
 import pytest
 import torch
 from mirage.frontend.program import Program
-from mirage.pipeline.commands.emulate import emulate
+from mirage.pipeline.commands.emulate import emulate, sized_emulator
+from mirage.pipeline.optimize import load_class
+from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.parts import part as part_module
 from mirage.torch import background as background_module
 from mirage.torch.backend import backend
-from mirage.torch.background import load_program
+from mirage.torch.background import RUN, load_program
+from mirage.torch.sized_graph import SizedClass
 from mirage.torch.workshop import COMMAND, Workshop
 from op_by_op import op_by_op
 from torch._dynamo.exc import BackendCompilerFailed
@@ -136,6 +139,35 @@ def test_a_second_start_has_kernels_at_once(
     (graph,) = graphs
     assert graph.compiled is not None
     assert not none._workers
+
+
+def test_classes_of_sizes_come_between_two_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a real compile process; a second start searches nothing."""
+
+    def emulated_class(found: SizedClass, options: Mapping[str, Any]) -> Any:
+        chosen = {k: v for k, v in options.items() if k != RUN}
+        kept = load_class(found.source, OptimizeOptions.of(**chosen), run=False)
+        assert kept is not None
+        return found.runner(kept, sized_emulator)
+
+    def started(workshop: Workshop) -> list[Any]:
+        torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+        graphs: list[Any] = []
+        watched = host(workshop, load_class=emulated_class, watch=graphs.append)
+        fast = torch.compile(lambda x: torch.softmax(x * 2, -1), backend=watched, dynamic=True)
+        for n in (5, 7):
+            x = torch.randn(n, 6)
+            torch.testing.assert_close(fast(x), torch.softmax(x * 2, -1), rtol=1e-3, atol=1e-4)
+            until(lambda: graphs[-1].compiled is not None or graphs[-1].reason)
+        (graph,) = graphs
+        assert not graph.reason
+        assert graph.sizes.endswith("up to 16")
+        return graphs
+
+    started(Workshop(1))
+    for name in ("search_part", "verify_candidates"):
+        monkeypatch.setattr(part_module, name, lambda *_: pytest.fail("searched again"))
+    started(Workshop(1, ("/bin/false",)))
 
 
 def test_blocking_waits() -> None:

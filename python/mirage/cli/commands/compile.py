@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mirage.cli.artifacts import add_compile_arguments, compile_options, describe, describe_json
 from mirage.cli.output import Output
-from mirage.cli.programs import HELP, BadProgramError, load_program
+from mirage.cli.programs import HELP, BadProgramError, default_target, load_program
 
 SUMMARY = "compile a µGraph as it stands (no search)"
 DESCRIPTION = """\
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             "`mirage optimize` finds kernels for it"
         )
     compiled = compile_graph(program.graph, compile_options(options))
-    target = options.output or Path(f"{program.graph.name or 'program'}.mirage")
+    target = options.output or default_target(options.program, program.graph)
     path = write_artifact(compiled.artifact, target)
     describe(output, compiled, path)
     output.result(describe_json(compiled, path))

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirage.cli.artifacts import add_compile_arguments
+from mirage.cli.dynamic_option import add_dynamic_argument, dynamic_shapes
 from mirage.cli.modules import HELP, load_module
 from mirage.cli.optimizing import (
     add_search_arguments,
     optimize_options,
     optimized_json,
+    show_classes,
     show_prediction,
     show_seconds,
 )
@@ -21,6 +23,7 @@ from mirage.runtime.artifact import check_target
 
 if TYPE_CHECKING:
     from mirage.pipeline.commands.export import Exported
+    from mirage.pipeline.commands.export_sizes import ExportedSizes
 
 SUMMARY = "write a whole model: kernels, calls of PyTorch, weights"
 DESCRIPTION = """\
@@ -50,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the tensors of the module's state_dict to a file in the artifact, or their "
         "names only: whoever loads it passes them (default: safetensors)",
     )
+    add_dynamic_argument(parser)
     add_search_arguments(parser, fallback=False)
     add_compile_arguments(parser)
 
@@ -57,7 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Optimizes, writes the artifact and says what is in it."""
     from mirage.errors import MirageError, SourceLocation
-    from mirage.pipeline.commands.export import export_with
+    from mirage.pipeline.commands.export import Exported, export_with
+    from mirage.pipeline.commands.export_sizes import export_sizes
     from mirage.pipeline.optimize import optimize
 
     name = options.program.rpartition(":")[2] if ":" in options.program else options.program
@@ -67,15 +72,31 @@ def run(options: argparse.Namespace, output: Output) -> int:
     with output.progress() as progress:
         try:
             settings = optimize_options(options, output, progress=progress)
-            found = export_with(
-                optimize, loaded.module, loaded.inputs, loaded.named, target, options.weights,
-                settings,
-            )  # fmt: skip
+            given = loaded.module, loaded.inputs, loaded.named
+            found: Exported | ExportedSizes
+            if options.dynamic:
+                shapes = dynamic_shapes(options.dynamic)
+                found = export_sizes(*given, shapes, target, options.weights, settings)
+            else:
+                found = export_with(optimize, *given, target, options.weights, settings)
         except MirageError as error:
             error.locate(SourceLocation(str(loaded.path), 0))
             raise
-    output.result({"program": options.program, **_say(found, output)})
+    alone = isinstance(found, Exported)
+    data = _say(found, output) if alone else _say_sizes(found, output)
+    output.result({"program": options.program, **data})
     return 0
+
+
+def _say_sizes(found: ExportedSizes, output: Output) -> dict[str, Any]:
+    """What was written for a size that is known at the call, in words and as data."""
+    output.heading("artifact")
+    for op, reason in dict.fromkeys(found.stays):
+        output.say(f"{op} stays with PyTorch: {reason}")
+    data = show_classes(found.optimized, output)
+    output.say(f"artifact: {found.path}")
+    stays = [{"op": op, "reason": reason} for op, reason in found.stays]
+    return {**data, "artifact": str(found.path), "stays": stays}
 
 
 def _say(found: Exported, output: Output) -> dict[str, Any]:

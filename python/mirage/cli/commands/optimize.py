@@ -6,16 +6,19 @@ import argparse
 from pathlib import Path
 
 from mirage.cli.artifacts import add_compile_arguments, describe, describe_json
+from mirage.cli.dynamic_option import add_dynamic_argument, dynamic_shapes
 from mirage.cli.optimizing import (
     add_search_arguments,
+    optimize_options,
     optimize_shown,
     optimized_json,
     show_candidates,
     show_choice,
+    show_classes,
     show_seconds,
 )
 from mirage.cli.output import Output
-from mirage.cli.programs import HELP, load_program
+from mirage.cli.programs import HELP, BadProgramError, LoadedProgram, default_target, load_program
 from mirage.runtime.artifact import check_target
 
 SUMMARY = "find, verify and compile a faster equivalent program"
@@ -34,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="the artifact (default: NAME.mirage)"
     )
+    add_dynamic_argument(parser)
     parser.add_argument("--emit", choices=STAGES, help="also print the IR in that form")
     add_search_arguments(parser)
     add_compile_arguments(parser)
@@ -42,8 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Optimizes, writes the artifact and says what was found."""
     loaded = load_program(options.program, allow_fallback=options.allow_fallback)
-    target = options.output or Path(f"{loaded.graph.name or 'program'}.mirage")
+    target = options.output or default_target(options.program, loaded.graph)
     check_target(target)
+    if options.dynamic:
+        return _by_size(loaded, target, options, output)
     optimized = optimize_shown(loaded.program, options, output)
     show_candidates(output, optimized.report)
     show_choice(output, optimized)
@@ -67,4 +73,34 @@ def run(options: argparse.Namespace, output: Output) -> int:
         data["artifacts"].append({"artifact": str(path), "name": path.name, "calls": calls})
     show_seconds(output, optimized.report)
     output.result(data)
+    return 0
+
+
+def _by_size(
+    loaded: LoadedProgram, target: Path, options: argparse.Namespace, output: Output
+) -> int:
+    """The same for a size that is known at the call only."""
+    from mirage.frontend.torch_import import from_torch
+    from mirage.pipeline.optimize import optimize_sizes
+
+    if options.emit:
+        raise BadProgramError("--emit: expected no --dynamic beside it, as each class has its IR")
+    if loaded.module is None or loaded.example_inputs is None:
+        raise BadProgramError(
+            f"--dynamic: expected a module or function of PyTorch, got {loaded.spec!r}"
+        )
+    sizes = from_torch(
+        loaded.module,
+        *loaded.example_inputs,
+        allow_fallback=options.allow_fallback,
+        dynamic_shapes=dynamic_shapes(options.dynamic),
+        name=loaded.graph.name or "program",
+    )
+    with output.progress() as progress:
+        optimized = optimize_sizes(sizes, optimize_options(options, output, progress=progress))
+    output.heading("chosen µGraphs")
+    data = {"program": options.program, **show_classes(optimized, output)}
+    path = optimized.save(target)
+    output.say(f"artifact: {path}")
+    output.result({**data, "artifact": str(path)})
     return 0

@@ -5,6 +5,7 @@ with one row for each torch op (:mod:`table`) turns that into a kernel graph. We
 of the graph that the callable binds by itself."""
 
 from mirage.frontend.torch_import.capture import export_program
+from mirage.frontend.torch_import.dynamic import dynamic_program
 from mirage.frontend.torch_import.effects import Effects, effects_of
 from mirage.frontend.torch_import.importer import ImportedGraph, from_torch
 from mirage.frontend.torch_import.module_call import ModuleCall
@@ -13,6 +14,7 @@ __all__ = [
     "Effects",
     "ImportedGraph",
     "ModuleCall",
+    "dynamic_program",
     "effects_of",
     "export_program",
     "from_torch",

@@ -216,9 +216,8 @@ def export_program(
             arguments: tuple[Any, ...] = _distinct([tuple(example_inputs), dict(named or {})])
             given, keyed = arguments
             shapes: tuple[Any, ...] | None = tuple(dynamic) if dynamic else None
-            if shapes and isinstance(module, _FunctionModule):
-                shapes = (shapes,)
-            return torch.export.export(module, given, keyed, dynamic_shapes=shapes, strict=False)
+            said = None if shapes is None else _said(module, shapes, tuple(keyed))
+            return torch.export.export(module, given, keyed, dynamic_shapes=said, strict=False)
         except GuardOnDataDependentSymNode as error:
             raise DynamicShapeError(
                 "expected a program whose course and shapes do not depend on the data, got "
@@ -230,6 +229,25 @@ def export_program(
                 f"torch.export could not capture {type(program).__name__}: {_first_line(error)}",
                 _origin(error),
             ) from error
+
+
+def _said(module: torch.nn.Module, shapes: Sequence[Any], keys: Sequence[str]) -> Any:
+    """The dynamic dimensions of inputs, the last of which have the names ``keys``, as
+    ``torch.export`` takes them: by parameters, of which some take any number of inputs."""
+    rest = list(zip(keys, shapes[len(shapes) - len(keys) :], strict=True))
+    positional = list(shapes[: len(shapes) - len(keys)])
+    found: dict[str, Any] = {}
+    keyed = dict(rest)
+    for name, p in inspect.signature(module.forward).parameters.items():
+        if p.kind is p.VAR_POSITIONAL:
+            found[name], positional = tuple(positional), []
+        elif p.kind is p.VAR_KEYWORD:
+            found.update({name: keyed} if keyed else {})
+        elif positional and p.kind is not p.KEYWORD_ONLY:
+            found[name] = positional.pop(0)
+        elif name in keyed:
+            found[name] = keyed.pop(name)
+    return {name: shape for name, shape in found.items() if shape != ()}
 
 
 def _distinct(inputs: Sequence[object]) -> tuple[object, ...]:

@@ -27,6 +27,7 @@ def decomposed(
     graph = exported.graph
     if not in_place or not all(_stays(node) for node in graph.nodes):
         found = exported.run_decompositions(dict(_decompositions()))
+        _drop_steps(found.graph)
         if not any(spec.kind is OutputKind.TOKEN for spec in found.graph_signature.output_specs):
             return found
         # what checks its result as it runs stays whole, and checks it where it is called
@@ -36,6 +37,19 @@ def decomposed(
     for node in graph.find_nodes(op="call_function", target=CHECK):
         graph.erase_node(node)
     return exported
+
+
+def _drop_steps(graph: torch.fx.Graph) -> None:
+    """Takes out what gives a tensor other steps only along dimensions of one index, as PyTorch does
+    to say that results are of channels last."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.as_strided.default):
+        source: Any = node.args[0]
+        x, y = source.meta["val"], node.meta["val"]
+        steps = zip(y.shape, x.stride(), y.stride(), strict=False)
+        same = x.shape == y.shape and x.storage_offset() == y.storage_offset()
+        if same and all(a == b or n <= 1 for n, a, b in steps):
+            node.replace_all_uses_with(source)
+            graph.erase_node(node)
 
 
 def _stays(node: torch.fx.Node) -> bool:

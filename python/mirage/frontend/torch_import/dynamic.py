@@ -8,24 +8,23 @@ for their rows is checked for each size that is asked for, and that a size enter
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from itertools import zip_longest
 from typing import Any
 
 import torch
-from torch.fx import Node
+from torch.utils import _pytree as pytree
 
-from mirage.errors import SourceLocation
 from mirage.frontend.errors import DynamicShapeError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program, SizedProgram
 from mirage.frontend.torch_import.capture import export_program
-from mirage.semantics.ugraph import KernelGraph, Op, Value
+from mirage.frontend.torch_import.size_uses import check_uses
+from mirage.semantics.two_sizes import why_different, with_rows
+from mirage.semantics.ugraph import Broadcast, Op, TensorType, Value
 
-_SHAPES = frozenset({"size", "sizes", "shape"})
-"""Arguments of PyTorch's ops that say which shape a result has, and nothing else."""
 _NO_LIMIT = 1 << 31
 """Kernels take sizes as integers below it."""
 
@@ -34,29 +33,39 @@ def dynamic_program(
     module: object,
     example_inputs: Sequence[object],
     dynamic_shapes: object,
-    at: Callable[[Sequence[object]], Program],
+    at: Callable[[Sequence[object], int], Program],
+    reference: int | None = None,
+    named: Mapping[str, object] | None = None,
 ) -> SizedProgram:
-    """The program for all of its sizes; ``at`` imports it for example inputs.
+    """The program for all of its sizes; ``at`` imports it for example inputs of a size (those that
+    are ``named`` come last). Programs at other sizes are compared with that at ``reference``, by
+    default the largest size.
 
     Raises :class:`DynamicShapeError` and what :func:`export_program` raises.
     """
-    shapes = _by_position(module, example_inputs, dynamic_shapes)
-    exported = export_program(module, example_inputs, dynamic=shapes)
+    keys = list(named or {})
+    shapes = _by_position(module, len(example_inputs), keys, dynamic_shapes)
+    _check_outermost(shapes)
+    exported = export_program(module, example_inputs, named, dynamic=shapes)
+    example_inputs = [*example_inputs, *(named or {}).values()]
     name, symbol = _symbol(exported, shapes)
-    _check_uses(exported)
+    check_uses(exported, symbol)
     least, most = _range(exported, symbol, name)
-    rows = [i for i, shape in enumerate(shapes) if _declared(shape)]
+    each = _rows(exported, example_inputs, shapes, symbol)
+
+    def imported(size: int) -> Program:
+        return at([_with_rows(x, each.get(i), size) for i, x in enumerate(example_inputs)], size)
+
+    first = most if reference is None else reference
+    known, other = imported(first), imported(first - 1)
+    held = _held_rows(known, other)
+    known, programs = one_row(known, held), {first - 1: one_row(other, held)}
+    programs[first] = known
 
     @cache
-    def imported(size: int) -> Program:
-        return at([_with_rows(x, size) if i in rows else x for i, x in enumerate(example_inputs)])
-
-    largest = imported(most)
-    numbers = _inputs_with_rows(largest.graph, imported(most - 1).graph)
-
     def checked(size: int) -> Program:
-        found = imported(size)
-        why = _why_different(largest.graph, most, found.graph, size)
+        found = programs[size] if size in programs else one_row(imported(size), held)
+        why = why_another(known, first, found, size)
         if why is not None:
             raise DynamicShapeError(
                 f"expected one program for {name} from {least} to {most}, but at {size} {why}; "
@@ -65,34 +74,112 @@ def dynamic_program(
             )
         return found
 
+    rows = with_rows(known.graph, checked(first - 1).graph)
+    numbers = tuple(i for i, v in enumerate(known.graph.inputs) if v in rows)
     return SizedProgram(name, least, most, numbers, checked)
 
 
-def _with_rows(x: object, size: int) -> object:
-    return x.new_zeros((size, *x.shape[1:])) if isinstance(x, torch.Tensor) else x
+def _held_rows(first: Program, second: Program) -> tuple[int, ...]:
+    """Which of the tensors that a program holds have as many rows as the size."""
+    mine, other = first.graph.inputs, second.graph.inputs
+    if len(mine) != len(other):
+        return ()
+    indices = (p.index for p in first.parameters)
+    return tuple(i for i in indices if mine[i].shape != other[i].shape)
+
+
+def one_row(program: Program, held: Collection[int]) -> Program:
+    """The program that holds one row in the place of tensors ``held`` (by the numbers of inputs),
+    whose rows are all the same, and repeats it. Raises :class:`DynamicShapeError`."""
+    if not held:
+        return program
+    graph, parameters = program.graph, list(program.parameters)
+    inputs, repeats = list(graph.inputs), list[Op]()
+    for place, p in enumerate(parameters):
+        if p.index not in held:
+            continue
+        assert isinstance(p.data, torch.Tensor)
+        row = p.data[:1].clone()
+        if not _equal(p.data, row.expand(p.data.shape)):
+            raise DynamicShapeError(
+                f"expected tensors that do not depend on the size, but {p.name}, which the program "
+                "makes, has another row for each index; pass it as an input",
+                user_location(),
+            )
+        old = inputs[p.index]
+        inputs[p.index] = Value(TensorType((1, *old.shape[1:]), old.dtype), old.name)
+        repeats.append(Broadcast((inputs[p.index],), (old,)))
+        parameters[place] = replace(p, data=row)
+    graph = replace(graph, inputs=tuple(inputs), ops=(*repeats, *graph.ops))
+    return replace(program, graph=graph, parameters=tuple(parameters))
+
+
+def why_another(first: Program, n: int, second: Program, m: int) -> str | None:
+    """How a program at size ``m`` differs from one at size ``n`` other than by its rows."""
+    if (first.results, first.keys, first.updates) != (second.results, second.keys, second.updates):
+        return "it has other results"
+    for p, q in zip_longest(first.parameters, second.parameters):
+        if p is None or q is None or (p.index, p.name) != (q.index, q.name):
+            return "it holds other tensors"
+        if p.data is not q.data and not _equal(p.data, q.data):
+            return f"{p.name} holds other numbers"
+    return why_different(first.graph, n, second.graph, m)
+
+
+def _equal(a: object, b: object) -> bool:
+    assert isinstance(a, torch.Tensor)
+    assert isinstance(b, torch.Tensor)
+    return (
+        a.dtype == b.dtype and a.shape == b.shape and bool(((a == b) | (a != a) & (b != b)).all())
+    )
+
+
+def _rows(
+    exported: torch.export.ExportedProgram,
+    inputs: Sequence[object],
+    shapes: Sequence[Any],
+    symbol: Any,
+) -> dict[int, int]:
+    """How many rows there are for each unit of the size, of the inputs that have some."""
+    given = exported.graph_signature.user_inputs
+    nodes = {node.name: node for node in exported.graph.nodes}
+    found: dict[int, int] = {}
+    leaf = 0
+    for i, (x, shape) in enumerate(zip(inputs, shapes, strict=True)):
+        if _declared(shape):
+            expr = nodes[str(list(given)[leaf])].meta["val"].shape[0].node.expr
+            found[i] = int(expr / symbol)
+        leaf += len(pytree.tree_leaves(x))
+    return found
+
+
+def _with_rows(x: object, each: int | None, size: int) -> object:
+    """An example input at a size. Nobody looks at its elements, so it takes no memory."""
+    if each is None or not isinstance(x, torch.Tensor):
+        return x
+    return torch.empty((each * size, *x.shape[1:]), dtype=x.dtype, device=x.device)
 
 
 def _by_position(
-    module: object, example_inputs: Sequence[object], dynamic_shapes: object
+    module: object, count: int, keys: Sequence[str], dynamic_shapes: object
 ) -> list[Any]:
-    """The dynamic dimensions of each example input."""
-    count = len(example_inputs)
+    """The dynamic dimensions of each example input: ``count`` positional ones, then named ones."""
     if isinstance(dynamic_shapes, Mapping):
         named: Mapping[Any, Any] = dynamic_shapes
         function: Any = module.forward if isinstance(module, torch.nn.Module) else module
-        parameters = list(inspect.signature(function).parameters)
-        unknown = [key for key in named if key not in parameters[:count]]
+        known = [*list(inspect.signature(function).parameters)[:count], *keys]
+        unknown = [key for key in named if key not in known]
         if unknown:
             raise DynamicShapeError(
-                f"dynamic_shapes: expected names among {', '.join(parameters[:count])}, got "
-                f"{unknown[0]!r}",
+                f"dynamic_shapes: expected names among {', '.join(known)}, got {unknown[0]!r}",
                 user_location(),
             )
-        return [named.get(parameter) for parameter in parameters[:count]]
-    if isinstance(dynamic_shapes, list | tuple) and len(dynamic_shapes) == count:
+        return [named.get(name) for name in known]
+    if isinstance(dynamic_shapes, list | tuple) and len(dynamic_shapes) == count and not keys:
         return list(dynamic_shapes)
     raise DynamicShapeError(
-        f"dynamic_shapes: expected a dict by names of inputs, or one entry for each of {count}, "
+        f"dynamic_shapes: expected a dict by names of inputs, or one entry for each of "
+        f"{count + len(keys)}, "
         f"got {dynamic_shapes!r:.80}",
         user_location(),
     )
@@ -106,8 +193,7 @@ def _declared(shape: Any) -> dict[int, Any]:
     return {dim: said for dim, said in items if said is not None and not isinstance(said, int)}
 
 
-def _symbol(exported: torch.export.ExportedProgram, shapes: Sequence[Any]) -> tuple[str, Any]:
-    """The name of the size, and PyTorch's symbol for it."""
+def _check_outermost(shapes: Sequence[Any]) -> None:
     inner = [(i, dim) for i, shape in enumerate(shapes) for dim in _declared(shape) if dim != 0]
     if inner:
         i, dim = inner[0]
@@ -116,6 +202,10 @@ def _symbol(exported: torch.export.ExportedProgram, shapes: Sequence[Any]) -> tu
             "move it outermost, or leave it fixed",
             user_location(),
         )
+
+
+def _symbol(exported: torch.export.ExportedProgram, shapes: Sequence[Any]) -> tuple[str, Any]:
+    """The name of the size, and PyTorch's symbol for it."""
     names = {
         getattr(said, "__name__", "the size")
         for shape in shapes
@@ -126,8 +216,8 @@ def _symbol(exported: torch.export.ExportedProgram, shapes: Sequence[Any]) -> tu
         if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.Tensor):
             for size in node.meta["val"].shape:
                 if isinstance(size, torch.SymInt):
-                    found[str(size)] = size.node.expr
-    if len(found) != 1 or not next(iter(found.values())).is_Symbol:
+                    found.update((str(s), s) for s in size.node.expr.free_symbols)
+    if len(found) != 1:
         raise DynamicShapeError(
             f"expected one dynamic size, which is a dimension of each input that has it, got "
             f"{', '.join(found) or 'none'}; give these dimensions one torch.export.Dim",
@@ -148,94 +238,3 @@ def _range(exported: torch.export.ExportedProgram, symbol: Any, name: str) -> tu
             user_location(),
         )
     return least, most
-
-
-def _check_uses(exported: torch.export.ExportedProgram) -> None:
-    """Raises :class:`DynamicShapeError` where a size is used for more than the shapes of results:
-    it would be a constant in the graph of one size."""
-    for node in exported.graph.nodes:
-        if node.op != "call_function" or isinstance(
-            node.meta.get("val"), torch.SymInt | torch.SymBool | torch.SymFloat
-        ):
-            continue  # arithmetic of sizes: what it is used for counts
-        if any(map(_is_size, _flat(_others(node)))):
-            raise DynamicShapeError(
-                f"expected the size to say which shapes results have only, but {node.target} "
-                "computes with it",
-                _location(node),
-            )
-
-
-def _others(node: Node) -> list[object]:
-    """The arguments of a call that are not a shape."""
-    schema = getattr(node.target, "_schema", None)
-    if schema is None:
-        return [*node.args, *node.kwargs.values()]
-    names = [a.name for a in schema.arguments]
-    given = {**dict(zip(names, node.args)), **node.kwargs}
-    return [value for name, value in given.items() if name not in _SHAPES]
-
-
-def _flat(values: object) -> Iterator[object]:
-    if isinstance(values, list | tuple):
-        for value in values:
-            yield from _flat(value)
-    else:
-        yield values
-
-
-def _is_size(value: object) -> bool:
-    found = value.meta.get("val") if isinstance(value, Node) else value
-    return isinstance(found, torch.SymInt | torch.SymFloat | torch.SymBool)
-
-
-def _location(node: Node) -> SourceLocation | None:
-    """Where a call stands in the user's program."""
-    places = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
-    return SourceLocation(places[-1][0], int(places[-1][1])) if places else user_location()
-
-
-# ---- the same graph at two sizes -----------------------------------------------------------------
-
-
-def _inputs_with_rows(first: KernelGraph, second: KernelGraph) -> tuple[int, ...]:
-    pairs = zip(first.inputs, second.inputs, strict=True)
-    return tuple(i for i, (a, b) in enumerate(pairs) if a.shape != b.shape)
-
-
-def _why_different(first: KernelGraph, n: int, second: KernelGraph, m: int) -> str | None:
-    """How a graph at size ``m`` differs from one at size ``n`` other than by its rows."""
-    if len(first.ops) != len(second.ops) or len(first.inputs) != len(second.inputs):
-        return "it has other ops"
-    known: dict[Value, Value] = dict(zip(first.inputs, second.inputs, strict=True))
-    for a, b in zip(first.ops, second.ops, strict=True):
-        operands = [known.get(v) for v in a.operands]
-        if type(a) is not type(b) or operands != list(b.operands):
-            return f"there is another op than {type(a).__name__.lower()}"
-        if not _alike(_about(a), _about(b), n, m) or len(a.results) != len(b.results):
-            return f"there is another {type(a).__name__.lower()}"
-        known.update(zip(a.results, b.results, strict=True))
-    for a, b in known.items():
-        if a.dtype is not b.dtype or not _alike(a.shape, b.shape, n, m):
-            return f"a tensor of {a.type} is one of {b.type}"
-    if [known.get(v) for v in first.outputs] != list(second.outputs):
-        return "it has other results"
-    return None
-
-
-def _about(op: Op) -> list[object]:
-    """What an op says beside its operands and results."""
-    return [getattr(op, f.name) for f in fields(op) if f.name not in ("operands", "results")]
-
-
-def _alike(a: object, b: object, n: int, m: int) -> bool:
-    """Whether two descriptions are the same, but for what has as many rows for each unit of the
-    size: the first number of a shape."""
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(_alike(x, y, n, m) for x, y in zip(a, b, strict=True))
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        x: tuple[Any, ...] = a
-        y: tuple[Any, ...] = b
-        if x and y and type(x[0]) is type(y[0]) is int and x[1:] == y[1:]:
-            return x[0] == y[0] or (x[0] % n == 0 and x[0] // n * m == y[0])
-    return a == b

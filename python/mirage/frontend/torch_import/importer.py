@@ -14,7 +14,6 @@ import torch
 
 from mirage.errors import SourceLocation
 from mirage.frontend.errors import (
-    DynamicShapeError,
     GraphTypeError,
     InvalidGraphError,
 )
@@ -95,7 +94,12 @@ def from_torch(
 
 @overload
 def from_torch(
-    module: object, *example_inputs: object, dynamic_shapes: object, name: str = "main"
+    module: object,
+    *example_inputs: object,
+    allow_fallback: bool = False,
+    allow_updates: bool = False,
+    dynamic_shapes: object,
+    name: str = "main",
 ) -> SizedProgram: ...
 
 
@@ -121,15 +125,15 @@ def from_torch(
     inputs is a size that is known at the call only (:mod:`mirage.frontend.torch_import.dynamic`).
     """
     if dynamic_shapes is not None:
-        if allow_fallback or allow_updates:
-            raise DynamicShapeError(
-                "expected a program that is imported whole and updates nothing, got allow_fallback "
-                "or allow_updates with dynamic_shapes; leave one of them out",
-                user_location(),
-            )
 
-        def at(inputs: Sequence[object]) -> Program:
-            return from_torch(module, *inputs, name=name).program
+        def at(inputs: Sequence[object], size: int) -> Program:
+            return from_torch(
+                module,
+                *inputs,
+                allow_fallback=allow_fallback,
+                allow_updates=allow_updates,
+                name=name,
+            ).program
 
         return dynamic_program(module, example_inputs, dynamic_shapes, at)
     captured = capture(module, example_inputs, allow_updates)

@@ -3,9 +3,10 @@
 
 It reads requests from standard input and writes answers to what was its standard output; both are
 pickles of plain data and µGraphs, each with its length before it, between two processes of one user
-that run the same code. A request is a program (without the tensors that it holds) and options; the
-answer has the entries of the cache that the search has read and written, so that the other process
-needs no disk to load what was found. On the way it says what is under way.
+that run the same code. A request is a program (without the tensors that it holds) and options, and
+perhaps the class of sizes that it stands for; the answer has the entries of the cache that the
+search has read and written, so that the other process needs no disk to load what was found. On the
+way it says what is under way.
 
 The process sees no GPU: the model that waits for it may need all of its memory.
 """
@@ -69,7 +70,7 @@ def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
     from mirage.cache import Store, shared_store
     from mirage.cache import store as store_module
     from mirage.errors import MirageError
-    from mirage.pipeline.optimize import optimize
+    from mirage.pipeline.optimize import optimize, optimize_class
     from mirage.pipeline.options import OptimizeOptions
 
     options = dict(request["options"])
@@ -80,7 +81,11 @@ def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
     store.seen = entries
     try:
         with store_module.shared_as(store):
-            optimize(request["program"], OptimizeOptions.of(**options, progress=progress))
+            chosen, sized = OptimizeOptions.of(**options, progress=progress), request.get("sized")
+            if sized is None:
+                optimize(request["program"], chosen)
+            else:
+                optimize_class(sized[0], chosen, sized[1])
     except MirageError as error:
         return {"error": error.message.partition("\n")[0]}
     except Exception as error:  # a bug of ours leaves the graph to PyTorch

@@ -8,11 +8,13 @@ y, = emulate(optimized, x, w)      # torch tensors on the CPU, all checks on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mirage.emulator.counters import Counters
 from mirage.emulator.tensors import run_on_tensors
-from mirage.pipeline.call import Runner
+from mirage.pipeline.call import Runner, SizedLauncher
+from mirage.runtime.sizes import at_size
 
 if TYPE_CHECKING:
     import torch
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from mirage.compiler import Compiled
     from mirage.pipeline.result import Optimized
     from mirage.pipeline.size_classes import OptimizedSizes
+    from mirage.pipeline.sized_plan import SizedPlan
 
 
 def emulate(
@@ -49,10 +52,25 @@ def emulate_sizes(
     *tensors: torch.Tensor,
     checks: bool = True,
     counters: list[Counters] | None = None,
-) -> Sequence[torch.Tensor]:
+) -> Sequence[Any]:
     """The results of a program with a dynamic size, as calling it gives them on a GPU. Raises what
     that and :func:`mirage.emulator.run_artifact.run_artifact` raise."""
-    given = optimized.with_weights(tensors)
-    size = optimized.table.size_of([tuple(x.shape) for x in given])
-    _, artifact = optimized.table.at(size)
-    return run_on_tensors(artifact, given, checks=checks, counters=counters)
+
+    def launcher(plan: SizedPlan) -> SizedLauncher:
+        return sized_emulator(plan, checks=checks, counters=counters)
+
+    return optimized.run(launcher, tensors)
+
+
+def sized_emulator(
+    plan: SizedPlan, *, checks: bool = True, counters: list[Counters] | None = None
+) -> SizedLauncher:
+    """Executes the parts of a class of sizes."""
+
+    def launch(number: int, size: int, inputs: list[torch.Tensor]) -> Sequence[torch.Tensor]:
+        artifact = plan.artifacts[number]
+        if artifact.manifest.size is not None:
+            artifact = replace(artifact, manifest=at_size(artifact.manifest, size))
+        return run_on_tensors(artifact, inputs, checks=checks, counters=counters)
+
+    return launch

@@ -13,33 +13,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from mirage.frontend.program import Parameter, Program
+from mirage.frontend.program import Program
+from mirage.pipeline.commands.export_sizes import ExportedSizes, export_sizes
+from mirage.pipeline.commands.interface import interface_of, name_of
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions, OptionError
 from mirage.pipeline.result import Optimized
-from mirage.pipeline.whole_model import (
-    WEIGHTS,
-    IncompleteModelError,
-    Interface,
-    Weights,
-    model_of,
-)
+from mirage.pipeline.whole_model import WEIGHTS, Weights, model_of
 from mirage.runtime.artifact import check_target
-from mirage.runtime.layouts import Layout
-from mirage.runtime.manifest import TORCH_NAMES, TensorSpec
 from mirage.runtime.model_artifact import write_model
-from mirage.runtime.model_manifest import Fixed, Given, Result
-from mirage.semantics.substitute import without_dead_ops
-from mirage.semantics.ugraph import KernelGraph
-
-if TYPE_CHECKING:
-    import torch
-
-    from mirage.frontend.torch_import import ImportedGraph
 
 
 @dataclass(frozen=True)
@@ -61,18 +46,23 @@ def export(
     path: str | os.PathLike[str],
     weights: Weights = "safetensors",
     options: Mapping[str, object] | OptimizeOptions | None = None,
+    dynamic_shapes: object = None,
     **named: object,
-) -> Exported:
+) -> Exported | ExportedSizes:
     """Optimizes a module (or a function, or an ``ExportedProgram``) as it is called with ``inputs``
     and ``named`` arguments, and writes it to the folder ``path``, whole or not at all.
 
     ``weights`` says where the tensors of its state dict go: into a file beside the kernels, or
     nowhere ("reference"), so that whoever loads the model passes them. Other tensors that it holds
-    are written in any case. ``options`` are those of :func:`mirage.optimize`.
+    are written in any case. ``options`` are those of :func:`mirage.optimize`. ``dynamic_shapes``
+    are those of ``torch.export``: with them the outermost dimension of some arguments is a size
+    that is known at the call only (:mod:`mirage.pipeline.commands.export_sizes`).
 
     Raises what the import, :func:`mirage.optimize` and writing raise, and
     :class:`~mirage.pipeline.whole_model.IncompleteModelError`.
     """
+    if dynamic_shapes is not None:
+        return export_sizes(model, inputs, named, dynamic_shapes, path, weights, _options(options))
     return export_with(optimize, model, inputs, named, path, weights, _options(options))
 
 
@@ -92,7 +82,7 @@ def export_with(
         raise OptionError(f"expected weights to be one of {', '.join(WEIGHTS)}, got {weights!r}")
     check_target(path)
     exported = export_program(model, inputs, named)
-    name = _name(model)
+    name = name_of(model)
     imported = from_torch(exported, allow_fallback=True, allow_updates=True, name=name)
     program, interface = interface_of(exported, imported)
     optimized = optimizer(program, options)
@@ -110,120 +100,3 @@ def _options(options: Mapping[str, object] | OptimizeOptions | None) -> Optimize
     if isinstance(options, OptimizeOptions):
         return options
     return OptimizeOptions.of(**(options or {}))
-
-
-def _name(model: object) -> str:
-    name = getattr(model, "__name__", type(model).__name__)
-    return name if name.isidentifier() and name != "ExportedProgram" else "model"
-
-
-def interface_of(
-    exported: torch.export.ExportedProgram, imported: ImportedGraph
-) -> tuple[Program, Interface]:
-    """How the module is called, and the program without results that need not be computed. Raises
-    :class:`IncompleteModelError`."""
-    from mirage.frontend.torch_import import ModuleCall
-
-    call = ModuleCall(exported)
-    program = imported.program
-    _check_devices(call)
-    arguments = tuple(map(_argument, call.arguments))
-    memories = {place: number for number, place in enumerate(call.tensors)}
-    bound = {p.name: p.index for p in program.parameters}
-    others: list[Parameter] = []
-    results: list[Result | Fixed] = []
-    for found in call.results:
-        if not isinstance(found, Layout):
-            results.append(Fixed(found))
-            continue
-        memory: int | None = None
-        if found.input is not None:
-            held = call.held.get(found.input)
-            if held is None:
-                memory = memories[found.input]
-            else:
-                if held.name not in bound:
-                    bound[held.name] = index = len(program.graph.inputs) + len(others)
-                    others.append(Parameter(index, held.name, held.data))
-                memory = bound[held.name]
-        results.append(_result(found, memory))
-    check_apart(program)
-    count = len(program.updates)
-    computed = [i for i, r in enumerate(results) if isinstance(r, Result) and r.memory is None]
-    places = program.returned(range(len(program.graph.outputs)))
-    outputs = [program.graph.outputs[places[count + i]] for i in computed]  # type: ignore[index]
-    graph = program.graph
-    whole = (*graph.outputs[:count], *outputs)
-    graph = without_dead_ops(KernelGraph(graph.name, graph.inputs, graph.ops, whole))
-    kept = set(graph.ops)
-    locations = {op: at for op, at in program.locations.items() if op in kept}
-    interface = Interface(
-        call.structure,
-        arguments,
-        tuple(results),
-        call.result_structure,
-        tuple(range(count, len(whole))),
-        tuple(others),
-        frozenset(exported.state_dict),
-    )
-    small = replace(program, graph=graph, locations=locations, results=None, keys=())
-    return small, interface
-
-
-def _argument(argument: Any) -> Given | Fixed:
-    name, value = argument
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return Given(
-            TensorSpec(name, tuple(value.shape), value.stride(), _dtype(name, value.dtype))
-        )
-    if value is None or isinstance(value, bool | int | float | str):
-        return Fixed(value)
-    raise IncompleteModelError(
-        f"argument {name}: expected a tensor, a number, a string or None, got "
-        f"{type(value).__name__}, which an artifact cannot describe"
-    )
-
-
-def _result(found: Layout, memory: int | None) -> Result:
-    dtype = _dtype("a result", found.dtype)
-    return Result(found.shape, found.strides, dtype, found.offset, found.bytes, memory, found.group)
-
-
-def _dtype(what: str, dtype: torch.dtype) -> str:
-    name = str(dtype).removeprefix("torch.")
-    short = next((short for short, known in TORCH_NAMES.items() if known == name), None)
-    if short is None:
-        raise IncompleteModelError(
-            f"{what}: tensors of {dtype} cannot be described by an artifact; expected one of "
-            f"{', '.join(TORCH_NAMES.values())}"
-        )
-    return short
-
-
-def _check_devices(call: Any) -> None:
-    if len(call.devices) > 1:
-        names = ", ".join(sorted(map(str, call.devices)))
-        raise IncompleteModelError(
-            f"the model has tensors on {names}; an artifact runs on one device: move the module "
-            "and its inputs to one"
-        )
-
-
-def check_apart(program: Program) -> None:
-    """Raises :class:`IncompleteModelError` where a tensor that is updated shares memory with
-    another that the module holds."""
-    updated = set(program.updates)
-    held = {p.index: p for p in program.parameters}
-    storages: dict[int, Any] = {
-        i: p.data.untyped_storage().data_ptr()  # type: ignore[attr-defined]
-        for i, p in held.items()
-    }
-    for i in updated & set(held):
-        same = [j for j in held if j != i and storages[j] == storages[i] != 0]
-        if same:
-            raise IncompleteModelError(
-                f"{held[i].name} is updated and shares memory with {held[same[0]].name}, which an "
-                "artifact cannot keep; give each of them memory of its own"
-            )

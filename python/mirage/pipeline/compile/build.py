@@ -114,9 +114,9 @@ class Builder:
         )
         key = signature(part.graph)
         if key not in self.written:
-            nameless = _nameless(part.graph)
-            digest = hashlib.sha256(graph_to_text(nameless, form="selected").encode()).hexdigest()
-            graph = replace(nameless, name=f"part_{digest[:12]}")
+            graph = nameless(part.graph)
+            digest = hashlib.sha256(graph_to_text(graph, form="selected").encode()).hexdigest()
+            graph = replace(graph, name=f"part_{digest[:12]}")
             self.written[key] = graph_to_text(graph, form="selected")
         return self.written[key], Names(inputs, outputs)
 
@@ -135,7 +135,7 @@ def _count(pieces: Sequence[object]) -> int:
     return sum(isinstance(piece, Part) for piece in pieces)
 
 
-def _nameless(graph: KernelGraph) -> KernelGraph:
+def nameless(graph: KernelGraph) -> KernelGraph:
     """The graph with values that have no names."""
     values = (*graph.inputs, *values_in(graph.ops))
     renamed = rename_graph(graph, {v: Value(v.type) for v in values if v.name})

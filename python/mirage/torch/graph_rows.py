@@ -1,0 +1,140 @@
+"""Which inputs of a graph of TorchDynamo have rows in proportion to a size that is known at the
+call only.
+
+TorchDynamo says what is dynamic: sizes of the inputs of a graph are expressions of symbols. One of
+these symbols may be a number of rows: a factor of outermost dimensions, and in nothing else. The
+other symbols are fixed, one program for each set of their values. TorchDynamo does not always see
+that two symbols are the same (the batch of ids and of their mask): those that have the same value
+in a call are taken for one, in the program for such calls.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+MOST = 1 << 20
+"""The largest size for which kernels are compiled that take the size."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The symbol ``name``, from ``least`` to ``most``. ``tensors`` are inputs of the graph that
+    have so many rows for each unit of it, ``numbers`` those that are so many times it. ``varying``
+    are all inputs that may differ from call to call in shape or number, ``beside`` other symbols
+    that are numbers of rows."""
+
+    name: str
+    least: int
+    most: int
+    tensors: Mapping[int, int]
+    numbers: Mapping[int, int]
+    varying: tuple[int, ...]
+    beside: tuple[Rows, ...] = ()
+
+    def of(self, inputs: Sequence[Any]) -> Rows:
+        """The rows, with those of other symbols that have the same value in these inputs."""
+        size = self.size_of(inputs)
+        same = [r for r in self.beside if r.size_of(inputs) == size]
+        if not same:
+            return self
+        every = (self, *same)
+        return replace(
+            self,
+            least=max(r.least for r in every),
+            most=min(r.most for r in every),
+            tensors={i: n for r in every for i, n in r.tensors.items()},
+            numbers={i: n for r in every for i, n in r.numbers.items()},
+        )
+
+    def size_of(self, inputs: Sequence[Any]) -> int:
+        """The size that inputs have."""
+        place, each = next(iter(self.tensors.items()))
+        return int(inputs[place].shape[0]) // each
+
+    def others(self, inputs: Sequence[Any]) -> object:
+        """What is fixed in a program of these inputs: everything that varies but the rows."""
+        rows = tuple(self.tensors), tuple(self.numbers)
+        return rows, tuple(self._fixed(i, inputs[i]) for i in self.varying)
+
+    def _fixed(self, place: int, x: Any) -> object:
+        if place in self.tensors:
+            return tuple(x.shape[1:]), x.stride()
+        if place in self.numbers:
+            return None
+        return (tuple(x.shape), x.stride()) if isinstance(x, torch.Tensor) else x
+
+
+def rows_of(module: torch.fx.GraphModule) -> Rows | None:
+    """The rows of a graph, None where no symbol is a number of rows."""
+    known = [
+        node.meta.get("example_value", node.meta.get("val"))
+        for node in module.graph.nodes
+        if node.op == "placeholder"
+    ]
+    outer: Counter[Any] = Counter()
+    inner: set[Any] = set()
+    for x in known:
+        if isinstance(x, torch.Tensor):
+            first, rest = _sizes(x)
+            outer.update(_symbols(first))
+            inner.update(s for n in rest for s in _symbols(n))
+    found = [_rows(known, s) for s, _ in outer.most_common() if s not in inner]
+    rows = [r for r in found if r is not None]
+    return replace(rows[0], beside=tuple(rows[1:])) if rows else None
+
+
+def _sizes(x: torch.Tensor) -> tuple[Any, list[Any]]:
+    """The outermost dimension, and all that the others and the steps are."""
+    shape = list(x.shape)
+    steps = list(x.stride())
+    return (shape[0] if shape else 1), [*shape[1:], *steps, x.storage_offset()]
+
+
+def _expr(n: Any) -> Any:
+    """The expression of a size, with what is known to be equal replaced; None of a number."""
+    return n.node.shape_env.simplify(n.node.expr) if isinstance(n, torch.SymInt) else None
+
+
+def _symbols(n: Any) -> set[Any]:
+    expr = _expr(n)
+    return set() if expr is None else set(expr.free_symbols)
+
+
+def _times(n: Any, symbol: Any) -> int | None:
+    """How many times a symbol a size is; None if it is no multiple."""
+    expr = _expr(n)
+    factor = None if expr is None else expr / symbol
+    return int(factor) if factor is not None and factor.is_Integer else None
+
+
+def _rows(known: Sequence[Any], symbol: Any) -> Rows | None:
+    tensors: dict[int, int] = {}
+    numbers: dict[int, int] = {}
+    varying: list[int] = []
+    env: Any = None
+    for place, x in enumerate(known):
+        first, rest = _sizes(x) if isinstance(x, torch.Tensor) else (x, [])
+        dynamic = [n for n in (*rest, first) if isinstance(n, torch.SymInt)]
+        if not dynamic:
+            continue
+        varying.append(place)
+        env = dynamic[0].node.shape_env
+        if not any(symbol in _symbols(n) for n in dynamic):
+            continue
+        each = _times(dynamic[-1], symbol)
+        if each is None or each < 1:
+            return None
+        (tensors if isinstance(x, torch.Tensor) else numbers)[place] = each
+    limits = env.var_to_range.get(symbol)
+    least, most = 1, MOST
+    if limits is not None:
+        least = max(int(limits.lower), 1)
+        most = min(int(limits.upper), MOST) if bool(limits.upper < MOST) else MOST
+    return (
+        Rows(str(symbol), least, most, tensors, numbers, tuple(varying)) if least < most else None
+    )
