@@ -188,12 +188,16 @@ class KnownNumbers(Symbolic):
             x = (np.expand_dims(found[0], d),)
         return x
 
-    def cut(self, x: Planes, given: DType, dtype: DType) -> Planes | None:
-        numbers = [number_of(v) for v in x[0].ravel()]
+    def cut(self, x: Planes, given: DType, dtype: DType) -> Planes:
         half = 2 ** (dtype.bits - 1)
-        if any(n is None or not -half <= n < half for n in numbers):
-            return None
-        return (objects([element_of(math.trunc(n)) for n in numbers if n is not None], x[0].shape),)
+
+        def apply(v: Element) -> Element:
+            number = number_of(v)
+            if number is None or not -half <= number < half:
+                return self._apply((given, dtype), v)
+            return element_of(math.trunc(number))
+
+        return (map_elements(apply, x[0]),)
 
     # ---- rows of tables
 
