@@ -13,25 +13,12 @@ from written.corners_wrong import CORNERS_WRONG
 from written.pairs import Pair, verdict_of
 
 NOT_SHOWN = (
-    "a loss by what is picked",
+    "a loss by what is picked",  # a place in a row of many rows
     "a smoothed loss",
-    "derivative of a softmax",
-    "shrunk by two",
-    "shrunk by a limit",
-    "scaled exponential",
-    "gelu by its function of errors",
-    "quotient and rest",
-    "rounded up",
-    "halves of odd numbers",
-    "rest of a sum",
-    "quotient of a quotient",
-    "even by a comparison",
-    "either but not both",
-    "any by a count",
-    "logarithm where it is one",
+    "derivative of a softmax",  # products of long sums
+    "gelu by its function of errors",  # that is computed by a polynomial near zero
     "nothing seen is zero",
-    "counts times a table",
-    "largest of what is bounded",
+    "largest of what is bounded",  # what an order is
     "sorted by its order",
     "first of the largest by places",
 )
