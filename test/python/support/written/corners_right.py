@@ -147,6 +147,7 @@ CORNERS_RIGHT: list[Pair] = [
     # functions
     Pair("gate of halves", ONE, F.glu, lambda x: x[:, :6] / (1.0 + torch.exp(-x[:, 6:])), False),
     Pair("hard gate", ONE, F.hardswish, lambda x: x * (x + 3.0).clamp(0.0, 6.0) / 6.0, False),
+    Pair("relu by a sign", ONE, F.relu, lambda x: x * (x > 0)),
     Pair("soft sign", ONE, F.softsign, lambda x: x / (1.0 + x.abs()), False),
     Pair(
         "shrunk by two",
