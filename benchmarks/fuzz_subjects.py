@@ -127,6 +127,18 @@ def nowhere(dim: int, *, grown: Sequence[int]) -> Callable[..., Tensor]:
     return expected
 
 
+def added_nowhere(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
+    """The same for places that may be counted from the end."""
+    size = data[0].shape[0]
+    index = torch.where(indices[0] < 0, indices[0] + size, indices[0])
+    return nowhere(0, grown=(0,))(program, data, [index], outside)
+
+
+def bag_nothing(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
+    """No number where one of a bag is outside."""
+    return torch.where(outside[0].any(-1, keepdim=True), torch.nan, program(*data, *indices))
+
+
 def classes(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
     y = program(*data, *indices)
     return torch.where(outside[0][..., None], torch.zeros_like(y), y)
@@ -234,6 +246,21 @@ SUBJECTS: dict[str, Subject] = {
     "scatter_add": Subject(
         lambda x, y, i: x.scatter_add(1, i, y), (LINES, (ROWS, EACH)), nowhere(1, grown=(0,)),
         tolerance=1e-5,
+    ),
+    "scatter_reduce": Subject(
+        lambda x, y, i: x.scatter_reduce(1, i, y, "amax"), (LINES, (ROWS, EACH)),
+        nowhere(1, grown=(0,)), tolerance=1e-5,
+    ),
+    "index_reduce": Subject(
+        lambda x, y, i: x.index_reduce(0, i, y, "mean"), (TABLE, (ROWS, WIDTH)),
+        nowhere(0, grown=(0,)), (OWN,), tolerance=1e-5,
+    ),
+    "index_put": Subject(
+        lambda x, y, i: x.index_put((i,), y, accumulate=True), (TABLE, (ROWS, WIDTH)),
+        added_nowhere, (OWN,), from_the_end=True, tolerance=1e-5,
+    ),
+    "bags": Subject(
+        lambda w, i: F.embedding_bag(i, w, mode="mean"), (TABLE,), bag_nothing, tolerance=1e-5
     ),
     "one_hot": Subject(
         lambda x, i: F.one_hot(i, SIZE) * x[:, None], (LINES,), classes

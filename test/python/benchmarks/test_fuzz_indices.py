@@ -14,7 +14,9 @@ from fuzz_indices import fuzz
 from fuzz_subjects import KINDS, ROWS
 
 
-@pytest.mark.parametrize("name", ["embedding_norm", "cross_entropy", "scatter_add", "lengths"])
+@pytest.mark.parametrize(
+    "name", ["embedding_norm", "cross_entropy", "scatter_add", "scatter_reduce", "bags", "lengths"]
+)
 def test_index_inputs(name: str, tmp_path: Path) -> None:
     found = fuzz(name, 4 * ROWS, 1, tmp_path, keep=2)
     assert not found.wrong

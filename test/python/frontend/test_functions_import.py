@@ -17,6 +17,7 @@ EXTREME = torch.tensor([-torch.inf, torch.inf, torch.nan, 1.0], dtype=torch.floa
 ELEMENTWISE: dict[str, Program] = {
     "leaky relu": F.leaky_relu,
     "leaky relu, steep": lambda x: F.leaky_relu(x, 1.5),
+    "leaky relu, a mean slope": lambda x: F.rrelu(x, 0.1, 0.4, training=False),
     "elu": F.elu,
     "elu, alpha": lambda x: F.elu(x, 0.3),
     "selu": F.selu,

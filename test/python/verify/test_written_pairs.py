@@ -29,11 +29,8 @@ NOT_SHOWN = (
 
 FAMILIES_NOT_SHOWN = (
     "softmax of a joined row",  # a logarithm of a sum that is compared with infinity
-    "hinge of both",  # the sign of a magnitude less a number
-    "huber by limits",
-    "median of three by limits",  # in which order three are
     "distances of unit rows",  # more than eight indices meet
-    "one of several by sums",
+    "one of several by sums",  # a place in a row of many rows
 )
 """Right ones that are unknown."""
 

@@ -48,6 +48,15 @@ def _leaky_relu(b: Lowering, x: Value, c: Call) -> Value:
     return b.binary(BinaryFn.ADD, b.unary(UnaryFn.RELU, x), below)
 
 
+def _rrelu(b: Lowering, x: Value, c: Call) -> Value:
+    """``op(x, noise, lower, upper, training)``: in use the slope is the mean of both."""
+    if c.arg(4):
+        raise Unsupported("slopes drawn in training; call .eval() on the module first")
+    slope = (float(c.number(2, 1.0 / 8.0)) + float(c.number(3, 1.0 / 3.0))) / 2.0
+    below = b.combine(BinaryFn.MUL, _negative_part(b, x), slope)
+    return b.binary(BinaryFn.ADD, b.unary(UnaryFn.RELU, x), below)
+
+
 def _elu(b: Lowering, x: Value, c: Call) -> Value:
     """``op(x, alpha, scale, input_scale)``: ``scale x``, or ``scale alpha expm1(input_scale x)``
     where ``x`` is negative."""
@@ -184,6 +193,7 @@ def _counted(b: Lowering, c: Call, x: Value, bounds: Value, or_at: bool) -> Valu
 FUNCTIONS: dict[str, Row] = {
     "aten._log_softmax": _log_softmax,
     "aten.leaky_relu": _in_f32(_leaky_relu),
+    "aten.rrelu_with_noise_functional": _in_f32(_rrelu),
     "aten.elu": _in_f32(_elu),
     "aten.expm1": _in_f32(lambda b, x, c: expm1(b, x)),
     "aten.sinh": _in_f32(_sinh),

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 
@@ -129,7 +130,7 @@ class FieldPair(Domain):
         rng = np.random.default_rng(seed)
         self._keys: dict[object, tuple[int, int]] = {}
         # The order of keys must not depend on the order in which programs use them.
-        for name in ("order", *UnaryFn, *BinaryFn):
+        for name in ("order", *UnaryFn, *BinaryFn, *product(DType, DType)):
             for plane in (0, 1):
                 self._keys[name, plane] = (int(rng.integers(1 << 62)), int(rng.integers(1 << 62)))
         self._low = self._powers(primes.w, _STEP)
@@ -260,6 +261,10 @@ class FieldPair(Domain):
             mixed = _mix(first, self._keys[fn, 0]) >> np.uint64(12)
             both = (mixed ^ second.astype(np.uint64)).astype(np.float64)
             return self._random_function(fn, np.where(known, both, np.nan))
+
+    def cut(self, x: Planes, given: DType, dtype: DType) -> Planes:
+        """A function of the number, of which nothing else is known."""
+        return self._random_function((given, dtype), x[0])
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):

@@ -329,6 +329,10 @@ class FormalExp(Domain):
             raise TooLarge("logarithms of exponentials are left to the proof")
         return self._function(fn, x[0])
 
+    def cut(self, x: Planes, given: DType, dtype: DType) -> Planes:
+        """A function of the number, of which nothing else is known."""
+        return self._function((given, dtype), x[0])
+
     def _inverse(self, x: Planes) -> Planes:
         q = self.primes.q
 

@@ -11,7 +11,7 @@ first program has rows there: where it has none, it is not defined.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from fractions import Fraction
 
 import numpy as np
@@ -20,9 +20,11 @@ from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify.arithmetic.object_arrays import as_array, map_elements, objects
 from mirage.verify.arithmetic.symbolic import Element, Ratio, Symbolic
+from mirage.verify.arithmetic.whole_numbers import quotient
 
 _UNIT = (0, 0)  # the term of a number
-_ROW = "row"
+_ROW, _IS = "row", "is at"
+_MOST_PLACES = 32
 
 Number = Fraction | int | float
 """A rational number, or minus infinity."""
@@ -83,6 +85,9 @@ class KnownNumbers(Symbolic):
         self._kept: dict[object, tuple[object, Element]] = {}  # by the key of what keeps it
         self._truths: set[object] = set()  # keys of elements that are 0 or 1
         self._masks: dict[object, object] = {}  # what a bias is that of
+        self._indicators: dict[int, tuple[object, int]] = {}
+        self._quotients: dict[int, tuple[Ratio, int]] = {}  # which ones symbols are
+        self._odd: dict[object, Element] = {}  # what halves leave, by the halves
 
     def held(self, values: Array) -> Planes:
         """A tensor of numbers that are known: float64, each read exactly."""
@@ -102,6 +107,8 @@ class KnownNumbers(Symbolic):
             number = number_of(v)
             if number is not None:
                 return element_of(known(number))
+            if fn is UnaryFn.NOT and self._key(v) in self._truths:
+                return self._not(v)
             found = self._apply(fn, v)
             if fn is UnaryFn.BIAS:
                 self._masks[self._key(found)] = self._key(v)
@@ -120,8 +127,23 @@ class KnownNumbers(Symbolic):
 
         def apply(x: Element, y: Element) -> Element:
             first, second = number_of(x), number_of(y)
+            if first is None or second is None:
+                decided = self._of_tables(known, x, y)
+                if decided is not None:
+                    return decided
             if fn is BinaryFn.EQ and (first is None or second is None):
                 return self._equal(x, y)
+            if fn in (BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER) and second is not None:
+                divided = self._divided(fn, x, second)
+                if divided is not None:
+                    return divided
+            if fn is BinaryFn.LT and second == 0 and (truth := self._below_zero(x)) is not None:
+                return truth
+            if (
+                fn in (BinaryFn.MAX, BinaryFn.MIN)
+                and (one_of := self._one_of(fn, x, y)) is not None
+            ):
+                return one_of
             if first is None or second is None:
                 one, other = (objects([v], ()) for v in (x, y))
                 (found,) = super(KnownNumbers, self).binary(fn, (one,), (other,), dtype)
@@ -133,12 +155,142 @@ class KnownNumbers(Symbolic):
 
         return (as_array(np.frompyfunc(apply, 2, 1)(a[0], b[0])),)
 
+    # ---- whole numbers, truth values -------------------------------------------------------------
+
+    def _divided(self, fn: BinaryFn, x: Element, by: Fraction) -> Element | None:
+        """A quotient or a remainder of whole numbers, by a positive number."""
+        if by <= 0 or by != int(by) or not isinstance(x, Ratio) or not self._is_whole(x):
+            return None
+        found = self._quotient({t: int(c) for t, c in x.top.items()}, int(by))
+        if fn is BinaryFn.FLOOR_DIV:
+            return found
+        rest = self.add(x, self.mul(found, element_of(-int(by))))
+        if by == 2:
+            self._truths.add(self._key(rest))
+            self._odd[self._key(found)] = rest
+        return rest
+
+    def _quotient(self, a: Mapping[tuple[int, int], int], n: int) -> Element:
+        found = quotient(a, n)
+        whole: Element = Ratio(dict(found.whole))
+        if not found.rest:
+            return whole
+        inside = self._inside(found.rest)
+        if inside is not None:  # a quotient of a quotient
+            (dividend, by), constant = inside
+            summed = self.add(dividend, element_of(constant * by))
+            assert isinstance(summed, Ratio)
+            rest = self._quotient({t: int(c) for t, c in summed.top.items()}, by * found.by)
+        else:
+            element = Ratio(dict(found.rest))
+            rest = self._symbol(("quotient", self._key(element), found.by))
+            symbol = self._alone(rest)
+            self._whole.add(symbol)
+            self._quotients[symbol] = element, found.by
+        return self.add(whole, self.mul(rest, element_of(found.sign)))
+
+    def _inside(self, rest: Mapping[tuple[int, int], int]) -> tuple[tuple[Ratio, int], int] | None:
+        """The quotient that a sum is but for a number, and the number."""
+        terms = [t for t in rest if t != _UNIT]
+        if len(terms) != 1 or rest[terms[0]] != 1 or terms[0][0]:
+            return None
+        powers = self._monomials[terms[0][1]]
+        if len(powers) != 1 or powers[0][1] != 1 or powers[0][0] not in self._quotients:
+            return None
+        return self._quotients[powers[0][0]], rest.get(_UNIT, 0)
+
+    def _alone(self, x: Ratio) -> int:
+        """The symbol that an element is."""
+        ((_, monomial),) = x.top
+        ((symbol, _),) = self._monomials[monomial]
+        return symbol
+
+    def _below_zero(self, x: Element) -> Element | None:
+        """Whether ``x < 0``, where ``x`` is made of truth values: of one of them, or the count of
+        several with another sign."""
+        if not isinstance(x, Ratio) or x.bottom is not None or number_of(x) is not None:
+            return None
+        if (line := self._line(x)) is not None:
+            truth, number, factor = line
+            no, yes = _truth(number < 0), _truth(number + factor < 0)
+            return self.add(element_of(no), self.mul(truth, element_of(yes - no)))
+        return self._any(x, -1)
+
+    def _any(self, x: Ratio, sign: int) -> Element | None:
+        """Whether one of several truth values is true, of which ``x`` is a count with a sign."""
+        each = [Ratio({t: 1}) for t, c in x.top.items() if c * sign > 0]
+        if len(each) < len(x.top) or not all(self._key(t) in self._truths for t in each):
+            return None
+        found = self._join(BinaryFn.MAX, list(each))
+        self._truths.add(self._key(found))
+        return found
+
+    def _not(self, x: Element) -> Element:
+        found = self.add(element_of(1), self.mul(x, element_of(-1)))
+        self._truths.add(self._key(found))
+        return found
+
+    def _line(self, x: Element) -> tuple[Ratio, Fraction, Fraction] | None:
+        """``(t, a, b)`` of ``a + b t`` with a truth value ``t``."""
+        if not isinstance(x, Ratio) or x.bottom is not None:
+            return None
+        for truth in self._truths_in(x):
+            ((term, c),) = list(truth.top.items())[-1:]
+            factor = Fraction(x.top.get(term, 0)) / Fraction(c)
+            number = number_of(self.add(x, self.mul(truth, element_of(-factor))))
+            if number is not None:
+                return truth, number, factor
+        return None
+
+    def _one_of(self, fn: BinaryFn, x: Element, y: Element) -> Element | None:
+        """The larger (smaller) one of two whose difference a truth value decides."""
+        if not isinstance(x, Ratio) or not isinstance(y, Ratio):
+            return None
+        difference = self.add(x, self.mul(y, element_of(-1)))
+        if (line := self._line(difference)) is None:
+            return None
+        truth, number, factor = line
+        best = BINARY[fn]
+        no = best(number, Fraction(0))
+        yes = best(number + factor, Fraction(0))
+        rest = self.mul(truth, element_of(Fraction(yes) - Fraction(no)))
+        return self.add(y, self.add(element_of(no), rest))
+
+    def _truths_in(self, x: Ratio) -> list[Ratio]:
+        """Truth values that a sum may be made of."""
+        found: list[Ratio] = []
+        for t in x.top:
+            element = Ratio({t: 1})
+            key = self._key(element)
+            if key in self._truths:
+                found.append(element)
+            elif key in self._odd and isinstance(odd := self._odd[key], Ratio):
+                found.append(odd)
+        return found
+
+    def _is_whole(self, x: Element) -> bool:
+        """Whether an element is a sum of products of whole numbers."""
+        return (
+            isinstance(x, Ratio)
+            and x.bottom is None
+            and all(
+                c == int(c)
+                and not e
+                and all(s in self._whole and n > 0 for s, n in self._monomials[m])
+                for (e, m), c in x.top.items()
+            )
+        )
+
     def _equal(self, x: Element, y: Element) -> Element:
         """Whether two elements are equal: a function of their difference, of either sign."""
         there, back = (self.add(a, self.mul(b, element_of(-1))) for a, b in ((x, y), (y, x)))
         number = number_of(there)
         if number is not None:
             return element_of(_truth(number == 0))
+        for sign in (1, -1):
+            some = self._any(there, sign) if isinstance(there, Ratio) and not there.bottom else None
+            if some is not None:
+                return self._not(some)
         keys = self._key(there), self._key(back)
         if None in keys:
             return math.nan
@@ -188,12 +340,16 @@ class KnownNumbers(Symbolic):
             x = (np.expand_dims(found[0], d),)
         return x
 
-    def cut(self, x: Planes, given: DType, dtype: DType) -> Planes | None:
-        numbers = [number_of(v) for v in x[0].ravel()]
+    def cut(self, x: Planes, given: DType, dtype: DType) -> Planes:
         half = 2 ** (dtype.bits - 1)
-        if any(n is None or not -half <= n < half for n in numbers):
-            return None
-        return (objects([element_of(math.trunc(n)) for n in numbers if n is not None], x[0].shape),)
+
+        def apply(v: Element) -> Element:
+            number = number_of(v)
+            if number is None or not -half <= number < half:
+                return self._apply((given, dtype), v)
+            return element_of(math.trunc(number))
+
+        return (map_elements(apply, x[0]),)
 
     # ---- rows of tables
 
@@ -201,7 +357,7 @@ class KnownNumbers(Symbolic):
         """The rows of a table at places."""
         (rows,), (index,) = table, places
         columns = rows.reshape(rows.shape[0], -1)
-        keys = [list(map(self._key, column)) for column in columns.T]
+        keys: list[list[Element]] = [list(column) for column in columns.T]
 
         def row(place: Element) -> list[Element]:
             number = number_of(place)
@@ -214,7 +370,7 @@ class KnownNumbers(Symbolic):
         return (objects(found, (*index.shape, *rows.shape[1:])),)
 
     def _row_somewhere(
-        self, place: Element, columns: Sequence[Sequence[object]], count: int
+        self, place: Element, columns: Sequence[Sequence[Element]], count: int
     ) -> list[Element]:
         """A row at an unknown place ``step * q + start``: a function of ``q`` and of what each
         column has there for each of its values, as far as the first program is defined for it."""
@@ -230,24 +386,102 @@ class KnownNumbers(Symbolic):
         if lost:
             return [math.nan] * len(columns)
         return [
-            self._symbol((_ROW, key, frozenset((v, column[at[v]]) for v in values)))
+            self._chosen_by(key, {v: column[at[v]] for v in values})
+            or self._symbol((_ROW, key, frozenset((v, self._key(column[at[v]])) for v in values)))
             for column in columns
         ]
 
+    def _chosen_by(self, place: object, values: Mapping[int, Element]) -> Element | None:
+        """What an element is that is one of several, by the value of a place: the sum of all, each
+        times whether it is that one; None where they are too many, or one of them is undefined
+        somewhere."""
+        if self.collecting or not 0 < len(values) <= _MOST_PLACES:
+            return None
+        if set(values) != set(self._defined.get(place, ())) or not all(
+            isinstance(x, Ratio) and x.bottom is None for x in values.values()
+        ):
+            return None
+        last = values[max(values)]
+        result = last
+        for v in sorted(values)[:-1]:
+            difference = self.add(values[v], self.mul(last, element_of(-1)))
+            result = self.add(result, self.mul(self._is_at(place, v), difference))
+        return result
+
+    def _is_at(self, place: object, value: int) -> Ratio:
+        """Whether a place has a value; the largest one is where it has no other."""
+        found = self._symbol((_IS, place, value))
+        self._truths.add(self._key(found))
+        self._indicators[self._alone(found)] = place, value
+        return found
+
+    def _table(self, x: Element) -> tuple[object, Mapping[int, Fraction]] | None:
+        """An element that a place decides: the place, and a number for each of its values."""
+        if self.collecting or not isinstance(x, Ratio) or x.bottom is not None:
+            return None
+        found = self._of_indicators(x)
+        if found is None and self._is_whole(x) and number_of(x) is None:
+            q, step, start = self._place(x)
+            values = self._defined.get(self._key(q), frozenset[int]())
+            if 0 < len(values) <= _MOST_PLACES:
+                return self._key(q), {v: Fraction(step * v + start) for v in values}
+        return found
+
+    def _of_indicators(self, x: Ratio) -> tuple[object, Mapping[int, Fraction]] | None:
+        constant, each = Fraction(0), dict[int, Fraction]()
+        places: set[object] = set()
+        for (exponent, monomial), c in x.top.items():
+            powers = self._monomials[monomial]
+            if not exponent and not powers:
+                constant = Fraction(c)
+                continue
+            known = (
+                self._indicators.get(powers[0][0]) if len(powers) == 1 and not exponent else None
+            )
+            if known is None or powers[0][1] != 1:
+                return None
+            places.add(known[0])
+            each[known[1]] = Fraction(c)
+        if len(places) != 1:
+            return None
+        (place,) = places
+        values = self._defined.get(place, frozenset[int]())
+        return place, {v: constant + each.get(v, Fraction(0)) for v in values}
+
+    def _of_tables(
+        self, known: Callable[[Fraction, Fraction], Number], x: Element, y: Element
+    ) -> Element | None:
+        """A function of two elements that the same place decides."""
+        first, second = self._table(x), self._table(y)
+        table = first or second
+        if table is None:
+            return None
+        place, values = table
+        each: dict[int, Element] = {}
+        for v in values:
+            pair: list[Fraction] = []
+            for element, own in ((x, first), (y, second)):
+                number = number_of(element) if own is None else own[1][v]
+                if number is None or (own is not None and own[0] != place):
+                    return None
+                pair.append(number)
+            each[v] = element_of(known(*pair))
+        return self._chosen_by(place, each)
+
     def _place(self, place: Element) -> tuple[Element, int, int]:
         """``(q, step, start)`` of a place, where it is known to be one of whole numbers."""
-        if not isinstance(place, Ratio) or place.bottom is not None:
-            return place, 1, 0
-        whole = all(
-            c == int(c) and not e and all(s in self._whole and n > 0 for s, n in self._monomials[m])
-            for (e, m), c in place.top.items()
-        )
-        if not whole:
+        if not isinstance(place, Ratio) or not self._is_whole(place):
             return place, 1, 0
         rest = {t: int(c) for t, c in place.top.items() if t != _UNIT}
         step = math.gcd(*rest.values())
         step = -step if rest[min(rest)] < 0 else step
         return Ratio({t: c // step for t, c in rest.items()}), step, int(place.top.get(_UNIT, 0))
+
+    def truth_values(self, name: int, shape: tuple[int, ...]) -> Planes:
+        """A tensor of symbols that are 0 or 1."""
+        found = self.whole_numbers(name, shape)
+        self._truths.update(self._key(v) for v in found[0].ravel())
+        return found
 
     def whole_numbers(self, name: int, shape: tuple[int, ...]) -> Planes:
         """A tensor of symbols that are whole numbers."""

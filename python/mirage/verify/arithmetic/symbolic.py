@@ -455,6 +455,10 @@ class Symbolic(Domain):
         apply = self._apply_in_any_order if BINARY[fn].commutes else self._apply
         return (as_array(np.frompyfunc(lambda x, y: apply(fn, x, y), 2, 1)(a[0], b[0])),)
 
+    def cut(self, x: Planes, given: DType, dtype: DType) -> Planes:
+        """A function of the number, of which nothing else is known."""
+        return (map_elements(lambda v: self._apply((given, dtype), v), x[0]),)
+
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         products = as_array(self._mul(a[0][..., :, :, None], b[0][..., None, :, :]))
         return (as_array(self._add.reduce(products, axis=-2)),)

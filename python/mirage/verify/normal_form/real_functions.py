@@ -79,6 +79,18 @@ def _is_total(op: Op) -> bool:
     return not isinstance(fn, BinaryFn) or BINARY[fn].total
 
 
+def _may_overflow(op: Op) -> bool:
+    """Whether f16 may not hold what the op computes: programs ask whether it did. All other types
+    hold what inputs in their range are made into."""
+    if _same_elements(op) or isinstance(op, Source | Structure):
+        given = {v.dtype for v in op.operands}
+    else:
+        given = set[DType]()
+    return op.number is None and any(
+        v.dtype is DType.F16 and DType.F16 not in given for v in op.results
+    )
+
+
 def _half(b: Builder, x: Value) -> Value:
     return b.binary(BinaryFn.MUL, x, b.constant(0.5))
 
@@ -236,7 +248,7 @@ class _Known:
             op = self.makers.get(value)
             if op is None:
                 continue  # an input
-            if self._is_infinite(value) or op.function is UnaryFn.BIAS:
+            if self._is_infinite(value) or op.function is UnaryFn.BIAS or _may_overflow(op):
                 return False
             if total and not _is_total(op):
                 return False

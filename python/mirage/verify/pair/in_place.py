@@ -12,13 +12,19 @@ from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.defined.evidence_of_definedness import defined_evidence
+from mirage.verify.evidence.proofs.proof_by_cases import prove_by_cases
 from mirage.verify.evidence.proofs.proof_in_place import prove_in_place
 from mirage.verify.evidence.roundings.rounding import measure_together
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.pair.postponed import rounding_evidence
 from mirage.verify.shared_inputs.shared_rows import has_rows
-from mirage.verify.verdict import Kind, Verdict
+from mirage.verify.verdict import Evidence, Kind, Verdict
 from mirage.verify.verify_options import VerifyOptions
+
+
+def _has_integers(*graphs: KernelGraph) -> bool:
+    """Whether there are truth values or whole numbers, of which more is known than of others."""
+    return any(v.dtype.is_integer for g in graphs for op in g.ops for v in op.results)
 
 
 def in_place(
@@ -32,10 +38,16 @@ def in_place(
     with any numbers in their place, or a candidate is not defined for all of those, they are
     compared with those that are there."""
     open_ = verdict.kind is Kind.UNKNOWN or (verdict.equivalent and verdict.defined is False)
-    some = contents or has_rows(reference, candidate)
-    if not open_ or not some or not options.prove:
+    if not open_ or not options.prove:
         return verdict
-    proof = prove_in_place(reference, candidate, contents)
+    proof: Evidence | None = None
+    if contents or has_rows(reference, candidate) or _has_integers(reference, candidate):
+        proof = prove_in_place(reference, candidate, contents)
+    if (proof is None or not proof.holds) and verdict.kind is Kind.UNKNOWN:
+        cases = prove_by_cases(reference, candidate, contents)
+        proof = cases if cases.holds or proof is None else proof
+    if proof is None:
+        return verdict
     if not proof.holds:
         return verdict if verdict.equivalent else replace(
             verdict, evidence=(*verdict.evidence, proof)

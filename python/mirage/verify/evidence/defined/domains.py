@@ -13,6 +13,7 @@ from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify.evidence.defined.signs import (
     ANY,
+    LEAST,
     NEG,
     POS,
     ZERO,
@@ -135,6 +136,14 @@ class Defined(Domain):
         if fn in BINARY_STEPS and not self.smooth:
             real = b[3] if fn is BinaryFn.KEEP else real & (fn is BinaryFn.REMAINDER)
         return self._whole(value, signs, bad, real, free)
+
+    def cut(self, x: Planes, given: DType, dtype: DType) -> Planes | None:
+        floor = UNARY_STEPS[UnaryFn.FLOOR]
+        cut = self.floats.cut(x[:1], given, dtype)
+        assert cut is not None
+        value = np.where(x[4] & self.smooth, floor(x[0]), cut[0])
+        signs = np.full_like(x[1], ANY | LEAST)
+        return self._whole(value, signs, x[2], x[3] & self.smooth, x[4])
 
     def _not_zero(self, x: Planes) -> Planes:
         """The value, known not to be zero where it is one of the reference's arguments."""

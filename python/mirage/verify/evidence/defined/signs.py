@@ -89,7 +89,8 @@ def of_binary(fn: BinaryFn, a: Array, b: Array) -> Array:
             above_a, above_b = ap | az, bp | bz
             return coded(an | bn, (az & above_b) | (bz & above_a), ap & bp, al | bl)
         case BinaryFn.KEEP:
-            return np.asarray(a | b | ZERO, np.uint8)
+            never, always = a == ZERO, ~az
+            return np.where(never, ZERO, np.where(always, b, b | ZERO)).astype(np.uint8)
         case _:
             return np.full(a.shape, ANY | LEAST, np.uint8)
 

@@ -15,7 +15,7 @@ from mirage.semantics.domain import Planes
 from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
 from mirage.semantics.ops.op import Lookup, UnknownOp
 from mirage.semantics.region import demand, whole, whole_demand
-from mirage.semantics.scalar import Array
+from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.arithmetic.known_numbers import KnownNumbers
 from mirage.verify.arithmetic.symbolic import LITTLE_WORK, Element, NoProof, Ratio
@@ -41,6 +41,7 @@ def prove_in_place(
     inputs: list[Planes] = []
     for i, v in enumerate(reference.inputs):
         symbols = domain.whole_numbers if v.dtype.is_integer else domain.inputs
+        symbols = domain.truth_values if v.dtype is DType.I1 else symbols
         inputs.append(domain.held(contents[i]) if i in contents else symbols(i, v.shape))
     try:
         if any(isinstance(op, Lookup) for op in reference.ops):

@@ -90,12 +90,13 @@ class Activations:
         inputs = zip(graph.inputs, sample.inputs, strict=True)
         self.shapes = [region_shape(r, v.shape) for v, r in inputs]
         read = {*graph.outputs, *(v for op in graph.ops for v in op.operands)}
-        self.free = [
+        every = [
             i
             for i, v in enumerate(graph.inputs)
-            if i not in sample.fixed and i not in contents and v in read
-            if not v.dtype.is_integer and prod(self.shapes[i])
+            if i not in sample.fixed and i not in contents and v in read and prod(self.shapes[i])
         ]
+        self.free = [i for i in every if not graph.inputs[i].dtype.is_integer]
+        self.integers = [i for i in every if i not in self.free]
 
     def stream(self, *what: object) -> Rng:
         """The random numbers of what the words name."""
@@ -149,6 +150,8 @@ class Activations:
             for dim, index in enumerate(self.sample.inputs[i]):
                 x = x if index is None else np.take(x, index, axis=dim)
             return _representable(x, dtype)
+        if dtype.is_integer and i in special:
+            return special[i]
         if dtype.is_integer:
             v, rng = self.graph.inputs[i], self.stream(name, i)
             return draw_integers(rng, v, self.sample.inputs[i], self.extents.get(v, 0))
@@ -171,6 +174,7 @@ class Activations:
         """How many situations there are of all kinds but :meth:`own_scales`."""
         pairs = combinations(self.free, 2)
         found = sum(2 for i, j in pairs if self.shapes[i] and self.shapes[i] == self.shapes[j])
+        found += len(self.integers)  # at most
         for i in self.free:
             found += 3 + 1  # scales, zeros
             shape = self.shapes[i]
@@ -317,7 +321,7 @@ class Activations:
                 s if k else 2.0 ** float(p)
                 for s, k, p in zip(self.scales, keep, powers, strict=True)
             ]
-            yield self.scaled(_powers(scales), scales)
+            yield self.scaled(by_powers(scales), scales)
 
     def single_scales(self) -> Iterator[Situation | None]:
         """One input at either end of the scales, the others as usual."""
@@ -328,10 +332,10 @@ class Activations:
                     continue
                 scales = list(self.scales)
                 scales[i] = 2.0**power
-                yield self.scaled(_powers(scales), scales)
+                yield self.scaled(by_powers(scales), scales)
 
 
-def _powers(scales: Sequence[float]) -> str:
+def by_powers(scales: Sequence[float]) -> str:
     return "inputs times 2^" + ", ".join(f"{np.log2(s):.3g}" for s in scales)
 
 

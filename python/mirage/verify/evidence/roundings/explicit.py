@@ -13,9 +13,12 @@ operations, that of its output, or those of its inputs to their types), the cast
 those, and may be left out. If they differ by more, they are what the result is about, and the
 candidate must be near the result with the casts.
 
-*Arithmetic.* On ordinary inputs the reference as it is computed is within a sixteenth of its value
-over the real numbers. If it is not, the result is about the rounding of its operations, and the
-candidate must be nearer to what the reference computes than the real numbers are.
+*Arithmetic.* On ordinary inputs the reference as it is computed is near its value over the real
+numbers: within a sixteenth, and within what its types' digits let expect or what rounding the
+inputs explains. If it is not, the result is about the rounding of its operations, and the candidate
+must be nearer to what the reference computes than the real numbers are.
+
+Both are asked of the output as a whole and of its parts.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.evaluation.evaluate import Sampled
 from mirage.semantics.half import rounded_to_digits
 from mirage.semantics.ops.op import Movement, Zeros
-from mirage.semantics.scalar import Array, DType
+from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType
 from mirage.semantics.ugraph import (
     Elementwise,
     KernelGraph,
@@ -38,11 +41,17 @@ from mirage.semantics.ugraph import (
     Value,
     all_ops,
 )
+from mirage.verify.evidence.roundings.output_parts import OutputParts
 from mirage.verify.evidence.samples.floats import Yardstick
 
 _NOISE = 4.0
 """Times the other roundings: casts that change more are what the result is about."""
 _ORDINARY = 1.0 / 16.0
+_ORDINARY_F32, _ORDINARY_HALF = 2.0**-10, 2.0**-7
+"""What operations may cost where something shows that more is meant: in f32, and in 16 bits beside
+constants that cancel."""
+_AMPLIFIED = 5.0
+"""Times what the roundings of the inputs make of the result: operations may cost that."""
 HALF_ULP = dict.fromkeys(DType, 2.0**-50) | {
     DType.F16: 2.0**-11,
     DType.BF16: 2.0**-8,
@@ -56,16 +65,18 @@ class WithCasts(Yardstick):
     type counts on ``ordinary`` inputs only: a program may be about the grid of its small numbers,
     but that inputs of 2^-14 leave nothing of a product is no part of what it means. What a number
     gives that is too large for the type is not known (NaN): a candidate may do better than to go
-    on with infinity."""
+    on with infinity, unless the program ``asks`` whether there is any."""
 
-    def __init__(self, ordinary: bool = True) -> None:
+    def __init__(self, ordinary: bool = True, asks: bool = False) -> None:
         super().__init__()
-        self.ordinary = ordinary
+        self.ordinary, self.asks = ordinary, asks
 
     def cast(self, x: Planes, dtype: DType) -> Planes:
         if not dtype.is_half:
             return x
         rounded = dtype.round(x[0]) if self.ordinary else without_underflow(x[0], dtype)
+        if self.asks:
+            return (rounded,)
         return (np.where(np.isinf(rounded) & np.isfinite(x[0]), np.nan, rounded),)
 
 
@@ -104,6 +115,26 @@ def written_casts(graph: KernelGraph, strict: bool = False) -> frozenset[Op]:
     return frozenset(op for op in casts if is_widened(op.result))
 
 
+def asks_of_infinity(graph: KernelGraph) -> bool:
+    """Whether something is compared with infinity."""
+    numbers = {op.results[0]: op.number for op in all_ops(graph.ops) if op.number is not None}
+    return any(
+        isinstance(op.function, BinaryFn)
+        and BINARY[op.function].truth
+        and any(np.isinf(float(numbers.get(v, 0.0))) for v in op.operands)
+        for op in all_ops(graph.ops)
+    )
+
+
+def usual_cost(graph: KernelGraph, cancels: bool) -> float:
+    """What the operations of a program may cost on ordinary inputs, relative to its result;
+    ``cancels`` says whether there are constants of which nothing is left."""
+    values = [*graph.inputs, *(v for op in all_ops(graph.ops) for v in op.results)]
+    if not any(v.dtype.is_half for v in values):
+        return _ORDINARY_F32
+    return _ORDINARY_HALF if cancels else _ORDINARY
+
+
 @dataclass(frozen=True, eq=False)
 class _Wide(Elementwise):
     """A cast that is left out: what it is of."""
@@ -138,21 +169,26 @@ def keeps_casts(
     rounded: Array,
     reference: Array,
     candidate: Array,
+    known: Array,
     floor: Array,
     strict: bool,
     of_inputs: Callable[[], Array],
 ) -> bool:
     """Whether the candidate is near ``rounded`` (float64 with the casts) where that differs from
-    ``exact`` by more than noise (``strict``: where it differs). All are arrays of known elements;
-    ``floor`` is what rounding the output may cost, ``of_inputs`` what rounding the inputs may."""
-    effect = _rms(rounded - exact)
-    noise = max(_rms(reference - rounded), _rms(floor))
-    if effect <= (0.0 if strict else _NOISE * noise):
+    ``exact`` by more than noise (``strict``: where it differs), in all parts of the output. Only
+    ``known`` elements count; ``floor`` is what rounding the output may cost, ``of_inputs`` what
+    rounding the inputs may."""
+    parts = OutputParts(known, rounded)
+    effect = parts.rms(rounded - exact)
+    noise = np.maximum(parts.rms(reference - rounded), parts.rms(floor))
+    left = effect > (0.0 if strict else _NOISE * parts.slack * noise)
+    if not left.any():
         return True
-    limit = 2.0 * noise if strict else max(2.0 * noise, effect / 4.0)
-    if _rms(candidate - rounded) <= limit:
-        return True
-    return not strict and effect <= _NOISE * _rms(of_inputs())
+    limit = 2.0 * noise if strict else np.maximum(2.0 * noise, effect / 4.0)
+    left &= parts.rms(candidate - rounded) > limit
+    if strict or not left.any():
+        return not left.any()
+    return bool((effect <= _NOISE * parts.rms(of_inputs()))[left].all())
 
 
 def nearby(inputs: Sequence[Sampled], types: Sequence[DType], seed: Sequence[int]) -> list[Sampled]:
@@ -186,16 +222,22 @@ def beside(inputs: Sequence[Sampled], types: Sequence[DType], seed: int) -> list
     return result
 
 
-def keeps_arithmetic(exact: Array, reference: Array, candidate: Array) -> bool:
+def keeps_arithmetic(
+    exact: Array,
+    reference: Array,
+    candidate: Array,
+    known: Array,
+    usual: float,
+    of_inputs: Callable[[], Array],
+) -> bool:
     """Whether the candidate is near the reference where ordinary inputs give something else than
-    over the real numbers."""
-    effect = _rms(reference - exact)
-    if effect <= _ORDINARY * _rms(exact):
-        return True
-    return _rms(candidate - reference) <= effect / 2.0
-
-
-def _rms(e: Array) -> float:
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = float(np.sqrt(np.mean(e * e))) if e.size else 0.0
-    return value if np.isfinite(value) else float("inf")
+    over the real numbers, in all parts of the output. ``usual`` is what operations may cost,
+    relative to the result."""
+    parts = OutputParts(known)
+    effect, size = parts.rms(reference - exact), parts.rms(exact)
+    fine = parts.slack * size
+    far = effect > _ORDINARY * fine
+    if (near := effect > usual * fine).any():
+        far |= near & (effect > _AMPLIFIED * parts.slack * parts.rms(of_inputs()))
+    far[0] |= effect[0] > _ORDINARY * size[0]
+    return bool((parts.rms(candidate - reference) <= effect / 2.0)[far].all())

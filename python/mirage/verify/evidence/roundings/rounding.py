@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from math import inf
 
 import numpy as np
@@ -26,13 +26,16 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.assumptions import Assumptions
 from mirage.verify.evidence.roundings.activations import Situation
+from mirage.verify.evidence.roundings.cancelled import has_cancelled_constant
 from mirage.verify.evidence.roundings.explicit import (
     HALF_ULP,
     WithCasts,
+    asks_of_infinity,
     beside,
     keeps_arithmetic,
     keeps_casts,
     nearby,
+    usual_cost,
     with_written_casts,
     written_casts,
 )
@@ -137,6 +140,8 @@ class _Gate:
         self.assumed = assumed
         self.casts = written_casts(graphs[0], strict=not assumed.more_precision)
         self.rounded = with_written_casts(graphs[0], self.casts)
+        self.asks = asks_of_infinity(graphs[0])
+        self._usual_cost: float | None = None
         self._common: tuple[Sample, list[Mapping[Op, int]]] | None = None  # of the last sample
 
     def computed(
@@ -160,7 +165,7 @@ class _Gate:
         reference = self._of_reference(TypedFloat, sets, sample)
         rounded = exact
         if self.casts:
-            domain = partial(WithCasts, situations[0].ordinary)
+            domain = partial(WithCasts, situations[0].ordinary, self.asks)
             rounded = outputs_of_each(self.rounded, 0, domain, sets, sample)
         known: dict[int, tuple[Tensor, ...]] = {}
         found = {n: self._of_candidate(n, sets, sample, known) for n in candidates}
@@ -265,28 +270,56 @@ class _Gate:
         if not self.assumed.finite_inputs and lost.any() and has_nan(situation):
             return "a NaN among the inputs is lost"
         known = np.isfinite(x) & np.isfinite(r) & np.isfinite(c) & np.isfinite(s)
-        exact, x, s, r, c = x, x[known], s[known], r[known], c[known]
-        if not self.assumed.reassociation and (r != c).any():
+        if not self.assumed.reassociation and (r != c)[known].any():
             return "other numbers than the reference's, and no reassociation is allowed"
+        with np.errstate(invalid="ignore"):  # what is not known
+            return self._roundings(number, (x, s, r, c), known, situation, sample)
 
+    def _roundings(
+        self,
+        number: int,
+        values: Sequence[Array],
+        known: Array,
+        situation: Situation,
+        sample: Sample,
+    ) -> str:
+        """Which roundings that the program is about the candidate has lost, if any."""
+        x, s, r, c = values
+
+        @cache
         def of_inputs() -> Array:
-            graph = self.graphs[0]
-            types = [v.dtype for v in graph.inputs]
-            found: list[Array] = []
-            # the change of one number is a matter of luck, the mean over many is not
-            for draw in range(int(np.clip(_ENOUGH // max(x.size, 1), 1, _MOST_NEAR))):
-                inputs = nearby(situation.inputs, types, (number, draw))
-                near = outputs_of(graph, 0, Yardstick(), inputs, sample)[number]
-                with np.errstate(invalid="ignore"):
-                    change = (near - exact)[known]
-                found.append(change[np.isfinite(change)])
-            return np.concatenate(found)
+            return self._of_inputs(number, x, situation, sample)
 
         dtype = self.graphs[0].outputs[number].dtype
         floor = HALF_ULP[dtype] * np.abs(s) + SMALLEST[dtype]
         strict = not self.assumed.more_precision
-        if self.casts and not keeps_casts(x, s, r, c, floor, strict, of_inputs):
+        if self.casts and not keeps_casts(x, s, r, c, known, floor, strict, of_inputs):
             return "the result depends on a cast to 16 bits that the candidate leaves out"
-        if situation.ordinary and not keeps_arithmetic(x, r, c):
+        usual = self._cost(situation, sample) if situation.ordinary else 0.0
+        if situation.ordinary and not keeps_arithmetic(x, r, c, known, usual, of_inputs):
             return "the result depends on roundings that the candidate leaves out"
         return ""
+
+    def _cost(self, situation: Situation, sample: Sample) -> float:
+        """What operations may cost on ordinary inputs."""
+        if self._usual_cost is None:
+            graph, inputs = self.graphs[0], situation.inputs
+            exact = outputs_of(graph, 0, Yardstick(), inputs, sample)
+            cancels = has_cancelled_constant(graph, exact, inputs, sample)
+            self._usual_cost = usual_cost(graph, cancels)
+        return self._usual_cost
+
+    def _of_inputs(self, number: int, exact: Array, situation: Situation, sample: Sample) -> Array:
+        """What rounding the inputs changes of each element of an output: a root mean square."""
+        graph = self.graphs[0]
+        types = [v.dtype for v in graph.inputs]
+        squares = np.zeros(exact.shape)
+        # the change of one number is a matter of luck, the mean over many is not
+        draws = int(np.clip(_ENOUGH // max(exact.size, 1), 1, _MOST_NEAR))
+        for draw in range(draws):
+            inputs = nearby(situation.inputs, types, (number, draw))
+            near = outputs_of(graph, 0, Yardstick(), inputs, sample)[number]
+            with np.errstate(invalid="ignore", over="ignore"):
+                change = near - exact
+            squares += np.where(np.isfinite(change), change, 0.0) ** 2
+        return np.sqrt(squares / draws)

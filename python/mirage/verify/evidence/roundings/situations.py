@@ -16,6 +16,8 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.assumptions import Assumptions
 from mirage.verify.evidence.roundings.activations import Activations, Situation
+from mirage.verify.evidence.roundings.corner_cases import beyond_f16, large_integers, truths
+from mirage.verify.evidence.roundings.explicit import asks_of_infinity
 from mirage.verify.evidence.roundings.leaving_range import suspects
 from mirage.verify.evidence.roundings.pace import Pace
 from mirage.verify.evidence.roundings.side_by_side import at_once
@@ -115,6 +117,9 @@ class Situations:
     def _kinds(self, draw: Activations) -> list[Iterator[Situation | None]]:
         return [
             draw.rows(),
+            truths(draw),
+            large_integers(draw),
+            beyond_f16(draw) if asks_of_infinity(self.graphs[0]) else iter(()),
             draw.alike(),
             draw.outliers(),
             draw.beside_each_other(),

@@ -8,7 +8,7 @@ true more often than not. Indices of a table's rows are below the number of thes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from math import isfinite
 
 import numpy as np
@@ -59,6 +59,13 @@ def looked_up(graph: KernelGraph) -> Mapping[Value, int]:
                 if v in origin:
                     origin[op.result] = origin[v]
     return found
+
+
+def of_any_size(graph: KernelGraph) -> Set[Value]:
+    """Integer inputs of types that hold more than f32 does. None of those that name rows of tables:
+    these are small."""
+    wide = {v for v in graph.inputs if v.dtype.is_integer and v.dtype.bits >= 32}
+    return wide - looked_up(graph).keys()
 
 
 def draw_integers(

@@ -1,0 +1,67 @@
+"""Whether signs of several sums can go together.
+
+A sum is a linear form in its terms (symbols, products of symbols, exponentials), which are taken to
+be independent of each other, but that exponentials are positive and squares not negative. So what
+cannot be there cannot be for real numbers either; the other way round nothing is said. Decided by
+elimination (Fourier and Motzkin), one term after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+Term = tuple[int, int]
+Form = Mapping[Term, Fraction]
+_UNIT: Term = (0, 0)
+_MOST = 400
+"""Inequalities; beyond that it is taken for possible."""
+
+_Row = tuple[dict[Term, Fraction], bool]
+"""A form that is positive, or (False) not negative."""
+
+
+def can_be(signed: Iterable[tuple[Form, int]]) -> bool:
+    """Whether all forms can have these signs (-1, 0, 1) at once; False only if they cannot."""
+    rows: list[_Row] = []
+    for form, sign in signed:
+        up = {t: Fraction(c) for t, c in form.items() if c}
+        down = {t: -c for t, c in up.items()}
+        rows += [(up, False), (down, False)] if sign == 0 else [(up if sign > 0 else down, True)]
+    while True:
+        if any(not _is_possible(row) for row in rows):
+            return False
+        terms = {t for form, _ in rows for t in form if t != _UNIT}
+        if not terms:
+            return True
+        rows = _without(min(terms, key=lambda t: _pairs(rows, t)), rows)
+        if len(rows) > _MOST:
+            return True
+
+
+def _pairs(rows: list[_Row], term: Term) -> int:
+    above = sum(form.get(term, 0) > 0 for form, _ in rows)
+    below = sum(form.get(term, 0) < 0 for form, _ in rows)
+    return above * below
+
+
+def _is_possible(row: _Row) -> bool:
+    form, strict = row
+    if any(t != _UNIT for t in form):
+        return True
+    number = form.get(_UNIT, Fraction(0))
+    return number > 0 if strict else number >= 0
+
+
+def _without(term: Term, rows: list[_Row]) -> list[_Row]:
+    """What follows of the others when one term may be any number."""
+    above = [row for row in rows if row[0].get(term, 0) > 0]
+    below = [row for row in rows if row[0].get(term, 0) < 0]
+    found = [row for row in rows if not row[0].get(term, 0)]
+    for one, first in above:
+        for other, second in below:
+            a, b = one[term], -other[term]
+            terms = (one.keys() | other.keys()) - {term}
+            both = {t: one.get(t, Fraction(0)) / a + other.get(t, Fraction(0)) / b for t in terms}
+            found.append(({t: c for t, c in both.items() if c}, first or second))
+    return found

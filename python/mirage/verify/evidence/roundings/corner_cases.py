@@ -1,0 +1,60 @@
+"""Situations at the corners: truth values that are all alike in a row, integers that f32 does not
+hold, numbers that f16 does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+
+from mirage.semantics.scalar import DType
+from mirage.verify.evidence.roundings.activations import (
+    LARGEST,
+    Activations,
+    Situation,
+    by_powers,
+)
+from mirage.verify.evidence.samples.integer_inputs import of_any_size
+
+
+def truths(draw: Activations) -> Iterator[Situation | None]:
+    """Rows of truth values of which all are true, none is, or one at either end."""
+    for i in draw.integers:
+        if draw.graph.inputs[i].dtype is not DType.I1:
+            continue
+        if not draw.mine():
+            yield None
+            continue
+        shape = draw.shapes[i] or (1,)
+        columns = np.arange(shape[-1])
+        kinds = [columns < 0, columns == 0, columns >= 0, columns == shape[-1] - 1]
+        turns = np.arange(prod(shape[:-1])) % len(kinds)
+        x = np.stack(kinds)[turns].astype(np.float64).reshape(draw.shapes[i])
+        yield draw.situation(f"truth values of input {i}: none, one or all of a row", {i: x})
+
+
+def large_integers(draw: Activations) -> Iterator[Situation | None]:
+    """Integers of which not all are numbers of f32."""
+    wide = of_any_size(draw.graph)
+    those = [i for i in draw.integers if draw.graph.inputs[i] in wide]
+    if those and not draw.mine():
+        yield None
+    elif those:
+        name = "integers about 2^24"
+        streams = {i: draw.stream(name, i) for i in those}
+        special = {i: 2.0**24 + streams[i].integers(-2, 6, draw.shapes[i]) for i in those}
+        yield draw.situation(name, special)
+
+
+def beyond_f16(draw: Activations) -> Iterator[Situation | None]:
+    """Each input of another type with many numbers that f16 does not hold."""
+    for i in draw.free:
+        if draw.graph.inputs[i].dtype is DType.F16:
+            continue
+        if not draw.mine():
+            yield None
+            continue
+        scales = list(draw.scales)
+        scales[i] = LARGEST[DType.F16]
+        yield draw.scaled(by_powers(scales), scales)

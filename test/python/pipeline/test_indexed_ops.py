@@ -1,0 +1,77 @@
+"""Ops that reduce, add and read by index, and what else is made of them, from PyTorch to PTX that
+the emulator executes, against float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mirage as mi
+import pytest
+import torch
+import torch.nn.functional as F
+from mirage.pipeline.commands.emulate import emulate
+from mirage.semantics.ugraph import External, Launch
+
+Tensor = torch.Tensor
+OPTIONS = mi.OptimizeOptions(candidates=1, verify_seed=1, cubin=False)
+Program = Callable[..., Tensor]
+
+
+def rand(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+X, S, W = rand(5, 4), rand(7, 4), rand(9, 8)
+I = torch.tensor([[3, 0, 4, 1], [3, 3, 4, 0], [0, 1, 4, 1], [1, 0, 4, 3], [3, 0, 0, 0],
+                  [1, 1, 1, 1], [0, 3, 4, 4]])  # fmt: skip
+LINE, IDS = torch.tensor([3, 0, 3, 1, 3, 4, 0]), torch.tensor([[1, 8, 3, 3], [0, 2, 2, 5]])
+IMAGE, GRID = rand(1, 2, 4, 4), 0.9 * torch.tanh(rand(1, 3, 3, 2))
+
+
+def reduced(how: str, own: bool = True) -> Program:
+    return lambda x, i, s: x.scatter_reduce(0, i, s, how, include_self=own) * 2.0
+
+
+ROWS: dict[str, tuple[Program, tuple[Tensor, ...]]] = {
+    "scatter_reduce, sum": (reduced("sum"), (X, I, S)),
+    "scatter_reduce, mean": (reduced("mean", False), (X, I, S)),
+    "scatter_reduce, amax": (reduced("amax", False), (X, I, S)),
+    "index_reduce": (lambda x, i, s: x.index_reduce(0, i, s, "amin") * 2.0, (X, LINE, S)),
+    "index_put": (
+        lambda x, i, s: x.index_put((i,), s, accumulate=True) * 2.0, (X, LINE, S)
+    ),
+    "fold": (
+        lambda x: F.fold(x, (5, 6), (3, 2), stride=(1, 2), padding=(1, 0)) * 2.0,
+        (rand(2, 12, 15),),
+    ),
+    "embedding_bag, sum": (lambda w, i: F.embedding_bag(i, w, mode="sum") * 2.0, (W, IDS)),
+    "embedding_bag, mean": (lambda w, i: F.embedding_bag(i, w, mode="mean") * 2.0, (W, IDS)),
+    "embedding_bag, max": (lambda w, i: F.embedding_bag(i, w, mode="max") * 2.0, (W, IDS)),
+    "places of pooled maxima": (
+        lambda x: F.max_pool2d(x, 2, return_indices=True)[1].float() * 2.0, (IMAGE,)
+    ),
+    "grid_sample": (
+        lambda x, g: F.grid_sample(x, g, align_corners=False) * 2.0, (IMAGE, GRID)
+    ),
+    "logcumsumexp": (lambda x: x.logcumsumexp(-1) * 2.0, (rand(4, 8),)),
+    "mode": (lambda x: (x * 2.0).round().mode(-1).values * 2.0, (rand(4, 8),)),
+    "erfinv": (lambda x: torch.erfinv(torch.tanh(x)) * 2.0, (rand(4, 8),)),
+    "kthvalue": (lambda x: x.kthvalue(3, -1).values * 2.0, (rand(4, 8),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_executed(name: str) -> None:
+    program, inputs = ROWS[name]
+    found = mi.optimize(mi.from_torch(program, *inputs), OPTIONS)
+    kernels = [
+        op for step in found.steps if step.graph is not None for op in step.graph.ops
+        if isinstance(op, Launch)
+    ]  # fmt: skip
+    assert kernels
+    for op in found.graph.ops:  # only places are computed, and tensors moved, beside the kernels
+        if isinstance(op, External) and not all(v.dtype.is_integer for v in op.results):
+            assert op.target.split(".")[1] in ("reshape", "expand", "permute"), op.target
+    (got,) = emulate(found, *inputs)
+    expected = program(*(x.double() if x.is_floating_point() else x for x in inputs))
+    torch.testing.assert_close(got.double(), expected.double(), rtol=1e-4, atol=1e-5)

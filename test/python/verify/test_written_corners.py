@@ -1,0 +1,49 @@
+"""Programs at the corners, as people write them: casts that they are about, ties, rows of which
+nothing is seen, whole numbers, losses. Those that are the same are not refuted, and shown to be but
+for a few; none of the others is accepted."""
+
+from __future__ import annotations
+
+import pytest
+from mirage.verify import Kind
+from written.casts_right import CASTS_RIGHT
+from written.casts_wrong import CASTS_WRONG
+from written.corners_right import CORNERS_RIGHT
+from written.corners_wrong import CORNERS_WRONG
+from written.pairs import Pair, verdict_of
+
+NOT_SHOWN = (
+    "a loss by what is picked",  # a place in a row of many rows
+    "a smoothed loss",
+    "derivative of a softmax",  # products of long sums
+    "gelu by its function of errors",  # that is computed by a polynomial near zero
+    "nothing seen is zero",
+    "largest of what is bounded",  # what an order is
+    "sorted by its order",
+    "first of the largest by places",
+)
+"""Right ones that are unknown."""
+
+
+@pytest.mark.parametrize("pair", CASTS_RIGHT, ids=lambda pair: pair.name)
+def test_casts_may_be_left_out_where_they_are_noise(pair: Pair) -> None:
+    verdict = verdict_of(pair, CASTS_RIGHT)
+    assert verdict.accepted, verdict
+
+
+@pytest.mark.parametrize("pair", CASTS_WRONG, ids=lambda pair: pair.name)
+def test_a_cast_that_a_program_is_about_is_kept(pair: Pair) -> None:
+    assert not verdict_of(pair, CASTS_WRONG).accepted
+
+
+@pytest.mark.parametrize("pair", CORNERS_RIGHT, ids=lambda pair: pair.name)
+def test_the_same_program_at_a_corner_is_not_refuted(pair: Pair) -> None:
+    verdict = verdict_of(pair, CORNERS_RIGHT)
+    assert verdict.kind is not Kind.REFUTED, verdict
+    assert verdict.equivalent == (pair.name not in NOT_SHOWN), verdict
+    assert verdict.accepted or not pair.rounding or not verdict.equivalent, verdict
+
+
+@pytest.mark.parametrize("pair", CORNERS_WRONG, ids=lambda pair: pair.name)
+def test_another_program_at_a_corner_is_not_accepted(pair: Pair) -> None:
+    assert not verdict_of(pair, CORNERS_WRONG).accepted
