@@ -429,12 +429,9 @@ class Symbolic(Domain):
             return self.binary(BinaryFn.MUL, x, self.constant(-1.0, dtype), dtype)
         if fn is UnaryFn.SQUARE:
             return self.binary(BinaryFn.MUL, x, x, dtype)
-        if fn is UnaryFn.RECIPROCAL:
-            return (map_elements(self.invert, x[0]),)
-        if fn is UnaryFn.EXP:
-            return (map_elements(self._exp, x[0]),)
-        if fn is UnaryFn.LOG:
-            return (map_elements(self._log, x[0]),)
+        own = {UnaryFn.RECIPROCAL: self.invert, UnaryFn.EXP: self._exp, UnaryFn.LOG: self._log}
+        if fn in own:
+            return (map_elements(own[fn], x[0]),)
         return (map_elements(lambda v: self._apply(fn, v), x[0]),)
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
@@ -456,7 +453,6 @@ class Symbolic(Domain):
         return (as_array(np.frompyfunc(lambda x, y: apply(fn, x, y), 2, 1)(a[0], b[0])),)
 
     def cut(self, x: Planes, given: DType, dtype: DType) -> Planes:
-        """A function of the number, of which nothing else is known."""
         return (map_elements(lambda v: self._apply((given, dtype), v), x[0]),)
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:

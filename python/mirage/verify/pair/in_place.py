@@ -45,7 +45,7 @@ def in_place(
         proof = prove_in_place(reference, candidate, contents)
     if (proof is None or not proof.holds) and verdict.kind is Kind.UNKNOWN:
         cases = prove_by_cases(reference, candidate, contents)
-        proof = cases if cases.holds or proof is None else proof
+        proof = cases if cases.holds else proof
     if proof is None:
         return verdict
     if not proof.holds:

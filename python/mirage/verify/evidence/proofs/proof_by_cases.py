@@ -21,10 +21,10 @@ import numpy as np
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Planes
 from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
-from mirage.semantics.ops.op import Region, UnknownOp
+from mirage.semantics.ops.op import Contraction, Region, UnknownOp
 from mirage.semantics.region import demand, whole
-from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Broadcast, Constant, Elementwise, KernelGraph, Reduce
+from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import Elementwise, KernelGraph, View
 from mirage.verify.arithmetic.cases import Cases, Impossible, Open
 from mirage.verify.arithmetic.symbolic import LITTLE_WORK, Element, NoProof, Ratio, Sum
 from mirage.verify.evidence.samples.real_sizes import restrict
@@ -65,8 +65,7 @@ def prove_by_cases(
 
 def _decides(graph: KernelGraph) -> bool:
     return any(
-        op.function in _DECIDED or (isinstance(op, Reduce) and op.fn is ReduceFn.MAX)
-        for op in graph.ops
+        op.function in _DECIDED or (isinstance(op, Contraction) and not op.sums) for op in graph.ops
     )
 
 
@@ -195,8 +194,8 @@ def _is_elementwise(graph: KernelGraph) -> bool:
     place."""
     shape = graph.outputs[0].shape
     return all(v.shape == shape for v in graph.outputs) and all(
-        isinstance(op, Constant)
-        or (isinstance(op, Broadcast) and not op.operands[0].shape)
+        op.number is not None
+        or (isinstance(op, View) and not op.operands[0].shape)
         or (isinstance(op, Elementwise) and op.results[0].shape in (shape, ()))
         for op in graph.ops
     )
