@@ -14,7 +14,7 @@ from mirage.pipeline.compile.broken import BrokenKernelsError, broken_kernels
 from mirage.pipeline.compile.build import Builder
 from mirage.pipeline.compile.own_ops import different_kernels, without_kernels
 from mirage.pipeline.options import OptimizeOptions
-from mirage.pipeline.parts.seconds import compiling
+from mirage.pipeline.parts.seconds import compiling_own_ops
 from mirage.pipeline.progress import Progress
 from mirage.pipeline.rank import finalist, finalists, verdicts_at
 from mirage.pipeline.result import Finalist, Step
@@ -84,7 +84,7 @@ class CandidateCompiler:
 
     def has_time_for(self, kernels: int) -> bool:
         """Whether so many kernels of own ops can be compiled."""
-        return self.progress.deadline.left >= compiling(1.0, 0, kernels)
+        return self.progress.deadline.left >= compiling_own_ops(kernels)
 
     def _in_time(self, verified: KernelGraph) -> KernelGraph:
         """The program without kernels of the parts that keep their own ops, where there is no time

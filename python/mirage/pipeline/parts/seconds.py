@@ -11,6 +11,8 @@ VERIFIED = 0.85
 COMPILE, COMPILE_KERNEL, COMPILE_OP = 0.6, 0.1, 0.01
 """Seconds that compilation of a program takes, and more for each kernel, and for each op that
 becomes one (on two cores that do nothing else)."""
+COMPILE_OWN = 0.03
+"""The same for each of hundreds of different own ops, which are compiled and assembled as one."""
 BUSIEST = 4.0
 """Programs that share a processor, at most, as far as estimates of times go: with more of them a
 load average says less about the seconds to come."""
@@ -29,3 +31,9 @@ def compiling(portion: float, kernels: int, own_ops: int = 0) -> float:
     """About how many seconds a program takes to compile that is such a portion of the whole, of so
     many kernels and ops that become kernels, on a machine as busy as this one."""
     return busy() * (COMPILE * portion + COMPILE_KERNEL * kernels + COMPILE_OP * own_ops)
+
+
+def compiling_own_ops(kernels: int) -> float:
+    """The same of a program for which nothing was found, whose ops are so many different kernels:
+    rather too many seconds than too few."""
+    return busy() * (COMPILE + COMPILE_OWN * kernels)
