@@ -182,7 +182,9 @@ def Thread_GroupRowsOp : Thread_Op<"group_rows", [Pure, InferTypeOpAdaptor]> {
     share, the first group the first 64 of them.
 
     ```mlir
-    %mine = thread.group_rows %tile : !thread.shared<128x64xf16, swizzle = 128>
+    thread.warps first 0 count 8 barrier 1 {
+      %mine = thread.group_rows %tile : !thread.shared<128x64xf16, swizzle = 128>
+    }
     ```
   }];
   let arguments = (ins Thread_SharedType:$tile);
