@@ -22,6 +22,7 @@ from mirage.verify.evidence.roundings.leaving_range import suspects
 from mirage.verify.evidence.roundings.pace import Pace
 from mirage.verify.evidence.roundings.side_by_side import at_once
 from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
+from mirage.verify.evidence.samples.integer_inputs import compares_rounded
 from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
 
 COLUMNS = 32
@@ -118,7 +119,7 @@ class Situations:
         return [
             draw.rows(),
             truths(draw),
-            large_integers(draw),
+            large_integers(draw) if any(map(compares_rounded, self.graphs)) else iter(()),
             beyond_f16(draw) if asks_of_infinity(self.graphs[0]) else iter(()),
             draw.alike(),
             draw.outliers(),

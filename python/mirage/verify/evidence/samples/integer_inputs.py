@@ -68,6 +68,21 @@ def of_any_size(graph: KernelGraph) -> Set[Value]:
     return wide - looked_up(graph).keys()
 
 
+def compares_rounded(graph: KernelGraph) -> bool:
+    """Whether whole numbers that floats may not hold are compared as floats."""
+    rounded: set[Value] = set()
+    for op in graph.ops:
+        wide = any(v.dtype.is_integer and v.dtype.bits >= 32 for v in op.operands)
+        for v in op.results:
+            if not v.dtype.is_integer and (wide or not rounded.isdisjoint(op.operands)):
+                rounded.add(v)
+        fn = op.function
+        compared = isinstance(fn, BinaryFn) and BINARY[fn].truth
+        if compared and not rounded.isdisjoint(op.operands):
+            return True
+    return False
+
+
 def draw_integers(
     rng: np.random.Generator, value: Value, region: Region, least: int = 0, rows: int | None = None
 ) -> Array:
