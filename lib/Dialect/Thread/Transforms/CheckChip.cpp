@@ -6,6 +6,8 @@
 #include "mirage/Target/Resolve.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include <utility>
 
@@ -31,6 +33,35 @@ std::optional<Ability> mirage::thread::getNeed(Operation *op) {
   return findNeed(op, std::make_integer_sequence<int, numAbilities>());
 }
 
+/// Whether a value is the same at all steps of a loop.
+static bool isInvariant(Value value, LoopLikeOpInterface loop) {
+  if (loop.isDefinedOutsideOfLoop(value))
+    return true;
+  Operation *made = value.getDefiningOp();
+  return made && isPure(made) && llvm::all_of(made->getOperands(), [&](Value operand) {
+           return isInvariant(operand, loop);
+         });
+}
+
+/// Whether a product reads the same factor out of registers at all steps of its loop.
+static bool keepsFactor(thread::WgmmaOp op) {
+  auto loop = op->getParentOfType<LoopLikeOpInterface>();
+  return loop && isa<thread::FragmentType>(op.getLhs().getType()) && isInvariant(op.getLhs(), loop);
+}
+
+/// Whether a product that reads another factor out of registers is issued beside this one.
+static bool hasCompany(thread::WgmmaOp op) {
+  auto search = [](Operation *at, auto next) {
+    for (; at && !isa<thread::WgmmaWaitOp>(at); at = next(at))
+      if (auto other = dyn_cast<thread::WgmmaOp>(at))
+        if (isa<thread::FragmentType>(other.getLhs().getType()) && !keepsFactor(other))
+          return true;
+    return false;
+  };
+  return search(op->getNextNode(), [](Operation *at) { return at->getNextNode(); }) ||
+         search(op->getPrevNode(), [](Operation *at) { return at->getPrevNode(); });
+}
+
 namespace {
 struct CheckChip : thread::impl::CheckChipBase<CheckChip> {
   using CheckChipBase::CheckChipBase;
@@ -46,6 +77,14 @@ struct CheckChip : thread::impl::CheckChipBase<CheckChip> {
         return;
       op->emitOpError("expected a chip with ")
           << StringRef(mirage::getName(*need)) << ", got " << StringRef((*target)->name);
+      fits = false;
+    });
+    getOperation()->walk([&](thread::WgmmaOp op) {
+      if (!keepsFactor(op) || hasCompany(op))
+        return;
+      op.emitOpError("expected a left factor in registers that steps of the loop make, or a product "
+                     "of such a factor issued beside this one: the assembler gives registers that "
+                     "all steps read to other values");
       fits = false;
     });
     if (!fits)

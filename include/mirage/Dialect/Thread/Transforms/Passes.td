@@ -87,6 +87,12 @@ def CheckChip : Pass<"mirage-check-chip", "::mlir::ModuleOp"> {
     Each op whose instructions only some chips have says which ability it needs
     (`Needs.h`). An op that needs what the chip lacks (`Chip.h`) is an error; the
     remedy is another chip, or a schedule that does without (`engine = warp`).
+
+    So is a `thread.wgmma` in a loop whose left factor stands in registers and is
+    the same at all steps, unless a product of a factor that steps make is issued
+    beside it. ptxas 13.0 gives such registers to other values while the loop runs
+    (attention whose queries get a bias first was wrong on an H200, without a
+    message); with both factors in use at once it does not.
   }];
   let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
 }
