@@ -11,7 +11,6 @@ from mirage.runtime.manifest import TORCH_NAMES
 from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
-from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Cast, External, KernelGraph, TensorType, Value
@@ -49,14 +48,17 @@ def test_as_pytorch_has_them(source: DType, target: DType, domain: TypedFloat | 
     np.testing.assert_array_equal(got, numbers.to(as_torch(target)).double().numpy())
 
 
-def test_residues_are_not_cut() -> None:
+def test_what_residues_are_cut_to_is_one_function_of_them() -> None:
     (cast,) = cast_graph(DType.F32, DType.I64, 3).ops
     assert isinstance(cast, Cast)
     assert cast.cuts
     assert not cast.identity
     field = FieldPair(draw(random.Random(3), 22, 1 << 25), 7)
-    with pytest.raises(UnknownOp, match="residues to cut"):
-        cast.compute(field, [(np.zeros(3, np.int64), np.zeros(3, np.int64))], 0, (3,))
+    given = np.array([5, 6, 5])
+    (first, *_) = cast.compute(field, [(given, given)], 0, (3,))
+    assert first[0] == first[2]
+    assert first[0] != first[1]
+    assert (first != given).any()
 
 
 @pytest.mark.parametrize(
