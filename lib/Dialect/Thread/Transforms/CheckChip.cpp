@@ -82,9 +82,10 @@ struct CheckChip : thread::impl::CheckChipBase<CheckChip> {
     getOperation()->walk([&](thread::WgmmaOp op) {
       if (!keepsFactor(op) || hasCompany(op))
         return;
-      op.emitOpError("expected a left factor in registers that steps of the loop make, or a product "
-                     "of such a factor issued beside this one: the assembler gives registers that "
-                     "all steps read to other values");
+      op.emitOpError(
+          "expected a left factor in registers that steps of the loop make, or a product "
+          "of such a factor issued beside this one: the assembler gives registers that "
+          "all steps read to other values");
       fits = false;
     });
     if (!fits)
