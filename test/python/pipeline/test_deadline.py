@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from clock import Clock
 from mirage.pipeline import deadline as deadline_module
 from mirage.pipeline.deadline import Deadline
-
-
-class Clock:
-    """Time that passes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def time(self) -> float:
-        return self.now
 
 
 @pytest.fixture

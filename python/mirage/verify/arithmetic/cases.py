@@ -18,6 +18,7 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify.arithmetic.known_numbers import KnownNumbers, element_of, number_of
 from mirage.verify.arithmetic.linear_signs import Form, can_be
 from mirage.verify.arithmetic.object_arrays import as_array, map_elements, objects
+from mirage.verify.arithmetic.pairwise_maxima import pairwise_maxima
 from mirage.verify.arithmetic.symbolic import Element, NoProof, Ratio, Sum
 
 _UNIT = (0, 0)
@@ -176,13 +177,7 @@ class Cases(KnownNumbers):
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
         if fn is ReduceFn.SUM:
             return super().reduce(fn, x, dims, dtype)
-        for d in dims:
-            parts = np.moveaxis(x[0], d, 0)
-            found: Planes = (parts[0],)
-            for part in parts[1:]:
-                found = self.binary(BinaryFn.MAX, found, (part,), dtype)
-            x = (np.expand_dims(found[0], d),)
-        return x
+        return pairwise_maxima(self, x, dims, dtype)
 
     # ---- what is equal to zero -------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ import numpy as np
 from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify.arithmetic.object_arrays import as_array, map_elements, objects
+from mirage.verify.arithmetic.pairwise_maxima import pairwise_maxima
 from mirage.verify.arithmetic.symbolic import Element, Ratio, Symbolic
 from mirage.verify.arithmetic.whole_numbers import quotient
 
@@ -332,13 +333,7 @@ class KnownNumbers(Symbolic):
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
         if fn is ReduceFn.SUM:
             return super().reduce(fn, x, dims, dtype)
-        for d in dims:
-            parts = np.moveaxis(x[0], d, 0)
-            found: Planes = (parts[0],)
-            for part in parts[1:]:
-                found = self.binary(BinaryFn.MAX, found, (part,), dtype)
-            x = (np.expand_dims(found[0], d),)
-        return x
+        return pairwise_maxima(self, x, dims, dtype)
 
     def cut(self, x: Planes, given: DType, dtype: DType) -> Planes:
         half = 2 ** (dtype.bits - 1)

@@ -10,6 +10,7 @@ import mirage as mi
 import mirage.compiler
 import pytest
 import torch
+from clock import Clock
 from mirage.frontend.program import Program
 from mirage.pipeline import deadline as deadline_module
 from mirage.pipeline.commands.emulate import emulate
@@ -38,16 +39,6 @@ def layers(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 @pytest.fixture(scope="module")
 def program() -> Program:
     return mi.from_torch(layers, X, W, allow_fallback=True).program
-
-
-class Clock:
-    """Time that passes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def time(self) -> float:
-        return self.now
 
 
 @pytest.fixture
