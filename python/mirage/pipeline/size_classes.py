@@ -24,12 +24,8 @@ from mirage.pipeline.sized_plan import NotForAllSizesError, SizedPlan, sized_pla
 from mirage.pipeline.sized_source import SizedSource, sized_source
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.by_size import SizedExecutable, SizeTable, write_sizes
-from mirage.runtime.errors import (
-    ArgumentCountError,
-    ArgumentShapeError,
-    ArgumentSizeError,
-    ArgumentTypeError,
-)
+from mirage.runtime.errors import ArgumentCountError, ArgumentSizeError, ArgumentTypeError
+from mirage.runtime.sizes import common_size
 
 if TYPE_CHECKING:
     import torch
@@ -140,23 +136,9 @@ class OptimizedSizes:
         """The size of inputs. Raises :class:`~mirage.runtime.errors.CallError`."""
         given = self.with_weights(tensors)
         shapes = [_shape(i, x) for i, x in enumerate(given)]
-        found: dict[int, int] = {}
-        for i in self.sizes.inputs:
-            v = self.program.graph.inputs[i]
-            each = v.shape[0] // self.sizes.at_most
-            shape = shapes[i]
-            if len(shape) != len(v.shape) or shape[1:] != v.shape[1:] or shape[0] % each:
-                rows = "n" if each == 1 else f"{each} * n"
-                inner = "".join(f", {n}" for n in v.shape[1:])
-                raise ArgumentShapeError(
-                    f"input {i} ({v.name}): expected shape ({rows}{inner}), got {shape}"
-                )
-            found[i] = shape[0] // each
-        if len(set(found.values())) != 1:
-            names = self.program.graph.inputs
-            told = ", ".join(f"{n} of {names[i].name}" for i, n in found.items())
-            raise ArgumentShapeError(f"expected inputs of one size, got {told}")
-        return next(iter(found.values()))
+        inputs = self.program.graph.inputs
+        stated = {i: (inputs[i].name, inputs[i].shape) for i in self.sizes.inputs}
+        return common_size(stated, self.sizes.at_most, shapes)
 
     def with_weights(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The inputs of the graph, of which a caller passes those that are not bound. Raises

@@ -7,7 +7,7 @@ blocks in its grids, and of rows in its tensor maps; the code is the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -173,18 +173,28 @@ def sizes_of(m: Manifest, shapes: Sequence[Sequence[int]]) -> int:
     """The size that inputs of these shapes have. Raises :class:`ArgumentShapeError` where they
     have none."""
     assert m.size is not None
+    stated = {i: (m.inputs[i].name, m.inputs[i].shape) for i in m.size.inputs}
+    return common_size(stated, m.size.value, shapes)
+
+
+def common_size(
+    stated: Mapping[int, tuple[str, Sequence[int]]], value: int, shapes: Sequence[Sequence[int]]
+) -> int:
+    """The size that inputs of these shapes have. ``stated`` are the names and shapes at size
+    ``value`` of those that have rows, by number. Raises :class:`ArgumentShapeError` where they
+    are not of one size."""
     found: dict[int, int] = {}
-    for i in m.size.inputs:
-        spec, shape = m.inputs[i], tuple(shapes[i])
-        each = spec.shape[0] // m.size.value
-        if len(shape) != len(spec.shape) or shape[1:] != spec.shape[1:] or shape[0] % each:
+    for i, (name, known) in stated.items():
+        shape, inner = tuple(shapes[i]), tuple(known[1:])
+        each = known[0] // value
+        if len(shape) != len(known) or shape[1:] != inner or shape[0] % each:
             rows = "n" if each == 1 else f"{each} * n"
-            inner = "".join(f", {n}" for n in spec.shape[1:])
+            others = "".join(f", {n}" for n in inner)
             raise ArgumentShapeError(
-                f"input {i} ({spec.name}): expected shape ({rows}{inner}), got {shape}"
+                f"input {i} ({name}): expected shape ({rows}{others}), got {shape}"
             )
         found[i] = shape[0] // each
     if len(set(found.values())) != 1:
-        told = ", ".join(f"{n} of {m.inputs[i].name}" for i, n in found.items())
+        told = ", ".join(f"{n} of {stated[i][0]}" for i, n in found.items())
         raise ArgumentShapeError(f"expected inputs of one size, got {told}")
     return next(iter(found.values()))

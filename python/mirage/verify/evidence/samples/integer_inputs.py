@@ -19,6 +19,7 @@ from mirage.semantics.ops.op import Lookup, Value
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType
 from mirage.semantics.ugraph import Elementwise, KernelGraph, View
 
+_LINEAR = frozenset({BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL})
 _TRUE = 0.7
 _AT_THE_ENDS = 0.3
 _SMALL = 8
@@ -69,17 +70,17 @@ def of_any_size(graph: KernelGraph) -> Set[Value]:
 
 
 def compares_rounded(graph: KernelGraph) -> bool:
-    """Whether whole numbers that floats may not hold are compared as floats."""
+    """Whether whole numbers that floats may not hold are compared as floats, as they are or after
+    sums and products with others."""
     rounded: set[Value] = set()
     for op in graph.ops:
-        wide = any(v.dtype.is_integer and v.dtype.bits >= 32 for v in op.operands)
-        for v in op.results:
-            if not v.dtype.is_integer and (wide or not rounded.isdisjoint(op.operands)):
-                rounded.add(v)
         fn = op.function
-        compared = isinstance(fn, BinaryFn) and BINARY[fn].truth
-        if compared and not rounded.isdisjoint(op.operands):
+        if isinstance(fn, BinaryFn) and BINARY[fn].truth and not rounded.isdisjoint(op.operands):
             return True
+        if isinstance(op, View) or fn in _LINEAR or (isinstance(op, Elementwise) and op.identity):
+            wide = any(v.dtype.is_integer and v.dtype.bits >= 32 for v in op.operands)
+            if wide or not rounded.isdisjoint(op.operands):
+                rounded.update(v for v in op.results if not v.dtype.is_integer)
     return False
 
 

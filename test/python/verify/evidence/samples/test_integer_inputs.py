@@ -8,9 +8,13 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.ops.op import TensorType, Value
 from mirage.semantics.positions import Iota
-from mirage.semantics.scalar import BinaryFn, DType
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers
+from mirage.verify.evidence.samples.integer_inputs import (
+    compared_with,
+    compares_rounded,
+    draw_integers,
+)
 
 CLASSES = 300
 
@@ -72,3 +76,31 @@ def test_draws_reach_so_many_numbers() -> None:
 def test_draws_fit_their_type() -> None:
     assert drawn(tensor(6, 1, dtype=DType.I8), CLASSES).max() < 128
     assert set(drawn(tensor(6, 1, dtype=DType.I1), CLASSES)) == {0.0, 1.0}
+
+
+def compared(kind: str) -> KernelGraph:
+    """Two rows of integers, compared as they are or as floats, or angles made of them."""
+    i, j, b = tensor(8), tensor(8), Builder()
+    x, y = i, j
+    if kind != "integers":
+        x, y = (b.cast(v, DType.F32) for v in (i, j))
+    if kind == "doubled":
+        x, y = (b.binary(BinaryFn.MUL, v, b.constant(2.0)) for v in (x, y))
+    if kind == "angles":
+        x, y = (b.unary(UnaryFn.COS, v) for v in (x, y))
+    result = x if kind == "converted" else b.binary(BinaryFn.EQ, x, y)
+    return KernelGraph(kind, (i, j), tuple(b.ops), (result,))
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_rounded"),
+    [
+        ("integers", False),
+        ("floats", True),
+        ("doubled", True),
+        ("angles", False),
+        ("converted", False),
+    ],
+)
+def test_what_is_compared_as_floats_is_known(kind: str, is_rounded: bool) -> None:
+    assert compares_rounded(compared(kind)) is is_rounded
