@@ -80,28 +80,12 @@ Value emitNarrowUnary(Emitter &e, UnaryFn fn, Value x) {
   }
 }
 
-/// Whether a value of f32 elements is rounded to 16 bits: for the factor of a product, say. What
-/// else uses it (the sum of a softmax) then belongs to results that are no more exact.
-bool isRounded(Value value) {
-  return llvm::any_of(value.getUses(), [](OpOperand &use) {
-    Operation *user = use.getOwner();
-    if (auto cast = dyn_cast<CastOp>(user))
-      return cast.getType().getElementType().getIntOrFloatBitWidth() == 16;
-    if (isa<WgmmaWaitOp>(user)) // hands its operands on
-      return isRounded(user->getResult(use.getOperandNumber()));
-    return isa<ConvertLayoutOp, TransposeOp>(user) && isRounded(user->getResult(0));
-  });
-}
-
 struct UnaryLowering : ThreadPattern<UnaryOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(UnaryOp op, Adaptor operands, Emitter &e, Results &results) const override {
     UnaryFn fn = op.getFn();
     bool isWide = op.getType().getElementType().isF32();
-    bool isCoarse = isWide && fn == UnaryFn::Exp && isRounded(op.getResult());
     results.push_back(map(e, op.getType(), operands.getOperand(), [&](size_t, Value x) {
-      if (isCoarse)
-        return emitRoundedExp(e, x);
       return isWide ? emitUnary(e, fn, x) : emitNarrowUnary(e, fn, x);
     }));
     return success();

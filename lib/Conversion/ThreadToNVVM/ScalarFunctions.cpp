@@ -314,10 +314,8 @@ Value constantPower(Emitter &e, Value a, double exponent) {
 }
 } // namespace
 
-/// Where many differences have the same right side, its product is computed once. Its
-/// rounding scales all of them alike, and the sum that they are divided by. What is lost is
-/// that the exponential of 0 is 1 exactly: it is rounded to 16 bits like the others.
-Value mirage::thread::emitRoundedExp(Emitter &e, Value x) {
+/// Where many differences have the same right side, its product with the constant is computed once.
+Value mirage::thread::emitCoarseExp(Emitter &e, Value x) {
   Difference of(x);
   if (!of.left)
     return exp(e, x);

@@ -1,0 +1,107 @@
+//===- Exponentials.cpp - which need no more than 16 bits -----------------===//
+//
+// In the softmax of an attention, exponentials bound the time as much as products do, so
+// exp(s - m) is written as 2^(s * log2(e) - m * log2(e)): one fused multiply-add a score, since the
+// right side is the same for a row. The rounding of that side, |m| * 2^-24, scales all exponentials
+// of the row alike, and with them the sum that they are divided by. What is lost is that the
+// exponential of 0 is 1 exactly, so it costs what rounding to 16 bits costs. That is nothing new
+//
+//  * where the exponentials are rounded to 16 bits, as factors of a product, and
+//  * where the scores are results of a product themselves: their own roundings, |s| * 2^-24 for each
+//    term, are as large.
+//
+// Scores that are loaded are exact: a row of which one is far above the others gets that one's
+// value, without an error, from a softmax in 16 bits as well.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Patterns.h"
+#include "ScalarFunctions.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::thread;
+
+namespace {
+/// Whether a value of f32 elements is rounded to 16 bits: for the factor of a product, say. What
+/// else uses it (the sum of a softmax) then belongs to results that are no more exact.
+bool isRounded(Value value) {
+  return llvm::any_of(value.getUses(), [](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (auto cast = dyn_cast<CastOp>(user))
+      return cast.getType().getElementType().getIntOrFloatBitWidth() == 16;
+    if (isa<WgmmaWaitOp>(user)) // hands its operands on
+      return isRounded(user->getResult(use.getOperandNumber()));
+    return isa<ConvertLayoutOp, TransposeOp>(user) && isRounded(user->getResult(0));
+  });
+}
+
+/// The fragments that a value is computed of, in this step of a loop or the one before.
+SmallVector<Value> sourcesOf(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+    if (!loop || argument == loop.getInductionVar())
+      return {};
+    return {loop.getTiedLoopInit(argument)->get(), loop.getTiedLoopYieldedValue(argument)->get()};
+  }
+  auto result = cast<OpResult>(value);
+  if (auto loop = dyn_cast<scf::ForOp>(result.getOwner()))
+    return {loop.getTiedLoopInit(result)->get(), loop.getYieldedValues()[result.getResultNumber()]};
+  return llvm::filter_to_vector(result.getOwner()->getOperands(), [](Value operand) {
+    return isa<FragmentType>(operand.getType());
+  });
+}
+
+/// Whether a product within the kernel is among what a value is computed of.
+bool comesFromProduct(Value value) {
+  SmallVector<Value> open = {value};
+  llvm::DenseSet<Value> seen = {value};
+  while (!open.empty()) {
+    Value current = open.pop_back_val();
+    if (isa_and_nonnull<MmaOp, WgmmaOp>(current.getDefiningOp()))
+      return true;
+    for (Value source : sourcesOf(current))
+      if (seen.insert(source).second)
+        open.push_back(source);
+  }
+  return false;
+}
+
+struct CoarseExpLowering : ThreadPattern<UnaryOp> {
+  CoarseExpLowering(const TypeConverter &converter, MLIRContext *context,
+                    const llvm::DenseSet<Operation *> &coarse)
+      : ThreadPattern(converter, context, /*benefit=*/2), coarse(coarse) {}
+
+  LogicalResult lower(UnaryOp op, Adaptor operands, Emitter &e, Results &results) const override {
+    if (!coarse.contains(op))
+      return failure();
+    SmallVector<Value> scalars = unpack(e, op.getType(), operands.getOperand());
+    for (Value &scalar : scalars)
+      scalar = emitCoarseExp(e, scalar);
+    results.push_back(pack(e, op.getType(), scalars));
+    return success();
+  }
+
+private:
+  const llvm::DenseSet<Operation *> &coarse;
+};
+} // namespace
+
+llvm::DenseSet<Operation *> mirage::thread::findCoarseExponentials(Operation *root) {
+  llvm::DenseSet<Operation *> found;
+  root->walk([&](UnaryOp op) {
+    if (op.getFn() == UnaryFn::Exp && op.getType().getElementType().isF32() &&
+        isRounded(op.getResult()) && comesFromProduct(op.getOperand()))
+      found.insert(op);
+  });
+  return found;
+}
+
+void mirage::thread::populateCoarseExponentialPatterns(const TypeConverter &converter,
+                                                       RewritePatternSet &patterns,
+                                                       const llvm::DenseSet<Operation *> &coarse) {
+  patterns.add<CoarseExpLowering>(converter, patterns.getContext(), coarse);
+}
