@@ -15,8 +15,9 @@ Accepting a mutant that computes something else is a failure, and so is acceptin
 errors are four times what the verifier promises; refuting one that is equal, too. Variants that are
 equal and numerically fine should be accepted.
 
-``prepare`` needs all of mirage; ``run`` needs Python, NumPy and PyTorch only. A run ends after
-``--seconds`` and says how far it came; each seed has other mutants, and ``merge`` adds them up.
+``prepare`` needs all of mirage; ``run`` needs Python, NumPy and ml_dtypes only, and takes PyTorch
+where it is installed. A run ends after ``--seconds``; called once more with the same ``--out`` and
+``--seed`` it goes on where it was. Each seed has other mutants, and ``merge`` adds them up.
 
 With ``--positions`` all mutants have faults of positions: off by one, ``<`` for ``<=``, another
 axis, a shifted window, a head for a batch, another row or page, a lost clamp, another segment, a
@@ -41,8 +42,7 @@ import resource
 import shlex
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from math import ceil
@@ -63,16 +63,17 @@ from attack_subjects import (
     prepare_layers,
     small_subjects,
 )
-from attack_verdicts import FAILURES, Outcome, attack, is_accepted
-from layer_attack import WRONG, LayerOutcome, attack_layer, kept_layers, layer_summary
+from attack_summary import failed, merged, table
+from attack_verdicts import attack, is_accepted
+from layer_attack import attack_layer, kept_layers
 from oracle import TooMuchWork, Unsupported
 from oracle_judge import Judge
 from program_mutants import misplaced
 
-CHUNK = 12  # mutants that a process judges at a time
+CHUNK, LAYER_CHUNK = 12, 6  # mutants that a process judges at a time
 LAYER = "layer"
 WORKS = (3e6, 1.5e7)  # elements that the oracle computes in a run, where fewer do not do
-TOLD = 40  # cases of each kind that a summary lists
+KEEP_SECONDS = 30.0  # after which a run writes what it has
 
 
 @dataclass(frozen=True)
@@ -128,24 +129,30 @@ def _judge(subject: Subject, sizes: int) -> Judge | None:
     return _JUDGES[key]
 
 
-def work(task: Task, folder: Path | None, deadline: float) -> tuple[Task, list[dict[str, Any]]]:
-    """The outcomes of a task, as far as there was time."""
+def work(
+    task: Task, folder: Path | None, deadline: float
+) -> tuple[Task, list[dict[str, Any]] | None]:
+    """The outcomes of a task; None where there was no time for all of it."""
     if time.time() > deadline:
-        return task, []
+        return task, None
+    found = _outcomes(task, folder, deadline)
+    return task, None if time.time() > deadline else found
+
+
+def _outcomes(task: Task, folder: Path | None, deadline: float) -> list[dict[str, Any]]:
     subject = _subjects(task.kind, task.sizes, folder)[task.number]
     if task.kind == LAYER:
-        left = attack_layer(subject, task.count, task.seed, deadline)
-        return task, [asdict(o) for o in left]
+        return [asdict(o) for o in attack_layer(subject, task.count, task.seed, deadline)]
     judge = _judge(subject, task.sizes)
     if judge is None or (task.variants and not is_accepted(subject)):
-        return task, []
+        return []
     own: dict[str, Any] = {}
     if task.kind == POSITIONS:
         own = {"faults": misplaced, "first": task.first}
     found = attack(
         subject, judge, task.seed, task.count, variants=task.variants, deadline=deadline, **own
     )
-    return task, [asdict(o) for o in found]
+    return [asdict(o) for o in found]
 
 
 # ---- all of them
@@ -185,117 +192,89 @@ def position_tasks(seed: int, count: int, folder: Path | None) -> list[Task]:
 
 def _split(kind: str, number: int, seed: int, count: int, equal: bool) -> Iterator[Task]:
     """Chunks of one subject: each with random numbers, and small ones with sizes, of its own."""
-    for chunk, first in enumerate(range(0, count, CHUNK)):
+    most = LAYER_CHUNK if kind == LAYER else CHUNK
+    for chunk, first in enumerate(range(0, count, most)):
         own = 10_000 * seed + chunk
-        yield Task(kind, number, own if kind == SMALL else 0, own, min(CHUNK, count - first), equal)
+        yield Task(kind, number, own if kind == SMALL else 0, own, min(most, count - first), equal)
+
+
+def _label(task: Task) -> str:
+    """What tells a task of a run from the others."""
+    return f"{task.kind} {task.number} {task.seed} {task.count} {task.variants} {task.first}"
+
+
+def begun(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What an earlier run with the same settings has left in a file, or nothing yet."""
+    if path.exists():
+        found = json.loads(path.read_text())
+        if found.get("settings") != settings:
+            raise SystemExit(
+                f"{path}: expected a file of a run with {dict(settings)}, got one with "
+                f"{found.get('settings')}: name another file with --out"
+            )
+        return found
+    return {
+        "command": shlex.join(["python", *sys.argv]),
+        "settings": dict(settings),
+        "seconds": 0.0,
+        "processor_seconds": 0.0,
+        "tasks": 0,
+        "done": [],
+        "outcomes": [],
+        "layers": [],
+        "errors": [],
+    }
 
 
 def run(
-    todo: Sequence[Task], folder: Path | None, processes: int, seconds: float
-) -> dict[str, Any]:
-    """The outcomes of all tasks that there is time for."""
-    start = time.time()
+    todo: Sequence[Task],
+    folder: Path | None,
+    processes: int,
+    seconds: float,
+    result: dict[str, Any],
+    keep: Callable[[], None] = lambda: None,
+) -> None:
+    """Adds to ``result`` the outcomes of all tasks that are not done in it and that there is time
+    for; ``keep`` is called now and then."""
+    start = last = time.time()
+    before = result["seconds"], result["processor_seconds"] - _processor_seconds()
     deadline = start + seconds
-    outcomes: list[dict[str, Any]] = []
-    layers: list[dict[str, Any]] = []
-    errors: list[str] = []
+    result["tasks"] = len(todo)
+    done = set(result["done"])
+    left = [t for t in todo if _label(t) not in done]
+
+    def counted() -> None:
+        result["seconds"] = round(before[0] + time.time() - start, 1)
+        result["processor_seconds"] = round(before[1] + _processor_seconds(), 1)
+        keep()
+
     with ProcessPoolExecutor(processes) as pool:
-        jobs = [pool.submit(work, task, folder, deadline) for task in todo]
-        for number, job in enumerate(as_completed(jobs)):
+        jobs = [pool.submit(work, task, folder, deadline) for task in left]
+        for job in as_completed(jobs):
             try:
                 task, found = job.result()
             except Exception as error:  # that of one task costs the others nothing
-                errors.append(f"{type(error).__name__}: {error}")
+                result["errors"].append(f"{type(error).__name__}: {error}")
                 continue
-            (layers if task.kind == LAYER else outcomes).extend(found)
-            if number % 50 == 0:
-                done = f"{number + 1}/{len(jobs)} tasks, {len(outcomes) + len(layers)} mutants"
-                print(f"{done}, {time.time() - start:.0f} s", file=sys.stderr)
+            if found is None:
+                continue
+            result["done"].append(_label(task))
+            result["layers" if task.kind == LAYER else "outcomes"].extend(found)
+            if time.time() - last > KEEP_SECONDS:
+                last = time.time()
+                counted()
+                made = len(result["outcomes"]) + len(result["layers"])
+                told = f"{len(result['done'])}/{len(todo)} tasks, {made} mutants"
+                print(f"{told}, {last - start:.0f} s", file=sys.stderr)
+    counted()
+
+
+def _processor_seconds() -> float:
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    used = (resource.getrusage(w) for w in who)
-    return {
-        "command": shlex.join(["python", *sys.argv]),
-        "seconds": round(time.time() - start, 1),
-        "processor_seconds": round(sum(u.ru_utime + u.ru_stime for u in used), 1),
-        "outcomes": outcomes,
-        "layers": layers,
-        "errors": errors,
-    }
+    return sum(u.ru_utime + u.ru_stime for u in (resource.getrusage(w) for w in who))
 
 
-# ---- what it comes to
-
-
-def summary(outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """Counts that decide, and the cases of what should not be. Equal pairs count once."""
-    every = list({o.key: o for o in outcomes}.values())
-    made = [o for o in every if not o.variant]
-    variants = [o for o in every if o.variant]
-    wrong = [o for o in made if o.wrong]
-    failures = {name: [o for o in every if o.failure == name] for name in FAILURES}
-    fine = [o for o in variants if o.fine]
-    refused = [o for o in fine if not o.accepted]
-    fooled = [o for o in every if o.fooled]
-    return {
-        "mutants": len(made),
-        "by_group": dict(Counter(o.group for o in made)),
-        "subjects": len({o.subject for o in every}),
-        "wrong": len(wrong),
-        "wrong_by_finding": dict(Counter(o.finding for o in wrong)),
-        "wrong_verdicts": dict(Counter(_told(o) for o in wrong)),
-        "rough_verdicts": dict(Counter(_told(o) for o in made if o.finding == "rough")),
-        "equal_verdicts": dict(Counter(_told(o) for o in made if not o.finding)),
-        **{name: len(some) for name, some in failures.items()},
-        "too_large_for_the_oracle": sum(o.finding == "unseen" for o in every),
-        "fooled_exact_layers": len(fooled),
-        "variants": len(variants),
-        "variants_that_are_fine": len(fine),
-        "fine_refused_or_unknown": len(refused),
-        "fine_refused_percent": round(100.0 * len(refused) / max(1, len(fine)), 3),
-        "by_kind": {
-            kind: dict(Counter(_told(o) for o in every if o.kind == kind))
-            for kind in sorted({o.kind for o in every})
-        },
-        "cases": {
-            **{name: _cases(some) for name, some in failures.items() if some},
-            "fooled": _cases(fooled),
-            "fine_refused": _cases(refused),
-        },
-    }
-
-
-def _told(o: Outcome) -> str:
-    return (
-        "accepted"
-        if o.accepted
-        else "refused"
-        if o.verdict in ("proved", "probable")
-        else o.verdict
-    )
-
-
-def _cases(some: Sequence[Outcome]) -> list[list[str]]:
-    return [[o.subject, o.kind, o.description, o.text, _told(o), o.why[:200]] for o in some[:TOLD]]
-
-
-def merged(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What several runs found together."""
-    outcomes = (Outcome(**o) for part in parts for o in part["outcomes"])
-    layers = [LayerOutcome(**o) for part in parts for o in part["layers"]]
-    return {
-        "commands": [part["command"] for part in parts],
-        "seconds": sum(part["seconds"] for part in parts),
-        "processor_seconds": sum(part["processor_seconds"] for part in parts),
-        **summary(outcomes),
-        "layers": layer_summary(layers),
-        "errors": [error for part in parts for error in part["errors"]],
-    }
-
-
-def failed(result: dict[str, Any]) -> bool:
-    """Whether something is that must not be."""
-    wrong = any(result[name] for name in (*FAILURES, "errors"))
-    return wrong or any(result["layers"][name] for name in WRONG)
+# ---- the command
 
 
 def _write(path: Path, data: object, indent: int | None) -> None:
@@ -343,8 +322,10 @@ def main() -> int:
             if a.positions
             else tasks(a.seed, a.count, a.variants, a.layers, a.candidates)
         )
-        result = run(todo, a.candidates, a.processes, a.seconds)
-        _write(a.out, result, None)
+        names = ("seed", "count", "positions", "variants", "layers")
+        settings = {name: getattr(a, name) for name in names} | {"candidates": bool(a.candidates)}
+        result = begun(a.out, settings)
+        run(todo, a.candidates, a.processes, a.seconds, result, lambda: _write(a.out, result, None))
         parts = [result]
     else:
         parts = [json.loads(path.read_text()) for path in arguments.parts]
@@ -352,6 +333,7 @@ def main() -> int:
     if arguments.way == "merge" and arguments.out:
         _write(arguments.out, total, 1)
     print(json.dumps(total, indent=1))
+    print(table(total), file=sys.stderr)
     return int(failed(total))
 
 

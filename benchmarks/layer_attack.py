@@ -9,6 +9,7 @@ wrong, a piece with the fault must be among those that are not shown.
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import random
 import sys
@@ -19,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
 from mirage.verify.evidence.proofs.exact import accounts_of, show
@@ -67,6 +69,7 @@ class LayerOutcome:
     subject: str
     kind: str
     description: str
+    key: str  # equal for equal mutants of equal references, said to hold the same
     different: bool
     useless: bool  # no number comes out where the reference has one
     verdict: str
@@ -151,6 +154,12 @@ class _Pieces:
             found = self.oracle.thorough(graph, SPECIAL, place_of(verdict))
         return found
 
+    def _key(self, graph: KernelGraph, hint: Hint) -> str:
+        text = signature(self.subject.reference) + signature(graph)
+        places = {v: i for i, v in enumerate(v for op in graph.ops for v in op.results)}
+        said = [places.get(c, -1) for _, c in hint.stored]
+        return hashlib.sha256(f"{text} {said}".encode()).hexdigest()[:16]
+
     def judge(self, mutant: Mutant) -> LayerOutcome:
         """The verdicts on one mutant, and whether it is different in fact."""
         start = time.perf_counter()
@@ -174,6 +183,7 @@ class _Pieces:
             self.subject.name,
             mutant.kind,
             mutant.description,
+            self._key(mutant.graph, hint),
             different,
             useless,
             verdict.kind.value,
@@ -197,7 +207,8 @@ def attack_layer(
 
 
 def layer_summary(outcomes: Sequence[LayerOutcome]) -> dict[str, object]:
-    """Counts that decide, and every case of a wrong one."""
+    """Counts that decide, and every case of a wrong one. Equal mutants count once."""
+    outcomes = list({o.key: o for o in outcomes}.values())
     different = [o for o in outcomes if o.different]
     fooled = [o for o in different if o.shown]
     unnamed = [o for o in different if not o.shown and not o.named]

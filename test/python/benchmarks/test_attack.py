@@ -3,6 +3,7 @@ the oracle; and verifiers that are wrong on purpose are caught."""
 
 from __future__ import annotations
 
+import json
 import sys
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
-from attack import failed, merged, tasks
+from attack import begun, run, tasks
 from attack_subjects import (
     CATALOGUE,
     POSITIONS,
@@ -22,6 +23,7 @@ from attack_subjects import (
     searched,
     small_subjects,
 )
+from attack_summary import failed, merged, table
 from attack_verdicts import FAILURES, Effort, Outcome, attack, is_accepted
 from lookup_programs import LOOKUPS
 from mirage.semantics.ugraph import KernelGraph
@@ -129,12 +131,33 @@ def test_equal_mutants_count_once() -> None:
     subject = small("softmax/online")
     found = list(attack(subject, Judge(subject.reference), 0, 5))
     part = {"command": "a", "seconds": 1.0, "processor_seconds": 1.0, "layers": [], "errors": []}
-    part["outcomes"] = [vars(o) for o in found]
+    part |= {"tasks": 1, "done": ["a"], "outcomes": [vars(o) for o in found]}
     total = merged([part, part])
     assert total["mutants"] == len(found)
     assert total["seconds"] == 2.0
     assert not failed(total)
     assert {name: total[name] for name in FAILURES} == dict.fromkeys(FAILURES, 0)
+
+
+def test_a_run_that_was_cut_goes_on(tmp_path: Path) -> None:
+    todo = tasks(6, 40, 0, 0, None)[:8]
+    settings = {"seed": 6}
+    result = begun(tmp_path / "part.json", settings)
+    run(todo, None, 1, -1.0, result)
+    assert not result["done"]
+    run(todo[:3], None, 1, 60.0, result)
+    assert len(result["done"]) == 3
+    (tmp_path / "part.json").write_text(json.dumps(result))
+    again = begun(tmp_path / "part.json", settings)
+    first = list(again["outcomes"])
+    run(todo, None, 1, 60.0, again)
+    assert len(again["done"]) == 8
+    assert again["outcomes"][: len(first)] == first
+    total = merged([again])
+    assert total["mutants"] == len({o["key"] for o in again["outcomes"]})
+    assert "tasks done" in table(total)
+    with pytest.raises(SystemExit, match="name another file"):
+        begun(tmp_path / "part.json", {"seed": 7})
 
 
 @pytest.mark.parametrize("name", LOOKUPS)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf, prod
 
 import numpy as np
-import torch
 from mirage.semantics.positions import Gather, Iota, TileGather, TileIota
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
@@ -59,6 +58,7 @@ from oracle_boxes import (
     whole,
 )
 from oracle_scalar import BINARY, UNARY, number, rounded
+from oracle_torch import torch
 
 torch.set_num_threads(1)  # one process for each core instead
 

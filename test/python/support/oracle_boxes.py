@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-import torch
 from mirage.semantics.ugraph import Axis, Output, Reshape, Steps, TileMap
+from oracle_torch import torch
 
 Tensor = torch.Tensor
 Box = tuple[tuple[int, int], ...]

@@ -10,7 +10,6 @@ from math import inf, prod
 from zlib import crc32
 
 import numpy as np
-import torch
 from mirage.semantics.positions import Gather, TileGather
 from mirage.semantics.ugraph import (
     Binary,
@@ -29,6 +28,7 @@ from mirage.semantics.ugraph import (
 from oracle import Input
 from oracle_boxes import Box, sizes
 from oracle_scalar import rounded
+from oracle_torch import torch
 
 Array = np.ndarray
 

@@ -12,13 +12,13 @@ from itertools import chain, islice
 from math import inf, isfinite
 from statistics import median
 
-import torch
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Verdict
 from oracle import BadProgram, Oracle, TooMuchWork
 from oracle_boxes import Box, whole
 from oracle_inputs import Situation, Situations, beside
+from oracle_torch import torch
 
 Tensor = torch.Tensor
 

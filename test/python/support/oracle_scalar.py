@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-import torch
 from mirage.semantics.scalar import DType
+from oracle_torch import torch
 
 Tensor = torch.Tensor
 

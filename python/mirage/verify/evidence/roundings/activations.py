@@ -31,6 +31,7 @@ from mirage.verify.evidence.roundings.input_roles import (
 )
 from mirage.verify.evidence.roundings.rows_of_activations import (
     BOTH_SIGNS,
+    CONSTANTS,
     GAINS,
     MASKS,
     OUTLIERS,
@@ -45,6 +46,9 @@ LOWEST, HIGHEST = -14, 12
 """Powers of two between which the scales of inputs are."""
 LARGEST = {DType.F16: 65504.0, DType.BF16: 3.3e38, DType.F32: 3.3e38, DType.F64: 1e300}
 
+_ENOUGH_ROWS, _MOST_DRAWS = 48, 16
+"""Rows of one constant each that are wanted, and how often they are drawn at most."""
+
 
 @dataclass(frozen=True)
 class Situation:
@@ -54,9 +58,6 @@ class Situation:
     name: str
     inputs: list[Sampled]
     ordinary: bool = False
-
-
-# ---- rows
 
 
 # ---- drawing
@@ -229,7 +230,9 @@ class Activations:
         is none beside rows of other kinds."""
         inputs = [i for i in sorted(self.meeting.intersection(self.free)) if i not in self.gains]
         kinds = sorted(ROWS, key=lambda kind: kind[0] not in BOTH_SIGNS)
-        for name, rows in kinds:
+        constants = [kind for kind in ROWS if kind[0] in CONSTANTS]
+        again = [(draw, kind) for draw in range(1, self._draws()) for kind in constants]
+        for draw, (name, rows) in [*((0, kind) for kind in kinds), *again]:
             for i in inputs:
                 shape = self.shapes[i]
                 if len(shape) < 2:
@@ -237,9 +240,19 @@ class Activations:
                 if not self.mine():
                     yield None
                     continue
-                rng = self.stream("alike", i, name)
+                told = f"{name}, draw {draw + 1}" if draw else name
+                rng = self.stream("alike", i, told)
                 x = rows(rng, prod(shape[:-1]), shape[-1])
-                yield self.situation(f"all rows of input {i}: {name}", {i: x.reshape(shape)})
+                given = {i: x.reshape(shape)}
+                yield self.situation(f"all rows of input {i}: {told}", given, fresh=draw > 0)
+
+    def _draws(self) -> int:
+        """How often rows of products with constant ones are drawn, where few are compared: whether
+        the square of their mean is above the mean of their squares is a matter of luck."""
+        shapes = [v.shape for v in self.graph.outputs]
+        width = max((shape[-1] for shape in shapes if shape), default=1)
+        rows = max(1, self.sample.elements // width)
+        return min(_MOST_DRAWS, ceil(_ENOUGH_ROWS / rows))
 
     def beside_each_other(self) -> Iterator[Situation | None]:
         """Inputs of one shape that are nearly equal, where their mean is far from 0: what is left

@@ -182,6 +182,8 @@ def keeps_casts(
     effect = parts.rms(rounded - exact)
     noise = np.maximum(parts.rms(reference - rounded), parts.rms(floor))
     left = effect > (0.0 if strict else _NOISE * parts.slack * noise)
+    if not strict:
+        left &= parts.decides
     if not left.any():
         return True
     limit = 2.0 * noise if strict else np.maximum(2.0 * noise, effect / 4.0)
@@ -240,4 +242,5 @@ def keeps_arithmetic(
     if (near := effect > usual * fine).any():
         far |= near & (effect > _AMPLIFIED * parts.slack * parts.rms(of_inputs()))
     far[0] |= effect[0] > _ORDINARY * size[0]
+    far &= parts.decides
     return bool((parts.rms(candidate - reference) <= effect / 2.0)[far].all())

@@ -3,6 +3,9 @@
 What a few rows or columns of an output are about is lost in a mean over all of it: the residual of
 a cast beside large numbers, one row on a grid among a hundred others. So means are taken over the
 whole, over a few neighbouring indices of each dimension, and over elements of about the same size.
+
+Where elements are not known (no number, or infinite), neighbouring parts are joined until enough
+of theirs are: what two or three numbers differ by is a matter of luck.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from mirage.semantics.scalar import Array
+
+Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 _FEWEST = 32
 """Elements of a part: fewer say too little about an error."""
@@ -26,12 +31,22 @@ class OutputParts:
     def __init__(self, known: Array, sizes: Array | None = None) -> None:
         self.known = known
         self.sizes = sizes
+        self._starts = [self._starts_along(axis) for axis in range(known.ndim)]
         self.counts = np.concatenate(list(self._sums(known.astype(np.float64))))
+        self.elements = np.concatenate(list(self._sums(np.ones(known.shape))))
 
     @property
     def slack(self) -> Array:
         """By what factor a ratio of two means may be off in each part, as it has few elements."""
         return 1.0 + 3.0 / np.sqrt(np.maximum(self.counts, 1.0))
+
+    @property
+    def decides(self) -> Flags:
+        """Which parts say something: the whole, and those that have lost no element, or have
+        enough of them left."""
+        found = _has_enough(self.counts, self.elements)
+        found[0] = True
+        return found
 
     def rms(self, e: Array) -> Array:
         """The root mean square of the known elements of each part, the whole first."""
@@ -43,15 +58,30 @@ class OutputParts:
 
     def _sums(self, x: Array) -> Iterator[Array]:
         yield np.sum(x).reshape(1)
-        for axis, size in enumerate(x.shape):
-            each = x.size // max(size, 1)
-            together = -(-_FEWEST // max(each, 1))
-            if size <= together:
-                continue
-            lines = x.sum(tuple(d for d in range(x.ndim) if d != axis))
-            yield np.add.reduceat(lines, np.arange(0, size, together))
+        for axis, starts in enumerate(self._starts):
+            if len(starts) > 1:
+                yield np.add.reduceat(_lines(x, axis), starts)
         if self.sizes is not None and x.size >= 2 * _FEWEST:
             yield np.bincount(self._kinds(self.sizes).ravel(), x.ravel())
+
+    def _starts_along(self, axis: int) -> list[int]:
+        """The first index of each part along a dimension."""
+        size = self.known.shape[axis]
+        together = -(-_FEWEST // max(self.known.size // max(size, 1), 1))
+        starts = list(range(0, size, together))
+        if len(starts) < 2 or self.known.all():
+            return starts
+        counts = np.add.reduceat(_lines(self.known.astype(np.float64), axis), starts)
+        elements = np.add.reduceat(_lines(np.ones(self.known.shape), axis), starts)
+        found, count, total = [0], 0.0, 0.0
+        for start, known, every in zip(starts, counts, elements, strict=True):
+            if total and _has_enough(count, total):
+                found.append(start)
+                count, total = 0.0, 0.0
+            count, total = count + known, total + every
+        if len(found) > 1 and not _has_enough(count, total):
+            found.pop()  # the last ones belong to those before
+        return found
 
     def _kinds(self, sizes: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -61,3 +91,12 @@ class OutputParts:
         numbers = np.asarray(numbers).reshape(sizes.shape)
         # of too few nothing is known: they are counted with those that are zero or not known
         return np.where(counts[numbers] < _FEWEST, len(counts), numbers)
+
+
+def _lines(x: Array, axis: int) -> Array:
+    """The sum of what each index of a dimension has."""
+    return x.sum(tuple(d for d in range(x.ndim) if d != axis))
+
+
+def _has_enough(known: Array | float, elements: Array | float) -> Flags:
+    return np.asarray((known >= _FEWEST) | (known == elements))

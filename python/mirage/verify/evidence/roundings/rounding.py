@@ -272,8 +272,6 @@ class _Gate:
         known = np.isfinite(x) & np.isfinite(r) & np.isfinite(c) & np.isfinite(s)
         if not self.assumed.reassociation and (r != c)[known].any():
             return "other numbers than the reference's, and no reassociation is allowed"
-        if has_nan(situation):
-            return ""  # what is left beside it says little about roundings
         with np.errstate(invalid="ignore"):  # what is not known
             return self._roundings(number, (x, s, r, c), known, situation, sample)
 
