@@ -54,11 +54,11 @@ public:
 inline mlir::Value single(mlir::ValueRange values) { return values.front(); }
 
 void populateElementwisePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
-/// Exponentials of `coarse` are computed by an instruction less than those of the others.
-void populateCoarseExponentialPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &,
-                                       const llvm::DenseSet<mlir::Operation *> &coarse);
-/// The exponentials within `root` for which that is exact enough.
-llvm::DenseSet<mlir::Operation *> findCoarseExponentials(mlir::Operation *root);
+/// The functions of `coarse` are computed by fewer instructions than others.
+void populateCoarsePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &,
+                            const llvm::DenseSet<mlir::Operation *> &coarse);
+/// The functions within `root` of whose results no more than 16 bits count.
+llvm::DenseSet<mlir::Operation *> findCoarseFunctions(mlir::Operation *root);
 void populateReshapePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateReducePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateGlobalPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);

@@ -9,11 +9,12 @@
 //   rsqrt                   2 ulp (rsqrt.approx)
 //   exp                     (4 + 1.5 |x|) u: one multiplication and ex2.approx;
 //                           results below 2^-126 become 0
-//   exp(a - b), to 16 bits  (4 + 1.5 |x| + 1.5 |b|) u: the exponent is one fma
+//   exp(a - b), coarse      (4 + 1.5 |x| + 1.5 |b|) u: the exponent is one fma
 //   log                     4 u, subnormal arguments included
 //   sigmoid, silu           as exp, plus 4 u; the limits at +-inf are exact
 //   gelu_tanh               (12 + 3 |u|) u with tanh(u) = 2 sigmoid(2u) - 1
-//   gelu                    16 u + z^2 u, z = x / sqrt 2: x erfc(-z) / 2
+//   gelu                    (16 + z^2) u, z = x / sqrt 2: x erfc(-z) / 2
+//   gelu, coarse            2^-16 + z^2 u
 //   tanh                    6 u: a polynomial near 0, else by exp
 //   pow                     (8 + 2 |b log2 a|) u; constant exponents 2, 3, 4, 0.5,
 //                           -0.5, -1, 1, 0 are computed directly
@@ -148,24 +149,16 @@ Value log(Emitter &e, Value x) {
   return e.select(positive, result, outside);
 }
 
-/// erfc(z) for z >= 0, as t exp(P(t) - z^2), t = 1 / (1 + z/2).
-Value complementaryError(Emitter &e, Value z) {
-  Value t = divide(e, e.f32(1), e.fma(z, e.f32(0.5), e.f32(1)));
-  Value exponent =
-      polynomial(e, t,
-                 {-1.2655671023898956, 1.0015558936228572, 0.3559067318224231, 0.21710711448779707,
-                  -0.6779728007130288, 1.579668763882022, -3.401916257532389, 4.0701120671874245,
-                  -2.6700836347747865, 0.9248936131396872, -0.1337043820574668});
-  Value minusZ = arith::NegFOp::create(e, z);
-  return e.fmul(t, exp(e, e.fma(minusZ, z, exponent)));
-}
-
-/// x Phi(x), Phi(-|x|) = erfc(|x| / sqrt 2) / 2.
-Value gelu(Emitter &e, Value x) {
-  Value z = e.fmul(absolute(e, x), e.f32(M_SQRT1_2));
-  Value tail = e.fmul(e.f32(0.5), complementaryError(e, z));
-  Value negative = e.fcompare(arith::CmpFPredicate::OLT, x, e.f32(0));
-  return e.fmul(x, e.select(negative, tail, e.fsub(e.f32(1), tail)));
+/// x Phi(x) = max(x, 0) - |x| Phi(-|x|), with Phi(-a) = t 2^(P(t) - a^2 log2(e) / 2) and
+/// t = 1 / (1 + a / sqrt 8). `logarithm` is P, which decides how exact that is. From a = 16 on,
+/// Phi(-a) is 0, and it stays so for an infinity.
+Value gelu(Emitter &e, Value x, ArrayRef<double> logarithm) {
+  Value a = arith::MinimumFOp::create(e, absolute(e, x), e.f32(16));
+  Value t = reciprocalApprox(e, e.fma(a, e.f32(M_SQRT1_2 / 2), e.f32(1)));
+  Value root = e.fmul(a, e.f32(std::sqrt(kLog2E / 2)));
+  Value exponent = e.fma(arith::NegFOp::create(e, root), root, polynomial(e, t, logarithm));
+  Value tail = e.fmul(t, exp2(e, exponent));
+  return e.fma(arith::NegFOp::create(e, a), tail, e.fmax(x, e.f32(0)));
 }
 
 /// x (1 + tanh(u)) / 2 = x sigmoid(2u).
@@ -323,6 +316,12 @@ Value mirage::thread::emitCoarseExp(Emitter &e, Value x) {
   return exp2(e, e.fma(of.left, e.f32(of.scale * kLog2E), right));
 }
 
+Value mirage::thread::emitCoarseGelu(Emitter &e, Value x) {
+  return gelu(e, x,
+              {-2.8272335529327393, 1.468683123588562, 0.36708399653434753, 0.6845489144325256,
+               -1.023146152496338, 0.330074667930603});
+}
+
 Value mirage::thread::emitUnary(Emitter &e, UnaryFn fn, Value x) {
   switch (fn) {
   case UnaryFn::Neg:
@@ -346,7 +345,10 @@ Value mirage::thread::emitUnary(Emitter &e, UnaryFn fn, Value x) {
   case UnaryFn::Silu:
     return e.fmul(x, sigmoid(e, x));
   case UnaryFn::Gelu:
-    return gelu(e, x);
+    return gelu(e, x,
+                {-2.8258156776428223, 1.4446622133255005, 0.5162830948829651, 0.29702427983283997,
+                 -0.9196435809135437, 2.1400375366210938, -4.687119960784912, 5.639540672302246,
+                 -3.6966664791107178, 1.2745035886764526, -0.18280601501464844});
   case UnaryFn::GeluTanh:
     return geluTanh(e, x);
   case UnaryFn::Relu:

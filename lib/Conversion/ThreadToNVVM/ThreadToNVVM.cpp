@@ -264,8 +264,8 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
       return isa<gpu::GPUModuleOp, gpu::GPUFuncOp>(op) || converter.isLegal(op);
     });
     RewritePatternSet patterns(context);
-    llvm::DenseSet<Operation *> coarse = findCoarseExponentials(module);
-    populateCoarseExponentialPatterns(converter, patterns, coarse);
+    llvm::DenseSet<Operation *> coarse = findCoarseFunctions(module);
+    populateCoarsePatterns(converter, patterns, coarse);
     populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
     for (auto populate : {populateElementwisePatterns, populateReshapePatterns,

@@ -50,7 +50,7 @@ def apply(op: str, *arrays: Array, constant: float | None = None) -> Array:
 
 
 def test_exp_of_a_difference_that_is_rounded() -> None:
-    """One fma where 16 bits are wanted: the product of the right side is rounded by itself."""
+    """The difference is exact where its sides are loaded, even if 16 bits are wanted."""
     x = RNG.uniform(-40, 0, SHAPE).astype(np.float32)
     low = np.full(SHAPE, 300.0, np.float32) + RNG.uniform(0, 100, SHAPE).astype(np.float32)
     wide, narrow = np.zeros(SHAPE, np.float32), np.zeros(SHAPE, np.float16)
@@ -70,10 +70,32 @@ def test_exp_of_a_difference_that_is_rounded() -> None:
     left = (2 * (low + x)).astype(np.float32)
     Kernel(body).run(left, low, wide, narrow)
     exact = left.astype(np.float64) / 2 - low
-    bound = 4 + 1.5 * np.abs(exact) + 1.5 * np.abs(low)
+    bound = 4 + 2.5 * np.abs(exact)
     expected = np.exp(exact)
     assert np.all(np.abs(wide - expected) <= bound * U * expected)
     assert np.all(np.abs(narrow - expected) <= 2.0**-10 * expected + 2.0**-24)
+
+
+def test_gelu_that_is_rounded() -> None:
+    """Exact to 2^-16 where only 16 bits of it are used."""
+    x = everywhere(-5, 80)
+    out = np.zeros(SHAPE, ml_dtypes.bfloat16)
+    halves = np.zeros(SHAPE, np.float16)
+    f32 = LAYOUT.fragment("f32")
+    place = "[%c0, %c0] dims [0, 1] in_bounds [true, true]"
+    body = f"""
+    %x = thread.load_global %a0{place} : {memref(x)} -> {f32}
+    %g = thread.unary gelu %x : {f32}
+    %b = thread.cast %g : {f32} -> {LAYOUT.fragment("bf16")}
+    %h = thread.cast %g : {f32} -> {LAYOUT.fragment("f16")}
+    thread.store_global %b, %a1{place} : {LAYOUT.fragment("bf16")}, {memref(out)}
+    thread.store_global %h, %a2{place} : {LAYOUT.fragment("f16")}, {memref(halves)}
+"""
+    Kernel(body).run(x, out, halves)
+    expected = x * 0.5 * np.vectorize(math.erfc)(-x.astype(np.float64) / np.sqrt(2))
+    coarse = 2.0**-16 * np.abs(expected)
+    assert np.all(np.abs(out - expected) <= 2.0**-8 * np.abs(expected) + coarse)
+    assert np.all(np.abs(halves - expected) <= 2.0**-11 * np.abs(expected) + 2.0**-25 + coarse)
 
 
 RANGES: dict[UnaryFn, tuple[float, float, float]] = {

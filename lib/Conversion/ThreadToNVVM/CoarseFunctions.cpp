@@ -1,4 +1,7 @@
-//===- Exponentials.cpp - which need no more than 16 bits -----------------===//
+//===- CoarseFunctions.cpp - of whose results 16 bits count ---------------===//
+//
+// GELU is computed by a polynomial of half the terms where all that uses the result rounds it to 16
+// bits: in the epilogue of a product, its instructions are the time that tensor cores stand still.
 //
 // In the softmax of an attention, exponentials bound the time as much as products do, so
 // exp(s - m) is written as 2^(s * log2(e) - m * log2(e)): one fused multiply-add a score, since the
@@ -7,7 +10,8 @@
 // exponential of 0 is 1 exactly, so it costs what rounding to 16 bits costs. That is nothing new
 //
 //  * where the exponentials are rounded to 16 bits, as factors of a product, and
-//  * where the scores are results of a product themselves: their own roundings, |s| * 2^-24 for each
+//  * where the scores are results of a product themselves: their own roundings, |s| * 2^-24 for
+//  each
 //    term, are as large.
 //
 // Scores that are loaded are exact: a row of which one is far above the others gets that one's
@@ -26,16 +30,28 @@ using namespace mirage;
 using namespace mirage::thread;
 
 namespace {
-/// Whether a value of f32 elements is rounded to 16 bits: for the factor of a product, say. What
-/// else uses it (the sum of a softmax) then belongs to results that are no more exact.
-bool isRounded(Value value) {
-  return llvm::any_of(value.getUses(), [](OpOperand &use) {
+bool isRounded(Value value);
+
+/// Whether a use rounds an f32 to 16 bits: for the factor of a product, or to store it.
+bool rounds(OpOperand &use) {
+  Operation *user = use.getOwner();
+  if (auto cast = dyn_cast<CastOp>(user))
+    return cast.getType().getElementType().getIntOrFloatBitWidth() == 16;
+  if (isa<WgmmaWaitOp>(user)) // hands its operands on
+    return isRounded(user->getResult(use.getOperandNumber()));
+  return isa<ConvertLayoutOp, TransposeOp>(user) && isRounded(user->getResult(0));
+}
+
+/// Whether some use rounds a value. What else uses it (the sum of a softmax) then belongs to
+/// results that are no more exact.
+bool isRounded(Value value) { return llvm::any_of(value.getUses(), rounds); }
+
+/// Whether nothing else is done with a value.
+bool isOnlyRounded(Value value) {
+  return llvm::all_of(value.getUses(), [](OpOperand &use) {
     Operation *user = use.getOwner();
-    if (auto cast = dyn_cast<CastOp>(user))
-      return cast.getType().getElementType().getIntOrFloatBitWidth() == 16;
-    if (isa<WgmmaWaitOp>(user)) // hands its operands on
-      return isRounded(user->getResult(use.getOperandNumber()));
-    return isa<ConvertLayoutOp, TransposeOp>(user) && isRounded(user->getResult(0));
+    return isa<ConvertLayoutOp, TransposeOp>(user) ? isOnlyRounded(user->getResult(0))
+                                                   : rounds(use);
   });
 }
 
@@ -50,9 +66,8 @@ SmallVector<Value> sourcesOf(Value value) {
   auto result = cast<OpResult>(value);
   if (auto loop = dyn_cast<scf::ForOp>(result.getOwner()))
     return {loop.getTiedLoopInit(result)->get(), loop.getYieldedValues()[result.getResultNumber()]};
-  return llvm::filter_to_vector(result.getOwner()->getOperands(), [](Value operand) {
-    return isa<FragmentType>(operand.getType());
-  });
+  return llvm::filter_to_vector(result.getOwner()->getOperands(),
+                                [](Value operand) { return isa<FragmentType>(operand.getType()); });
 }
 
 /// Whether a product within the kernel is among what a value is computed of.
@@ -70,9 +85,18 @@ bool comesFromProduct(Value value) {
   return false;
 }
 
-struct CoarseExpLowering : ThreadPattern<UnaryOp> {
-  CoarseExpLowering(const TypeConverter &converter, MLIRContext *context,
-                    const llvm::DenseSet<Operation *> &coarse)
+/// Whether no more than 16 bits of a function's results count, and less work suffices for these.
+bool isCoarse(UnaryOp op) {
+  if (!op.getType().getElementType().isF32())
+    return false;
+  if (op.getFn() == UnaryFn::Exp)
+    return isRounded(op.getResult()) && comesFromProduct(op.getOperand());
+  return op.getFn() == UnaryFn::Gelu && isOnlyRounded(op.getResult());
+}
+
+struct CoarseLowering : ThreadPattern<UnaryOp> {
+  CoarseLowering(const TypeConverter &converter, MLIRContext *context,
+                 const llvm::DenseSet<Operation *> &coarse)
       : ThreadPattern(converter, context, /*benefit=*/2), coarse(coarse) {}
 
   LogicalResult lower(UnaryOp op, Adaptor operands, Emitter &e, Results &results) const override {
@@ -80,7 +104,7 @@ struct CoarseExpLowering : ThreadPattern<UnaryOp> {
       return failure();
     SmallVector<Value> scalars = unpack(e, op.getType(), operands.getOperand());
     for (Value &scalar : scalars)
-      scalar = emitCoarseExp(e, scalar);
+      scalar = op.getFn() == UnaryFn::Exp ? emitCoarseExp(e, scalar) : emitCoarseGelu(e, scalar);
     results.push_back(pack(e, op.getType(), scalars));
     return success();
   }
@@ -90,18 +114,17 @@ private:
 };
 } // namespace
 
-llvm::DenseSet<Operation *> mirage::thread::findCoarseExponentials(Operation *root) {
+llvm::DenseSet<Operation *> mirage::thread::findCoarseFunctions(Operation *root) {
   llvm::DenseSet<Operation *> found;
   root->walk([&](UnaryOp op) {
-    if (op.getFn() == UnaryFn::Exp && op.getType().getElementType().isF32() &&
-        isRounded(op.getResult()) && comesFromProduct(op.getOperand()))
+    if (isCoarse(op))
       found.insert(op);
   });
   return found;
 }
 
-void mirage::thread::populateCoarseExponentialPatterns(const TypeConverter &converter,
-                                                       RewritePatternSet &patterns,
-                                                       const llvm::DenseSet<Operation *> &coarse) {
-  patterns.add<CoarseExpLowering>(converter, patterns.getContext(), coarse);
+void mirage::thread::populateCoarsePatterns(const TypeConverter &converter,
+                                            RewritePatternSet &patterns,
+                                            const llvm::DenseSet<Operation *> &coarse) {
+  patterns.add<CoarseLowering>(converter, patterns.getContext(), coarse);
 }
