@@ -56,14 +56,12 @@ def main() -> int:
 
 
 def parse() -> argparse.Namespace:
-    from mirage.cost import DEFAULT_CHIP
-
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("what", choices=("compile", "measure", "fit", "report"))
     parser.add_argument("--programs", nargs="*", help="workloads (default: a selection)")
     parser.add_argument("--artifacts", type=Path, help="folder of the compiled kernels")
     parser.add_argument("--out", type=Path, help="folder for the results")
-    parser.add_argument("--chip", default=DEFAULT_CHIP)
+    parser.add_argument("--chip", default="sm_90a")
     parser.add_argument("--each", type=int, default=10, help="kernels of a program")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=11, help="rounds a median is taken over")
