@@ -157,6 +157,8 @@ static void addWarpSharing(nb::module_ &module) {
   module.def("exchange_cost", &getExchangeCost, nb::arg("registers"));
   module.def("warp_sum_cost", &getWarpSumCost, nb::arg("held"), nb::arg("summands"),
              nb::arg("summed"));
+  module.attr("WGMMA_BYTES") = wgmmaBytes;
+  module.attr("PROMOTED_DEPTH") = promotedDepth;
 }
 
 /// Staging.h

@@ -26,6 +26,9 @@ def spill_cost(registers: float) -> float: ...
 def exchange_cost(registers: float) -> float: ...
 def warp_sum_cost(held: float, summands: float, summed: float) -> float: ...
 
+WGMMA_BYTES: Final[int]
+PROMOTED_DEPTH: Final[int]
+
 MIN_STAGED_BYTES: Final[int]
 ASYNC_COPY_UNIT: Final[int]
 EXCHANGE_PAD: Final[int]

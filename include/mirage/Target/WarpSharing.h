@@ -35,6 +35,13 @@ inline constexpr double comfortableRegisters = 128, spillCost = 20;
 /// K of one tensor-core instruction: 16 for 2-byte operands, 8 for f32 (TF32).
 inline int64_t mmaInstructionK(int64_t elementBytes) { return elementBytes == 2 ? 16 : 8; }
 
+/// Bytes along K of one instruction of a warpgroup.
+inline constexpr int64_t wgmmaBytes = 32;
+/// The hardware adds up products of 8-bit factors with about 14 bits. Sums over so
+/// many of them are added in f32: they are then within 2^-13 of the largest of
+/// their terms, and sums of those are as exact as those of 16-bit factors.
+inline constexpr int64_t promotedDepth = 128;
+
 /// Every way in which `warps` warps can share a product. Warps that are left
 /// over hold copies, which must not be summed: those grids do not cut k.
 std::vector<WarpGrid> getWarpGrids(const Product &product, int64_t warps);

@@ -2,6 +2,8 @@
 
 #include "TileEmitter.h"
 
+#include "mirage/Dialect/Common/ElementTypes.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -138,9 +140,10 @@ void TileEmitter::emitStore(block::StoreOp op) {
       source = source.getDefiningOp<block::ReshapeOp>().getInput();
     Value fragment = get(source);
     auto tensor = cast<RankedTensorType>(launch.getResult(number).getType());
-    // Registers hold whole numbers as f32; the store converts them.
-    fragment = castTo(fragment, tensor.getElementType().isInteger() ? builder.getF32Type()
-                                                                    : tensor.getElementType());
+    // Registers hold whole numbers as f32, and floats of 8 bits in the type in which they were
+    // computed; the store converts them.
+    if (!isEightBitFloat(tensor.getElementType()))
+      fragment = castTo(fragment, getTileElement(tensor.getElementType()));
     auto map = cast<ArrayAttr>(op.getMaps()[number]);
     TilePlace tile =
         getTilePlace(outputs[number], map, getTile(value),

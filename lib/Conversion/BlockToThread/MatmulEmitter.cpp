@@ -2,6 +2,8 @@
 
 #include "TileEmitter.h"
 
+#include "mirage/Dialect/Block/Analysis/ProductPhases.h"
+
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -82,7 +84,8 @@ void TileEmitter::emitWarpgroupMatmul(block::MatmulOp op) {
     lhs = getSharedView(op.getLhs());
   else
     lhs.tile = get(op.getLhs());
-  Value sum = getAccumulator(op, typeOf(op.getResult()));
+  FragmentType type = typeOf(op.getResult());
+  Value sum = block::isPromoted(op) ? constant(type, 0) : getAccumulator(op, type);
   fragments[op.getResult()] = thread::WgmmaOp::create(
       builder, loc, sum.getType(), lhs.tile, rhs.tile, sum, lhs.transposed, rhs.transposed,
       /*from_zero=*/!accumulated.contains(op.getResult()));

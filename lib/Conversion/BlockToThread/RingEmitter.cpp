@@ -41,8 +41,8 @@ SmallVector<TensorMapParameter> mirage::getTensorMaps(kernel::LaunchOp launch) {
       found.push_back(parameter);
   };
   launch.getBody().walk([&](block::LoadOp load) {
-    if (getShared(load.getResult()))
-      add(block::getTensorMap(load), load.getType().getElementType());
+    if (thread::SharedType shared = getShared(load.getResult()))
+      add(block::getTensorMap(load), shared.getElementType());
   });
   auto store = cast<block::StoreOp>(launch.getBody().front().getTerminator());
   for (unsigned number = 0; number < launch->getNumResults(); ++number)

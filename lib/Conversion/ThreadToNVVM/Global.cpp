@@ -1,5 +1,6 @@
 //===- Global.cpp - fragments from and to device memory -------------------===//
 
+#include "EightBits.h"
 #include "GlobalAccess.h"
 #include "Patterns.h"
 
@@ -7,6 +8,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
+using namespace mirage;
 using namespace mirage::thread;
 
 namespace {
@@ -35,8 +37,8 @@ struct LoadGlobalLowering : ThreadPattern<LoadGlobalOp> {
                       Results &results) const override {
     FragmentType type = op.getType();
     const LinearLayout &layout = type.getLinearLayout();
-    Type element = op.getSource().getType().getElementType();
-    bool isConverted = element != type.getElementType();
+    Type held = op.getSource().getType().getElementType(), element = getMemoryType(held);
+    bool isConverted = held != type.getElementType();
     GlobalTile tile(op, op.getSource().getType(), op.getDims(), op.getInBounds(), type.getShape(),
                     op.getExtents());
     Width width = chooseWidth(tile, layout);
@@ -70,7 +72,8 @@ struct LoadGlobalLowering : ThreadPattern<LoadGlobalOp> {
     }
     if (isConverted)
       for (Value &scalar : scalars)
-        scalar = e.toF32(scalar);
+        scalar = isEightBitFloat(held) ? fromEightBits(e, scalar, held, type.getElementType())
+                                       : e.toF32(scalar);
     results.push_back(pack(e, type, scalars));
     return success();
   }
@@ -102,7 +105,7 @@ template <typename OpT, typename Emit>
 void lowerStore(OpT op, Emitter &e, Value base, ArrayRef<Value> offsets, ArrayRef<Value> scalars,
                 Value when, std::optional<ArrayRef<int64_t>> extents, bool vectors, Emit emit) {
   FragmentType type = op.getValue().getType();
-  Type element = op.getDest().getType().getElementType();
+  Type held = op.getDest().getType().getElementType(), element = getMemoryType(held);
   const LinearLayout &layout = type.getLinearLayout();
   GlobalTile tile(op, op.getDest().getType(), op.getDims(), op.getInBounds(), type.getShape(),
                   extents);
@@ -114,9 +117,10 @@ void lowerStore(OpT op, Emitter &e, Value base, ArrayRef<Value> offsets, ArrayRe
       Coord at = layout.getRegister(i);
       e.ifThen(tile.isInside(e, access, at), [&] {
         SmallVector<Value> values(scalars.slice(i, width.elements));
-        if (element != type.getElementType())
+        if (held != type.getElementType())
           for (Value &scalar : values)
-            scalar = e.fromF32(scalar, element);
+            scalar = isEightBitFloat(held) ? toEightBits(e, e.toF32(scalar), held)
+                                           : e.fromF32(scalar, element);
         Value value = values.front();
         if (width.elements > 1)
           value = e.createOrFold<vector::FromElementsOp>(VectorType::get({width.elements}, element),

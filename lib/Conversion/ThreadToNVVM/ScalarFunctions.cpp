@@ -18,7 +18,7 @@
 //   tanh                    6 u: a polynomial near 0, else by exp
 //   pow                     (8 + 2 |b log2 a|) u; constant exponents 2, 3, 4, 0.5,
 //                           -0.5, -1, 1, 0 are computed directly
-//   floor, not, bias, keep, comparisons, logic: exact
+//   floor, not, bias, keep, comparisons, logic, round_e4m3, round_e5m2: exact
 //   floor_div, remainder    exact for whole numbers below 2^24
 //   sin, cos                absolute 6 u: below |x| = 2^22 reduced by pi / 2 in three
 //                           parts, from there on by bits of 2 / pi, then polynomials;
@@ -30,6 +30,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScalarFunctions.h"
+
+#include "EightBits.h"
 
 #include <cmath>
 
@@ -365,6 +367,10 @@ Value mirage::thread::emitUnary(Emitter &e, UnaryFn fn, Value x) {
     return sine(e, x, /*isCosine=*/false);
   case UnaryFn::Cos:
     return sine(e, x, /*isCosine=*/true);
+  case UnaryFn::RoundE4M3:
+    return roundToE4M3(e, x);
+  case UnaryFn::RoundE5M2:
+    return roundToE5M2(e, x);
   }
   llvm_unreachable("every case returns");
 }

@@ -1,11 +1,11 @@
 //===- Wgmma.cpp - products of four warps from shared memory --------------===//
 //
-// One instruction multiplies 64 rows by up to 256 columns, 16 deep. Its shared
+// One instruction multiplies 64 rows by up to 256 columns, 32 bytes deep. Its shared
 // operands are given by descriptors: the address, a swizzle mode, and two
 // distances.
 //
 //   K contiguous ("K-major"): groups of 8 rows lie `stride` = 8 * swizzle bytes
-//     apart; 16 further in K is 32 bytes further in a panel.
+//     apart; 32 bytes further in K are 32 bytes further in a panel.
 //   M or N contiguous ("MN-major"): groups of 8 K-rows lie `stride` = 8 * swizzle
 //     bytes apart, panels `leading` = rows * swizzle bytes; 16 further in K is 16
 //     rows further.
@@ -15,6 +15,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Patterns.h"
+
+#include "mirage/Dialect/Common/ElementTypes.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -107,7 +109,7 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
       fenceRegisters(e, values, words, op.getFromZero());
       fence = false;
     }
-    for (int64_t k = 0; k < depth; k += 16) {
+    for (int64_t k = 0; k < depth; k += op.getDepth()) {
       for (const Block &block : blocks) {
         Instruction instruction{op,
                                 fence,
@@ -206,6 +208,12 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
     bool fence, lhsShared, lhsTransposed, rhsTransposed, fromZero;
   };
 
+  static StringRef getTypeName(Type type) {
+    if (mirage::isEightBitFloat(type))
+      return isa<Float8E4M3FNType>(type) ? "e4m3" : "e5m2";
+    return type.isF16() ? "f16" : "bf16";
+  }
+
   static void emit(Emitter &e, Instruction instruction, ArrayRef<Value> lhs, Value rhs,
                    const Block &block, SmallVector<Value> &values) {
     int64_t count = block.groups.size() * 4, columns = block.groups.size() * 8;
@@ -234,17 +242,23 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
     }
     llvm::append_range(args, lhs);
     args.push_back(rhs);
-    StringRef type = instruction.op.getRhs().getType().getElementType().isF16() ? "f16" : "bf16";
-    // Scale of the accumulator, 1 for both factors, then which are MN-major.
-    std::string flags = "scale, 1, 1";
+    WgmmaOp op = instruction.op;
+    Type right = op.getRhs().getType().getElementType(), leftType = right;
     if (instruction.lhsShared)
+      leftType = cast<SharedType>(op.getLhs().getType()).getElementType();
+    // Scale of the accumulator, 1 for both factors, then which are MN-major, which those of 8 bits
+    // never are.
+    std::string flags = "scale, 1, 1";
+    bool chooses = op.getRhs().getType().getElementBytes() > 1;
+    if (instruction.lhsShared && chooses)
       flags += instruction.lhsTransposed ? ", 1" : ", 0";
-    flags += instruction.rhsTransposed ? ", 1" : ", 0";
+    if (chooses)
+      flags += instruction.rhsTransposed ? ", 1" : ", 0";
     std::string text = llvm::formatv(
         "{{\n.reg .pred scale;\nsetp.ne.b32 scale, {7}, 0;\n"
-        "{0}wgmma.mma_async.sync.aligned.m64n{1}k16.f32.{2}.{2} {{{3}}, {4}, ${5}, {6};\n}",
-        instruction.fence ? "wgmma.fence.sync.aligned;\n" : "", columns, type, list, left, next,
-        flags, instruction.fromZero ? 0 : 1);
+        "{0}wgmma.mma_async.sync.aligned.m64n{1}k{8}.f32.{2}.{9} {{{3}}, {4}, ${5}, {6};\n}",
+        instruction.fence ? "wgmma.fence.sync.aligned;\n" : "", columns, getTypeName(leftType),
+        list, left, next, flags, instruction.fromZero ? 0 : 1, op.getDepth(), getTypeName(right));
     auto result =
         LLVM::LLVMStructType::getLiteral(e.getContext(), SmallVector<Type>(count, e.getF32Type()));
     Value product = e.ptx(text, outputs + inputs + "l", args, result);

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cli.tensor_archives import TensorFileError, dtype_name
+from mirage.cli.tensor_archives import NOT_IN_NPZ, TensorFileError, dtype_name
 
 Array = np.ndarray[Any, Any]
 
@@ -52,10 +52,10 @@ def _found(path: Path, wanted: Wanted, tensors: Mapping[str, Array]) -> Array | 
     got = dtype_name(tensor.dtype)
     if tensor.shape != wanted.shape or got != wanted.dtype:
         hint = ""
-        if wanted.dtype == "bf16" and path.suffix == ".npz":
-            hint = " (.npz has no bf16: use a .safetensors file)"
+        if wanted.dtype in NOT_IN_NPZ and path.suffix == ".npz":
+            hint = f" (.npz has no {wanted.dtype}: use a .safetensors file)"
         raise TensorFileError(
             f"{path}: {name}: expected {wanted.dtype}{list(wanted.shape)}, got "
             f"{got}{list(tensor.shape)}{hint}"
         )
-    return tensor.astype(np.float32) if got in ("f16", "bf16") else tensor
+    return tensor.astype(np.float32) if got in ("f16", *NOT_IN_NPZ) else tensor

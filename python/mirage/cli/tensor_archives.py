@@ -29,10 +29,12 @@ DTYPES: dict[str, np.dtype[Any]] = {
     name: np.dtype(dtype)
     for name, dtype in {
         "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
+        "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2,
         "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
     }.items()
 }  # fmt: skip
 """By mirage's names of element types."""
+NOT_IN_NPZ = ("bf16", "f8E4M3FN", "f8E5M2")
 KINDS = (".npz", ".safetensors")
 
 
@@ -93,11 +95,11 @@ def check_writable(path: Path, types: Mapping[str, str]) -> None:
         raise TensorFileError(
             f"{path}: expected a folder to write to, but there is no {path.parent}"
         )
-    halves = [name for name, kind in types.items() if kind == "bf16"]
-    if path.suffix == ".npz" and halves:
+    others = {name: kind for name, kind in types.items() if kind in NOT_IN_NPZ}
+    if path.suffix == ".npz" and others:
+        kinds = ", ".join(f"{name} is {kind}" for name, kind in others.items())
         raise TensorFileError(
-            f"{path}: expected types that .npz has, but {', '.join(halves)} is bf16; "
-            "write a .safetensors file"
+            f"{path}: expected types that .npz has, but {kinds}; write a .safetensors file"
         )
 
 

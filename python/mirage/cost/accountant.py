@@ -62,10 +62,12 @@ class Around:
 @dataclass(frozen=True)
 class Operands:
     """Of a matmul: whether both are multiplied as numbers of 16 bits; and, where they are not,
-    which ones are casts of such numbers, which TF32 holds as they are."""
+    which ones are casts of such numbers, which TF32 holds as they are. ``eight_bits``: both are
+    tiles of tensors of 8 bits, of which warpgroups multiply twice as many at a time."""
 
     half: bool
     exact: tuple[bool, bool] = (False, False)
+    eight_bits: bool = False
 
     @property
     def share(self) -> float:
@@ -139,7 +141,13 @@ class Accountant:
         """
         padded = np.minimum(_up(m, 16) * _up(n, 8), _up(m, 8) * _up(n, 16)) * _up(k, 16)
         half = operands.half
-        self._add("mma" if half else "mma32", 2.0 * padded * operands.share, in_loop)
+        narrow = self.features.warpgroups & np.asarray(operands.eight_bits)
+        flops = 2.0 * padded * operands.share * np.where(narrow, 0.5, 1.0)
+        self._add("mma" if half else "mma32", flops, in_loop)
+        if operands.eight_bits:  # each step's product is added to the sum, which it is held beside
+            self._add("alu", np.where(narrow, m * n, 0.0), in_loop)
+            added = np.where(narrow, m * n, 0.0)
+            self.features.accumulators = self.features.accumulators + added
         if shared is None:
             shared = self._contraction_warps(padded / _up(k, 16), k)
         shared = np.where(self.features.warpgroups, 1.0, shared)
@@ -156,7 +164,8 @@ class Accountant:
         move = sum(w * read for w, read in zip(widths, reads, strict=True))
         # a warpgroup reads both factors of each 64 rows
         ring = self.features.warpgroups
-        move = np.where(ring, 2.0 * k * np.ceil(m / 64.0) * (64.0 + n), move)
+        width = np.where(narrow, 1.0, 2.0)
+        move = np.where(ring, width * k * np.ceil(m / 64.0) * (64.0 + n), move)
         self._add("move", move, in_loop)
         fragments = np.maximum(
             1.0, padded / (16.0 * 8.0 * _up(k, 16) * warps)

@@ -83,6 +83,16 @@ class BlockAnalysis:
         """Whether a value is a loaded tile."""
         return self.load_of(value) is not None
 
+    def eight_bits(self, op: Matmul) -> bool:
+        """Whether both factors are tiles of tensors of 8 bits."""
+        loads = [self.load_of(x) for x in op.operands]
+        return all(load is not None and load.operands[0].dtype.is_eight_bits for load in loads)
+
+    def promoted(self, op: Matmul) -> bool:
+        """Whether warpgroups compute a product from zero at each step, and add it to the loop's sum
+        in f32: the hardware has few bits for sums of products of 8-bit factors."""
+        return self.launch.schedule.warpgroups and self.eight_bits(op)
+
     def padded(self, extent: int) -> int:
         """Extent of a dimension that a tensor-core instruction reads or writes."""
         return round_up(extent, self._narrow if extent <= 8 else 16)

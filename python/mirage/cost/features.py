@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -26,6 +26,7 @@ from mirage.semantics.ugraph import (
     Scan,
     Source,
     Structure,
+    TensorType,
     Transpose,
     Unary,
     Value,
@@ -86,7 +87,12 @@ def features_of(
         account.features.stages,
         read,
         shared,
-        _Facts(_exact(launch), _odd(launch), _computed_with(launch, estimated.matmuls)),
+        _Facts(
+            _exact(launch),
+            _tiles_of(launch, is_odd),
+            _tiles_of(launch, lambda tensor: tensor.dtype.is_eight_bits),
+            _computed_with(launch, estimated.matmuls),
+        ),
         taken,
     )
     counter.count(launch.body.ops, 1.0, 1.0)
@@ -139,6 +145,7 @@ class _Facts:
 
     exact: set[Value]  # of more than 16 bits, whose elements were numbers of 16 bits
     odd: set[Value]  # tiles of tensors whose rows start at odd elements
+    eight_bits: set[Value]  # tiles of tensors of 8-bit floats, as they are loaded
     computed_with: set[Value]  # what other ops than products read
 
 
@@ -194,15 +201,15 @@ def _exact(launch: Launch) -> set[Value]:
     return exact
 
 
-def _odd(launch: Launch) -> set[Value]:
-    """Tiles of tensors whose rows start at odd elements, as they are loaded."""
+def _tiles_of(launch: Launch, has: Callable[[TensorType], bool]) -> set[Value]:
+    """Tensors of some kind, and their tiles as they are loaded."""
     params = set(launch.body.params)
-    odd = {param for param in params if is_odd(param.type)}
+    found = {param for param in params if has(param.type)}
     for op in all_ops(launch.body.ops):
         own = params.intersection(op.operands) or isinstance(op, Movement)
-        if own and not odd.isdisjoint(op.operands):
-            odd.update(op.results)
-    return odd
+        if own and not found.isdisjoint(op.operands):
+            found.update(op.results)
+    return found
 
 
 def _computed_with(launch: Launch, products: Collection[Op]) -> set[Value]:
@@ -242,7 +249,11 @@ def _count(
         case Matmul():
             a, b = op.operands
             half = a.dtype.is_half and b.dtype.is_half
-            operands = Operands(half, (a in facts.exact, b in facts.exact))
+            eight_bits = {a, b} <= facts.eight_bits
+            operands = Operands(half, (a in facts.exact, b in facts.exact), eight_bits)
+            for factor in (a, b):
+                if factor in facts.eight_bits and not account.features.warpgroups:
+                    account.convert(float(factor.type.size), in_loop)
             for factor in (a, b):
                 if factor in facts.odd:
                     account.copy_odd(float(factor.type.size), in_loop)

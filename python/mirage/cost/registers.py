@@ -122,7 +122,7 @@ class RegisterEstimator(BlockAnalysis):
 
     def run(self, registers_sm: int = 65536) -> Registers:
         """The estimate, on a chip with ``registers_sm`` registers per SM."""
-        held = sum(self._held(v) for v in self.accumulated)
+        held = sum(self._held(v) for v in (*self.accumulated, *self._beside_sums()))
         computed = [
             self._held(v)
             for v, op in self.definitions.items()
@@ -140,14 +140,20 @@ class RegisterEstimator(BlockAnalysis):
 
     def chained(self) -> float:
         """Registers that a thread holds at least between two products of a loop of which one has
-        a factor that is computed from the other's result: both, and what the loop accumulates."""
+        a factor that is computed from the other's result: both, and what the loop accumulates; or
+        products beside the sums that they are added to."""
         between = [
             self._held(x) + max(map(self._held, self._products_in(x)), default=0.0)
             for op in self.matmuls
             for x in op.operands
             if self.trips[op.result] > 1 and self.trips.get(x, 1) > 1 and not self.loaded(x)
         ]
-        return sum(self._held(v) for v in self.accumulated) + max(between, default=0.0)
+        held = sum(self._held(v) for v in (*self.accumulated, *self._beside_sums()))
+        return held + max(between, default=0.0)
+
+    def _beside_sums(self) -> list[Value]:
+        """Products that are held beside the sums that they are added to."""
+        return [op.result for op in self.matmuls if self.promoted(op)]
 
     def _products_in(self, value: Value) -> Iterator[Value]:
         """Results of products from which a value is computed."""

@@ -183,7 +183,12 @@ class _Planner(BlockAnalysis):
             if op.result not in self.sums:
                 scope.after = max(scope.after, sums)
             for operand in op.operands:
-                if moves and not self.loaded(operand):
+                load = self.load_of(operand)
+                if load is not None and load.operands[0].dtype.is_eight_bits:
+                    need = max(
+                        need, 0 if self.launch.schedule.warpgroups else self._exchange(operand)
+                    )
+                elif moves and load is None:
                     need = max(need, self._exchange(operand))
         elif isinstance(op, Reduce):
             need = self._across(op)
@@ -229,6 +234,10 @@ class _Planner(BlockAnalysis):
 
     def _staged(self, load: Load, slots: int) -> int:
         width = load.result.dtype.bytes
+        if load.operands[0].dtype.is_eight_bits:
+            if not self.launch.schedule.warpgroups:  # it is converted in registers
+                return 0
+            width = load.operands[0].dtype.bytes
         shape = self.fed.get(load)
         if shape is None:
             copied = slots > 1 and load.result.type.bytes >= STAGED_BYTES

@@ -7,10 +7,15 @@ from math import prod
 
 from mirage import _target
 from mirage.cost.analysis import BlockAnalysis
-from mirage.semantics.ugraph import Launch, Matmul, TensorType, loops
-
-DEPTH = 16
-"""Elements of the contraction of one instruction."""
+from mirage.semantics.ugraph import (
+    Launch,
+    Matmul,
+    Rearrangement,
+    TensorType,
+    Value,
+    all_ops,
+    loops,
+)
 
 
 def is_box(tensor: TensorType, tile: Sequence[int]) -> bool:
@@ -22,6 +27,11 @@ def is_box(tensor: TensorType, tile: Sequence[int]) -> bool:
         and tile[-1] * width % _target.BOX_TILE_UNIT == 0
         and prod(tile[:-1]) <= _target.MAX_BOX_ROWS
     )
+
+
+def instruction_depth(width: int) -> int:
+    """Elements of the contraction that one instruction takes, of factors of so many bytes."""
+    return _target.WGMMA_BYTES // width
 
 
 def can_share(rows: int, columns: int, warps: int) -> bool:
@@ -57,8 +67,12 @@ def _reasons_of(op: Matmul, analysis: BlockAnalysis) -> Iterator[str]:
     left, right = op.operands
     if not left.dtype.is_half:
         yield f"factors of f16 or bf16, got {left.dtype.value}"
-    if left.shape[-1] % DEPTH:
-        yield f"a contraction of a multiple of {DEPTH}, got {left.shape[-1]}"
+    eight_bits = any(_eight_bits(x, analysis) for x in op.operands)
+    if eight_bits:
+        yield from _reasons_of_eight_bits(op, analysis)
+    depth = instruction_depth(1 if eight_bits else 2)
+    if left.shape[-1] % depth:
+        yield f"a contraction of a multiple of {depth}, got {left.shape[-1]}"
     rows, columns = op.result.shape[-2:]
     if not can_share(rows, columns, analysis.warps):
         yield (
@@ -67,7 +81,56 @@ def _reasons_of(op: Matmul, analysis: BlockAnalysis) -> Iterator[str]:
         )
     for factor in (left, right):
         if load := analysis.load_of(factor):
+            kind = load.operands[0].dtype
+            if load.result.dtype is not kind and not kind.is_eight_bits:
+                yield f"factors in the type of their tensors, got {load.operands[0].type}"
             if not is_box(load.operands[0].type, load.result.shape):
                 yield f"tiles that are boxes, got {load.result.shape} of {load.operands[0].type}"
         elif factor is right:  # what is computed comes from registers, on the left only
             yield "a right factor that is loaded and not changed"
+
+
+def _eight_bits(factor: Value, analysis: BlockAnalysis) -> bool:
+    load = analysis.load_of(factor)
+    return load is not None and load.operands[0].dtype.is_eight_bits
+
+
+def _reasons_of_eight_bits(op: Matmul, analysis: BlockAnalysis) -> Iterator[str]:
+    """Of a product one of whose factors is of 8 bits."""
+    for factor, along in zip(op.operands, (-1, -2), strict=True):
+        load = analysis.load_of(factor)
+        if load is None or not load.operands[0].dtype.is_eight_bits:
+            yield f"factors of 8 bits on both sides, got {factor.type}"
+            continue
+        tensor, depth = load.operands[0].type, factor.shape[along]
+        if not _runs_along(factor, len(factor.shape) + along, analysis):
+            yield f"factors of 8 bits whose rows in memory run along the contraction, got {tensor}"
+        if depth > _target.PROMOTED_DEPTH:
+            yield (
+                f"contractions of 8-bit factors of at most {_target.PROMOTED_DEPTH} a step, "
+                f"got {depth}"
+            )
+        if any(analysis.load_of(v) is load for v in _read_by_others(analysis)):
+            yield f"tiles of 8 bits that products alone read, got {tensor}"
+
+
+def _runs_along(value: Value, dim: int, analysis: BlockAnalysis) -> bool:
+    """Whether a dimension of a view is the last one of the tile that it is a view of, dimensions of
+    size 1 aside."""
+    view = analysis.definitions[value]
+    while isinstance(view, Rearrangement):
+        dims = view.source_dims()
+        if dims is None or dim not in dims:
+            return False
+        dim, value = dims[dim], view.operands[0]
+        view = analysis.definitions[value]
+    return value.shape[dim] > 1 and prod(value.shape[dim + 1 :]) == 1
+
+
+def _read_by_others(analysis: BlockAnalysis) -> Iterator[Value]:
+    """What other ops than products and views read, or is stored or summed."""
+    for op in all_ops(analysis.launch.body.ops):
+        if op not in analysis.matmuls and not isinstance(op, Rearrangement):
+            yield from op.operands
+    yield from (output.value for output in analysis.launch.body.outputs)
+    yield from analysis.accumulated

@@ -32,6 +32,8 @@ DTYPES: dict[str, Any] = {
     "bf16": ml_dtypes.bfloat16,
     "f32": np.float32,
     "f64": np.float64,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E5M2": ml_dtypes.float8_e5m2,
     "i1": np.bool_,
     "i8": np.int8,
     "i16": np.int16,
@@ -39,7 +41,7 @@ DTYPES: dict[str, Any] = {
     "i64": np.int64,
 }
 TOLERANCE = {
-    "f16": 6e-3, "bf16": 3e-2, "f32": 1e-4, "f64": 1e-12,
+    "f16": 6e-3, "bf16": 3e-2, "f32": 1e-4, "f64": 1e-12, "f8E4M3FN": 0.13, "f8E5M2": 0.26,
     "i1": 0.0, "i8": 0.0, "i16": 0.0, "i32": 0.0, "i64": 0.0,
 }  # fmt: skip
 """Largest error allowed of an element, relative to its magnitude plus the root mean square of all:
@@ -66,7 +68,7 @@ def strided(spec: TensorSpec) -> Array:
     filling = 0 if dtype.kind in "bi" else np.nan
     flat = np.full(max(spec.bytes // dtype.itemsize, 1), filling, dtype)
     strides = tuple(s * dtype.itemsize for s in spec.strides)
-    return np.lib.stride_tricks.as_strided(flat, spec.shape, strides)
+    return np.ndarray(spec.shape, dtype, flat.view(np.uint8), strides=strides)
 
 
 def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> list[Array]:

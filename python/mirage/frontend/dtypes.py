@@ -10,6 +10,8 @@ float16 = DType.F16
 bfloat16 = DType.BF16
 float32 = DType.F32
 float64 = DType.F64
+float8_e4m3fn = DType.F8E4M3
+float8_e5m2 = DType.F8E5M2
 bool_ = DType.I1
 int8 = DType.I8
 int16 = DType.I16
@@ -25,6 +27,8 @@ _NAMES = {
     "float": DType.F32,
     "float64": DType.F64,
     "double": DType.F64,
+    "float8_e4m3fn": DType.F8E4M3,
+    "float8_e5m2": DType.F8E5M2,
     "bool": DType.I1,
     "int8": DType.I8,
     "int16": DType.I16,
@@ -42,7 +46,8 @@ def as_dtype(dtype: object) -> DType:
     found = _NAMES.get(str(getattr(dtype, "name", dtype)).removeprefix("torch."))
     if found is None:
         raise GraphTypeError(
-            f"expected float16, bfloat16, float32, float64, int8 to int64 or bool, got {dtype!r}",
+            "expected float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2, int8 to "
+            f"int64 or bool, got {dtype!r}",
             user_location(),
         )
     return found

@@ -15,7 +15,7 @@ from mirage.frontend.handles import Handle, Scalar
 from mirage.frontend.location import user_location
 from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import ROUNDING_TO, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
 H = TypeVar("H", bound=Handle)
@@ -35,7 +35,7 @@ def constant_for(build: Builder, number: Number, other: Value) -> Value:
     has there (f32 or f64).
     """
     wide = build.in_block and other.dtype is not DType.F64
-    return build.constant(number, DType.F32 if wide else other.dtype)
+    return build.constant(number, DType.F32 if wide else other.dtype.computed)
 
 
 class GraphOps(ABC, Generic[H]):
@@ -233,6 +233,14 @@ class GraphOps(ABC, Generic[H]):
         """The greatest integer that is not above."""
         return self.unary(UnaryFn.FLOOR, x)
 
+    def round_e4m3(self, x: H) -> H:
+        """Rounded to float8_e4m3fn, which a tensor then is of."""
+        return self.unary(UnaryFn.ROUND_E4M3, x)
+
+    def round_e5m2(self, x: H) -> H:
+        """Rounded to float8_e5m2, which a tensor then is of."""
+        return self.unary(UnaryFn.ROUND_E5M2, x)
+
     def sin(self, x: H) -> H:
         """Sine."""
         return self.unary(UnaryFn.SIN, x)
@@ -267,9 +275,15 @@ class GraphOps(ABC, Generic[H]):
         return x if max is None else self.minimum(x, max)
 
     def cast(self, x: H, dtype: object) -> H:
-        """``x`` converted to ``dtype``."""
+        """``x`` converted to ``dtype``; to types of 8 bits it is rounded."""
         wanted: DType = as_dtype(dtype)
-        return self._apply("cast", [x], lambda b, v: b.cast(v[0], wanted))
+
+        def emit(build: Builder, v: tuple[Value, ...]) -> Value:
+            if wanted.is_eight_bits and v[0].dtype is not wanted:
+                return build.unary(ROUNDING_TO[wanted], v[0])
+            return build.cast(v[0], wanted)
+
+        return self._apply("cast", [x], emit)
 
     # ---- contraction and reduction
 

@@ -40,6 +40,8 @@ def element_type(dtype: DType) -> ir.Type:
         DType.BF16: ir.BF16Type,
         DType.F32: ir.F32Type,
         DType.F64: ir.F64Type,
+        DType.F8E4M3: ir.Float8E4M3FNType,
+        DType.F8E5M2: ir.Float8E5M2Type,
     }
     return classes[dtype].get()
 

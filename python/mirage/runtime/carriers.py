@@ -1,9 +1,9 @@
 """Tensors of types that kernels do not have, carried by tensors of types that they have.
 
 A complex tensor is carried by the pairs of its real and imaginary parts, as ``view_as_real`` gives
-them, so that kernels may compute with it. Unsigned integers and floats of 8 bits are carried by the
-same bits as signed integers: calls of PyTorch alone read those, as what they are. Nothing is
-copied for it.
+them, so that kernels may compute with it. Unsigned integers and floats of 8 bits with unsigned
+zeros are carried by the same bits as signed integers: calls of PyTorch alone read those, as what
+they are. Nothing is copied for it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CARRIERS = {
     "uint16": Carrier("i16"),
     "uint32": Carrier("i32"),
     "uint64": Carrier("i64"),
-    **{f"float8_{kind}": Carrier("i8") for kind in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz")},
+    **{f"float8_{kind}": Carrier("i8") for kind in ("e4m3fnuz", "e5m2fnuz")},
 }
 """By PyTorch's names."""
 _BITS = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}

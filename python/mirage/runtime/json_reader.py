@@ -8,7 +8,7 @@ from typing import Any, cast
 from mirage.runtime.errors import ArtifactVersionError, UnreadableArtifactError
 
 Json = dict[str, Any]
-DTYPES = ("f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64")
+DTYPES = ("f16", "bf16", "f32", "f64", "f8E4M3FN", "f8E5M2", "i1", "i8", "i16", "i32", "i64")
 
 
 class Reader:

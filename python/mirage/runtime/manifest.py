@@ -25,6 +25,8 @@ TORCH_NAMES = {
     "bf16": "bfloat16",
     "f32": "float32",
     "f64": "float64",
+    "f8E4M3FN": "float8_e4m3fn",
+    "f8E5M2": "float8_e5m2",
     "i1": "bool",
     "i8": "int8",
     "i16": "int16",
@@ -34,7 +36,8 @@ TORCH_NAMES = {
 """What PyTorch calls the element types."""
 
 ELEMENT_BYTES = {
-    "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8,
+    "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "f8E4M3FN": 1, "f8E5M2": 1,
+    "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8,
 }  # fmt: skip
 
 

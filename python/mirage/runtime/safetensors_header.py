@@ -17,7 +17,8 @@ from mirage.runtime.manifest import ELEMENT_BYTES
 
 LENGTH_BYTES = 8
 _LONGEST = 100_000_000  # bytes, as the format says
-_NAMES = {name: "BOOL" if name == "i1" else name.upper() for name in ELEMENT_BYTES}
+_OTHERS = {"i1": "BOOL", "f8E4M3FN": "F8_E4M3", "f8E5M2": "F8_E5M2"}
+_NAMES = {name: _OTHERS.get(name, name.upper()) for name in ELEMENT_BYTES}
 _KINDS = {spelled: name for name, spelled in _NAMES.items()}
 
 

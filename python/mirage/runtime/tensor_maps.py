@@ -61,7 +61,10 @@ def encode(spec: TensorMap, address: int) -> bytes:
     from mirage.runtime.driver import driver
 
     d = driver()
-    kinds = {"f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64"}
+    kinds = {
+        "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64",
+        "f8E4M3FN": "UINT8", "f8E5M2": "UINT8",
+    }  # fmt: skip
     kind = getattr(d.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kinds[spec.dtype]}")
     swizzle_name = f"{spec.swizzle}B" if spec.swizzle else "NONE"
     # Innermost dimension first; strides in bytes, without that of the innermost one.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import BINARY, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BINARY, ROUNDING_TO, UNARY, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Accumulator,
     Axis,
@@ -47,10 +47,14 @@ class Builder:
     ops: list[Op] = field(default_factory=list[Op])
 
     def _type(self, shape: tuple[int, ...], *operands: Value) -> TensorType:
-        dtype = promote(*(v.dtype for v in operands))
+        dtype = promote(*(v.dtype for v in operands)).computed
         if self.in_block and dtype is not DType.F64:
             dtype = DType.F32
         return TensorType(shape, dtype)
+
+    @staticmethod
+    def _computed(x: Value) -> TensorType:
+        return TensorType(x.shape, x.dtype.computed)
 
     def _add(self, op: Op) -> Value:
         self.ops.append(op)
@@ -61,8 +65,12 @@ class Builder:
         return self._add(Constant((), (Value(TensorType((), dtype)),), value))
 
     def unary(self, fn: UnaryFn, x: Value) -> Value:
-        """``fn`` of each element."""
-        return self._add(Unary((x,), (Value(self._type(x.shape, x)),), fn))
+        """``fn`` of each element; a tensor of numbers rounded to 8 bits has the type of these."""
+        type_ = self._type(x.shape, x)
+        rounded = UNARY[fn].rounds_to
+        if rounded is not None and not self.in_block:
+            type_ = TensorType(x.shape, rounded)
+        return self._add(Unary((x,), (Value(type_),), fn))
 
     def binary(self, fn: BinaryFn, a: Value, b: Value) -> Value:
         """``fn`` of each pair of elements; rank-0 constants take the other operand's type. Of two
@@ -77,7 +85,13 @@ class Builder:
 
     def cast(self, x: Value, dtype: DType) -> Value:
         """``x`` converted to ``dtype``: fractions lose what is behind the point where that is an
-        integer type, and integers wrap around in one that does not hold them."""
+        integer type, and integers wrap around in one that does not hold them. To types of 8 bits
+        numbers are rounded (:data:`mirage.semantics.scalar.ROUNDING_TO`)."""
+        if dtype.is_eight_bits and x.dtype is not dtype:
+            raise ShapeError(
+                f"expected a conversion that keeps each number, got {x.dtype.value} to "
+                f"{dtype.value}; round with unary {ROUNDING_TO[dtype].value}"
+            )
         if dtype is DType.I1 and x.dtype is not dtype:
             raise ShapeError(
                 f"expected a conversion that keeps each number, got {x.dtype.value} to "
@@ -128,9 +142,9 @@ class Builder:
                 )
         shape = list(xs[0].shape)
         shape[dim] = sum(x.shape[dim] for x in xs)
-        return self._add(
-            Concat(xs, (Value(TensorType(tuple(shape), promote(*(x.dtype for x in xs)))),), dim)
-        )
+        kinds = {x.dtype for x in xs}
+        dtype = kinds.pop() if len(kinds) == 1 else promote(*(x.dtype for x in xs))
+        return self._add(Concat(xs, (Value(TensorType(tuple(shape), dtype)),), dim))
 
     def slice(self, x: Value, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> Value:
         """The block of ``sizes`` at ``offsets``."""
@@ -143,13 +157,14 @@ class Builder:
     def softmax(self, x: Value, dim: int) -> Value:
         """Softmax along ``dim``."""
         (dim,) = normalize_dims((dim,), len(x.shape))
-        return self._add(Softmax((x,), (Value(x.type),), dim))
+        return self._add(Softmax((x,), (Value(self._computed(x)),), dim))
 
     def rms_norm(
         self, x: Value, gain: Value | None = None, eps: float = 1e-6, dims: int = 1
     ) -> Value:
         """RMS normalisation over the last ``dims`` dimensions."""
-        return self._add(RmsNorm((x,) if gain is None else (x, gain), (Value(x.type),), eps, dims))
+        operands = (x,) if gain is None else (x, gain)
+        return self._add(RmsNorm(operands, (Value(self._computed(x)),), eps, dims))
 
     def layer_norm(
         self,
@@ -163,7 +178,7 @@ class Builder:
         if gain is None and bias is not None:
             raise ShapeError("expected a gain together with the bias, got a bias alone")
         operands = tuple(v for v in (x, gain, bias) if v is not None)
-        return self._add(LayerNorm(operands, (Value(x.type),), eps, dims))
+        return self._add(LayerNorm(operands, (Value(self._computed(x)),), eps, dims))
 
     # block level
 
@@ -198,15 +213,15 @@ class ShapeError(ValueError):
 
 
 def promote(*dtypes: DType) -> DType:
-    """The smallest type that holds all (f16 with bf16 gives f32); integers take the type of floats
-    beside them."""
+    """The smallest type that holds all (f16 with bf16 gives f32, as floats of 8 bits do); integers
+    take the type of floats beside them."""
     kinds = {d for d in dtypes if not d.is_integer}
     if not kinds:
         return max(dtypes, key=lambda d: (d.bytes, d is not DType.I1))
     for wide in (DType.F64, DType.F32):
         if wide in kinds:
             return wide
-    return kinds.pop() if len(kinds) == 1 else DType.F32
+    return kinds.pop().computed if len(kinds) == 1 else DType.F32
 
 
 def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

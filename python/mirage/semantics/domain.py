@@ -15,7 +15,17 @@ import numpy as np
 
 from mirage.semantics.half import rounded_to_half
 from mirage.semantics.numbers import Number, nearest
-from mirage.semantics.scalar import BINARY, REDUCE, UNARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import (
+    BINARY,
+    REDUCE,
+    ROUNDING_TO,
+    UNARY,
+    Array,
+    BinaryFn,
+    DType,
+    ReduceFn,
+    UnaryFn,
+)
 
 Planes = tuple[Array, ...]
 """One value in a domain. A domain may drop trailing planes where they are no longer known."""
@@ -169,7 +179,9 @@ class TypedFloat(Domain):
         x = np.asarray(x)
         if dtype is DType.F16 and x.dtype == _F32:
             return (rounded_to_half(x),)
-        if dtype.is_half:
+        if dtype.is_eight_bits:
+            x = UNARY[ROUNDING_TO[dtype]].evaluate(x)
+        elif dtype.is_half:
             x = x.astype(dtype.numpy)
         return (x.astype(_CARRIER[dtype], copy=False),)
 

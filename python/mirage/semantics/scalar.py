@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mirage.semantics.eight_bits import rounded_to_e4m3, rounded_to_e5m2
 from mirage.semantics.half import rounded_to_half
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ class DType(enum.Enum):
     BF16 = "bf16"
     F32 = "f32"
     F64 = "f64"
+    F8E4M3 = "f8E4M3FN"
+    """8 bits, 3 of them digits: up to 448, no infinities."""
+    F8E5M2 = "f8E5M2"
+    """8 bits, 2 of them digits: the upper half of an f16."""
     I1 = "i1"
     """Truth values; one byte each in memory, as PyTorch has them."""
     I8 = "i8"
@@ -40,14 +46,16 @@ class DType(enum.Enum):
     I64 = "i64"
 
     def __init__(self, spelling: str) -> None:
-        self.bits = int(spelling.lstrip("bfi"))
-        """Digits of an element: those of its spelling."""
+        self.bits = int(re.findall(r"\d+", spelling)[0])
+        """Digits of an element: the first number of its spelling."""
         self.bytes = max(1, self.bits // 8)
         """Size of one element in bytes."""
         self.is_integer = spelling.startswith("i")
         """Whether elements are integers; truth values count as 0 and 1."""
         self.is_half = spelling in ("f16", "bf16")
-        """Whether tensor cores take the type as an operand with f32 accumulation."""
+        """Whether tiles of the type are operands of tensor cores, with f32 accumulation."""
+        self.is_eight_bits = spelling.startswith("f8")
+        """Whether elements are floats of 8 bits: memory holds them, tiles do as f16."""
 
     def cuts(self, given: DType) -> bool:
         """Whether a conversion of ``given`` to this type may change a number that is no fraction
@@ -59,8 +67,16 @@ class DType(enum.Enum):
     @property
     def in_tile(self) -> DType:
         """What a tile holds that is loaded from a tensor of this type: whole numbers and truth
-        values become f32, which holds them exactly up to 2^24."""
+        values become f32, which holds them exactly up to 2^24; floats of 8 bits become f16, which
+        holds all of them."""
+        if self.is_eight_bits:
+            return DType.F16
         return DType.F32 if self.is_integer else self
+
+    @property
+    def computed(self) -> DType:
+        """What ops give that compute with elements of this type."""
+        return DType.F32 if self.is_eight_bits else self
 
     def round(self, x: Array) -> Array:
         """``x`` (any float array) rounded to this type, in float64 (round to nearest even).
@@ -71,18 +87,29 @@ class DType(enum.Enum):
             x = np.asarray(x)
             if self is DType.F16 and x.dtype == np.float32:
                 return rounded_to_half(x).astype(np.float64)
+            if self.is_eight_bits:
+                rounded = UNARY[ROUNDING_TO[self]].evaluate(x)
+                return np.asarray(rounded, dtype=np.float64)
             return x.astype(self.numpy).astype(np.float64)
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """NumPy's dtype (bfloat16 through ``ml_dtypes``)."""
-        if self is DType.BF16:
+        """NumPy's dtype (bfloat16 and floats of 8 bits through ``ml_dtypes``)."""
+        if self in _OTHER_FLOATS:
             import ml_dtypes
 
-            return np.dtype(ml_dtypes.bfloat16)
+            return np.dtype(getattr(ml_dtypes, _OTHER_FLOATS[self]))
         if self is DType.I1:
             return np.dtype(np.bool_)
         return np.dtype(("int" if self.is_integer else "float") + self.value[1:])
+
+
+_OTHER_FLOATS = {
+    DType.BF16: "bfloat16",
+    DType.F8E4M3: "float8_e4m3fn",
+    DType.F8E5M2: "float8_e5m2",
+}
+"""Types that NumPy does not have, by their names in ``ml_dtypes``."""
 
 
 class UnaryFn(enum.Enum):
@@ -107,6 +134,8 @@ class UnaryFn(enum.Enum):
     FLOOR = "floor"
     SIN = "sin"
     COS = "cos"
+    ROUND_E4M3 = "round_e4m3"
+    ROUND_E5M2 = "round_e5m2"
 
 
 class BinaryFn(enum.Enum):
@@ -193,6 +222,9 @@ class UnaryInfo:
     """Its argument is a truth value."""
     truth: bool = False
     """Its value is one."""
+    rounds_to: DType | None = None
+    """The type of 8 bits to which it rounds, which a tensor of its values has. Such roundings are
+    coarse, and what a program is about: they are functions like others, and stay."""
 
     @property
     def closed(self) -> bool:
@@ -245,6 +277,13 @@ def _gelu_tanh(x: Array) -> Array:
 
 def _sigmoid(x: Array) -> Array:
     return 0.5 * (1.0 + np.tanh(0.5 * x))
+
+
+def conversion(dtype: DType) -> tuple[tuple[str, object], ...]:
+    """The further arguments of PyTorch's conversion to a type."""
+    options = ("layout", "device", "pin_memory", "memory_format")
+    plain = tuple((name, None) for name in options)
+    return (("dtype", ("dtype", dtype.value)), ("non_blocking", False), *plain)
 
 
 UNARY: dict[UnaryFn, UnaryInfo] = {
@@ -326,6 +365,16 @@ UNARY: dict[UnaryFn, UnaryInfo] = {
     UnaryFn.COS: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=np.cos, flops=20, special=0, call=("cos.default", ()),
     ),
+    UnaryFn.ROUND_E4M3: UnaryInfo(
+        algebra=Algebra.OPAQUE, evaluate=rounded_to_e4m3,
+        flops=4, special=0, zero_at_zero=True, rounds_to=DType.F8E4M3,
+        call=("_to_copy.default", conversion(DType.F8E4M3)),
+    ),
+    UnaryFn.ROUND_E5M2: UnaryInfo(
+        algebra=Algebra.OPAQUE, evaluate=rounded_to_e5m2,
+        flops=4, special=0, zero_at_zero=True, rounds_to=DType.F8E5M2,
+        call=("_to_copy.default", conversion(DType.F8E5M2)),
+    ),
 }  # fmt: skip
 
 BINARY: dict[BinaryFn, BinaryInfo] = {
@@ -399,3 +448,6 @@ BINARY: dict[BinaryFn, BinaryInfo] = {
 }  # fmt: skip
 
 REDUCE: dict[ReduceFn, Callable[..., Array]] = {ReduceFn.SUM: np.sum, ReduceFn.MAX: np.max}
+
+ROUNDING_TO = {row.rounds_to: fn for fn, row in UNARY.items() if row.rounds_to is not None}
+"""The functions that round to types of 8 bits."""

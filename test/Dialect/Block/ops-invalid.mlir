@@ -513,3 +513,20 @@ kernel.graph @integers_without_steps(%x: tensor<8xf32>, %n: tensor<4xi64>) -> te
   }
   kernel.return %y : tensor<8xf32>
 }
+
+// -----
+
+kernel.graph @tile_of_eight_bits(%x: tensor<8xf8E4M3FN>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf8E4M3FN>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf8E4M3FN>):
+    // expected-error @+1 {{expected a result of element type 'f16', got 'f32'}}
+    %t = block.load %gx [[m]] : tensor<8xf8E4M3FN> -> !block.tile<4xf32>
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+// expected-error @+1 {{expected an element type of f16, bf16, f32 or f64, got 'f8E4M3FN'}}
+func.func private @held(!block.tile<8x8xf8E4M3FN>)

@@ -168,3 +168,16 @@ kernel.graph @positions(%table: tensor<1000x64xf16>, %ids: tensor<2x16xi64>, %se
   }
   kernel.return %x, %m : tensor<2x16x64xf16>, tensor<16x16xf32>
 }
+
+// CHECK-LABEL: kernel.graph @eight_bits
+kernel.graph @eight_bits(%x: tensor<16x64xf8E5M2>) -> tensor<16x64xf8E4M3FN> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<16x64xf8E5M2>) -> tensor<16x64xf8E4M3FN> {
+  ^bb0(%gx: tensor<16x64xf8E5M2>):
+    // CHECK: block.load %{{.*}} {{\[}}[m], []] : tensor<16x64xf8E5M2> -> !block.tile<8x64xf16>
+    %t = block.load %gx [[m], []] : tensor<16x64xf8E5M2> -> !block.tile<8x64xf16>
+    // CHECK: block.unary round_e4m3 %{{.*}} : (!block.tile<8x64xf16>) -> !block.tile<8x64xf32>
+    %r = block.unary round_e4m3 %t : (!block.tile<8x64xf16>) -> !block.tile<8x64xf32>
+    block.store %r [[m], []] : !block.tile<8x64xf32>
+  }
+  kernel.return %y : tensor<16x64xf8E4M3FN>
+}

@@ -377,3 +377,43 @@ kernel.graph @no_tensor(%x: tensor<8x4xf16>) -> tensor<8x4xf16> {
   %y = kernel.invoke @kernels::@f(%x) grid [4, 1, 1] block [32, 1, 1] shared 0 dynamic <bound = 8, tensors = [0, 2]> : (tensor<8x4xf16>) -> tensor<8x4xf16>
   kernel.return %y : tensor<8x4xf16>
 }
+
+// -----
+
+kernel.graph @rounded_by_a_cast(%x: tensor<4xf32>) -> tensor<4xf8E4M3FN> {
+  // expected-error @+1 {{expected a conversion that keeps each number, got 'f32' to 'f8E4M3FN'; round with unary round_e4m3}}
+  %0 = kernel.cast %x : (tensor<4xf32>) -> tensor<4xf8E4M3FN>
+  kernel.return %0 : tensor<4xf8E4M3FN>
+}
+
+// -----
+
+kernel.graph @from_one_to_another(%x: tensor<4xf8E4M3FN>) -> tensor<4xf8E5M2> {
+  // expected-error @+1 {{got 'f8E4M3FN' to 'f8E5M2'; round with unary round_e5m2}}
+  %0 = kernel.cast %x : (tensor<4xf8E4M3FN>) -> tensor<4xf8E5M2>
+  kernel.return %0 : tensor<4xf8E5M2>
+}
+
+// -----
+
+kernel.graph @rounded_type(%x: tensor<4xf32>) -> tensor<4xf8E5M2> {
+  // expected-error @+1 {{expected a result of element type 'f8E4M3FN', got 'f8E5M2'}}
+  %0 = kernel.unary round_e4m3 %x : (tensor<4xf32>) -> tensor<4xf8E5M2>
+  kernel.return %0 : tensor<4xf8E5M2>
+}
+
+// -----
+
+kernel.graph @computed_in_eight_bits(%x: tensor<4xf8E4M3FN>) -> tensor<4xf8E4M3FN> {
+  // expected-error @+1 {{expected a result of element type 'f32', got 'f8E4M3FN'}}
+  %0 = kernel.binary add %x, %x : (tensor<4xf8E4M3FN>, tensor<4xf8E4M3FN>) -> tensor<4xf8E4M3FN>
+  kernel.return %0 : tensor<4xf8E4M3FN>
+}
+
+// -----
+
+kernel.graph @other_eight_bits(%x: tensor<4xf8E4M3FNUZ>) -> tensor<4xf32> {
+  // expected-error @+1 {{operand #0 must be}}
+  %0 = kernel.cast %x : (tensor<4xf8E4M3FNUZ>) -> tensor<4xf32>
+  kernel.return %0 : tensor<4xf32>
+}

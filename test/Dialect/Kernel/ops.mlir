@@ -171,3 +171,14 @@ kernel.graph @dynamic(%x: tensor<64x8xf16>, %w: tensor<8xf16>) -> tensor<32x16xf
   %r = kernel.reshape %y : (tensor<64x8xf16>) -> tensor<32x16xf16>
   kernel.return %r : tensor<32x16xf16>
 }
+
+// CHECK-LABEL: kernel.graph @eight_bits
+kernel.graph @eight_bits(%a: tensor<4x8xf16>, %b: tensor<8x6xf8E5M2>) -> (tensor<4x6xf32>, tensor<8x8xf8E4M3FN>) {
+  // CHECK: kernel.unary round_e4m3 %{{.*}} : (tensor<4x8xf16>) -> tensor<4x8xf8E4M3FN>
+  %0 = kernel.unary round_e4m3 %a : (tensor<4x8xf16>) -> tensor<4x8xf8E4M3FN>
+  // CHECK: kernel.matmul %{{.*}} : (tensor<4x8xf8E4M3FN>, tensor<8x6xf8E5M2>) -> tensor<4x6xf32>
+  %1 = kernel.matmul %0, %b : (tensor<4x8xf8E4M3FN>, tensor<8x6xf8E5M2>) -> tensor<4x6xf32>
+  // CHECK: kernel.concat %{{.*}} dim 0 : (tensor<4x8xf8E4M3FN>, tensor<4x8xf8E4M3FN>) -> tensor<8x8xf8E4M3FN>
+  %2 = kernel.concat %0, %0 dim 0 : (tensor<4x8xf8E4M3FN>, tensor<4x8xf8E4M3FN>) -> tensor<8x8xf8E4M3FN>
+  kernel.return %1, %2 : tensor<4x6xf32>, tensor<8x8xf8E4M3FN>
+}

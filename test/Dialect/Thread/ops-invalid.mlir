@@ -558,3 +558,27 @@ func.func @ring_coordinates(%r: !thread.ring<2, <64x64xf16, swizzle = 128>>, %m:
   thread.ring_fill %r step %i from %m at %i : !thread.ring<2, <64x64xf16, swizzle = 128>>, !thread.tensormap<64x64xf16, swizzle = 128>
   return
 }
+
+// -----
+
+#wgmma = #thread.layout<reg = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]>
+func.func @eight_bits_by_columns(%s: !thread.shared<64x64xf8E4M3FN, swizzle = 64>, %c: !thread.fragment<64x64xf32, #wgmma>) {
+  // expected-error @+1 {{expected factors of 8 bits in shared memory whose rows run along K}}
+  %d = thread.wgmma %s, %s, %c : !thread.shared<64x64xf8E4M3FN, swizzle = 64>, !thread.shared<64x64xf8E4M3FN, swizzle = 64>, !thread.fragment<64x64xf32, #wgmma>
+  return
+}
+
+// -----
+
+#wgmma = #thread.layout<reg = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]>
+func.func @eight_bits_and_sixteen(%s: !thread.shared<64x64xf8E4M3FN, swizzle = 64>, %t: !thread.shared<64x64xf16, swizzle = 128>, %c: !thread.fragment<64x64xf32, #wgmma>) {
+  // expected-error @+1 {{expected factors of the same element type, f16 or bf16, or of 8 bits, got 'f8E4M3FN' and 'f16'}}
+  %d = thread.wgmma %s, %t transposed, %c : !thread.shared<64x64xf8E4M3FN, swizzle = 64>, !thread.shared<64x64xf16, swizzle = 128>, !thread.fragment<64x64xf32, #wgmma>
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+// expected-error @+1 {{expected elements of type f16, bf16, f32 or i32, got 'f8E4M3FN'}}
+func.func private @held(!thread.fragment<16x8xf8E4M3FN, #acc>)

@@ -194,3 +194,15 @@ func.func @rings(%ma: !thread.tensormap<64x64xf16, swizzle = 128>, %mb: !thread.
   thread.ring_release %r step %i : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
   return
 }
+
+// CHECK-LABEL: func.func @eight_bits
+func.func @eight_bits(%a: memref<64x64xf8E4M3FN>, %i: index, %d: !thread.fragment<64x64xf32, #wgmma>,
+                      %s: !thread.shared<64x64xf8E4M3FN, swizzle = 64>, %t: !thread.shared<64x64xf8E5M2, swizzle = 64>) {
+  // CHECK: thread.load_global {{.*}} : memref<64x64xf8E4M3FN> -> <16x8xf16
+  %l = thread.load_global %a[%i, %i] dims [0, 1] in_bounds [true, true] : memref<64x64xf8E4M3FN> -> !thread.fragment<16x8xf16, #acc>
+  // CHECK: thread.store_global {{.*}} memref<64x64xf8E4M3FN>
+  thread.store_global %l, %a[%i, %i] dims [0, 1] in_bounds [true, true] : !thread.fragment<16x8xf16, #acc>, memref<64x64xf8E4M3FN>
+  // CHECK: thread.wgmma %{{.*}}, %{{.*}} transposed, %{{.*}} {from_zero} : !thread.shared<64x64xf8E4M3FN, swizzle = 64>, <64x64xf8E5M2, swizzle = 64>
+  %w = thread.wgmma %s, %t transposed, %d {from_zero} : !thread.shared<64x64xf8E4M3FN, swizzle = 64>, !thread.shared<64x64xf8E5M2, swizzle = 64>, !thread.fragment<64x64xf32, #wgmma>
+  return
+}

@@ -216,7 +216,7 @@ MISTAKES: list[tuple[Callable[[GraphBuilder, Tensor], object], type[FrontendErro
     (
         lambda g, x: g.cast(x, "complex64"),
         GraphTypeError,
-        "expected float16, bfloat16, float32, float64, int8 to int64 or bool, got 'complex64'",
+        "float64, float8_e4m3fn, float8_e5m2, int8 to int64 or bool, got 'complex64'",
     ),
     (lambda g, x: g.new_input((0, 2)), GraphShapeError, "expected positive dimensions, got (0, 2)"),
     (

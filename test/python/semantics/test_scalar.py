@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mirage.runtime.manifest import TORCH_NAMES
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BINARY, UNARY, Algebra, BinaryFn, DType, ReduceFn, UnaryFn
@@ -138,7 +139,11 @@ def _call(call: tuple[str, tuple[tuple[str, object], ...]], *tensors: Any) -> An
     import torch
 
     name, overload = call[0].split(".")
-    return getattr(getattr(torch.ops.aten, name), overload)(*tensors, **dict(call[1]))
+    arguments = {
+        key: getattr(torch, TORCH_NAMES[what[1]]) if isinstance(what, tuple) else what
+        for key, what in call[1]
+    }
+    return getattr(getattr(torch.ops.aten, name), overload)(*tensors, **arguments)
 
 
 @pytest.mark.parametrize("fn", list(UnaryFn))

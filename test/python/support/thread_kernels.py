@@ -168,7 +168,10 @@ def blocked(rows: int, cols: int, vector: int, warps: int, rows_first: bool = Fa
     return Layout(tuple(reg), tuple(lane), tuple(warp), (rows // power[0], cols // power[1]))
 
 
-_MLIR = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int32": "i32"}
+_MLIR = {
+    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "int32": "i32",
+    "float8_e4m3fn": "f8E4M3FN", "float8_e5m2": "f8E5M2",
+}  # fmt: skip
 
 
 def dtype_of(array: Array) -> str:

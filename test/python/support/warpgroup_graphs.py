@@ -12,7 +12,8 @@ SCALE = 0.5
 class Product:
     """``a @ b`` (m x k times k x n) in tiles; ``swapped_a``: the tensor is k x m, ``swapped_b``: n
     x k. ``epilogue``: a bias, a silu and a scale after the loop; ``residual``: a tensor like the
-    result is added to it. ``batch``: leading dimension of all tensors, one block each.
+    result is added to it. ``batch``: leading dimension of all tensors, one block each. ``dtype_b``:
+    the type of b where it is another one of 8 bits.
     ``resident``: blocks at most, each of which has several tiles.
     """
 
@@ -31,6 +32,7 @@ class Product:
     batch: int = 0
     engine: str = "warpgroup"
     resident: int = 0
+    dtype_b: str = ""
 
     def with_engine(self, engine: str) -> Product:
         """The same with another engine."""
@@ -43,8 +45,11 @@ class Product:
         if self.batch:
             grid.insert(0, ("h", self.batch))
         names = ", ".join(f"{a} = {e}" for a, e in grid)
-        a, ta, ma = self._operand(self.swapped_a, (self.m, self.k), (tm, tk), ("m", "k"))
-        b, tb, mb = self._operand(self.swapped_b, (self.k, self.n), (tk, tn), ("k", "n"))
+        a, ta, ma = self._operand(
+            self.swapped_a, (self.m, self.k), (tm, tk), ("m", "k"), self.dtype
+        )
+        kind = self.dtype_b or self.dtype
+        b, tb, mb = self._operand(self.swapped_b, (self.k, self.n), (tk, tn), ("k", "n"), kind)
         out, to, mo = self._tensor((self.m, self.n), (tm, tn), ("m", "n"), self.out)
         bias, tbias, mbias = f"tensor<1x{self.n}xf32>", f"!block.tile<1x{tn}xf32>", "[[], [n]]"
         others = [("c", bias)] if self.epilogue else []
@@ -115,15 +120,21 @@ class Product:
         if self.batch:
             sizes, parts, maps = [str(self.batch), *sizes], ["1", *parts], ["[h]", *maps]
         tensor = f"tensor<{'x'.join(sizes)}x{dtype}>"
-        return tensor, f"!block.tile<{'x'.join(parts)}x{dtype}>", f"[{', '.join(maps)}]"
+        held = "f16" if dtype.startswith("f8") else dtype
+        return tensor, f"!block.tile<{'x'.join(parts)}x{held}>", f"[{', '.join(maps)}]"
 
     def _operand(
-        self, swapped: bool, shape: tuple[int, int], tile: tuple[int, int], axes: tuple[str, str]
+        self,
+        swapped: bool,
+        shape: tuple[int, int],
+        tile: tuple[int, int],
+        axes: tuple[str, str],
+        dtype: str,
     ) -> tuple[str, str, str]:
         if swapped:
             shape, tile = (shape[1], shape[0]), (tile[1], tile[0])
             axes = (axes[1], axes[0])
-        return self._tensor(shape, tile, axes, self.dtype)
+        return self._tensor(shape, tile, axes, dtype)
 
     def _turned(self, name: str, tile: str, swapped: bool) -> tuple[tuple[str, list[str]], str]:
         """The factor's name and ops that make it, and its type."""

@@ -117,6 +117,8 @@ RANGES: dict[UnaryFn, tuple[float, float, float]] = {
     UnaryFn.NOT: (-1e30, 1e30, 0),
     UnaryFn.BIAS: (1e-9, 1e30, 0),
     UnaryFn.FLOOR: (-1e7, 1e7, 0),
+    UnaryFn.ROUND_E4M3: (-500, 500, 0),
+    UnaryFn.ROUND_E5M2: (-6e4, 6e4, 0),
     # where they are not small: elsewhere the error is absolute, see below
     UnaryFn.SIN: (-0.7, 0.7, 4),
     UnaryFn.COS: (-0.7, 0.7, 4),

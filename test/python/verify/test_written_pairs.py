@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mirage.verify import Kind
+from written.eight_bits import OTHER_EIGHT_BITS, SAME_EIGHT_BITS
 from written.families_right import FAMILIES_RIGHT
 from written.families_wrong import FAMILIES_WRONG
 from written.functions_right import SAME_FUNCTIONS
@@ -82,3 +83,17 @@ def test_the_same_program_of_positions_is_not_refuted(pair: Pair) -> None:
 def test_another_program_of_positions_is_not_accepted(pair: Pair) -> None:
     verdict = verdict_of(pair, OTHER_POSITIONS)
     assert not verdict.equivalent, verdict
+
+
+@pytest.mark.parametrize("pair", SAME_EIGHT_BITS, ids=lambda pair: pair.name)
+def test_the_same_program_of_eight_bits_is_accepted(pair: Pair) -> None:
+    verdict = verdict_of(pair, SAME_EIGHT_BITS)
+    assert verdict.equivalent, verdict
+    assert verdict.accepted, verdict
+
+
+@pytest.mark.parametrize("pair", OTHER_EIGHT_BITS, ids=lambda pair: pair.name)
+def test_another_program_of_eight_bits_is_refused(pair: Pair) -> None:
+    verdict = verdict_of(pair, OTHER_EIGHT_BITS)
+    assert not verdict.equivalent, verdict
+    assert not verdict.accepted, verdict

@@ -51,7 +51,9 @@ def Mirage_UnaryFn : I32EnumAttr<"UnaryFn", "a function of one scalar", [
     Mirage_UnaryCase<"Bias", 15, "bias", 0, 1>,
     Mirage_UnaryCase<"Floor", 16, "floor", 1, 1>,
     Mirage_UnaryCase<"Sin", 17, "sin", 1, 20>,
-    Mirage_UnaryCase<"Cos", 18, "cos", 0, 20>]> {
+    Mirage_UnaryCase<"Cos", 18, "cos", 0, 20>,
+    Mirage_UnaryCase<"RoundE4M3", 19, "round_e4m3", 1, 4>,
+    Mirage_UnaryCase<"RoundE5M2", 20, "round_e5m2", 1, 4>]> {
   let cppNamespace = "::mirage";
 }
 

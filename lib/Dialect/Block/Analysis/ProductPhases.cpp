@@ -4,6 +4,7 @@
 
 #include "mirage/Dialect/Block/Analysis/HeldTile.h"
 #include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
+#include "mirage/Dialect/Common/ElementTypes.h"
 
 #include <limits>
 #include <tuple>
@@ -12,8 +13,13 @@ using namespace mlir;
 using namespace mirage;
 using namespace mirage::block;
 
+bool mirage::block::isPromoted(MatmulOp matmul) {
+  thread::SharedType rhs = getShared(matmul.getRhs());
+  return rhs && isEightBitFloat(rhs.getElementType());
+}
+
 bool mirage::block::isOnlySummed(MatmulOp matmul) {
-  if (!matmul->hasOneUse())
+  if (!matmul->hasOneUse() || isPromoted(matmul))
     return false;
   OpOperand &use = *matmul->getUses().begin();
   auto accumulate = dyn_cast<AccumulateOp>(use.getOwner());

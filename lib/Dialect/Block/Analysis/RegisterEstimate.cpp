@@ -3,6 +3,7 @@
 #include "mirage/Dialect/Block/Analysis/RegisterEstimate.h"
 
 #include "mirage/Dialect/Block/Analysis/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/ProductPhases.h"
 #include "mirage/Dialect/Thread/IR/Layouts.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -115,8 +116,9 @@ private:
 
   /// A product that is added to an accumulator of the loop in place.
   static bool isAccumulated(Value value) {
-    return value.getDefiningOp<MatmulOp>() && value.hasOneUse() &&
-           isa<AccumulateOp>(*value.getUsers().begin());
+    auto matmul = value.getDefiningOp<MatmulOp>();
+    return matmul && value.hasOneUse() && isa<AccumulateOp>(*value.getUsers().begin()) &&
+           !isPromoted(matmul);
   }
 };
 } // namespace

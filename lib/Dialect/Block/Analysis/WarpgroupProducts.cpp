@@ -3,6 +3,7 @@
 #include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 
 #include "mirage/Dialect/Block/Analysis/HeldTile.h"
+#include "mirage/Dialect/Common/ElementTypes.h"
 #include "mirage/Target/Staging.h"
 #include "mirage/Target/WarpSharing.h"
 
@@ -100,8 +101,8 @@ std::optional<BoxStore> mirage::block::getBoxStore(StoreOp store, unsigned numbe
   bool isWhole = shape.getRank() == 2 && fragment.getRows() == shape.getShape()[0] &&
                  fragment.getCols() == shape.getShape()[1] &&
                  tile.getShape().back() == shape.getShape()[1] && shape.getShape()[0] > 1;
-  if (!isWhole || fragment.getPartial() || tensor.getElementType().isInteger() ||
-      whyNoBox(tensor, tile))
+  if (!isWhole || fragment.getPartial() ||
+      getTileElement(tensor.getElementType()) != tensor.getElementType() || whyNoBox(tensor, tile))
     return std::nullopt;
   // One of the blocks that hold the same tile would have to be chosen.
   auto map = cast<ArrayAttr>(store.getMaps()[number]);
@@ -161,18 +162,87 @@ static std::optional<std::string> whyNotShared(Value factor) {
   LoadOp load = getLoad(factor);
   if (!load)
     return say("a right factor that is loaded and not changed");
-  return whyNoBox(cast<RankedTensorType>(load.getSource().getType()), load.getType());
+  auto tensor = cast<RankedTensorType>(load.getSource().getType());
+  if (tensor.getElementType() != load.getType().getElementType() &&
+      !isEightBitFloat(tensor.getElementType()))
+    return say("factors in the type of their tensors, got ", tensor);
+  return whyNoBox(tensor, load.getType());
+}
+
+/// The tensor of 8-bit floats that a factor is a tile of, or null.
+static RankedTensorType getEightBits(Value factor) {
+  LoadOp load = getLoad(factor);
+  auto tensor = load ? cast<RankedTensorType>(load.getSource().getType()) : RankedTensorType();
+  return tensor && isEightBitFloat(tensor.getElementType()) ? tensor : RankedTensorType();
+}
+
+/// Whether dimension `dim` of a view is the last one of the tile that it is a view of, dimensions
+/// of size 1 aside.
+static bool isLastOfLoad(Value view, int64_t dim) {
+  auto getPlace = [](ArrayRef<int64_t> shape, int64_t dim) {
+    return llvm::count_if(shape.take_front(dim), [](int64_t size) { return size > 1; });
+  };
+  while (!view.getDefiningOp<LoadOp>()) {
+    Operation *op = view.getDefiningOp();
+    Value source = op->getOperand(0);
+    ArrayRef<int64_t> from = getTile(source).getShape(), to = getTile(view).getShape();
+    if (auto transpose = dyn_cast<TransposeOp>(op)) {
+      dim = transpose.getPermutation()[dim];
+    } else {
+      auto isWide = [](int64_t size) { return size > 1; };
+      if (!llvm::equal(llvm::make_filter_range(from, isWide), llvm::make_filter_range(to, isWide)))
+        return false;
+      int64_t place = getPlace(to, dim);
+      for (dim = 0; from[dim] == 1 || getPlace(from, dim) != place; ++dim)
+        if (dim + 1 == int64_t(from.size()))
+          return false;
+    }
+    view = source;
+  }
+  ArrayRef<int64_t> shape = getTile(view).getShape();
+  return shape[dim] > 1 &&
+         llvm::all_of(shape.drop_front(dim + 1), [](int64_t size) { return size == 1; });
+}
+
+/// Whether nothing but products reads a tile and its views.
+static bool onlyFeedsProducts(Value value) {
+  return llvm::all_of(value.getUsers(), [](Operation *user) {
+    bool isView = isa<ReshapeOp, TransposeOp>(user);
+    return isa<MatmulOp>(user) || (isView && onlyFeedsProducts(user->getResult(0)));
+  });
+}
+
+/// Why factors, of which one is of 8 bits, are none of warpgroups' products.
+static std::optional<std::string> whyNotEightBits(MatmulOp matmul) {
+  for (auto [factor, along] : {std::pair(matmul.getLhs(), 1), std::pair(matmul.getRhs(), 0)}) {
+    RankedTensorType tensor = getEightBits(factor);
+    TileType tile = getTile(factor);
+    if (!tensor)
+      return say("factors of 8 bits on both sides, got ", tile);
+    int64_t dim = tile.getRank() - 2 + along;
+    if (!isLastOfLoad(factor, dim))
+      return say("factors of 8 bits whose rows in memory run along the contraction, got ", tensor);
+    if (tile.getShape()[dim] > promotedDepth)
+      return say("contractions of 8-bit factors of at most ", promotedDepth, " a step, got ", tile);
+    if (!onlyFeedsProducts(getLoad(factor).getResult()))
+      return say("tiles of 8 bits that products alone read, got ", tensor);
+  }
+  return std::nullopt;
 }
 
 static std::optional<std::string> whyNoProduct(MatmulOp matmul, int64_t warps) {
-  constexpr int64_t depth = 16;
+  bool eightBits = getEightBits(matmul.getLhs()) || getEightBits(matmul.getRhs());
+  int64_t depth = wgmmaBytes / (eightBits ? 1 : 2);
   TileType lhs = getTile(matmul.getLhs()), result = getTile(matmul.getResult());
   Type element = lhs.getElementType();
   if (!element.isF16() && !element.isBF16())
     return say("factors of f16 or bf16, got ", lhs);
   if (!result.getElementType().isF32())
     return say("a product in f32, got ", result);
-  if (lhs.getShape()[1] % depth)
+  if (eightBits)
+    if (auto why = whyNotEightBits(matmul))
+      return why;
+  if (lhs.getShape().back() % depth)
     return say("a contraction of a multiple of ", depth, ", got ", lhs);
   if (getWarpgroupGrids(result.getShape()[0], result.getShape()[1], warps).empty())
     return say("a product that ", warps, " warps can share in parts of 64 rows and a multiple of ",

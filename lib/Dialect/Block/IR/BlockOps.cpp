@@ -4,6 +4,7 @@
 
 #include "mirage/Dialect/Block/IR/Block.h"
 #include "mirage/Dialect/Common/Assembly.h"
+#include "mirage/Dialect/Common/ElementTypes.h"
 #include "mirage/Dialect/Common/Shapes.h"
 
 #include "mlir/IR/AffineExpr.h"
@@ -110,8 +111,7 @@ LogicalResult LoadOp::verify() {
   auto tensor = cast<RankedTensorType>(getSource().getType());
   if (failed(verifyMap(*this, getMap(), tensor, tileOf(getResult()))))
     return failure();
-  Type element = tensor.getElementType();
-  return verifyElementType(*this, element.isInteger() ? Float32Type::get(getContext()) : element);
+  return verifyElementType(*this, getTileElement(tensor.getElementType()));
 }
 
 LogicalResult IotaOp::verify() {

@@ -188,9 +188,11 @@ private:
   void visitLoad(LoadOp load) {
     Value matrix = getMatrix(load.getResult());
     Type elementType = getTile(matrix).getElementType();
-    if (staged.contains(load.getResult()))
+    if (staged.contains(load.getResult())) {
+      Type copied = cast<RankedTensorType>(load.getSource().getType()).getElementType();
       return setHolder(load.getResult(), getSharedType(padding.getExtent(matrix, 0),
-                                                       padding.getExtent(matrix, 1), elementType));
+                                                       padding.getExtent(matrix, 1), copied));
+    }
     setHolder(load.getResult(), FragmentType::get(elementType, layouts.lookup(matrix)));
   }
 

@@ -2,6 +2,7 @@
 
 #include "mirage/Dialect/Block/IR/Block.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
+#include "mirage/Dialect/Common/ElementTypes.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -67,7 +68,7 @@ public:
 
   /// A tile of `tensor`; constants become constants of the body.
   Value load(Value tensor, ArrayRef<int64_t> shape, ArrayRef<Attribute> axes) {
-    Type element = getTileElement(tensor.getType());
+    Type element = getTileElement(cast<RankedTensorType>(tensor.getType()).getElementType());
     if (auto scalar = tensor.getDefiningOp<kernel::ConstantOp>())
       return ConstantOp::create(builder, loc, TileType::get(ArrayRef<int64_t>(), element),
                                 scalar.getValueAttr());
@@ -88,12 +89,6 @@ public:
       axes.push_back(repeated ? getNoAxes() : map[missing + dim]);
     }
     return load(tensor, part, axes);
-  }
-
-  /// What a tile of the tensor holds: integers become f32.
-  Type getTileElement(Type tensor) {
-    Type element = cast<RankedTensorType>(tensor).getElementType();
-    return element.isInteger() ? builder.getF32Type() : element;
   }
 
   TileType getComputedType(ArrayRef<int64_t> shape, Type element) {
@@ -302,8 +297,9 @@ private:
       axes[from] = launch.getAxes(dim);
     }
     Value value = launch.load(op.getInput(), part, axes);
-    value = TransposeOp::create(builder, loc, TileType::get(tile, launch.getTileElement(type)),
-                                value, builder.getDenseI64ArrayAttr(permutation));
+    value = TransposeOp::create(builder, loc,
+                                TileType::get(tile, getTileElement(type.getElementType())), value,
+                                builder.getDenseI64ArrayAttr(permutation));
     return launch.finish(value);
   }
 

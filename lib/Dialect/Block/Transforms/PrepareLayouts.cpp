@@ -4,6 +4,7 @@
 
 #include "mirage/Dialect/Block/Analysis/LayoutModel.h"
 #include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
+#include "mirage/Dialect/Common/ElementTypes.h"
 #include "mirage/Target/Staging.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -54,9 +55,11 @@ ValueSet mirage::block::findStaged(kernel::LaunchOp launch) {
     bool prefetched = inLoop && launch.getSchedule()->getStages() > 1 && canCopyAsync(load) &&
                       load.getType().getSizeInBytes() >= minStagedBytes &&
                       (!launch.getSchedule()->usesWarpgroups() || isBox(load));
-    // Integers become floats on their way to registers.
-    bool isConverted = cast<RankedTensorType>(load.getSource().getType()).getElementType() !=
-                       load.getType().getElementType();
+    // Integers and floats of 8 bits become wider floats on their way to registers, but for
+    // warpgroups, which multiply floats of 8 bits.
+    Type element = cast<RankedTensorType>(load.getSource().getType()).getElementType();
+    bool isConverted = element != load.getType().getElementType() &&
+                       !(launch.getSchedule()->usesWarpgroups() && isEightBitFloat(element));
     if ((feedsMatmul(load.getResult()) && !isConverted) || prefetched)
       addWithViews(addWithViews, load.getResult());
   });
@@ -182,7 +185,7 @@ private:
     Type element = cast<RankedTensorType>(launch.getResult(tile.getOperandNumber()).getType())
                        .getElementType();
     Value matrix = use->get();
-    if (!isa<FloatType>(element) ||
+    if (!isa<FloatType>(element) || isEightBitFloat(element) ||
         element.getIntOrFloatBitWidth() >= getTile(matrix).getElementType().getIntOrFloatBitWidth())
       return;
     auto withElement = [&](Value value) {

@@ -31,7 +31,8 @@ struct FoldDoubleNegation : OpRewritePattern<UnaryOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(UnaryOp op, PatternRewriter &rewriter) const override {
     auto inner = op.getInput().getDefiningOp<UnaryOp>();
-    if (op.getFn() != UnaryFn::Neg || !inner || inner.getFn() != UnaryFn::Neg)
+    if (op.getFn() != UnaryFn::Neg || !inner || inner.getFn() != UnaryFn::Neg ||
+        inner.getInput().getType() != op.getType())
       return failure();
     rewriter.replaceOp(op, inner.getInput());
     return success();
@@ -109,7 +110,8 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
 }
 
 OpFoldResult ReduceOp::fold(FoldAdaptor) {
-  return getDims().empty() ? OpFoldResult(getInput()) : OpFoldResult();
+  bool isInput = getDims().empty() && getInput().getType() == getType();
+  return isInput ? OpFoldResult(getInput()) : OpFoldResult();
 }
 
 OpFoldResult TransposeOp::fold(FoldAdaptor) {

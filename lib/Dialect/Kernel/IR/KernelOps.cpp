@@ -1,6 +1,7 @@
 //===- KernelOps.cpp - verifiers of tensor ops ----------------------------===//
 
 #include "mirage/Dialect/Common/Assembly.h"
+#include "mirage/Dialect/Common/ElementTypes.h"
 #include "mirage/Dialect/Common/ScalarFacts.h"
 #include "mirage/Dialect/Common/Shapes.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
@@ -29,9 +30,15 @@ LogicalResult verifyElementType(Operation *op, Type expected) {
   return op->emitOpError("expected a result of element type ") << expected << ", got " << actual;
 }
 
-/// The smallest element type that holds all operands (f16 with bf16 gives f32);
-/// integers count only where there are no floats, rank-0 operands only where there
-/// are no others.
+/// What an op gives that computes with elements of the type: floats of 8 bits are
+/// computed with in f32.
+Type computedType(Type element) {
+  return isEightBitFloat(element) ? Float32Type::get(element.getContext()) : element;
+}
+
+/// The smallest element type that holds all operands (f16 with bf16 gives f32, as
+/// any floats of 8 bits do); integers count only where there are no floats, rank-0 operands only
+/// where there are no others.
 Type promote(ValueRange operands) {
   SmallVector<Type> types;
   for (bool scalars : {false, true}) {
@@ -51,7 +58,7 @@ Type promote(ValueRange operands) {
       return type;
   }
   if (llvm::all_equal(types))
-    return types.front();
+    return computedType(types.front());
   return Float32Type::get(types.front().getContext());
 }
 
@@ -74,7 +81,9 @@ LogicalResult AllReduceOp::verify() {
 LogicalResult UnaryOp::verify() {
   if (failed(verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()))))
     return failure();
-  return verifyElementType(*this, elementOf(getInput()));
+  if (Type rounded = getRoundedType(getFn(), getContext()))
+    return verifyElementType(*this, rounded);
+  return verifyElementType(*this, computedType(elementOf(getInput())));
 }
 
 LogicalResult BinaryOp::verify() {
@@ -92,6 +101,10 @@ LogicalResult CastOp::verify() {
   if (to.isInteger(1) && from != to)
     return emitOpError("expected a conversion that keeps each number, got ")
            << from << " to " << to << "; compare with binary ne 0";
+  if (isEightBitFloat(to) && from != to)
+    return emitOpError("expected a conversion that keeps each number, got ")
+           << from << " to " << to << "; round with unary "
+           << (isa<Float8E4M3FNType>(to) ? "round_e4m3" : "round_e5m2");
   return verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()));
 }
 
@@ -125,7 +138,7 @@ LogicalResult MatmulOp::verify() {
 LogicalResult ReduceOp::verify() {
   if (failed(verifyReduce(*this, shapeOf(getInput()), getDims(), shapeOf(getResult()))))
     return failure();
-  return verifyElementType(*this, elementOf(getInput()));
+  return verifyElementType(*this, computedType(elementOf(getInput())));
 }
 
 LogicalResult TransposeOp::verify() {
@@ -170,6 +183,8 @@ LogicalResult ConcatOp::verify() {
   }
   if (failed(verifySameShape(*this, shape, shapeOf(getResult()))))
     return failure();
+  if (llvm::all_equal(llvm::map_range(getInputs(), elementOf)))
+    return verifyElementType(*this, elementOf(getInputs().front()));
   return verifyElementType(*this, promote(getInputs()));
 }
 
@@ -207,7 +222,7 @@ LogicalResult SoftmaxOp::verify() {
     return emitOpError("expected a dimension below ") << rank << ", got " << getDim();
   if (failed(verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()))))
     return failure();
-  return verifyElementType(*this, elementOf(getInput()));
+  return verifyElementType(*this, computedType(elementOf(getInput())));
 }
 
 /// Checks of rms_norm and layer_norm: gain and bias have the normalised shape.
@@ -221,7 +236,7 @@ static LogicalResult verifyNorm(Operation *op, Value input, ValueRange parameter
       return failure();
   if (failed(verifySameShape(op, shape, shapeOf(op->getResult(0)))))
     return failure();
-  return verifyElementType(op, elementOf(input));
+  return verifyElementType(op, computedType(elementOf(input)));
 }
 
 LogicalResult RmsNormOp::verify() {

@@ -1,6 +1,8 @@
 //===- ThreadMemoryOps.cpp - verifiers of ops on memory -------------------===//
 
+#include "mirage/Dialect/Common/ElementTypes.h"
 #include "mirage/Dialect/Thread/IR/Thread.h"
+#include "mirage/Target/WarpSharing.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
@@ -39,7 +41,10 @@ static LogicalResult verifyGlobal(Operation *op, MemRefType tensor, size_t numOf
                                << (*extents)[axis];
   if (dims[0] == dims[1] && dims[0] != -1)
     return op->emitOpError() << "expected two different 'dims', got " << dims[0] << " twice";
-  bool isConverted = converts && tensor.getElementType().isInteger() && tile.elementType.isF32();
+  Type element = tensor.getElementType();
+  bool isConverted = converts && element != tile.elementType &&
+                     (tile.elementType == mirage::getTileElement(element) ||
+                      (mirage::isEightBitFloat(element) && tile.elementType.isF32()));
   if (tensor.getElementType() != tile.elementType && !isConverted)
     return op->emitOpError() << "expected a tile of the tensor's element type "
                              << tensor.getElementType() << ", got " << tile.elementType;
@@ -319,6 +324,8 @@ LogicalResult SetMaxRegistersOp::verify() {
   return success();
 }
 
+int64_t WgmmaOp::getDepth() { return mirage::wgmmaBytes / getRhs().getType().getElementBytes(); }
+
 LogicalResult WgmmaOp::verify() {
   FragmentType acc = getAcc().getType();
   SharedType rhs = getRhs().getType();
@@ -343,14 +350,19 @@ LogicalResult WgmmaOp::verify() {
   }
   if (rhs.isRing() || rhs.getSwizzle() == 0)
     return emitOpError("expected a swizzled tile as rhs, got ") << rhs;
-  if (element != rhs.getElementType() || !(element.isF16() || element.isBF16()))
-    return emitOpError("expected factors of the same element type, f16 or bf16, got ")
+  bool eightBits =
+      mirage::isEightBitFloat(element) && mirage::isEightBitFloat(rhs.getElementType());
+  if (!eightBits && (element != rhs.getElementType() || !(element.isF16() || element.isBF16())))
+    return emitOpError("expected factors of the same element type, f16 or bf16, or of 8 bits, got ")
            << element << " and " << rhs.getElementType();
+  if (eightBits &&
+      (!isa<SharedType>(getLhs().getType()) || getLhsTransposed() || !getRhsTransposed()))
+    return emitOpError("expected factors of 8 bits in shared memory whose rows run along K");
   if (m != acc.getRows() || n != acc.getCols() || k != rhsK)
     return emitOpError("shapes do not fit: ") << m << "x" << k << " times " << rhsK << "x" << n
                                               << " into " << acc.getRows() << "x" << acc.getCols();
-  if (k % 16)
-    return emitOpError("expected K of a multiple of 16, got ") << k;
+  if (int64_t depth = getDepth(); k % depth)
+    return emitOpError("expected K of a multiple of ") << depth << ", got " << k;
   const LinearLayout &layout = acc.getLinearLayout();
   if (layout.getWarp().size() < 2 || layout.getWarp()[0] != Coord{16, 0} ||
       layout.getWarp()[1] != Coord{32, 0} || m % 64)

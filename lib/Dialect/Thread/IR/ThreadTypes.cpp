@@ -1,5 +1,6 @@
 //===- ThreadTypes.cpp - types of the thread dialect ----------------------===//
 
+#include "mirage/Dialect/Common/ElementTypes.h"
 #include "mirage/Dialect/Thread/IR/Thread.h"
 #include "mirage/Target/Staging.h"
 
@@ -28,6 +29,14 @@ static bool isTileElement(Type type) {
 static LogicalResult verifyElement(function_ref<InFlightDiagnostic()> emitError, Type type) {
   if (!isTileElement(type))
     return emitError() << "expected elements of type f16, bf16, f32 or i32, got " << type;
+  return success();
+}
+
+/// What lies in shared memory may also be read by products alone.
+static LogicalResult verifySharedElement(function_ref<InFlightDiagnostic()> emitError, Type type) {
+  if (!isTileElement(type) && !mirage::isEightBitFloat(type))
+    return emitError() << "expected elements of type f16, bf16, f32, i32, f8E4M3FN or f8E5M2, got "
+                       << type;
   return success();
 }
 
@@ -191,7 +200,7 @@ void SharedType::print(AsmPrinter &printer) const {
 LogicalResult SharedType::verify(function_ref<InFlightDiagnostic()> emitError,
                                  ArrayRef<int64_t> shape, Type elementType, int64_t swizzle,
                                  int64_t pad) {
-  if (failed(verifyElement(emitError, elementType)))
+  if (failed(verifySharedElement(emitError, elementType)))
     return failure();
   if (shape.size() != 2 && shape.size() != 3)
     return emitError() << "expected a shared tile of 2 dimensions or a ring of 3, got "
@@ -259,7 +268,7 @@ void TensorMapType::print(AsmPrinter &printer) const {
 
 LogicalResult TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError,
                                     ArrayRef<int64_t> box, Type elementType, int64_t swizzle) {
-  if (failed(verifyElement(emitError, elementType)))
+  if (failed(verifySharedElement(emitError, elementType)))
     return failure();
   if (box.empty() || box.size() > 5)
     return emitError() << "expected a box of 1 to 5 dimensions, got " << box.size();

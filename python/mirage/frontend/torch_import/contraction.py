@@ -50,6 +50,25 @@ def _addmm(b: Lowering, c: Call) -> Value:
     return b.binary(BinaryFn.ADD, a if beta == 1.0 else b.combine(BinaryFn.MUL, a, beta), z)
 
 
+def _scaled_product(b: Lowering, c: Call) -> Value:
+    """``op(x, y, scale_x, scale_y, bias, scale_result, out_dtype, use_fast_accum)``: scales are one
+    number of a tensor, or one of each row of ``x`` and of each column of ``y``. How sums are
+    accumulated is ours to choose: no less accurate than asked for."""
+    x, y = c.value(0), c.value(1)
+    if c.optional(5) is not None:
+        raise Unsupported("a scale of the result")
+    z = b.matmul(x, y)
+    for scale, rows in ((c.value(2), (x.shape[0], 1)), (c.value(3), (1, y.shape[1]))):
+        if scale.dtype is not DType.F32 or (scale.type.size != 1 and scale.shape != rows):
+            raise Unsupported(
+                f"scales of {scale.type}: expected one f32, or {rows[0]} x {rows[1]} of them"
+            )
+        one = b.reshaped(scale, () if scale.type.size == 1 else rows)
+        z = b.binary(BinaryFn.MUL, z, one)
+    bias = c.optional(4)
+    return z if bias is None else b.binary(BinaryFn.ADD, z, b.typed(bias, DType.F32))
+
+
 def _in_type(b: Lowering, c: Call, x: Value) -> Value:
     """Reductions compute in their result's type where that is wider."""
     return b.typed(x, c.result.dtype)
@@ -221,6 +240,7 @@ CONTRACTION: dict[str, Row] = {
     "aten.dot": _matmul,
     "aten.linear": _linear,
     "aten.addmm": _addmm,
+    "aten._scaled_mm": lambda b, c: b.typed(_scaled_product(b, c), c.result.dtype),
     "aten.baddbmm": _addmm,
     "aten.addmv": _addmm,
     "aten.convolution": _convolution,

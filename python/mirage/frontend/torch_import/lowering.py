@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import TypeAlias
 
 from mirage.frontend.ops import POWERS
@@ -17,7 +18,7 @@ from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder, normalize_dims
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import iota
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import ROUNDING_TO, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Contraction,
     Elementwise,
@@ -155,9 +156,9 @@ class Lowering(Builder):
             return self.binary(fn, a, b)
         if isinstance(a, Value):
             assert not isinstance(b, Value)
-            return self.binary(fn, a, self.constant(b, a.dtype))
+            return self.binary(fn, a, self.constant(b, a.dtype.computed))
         assert isinstance(b, Value)
-        return self.binary(fn, self.constant(a, b.dtype), b)
+        return self.binary(fn, self.constant(a, b.dtype.computed), b)
 
     def number_of(self, x: Value) -> Number | None:
         """The number that all elements of ``x`` are known to be."""
@@ -198,6 +199,15 @@ class Lowering(Builder):
     def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
         """``x`` in another shape; nothing where it has that shape."""
         return x if x.shape == shape else self.reshape(x, shape)
+
+    def cast(self, x: Value, dtype: DType) -> Value:
+        """``x`` converted to ``dtype``; to 8 bits rounded, by way of f32 as PyTorch does it."""
+        if not dtype.is_eight_bits or x.dtype is dtype:
+            return super().cast(x, dtype)
+        if dtype is DType.F8E4M3 and not torch_saturates():
+            raise Unsupported("a conversion to float8_e4m3fn, which gives NaN in this PyTorch")
+        exact = x.dtype.in_tile.is_half or x.dtype is DType.F32
+        return self.unary(ROUNDING_TO[dtype], x if exact else super().cast(x, DType.F32))
 
     def typed(self, x: Value, dtype: DType) -> Value:
         """``x`` converted, where it has another type."""
@@ -247,12 +257,24 @@ class Lowering(Builder):
 
     def filled(self, value: Number, result: TensorType) -> Value:
         """A tensor with one value everywhere."""
+        if result.dtype.is_eight_bits:
+            wide = self.filled(value, TensorType(result.shape, DType.F32))
+            return self.cast(wide, result.dtype)
         scalar = self.constant(value, result.dtype)
         return scalar if not result.shape else self.broadcast(scalar, result.shape)
 
 
 Row = Callable[[Lowering, Call], Value | Sequence[Value]]
 """Emits a call; one value for each result, or the first ones where nothing reads the others."""
+
+
+@cache
+def torch_saturates() -> bool:
+    """Whether PyTorch's conversion to float8_e4m3fn gives the largest number for what is larger.
+    Older versions give NaN."""
+    import torch
+
+    return torch.tensor(1e9).to(torch.float8_e4m3fn).float().item() == 448.0
 
 
 def wide(b: Lowering, x: Value) -> Value:

@@ -33,8 +33,6 @@ _FOREIGN = {
     "complex<f32>": "complex64",
     "complex<f64>": "complex128",
     **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
-    "f8E4M3FN": "float8_e4m3fn",
-    "f8E5M2": "float8_e5m2",
     "f8E4M3FNUZ": "float8_e4m3fnuz",
     "f8E5M2FNUZ": "float8_e5m2fnuz",
 }

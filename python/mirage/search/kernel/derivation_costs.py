@@ -330,8 +330,8 @@ class Measure(EdgeAccounts):
 
 
 def half_type(tensors: list[Value]) -> DType | None:
-    """The 16-bit type of a program whose inputs are 16-bit, or None."""
-    kinds = [v.dtype for v in tensors if v.type.size > 1]
+    """The 16-bit type of a program whose inputs are 16-bit in tiles, or None."""
+    kinds = [v.dtype.in_tile for v in tensors if v.type.size > 1]
     halves = [k for k in kinds if k.is_half]
     if not halves or any(k is DType.F64 for k in kinds):
         return None

@@ -230,7 +230,7 @@ class Emitter:
         if edge.wide or self.half is None:
             return DType.F32
         loads = {
-            self.tensors[atom.tensor].dtype
+            self.tensors[atom.tensor].dtype.in_tile
             for g in edge.children
             if isinstance(load := self.choice[g], Load)
             and isinstance(atom := self.derivations.algebra.atoms[load.atom], InAtom)

@@ -71,7 +71,7 @@ def growth_of(graph: KernelGraph) -> Growth:
         values.update(dict.fromkeys(op.results, size))
     kept = np.zeros(inputs.shape[1])
     for value, size in values.items():
-        if value.dtype.is_half and (value in read or value in graph.inputs):
+        if value.dtype.in_tile.is_half and (value in read or value in graph.inputs):
             kept = np.maximum(kept, size)
     return Growth(values, kept)
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from mirage import _target
 from mirage.cost.accountant import Accountant, Around, Operands, is_odd
 from mirage.cost.compilable import MAX_BOX, MAX_BOX_RANK, MAX_COLUMNS, MAX_WIDE_DIMS
+from mirage.cost.warpgroup_limits import instruction_depth
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normal_form import InAtom
 from mirage.search.kernel.derive import Derivations, Goal
@@ -118,8 +120,8 @@ class EdgeAccounts:
         assert isinstance(atom, InAtom)
         own = self.tensors[atom.tensor].type
         account.load(size, self._run(atom.dims), own, inside, edge.goal in self.factors)
-        # whole numbers are no factors of products: they go to registers, or are computed there
-        direct = self.tensors[atom.tensor].dtype.is_integer
+        # what is converted goes to registers, or is computed there
+        direct = own.dtype.in_tile is not own.dtype
         return self.map_ok(atom.dims) & (~self._ring(edge.goal) | self._box(atom) | direct)
 
     @cached_property
@@ -171,25 +173,45 @@ class EdgeAccounts:
         for child in edge.children:
             if self._loaded(child)[1]:
                 account.copy_odd(self.elements(self.labels(child)), self.in_loop(child))
-        left, right = (not half and self._load_width(child) == 2 for child in edge.children)
-        operands = Operands(half, (left, right))
-        account.matmul(m, n, self.columns.tile[k], operands, inside)
+        left, right = (not half and self._load_width(child) in (1, 2) for child in edge.children)
         widths = [self._load_width(child) for child in edge.children]
-        loaded = 2 in widths and not any(width > 2 for width in widths)
+        eight_bits = half and all(width == 1 for width in widths)
+        operands = Operands(half, (left, right), eight_bits)
+        account.matmul(m, n, self.columns.tile[k], operands, inside)
+        loaded = eight_bits or (2 in widths and {0, 2}.issuperset(widths))
         # which of the two are rows is known once all of the kernel is
         shared_out = self._groups_share(m, n) | self._groups_share(n, m)
         feasible = ~self.columns.warpgroups | (
-            shared_out & (self.columns.tile[k] % 16 == 0) & (inside and loaded and half)
+            shared_out
+            & (self.columns.tile[k] % instruction_depth(1 if eight_bits else 2) == 0)
+            & (inside and loaded and half)
         )
+        if eight_bits:
+            deep = self.columns.tile[k] > _target.PROMOTED_DEPTH
+            along = all(self._runs_along(child, k) for child in edge.children)
+            feasible = feasible & ~(self.columns.warpgroups & (deep | (not along)))
         if self.half:
             for child in edge.children:  # what is computed is f32
                 if (self._load_width(child) or 4) != (2 if half else 4):
                     account.around = self._around[self.derivations.where(child)]
-                    account.convert(self.elements(self.labels(child)), self.in_loop(child))
+                    size = self.elements(self.labels(child))
+                    if eight_bits:  # warpgroups multiply them as they are
+                        size = np.where(self.columns.warpgroups, 0.0, size)
+                    account.convert(size, self.in_loop(child))
         ok = feasible & (self.elements(shared) == 1)
         for child in edge.children:
             ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
         return ok & (m <= MAX_COLUMNS) & (n <= MAX_COLUMNS) & (np.minimum(m, n) <= 128)
+
+    def _runs_along(self, goal: Goal, axis: str) -> bool:
+        """Whether rows of the tensor of which a goal is a tile run along an axis."""
+        atoms = (
+            self.derivations.algebra.atoms[edge.atom]
+            for edge in self.derivations.edges.get(goal, ())
+            if isinstance(edge, Load)
+        )
+        dims = [atom.dims for atom in atoms if isinstance(atom, InAtom)]
+        return bool(dims) and all(own[-1][-1:] == (axis,) for own in dims if own)
 
     def _groups_share(self, rows: Num, columns: Num) -> Num:
         """Where groups of four warps can share a product of so many rows and columns."""

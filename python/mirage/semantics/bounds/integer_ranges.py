@@ -39,6 +39,7 @@ _TYPES: dict[DType, Range] = {
 """Types all of whose numbers are known to be small."""
 _EXACT: dict[DType, int] = {
     DType.BF16: 1 << 8, DType.F16: 1 << 11, DType.F32: 1 << 24, DType.F64: 1 << 53,
+    DType.F8E4M3: 1 << 4, DType.F8E5M2: 1 << 3,
 }  # fmt: skip
 """Up to where a type of floats has all whole numbers."""
 

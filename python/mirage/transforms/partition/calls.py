@@ -8,7 +8,7 @@ from typing import TypeAlias
 from mirage.semantics.builder import promote
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.positions import Gather, Iota
-from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, ReduceFn
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, ReduceFn, conversion
 from mirage.semantics.ugraph import (
     Binary,
     Boundary,
@@ -104,23 +104,25 @@ class _Writer:
     def typed(self, op: Op, name: str, arguments: Arguments = ()) -> None:
         """A call whose result has the type to which PyTorch promotes the operands', then
         converted."""
-        wide = [v.dtype for v in op.operands if v.shape] or [v.dtype for v in op.operands]
+        operands = self.computable(op)
+        wide = [v.dtype for v in operands if v.shape] or [v.dtype for v in operands]
         dtype = promote(*wide)
         if dtype is op.result.dtype:
-            self.call(name, op.operands, op.result, arguments)
+            self.call(name, operands, op.result, arguments)
             return
-        value = self.call(name, op.operands, TensorType(op.result.shape, dtype), arguments)
+        value = self.call(name, operands, TensorType(op.result.shape, dtype), arguments)
         self.cast(value, op.result)
 
     def cast(self, value: Value, result: Value | TensorType) -> Value:
         dtype: DType = result.dtype
-        return self.call("_to_copy.default", (value,), result, _conversion(dtype))
+        return self.call("_to_copy.default", (value,), result, conversion(dtype))
 
-
-def _conversion(dtype: DType) -> Arguments:
-    options = ("layout", "device", "pin_memory", "memory_format")
-    plain: Arguments = tuple((name, None) for name in options)
-    return (("dtype", (DTYPE, dtype.value)), ("non_blocking", False), *plain)
+    def computable(self, op: Op) -> tuple[Value, ...]:
+        """The operands; PyTorch moves floats of 8 bits about, but computes with wider ones."""
+        return tuple(
+            self.cast(v, TensorType(v.shape, v.dtype.computed)) if v.dtype.is_eight_bits else v
+            for v in op.operands
+        )
 
 
 def _constant(w: _Writer, op: Constant) -> None:
@@ -131,7 +133,9 @@ def _constant(w: _Writer, op: Constant) -> None:
 
 def _unary(w: _Writer, op: Unary) -> None:
     name, arguments = UNARY[op.fn].call
-    if UNARY[op.fn].truth and op.result.dtype is not DType.I1:
+    if op.result.dtype is UNARY[op.fn].rounds_to:
+        w.call(name, op.operands, op.result, arguments)
+    elif UNARY[op.fn].truth and op.result.dtype is not DType.I1:
         truth = TensorType(op.result.shape, DType.I1)
         w.cast(w.call(name, op.operands, truth, arguments), op.result)
     else:
@@ -141,7 +145,7 @@ def _unary(w: _Writer, op: Unary) -> None:
 def _binary(w: _Writer, op: Binary) -> None:
     name, arguments = BINARY[op.fn].call
     if BINARY[op.fn].truth:  # of operands of any type
-        w.call(name, op.operands, op.result, arguments)
+        w.call(name, w.computable(op), op.result, arguments)
     elif op.fn is BinaryFn.KEEP:  # of truth values, in the type of what is kept
         mask, x = op.operands
         if mask.dtype is not DType.I1:
@@ -206,8 +210,11 @@ def _slice(w: _Writer, op: Slice) -> None:
 
 
 def _concat(w: _Writer, op: Concat) -> None:
-    tensors = ("tensors", len(op.operands))
-    w.typed(op, "cat.default", (("tensors", tensors), ("dim", op.dim)))
+    arguments: Arguments = (("tensors", ("tensors", len(op.operands))), ("dim", op.dim))
+    if {v.dtype for v in op.operands} == {op.result.dtype}:
+        w.call("cat.default", op.operands, op.result, arguments)
+    else:
+        w.typed(op, "cat.default", arguments)
 
 
 def _softmax(w: _Writer, op: Softmax) -> None:

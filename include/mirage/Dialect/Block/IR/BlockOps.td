@@ -14,7 +14,7 @@ include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 /// Elements are floats, signed integers or truth values (one byte each).
-def Block_DeviceTensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I1, I8, I16, I32, I64]>;
+def Block_DeviceTensor : StaticShapeTensorOf<[F16, BF16, F32, F64, F8E4M3FN, F8E5M2, I1, I8, I16, I32, I64]>;
 def Block_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32]>;
 def Block_IndexTensor : StaticShapeTensorOf<[I32, I64]>;
 
@@ -60,7 +60,7 @@ def Block_LoadOp : Block_OtherTileOp<"load", "::std::nullopt", "true"> {
     loops around. Elements outside of the tensor are zero. Integers and truth
     values become f32, which holds whole numbers exactly up to 2^24; who writes
     the launch sees to it that there are no larger ones, or that they are only
-    compared with smaller ones.
+    compared with smaller ones. Floats of 8 bits become f16, which holds all of them.
 
     ```mlir
     %w = block.load %gw [[k], [n]] : tensor<4096x6144xf16> -> !block.tile<64x48xf16>

@@ -16,7 +16,7 @@ include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 /// Elements are floats, signed integers or truth values (one byte each in memory).
-def Kernel_Tensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I1, I8, I16, I32, I64]>;
+def Kernel_Tensor : StaticShapeTensorOf<[F16, BF16, F32, F64, F8E4M3FN, F8E5M2, I1, I8, I16, I32, I64]>;
 def Kernel_IndexTensor : StaticShapeTensorOf<[I32, I64]>;
 
 class Kernel_Op<string mnemonic, list<Trait> traits = []> : Op<Kernel_Dialect, mnemonic, traits>;
@@ -247,8 +247,12 @@ def Kernel_ConstantOp : Kernel_Op<"constant", [Pure, ConstantLike]> {
 def Kernel_UnaryOp : Kernel_TensorOp<"unary", [Kernel_Elementwise]> {
   let summary = "a scalar function of each element";
   let description = [{
+    `round_e4m3` and `round_e5m2` give tensors of the 8-bit type to which they round;
+    what is computed of such tensors is f32.
+
     ```mlir
     %y = kernel.unary silu %x : (tensor<4x8xf16>) -> tensor<4x8xf16>
+    %q = kernel.unary round_e4m3 %y : (tensor<4x8xf16>) -> tensor<4x8xf8E4M3FN>
     ```
   }];
   let arguments = (ins Mirage_UnaryFn:$fn, Kernel_Tensor:$input);
@@ -279,6 +283,8 @@ def Kernel_CastOp : Kernel_TensorOp<"cast"> {
   let description = [{
     Fractions are cut off towards zero, and integers wrap around in types that do
     not hold them. No kernel does either: such conversions are calls of PyTorch.
+    Floats of 8 bits have few numbers: `kernel.unary round_e4m3` or `round_e5m2`
+    rounds to them, and a conversion of them is exact.
 
     ```mlir
     %y = kernel.cast %x : (tensor<4x8xf32>) -> tensor<4x8xf16>

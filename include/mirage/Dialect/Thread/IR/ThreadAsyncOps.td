@@ -214,7 +214,9 @@ def Thread_WgmmaOp : Thread_Op<"wgmma", [Thread_Needs<"WarpgroupMma">, MemoryEff
   let description = [{
     `lhs` is a fragment or a shared tile M x K (`lhs_transposed`: K x M), `rhs` a
     shared tile K x N (`rhs_transposed`: N x K); element types f16 or bf16, acc
-    f32. Tiles are swizzled, or one chunk wide. The accumulator's layout is
+    f32. Factors of 8 bits (f8E4M3FN, f8E5M2, also one of each) lie in shared
+    memory, with rows along K; the hardware adds up their products with about 14
+    bits, so that sums over more than a few of them belong elsewhere. Tiles are swizzled, or one chunk wide. The accumulator's layout is
     `wgmmaResultLayout`: the lowest two warp vectors are [16, 0] and [32, 0].
     The result may be used by further `thread.wgmma`s on it, else only after
     `thread.wgmma_wait`. With `from_zero` nothing reads `acc`, and the result is
@@ -229,6 +231,10 @@ def Thread_WgmmaOp : Thread_Op<"wgmma", [Thread_Needs<"WarpgroupMma">, MemoryEff
                        Thread_FragmentType:$acc, UnitAttr:$lhs_transposed, UnitAttr:$rhs_transposed,
                        UnitAttr:$from_zero);
   let results = (outs Thread_FragmentType:$result);
+  let extraClassDeclaration = [{
+    /// Elements of the contraction that one instruction takes.
+    int64_t getDepth();
+  }];
   let assemblyFormat = [{
     $lhs (`transposed` $lhs_transposed^)? `,` $rhs (`transposed` $rhs_transposed^)? `,` $acc attr-dict
     `:` type($lhs) `,` type($rhs) `,` type($acc)

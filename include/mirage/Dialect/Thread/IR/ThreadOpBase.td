@@ -21,6 +21,6 @@ class Thread_FragmentOp<string mnemonic, list<Trait> traits = []>
   let results = (outs Thread_FragmentType:$result);
 }
 
-def Thread_GlobalMemRef : StaticShapeMemRefOf<[F16, BF16, F32, I8, I16, I32, I64]>;
+def Thread_GlobalMemRef : StaticShapeMemRefOf<[F16, BF16, F32, F8E4M3FN, F8E5M2, I8, I16, I32, I64]>;
 
 #endif // MIRAGE_DIALECT_THREAD_IR_THREADOPBASE_TD

@@ -44,7 +44,10 @@ from mirage.verify.evidence.samples.where_defined import EVERYWHERE, where_defin
 
 LOWEST, HIGHEST = -14, 12
 """Powers of two between which the scales of inputs are."""
-LARGEST = {DType.F16: 65504.0, DType.BF16: 3.3e38, DType.F32: 3.3e38, DType.F64: 1e300}
+LARGEST = {
+    DType.F16: 65504.0, DType.BF16: 3.3e38, DType.F32: 3.3e38, DType.F64: 1e300,
+    DType.F8E4M3: 448.0, DType.F8E5M2: 57344.0,
+}  # fmt: skip
 
 _ENOUGH_ROWS, _MOST_DRAWS = 48, 16
 """Rows of one constant each that are wanted, and how often they are drawn at most."""

@@ -56,6 +56,8 @@ HALF_ULP = dict.fromkeys(DType, 2.0**-50) | {
     DType.F16: 2.0**-11,
     DType.BF16: 2.0**-8,
     DType.F32: 2.0**-22,
+    DType.F8E4M3: 2.0**-4,
+    DType.F8E5M2: 2.0**-3,
 }
 """What rounding may cost, relative to the number (of f32 with some slack)."""
 

@@ -17,6 +17,8 @@ SMALLEST = dict.fromkeys(DType, 0.0) | {
     DType.F16: 2.0**-25,
     DType.BF16: 2.0**-134,
     DType.F32: 2.0**-150,
+    DType.F8E4M3: 2.0**-10,
+    DType.F8E5M2: 2.0**-17,
 }
 
 _SURE, _UNSURE = 0.5, 3.0
