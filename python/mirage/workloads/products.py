@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from mirage.frontend.handles import Tensor
 from mirage.frontend.kernel_graph import GraphBuilder
@@ -25,6 +25,8 @@ def products() -> Iterator[Workload]:
     yield matmul("mm_1000_bf16", 1000, 1000, 1000, DType.BF16)
     for m, n, k in ((4095, 4095, 4095), (583, 931, 257), (1, 4097, 17), (1, 17, 4097)):
         yield matmul(f"mm_{m}x{n}x{k}", m, n, k)
+    for n in (4096, 8192):
+        yield scaled(f"scaled_mm_{n}", n, n, n)
     for m in (16, 64, 128, 256, 512, 2048, 4096):
         for n, k in LAYERS:
             yield linear_layer(f"linear_m{m}_{n}x{k}", m, n, k)
@@ -58,6 +60,37 @@ def linear_layer(name: str, m: int, n: int, k: int) -> Workload:
     text = f"linear layer X({m},{k}) W({n},{k})^T"
     natives = (Native("rows", rows, _other_order, attention=False),)
     return Workload(name, text, inputs, build, _by_columns, natives=natives)
+
+
+def scaled(name: str, m: int, n: int, k: int) -> Workload:
+    """``A(m,k) B(n,k)^T`` of 8-bit floats, with a scale for each tensor, in bf16."""
+
+    def build(g: GraphBuilder, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor) -> Tensor:
+        return g.cast((a @ g.transpose(b)) * scale_a * scale_b, DType.BF16)
+
+    def multiply(fast: bool) -> Callable[..., torch.Tensor]:
+        def module(a: Any, b: Any, scale_a: Any, scale_b: Any) -> torch.Tensor:
+            import torch
+
+            scaled_mm = getattr(torch, "_scaled_mm")  # noqa: B009 (PyTorch has no other name)
+            kind = torch.bfloat16
+            return scaled_mm(a, b.t(), scale_a, scale_b, out_dtype=kind, use_fast_accum=fast)
+
+        return module
+
+    def exact(a: Any, b: Any, scale_a: Any, scale_b: Any) -> torch.Tensor:
+        return (a @ b.t()) * scale_a * scale_b
+
+    inputs = (
+        InputSpec("a", (m, k)),
+        InputSpec("b", (n, k), weight=True),
+        InputSpec("scale_a", (), std=0.0, mean=0.5, dtype=DType.F32),
+        InputSpec("scale_b", (), std=0.0, mean=float(k) ** -0.5, dtype=DType.F32, weight=True),
+    )
+    text = f"scaled matmul A({m},{k}) B({n},{k})^T, {DType.F8E4M3.value}"
+    natives = (Native("fast-accum", multiply(fast=True), attention=False),)
+    module = multiply(fast=False)
+    return Workload(name, text, inputs, build, module, DType.F8E4M3, natives, exact=exact)
 
 
 def _by_columns(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

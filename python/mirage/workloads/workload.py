@@ -35,6 +35,7 @@ class InputSpec:
     causal: bool = False
     lengths: bool = False
     weight: bool = False  # belongs to the model rather than to the call
+    dtype: DType | None = None  # where it is not that of the program
 
     def sample(self, rng: np.random.Generator, dtype: DType) -> Array:
         """Values in float32, exactly representable in ``dtype``."""
@@ -48,7 +49,7 @@ class InputSpec:
         values = rng.standard_normal(self.shape, dtype=np.float32) * np.float32(
             self.std
         ) + np.float32(self.mean)
-        return values if dtype is DType.F32 else values.astype(dtype.numpy).astype(np.float32)
+        return values if dtype is DType.F32 else dtype.round(values).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -82,23 +83,31 @@ class Workload:
 
     def _builder(self) -> GraphBuilder:
         graph = new_kernel_graph(self.name)
-        tensors = [graph.new_input(spec.shape, self.dtype, name=spec.name) for spec in self.inputs]
+        tensors = [
+            graph.new_input(spec.shape, dtype, name=spec.name)
+            for spec, dtype in zip(self.inputs, self.dtypes, strict=True)
+        ]
         results = self.build(graph, *tensors)
         graph.mark_output(*(results if isinstance(results, tuple) else (results,)))
         return graph
 
+    @property
+    def dtypes(self) -> tuple[DType, ...]:
+        """The element types of the inputs."""
+        return tuple(spec.dtype or self.dtype for spec in self.inputs)
+
     def numpy_inputs(self, seed: int = 0) -> tuple[Array, ...]:
-        """Inputs as float32 arrays with values that the program's element type can represent."""
+        """Inputs as float32 arrays with values that their element types can represent."""
         rng = np.random.default_rng(seed)
-        return tuple(spec.sample(rng, self.dtype) for spec in self.inputs)
+        return tuple(s.sample(rng, t) for s, t in zip(self.inputs, self.dtypes, strict=True))
 
     def torch_inputs(self, seed: int = 0, device: str = "cpu") -> tuple[torch.Tensor, ...]:
-        """The values of :meth:`numpy_inputs` as torch tensors of the program's element type."""
+        """The values of :meth:`numpy_inputs` as torch tensors of the inputs' element types."""
         import torch
 
-        dtype = getattr(torch, TORCH_NAMES[self.dtype.value])
-        arrays = self.numpy_inputs(seed)
-        return tuple(torch.from_numpy(a).to(device=device, dtype=dtype) for a in arrays)
+        types = [getattr(torch, TORCH_NAMES[dtype.value]) for dtype in self.dtypes]
+        pairs = zip(self.numpy_inputs(seed), types, strict=True)
+        return tuple(torch.from_numpy(a).to(device=device, dtype=dtype) for a, dtype in pairs)
 
     def torch_module(self) -> torch.nn.Module:
         """The program in PyTorch; all inputs, weights too, are arguments of ``forward``."""
