@@ -46,9 +46,8 @@ class InputSpec:
             batch, _, _, keys = self.shape
             ends = rng.integers(1 + keys // 2, keys + 1, size=(batch, 1, 1, 1))
             return np.where(np.arange(keys) < ends, 0.0, -30000.0).astype(np.float32)
-        values = rng.standard_normal(self.shape, dtype=np.float32) * np.float32(
-            self.std
-        ) + np.float32(self.mean)
+        drawn = rng.standard_normal(self.shape, dtype=np.float32)
+        values = np.asarray(drawn * np.float32(self.std) + np.float32(self.mean))
         return values if dtype is DType.F32 else dtype.round(values).astype(np.float32)
 
 

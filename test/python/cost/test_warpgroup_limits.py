@@ -12,11 +12,13 @@ from mirage.cost.compilable import CheckError, check_launch
 from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.cost.target import H200
 from mirage.cost.warpgroup_limits import why_no_warpgroups
+from mirage.mlir_io import graph_from_text
 from mirage.runtime.artifact import Artifact
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Matmul, Output, TensorType, Value
 from product_kernels import product_kernel
+from warpgroup_graphs import Product
 
 
 @cache
@@ -120,3 +122,30 @@ def test_results_of_f32_take_twice_the_room() -> None:
     narrow, double = (compiled(x).manifest.kernels[0].shared_bytes for x in (launch, wide))
     assert shared_bytes(launch).total == narrow
     assert shared_bytes(wide).total == double
+
+
+BYTES = Product(128, 128, 256, (64, 64, 128), dtype="f8E4M3FN", out="bf16", swapped_b=True)
+
+
+@pytest.mark.parametrize(
+    ("product", "fits"),
+    [
+        (BYTES, True),
+        (replace(BYTES, tile=(64, 128, 64), dtype_b="f8E5M2"), True),
+        (replace(BYTES, tile=(64, 64, 32), k=96, batch=2), True),
+        (replace(BYTES, swapped_b=False), False),
+        (replace(BYTES, swapped_a=True), False),
+        (replace(BYTES, tile=(64, 64, 256)), False),
+        (replace(BYTES, tile=(64, 64, 48), k=96), False),
+        (replace(BYTES, dtype_b="f16"), False),
+        (replace(BYTES, k=248), False),
+    ],
+)
+def test_search_and_compiler_agree_on_eight_bits(product: Product, fits: bool) -> None:
+    """Both factors of 8 bits, with rows along the contraction, of at most 128 a step."""
+    (launch,) = graph_from_text(product.text()).graph.ops
+    assert isinstance(launch, Launch)
+    assert agree(launch) == fits
+    if fits:
+        check_launch(launch, H200)
+        assert compiled(launch).manifest.kernels[0].shared_bytes <= shared_bytes(launch).total

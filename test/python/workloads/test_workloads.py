@@ -35,7 +35,7 @@ from mirage.workloads.linear import (
     rms_swiglu_down,
     softmax_rows,
 )
-from mirage.workloads.products import linear_layer, matmul
+from mirage.workloads.products import linear_layer, matmul, scaled
 from mirage.workloads.prompts import llama_prompt, projection_residual, prompt_attention
 from mirage.workloads.served import (
     cross_entropy,
@@ -196,3 +196,23 @@ def test_what_is_exact_computes_the_same(workload: Workload) -> None:
     assert workload.exact is not None
     got, expected = workload.exact(*inputs), workload.module(*inputs)
     assert torch.allclose(got, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_products_of_eight_bits() -> None:
+    """PyTorch's product takes such tensors only; scales are tensors of rank 0."""
+    workload = scaled("scaled", 16, 48, 32)
+    inputs = workload.torch_inputs(3)
+    kinds = [torch.float8_e4m3fn, torch.float8_e4m3fn, torch.float32, torch.float32]
+    assert [x.dtype for x in inputs] == kinds
+    assert [tuple(x.shape) for x in inputs] == [spec.shape for spec in workload.inputs]
+    assert workload.exact is not None
+    exact = workload.exact(*(x.double() for x in inputs))
+    (ours,) = evaluate_floats(workload.graph(), workload.numpy_inputs(3))
+    np.testing.assert_allclose(ours, exact.numpy(), rtol=1e-9, atol=1e-12)
+    for module in (workload.module, *(native.program for native in workload.natives)):
+        got = module(*inputs)
+        assert got.dtype is torch.bfloat16
+        torch.testing.assert_close(got.double(), exact, rtol=2.0**-8, atol=1e-3)
+    imported = mi.from_torch(workload.torch_module(), *inputs)
+    (again,) = evaluate_floats(imported.graph, workload.numpy_inputs(3))
+    np.testing.assert_allclose(again, ours, rtol=1e-9, atol=1e-12)

@@ -16,7 +16,7 @@ from mirage.search.algebra.normal_form import Algebra, Fn2Atom, FnAtom, IdAtom, 
 from mirage.search.kernel.growth import Scales, Sizes, growth_of, of_function
 from mirage.search.kernel.problem import KernelProblem
 from mirage.semantics.scalar import BinaryFn, DType
-from mirage.semantics.ugraph import KernelGraph, Op, Value
+from mirage.semantics.ugraph import Contraction, KernelGraph, Movement, Op, Value
 
 _EQUAL = 1e-9
 
@@ -88,6 +88,27 @@ def narrowing_of(problem: KernelProblem, half: DType | None) -> Narrowing:
         return Narrowing()
     full = (i for i, v in enumerate(problem.leaves) if v.dtype.bytes == 4)
     return Narrowing(half, problem.scales or _alone(problem), frozenset(full))
+
+
+def multiplied_only(problem: KernelProblem) -> frozenset[int]:
+    """The tensors of 8-bit floats with which the program does nothing but multiply them, as they
+    are. Sums of such products are no more exact than the hardware's products of 8 bits; of a
+    tensor that the program converts to a wider type they are to be as exact as in that."""
+    views = {v: v for v in problem.leaves if v.dtype.is_eight_bits}
+    others: set[Value] = set()
+    multiplied: set[Value] = set()
+    for op in dict.fromkeys(problem.definitions.values()):
+        read = {views[v] for v in op.operands if v in views}
+        if isinstance(op, Movement) and read:
+            views.update(dict.fromkeys(op.results, next(iter(read))))
+            others |= read if len(read) > 1 else set()
+        elif isinstance(op, Contraction) and len(op.operands) == 2:
+            multiplied |= read
+        else:
+            others |= read
+    stored = {views[v] for v in problem.outputs if v in views}
+    kept = multiplied - others - stored
+    return frozenset(i for i, v in enumerate(problem.leaves) if v in kept)
 
 
 def _alone(problem: KernelProblem) -> Scales:

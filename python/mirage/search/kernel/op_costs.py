@@ -33,6 +33,8 @@ class EdgeAccounts:
     tensors: list[Value]
     sizes: dict[str, int]
     half: bool
+    coarse: frozenset[int]
+    """Tensors of 8-bit floats whose products may be summed as the hardware does it."""
 
     def __post_init__(self) -> None:
         kind = self.derivations.kind
@@ -40,7 +42,7 @@ class EdgeAccounts:
         self._elements: dict[tuple[str, ...], Num] = {}
         self._wide: dict[tuple[str, ...], Num] = {}
         self._last: dict[str, bool] = {}
-        self._loads: dict[Goal, tuple[int, bool]] = {}
+        self._loads: dict[Goal, tuple[int, bool, str]] = {}
         self._innermost = Where.LOOP if kind.inner is None else Where.INNER
         self._around = {where: Around() for where in Where}
         if kind.loop is not None and kind.inner is not None:
@@ -188,7 +190,7 @@ class EdgeAccounts:
         )
         if eight_bits:
             deep = self.columns.tile[k] > _target.PROMOTED_DEPTH
-            along = all(self._runs_along(child, k) for child in edge.children)
+            along = all(self._loaded(child)[2] == k for child in edge.children)
             feasible = feasible & ~(self.columns.warpgroups & (deep | (not along)))
         if self.half:
             for child in edge.children:  # what is computed is f32
@@ -202,16 +204,6 @@ class EdgeAccounts:
         for child in edge.children:
             ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
         return ok & (m <= MAX_COLUMNS) & (n <= MAX_COLUMNS) & (np.minimum(m, n) <= 128)
-
-    def _runs_along(self, goal: Goal, axis: str) -> bool:
-        """Whether rows of the tensor of which a goal is a tile run along an axis."""
-        atoms = (
-            self.derivations.algebra.atoms[edge.atom]
-            for edge in self.derivations.edges.get(goal, ())
-            if isinstance(edge, Load)
-        )
-        dims = [atom.dims for atom in atoms if isinstance(atom, InAtom)]
-        return bool(dims) and all(own[-1][-1:] == (axis,) for own in dims if own)
 
     def _groups_share(self, rows: Num, columns: Num) -> Num:
         """Where groups of four warps can share a product of so many rows and columns."""
@@ -235,9 +227,10 @@ class EdgeAccounts:
         """Bytes of an element of a goal that is loaded, else 0."""
         return self._loaded(goal)[0]
 
-    def _loaded(self, goal: Goal) -> tuple[int, bool]:
-        """Bytes of an element of a goal that is loaded, else 0; and whether it is from a tensor
-        whose rows start at odd elements."""
+    def _loaded(self, goal: Goal) -> tuple[int, bool, str]:
+        """Bytes of an element of a goal that is loaded, else 0; whether it is from a tensor whose
+        rows start at odd elements; and along which axis rows of a tensor run whose products may be
+        summed as the hardware does it for 8 bits."""
         found = self._loads.get(goal)
         if found is None:
             atoms = (
@@ -245,7 +238,10 @@ class EdgeAccounts:
                 for edge in self.derivations.edges.get(goal, ())
                 if isinstance(edge, Load)
             )
-            tensors = [self.tensors[a.tensor] for a in atoms if isinstance(a, InAtom)]
+            loads = [a for a in atoms if isinstance(a, InAtom)]
+            tensors = [self.tensors[a.tensor] for a in loads]
             width = tensors[0].dtype.bytes if tensors else 0
-            found = self._loads[goal] = width, any(is_odd(t.type) for t in tensors)
+            last = {a.dims[-1][-1] for a in loads if a.tensor in self.coarse and all(a.dims[-1:])}
+            axis = last.pop() if len(loads) == len(last) == 1 else ""
+            found = self._loads[goal] = width, any(is_odd(t.type) for t in tensors), axis
         return found

@@ -34,6 +34,7 @@ from mirage.search.algebra.normalizer import MatmulRoles, Normalizer
 from mirage.search.kernel.aligned import aligned_copies, aligned_type, may_align
 from mirage.search.kernel.frames import AxisUse, FrameType
 from mirage.search.kernel.merges import Merges, find_merges, view_sizes
+from mirage.search.kernel.narrowing import multiplied_only
 from mirage.search.kernel.problem import KernelProblem
 from mirage.search.kernel.repeats import repeated
 from mirage.semantics.ugraph import Launch, Reshape, TensorType, Value
@@ -53,6 +54,8 @@ class Analysis:
     loses: bool = False
     """Whether a tensor that outputs depend on is in their normal forms no more where products of
     sums are multiplied out: a NaN in it would be lost."""
+    coarse: frozenset[int] = frozenset()
+    """Tensors of 8-bit floats whose products may be summed as the hardware does it."""
 
     def normal_forms(self, kind: FrameType, expand: bool) -> tuple[Algebra, tuple[int, ...]]:
         """Normal forms of the outputs, with the sub-axes of a frame type."""
@@ -114,6 +117,7 @@ def analyze(problem: KernelProblem) -> list[Analysis]:
             analyses.append(_analysis(problem, plain, dims, roles, found[0], odd))
     for analysis in analyses:
         analysis.loses = bool(losses[True])
+        analysis.coarse = multiplied_only(problem)
     return analyses
 
 

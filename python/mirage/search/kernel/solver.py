@@ -192,7 +192,7 @@ class KernelSolver:
         """µs that the derivations of a type take at least."""
         if kind.split is None:
             return 0.0
-        measure = self._measure(analysis.problem, derivations, sizes.columns, sizes.known)
+        measure = self._measure(analysis, derivations, sizes.columns, sizes.known)
         partial = measure.least_partial_bytes(targets[0])
         return combined_floor(analysis, kind, self.target, partial)
 
@@ -223,10 +223,10 @@ class KernelSolver:
         picks: list[Pick] = []
         for derivations, targets in graphs:
             self.report.frames += sizes.columns.count
-            measure = self._measure(analysis.problem, derivations, sizes.columns, sizes.known)
+            measure = self._measure(analysis, derivations, sizes.columns, sizes.known)
             with Timer(self.report, "extract"):
                 few, known = sizes.few, sizes.known_few
-                rough = self._measure(analysis.problem, derivations, few, known)
+                rough = self._measure(analysis, derivations, few, known)
                 structures = self._extract(analysis, rough, targets)
                 if kind.inner is not None:
                     structures = [s for s in structures if derivations.is_nest(s)]
@@ -244,14 +244,15 @@ class KernelSolver:
         return picks
 
     def _measure(
-        self, problem: KernelProblem, derivations: Derivations, columns: Columns, known: Known
+        self, analysis: Analysis, derivations: Derivations, columns: Columns, known: Known
     ) -> Measure:
+        problem = analysis.problem
         tensors = list(problem.leaves)
         half = half_type(tensors)
         hot = frozenset(i for i, v in enumerate(tensors) if v in problem.hot)
         return Measure(
-            derivations, columns, tensors, problem.table.sizes, half is not None, self.target, hot,
-            known,
+            derivations, columns, tensors, problem.table.sizes, half is not None,
+            analysis.coarse, self.target, hot, known,
         )  # fmt: skip
 
     def _extract(

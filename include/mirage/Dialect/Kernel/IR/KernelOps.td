@@ -298,7 +298,10 @@ def Kernel_CastOp : Kernel_TensorOp<"cast"> {
 def Kernel_MatmulOp : Kernel_TensorOp<"matmul"> {
   let summary = "matrix product over the last two dimensions";
   let description = [{
-    `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions broadcast.
+    `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions broadcast. Of two
+    factors of 8 bits each 128 products may be added up with about 14 bits, as chips
+    do it that multiply them; these sums are added in f32. Factors that are cast to
+    a wider type are multiplied as exactly as that type asks for.
 
     ```mlir
     %c = kernel.matmul %a, %b : (tensor<16x64xf16>, tensor<64x32xf16>) -> tensor<16x32xf16>
