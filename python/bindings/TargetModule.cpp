@@ -159,6 +159,7 @@ static void addWarpSharing(nb::module_ &module) {
              nb::arg("summed"));
   module.attr("WGMMA_BYTES") = wgmmaBytes;
   module.attr("PROMOTED_DEPTH") = promotedDepth;
+  module.attr("PROMOTED_COLUMNS") = promotedColumns;
 }
 
 /// Staging.h

@@ -28,6 +28,7 @@ def warp_sum_cost(held: float, summands: float, summed: float) -> float: ...
 
 WGMMA_BYTES: Final[int]
 PROMOTED_DEPTH: Final[int]
+PROMOTED_COLUMNS: Final[int]
 
 MIN_STAGED_BYTES: Final[int]
 ASYNC_COPY_UNIT: Final[int]

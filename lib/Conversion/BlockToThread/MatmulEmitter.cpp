@@ -85,10 +85,11 @@ void TileEmitter::emitWarpgroupMatmul(block::MatmulOp op) {
   else
     lhs.tile = get(op.getLhs());
   FragmentType type = typeOf(op.getResult());
-  Value sum = block::isPromoted(op) ? constant(type, 0) : getAccumulator(op, type);
+  Value sum = getAccumulator(op, type);
+  bool promoted = block::isPromoted(op);
   fragments[op.getResult()] = thread::WgmmaOp::create(
       builder, loc, sum.getType(), lhs.tile, rhs.tile, sum, lhs.transposed, rhs.transposed,
-      /*from_zero=*/!accumulated.contains(op.getResult()));
+      /*from_zero=*/!promoted && !accumulated.contains(op.getResult()), promoted);
 }
 
 void TileEmitter::emitMatmul(block::MatmulOp op) {

@@ -354,12 +354,14 @@ void RingLoop::start(int64_t phase, Value step) {
       before.isContinued |= before.isPrevious && llvm::is_contained(before.products, product);
     tiles.emit(product);
   }
-  thread::WgmmaCommitOp::create(builder, tiles.loc);
+  if (!llvm::all_of(group.products, block::isPromoted))
+    thread::WgmmaCommitOp::create(builder, tiles.loc);
   underWay.push_back(std::move(group));
 }
 
-/// Waits for the first `count` groups under way. The values `passed` are computed
-/// before that, and what uses them after it.
+/// Waits for the first `count` groups under way, but for products that have been
+/// waited for. The values `passed` are computed before that, and what uses them
+/// after it.
 void RingLoop::finish(size_t count, ArrayRef<Value> passed) {
   if (count == 0)
     return;
@@ -368,17 +370,23 @@ void RingLoop::finish(size_t count, ArrayRef<Value> passed) {
   for (Group &group : MutableArrayRef(underWay).take_front(count))
     if (!group.isContinued)
       for (block::MatmulOp product : group.products)
-        places.push_back(group.isPrevious ? &tiles.accumulators[getSum(product)]
-                                          : &tiles.fragments[product.getResult()]);
+        if (!block::isPromoted(product))
+          places.push_back(group.isPrevious ? &tiles.accumulators[getSum(product)]
+                                            : &tiles.fragments[product.getResult()]);
   for (Value value : passed)
     places.push_back(&tiles.fragments[value]);
   for (Value *place : places)
     waited.push_back(*place);
-  auto wait = thread::WgmmaWaitOp::create(
-      builder, tiles.loc, TypeRange(ValueRange(waited)),
-      builder.getI64IntegerAttr(int64_t(underWay.size() - count)), waited);
-  for (auto [place, value] : llvm::zip_equal(places, wait.getResults()))
-    *place = value;
+  bool isUnderWay = llvm::any_of(ArrayRef(underWay).take_front(count), [](const Group &group) {
+    return !llvm::all_of(group.products, block::isPromoted);
+  });
+  if (isUnderWay || !places.empty()) {
+    auto wait = thread::WgmmaWaitOp::create(
+        builder, tiles.loc, TypeRange(ValueRange(waited)),
+        builder.getI64IntegerAttr(int64_t(underWay.size() - count)), waited);
+    for (auto [place, value] : llvm::zip_equal(places, wait.getResults()))
+      *place = value;
+  }
   for (Group &group : MutableArrayRef(underWay).take_front(count))
     for (Value ring : group.rings)
       release(ring, group.step, group.isPrevious);

@@ -17,6 +17,7 @@
 #include "Patterns.h"
 
 #include "mirage/Dialect/Common/ElementTypes.h"
+#include "mirage/Target/WarpSharing.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -55,11 +56,34 @@ struct Block {
   SmallVector<int64_t> groups; // of 4 registers each, by column
 };
 
+/// Waits until at most `pending` groups are under way. The registers pass through,
+/// so that no use comes before the wait.
+SmallVector<Value> waitFor(Emitter &e, int64_t pending, ArrayRef<Value> values) {
+  std::string text = llvm::formatv("wgmma.wait_group.sync.aligned {0};", pending), constraints;
+  if (values.empty()) {
+    e.ptx(text, "", {});
+    return {};
+  }
+  for (size_t i = 0; i < values.size(); ++i)
+    constraints += "=f,";
+  for (size_t i = 0; i < values.size(); ++i)
+    constraints += llvm::formatv("{0}{1}", i, i + 1 < values.size() ? "," : "").str();
+  if (values.size() == 1)
+    return {e.ptx(text, constraints, values, e.getF32Type())};
+  auto result = LLVM::LLVMStructType::getLiteral(e.getContext(),
+                                                 SmallVector<Type>(values.size(), e.getF32Type()));
+  Value all = e.ptx(text, constraints, values, result);
+  SmallVector<Value> passed;
+  for (size_t i = 0; i < values.size(); ++i)
+    passed.push_back(LLVM::ExtractValueOp::create(e, all, i));
+  return passed;
+}
+
 struct WgmmaLowering : ThreadPattern<WgmmaOp> {
   using ThreadPattern::ThreadPattern;
 
   /// The instructions' parts of the accumulator.
-  static SmallVector<Block> cutAccumulator(const LinearLayout &layout) {
+  static SmallVector<Block> cutAccumulator(const LinearLayout &layout, size_t columns) {
     std::map<Coord, int64_t> groups;
     for (int64_t i = 0; i < layout.getNumRegisters() / 4; ++i)
       groups[layout.getRegister(i * 4)] = i;
@@ -67,7 +91,7 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
     for (auto [at, group] : groups) {
       bool extends = !blocks.empty() && blocks.back().row == at.row &&
                      blocks.back().col + int64_t(blocks.back().groups.size()) * 8 == at.col &&
-                     blocks.back().groups.size() < 32;
+                     blocks.back().groups.size() * 8 < columns;
       if (!extends)
         blocks.push_back({at.row, at.col, {}});
       blocks.back().groups.push_back(group);
@@ -84,7 +108,8 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
              << acc.str() << ">";
     SharedFactor rhs{op.getRhs().getType(), !op.getRhsTransposed()};
     int64_t depth = op.getRhsTransposed() ? rhs.tile.getCols() : rhs.tile.getRows();
-    SmallVector<Block> blocks = cutAccumulator(acc);
+    SmallVector<Block> blocks =
+        cutAccumulator(acc, op.getPromoted() ? mirage::promotedColumns : 256);
     for (const Block &block : blocks)
       if (failed(checkStart(op, rhs, block.col, block.groups.size() * 8)))
         return failure();
@@ -102,6 +127,12 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
       return failure();
 
     SmallVector<Value> values(operands.getAcc()), words;
+    if (op.getPromoted()) {
+      for (const Block &block : blocks)
+        addPromoted(e, op, lhs, rhs, lhsStart, rhsStart, depth, block, values);
+      results.push_back(values);
+      return success();
+    }
     bool fence = true;
     if (!lhsTile) {
       for (Value pair : operands.getLhs())
@@ -127,6 +158,32 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
     }
     results.push_back(values);
     return success();
+  }
+
+  /// Adds the product of a block to its part of the sum.
+  static void addPromoted(Emitter &e, WgmmaOp op, const SharedFactor &lhs, const SharedFactor &rhs,
+                          Value lhsStart, Value rhsStart, int64_t depth, const Block &block,
+                          SmallVector<Value> &sums) {
+    SmallVector<Value> product(sums.size());
+    for (int64_t k = 0; k < depth; k += op.getDepth()) {
+      Instruction instruction{op,
+                              /*fence=*/k == 0,
+                              /*lhsShared=*/true,
+                              lhs.outerContiguous,
+                              rhs.outerContiguous,
+                              /*fromZero=*/k == 0};
+      emit(e, instruction, {advance(e, lhsStart, lhs.offset(block.row, k))},
+           advance(e, rhsStart, rhs.offset(block.col, k)), block, product);
+    }
+    e.ptx("wgmma.commit_group.sync.aligned;", "", {});
+    SmallVector<Value> waited;
+    for (int64_t group : block.groups)
+      for (int64_t i = 0; i < 4; ++i)
+        waited.push_back(product[group * 4 + i]);
+    waited = waitFor(e, 0, waited);
+    for (auto [j, group] : llvm::enumerate(block.groups))
+      for (int64_t i = 0; i < 4; ++i)
+        sums[group * 4 + i] = e.fadd(sums[group * 4 + i], waited[j * 4 + i]);
   }
 
   /// MN-major descriptors start at panels (or stay within one).
@@ -272,30 +329,10 @@ struct WgmmaWaitLowering : ThreadPattern<WgmmaWaitOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(WgmmaWaitOp op, Adaptor operands, Emitter &e,
                       Results &results) const override {
-    // The registers pass through, so that no use comes before the wait.
     SmallVector<Value> values;
     for (ValueRange range : operands.getAccs())
       llvm::append_range(values, range);
-    std::string text = llvm::formatv("wgmma.wait_group.sync.aligned {0};", op.getPending());
-    if (values.empty()) {
-      e.ptx(text, "", {});
-      return success();
-    }
-    std::string constraints;
-    for (size_t i = 0; i < values.size(); ++i)
-      constraints += "=f,";
-    for (size_t i = 0; i < values.size(); ++i)
-      constraints += llvm::formatv("{0}{1}", i, i + 1 < values.size() ? "," : "").str();
-    SmallVector<Value> passed;
-    if (values.size() == 1) {
-      passed.push_back(e.ptx(text, constraints, values, e.getF32Type()));
-    } else {
-      auto result = LLVM::LLVMStructType::getLiteral(
-          e.getContext(), SmallVector<Type>(values.size(), e.getF32Type()));
-      Value all = e.ptx(text, constraints, values, result);
-      for (size_t i = 0; i < values.size(); ++i)
-        passed.push_back(LLVM::ExtractValueOp::create(e, all, i));
-    }
+    SmallVector<Value> passed = waitFor(e, op.getPending(), values);
     size_t next = 0;
     for (ValueRange range : operands.getAccs()) {
       results.push_back(SmallVector<Value>(ArrayRef(passed).slice(next, range.size())));

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mirage import _target
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.shared_memory_bound import ROW_PAD
 from mirage.semantics.ugraph import TensorType
@@ -24,6 +25,7 @@ MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
 SHUFFLES = 60.0  # clocks of a reduction over four lanes
 GROUP_LATENCY = 60.0  # clocks from the last product of a warpgroup to its result
 SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
+PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
 HELD = 128.0  # f32 values of a result that a thread holds where warps share a contraction
 
 
@@ -146,8 +148,9 @@ class Accountant:
         self._add("mma" if half else "mma32", flops, in_loop)
         if operands.eight_bits:  # each step's product is added to the sum, which it is held beside
             self._add("alu", np.where(narrow, m * n, 0.0), in_loop)
-            added = np.where(narrow, m * n, 0.0)
-            self.features.accumulators = self.features.accumulators + added
+            part = np.minimum(m * n, PROMOTED * 32.0 * self.features.warps)
+            held = np.where(narrow, part, 0.0)
+            self.features.live = np.maximum(self.features.live, held)
         if shared is None:
             shared = self._contraction_warps(padded / _up(k, 16), k)
         shared = np.where(self.features.warpgroups, 1.0, shared)

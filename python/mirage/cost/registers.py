@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from mirage import _target
 from mirage.cost.analysis import BlockAnalysis
 from mirage.cost.compilable import CheckError
 from mirage.cost.kernel_features import BASE, IN_PLACE, PER_ACCUMULATOR, PER_LIVE
@@ -29,6 +30,8 @@ PER_MATMUL = 4.2
 PER_OPERAND = 1.53
 GATHERED_BYTES = 4.0
 """Bytes spilled for each value too many where warps add up the sums of others."""
+PROMOTED = 64 * _target.PROMOTED_COLUMNS / 128
+"""Registers of a part of a product that is added to sums in f32."""
 MOST_WARPS = 32
 MOST = 255
 """Registers that the instruction set can name."""
@@ -122,12 +125,13 @@ class RegisterEstimator(BlockAnalysis):
 
     def run(self, registers_sm: int = 65536) -> Registers:
         """The estimate, on a chip with ``registers_sm`` registers per SM."""
-        held = sum(self._held(v) for v in (*self.accumulated, *self._beside_sums()))
+        held = sum(self._held(v) for v in self.accumulated)
         computed = [
             self._held(v)
             for v, op in self.definitions.items()
             if v not in self.accumulated and not isinstance(op, Source | Rearrangement)
         ]
+        computed.append(self._beside_sums())
         operands = [self._held(x) for op in self.matmuls for x in op.operands if not self.loaded(x)]
         exchanged = [
             self._held(op.result) * self.grid[op].k for op in self.matmuls if self.grid[op].k > 1
@@ -148,12 +152,13 @@ class RegisterEstimator(BlockAnalysis):
             for x in op.operands
             if self.trips[op.result] > 1 and self.trips.get(x, 1) > 1 and not self.loaded(x)
         ]
-        held = sum(self._held(v) for v in (*self.accumulated, *self._beside_sums()))
+        held = sum(self._held(v) for v in self.accumulated) + self._beside_sums()
         return held + max(between, default=0.0)
 
-    def _beside_sums(self) -> list[Value]:
-        """Products that are held beside the sums that they are added to."""
-        return [op.result for op in self.matmuls if self.promoted(op)]
+    def _beside_sums(self) -> float:
+        """Registers of the part of a product that is held beside the sums that it is added to."""
+        promoted = (self._held(op.result) for op in self.matmuls if self.promoted(op))
+        return min(PROMOTED, max(promoted, default=0.0))
 
     def _products_in(self, value: Value) -> Iterator[Value]:
         """Results of products from which a value is computed."""

@@ -582,3 +582,12 @@ func.func @eight_bits_and_sixteen(%s: !thread.shared<64x64xf8E4M3FN, swizzle = 6
 #acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
 // expected-error @+1 {{expected elements of type f16, bf16, f32 or i32, got 'f8E4M3FN'}}
 func.func private @held(!thread.fragment<16x8xf8E4M3FN, #acc>)
+
+// -----
+
+#wgmma = #thread.layout<reg = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]>
+func.func @promoted_halves(%s: !thread.shared<64x64xf16, swizzle = 128>, %c: !thread.fragment<64x64xf32, #wgmma>) {
+  // expected-error @+1 {{expected factors of 8 bits that are added to a sum to be promoted}}
+  %d = thread.wgmma %s, %s, %c {promoted} : !thread.shared<64x64xf16, swizzle = 128>, !thread.shared<64x64xf16, swizzle = 128>, !thread.fragment<64x64xf32, #wgmma>
+  return
+}

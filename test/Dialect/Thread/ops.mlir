@@ -204,5 +204,7 @@ func.func @eight_bits(%a: memref<64x64xf8E4M3FN>, %i: index, %d: !thread.fragmen
   thread.store_global %l, %a[%i, %i] dims [0, 1] in_bounds [true, true] : !thread.fragment<16x8xf16, #acc>, memref<64x64xf8E4M3FN>
   // CHECK: thread.wgmma %{{.*}}, %{{.*}} transposed, %{{.*}} {from_zero} : !thread.shared<64x64xf8E4M3FN, swizzle = 64>, <64x64xf8E5M2, swizzle = 64>
   %w = thread.wgmma %s, %t transposed, %d {from_zero} : !thread.shared<64x64xf8E4M3FN, swizzle = 64>, !thread.shared<64x64xf8E5M2, swizzle = 64>, !thread.fragment<64x64xf32, #wgmma>
+  // CHECK: thread.wgmma %{{.*}}, %{{.*}} transposed, %{{.*}} {promoted} :
+  %p = thread.wgmma %s, %s transposed, %d {promoted} : !thread.shared<64x64xf8E4M3FN, swizzle = 64>, !thread.shared<64x64xf8E4M3FN, swizzle = 64>, !thread.fragment<64x64xf32, #wgmma>
   return
 }

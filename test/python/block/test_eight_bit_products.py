@@ -52,6 +52,8 @@ def test_types(product: Product) -> None:
         ((64, 128, 128), 4),
         ((128, 128, 128), 8),
         ((128, 192, 64), 8),
+        ((128, 256, 128), 8),  # more columns than are held beside the sums
+        ((128, 64, 64), 4),  # and more rows
         ((64, 128, 96), 8),
     ],
 )

@@ -5,6 +5,7 @@
 #include "mirage/Dialect/Block/Analysis/HeldTile.h"
 #include "mirage/Dialect/Block/Analysis/ProductPhases.h"
 #include "mirage/Dialect/Thread/IR/Layouts.h"
+#include "mirage/Target/WarpSharing.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -25,13 +26,18 @@ int64_t mirage::block::getTileRegisters(Value value) {
   return llvm::divideCeil(type.getNumRegisters() * bytes, 4);
 }
 
+/// Of a part of a promoted product.
+static constexpr int64_t promotedRegisters =
+    thread::kGroupRows * promotedColumns / thread::kGroupThreads;
+
 /// Operand registers that a matmul reads from shared memory ahead of its
 /// instructions: one step along K. Where warps share K and the other operand is
 /// in registers, each warp reads all of its part of K, and the assembler moves
-/// the next product's reads up to it. Warpgroups read no operands.
+/// the next product's reads up to it. Warpgroups read no operands, but hold parts
+/// of products that are added to the sums.
 static int64_t getOperandWords(MatmulOp op) {
   if (op.getWarpgroup())
-    return 0;
+    return isPromoted(op) ? std::min(getTileRegisters(op.getResult()), promotedRegisters) : 0;
   ArrayRef<int64_t> warps = *op.getWarps();
   thread::FragmentType result = getFragment(op.getResult());
   int64_t sides[2] = {result.getRows(), result.getCols()}, words = 0, inRegisters = 0;
@@ -117,8 +123,7 @@ private:
   /// A product that is added to an accumulator of the loop in place.
   static bool isAccumulated(Value value) {
     auto matmul = value.getDefiningOp<MatmulOp>();
-    return matmul && value.hasOneUse() && isa<AccumulateOp>(*value.getUsers().begin()) &&
-           !isPromoted(matmul);
+    return matmul && value.hasOneUse() && isa<AccumulateOp>(*value.getUsers().begin());
   }
 };
 } // namespace

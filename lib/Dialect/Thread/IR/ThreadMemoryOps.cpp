@@ -358,6 +358,8 @@ LogicalResult WgmmaOp::verify() {
   if (eightBits &&
       (!isa<SharedType>(getLhs().getType()) || getLhsTransposed() || !getRhsTransposed()))
     return emitOpError("expected factors of 8 bits in shared memory whose rows run along K");
+  if (getPromoted() && (!eightBits || getFromZero()))
+    return emitOpError("expected factors of 8 bits that are added to a sum to be promoted");
   if (m != acc.getRows() || n != acc.getCols() || k != rhsK)
     return emitOpError("shapes do not fit: ") << m << "x" << k << " times " << rhsK << "x" << n
                                               << " into " << acc.getRows() << "x" << acc.getCols();

@@ -66,12 +66,12 @@ private:
 /// so that the ones compute while the tensor cores work for the others.
 constexpr llvm::StringLiteral kTurns = "block.turns";
 
-/// Whether a product of warpgroups is computed from zero at each step, and added to
-/// the loop's sum in f32: one of 8-bit factors, whose sums have about 14 bits in
-/// the hardware.
+/// Whether a product of warpgroups is computed from zero at each step, waited for,
+/// and added to the loop's sum in f32: one of 8-bit factors, whose sums have about
+/// 14 bits in the hardware.
 bool isPromoted(MatmulOp matmul);
 
-/// Whether a product is used by nothing but sums of its loop, which it goes on from.
+/// Whether a product is used by nothing but sums of its loop, and stays under way.
 bool isOnlySummed(MatmulOp matmul);
 
 } // namespace mirage::block

@@ -215,12 +215,15 @@ def Thread_WgmmaOp : Thread_Op<"wgmma", [Thread_Needs<"WarpgroupMma">, MemoryEff
     `lhs` is a fragment or a shared tile M x K (`lhs_transposed`: K x M), `rhs` a
     shared tile K x N (`rhs_transposed`: N x K); element types f16 or bf16, acc
     f32. Factors of 8 bits (f8E4M3FN, f8E5M2, also one of each) lie in shared
-    memory, with rows along K; the hardware adds up their products with about 14
-    bits, so that sums over more than a few of them belong elsewhere. Tiles are swizzled, or one chunk wide. The accumulator's layout is
-    `wgmmaResultLayout`: the lowest two warp vectors are [16, 0] and [32, 0].
-    The result may be used by further `thread.wgmma`s on it, else only after
-    `thread.wgmma_wait`. With `from_zero` nothing reads `acc`, and the result is
-    the product alone.
+    memory, with rows along K. Tiles are swizzled, or one chunk wide. The
+    accumulator's layout is `wgmmaResultLayout`: the lowest two warp vectors are
+    [16, 0] and [32, 0]. The result may be used by further `thread.wgmma`s on it,
+    else only after `thread.wgmma_wait`. With `from_zero` nothing reads `acc`, and
+    the result is the product alone.
+
+    Of factors of 8 bits the hardware adds up products with about 14 bits. With
+    `promoted` each 64 rows of at most 128 columns are multiplied from zero, waited
+    for, and added to `acc` in f32: nothing is under way afterwards.
 
     ```mlir
     %d = thread.wgmma %a, %b, %c : !thread.shared<64x64xf16, swizzle = 128>,
@@ -229,7 +232,7 @@ def Thread_WgmmaOp : Thread_Op<"wgmma", [Thread_Needs<"WarpgroupMma">, MemoryEff
   }];
   let arguments = (ins AnyTypeOf<[Thread_FragmentType, Thread_SharedType]>:$lhs, Thread_SharedType:$rhs,
                        Thread_FragmentType:$acc, UnitAttr:$lhs_transposed, UnitAttr:$rhs_transposed,
-                       UnitAttr:$from_zero);
+                       UnitAttr:$from_zero, UnitAttr:$promoted);
   let results = (outs Thread_FragmentType:$result);
   let extraClassDeclaration = [{
     /// Elements of the contraction that one instruction takes.
