@@ -38,10 +38,9 @@ inline int64_t mmaInstructionK(int64_t elementBytes) { return elementBytes == 2 
 /// Bytes along K of one instruction of a warpgroup.
 inline constexpr int64_t wgmmaBytes = 32;
 /// The hardware adds up products of 8-bit factors with about 14 bits. Sums over so
-/// many of them are added in f32: they are then within 2^-13 of the largest of
-/// their terms, and sums of those are as exact as those of 16-bit factors. What is
-/// multiplied from zero and held beside the sums are parts of 64 rows of a group, and
-/// so many columns.
+/// many of them are added in f32: the error stays that of these sums, however long
+/// the contraction is. What is multiplied from zero and held beside the sums are
+/// parts of 64 rows of a group, and so many columns.
 inline constexpr int64_t promotedDepth = 128, promotedColumns = 128;
 
 /// Every way in which `warps` warps can share a product. Warps that are left
