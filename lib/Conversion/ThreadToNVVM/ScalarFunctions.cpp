@@ -151,15 +151,26 @@ Value log(Emitter &e, Value x) {
   return e.select(positive, result, outside);
 }
 
-/// x Phi(x) = max(x, 0) - |x| Phi(-|x|), with Phi(-a) = t 2^(P(t) - a^2 log2(e) / 2) and
-/// t = 1 / (1 + a / sqrt 8). `logarithm` is P, which decides how exact that is. From a = 16 on,
-/// Phi(-a) is 0, and it stays so for an infinity.
-Value gelu(Emitter &e, Value x, ArrayRef<double> logarithm) {
-  Value a = arith::MinimumFOp::create(e, absolute(e, x), e.f32(16));
+/// Of which `normalTail` makes a value that is exact to f32.
+constexpr double kTail[] = {-2.8258156776428223, 1.4446622133255005,  0.5162830948829651,
+                            0.29702427983283997, -0.9196435809135437, 2.1400375366210938,
+                            -4.687119960784912,  5.639540672302246,   -3.6966664791107178,
+                            1.2745035886764526,  -0.18280601501464844};
+
+/// Phi(-a) = erfc(a / sqrt 2) / 2 for a >= 0, as t 2^(P(t) - a^2 log2(e) / 2), t = 1 / (1 + a /
+/// sqrt 8); `logarithm` is P, which decides how exact that is.
+Value normalTail(Emitter &e, Value a, ArrayRef<double> logarithm) {
   Value t = reciprocalApprox(e, e.fma(a, e.f32(M_SQRT1_2 / 2), e.f32(1)));
   Value root = e.fmul(a, e.f32(std::sqrt(kLog2E / 2)));
   Value exponent = e.fma(arith::NegFOp::create(e, root), root, polynomial(e, t, logarithm));
-  Value tail = e.fmul(t, exp2(e, exponent));
+  return e.fmul(t, exp2(e, exponent));
+}
+
+/// x Phi(x) = max(x, 0) - |x| Phi(-|x|). From 16 on the second term is 0, and it stays so for an
+/// infinity.
+Value gelu(Emitter &e, Value x, ArrayRef<double> logarithm) {
+  Value a = arith::MinimumFOp::create(e, absolute(e, x), e.f32(16));
+  Value tail = normalTail(e, a, logarithm);
   return e.fma(arith::NegFOp::create(e, a), tail, e.fmax(x, e.f32(0)));
 }
 
@@ -347,10 +358,7 @@ Value mirage::thread::emitUnary(Emitter &e, UnaryFn fn, Value x) {
   case UnaryFn::Silu:
     return e.fmul(x, sigmoid(e, x));
   case UnaryFn::Gelu:
-    return gelu(e, x,
-                {-2.8258156776428223, 1.4446622133255005, 0.5162830948829651, 0.29702427983283997,
-                 -0.9196435809135437, 2.1400375366210938, -4.687119960784912, 5.639540672302246,
-                 -3.6966664791107178, 1.2745035886764526, -0.18280601501464844});
+    return gelu(e, x, kTail);
   case UnaryFn::GeluTanh:
     return geluTanh(e, x);
   case UnaryFn::Relu:
