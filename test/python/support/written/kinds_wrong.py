@@ -100,6 +100,49 @@ KINDS_WRONG: list[Pair] = [
         False,
     ),
     Pair(
+        "halves by logarithms of powers of two",
+        QKV,
+        softmax_attention,
+        lambda q, k, v: joined(
+            q,
+            k,
+            v,
+            lambda a, l, b, m: (
+                a * torch.exp(l - torch.logaddexp2(l, m))
+                + b * torch.exp(m - torch.logaddexp2(l, m))
+            ),
+        ),
+        False,
+    ),
+    Pair(
+        "halves by the larger logarithm",
+        QKV,
+        softmax_attention,
+        lambda q, k, v: joined(
+            q,
+            k,
+            v,
+            lambda a, l, b, m: (
+                a * torch.exp(l - torch.maximum(l, m)) + b * torch.exp(m - torch.maximum(l, m))
+            ),
+        ),
+        False,
+    ),
+    Pair(
+        "derivative of a softmax without its sum",
+        "6x12 6x12",
+        lambda x, g: (p := x.softmax(-1)) * (g - (g * p).sum(-1, keepdim=True)),
+        lambda x, g: (p := x.softmax(-1)) * (g - g * p),
+        False,
+    ),
+    Pair(
+        "a log of a sum times its factor",
+        ROW,
+        lambda x: 2.0 * x.logsumexp(-1),
+        lambda x: (2.0 * x).logsumexp(-1),
+        False,
+    ),
+    Pair(
         "halves by a sum of logarithms",
         QKV,
         softmax_attention,
