@@ -18,7 +18,7 @@ from dataclasses import fields, replace
 
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
-from mirage.semantics.ugraph import KernelGraph, Launch, Op, Source, Value, View
+from mirage.semantics.ugraph import KernelGraph, Op, Source, Structure, Value, View
 
 Pair = tuple[KernelGraph, KernelGraph]
 
@@ -58,7 +58,7 @@ def _keys(graph: KernelGraph, numbers: dict[object, int]) -> dict[Value, int]:
         ]
         operands = tuple(found[v] for v in op.operands)
         for i, v in enumerate(op.results):
-            alike = () if isinstance(op, Launch) else (type(op), *own, operands, i, str(v.type))
+            alike = () if isinstance(op, Structure) else (type(op), *own, operands, i, str(v.type))
             found[v] = number(alike or object())
     return found
 
@@ -93,10 +93,8 @@ def _shared(graph: KernelGraph, own: Mapping[Value, int], others: frozenset[int]
     finite: set[Value] = {v for v in graph.inputs if not v.dtype.is_integer}
     for op in graph.ops:
         unsafe = op.function in (UnaryFn.BIAS, UnaryFn.LOG, BinaryFn.KEEP) or _is_infinite(op)
-        floats = [v for v in op.operands if not v.dtype.is_integer]
-        if not unsafe and floats and len(floats) == len(op.operands) and finite.issuperset(floats):
-            finite.update(op.results)
-        elif op.number is not None and not unsafe:
+        number = op.number is not None
+        if not unsafe and (number or (op.operands and finite.issuperset(op.operands))):
             finite.update(op.results)
     makers = {v: op for op in graph.ops for v in op.results}
     read = {v for op in graph.ops if not _all_shared(op, own, others) for v in op.operands}
