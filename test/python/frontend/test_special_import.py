@@ -137,6 +137,19 @@ def test_a_divergence_where_the_target_is_zero() -> None:
     np.testing.assert_allclose(ours, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("program", [torch.logaddexp, torch.logaddexp2])
+def test_logarithms_of_sums(program: Program) -> None:
+    """Of large, infinite and missing numbers too, and next to each other."""
+    line = [-torch.inf, torch.inf, torch.nan, 0.0, 1.5, -700.0, 701.0, 1e30, -1e30]
+    x, y = torch.tensor(line, dtype=torch.float64)[:, None], torch.tensor(line).double()
+    ((ours, expected),) = outputs(program, (x, y), typed=False)
+    np.testing.assert_allclose(ours, expected, rtol=1e-13, atol=1e-15)
+    near = rand(5, 7).float(), rand(5, 7).float()
+    ((ours, _),) = outputs(program, near, typed=True)
+    expected = program(near[0].double(), near[1].double())
+    np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "program", [lambda x: 2**x, lambda x: x**x, lambda x: x & 5, lambda x: x << 40]
 )

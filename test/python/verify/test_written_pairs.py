@@ -29,7 +29,6 @@ NOT_SHOWN = (
 
 
 FAMILIES_NOT_SHOWN = (
-    "softmax of a joined row",  # a logarithm of a sum that is compared with infinity
     "distances of unit rows",  # more than eight indices meet
     "one of several by sums",  # a place in a row of many rows
 )

@@ -257,6 +257,25 @@ def _x_log_y(b: Lowering, c: Call) -> Value:
     return b.binary(BinaryFn.KEEP, kept, product)
 
 
+def _log_of_sum(factor: float) -> Row:
+    """``op(x, y)``: the logarithm of the sum of two exponentials of ``factor`` times ``x`` and
+    ``y``, over the factor; none of the exponentials is large."""
+
+    def row(b: Lowering, c: Call) -> Value:
+        xs = [c.value(i) for i in (0, 1)]
+        if factor != 1.0:
+            xs = [b.combine(BinaryFn.MUL, x, factor) for x in xs]
+        most = b.binary(BinaryFn.MAX, *xs)
+        infinite = b.combine(BinaryFn.EQ, b.unary(UnaryFn.ABS, most), math.inf)
+        most = b.binary(BinaryFn.KEEP, b.unary(UnaryFn.NOT, infinite), most)
+        each = [b.unary(UnaryFn.EXP, b.binary(BinaryFn.SUB, x, most)) for x in xs]
+        total = b.unary(UnaryFn.LOG, b.binary(BinaryFn.ADD, *each))
+        total = b.binary(BinaryFn.ADD, most, total)
+        return total if factor == 1.0 else b.combine(BinaryFn.MUL, total, 1.0 / factor)
+
+    return row
+
+
 def _other_than_nan(fn: BinaryFn) -> Row:
     """``fn`` of two numbers, or the one of them that is a number."""
 
@@ -292,6 +311,8 @@ SPECIAL: dict[str, Row] = {
     "aten.xlogy.Tensor": _function(_x_log_y),
     "aten.xlogy.Scalar_Other": _function(_x_log_y),
     "aten.xlogy.Scalar_Self": _function(_x_log_y),
+    "aten.logaddexp": _function(_log_of_sum(1.0)),
+    "aten.logaddexp2": _function(_log_of_sum(math.log(2.0))),
     "aten.fmax": _other_than_nan(BinaryFn.MAX),
     "aten.fmin": _other_than_nan(BinaryFn.MIN),
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -13,20 +14,26 @@ from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.time_limit import OutOfTime, time_limit
 from mirage.verify.normal_form.constants import read_alike
 from mirage.verify.normal_form.exponents import has_written
 from mirage.verify.normal_form.normalize import Depth
 from mirage.verify.normal_form.real_functions import has_real_functions
+from mirage.verify.pair.guessed_values import guessed_hint, is_long
 from mirage.verify.pair.in_place import in_place
 from mirage.verify.pair.postponed import Open
-from mirage.verify.pair.verification import Verification
+from mirage.verify.pair.verification import Patience, Verification
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
 from mirage.verify.shared_inputs.cut_calls import cut_calls
-from mirage.verify.shared_inputs.free_positions import free_positions, with_positions
+from mirage.verify.shared_inputs.free_positions import Freed, free_positions, with_positions
 from mirage.verify.shared_inputs.shared_rows import cut_rows, with_rows
 from mirage.verify.shared_inputs.steps_left_out import NOT_IDLE, all_steps_taken, with_steps
 from mirage.verify.verdict import Evidence, Kind, Verdict
 from mirage.verify.verify_options import SignatureMismatch, VerifyOptions
+
+PIECE_SECONDS, WHOLE_SECONDS = 3.0, 15.0
+"""Of processor time: for a part of two long programs of which nobody says what they have in common,
+and for all of them; then for both programs as one."""
 
 
 def examine(
@@ -52,41 +59,102 @@ def examine(
     if freed.positions or taken is not freed:
         known_numbers = {**contents, **freed.positions}
         options = replace(options, seed=seed)
-        verdict = NOT_IDLE
-        if taken is not None:
-            pair = taken.reference, taken.candidate
-            found = examine(*pair, options, None, known, known_numbers, positions, postpone=False)
-            assert isinstance(found, Verdict)
-            verdict = found
-        verdict = with_positions(freed, replace(verdict, seed=seed), known_numbers, options.work)
-        if taken is None:
-            return verdict
-        if taken is freed:
-            pair = freed.reference, freed.candidate
-            return in_place(*pair, verdict, known_numbers, options)
-        return with_steps(freed, verdict, known_numbers, options.work)
+
+        def of_any(pair: Freed) -> Verdict:
+            programs = pair.reference, pair.candidate
+            some = examine(
+                *programs, options, None, known, known_numbers, positions, postpone=False
+            )
+            assert isinstance(some, Verdict)
+            return some
+
+        return _of_positions(freed, taken, of_any, known_numbers, options, seed)
     reference, candidate = freed.reference, freed.candidate
     rows = cut_rows(reference, candidate, contents, seed)
     first, second = rows or (cut_calls(reference), cut_calls(candidate))
     if first.calls != second.calls:
         text = f"expected the calls {list(first.calls)}, got {list(second.calls)}"
         return Verdict(Kind.UNKNOWN, None, (Evidence("calls to the framework", None, text),), seed)
-    count = len(reference.outputs)
     if hint is not None and (first.calls or not speaks_of(hint, reference)):
         hint = None
     held = partial(Verification, known=known, contents=contents, positions=positions)
-    found = held(first.graph, second.graph, count, options, seed, hint).run(
-        postpone and not first.calls and not contents
-    )
+    held = partial(held, permutable=len(reference.outputs), options=options, seed=seed)
+
+    def settled(whole: Verdict) -> Verdict:
+        whole = with_rows(reference, candidate, whole, contents, options.work)
+        return whole if contents else in_place(reference, candidate, whole, contents, options)
+
+    pair = first.graph, second.graph
+    if hint is None and options.prove and is_long(first.graph):
+        return _of_long_programs(pair, guessed_hint(*pair, contents, seed), held, settled)
+    found = held(*pair, hint=hint).run(postpone and not first.calls and not contents)
     if isinstance(found, Open) or found.equivalent:
         return found
-    for depth, (one, other, constants) in _readings(first.graph, second.graph, found.kind, hint):
-        again = held(one, other, count, options, seed, None, depth=depth).run()
+    return _read_otherwise(pair, found, hint, held, settled)
+
+
+def _of_positions(
+    freed: Freed,
+    taken: Freed | None,
+    of_any: Callable[[Freed], Verdict],
+    known: Mapping[int, Array],
+    options: VerifyOptions,
+    seed: int,
+) -> Verdict:
+    """The verdict on programs with positions, by that ``of_any`` numbers in their place."""
+    verdict = NOT_IDLE if taken is None else of_any(taken)
+    verdict = with_positions(freed, replace(verdict, seed=seed), known, options.work)
+    if taken is None:
+        return verdict
+    if taken is freed:
+        return in_place(freed.reference, freed.candidate, verdict, known, options)
+    return with_steps(freed, verdict, known, options.work)
+
+
+_Held = Callable[..., Verification]
+_Settled = Callable[[Verdict], Verdict]
+
+
+def _of_long_programs(
+    pair: tuple[KernelGraph, KernelGraph], guess: Hint | None, held: _Held, settled: _Settled
+) -> Verdict:
+    """Two programs of which nobody says what they have in common: by parts, or else as one, as far
+    as there is time."""
+    found = Verdict(Kind.UNKNOWN, None, (), held(*pair, hint=None).seed)
+    if guess is not None:
+        patience = Patience(PIECE_SECONDS, WHOLE_SECONDS)
+        by_parts = held(*pair, hint=guess, patience=patience).run()
+        assert isinstance(by_parts, Verdict)
+        found = by_parts
+    if found.equivalent:
+        return found
+    try:
+        with time_limit(math.inf, WHOLE_SECONDS):
+            whole = held(*pair, hint=None).run()
+            assert isinstance(whole, Verdict)
+            if whole.equivalent:
+                return whole
+            return _read_otherwise(pair, whole, None, held, settled)
+    except OutOfTime:
+        text = f"no result within {WHOLE_SECONDS:g} s of processor time"
+        evidence = (*found.evidence, Evidence("both programs as one", None, text))
+        return replace(found, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
+
+
+def _read_otherwise(
+    pair: tuple[KernelGraph, KernelGraph],
+    found: Verdict,
+    hint: Hint | None,
+    held: _Held,
+    settled: _Settled,
+) -> Verdict:
+    """What is said of two programs that are read in other ways, or else with what they hold."""
+    for depth, (one, other, constants) in _readings(*pair, found.kind, hint):
+        again = held(one, other, hint=None, depth=depth).run()
         assert isinstance(again, Verdict)
         if again.equivalent:
             return replace(again, evidence=(*_notes(constants, depth), *again.evidence))
-    found = with_rows(reference, candidate, found, contents, options.work)
-    return found if contents else in_place(reference, candidate, found, contents, options)
+    return settled(found)
 
 
 _Pair = tuple[KernelGraph, KernelGraph, Mapping[Number, Number]]

@@ -13,6 +13,9 @@ from mirage.verify.verdict import Evidence
 _OTHER_SAMPLES = 3
 
 
+AT_REAL_SIZES = "float64 at the real sizes"
+
+
 def floats_at_real_sizes(
     instance: Instance, work: float, source: np.random.Generator, order: tuple[int, ...] | None
 ) -> tuple[list[Difference | None], Evidence]:
@@ -26,7 +29,7 @@ def floats_at_real_sizes(
     domain = "" if sample.fixed else where_defined(instance.stable[0])
     numbers = {"inputs": len(results), "fraction": sample.fraction, "cells": instance.cells}
     return results, Evidence(
-        "float64 at the real sizes",
+        AT_REAL_SIZES,
         None if not results else decisive(results) is None,
         f"{len(results)} random inputs, {instance.describe(sample)}{domain}",
         numbers,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,6 +51,14 @@ _NO_IDENTITY = "equal in float64, but not by identities that hold in the finite 
 _CELLS = ", constant within cells of indices; the element is one of the cells"
 
 
+@dataclass(frozen=True)
+class Patience:
+    """Seconds of processor time for a piece, and for all pieces together."""
+
+    piece: float = math.inf
+    all_pieces: float = math.inf
+
+
 class Verification:
     """The layers on one pair, and the evidence that they give."""
 
@@ -64,8 +74,9 @@ class Verification:
         contents: Mapping[int, Array] = {},
         positions: Mapping[int, Array] = {},
         depth: Depth = Depth.USUAL,
+        patience: Patience = Patience(),
     ) -> None:
-        self.depth = depth
+        self.depth, self.patience = depth, patience
         self.permutable = permutable  # outputs; what follows them are operands of calls
         self.reference = reference
         self.candidate = candidate
@@ -237,9 +248,13 @@ class Verification:
                 first, second, rng, proofs=o.prove, max_error_log2=o.max_error_log2
             )
 
+        limit = self.patience
+        until = time.process_time() + limit.all_pieces
+
         def prove(piece: Piece) -> Shown:
             found = self.known.get(piece.key)
-            return found or show(piece, rng.getrandbits(128))
+            left = min(limit.piece, until - time.process_time())
+            return found or show(piece, rng.getrandbits(128), processor_seconds=left)
 
         accounts = self.accounts = accounts_of(self.hint, self.candidate, prove)
         self._blame(piece for a in accounts for piece, _ in a.failed)

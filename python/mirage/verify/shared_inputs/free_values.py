@@ -1,0 +1,129 @@
+"""Values inside of two programs as further inputs.
+
+What holds whatever stands in the place of a value holds for the value. So a value that both
+programs compute alike may be an input of both (a softmax that each goes on with in its own way),
+and the number by which the exponentials of a sum are kept small (``m`` of ``m + log(sum(exp(x -
+m)))``), which is gone in the result, an input that stands for any number: how large it is, and
+whether it is infinite, need not be understood.
+
+An input stands for real numbers. What may be infinite is none: values made of masks, logarithms or
+infinite numbers stay as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+
+from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.substitute import rename_graph, without_dead_ops
+from mirage.semantics.ugraph import KernelGraph, Op, Source, Structure, Value, View
+
+Pair = tuple[KernelGraph, KernelGraph]
+
+
+def with_free_values(first: KernelGraph, second: KernelGraph) -> Iterator[Pair]:
+    """Both programs (with the same inputs, in primitive ops) with such values as further inputs:
+    what keeps exponentials small, then also what they share. None where there is nothing."""
+    numbers: dict[object, int] = {}
+    keys = [_keys(graph, numbers) for graph in (first, second)]
+    shifts = [
+        {v: own[v] for op in graph.ops if (v := _shift(op, graph)) is not None}
+        for graph, own in zip((first, second), keys, strict=True)
+    ]
+    if any(shifts):
+        yield _freed((first, second), shifts)
+    shared = [
+        {v: own[v] for v in _shared(graph, own, frozenset(other.values()))}
+        for graph, own, other in zip((first, second), keys, reversed(keys), strict=True)
+    ]
+    if any(shared):
+        both = [{**a, **b} for a, b in zip(shifts, shared, strict=True)]
+        yield _freed((first, second), both)
+
+
+def _keys(graph: KernelGraph, numbers: dict[object, int]) -> dict[Value, int]:
+    """A number for each value, the same for those that are computed alike."""
+    found: dict[Value, int] = {}
+
+    def number(key: object) -> int:
+        return numbers.setdefault(key, len(numbers))
+
+    for i, v in enumerate(graph.inputs):
+        found[v] = number(("input", i))
+    for op in graph.ops:
+        own = [
+            repr(getattr(op, f.name)) for f in fields(op) if f.name not in ("operands", "results")
+        ]
+        operands = tuple(found[v] for v in op.operands)
+        for i, v in enumerate(op.results):
+            alike = () if isinstance(op, Structure) else (type(op), *own, operands, i, str(v.type))
+            found[v] = number(alike or object())
+    return found
+
+
+def _shift(op: Op, graph: KernelGraph) -> Value | None:
+    """The result of an op that keeps a number where it is finite, and has zero elsewhere."""
+    if op.function is not BinaryFn.KEEP or op.results[0].dtype.is_integer:
+        return None
+    makers = {v: made for made in graph.ops for v in made.results}
+
+    def operands(v: Value, function: object) -> Sequence[Value]:
+        made = makers.get(v)
+        return made.operands if made is not None and made.function is function else ()
+
+    mask, kept = op.operands
+    for negated in operands(mask, UnaryFn.NOT):
+        compared = operands(negated, BinaryFn.EQ)
+        sizes = [x for v in compared for x in operands(v, UnaryFn.ABS)]
+        infinite = [v for v in compared if (made := makers.get(v)) and _is_infinite(made)]
+        if sizes == [kept] and infinite:
+            return op.results[0]
+    return None
+
+
+def _is_infinite(op: Op) -> bool:
+    return op.number is not None and math.isinf(float(op.number))
+
+
+def _shared(graph: KernelGraph, own: Mapping[Value, int], others: frozenset[int]) -> list[Value]:
+    """The values, made of floats that are finite, that the other program has as well, and that are
+    read by what it has not."""
+    finite: set[Value] = {v for v in graph.inputs if not v.dtype.is_integer}
+    for op in graph.ops:
+        unsafe = op.function in (UnaryFn.BIAS, UnaryFn.LOG, BinaryFn.KEEP) or _is_infinite(op)
+        number = op.number is not None
+        if not unsafe and (number or (op.operands and finite.issuperset(op.operands))):
+            finite.update(op.results)
+    makers = {v: op for op in graph.ops for v in op.results}
+    read = {v for op in graph.ops if not _all_shared(op, own, others) for v in op.operands}
+    return [
+        v
+        for v in read
+        if v in makers
+        and own[v] in others
+        and v in finite
+        and not isinstance(makers[v], (Source, View))
+        and makers[v].number is None
+    ]
+
+
+def _all_shared(op: Op, own: Mapping[Value, int], others: frozenset[int]) -> bool:
+    return all(own[v] in others for v in op.results)
+
+
+def _freed(pair: Pair, chosen: Sequence[Mapping[Value, int]]) -> Pair:
+    """Both programs with inputs in the place of what is chosen, one for all that are alike."""
+    inputs: dict[int, Value] = {}
+    for some in chosen:
+        for value, key in some.items():
+            inputs.setdefault(key, Value(value.type, "any"))
+    found: list[KernelGraph] = []
+    for graph, some in zip(pair, chosen, strict=True):
+        names = {value: inputs[key] for value, key in some.items()}
+        kept = tuple(op for op in graph.ops if not names.keys() & set(op.results))
+        renamed = rename_graph(replace(graph, ops=kept), names)
+        given = (*graph.inputs, *inputs.values())
+        found.append(without_dead_ops(replace(renamed, inputs=given)))
+    return found[0], found[1]

@@ -1,0 +1,85 @@
+"""Long programs without a hint are shown by values that they have in common."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, TensorType, Value
+from mirage.verify import Kind, Verdict, VerifyOptions, verify
+from mirage.verify.needed import needed
+from mirage.verify.pair import examine
+from mirage.verify.pair.guessed_values import guessed_hint, is_long
+
+BLOCKS, WIDTH = 5, 12
+OPTIONS = VerifyOptions(seed=2, numerics=False, work=2e5)
+X = Value(TensorType((4, WIDTH), DType.F32), "x")
+GAINS = [Value(TensorType((WIDTH,), DType.F32), f"g{i}") for i in range(BLOCKS)]
+WEIGHTS = [Value(TensorType((WIDTH, WIDTH), DType.F32), f"w{i}") for i in range(BLOCKS)]
+
+
+def stack(*, late: bool, eps: float = 1e-5, wrong: int | None = None) -> KernelGraph:
+    """Norms and products one after the other; ``late`` has each norm after its product. The gain of
+    the block ``wrong`` is another one's."""
+    b = Builder()
+    x = X
+    for i, (g, w) in enumerate(zip(GAINS, WEIGHTS, strict=True)):
+        gain = GAINS[0] if i == wrong else g
+        squares = b.reduce(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, x), (1,))
+        mean = b.binary(BinaryFn.MUL, squares, b.constant(1.0 / WIDTH))
+        root = b.unary(UnaryFn.RSQRT, b.binary(BinaryFn.ADD, mean, b.constant(eps)))
+        scaled = b.binary(BinaryFn.MUL, x, gain)
+        if late:
+            y = b.binary(BinaryFn.MUL, b.matmul(scaled, w), root)
+        else:
+            y = b.matmul(b.binary(BinaryFn.MUL, scaled, root), w)
+        x = b.binary(BinaryFn.ADD, x, b.unary(UnaryFn.SILU, y))
+    return KernelGraph("stack", (X, *GAINS, *WEIGHTS), tuple(b.ops), (x,))
+
+
+def evidence(verdict: Verdict, name: str) -> str:
+    return next((e.text for e in verdict.evidence if e.name == name), "")
+
+
+def test_long_programs_are_shown_by_parts() -> None:
+    one, other = stack(late=False), stack(late=True)
+    assert is_long(one)
+    start = time.perf_counter()
+    verdict = verify(one, other, OPTIONS)
+    assert verdict.kind is Kind.PROVED, verdict
+    assert "all proved" in evidence(verdict, "kernel by kernel")
+    assert time.perf_counter() - start < 20.0
+
+
+def test_values_are_found_by_their_numbers() -> None:
+    hint = guessed_hint(stack(late=False), stack(late=True), {}, 0)
+    assert hint is not None
+    assert len(hint.stored) >= 5 * BLOCKS
+    assert all(p.type.size == c.type.size for p, c in hint.stored)
+
+
+@pytest.mark.parametrize("wrong", range(1, BLOCKS))
+def test_a_fault_in_one_part_is_seen(wrong: int) -> None:
+    verdict = verify(stack(late=False), stack(late=True, wrong=wrong), OPTIONS)
+    assert verdict.kind is Kind.REFUTED, verdict
+
+
+def test_a_guess_is_believed_by_nobody() -> None:
+    """Values that nearly agree are guessed to be the same, and not shown."""
+    one, other = stack(late=False), stack(late=True, eps=1e-5 * (1.0 + 1e-6))
+    hint = guessed_hint(one, other, {}, 0)
+    assert hint is not None
+    assert hint.stored
+    assert not verify(one, other, OPTIONS).equivalent
+
+
+def test_what_is_not_shown_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examine, "guessed_hint", lambda *_: None)
+    monkeypatch.setattr(examine, "WHOLE_SECONDS", 0.05)
+    one, other = stack(late=False), stack(late=True)
+    verdict = verify(one, other, OPTIONS)
+    assert verdict.kind is Kind.UNKNOWN
+    assert "no result within 0.05 s" in evidence(verdict, "both programs as one")
+    assert any("more time than 0.05 s" in want for want in needed(verdict))

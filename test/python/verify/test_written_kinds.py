@@ -1,0 +1,28 @@
+"""Programs of the kinds that models are made of, as people write them: those that are the same are
+shown to be; none of the others is accepted."""
+
+from __future__ import annotations
+
+import pytest
+from written.kinds_right import KINDS_RIGHT
+from written.kinds_wrong import KINDS_WRONG
+from written.pairs import Pair, verdict_of
+
+NOT_DEFINED = ("norm of a scaled row without eps",)  # that 9 times a mean is zero where the mean is
+"""Right ones that are equal, but not shown to be defined wherever the first is."""
+
+
+@pytest.mark.parametrize("pair", KINDS_RIGHT, ids=lambda pair: pair.name)
+def test_the_same_program_of_a_kind_is_shown_to_be(pair: Pair) -> None:
+    verdict = verdict_of(pair, KINDS_RIGHT)
+    assert verdict.equivalent, verdict
+    assert verdict.defined == (pair.name not in NOT_DEFINED), verdict
+    assert verdict.accepted or not pair.rounding, verdict
+
+
+@pytest.mark.parametrize("pair", KINDS_WRONG, ids=lambda pair: pair.name)
+def test_another_program_of_a_kind_is_not_accepted(pair: Pair) -> None:
+    verdict = verdict_of(pair, KINDS_WRONG)
+    assert not verdict.accepted, verdict
+    if not pair.rounding:
+        assert not verdict.equivalent or verdict.defined is False, verdict
