@@ -246,6 +246,8 @@ def _count(
                 account.read(float(source.type.bytes), float(_run_of(op) * source.dtype.bytes))
             run = float(_run_of(op))
             account.load(size, run, source.type, in_loop)
+        case Source(operands=(table, indices)):
+            _count_rows(account, op, (table, indices), in_loop, read)
         case Matmul():
             a, b = op.operands
             half = a.dtype.is_half and b.dtype.is_half
@@ -284,6 +286,23 @@ def _count(
             pass
         case _:
             no_rule(op, "the cost model")
+
+
+def _count_rows(
+    account: Accountant, op: Op, looked_up: tuple[Value, Value], in_loop: bool, read: set[Value]
+) -> None:
+    """Rows of a table by indices: as many bytes as what is looked up has, each row in one piece."""
+    table, indices = looked_up
+    row = table.shape[1:]
+    run = contiguous_run(op.result.shape[len(op.result.shape) - len(row) :], row)
+    if table not in read:
+        read.add(table)
+        rows = indices.type.size * prod(row) * table.dtype.bytes
+        account.read(float(rows), float(run * table.dtype.bytes))
+    if indices not in read:
+        read.add(indices)
+        account.read(float(indices.type.bytes), float(indices.dtype.bytes))
+    account.load(float(op.result.type.size), float(run), table.type, in_loop)
 
 
 def isinstance_load(op: Transpose) -> bool:

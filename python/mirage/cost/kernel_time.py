@@ -93,7 +93,8 @@ def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple
     flight = o.active * o.together * np.maximum(np.minimum(staged, load), 1.0)
     flight = np.where(_streams(f), np.minimum(flight, f.blocks * load + 1.0), flight)
     # bandwidth of what is in flight; near saturation more in flight still helps a little
-    missing = np.minimum(target.flight_total / flight, 1e3)
+    # (what is only written waits for nothing)
+    missing = np.where(load > 0, np.minimum(target.flight_total / flight, 1e3), 0.0)
     dram = (f.dram_read + f.dram_write) / target.dram_bytes * np.sqrt(1.0 + missing**2)
     together = o.waves <= 1
     boxes = np.where(together, IN_STEP, 1.0)

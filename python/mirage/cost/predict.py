@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 
 from mirage.cost.compilable import CheckError, check_launch
-from mirage.cost.copy_kernels import unfused_in, unfused_report
+from mirage.cost.copy_kernels import copies_in, moves_elements, unfused_in, unfused_report
 from mirage.cost.cost_report import CostReport
 from mirage.cost.features import Resources, features_of
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.kernel_time import report
 from mirage.cost.target import Target
+from mirage.semantics.ops.op import Lookup
 from mirage.semantics.ugraph import (
     KernelGraph,
     Launch,
@@ -29,12 +30,15 @@ def features_in(
     """
     found: list[KernelFeatures] = []
     written: set[Value] = set()
+    copies = copies_in(graph)
     for op in graph.ops:
         if isinstance(op, Launch):
             hot = {v for v in op.operands if v in written and v.type.bytes < target.l2_size / 2}
             resources = compiled[len(found)] if compiled else None
             found.append(features_of(op, hot, resources))
-        written.update(op.results)
+        view = op.renames or isinstance(op, Lookup) or (moves_elements(op) and op not in copies)
+        if not view or not written.isdisjoint(op.operands):
+            written.update(op.results)  # what a view of an input has is no more in a cache than it
     return found
 
 

@@ -17,12 +17,14 @@ from mirage.search.kernel.problem import Solution
 from mirage.search.kernel.solver import KernelSolver, Pick
 from mirage.search.kernel.workers import Key, Region, Remote
 from mirage.search.limits import SearchLimits, SearchReport, StopReason
+from mirage.search.program.copied_parts import with_copied_parts
 from mirage.search.program.cuts import Cuts
 from mirage.search.program.joins import without_joins
 from mirage.search.program.late_joins import with_late_joins
 from mirage.search.program.parts import Program
 from mirage.search.program.plans import PLANS, Kept, Plan, PlanSearch, Step, step_time
 from mirage.search.program.shared_views import each_view_once, without_round_trips
+from mirage.search.program.short_rows import with_parts_of_short_rows
 from mirage.search.program.slices import with_early_slices
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
@@ -120,8 +122,9 @@ def searched(graph: KernelGraph, *, stable: bool = False) -> tuple[KernelGraph, 
     """``graph`` in primitive ops (softmax with its row maximum if ``stable``), and the program that
     a search for it looks at: the same with its slices and joins where they cost least."""
     source = decompose(graph, stable=stable)
-    graph = each_view_once(source)
-    return source, with_late_joins(without_joins(with_early_slices(graph)))
+    graph = with_parts_of_short_rows(each_view_once(source))
+    graph = with_late_joins(without_joins(with_early_slices(graph)))
+    return source, with_copied_parts(graph)
 
 
 class Planner:

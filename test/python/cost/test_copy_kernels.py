@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import pytest
 from mirage.cost import H200
 from mirage.cost.copy_kernels import OWN_TILES, copies_in, unfused_report
-from mirage.cost.predict import predict
+from mirage.cost.predict import features_in, predict
 from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
+from mirage.semantics.positions import gather
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import Concat, KernelGraph, TensorType, Value
+from mirage.transforms.lookups import fused
 
 
 def graph_of(b: Builder, inputs: Sequence[Value], *outputs: Value) -> KernelGraph:
@@ -113,3 +115,31 @@ def test_the_prediction_of_a_program_counts_them() -> None:
         return cost.time
 
     assert predicted(joined=True) > predicted(joined=False) + H200.launch
+
+
+def test_views_of_inputs_are_no_more_in_a_cache_than_these() -> None:
+    """As a whole in another shape, in parts, and parts of what a kernel has written."""
+    b, x = Builder(), half(512, 1024)
+    view = b.slice(b.reshape(x, (512, 2, 512)), (0, 1, 0), (512, 1, 512))
+    for value, read in (
+        (x, x.type.bytes),
+        (b.reshape(x, (1024, 512)), x.type.bytes),
+        (view, 2**19),
+    ):
+        own = Builder()
+        own.ops += b.ops
+        y = own.unary(UnaryFn.EXP, value)
+        best = superoptimize(graph_of(own, (x,), y), H200).candidates[0]
+        (features,) = features_in(best.graph, H200)
+        assert read <= float(features.dram_read) <= 1.8 * read  # short rows take more
+
+
+def test_rows_by_index_are_read() -> None:
+    table, b = half(4096, 1024), Builder()
+    indices = Value(TensorType((512,), DType.I64))
+    y = b.unary(UnaryFn.EXP, gather(b, table, indices))
+    best = superoptimize(graph_of(b, (table, indices), y), H200).candidates[0]
+    (before,) = features_in(best.graph, H200)
+    (after,) = features_in(fused(best.graph), H200)
+    for features in (before, after):
+        assert 512 * 1024 * 2 <= float(features.dram_read) <= 1.8 * 512 * 1024 * 2

@@ -37,6 +37,12 @@ def test_an_empty_kernel_costs_its_launch() -> None:
     assert H200.launch <= time < 1.2 * H200.launch
 
 
+def test_what_is_only_written_waits_for_nothing() -> None:
+    """A mask of positions, rows of an embedding's neighbours: nothing has to be in flight."""
+    f = KernelFeatures(blocks=1024.0, warps=4.0, stages=1.0, dram_write=1e8)
+    assert float(estimate(f, H200)["dram"]) == pytest.approx(1e8 / H200.dram_bytes)
+
+
 def test_more_bytes_take_longer() -> None:
     times = [float(estimate(copy_features(1024.0, s), H200)["time"]) for s in (1e6, 1e7, 1e8)]
     assert times == sorted(times)

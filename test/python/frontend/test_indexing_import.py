@@ -67,7 +67,15 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
         (X, rand(1)),
     ),
     "flip": (lambda x: (x.flip(0), x.flip((1, -1))), (X,)),
-    "roll": (lambda x: (x.roll(-1, 1), x.roll((2, 1), (0, 2))), (X,)),
+    "roll": (
+        lambda x: (
+            x.roll(-1, 1),
+            x.roll((2, 1), (0, 2)),
+            x.roll(7),
+            x.roll((3, 2), (1, 1)),
+        ),
+        (X,),
+    ),
     "scatter": (
         lambda x, i, s: (x.scatter(1, i, s), x.scatter(1, i, 2.5), x.scatter(-1, i[:, :1], s)),
         (X[0], torch.tensor([[5, 0], [1, 4], [3, 2], [0, 5], [2, 3]]), rand(5, 2)),

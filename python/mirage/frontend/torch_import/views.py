@@ -171,6 +171,21 @@ def _pad(b: Lowering, c: Call) -> Value:
     return x
 
 
+def _roll(b: Lowering, c: Call) -> Value:
+    """``op(x, shifts, dims)``: what leaves a dimension at its end comes in at its start. Without
+    dims the tensor is one line."""
+    x, shifts, dims = c.value(0), c.integers(1), c.integers(2) if c.arg(2) else ()
+    if not x.type.size:
+        return x
+    y = x if dims else b.reshaped(x, (x.type.size,))
+    for shift, dim in zip(shifts, dims or (0,), strict=True):  # the same one twice, too
+        size = y.shape[dim]
+        if first := shift % size:
+            parts = b.cut(y, dim, size - first, first), b.cut(y, dim, 0, size - first)
+            y = b.concat(parts, dim)
+    return b.reshaped(y, x.shape)
+
+
 def _select(b: Lowering, c: Call) -> Value:
     x, dim, index = c.value(0), c.integer(1), c.integer(2)
     return b.reshape(b.cut(x, dim, index % x.shape[dim], 1), c.result.shape)
@@ -283,6 +298,7 @@ VIEWS: dict[str, Row] = {
     "aten.slice_scatter": _slice_scatter,
     "aten.copy": _copy,
     "aten.constant_pad_nd": _pad,
+    "aten.roll": _roll,
     "aten.select.int": _select,
     "aten.narrow": _narrow,
     "aten.split.Tensor": _split,

@@ -31,6 +31,14 @@ DIVIDING_TILES = (160, 224)
 multiprocessors, and 112 of 256."""
 MAX_NESTED_TILE = 256
 """Extent of a tile along an axis of one of two loops inside each other."""
+MAX_LINE, LEAST_LINE = 1024, 128
+"""Extent of a tile along an axis of the outputs that no product has; and what some of them have
+where only smaller ones divide the axis (70000 is 4375 times 16)."""
+MAX_SUMMED_TILE, MAX_SUMMED_STEPS = 8192, 16
+"""Extent of a tile along an axis that is summed, and the steps beyond which it is larger than
+512: what all blocks have in flight must be enough to keep device memory busy."""
+MAX_PARTS = 256
+"""Blocks that share a sum."""
 
 
 @dataclass(frozen=True)
@@ -188,9 +196,12 @@ def tile_options(axis: str, use: AxisUse) -> list[int]:
         if size <= limit:
             options = [*options, size]
         return sorted({*options, 1} if merged else set(options))
-    options = _dividing([o for o in _powers(1, 1024) if o <= size], size)
-    if size <= 1024:
+    powers = [o for o in _powers(1, MAX_LINE) if o <= size]
+    options = _dividing(powers, size)
+    if size <= MAX_LINE:
         options = [*options, size]
+    elif max(options) < LEAST_LINE:  # blocks of few elements take longer than a tail does
+        options = [*options, *(o for o in powers if o >= LEAST_LINE)]
     return sorted(set(options))
 
 
@@ -203,9 +214,12 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
         return [(t, 1, ceil(size / t)) for t in tile_options(axis, use)]
     low = 16 if use.contracted(axis) else 32 if size > 64 else 1
     low, high = (low, 512) if kind.inner is None else (min(32, low), MAX_NESTED_TILE)
+    if not use.contracted(axis) and kind.inner is None:
+        while high < MAX_SUMMED_TILE and size > high * MAX_SUMMED_STEPS * MAX_PARTS:
+            high *= 2
     tiles = _dividing([t for t in _powers(low, high) if t < size], size) or [size]
     parts = [p for p in _powers(2, 64) if size // p >= 16] or [1]
-    parts += [p for p in (128, 256) if size // p >= 128]  # what 64 parts leave is no tile
+    parts += [p for p in (128, MAX_PARTS) if size // p >= 128]  # what 64 parts leave is no tile
     parts = _dividing(parts, size)
     out: list[tuple[int, int, int]] = []
     if axis == kind.loop and axis == kind.split:

@@ -14,6 +14,7 @@ from mirage.search.kernel.workers import Region
 from mirage.search.limits import SearchReport
 from mirage.search.program.dag import Dag, Part
 from mirage.search.program.storable import Storable
+from mirage.semantics.ops.op import Lookup
 from mirage.semantics.ugraph import KernelGraph, Matmul, Op, Value
 
 NEAR = 4
@@ -87,9 +88,14 @@ class Program:
     def _is_written(self, value: Value) -> bool:
         """Whether a kernel writes a value, rather than the caller."""
         op = self.definitions.get(value)
-        while op is not None and op.cut_at is not None and op not in self._moved:
-            op = self.definitions.get(op.operands[0])
+        while op is not None and self._is_found(op):
+            op = self.definitions.get(op.operands[0]) if op.operands else None
         return op is not None
+
+    def _is_found(self, op: Op) -> bool:
+        """Whether what an op gives lies in its first operand."""
+        cut = op.cut_at is not None and op not in self._moved
+        return op.renames or cut or isinstance(op, Lookup)
 
     def floor(self, part: Part) -> float:
         """µs that a kernel for a part takes at least: its launch, and what it must read from and

@@ -12,7 +12,7 @@ from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.arithmetic.symbolic import LITTLE_WORK
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence.proofs.proof import prove
-from mirage.verify.evidence.proofs.proof_by_places import compare_movements
+from mirage.verify.evidence.proofs.proof_by_places import compare_movements, compare_places
 from mirage.verify.evidence.proofs.proof_by_tiles import prove_opened
 from mirage.verify.evidence.proofs.small_model import SmallPair, direct_pair, small_pair
 from mirage.verify.evidence.proofs.value_by_value import prove_in_segments
@@ -23,8 +23,8 @@ def attempts(
     reference: KernelGraph, candidate: KernelGraph, rng: random.Random
 ) -> Iterator[Evidence]:
     """By where elements go, if nothing else is done with them; on the programs themselves if they
-    are small; else with reciprocals as symbols, by tiles inside of kernels, or in segments. Both
-    programs have primitive ops only.
+    are small; else with reciprocals as symbols, by formulas of elements where places have no common
+    digits, by tiles inside of kernels, or in segments. Both programs have primitive ops only.
     """
     moved = compare_movements(reference, candidate)
     if moved is not None and moved.holds:
@@ -38,6 +38,9 @@ def attempts(
         pair = small_pair(reference, candidate, reciprocals_as_symbols=True)
     if pair is not None:
         yield prove(pair, reciprocals_as_symbols=True, most_work=LITTLE_WORK)
+    if pair is None and (found := compare_places(reference, candidate)) is not None:
+        yield found
+        return
     yield prove_opened(reference, candidate, rng)
     yield prove_in_segments(reference, candidate, rng)
     if direct is not None:

@@ -1,46 +1,70 @@
-"""Programs that only move elements: slices, joins, reshapes, transposes, tiles that are copied.
+"""Programs that move elements and compute element by element: slices, joins, reshapes, transposes,
+tiles that are copied, functions of elements at the same place.
 
-Each element of an output is one element of an input, or zero where a tile goes past the end of its
-tensor, whatever the inputs hold. So one run on inputs all of whose elements are different numbers,
-none of them zero, says which one it is, and two programs are equal exactly if they agree on it.
+Each element of an output is a formula of a few elements of inputs, or of zero where a tile goes
+past the end of its tensor, and which formula of which elements depends on the place alone. So one
+run in which formulas are written out says all of them, and two programs are equal if they agree.
 """
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from collections.abc import Iterator
 
 import numpy as np
 
-from mirage.semantics.evaluation.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate
 from mirage.semantics.ops.op import Elementwise, Movement
 from mirage.semantics.region import whole_demand
 from mirage.semantics.ugraph import KernelGraph, Launch, Load, Op, all_ops
+from mirage.verify.arithmetic.element_formulas import Formulas, NoFormulaError
 from mirage.verify.evidence.samples.sampled_outputs import graph_work
 from mirage.verify.verdict import Evidence
 
-_MOST = 5e7
-"""Elements of all values of both programs; far below the integers that float64 does not hold."""
+_MOST_MOVED, _MOST = 5e7, 2e8
+"""Elements of all values of both programs: tried before anything else, and where a small model is
+not to be had."""
 
 
 def compare_movements(first: KernelGraph, second: KernelGraph) -> Evidence | None:
     """Whether both programs move the same elements to the same places: a proof either way. None
     where they do more than that, or are too large."""
-    graphs = (first, second)
-    if not all(_moves(op) for graph in graphs for op in all_ops(graph.ops)):
+    if not all(map(_moves, _ops(first, second))) or _work(first, second) > _MOST_MOVED:
         return None
-    if sum(graph_work(g, whole_demand(g)) for g in graphs) > _MOST:
-        return None
-    inputs: list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = []
-    start = 1
-    for value in first.inputs:
-        size = value.type.size
-        inputs.append(np.arange(start, start + size, dtype=np.float64).reshape(value.shape))
-        start += size
-    ours, theirs = (evaluate_floats(graph, inputs) for graph in graphs)
-    same = all(np.array_equal(x, y) for x, y in zip(ours, theirs, strict=True))
+    same = _same(first, second)
     text = "each output element is the same input element" if same else "other elements are moved"
     return Evidence("movements", same, text)
 
 
-def _moves(op: Op) -> TypeGuard[Movement | Elementwise | Load | Launch]:
+def compare_places(first: KernelGraph, second: KernelGraph) -> Evidence | None:
+    """A proof if both programs have the same formula of the same elements at each place. None where
+    they have not, do more than that, or are too large."""
+    computed = all(_moves(op) or _computes(op) for op in _ops(first, second))
+    if not computed or _work(first, second) > _MOST or not _same(first, second):
+        return None
+    return Evidence("places", True, "each output element is the same formula of input elements")
+
+
+def _same(first: KernelGraph, second: KernelGraph) -> bool:
+    domain = Formulas()
+    inputs = [domain.elements(v.shape) for v in first.inputs]
+    try:
+        ours, theirs = (evaluate(graph, domain, inputs) for graph in (first, second))
+    except NoFormulaError:
+        return False
+    return all(bool(np.all(domain.equal(x, y))) for x, y in zip(ours, theirs, strict=True))
+
+
+def _work(*graphs: KernelGraph) -> float:
+    return sum(graph_work(g, whole_demand(g)) for g in graphs)
+
+
+def _ops(*graphs: KernelGraph) -> Iterator[Op]:
+    return (op for graph in graphs for op in all_ops(graph.ops))
+
+
+def _moves(op: Op) -> bool:
     return isinstance(op, Movement | Load | Launch) or (isinstance(op, Elementwise) and op.identity)
+
+
+def _computes(op: Op) -> bool:
+    return isinstance(op, Elementwise) or op.number is not None

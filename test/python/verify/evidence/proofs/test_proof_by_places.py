@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
-from mirage.semantics.scalar import DType, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Axis, BlockGraph, KernelGraph, Output, TensorType, Value
 from mirage.verify import Kind, verify
 from mirage.verify.compression.index_relations import Irregular
-from mirage.verify.evidence.proofs.proof_by_places import compare_movements
+from mirage.verify.evidence.proofs.proof_by_places import compare_movements, compare_places
 from mirage.verify.evidence.proofs.small_model import small_pair
 
 F16 = DType.F16
@@ -99,7 +99,7 @@ def test_what_computes_is_none() -> None:
 
 
 def test_large_programs_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mirage.verify.evidence.proofs.proof_by_places._MOST", 10.0)
+    monkeypatch.setattr("mirage.verify.evidence.proofs.proof_by_places._MOST_MOVED", 10.0)
     graph = halves(8, 3, joined_first=True)
     assert compare_movements(graph, graph) is None
 
@@ -116,3 +116,68 @@ def test_inputs_are_told_apart() -> None:
     assert same is not None
     assert other is not None
     assert np.array_equal([same.holds, other.holds], [True, False])
+
+
+def doubled(
+    size: int, at: int, *, late: bool, wrong: bool = False, more: float = 2.0
+) -> KernelGraph:
+    """``2 x + 1`` rolled to ``at``, computed before (``late``: after) the parts are joined."""
+    b = Builder()
+    x = Value(TensorType((size, 3), F16))
+
+    def formula(v: Value) -> Value:
+        two, one = b.constant(more, F16), b.constant(1.0, F16)
+        return b.binary(BinaryFn.ADD, one, b.binary(BinaryFn.MUL, v, two))
+
+    start = at - 1 if wrong else at
+    parts = b.slice(x, (start, 0), (size - at, 3)), b.slice(x, (0, 0), (at, 3))
+    y = formula(b.concat(parts, 0)) if late else b.concat(tuple(map(formula, parts)), 0)
+    return KernelGraph("doubled", (x,), tuple(b.ops), (y,))
+
+
+@given(st.integers(2, 40), st.data())
+def test_formulas_of_moved_elements(size: int, data: st.DataObject) -> None:
+    at = data.draw(st.integers(1, size - 1))
+    first = doubled(size, at, late=True)
+    assert compare_places(first, doubled(size, at, late=False)) is not None
+    assert compare_places(first, doubled(size, at, late=False, wrong=True)) is None
+    assert compare_places(first, doubled(size, at, late=False, more=3.0)) is None
+
+
+def test_formulas_without_common_digits_are_proved() -> None:
+    pair = doubled(4096, 5, late=True), doubled(4096, 5, late=False)
+    with pytest.raises(Irregular):
+        small_pair(*pair)
+    assert verify(*pair).kind is Kind.PROVED
+    assert verify(pair[0], doubled(4096, 5, late=False, wrong=True)).kind is Kind.REFUTED
+
+
+def padded(*, late: bool, fill: float = 0.0) -> KernelGraph:
+    """A negated tensor with zeros around it."""
+    b = Builder()
+    x, y = Value(TensorType((5, 3), F16)), Value(TensorType((9, 3), F16))
+    around = b.broadcast(b.constant(fill, F16), (2, 3))
+
+    def formula(v: Value, w: Value) -> Value:
+        return b.binary(BinaryFn.SUB, b.unary(UnaryFn.EXP, v), w)
+
+    if late:
+        z = formula(b.concat((around, x, around), 0), y)
+    else:
+        cuts = [b.slice(y, (start, 0), (n, 3)) for start, n in ((0, 2), (2, 5), (7, 2))]
+        parts = [formula(v, w) for v, w in zip((around, x, around), cuts, strict=True)]
+        z = b.concat(tuple(parts), 0)
+    return KernelGraph("padded", (x, y), tuple(b.ops), (z,))
+
+
+def test_several_formulas_in_one_tensor() -> None:
+    assert compare_places(padded(late=True), padded(late=False)) is not None
+    assert compare_places(padded(late=True), padded(late=False, fill=1.0)) is None
+
+
+def test_sums_are_no_formulas_of_places() -> None:
+    b = Builder()
+    x = Value(TensorType((4, 4), F16))
+    y = b.reduce(ReduceFn.SUM, x, (1,))
+    graph = KernelGraph("sum", (x,), tuple(b.ops), (y,))
+    assert compare_places(graph, graph) is None

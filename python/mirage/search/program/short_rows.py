@@ -1,0 +1,88 @@
+"""Transposes that make rows of a few elements, or take them apart, as joins of parts.
+
+Pixels of several channels side by side, pairs that become halves: tiles have two dimensions, so one
+of a tile that is turned is the few elements of a row, and the block does next to nothing. Part by
+part, each with one element of all rows, both dimensions of a tile may be others, and what is
+contiguous is loaded or stored as far as it reaches; the parts are steps apart in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.substitute import with_operands
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Rearrangement, Value
+
+MOST_PARTS = 8
+"""Elements of a row that is taken apart."""
+SMALL_TILE = 2048
+"""Elements below which a tile keeps a block busy for less time than it takes to start."""
+
+
+def with_parts_of_short_rows(graph: KernelGraph) -> KernelGraph:
+    """``graph`` with such transposes as joins; the same object where there are none."""
+    found = {op: dim for op in graph.ops if (dim := _short(op)) is not None}
+    found = {op: dim for op, dim in found.items() if _is_copied(graph, op.result)}
+    if not found:
+        return graph
+    build = Builder()
+    names: dict[Value, Value] = {}
+    for op in graph.ops:
+        new = with_operands(op, tuple(names.get(v, v) for v in op.operands))
+        if op in found:
+            names[op.result] = _joined(build, new, found[op])
+        else:
+            build.ops.append(new)
+    outputs = tuple(names.get(v, v) for v in graph.outputs)
+    return KernelGraph(graph.name, graph.inputs, tuple(build.ops), outputs)
+
+
+def _short(op: Op) -> int | None:
+    """The dimension of the operand that is to be taken apart: the last one of the result or of the
+    operand, if it is short, and tiles of both last ones small."""
+    order = _order(op)
+    if order is None:
+        return None
+    sizes = op.operands[0].shape
+    wide = [d for d in order if sizes[d] > 1]
+    if not wide or (last := max(wide)) == wide[-1]:
+        return None
+    if sizes[last] * sizes[wide[-1]] >= SMALL_TILE:
+        return None
+    short = min(wide[-1], last, key=lambda d: sizes[d])
+    return short if sizes[short] <= MOST_PARTS else None
+
+
+def _order(op: Op) -> Sequence[int] | None:
+    """For each dimension of the result that of the operand, where an op does nothing else."""
+    if not isinstance(op, Rearrangement) or op.renames:
+        return None
+    dims: Mapping[int, int] | None = op.source_dims()
+    if dims is None or sorted(dims.values()) != list(range(len(op.operands[0].shape))):
+        return None
+    return [dims[i] for i in range(len(op.result.shape))]
+
+
+def _is_copied(graph: KernelGraph, value: Value) -> bool:
+    """Whether nothing but functions of each element reads a value, in any shape: what else does may
+    find it turned for nothing."""
+    reached = {value}
+    for op in graph.ops:
+        if not reached.isdisjoint(op.operands):
+            if not (isinstance(op, Elementwise) or op.renames):
+                return False
+            reached.update(op.results)
+    return True
+
+
+def _joined(b: Builder, op: Op, dim: int) -> Value:
+    (x,) = op.operands
+    order = _order(op)
+    assert order is not None
+    sizes = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
+    parts: list[Value] = []
+    for i in range(x.shape[dim]):
+        offsets = tuple(i if d == dim else 0 for d in range(len(sizes)))
+        parts.append(b.transpose(b.slice(x, offsets, sizes), tuple(order)))
+    return b.concat(tuple(parts), list(order).index(dim))
