@@ -86,6 +86,8 @@ def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
         case Unary():
             return _unary(op.fn, xs[0])
         case Binary():
+            if op.fn in (BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER) and result.dtype.is_integer:
+                xs = [_both(x, _of_bits(result.dtype)) for x in xs]
             return (0, 1) if BINARY[op.fn].truth else _binary(op.fn, *xs)
         case Contraction(function=ReduceFn.MAX):
             return xs[0]
@@ -97,6 +99,12 @@ def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
         case _:
             no_rule(op, "ranges of integers")
             return None
+
+
+def _of_bits(dtype: DType) -> Range:
+    """All numbers of an integer type."""
+    half = float(1 << (dtype.bits - 1))
+    return (-half, half - 1.0) if dtype is not DType.I1 else (0, 1)
 
 
 def _both(a: Range, b: Range) -> Range:

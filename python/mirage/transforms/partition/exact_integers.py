@@ -10,7 +10,9 @@ change a number: to integers from floats, or to narrower ones.
 One thing kernels do with any integer: compare it with a number whose range is known
 (`arange(n) <= position`) and less than 2^24. Rounding to f32 keeps the order of integers, is exact
 up to 2^24 and takes none from beyond that to less: so the answer is the same. (2^24 itself is what
-2^24 + 1 is rounded to.) What is chosen among integers is compared like them.
+2^24 + 1 is rounded to.) Others that are compared with each other are compared part by part
+(:mod:`mirage.transforms.partition.integers_in_parts`). What is chosen among integers is compared
+like them.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from mirage.semantics.ugraph import (
     View,
 )
 from mirage.transforms.partition.calls import calls_of
+from mirage.transforms.partition.integers_in_parts import compared_in_parts
 
 
 def integers_as_calls(graph: KernelGraph) -> KernelGraph:
@@ -40,6 +43,9 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
     if not any(v.dtype.is_integer for op in graph.ops for v in (*op.operands, *op.results)):
         return graph
     ranges = ranges_of(graph)
+    in_parts = compared_in_parts(graph, ranges)
+    if in_parts is not graph:
+        graph, ranges = in_parts, ranges_of(in_parts)
     outside = {v for op in graph.ops if isinstance(op, Boundary) for v in op.operands}
     outside.update(graph.outputs)
     called: set[Op] = set()

@@ -1,0 +1,96 @@
+"""Large integers that are compared with each other, as parts that kernels can compare.
+
+Tiles hold whole numbers as f32, so that kernels compare integers of which one is known to be small.
+Two ids of documents may be anything. But by division with remainder two integers are equal exactly
+if their remainders by a number and their quotients, rounded down, are; and again of the quotients,
+until all parts are small. The parts are as small as the ids, and PyTorch computes them; the
+comparison of all with all, which is large, is done where it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+
+from mirage.semantics.bounds.integer_ranges import Range
+from mirage.semantics.builder import Builder
+from mirage.semantics.ops.op import Op, Value
+from mirage.semantics.positions import MAX_POSITIONS
+from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.substitute import with_operands
+from mirage.semantics.ugraph import KernelGraph
+
+PART = 1 << 22
+"""What integers are divided by: remainders and the last quotient are below 2^24."""
+LARGER = 4
+"""A comparison has at least as many times the elements of what it compares."""
+
+
+def compared_in_parts(graph: KernelGraph, ranges: Mapping[Value, Range]) -> KernelGraph:
+    """``graph`` with comparisons of many pairs of large integers as those of parts; the same object
+    where there are none."""
+    found = {op for op in graph.ops if _is_of_large(op, ranges)}
+    if not found:
+        return graph
+    definitions = {v: op for op in graph.ops for v in op.results}
+    build, names = Builder(), dict[Value, Value]()
+    known: dict[Value, list[Value]] = {}
+    for op in graph.ops:
+        if op not in found:
+            build.ops.append(op)
+            continue
+        sides = [_parts(build, v, definitions, known) for v in op.operands]
+        pairs = [build.binary(BinaryFn.EQ, a, b) for a, b in zip(*sides, strict=True)]
+        same = reduce(lambda a, b: build.binary(BinaryFn.AND, a, b), pairs)
+        different = op.function is BinaryFn.NE
+        names[op.result] = build.unary(UnaryFn.NOT, same) if different else same
+    return _renamed(KernelGraph(graph.name, graph.inputs, tuple(build.ops), graph.outputs), names)
+
+
+def _is_of_large(op: Op, ranges: Mapping[Value, Range]) -> bool:
+    if op.function not in (BinaryFn.EQ, BinaryFn.NE):
+        return False
+    if not all(v.dtype.is_integer and _size(v, ranges) >= MAX_POSITIONS for v in op.operands):
+        return False
+    if len({v.dtype for v in op.operands}) > 1:
+        return False
+    return all(LARGER * v.type.size <= op.result.type.size for v in op.operands)
+
+
+def _size(value: Value, ranges: Mapping[Value, Range]) -> float:
+    return max(abs(end) for end in ranges[value])
+
+
+def _parts(
+    b: Builder,
+    value: Value,
+    definitions: Mapping[Value, Op],
+    known: dict[Value, list[Value]],
+) -> list[Value]:
+    """Remainders and the last quotient, as many as integers of the type may need; those of a tensor
+    once, whatever its shape."""
+    root = value
+    while (op := definitions.get(root)) is not None and op.renames:
+        root = op.operands[0]
+    if root not in known:
+        known[root], rest = [], root
+        left = 8 * root.dtype.bytes - 1  # bits, besides the sign
+        while left > 22:
+            by = b.constant(PART, root.dtype)
+            known[root].append(b.binary(BinaryFn.REMAINDER, rest, by))
+            rest = b.binary(BinaryFn.FLOOR_DIV, rest, by)
+            left -= 22
+        known[root].append(rest)
+    return [v if v.shape == value.shape else b.reshape(v, value.shape) for v in known[root]]
+
+
+def _renamed(graph: KernelGraph, names: Mapping[Value, Value]) -> KernelGraph:
+    """``graph`` reading other values."""
+    ops = tuple(
+        with_operands(op, tuple(names.get(v, v) for v in op.operands))
+        if not names.keys().isdisjoint(op.operands)
+        else op
+        for op in graph.ops
+    )
+    outputs = tuple(names.get(v, v) for v in graph.outputs)
+    return KernelGraph(graph.name, graph.inputs, ops, outputs)
