@@ -48,6 +48,8 @@ CASES: dict[str, tuple[Program, Tensor]] = {
         lambda x: tuple(torch.linalg.vector_norm(x, p, dim=(0, -1)) for p in ORDERS),
         X,
     ),
+    "distances of pairs": (lambda x: tuple(torch.pdist(x[0], p) for p in (1.0, 2.0, 3.0)), X),
+    "signs of integers": (lambda x: (x.signbit(), (x > 0).signbit()), INTS),
     "distances": (lambda x: tuple(torch.cdist(x, x[:, :2] + 1, p=p) for p in (1.0, 2.0, 3.0)), X),
     "one distance": (lambda x: (torch.dist(x, x * 2), torch.dist(x, x[:1], 1)), X),
     "places in lines": (

@@ -234,6 +234,9 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
         lambda x, w: (
             F.conv2d(x, w[:5, :3, None, None], w[:5, 3]),
             F.conv1d(x[:, :, 0], w[:2, :3, None]),
+            F.conv2d(x, w[:5, :3, None, None], stride=2),
+            F.conv2d(x, w[:5, :3, None, None], w[:5, 3], stride=(3, 4)),
+            F.conv1d(x[:, :, 0], w[:2, :3, None], stride=5),
         ),
         (B, rand(6, 6)),
     ),

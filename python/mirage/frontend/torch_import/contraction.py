@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from mirage.frontend.torch_import.comparisons import bias
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.views import strided
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
@@ -204,22 +205,24 @@ def _by_groups(b: Lowering, mask: Value, groups: int, heads: int) -> Value:
 
 def _convolution(b: Lowering, c: Call) -> Value:
     """``op(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)`` where
-    no two outputs read the same input, as pointwise convolutions and patch embeddings: a product of
-    the weights with the patches.
+    no two outputs read the same input, as pointwise convolutions (in steps, too) and patch
+    embeddings: a product of the weights with the patches.
     """
     x, weight, bias = c.value(0), c.value(1), c.optional(2)
     batch, channels, *space = x.shape
     kernel = weight.shape[2:]
     strides, padding = c.integers(3), c.integers(4)
     stride = strides * len(space) if len(strides) == 1 else strides
-    if c.arg(6) or c.integer(8) != 1 or any(padding) or stride != kernel:
+    pointwise = all(k == 1 for k in kernel)
+    if c.arg(6) or c.integer(8) != 1 or any(padding) or not (pointwise or stride == kernel):
         raise Unsupported("a convolution whose kernel is not its stride, or padded, or in groups")
-    if any(d != 1 for d in c.integers(5)) and any(k != 1 for k in kernel):
+    if any(d != 1 for d in c.integers(5)) and not pointwise:
         raise Unsupported("a convolution with dilation")
-    counts = [n // k for n, k in zip(space, kernel, strict=True)]
-    for i, (n, k) in enumerate(zip(counts, kernel, strict=True)):
-        x = b.cut(x, i + 2, 0, n * k)
-    if any(k != 1 for k in kernel):
+    counts = list(c.result.shape[2:])
+    for i, (n, k, step) in enumerate(zip(counts, kernel, stride, strict=True)):
+        whole = step == k
+        x = b.cut(x, i + 2, 0, n * k) if whole else strided(b, x, i + 2, 0, step, n)
+    if not pointwise:
         pairs = [n for pair in zip(counts, kernel, strict=True) for n in pair]
         x = b.reshape(x, (batch, channels, *pairs))
         inner, outer = range(3, len(x.shape), 2), range(2, len(x.shape), 2)

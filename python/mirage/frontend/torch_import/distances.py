@@ -10,6 +10,8 @@ from mirage.semantics.ugraph import Value
 
 MOST_DIFFERENCES = 16 * MOST_COMPARED
 """Numbers that are subtracted from each other, of all pairs of points together."""
+MOST_ROWS = 64
+"""Points all of which are compared with those after them: each is a slice."""
 
 
 def _pairwise(b: Lowering, c: Call) -> Value:
@@ -21,6 +23,20 @@ def _pairwise(b: Lowering, c: Call) -> Value:
     to = b.reshape(y, (*y.shape[:-2], 1, *y.shape[-2:]))
     apart = b.binary(BinaryFn.SUB, from_, to)
     return b.typed(norm(b, apart, float(c.number(2, 2.0)), (-1,), False), c.result.dtype)
+
+
+def _of_pairs(b: Lowering, c: Call) -> Value:
+    """``op(x, p)``: from each row of ``x[n, k]`` to those after it, one after the other."""
+    x = wide(b, c.value(0))
+    rows = x.shape[0]
+    if not 2 <= rows <= MOST_ROWS or not x.shape[1]:
+        raise Unsupported(f"distances between the points of {x.type} (limit {MOST_ROWS})")
+    apart = [
+        b.binary(BinaryFn.SUB, b.cut(x, 0, i, 1), b.cut(x, 0, i + 1, rows - i - 1))
+        for i in range(rows - 1)
+    ]
+    joined = apart[0] if rows == 2 else b.concat(tuple(apart), 0)
+    return b.typed(norm(b, joined, float(c.number(1, 2.0)), (-1,), False), c.result.dtype)
 
 
 def _distance(b: Lowering, c: Call) -> Value:
@@ -52,6 +68,7 @@ def _trilinear(b: Lowering, c: Call) -> Value:
 DISTANCES: dict[str, Row] = {
     "aten._trilinear": _trilinear,
     "aten._cdist_forward": _pairwise,
+    "aten._pdist_forward": _of_pairs,
     "aten.dist": _distance,
 }
 """Torch ops of distances, and products of three tensors."""
