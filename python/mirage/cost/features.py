@@ -244,8 +244,7 @@ def _count(
             if source not in read:
                 read.add(source)
                 account.read(float(source.type.bytes), float(_run_of(op) * source.dtype.bytes))
-            run = float(_run_of(op))
-            account.load(size, run, source.type, in_loop)
+            account.load(size, float(_run_of(op)), source.type, in_loop)
         case Source(operands=(table, indices)):
             _count_rows(account, op, (table, indices), in_loop, read)
         case Matmul():
