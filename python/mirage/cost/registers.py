@@ -132,7 +132,12 @@ class RegisterEstimator(BlockAnalysis):
             if v not in self.accumulated and not isinstance(op, Source | Rearrangement)
         ]
         computed.append(self._beside_sums())
-        operands = [self._held(x) for op in self.matmuls for x in op.operands if not self.loaded(x)]
+        operands = [
+            self._held(x)
+            for op in self.matmuls
+            for x in op.operands
+            if not self.loaded(x) and x not in self.kept
+        ]
         exchanged = [
             self._held(op.result) * self.grid[op].k for op in self.matmuls if self.grid[op].k > 1
         ]
@@ -150,7 +155,10 @@ class RegisterEstimator(BlockAnalysis):
             self._held(x) + max(map(self._held, self._products_in(x)), default=0.0)
             for op in self.matmuls
             for x in op.operands
-            if self.trips[op.result] > 1 and self.trips.get(x, 1) > 1 and not self.loaded(x)
+            if self.trips[op.result] > 1
+            and self.trips.get(x, 1) > 1
+            and not self.loaded(x)
+            and x not in self.kept
         ]
         held = sum(self._held(v) for v in self.accumulated) + self._beside_sums()
         return held + max(between, default=0.0)
