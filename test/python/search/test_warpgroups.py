@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from mirage.compiler import CompileOptions, compile_graph
 from mirage.cost.compilable import check_launch
 from mirage.cost.registers import RegisterEstimator, check_registers
 from mirage.cost.target import A100, H200, Target
@@ -144,6 +145,31 @@ def test_computed_factors_are_multiplied_elsewhere() -> None:
                     "Transpose",
                     "Reshape",
                 }
+
+
+def test_what_is_added_to_a_product_needs_no_tile_of_its_own() -> None:
+    """A bias and a residual are added one after the other: their sum of 256 x 128 elements would
+    take the registers that the product leaves, and 700 bytes of a thread were spilled."""
+    graph = new_kernel_graph("added")
+    x, w = graph.new_input((4096, 1024), DType.F16), graph.new_input((1024, 1024), DType.F16)
+    bias, residual = graph.new_input((1024,), DType.F16), graph.new_input((4096, 1024), DType.F16)
+    graph.mark_output(graph.add(graph.add(graph.matmul(x, w), bias), residual))
+    program = graph.build()
+    (launch,) = launches(program)
+    assert launch.schedule.warpgroups
+    (loop,) = (op for op in launch.body.ops if isinstance(op, Loop))
+    after = launch.body.ops[launch.body.ops.index(loop) + 1 :]
+    made = set(loop.results)
+    for op in after:
+        if op.result.shape == loop.results[0].shape and not op.reads_axes:
+            assert made & set(op.operands)
+            made |= {op.result}
+    assert len(made) > 2
+    compiled = compile_graph(
+        KernelGraph("added", launch.operands, (launch,), launch.results),
+        CompileOptions(use_cache=False),
+    )
+    assert compiled.spilled_bytes == 0
 
 
 def test_other_columns_stay_what_they_are() -> None:
