@@ -10,6 +10,7 @@ import pytest
 from mirage.compiler import CompileOptions, compile_graph
 from mirage.cost.analysis import BlockAnalysis
 from mirage.cost.compilable import CheckError, check_launch
+from mirage.cost.features import features_of
 from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.cost.target import H200
 from mirage.cost.warpgroup_limits import why_no_warpgroups
@@ -125,6 +126,29 @@ def test_factors_of_all_steps_take_shared_memory(attention: Attention) -> None:
     assert bound.staged <= kernel.shared_bytes <= bound.total
     (factor,) = BlockAnalysis(launch).kept
     assert factor.dtype is DType.F16
+
+
+@pytest.mark.parametrize(
+    ("attention", "turns"),
+    [
+        (Attention(256, 256, 64, (128, 128), warps=8, stages=3), True),
+        (Attention(256, 256, 64, (256, 64), warps=8, stages=3, held=True), True),
+        (Attention(256, 256, 128, (128, 128), warps=8), True),
+        (Attention(256, 256, 256, (128, 64), warps=8), True),
+        (Attention(256, 256, 64, (128, 128), warps=8, stages=1), False),
+        (Attention(256, 512, 128, (128, 256), warps=8), False),
+        (Attention(256, 256, 128, (256, 64), warps=8), False),
+    ],
+)
+def test_search_and_compiler_agree_on_turns(attention: Attention, turns: bool) -> None:
+    """Where registers do not hold a factor until the next step, products wait for each other. Where
+    they do, the first step's are written before the loop."""
+    launch = launch_of(attention)
+    rows, keys = attention.tile
+    once = (attention.dim + keys) // 16 * rows // 128
+    found = compiled(launch).ptx().count("wgmma.mma_async")
+    assert (found > once) == turns, (found, once)
+    assert features_of(launch).serial != turns
 
 
 def launch_of(attention: Attention) -> Launch:

@@ -243,18 +243,16 @@ class Emitter:
     def add(self, edge: Edge, row: str | None, col: str | None) -> Value:
         """A sum. To a tile that a loop has left, others are added one by one: their sum would be a
         tile more beside what fills the registers."""
-        build = self.builder(edge.goal)
-        first, *others = edge.terms
-        for other in reversed(others):
-            if self._leaves_loop(other) and not self._leaves_loop(first):
-                others.remove(other)
-                others.insert(0, first)
-                first = other
-        if self._leaves_loop(first) and row is not None and col is not None:
-            others = [term for other in others for term in self._terms(other, {row, col})]
-        total = self.get(first, row, col)
-        for other in others:
-            total = build.binary(BinaryFn.ADD, total, self.get(other, row, col))
+        build, (first, second) = self.builder(edge.goal), edge.terms
+        terms = [first, second]
+        if self._leaves_loop(first) != self._leaves_loop(second) and None not in (row, col):
+            left, other = (first, second) if self._leaves_loop(first) else (second, first)
+            parts = self._terms(other, {row, col})
+            if len(parts) > 1:
+                terms = [left, *parts]
+        total = self.get(terms[0], row, col)
+        for term in terms[1:]:
+            total = build.binary(BinaryFn.ADD, total, self.get(term, row, col))
         return total
 
     def _leaves_loop(self, goal: Goal) -> bool:
@@ -262,11 +260,11 @@ class Emitter:
         outside = self._place(goal) < 0
         return outside and self._bodies.phases.ended(goal[0]) > 0
 
-    def _terms(self, goal: Goal, wide: set[str]) -> list[Goal]:
+    def _terms(self, goal: Goal, wide: set[str | None]) -> list[Goal]:
         """The whole tiles whose sum a value is, if nothing else needs that sum."""
         terms = self.choice[goal].terms
-        whole = len([t for t in terms if self._wide(t) == wide]) > 0
-        if not whole or self._uses[goal] > 1 or self._leaves_loop(goal):
+        whole = any(self._wide(term) == wide for term in terms)
+        if not whole or self._uses[goal] > 1:
             return [goal]
         return [part for term in terms for part in self._terms(term, wide)]
 
