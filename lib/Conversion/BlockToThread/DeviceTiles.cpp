@@ -117,7 +117,7 @@ void TileEmitter::emitLoad(block::LoadOp op) {
       sharedViews[op.getResult()] = {wait.getTiles().front(), false};
       return;
     }
-    Value slot = allocate(op);
+    Value slot = allocate(op.getResult());
     copyToShared(op, slot, Value());
     commitCopies();
     sharedViews[op.getResult()] = {slot, false};

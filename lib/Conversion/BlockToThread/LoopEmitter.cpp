@@ -160,7 +160,7 @@ StagedLoop TileEmitter::getStagedLoop(block::LoopOp op) {
   StagedLoop loop{op, getSteps(op), int64_t(op.getStages().value_or(1)), {}, {}, {}};
   for (auto load : op.getBody().front().getOps<block::LoadOp>())
     if (getShared(load.getResult()))
-      loop.loads.push_back({load, allocate(load)});
+      loop.loads.push_back({load, allocate(load.getResult())});
   return loop;
 }
 

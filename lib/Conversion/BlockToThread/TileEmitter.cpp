@@ -205,6 +205,8 @@ void TileEmitter::emitTranspose(block::TransposeOp op) {
 }
 
 void TileEmitter::emitConvertLayout(block::ConvertLayoutOp op) {
+  if (getShared(op.getResult()))
+    return emitKeptFactor(op);
   FragmentType type = typeOf(op.getResult());
   if (!getShared(op.getInput())) {
     fragments[op.getResult()] = convertTo(get(op.getInput()), type);
@@ -219,12 +221,26 @@ void TileEmitter::emitConvertLayout(block::ConvertLayoutOp op) {
 // Shared memory
 //===----------------------------------------------------------------------===//
 
-Value TileEmitter::allocate(block::LoadOp load) {
-  thread::SharedType type = getShared(load.getResult());
+Value TileEmitter::allocate(Value tile) {
+  thread::SharedType type = getShared(tile);
   int64_t offset = llvm::alignTo(allocated, type.getAlignment());
   allocated = offset + type.getTotalBytes();
-  return thread::SharedAllocOp::create(builder, load.getLoc(), type,
+  return thread::SharedAllocOp::create(builder, tile.getLoc(), type,
                                        builder.getI64IntegerAttr(offset));
+}
+
+/// Writes a factor to where products read it:
+///
+///   barrier, if products of the block's last tile have read what was there
+///   store; fence; barrier
+void TileEmitter::emitKeptFactor(block::ConvertLayoutOp op) {
+  Value tile = allocate(op.getResult());
+  if (round)
+    thread::BarrierOp::create(builder, loc);
+  thread::StoreSharedOp::create(builder, loc, get(op.getInput()), tile, DenseI64ArrayAttr(), false);
+  thread::FenceOp::create(builder, loc, thread::FenceKind::AsyncProxy);
+  thread::BarrierOp::create(builder, loc);
+  sharedViews[op.getResult()] = {tile, false};
 }
 
 void TileEmitter::commitCopies() {

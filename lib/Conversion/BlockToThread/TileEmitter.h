@@ -189,7 +189,8 @@ private:
   void copyToShared(block::LoadOp load, mlir::Value slot, mlir::Value when);
 
   // Shared memory.
-  mlir::Value allocate(block::LoadOp load);
+  mlir::Value allocate(mlir::Value tile);
+  void emitKeptFactor(block::ConvertLayoutOp op);
   SharedView getSharedView(mlir::Value value);
   void commitCopies();
   void waitForCopies(int64_t group);

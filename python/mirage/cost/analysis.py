@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from mirage.cost.warps import Product, WarpGrid, chain_costs, grid_costs, near_best
 from mirage.semantics.ugraph import (
@@ -38,17 +39,19 @@ class BlockAnalysis:
         """Values that loops accumulate."""
         self.looped: dict[Value, Value] = {}
         """What a loop accumulates, by the result that comes out of it."""
-        self._find(launch.body.ops, 1)
+        self.stepped: set[Value] = set()
+        """Values that differ from step to step of a loop."""
+        self._find(launch.body.ops, 1, frozenset())
         # Rows of up to 8 fit the narrow side of the instruction unless they are contracted.
         narrow = all(
             op.operands[0].shape[-1] > 8 and max(op.result.shape[-2:]) > 8 for op in self.matmuls
         )
         self._narrow = 8 if narrow else 16
 
-    def _find(self, ops: Iterable[Op], trips: int) -> None:
+    def _find(self, ops: Iterable[Op], trips: int, axes: frozenset[str]) -> None:
         for op in ops:
             if isinstance(op, Loop):
-                self._find(op.body, trips * op.axis.extent)
+                self._find(op.body, trips * op.axis.extent, axes | {op.axis.name})
                 used = {v for inner in all_ops(op.body) for v in inner.operands}
                 added = {a.value for a in op.accumulators if a.fn is AccumulateFn.SUM}
                 self.sums |= added - used
@@ -59,6 +62,8 @@ class BlockAnalysis:
                 continue
             self.definitions[op.result] = op
             self.trips[op.result] = trips
+            if op.reads_axes & axes or not self.stepped.isdisjoint(op.operands):
+                self.stepped.add(op.result)
             if not isinstance(op, Matmul):
                 continue
             self.matmuls.append(op)
@@ -92,6 +97,15 @@ class BlockAnalysis:
         """Whether warpgroups compute a product from zero at each step, and add it to the loop's sum
         in f32: the hardware has few bits for sums of products of 8-bit factors."""
         return self.launch.schedule.warpgroups and self.eight_bits(op)
+
+    @cached_property
+    def kept(self) -> frozenset[Value]:
+        """Left factors of warpgroups that are computed and the same at all steps: they are written
+        to shared memory once (``isKeptFactor`` in ``WarpgroupProducts.h``)."""
+        if not self.launch.schedule.warpgroups:
+            return frozenset()
+        left = {op.operands[0] for op in self.matmuls}
+        return frozenset(x for x in left if x not in self.stepped and not self.loaded(x))
 
     def padded(self, extent: int) -> int:
         """Extent of a dimension that a tensor-core instruction reads or writes."""

@@ -70,6 +70,7 @@ def features_of(
             stages=float(launch.schedule.stages),
             warpgroups=launch.schedule.warpgroups,
             resident=launch.schedule.resident > 0,
+            apart=_stores_apart(launch),
         )
     )
     read: set[Value] = {
@@ -99,6 +100,7 @@ def features_of(
     for value, out in zip(launch.results, launch.body.outputs, strict=True):
         run = contiguous_run(out.value.shape, value.shape)
         account.store(float(value.type.bytes), float(run * value.dtype.bytes))
+    account.features.serial = not estimated.takes_turns()
     registers = estimated.run()
     known = Known(float(shared_bytes(launch).staged), registers.used, registers.spilled_bytes)
     if compiled is not None:
@@ -109,6 +111,14 @@ def features_of(
             )
     account.features.known = known
     return account.features
+
+
+def _stores_apart(launch: Launch) -> bool:
+    """Whether each of several groups of four warps owns 64 rows of a block's tiles, so that one is
+    done with its own while the others multiply (``groupsOwnRows`` in ``WarpgroupProducts.cpp``)."""
+    schedule = launch.schedule
+    rows = {(1, *output.value.shape)[-2] for output in launch.body.outputs}
+    return schedule.resident > 0 and schedule.warps > 4 and rows == {16 * schedule.warps}
 
 
 @dataclass(frozen=True)

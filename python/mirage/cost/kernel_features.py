@@ -45,6 +45,8 @@ class KernelFeatures:
     stages: Num = 2.0
     warpgroups: Num = False  # whether four warps together multiply tiles in shared memory
     resident: Num = False  # whether blocks go on with another tile while they store one
+    apart: Num = False  # whether groups of warps of such blocks own rows, which they store apart
+    serial: Num = False  # whether groups take no turns where products depend on each other
     dram_read: Num = (
         0.0  # each input byte once, what a kernel has just written (and L2 still holds) excepted
     )
@@ -119,6 +121,6 @@ class KernelFeatures:
             if f.name == "known":
                 continue
             value = np.broadcast_to(x, (index + 1,))[index] if np.ndim(x) == 0 else x[index]
-            flag = f.name in ("warpgroups", "resident")
+            flag = f.name in ("warpgroups", "resident", "apart", "serial")
             picked[f.name] = bool(value) if flag else float(value)
         return KernelFeatures(**picked)

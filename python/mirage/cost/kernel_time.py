@@ -114,12 +114,15 @@ def _busy(f: KernelFeatures, target: Target, together: Num) -> Num:
     rate = np.where(f.warpgroups, target.mma_group, target.mma_half)
     mma = (f.mma_once + f.mma_step * f.steps) / rate
     mma = mma + (f.mma32_once + f.mma32_step * f.steps) / target.mma_f32
-    alu = (f.alu_once + f.alu_step * f.steps) / target.alu
-    sfu = (f.sfu_once + f.sfu_step * f.steps) / target.sfu
+    once = np.maximum(f.alu_once / target.alu, f.sfu_once / target.sfu)
+    step = np.maximum(f.alu_step / target.alu, f.sfu_step / target.sfu) * f.steps
     move = (f.move_once + f.sums_once + (f.move_step + f.sums_step) * f.steps) / target.shared_bytes
     # one warpgroup alone computes between products that depend on each other; several take turns
-    beside = np.where(f.warpgroups & (together * f.warps >= 8), BESIDE, 1.0)
-    busy = np.maximum(mma, move) + np.maximum(alu, sfu) * beside
+    # (or are in different blocks), but have no products beside what they do behind the loop, unless
+    # they go on apart
+    several = (together * f.warps >= 8) & (np.logical_not(f.serial) | (together > 1))
+    beside = np.where(f.warpgroups & several, BESIDE, 1.0)
+    busy = np.maximum(mma, move) + once * np.where(f.apart, BESIDE, 1.0) + step * beside
     busy = busy + ODD * (f.odd_once + f.odd_step * f.steps) / target.clock
     return busy + np.where(f.warpgroups & (np.asarray(f.sfu_step) > 0), BETWEEN * f.steps, 0.0)
 

@@ -35,6 +35,10 @@ PROMOTED = 64 * _target.PROMOTED_COLUMNS / 128
 MOST_WARPS = 32
 MOST = 255
 """Registers that the instruction set can name."""
+REGISTERS_SM = 65536
+NO_TILES = 21
+"""Registers of a thread of a warpgroup that hold no tiles: addresses, counters, and what belongs to
+rows."""
 MOST_MOVED = 240
 """Registers that warpgroups are given at most."""
 
@@ -132,7 +136,12 @@ class RegisterEstimator(BlockAnalysis):
             if v not in self.accumulated and not isinstance(op, Source | Rearrangement)
         ]
         computed.append(self._beside_sums())
-        operands = [self._held(x) for op in self.matmuls for x in op.operands if not self.loaded(x)]
+        operands = [
+            self._held(x)
+            for op in self.matmuls
+            for x in op.operands
+            if not self.loaded(x) and x not in self.kept
+        ]
         exchanged = [
             self._held(op.result) * self.grid[op].k for op in self.matmuls if self.grid[op].k > 1
         ]
@@ -150,7 +159,10 @@ class RegisterEstimator(BlockAnalysis):
             self._held(x) + max(map(self._held, self._products_in(x)), default=0.0)
             for op in self.matmuls
             for x in op.operands
-            if self.trips[op.result] > 1 and self.trips.get(x, 1) > 1 and not self.loaded(x)
+            if self.trips[op.result] > 1
+            and self.trips.get(x, 1) > 1
+            and not self.loaded(x)
+            and x not in self.kept
         ]
         held = sum(self._held(v) for v in self.accumulated) + self._beside_sums()
         return held + max(between, default=0.0)
@@ -159,6 +171,19 @@ class RegisterEstimator(BlockAnalysis):
         """Registers of the part of a product that is held beside the sums that it is added to."""
         promoted = (self._held(op.result) for op in self.matmuls if self.promoted(op))
         return min(PROMOTED, max(promoted, default=0.0))
+
+    def takes_turns(self) -> bool:
+        """Whether the last products of a step run beside the first ones of the next
+        (``deferProducts`` in ``PipelineLoops.cpp``), for which their factors are held so long:
+        groups of warps take turns then."""
+        held = [
+            self._held(x)
+            for op in self.matmuls
+            for x in op.operands
+            if x in self.stepped and not self.loaded(x)
+        ]
+        limit = _limit(self.launch.schedule, REGISTERS_SM) - NO_TILES
+        return self.launch.schedule.stages > 1 and self.chained() + max(held, default=0.0) <= limit
 
     def _products_in(self, value: Value) -> Iterator[Value]:
         """Results of products from which a value is computed."""

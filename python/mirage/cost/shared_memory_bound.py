@@ -13,6 +13,7 @@ op alone, so that the memory of a loop's rings is free again for the sums after 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
@@ -96,6 +97,7 @@ class _Planner(BlockAnalysis):
                 scope.staged = 0
             outside.extend((size, number, number) for size in scope.before)
             at.append((scope.staged, scope.staged + scope.scratch, scope.after))
+        outside.extend(self._kept_factors(last))
         parts, most = self._stored() if self.launch.schedule.warpgroups else (0, 0)
         if self.launch.schedule.resident:
             # rings are filled for the next tile meanwhile, and all loads have one
@@ -109,6 +111,21 @@ class _Planner(BlockAnalysis):
             staged = max(staged, alive + rings)
             total = max(total, alive + busy, later + after)
         return SharedBytes(staged, max(total, most))
+
+    def _kept_factors(self, last: dict[Value, int]) -> Iterator[tuple[int, int, int]]:
+        """Bytes of factors that are written once for all steps, first and last loop that reads
+        them."""
+        for value in self.kept:
+            rows, cols = (self.padded(n) for n in value.shape[-2:])
+            row = cols * value.dtype.bytes
+            swizzle, _ = _target.shared_rows(rows, row)
+            size = round_up(rows * row, _target.shared_alignment(swizzle))
+            first = next(
+                number
+                for number, op in enumerate(self.launch.body.ops)
+                if any(value in inner.operands for inner in all_ops((op,)) if inner in self.matmuls)
+            )
+            yield size, first, last[value]
 
     def _stored(self) -> tuple[int, int]:
         """Bytes through which results of warpgroups leave. In blocks that go on with another tile,

@@ -48,6 +48,10 @@ SMALL = 8
 WRITTEN = 4
 """Ways to compute a region that are written down before its cost is believed."""
 
+LESS = 0.9
+"""What is written down may cost so much less than its estimate, which knows no blocks that go on
+with another tile."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -290,11 +294,11 @@ class Planner:
 
     def _written_first(self, picks: list[Pick]) -> list[Pick]:
         """The picks, with those first that are written down, by the cost of what was written: it
-        knows registers and shared memory that an estimate does not. The next one is written as
-        long as its estimate promises to be better."""
+        knows registers, shared memory and blocks that go on, which an estimate does not. The next
+        one is written as long as it may be better."""
         left, written = list(picks), list[tuple[float, Pick]]()
         while left and len(written) < WRITTEN:
-            if written and left[0].time >= min(written, key=itemgetter(0))[0]:
+            if written and LESS * left[0].time >= min(written, key=itemgetter(0))[0]:
                 break
             pick = left.pop(0)
             solution = self.solver.write(pick)

@@ -97,6 +97,41 @@ def test_computed_first_factor(steps: int, stages: int) -> None:
     check(computed_factor(steps, stages))
 
 
+@pytest.mark.parametrize(
+    ("rows", "keys", "dim", "tile", "warps", "stages"),
+    [
+        (64, 64, 64, (64, 64), 4, 1),
+        (64, 192, 48, (64, 64), 4, 2),
+        (127, 130, 64, (64, 64), 4, 3),
+        (128, 128, 128, (128, 64), 8, 2),
+        (64, 256, 128, (64, 128), 8, 2),
+    ],
+)
+def test_factor_that_all_steps_read(
+    rows: int, keys: int, dim: int, tile: tuple[int, int], warps: int, stages: int
+) -> None:
+    """It is written to shared memory once, whether products are deferred or not."""
+    text = Attention(rows, keys, dim, tile, warps=warps, stages=stages, held=True).text()
+    assert kept_factors(text) == 1
+    check(text)
+
+
+def kept_factors(text: str) -> int:
+    """Tiles that are written to shared memory before the loop."""
+    ptx = compile_mlir(text).ptx()
+    before = ptx[: ptx.index("wgmma.mma_async")]
+    return before.count("fence.proxy.async")
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_factor_of_each_tile_of_a_block(blocks: int) -> None:
+    """The next tile's takes its place when all products have read it."""
+    hidden = HiddenLoop(m=320, tile=(64, 64), resident=blocks, changed=True)
+    assert kept_factors(hidden.text()) == 1
+    check(hidden.text())
+    check(replace(hidden, m=384, tile=(128, 64), warps=8, gate=True).text())
+
+
 # ---- what a mistake would do
 
 LONG = Attention(64, 64 * 5, 64, (64, 64), stages=2)
@@ -105,6 +140,21 @@ LONG = Attention(64, 64 * 5, 64, (64, 64), stages=2)
 @cache
 def _original() -> Original:
     return Original(compile_mlir(LONG.text()))
+
+
+def test_missing_order_of_a_factor_is_noticed() -> None:
+    """The barrier before a tile's factor takes the place of the last one's, and the fence and the
+    barrier behind the writes."""
+    loop = HiddenLoop(m=384, tile=(128, 64), warps=8, resident=1, changed=True)
+    original = Original(compile_mlir(loop.text()))
+    ptx = original.ptx
+    role = re.search(r"bar\S*\.sync\s+1, 256;", ptx)
+    assert role
+    orders = re.compile(r"bar\S*\.sync\s+1, 256;|fence\.proxy\.async\S*;")
+    found = list(orders.finditer(ptx, role.start(), ptx.index("wgmma.mma_async")))
+    assert len(found) == 3
+    for at in found:
+        assert original.notices(ptx[: at.start()] + ptx[at.end() :]), at[0]
 
 
 @pytest.mark.parametrize("kind", ["barrier", "wait", "fence"])

@@ -8,16 +8,19 @@ from functools import cache
 
 import pytest
 from mirage.compiler import CompileOptions, compile_graph
+from mirage.cost.analysis import BlockAnalysis
 from mirage.cost.compilable import CheckError, check_launch
+from mirage.cost.features import features_of
 from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.cost.target import H200
 from mirage.cost.warpgroup_limits import why_no_warpgroups
-from mirage.mlir_io import graph_from_text
+from mirage.mlir_io.text import graph_from_text
 from mirage.runtime.artifact import Artifact
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Matmul, Output, TensorType, Value
 from product_kernels import product_kernel
+from warpgroup_attention import Attention
 from warpgroup_graphs import Product
 
 
@@ -103,6 +106,56 @@ def test_shared_memory_is_what_is_planned(columns: int, resident: int, residual:
             assert kernel.shared_bytes == bound, (tile, stages)
         else:  # threads exchange what they store in rows, or the tile is small
             assert kernel.shared_bytes <= bound
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [
+        Attention(64, 192, 48, held=True),
+        Attention(512, 512, 64, (128, 64), warps=8, stages=3, held=True),
+        Attention(512, 512, 128, (128, 128), warps=8, held=True),
+    ],
+)
+def test_factors_of_all_steps_take_shared_memory(attention: Attention) -> None:
+    """And no registers while the loop runs."""
+    launch = launch_of(attention)
+    (kernel,) = compiled(launch).manifest.kernels
+    bound = shared_bytes(launch)
+    rings = shared_bytes(launch_of(replace(attention, held=False))).staged
+    assert bound.staged == rings  # in the place of the tile that is loaded else
+    assert bound.staged <= kernel.shared_bytes <= bound.total
+    (factor,) = BlockAnalysis(launch).kept
+    assert factor.dtype is DType.F16
+
+
+@pytest.mark.parametrize(
+    ("attention", "turns"),
+    [
+        (Attention(256, 256, 64, (128, 128), warps=8, stages=3), True),
+        (Attention(256, 256, 64, (256, 64), warps=8, stages=3, held=True), True),
+        (Attention(256, 256, 128, (128, 128), warps=8), True),
+        (Attention(256, 256, 256, (128, 64), warps=8), True),
+        (Attention(256, 256, 64, (128, 128), warps=8, stages=1), False),
+        (Attention(256, 512, 128, (128, 256), warps=8), False),
+        (Attention(256, 256, 128, (256, 64), warps=8), False),
+    ],
+)
+def test_search_and_compiler_agree_on_turns(attention: Attention, turns: bool) -> None:
+    """Where registers do not hold a factor until the next step, products wait for each other. Where
+    they do, the first step's are written before the loop."""
+    launch = launch_of(attention)
+    rows, keys = attention.tile
+    once = (attention.dim + keys) // 16 * rows // 128
+    found = compiled(launch).ptx().count("wgmma.mma_async")
+    assert (found > once) == turns, (found, once)
+    assert features_of(launch).serial != turns
+
+
+def launch_of(attention: Attention) -> Launch:
+    """The kernel that the text describes."""
+    (launch,) = graph_from_text(attention.text()).graph.ops
+    assert isinstance(launch, Launch)
+    return launch
 
 
 def test_a_sum_is_added_to_where_it_is() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class HiddenLoop:
     """``silu(x w1) w2`` with a loop over the hidden columns: x (m, k), w1 (k, hidden), w2 (hidden,
     n). ``gate``: times ``x w3``. ``also_sum``: the sum over the hidden columns of ``x w1`` too.
-    ``resident``: blocks at most, each of which has several tiles.
+    ``resident``: blocks at most, each of which has several tiles. ``changed``: of ``silu(x)``.
     """
 
     m: int = 64
@@ -23,6 +23,7 @@ class HiddenLoop:
     gate: bool = False
     also_sum: bool = False
     resident: int = 0
+    changed: bool = False
 
     def text(self) -> str:
         """The module."""
@@ -43,16 +44,23 @@ class HiddenLoop:
         inner = ", ".join(f"%g{n}: {s}" for n, s in inputs)
         tx, tw1, tw2 = tile(tm, self.k, of=t), tile(self.k, th, of=t), tile(th, self.n, of=t)
         h, acc, row = tile(tm, th), tile(tm, self.n), tile(tm, 1)
+        first, before = "%xt", []
+        if self.changed:
+            wide, first = tile(tm, self.k), "%xc"
+            before = [
+                f"%xs = block.unary silu %xt : ({tx}) -> {wide}",
+                f"%xc = block.cast %xs : ({wide}) -> {tx}",
+            ]
         body = [
             f"%a = block.load %gu [[], [j]] : {w1} -> {tw1}",
-            f"%p = block.matmul %xt, %a : ({tx}, {tw1}) -> {h}",
+            f"%p = block.matmul {first}, %a : ({tx}, {tw1}) -> {h}",
             f"%s = block.unary silu %p : ({h}) -> {h}",
         ]
         made = "%s"
         if self.gate:
             body += [
                 f"%b = block.load %gw [[], [j]] : {w1} -> {tw1}",
-                f"%q = block.matmul %xt, %b : ({tx}, {tw1}) -> {h}",
+                f"%q = block.matmul {first}, %b : ({tx}, {tw1}) -> {h}",
                 f"%sq = block.binary mul %s, %q : ({h}, {h}) -> {h}",
             ]
             made = "%sq"
@@ -83,6 +91,7 @@ class HiddenLoop:
             f"{results} {{",
             f"^bb0({inner}):",
             f"%xt = block.load %gx [[i], []] : {x} -> {tx}",
+            *before,
             f"{name} = block.loop [j = {-(-self.hidden // th)}] {{",
             *body,
             f"}} : {kinds}",

@@ -68,6 +68,9 @@ void LayoutModel::addUnaryCosts() {
             user = *reshape->getUsers().begin();
             number = reshape->getUses().begin()->getOperandNumber();
           }
+          if (user->getNumResults() == 1 && isa<ConvertLayoutOp>(user) &&
+              staged.contains(user->getResult(0)))
+            cost += times * getSharedAccessCost(layout, getElementBytes(value));
           if (isa<StoreOp>(user))
             cost +=
                 getGlobalAccessCost(layout, 2, getContiguousDim(getTile(stored), getTile(value)),

@@ -156,6 +156,19 @@ static LoadOp getLoad(Value value) {
   return nullptr;
 }
 
+bool mirage::block::isComputedBefore(Value factor, MatmulOp matmul) {
+  return factor.getParentBlock() != matmul->getBlock() && !getLoad(factor);
+}
+
+bool mirage::block::isKeptFactor(ConvertLayoutOp convert) {
+  return convert->getParentOfType<kernel::LaunchOp>().getSchedule()->usesWarpgroups() &&
+         llvm::any_of(convert->getUses(), [&](OpOperand &use) {
+           auto matmul = dyn_cast<MatmulOp>(use.getOwner());
+           return matmul && use.get() == matmul.getLhs() &&
+                  convert->getBlock() != matmul->getBlock();
+         });
+}
+
 /// Why a factor is no tile in shared memory: a box that the loop or the launch
 /// loads and does not change.
 static std::optional<std::string> whyNotShared(Value factor) {

@@ -159,6 +159,8 @@ private:
         })
         .Case<LoopOp>([&](LoopOp loop) { visitLoop(loop); })
         .Case<ConvertLayoutOp>([&](ConvertLayoutOp read) {
+          if (staged.contains(read.getResult()))
+            return setShared(read.getResult(), getTile(read.getResult()).getElementType());
           setHolder(read.getResult(),
                     getTarget(read.getResult(), layouts.lookup(read.getResult())));
         })
@@ -185,15 +187,21 @@ private:
         });
   }
 
+  /// Holds a tile in shared memory, in elements of a type; of a load, as the matrix that its users
+  /// see.
+  void setShared(Value value, Type elementType) {
+    Value matrix = getMatrix(value);
+    setHolder(value, getSharedType(padding.getExtent(matrix, 0), padding.getExtent(matrix, 1),
+                                   elementType));
+  }
+
   void visitLoad(LoadOp load) {
+    if (staged.contains(load.getResult()))
+      return setShared(load.getResult(),
+                       cast<RankedTensorType>(load.getSource().getType()).getElementType());
     Value matrix = getMatrix(load.getResult());
-    Type elementType = getTile(matrix).getElementType();
-    if (staged.contains(load.getResult())) {
-      Type copied = cast<RankedTensorType>(load.getSource().getType()).getElementType();
-      return setHolder(load.getResult(), getSharedType(padding.getExtent(matrix, 0),
-                                                       padding.getExtent(matrix, 1), copied));
-    }
-    setHolder(load.getResult(), FragmentType::get(elementType, layouts.lookup(matrix)));
+    setHolder(load.getResult(),
+              FragmentType::get(getTile(matrix).getElementType(), layouts.lookup(matrix)));
   }
 
   void visitLoop(LoopOp loop) {

@@ -125,6 +125,9 @@ private:
       outside += getStoreBytes(launch);
     }
     DenseMap<Operation *, int64_t> inLoop;
+    for (auto convert : launch.getBody().getOps<ConvertLayoutOp>())
+      if (SharedType kept = getShared(convert.getResult()))
+        outside += kept.getTotalBytes();
     launch.getBody().walk([&](LoadOp load) {
       SharedType shared = getShared(load.getResult());
       if (!shared)

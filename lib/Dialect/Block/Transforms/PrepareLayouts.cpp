@@ -50,6 +50,10 @@ ValueSet mirage::block::findStaged(kernel::LaunchOp launch) {
       if (isView(user))
         self(self, user->getResult(0));
   };
+  launch.getBody().walk([&](ConvertLayoutOp convert) {
+    if (isKeptFactor(convert))
+      staged.insert(convert.getResult());
+  });
   launch.getBody().walk([&](LoadOp load) {
     bool inLoop = isa<LoopOp>(load->getParentOp());
     bool prefetched = inLoop && launch.getSchedule()->getStages() > 1 && canCopyAsync(load) &&
@@ -80,6 +84,7 @@ public:
   void run() {
     joinMatrices();
     dropPaddedUnits();
+    keepFactors();
     readStaged();
     freeStores();
   }
@@ -143,6 +148,28 @@ private:
       Type type = TileType::get(getTile(operand->get()).getShape(), rewriter.getF32Type());
       operand->set(ReduceOp::create(rewriter, operand->get().getLoc(), type, ReduceFn::Sum,
                                     operand->get(), rewriter.getDenseI64ArrayAttr(dims)));
+    }
+  }
+
+  /// A left factor of warpgroups that is computed once and read at all steps of a loop is
+  /// written to shared memory before the first loop that reads it: its registers are free
+  /// while the loop runs.
+  void keepFactors() {
+    if (!launch.getSchedule()->usesWarpgroups())
+      return;
+    DenseMap<Value, Value> kept;
+    SmallVector<MatmulOp> matmuls;
+    launch.getBody().walk([&](MatmulOp matmul) { matmuls.push_back(matmul); });
+    for (MatmulOp matmul : matmuls) {
+      Value factor = matmul.getLhs();
+      if (!isComputedBefore(factor, matmul))
+        continue;
+      Value &tile = kept[factor];
+      if (!tile) {
+        rewriter.setInsertionPoint(matmul->getParentOp());
+        tile = ConvertLayoutOp::create(rewriter, factor.getLoc(), factor.getType(), factor);
+      }
+      matmul.getLhsMutable().set(tile);
     }
   }
 

@@ -10,7 +10,9 @@ transposed) as needed.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf, prod
 
 from mirage.search.algebra.axes import Dims
@@ -20,7 +22,7 @@ from mirage.search.kernel.derive import Derivations, Goal
 from mirage.search.kernel.moves import Accumulate, Edge, EmitError, Load, Product, Reduction
 from mirage.search.kernel.tile_tails import finite_beyond, zero_beyond
 from mirage.semantics.builder import Builder, promote
-from mirage.semantics.scalar import DType, ReduceFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
@@ -237,6 +239,39 @@ class Emitter:
         }
         halves = [kind for kind in loads if kind.is_half]
         return promote(*halves) if halves else self.half
+
+    def add(self, edge: Edge, row: str | None, col: str | None) -> Value:
+        """A sum. To a tile that a loop has left, others are added one by one: their sum would be a
+        tile more beside what fills the registers."""
+        build, (first, second) = self.builder(edge.goal), edge.terms
+        terms = [first, second]
+        if self._leaves_loop(first) != self._leaves_loop(second) and None not in (row, col):
+            left, other = (first, second) if self._leaves_loop(first) else (second, first)
+            parts = self._terms(other, {row, col})
+            if len(parts) > 1:
+                terms = [left, *parts]
+        total = self.get(terms[0], row, col)
+        for term in terms[1:]:
+            total = build.binary(BinaryFn.ADD, total, self.get(term, row, col))
+        return total
+
+    def _leaves_loop(self, goal: Goal) -> bool:
+        """Whether a value is made of sums of a loop that has ended."""
+        outside = self._place(goal) < 0
+        return outside and self._bodies.phases.ended(goal[0]) > 0
+
+    def _terms(self, goal: Goal, wide: set[str | None]) -> list[Goal]:
+        """The whole tiles whose sum a value is, if nothing else needs that sum."""
+        terms = self.choice[goal].terms
+        whole = any(self._wide(term) == wide for term in terms)
+        if not whole or self._uses[goal] > 1:
+            return [goal]
+        return [part for term in terms for part in self._terms(term, wide)]
+
+    @cached_property
+    def _uses(self) -> Counter[Goal]:
+        """How many values are made of a value."""
+        return Counter(child for edge in self.choice.values() for child in edge.children)
 
     def reduce(self, edge: Reduction, row: str | None, col: str | None) -> Value:
         """A reduction of a tile, masked where padding would count."""

@@ -49,6 +49,7 @@ class Body(Protocol):
     def builder(self, goal: Goal) -> Builder: ...
     def load(self, edge: Load, row: str | None, col: str | None) -> Value: ...
     def matmul(self, edge: Product, row: str | None, col: str | None) -> Value: ...
+    def add(self, edge: Edge, row: str | None, col: str | None) -> Value: ...
     def reduce(self, edge: Reduction, row: str | None, col: str | None) -> Value: ...
     def accumulate(self, edge: Accumulate, row: str | None, col: str | None) -> Value: ...
 
@@ -82,6 +83,11 @@ class Edge:
     @property
     def sort(self) -> tuple[object, ...]:
         """Moves of one class and sort do the same work on other values."""
+        return ()
+
+    @property
+    def terms(self) -> tuple[Goal, ...]:
+        """What it adds up, where it is a sum."""
         return ()
 
     @abstractmethod
@@ -196,12 +202,18 @@ class Pair(Edge):
     def sort(self) -> tuple[object, ...]:
         return (self.fn,)
 
+    @property
+    def terms(self) -> tuple[Goal, ...]:
+        return self.children if self.fn is BinaryFn.ADD else ()
+
     def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
         account.elementwise(size, BINARY[self.fn].flops, BINARY[self.fn].special, inside)
         return True
 
     def emit(self, body: Body, row: str | None, col: str | None) -> Value:
         build = body.builder(self.goal)
+        if self.terms:
+            return body.add(self, row, col)
         a, b = (body.get(c, row, col) for c in self.children)
         if self.fn is BinaryFn.MUL and self.children[0] == self.children[1]:
             return build.unary(UnaryFn.SQUARE, a)

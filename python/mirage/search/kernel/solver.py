@@ -40,6 +40,10 @@ from mirage.semantics.ugraph import (
 
 HOPELESS = 1.5
 """Ways to compute a value that take this many times as long as the best one are of no interest."""
+TRUSTED = 1.25
+"""What is written down may cost so many times its estimate."""
+DOUBTED = 8
+"""Choices of sizes whose estimates are compared with what is written down."""
 OTHER_COLUMNS = 64
 """Choices of sizes of a derivation that are tried before it is given up as impossible to write."""
 
@@ -55,6 +59,11 @@ class Pick:
     written: Solution | None = None
     refused: bool = False
     others: tuple[tuple[float, int], ...] = ()  # times and columns to try where it is refused
+
+    @property
+    def sizes(self) -> tuple[FrameType, int] | None:
+        """What derivations of the same frame type at the same sizes have in common."""
+        return None if self.draft is None else (self.draft.kind, self.draft.column)
 
     def next(self) -> Pick | None:
         """The same derivation at the next best sizes."""
@@ -116,13 +125,33 @@ class KernelSolver:
             for analysis in found:
                 picks.extend(self._solve_analysis(analysis, picks, narrowing, enough))
             picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
-            while picks and self.write(picks[0]) is None:
-                other = picks.pop(0).next()
-                if other is not None:
-                    insort(picks, other, key=lambda p: p.time)
+            self._doubt(picks)
             if picks or not self._left_out:
                 return picks
         return []
+
+    def _doubt(self, picks: list[Pick]) -> None:
+        """Drops first picks that cannot be written down, and raises estimates that are far too low:
+        what is written knows registers, and with them how many blocks run at once. A mistake of
+        that kind is one of the sizes, whatever is derived at them, and all derivations at such
+        sizes would come before better ones."""
+        known: set[tuple[FrameType, int] | None] = set()
+        while picks and len(known) < DOUBTED:
+            first = picks[0]
+            solution = self.write(first)
+            if solution is None:
+                other = picks.pop(0).next()
+                if other is not None:
+                    insort(picks, other, key=lambda p: p.time)
+                continue
+            times = solution.cost.time / first.time
+            if first.sizes in known or times <= TRUSTED:
+                return
+            known.add(first.sizes)
+            for pick in picks:
+                if pick.sizes == first.sizes:
+                    pick.time *= times
+            picks.sort(key=lambda p: p.time)
 
     def _solve_analysis(
         self, analysis: Analysis, others: list[Pick], narrowing: Narrowing, count: int | None

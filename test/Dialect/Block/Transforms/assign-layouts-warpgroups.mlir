@@ -50,3 +50,39 @@ kernel.graph @odd(%a: tensor<64x128xf16>, %b: tensor<129x128xf16>, %c: tensor<1x
   }
   kernel.return %r : tensor<64x129xf16>
 }
+
+// A factor that is computed once is written to shared memory before the first loop that reads it,
+// one that steps make comes from registers.
+// CHECK-LABEL: kernel.graph @factors
+// CHECK: %[[CAST:.*]] = block.cast
+// CHECK: %[[KEPT:.*]] = block.convert_layout %[[CAST]] : {{.*}} -> !block.tile<64x64xf16, !thread.shared<64x64xf16, swizzle = 128>>
+// CHECK: block.loop
+// CHECK: block.matmul %[[KEPT]]
+// CHECK: %[[MADE:.*]] = block.cast
+// CHECK-NOT: block.convert_layout
+// CHECK: block.matmul %[[MADE]]
+// CHECK: block.loop
+// CHECK: block.matmul %[[KEPT]]
+kernel.graph @factors(%x: tensor<64x64xf16>, %u: tensor<64x128xf16>, %v: tensor<128x64xf16>) -> (tensor<64x64xf32>, tensor<64x64xf32>) attributes {form = #kernel.form<selected>} {
+  %r:2 = kernel.launch(%x, %u, %v) grid [] schedule <warps = 4, stages = 2, engine = warpgroup> : (tensor<64x64xf16>, tensor<64x128xf16>, tensor<128x64xf16>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+  ^bb0(%gx: tensor<64x64xf16>, %gu: tensor<64x128xf16>, %gv: tensor<128x64xf16>):
+    %a = block.load %gx [[], []] : tensor<64x64xf16> -> !block.tile<64x64xf16>
+    %b = block.unary silu %a : (!block.tile<64x64xf16>) -> !block.tile<64x64xf32>
+    %c = block.cast %b : (!block.tile<64x64xf32>) -> !block.tile<64x64xf16>
+    %s = block.loop [j = 2] {
+      %y = block.load %gu [[], [j]] : tensor<64x128xf16> -> !block.tile<64x64xf16>
+      %p = block.matmul %c, %y : (!block.tile<64x64xf16>, !block.tile<64x64xf16>) -> !block.tile<64x64xf32>
+      %h = block.cast %p : (!block.tile<64x64xf32>) -> !block.tile<64x64xf16>
+      %z = block.load %gv [[j], []] : tensor<128x64xf16> -> !block.tile<64x64xf16>
+      %q = block.matmul %h, %z : (!block.tile<64x64xf16>, !block.tile<64x64xf16>) -> !block.tile<64x64xf32>
+      block.accumulate sum %q : !block.tile<64x64xf32>
+    } : !block.tile<64x64xf32>
+    %t = block.loop [i = 2] {
+      %y = block.load %gu [[], [i]] : tensor<64x128xf16> -> !block.tile<64x64xf16>
+      %p = block.matmul %c, %y : (!block.tile<64x64xf16>, !block.tile<64x64xf16>) -> !block.tile<64x64xf32>
+      block.accumulate sum %p : !block.tile<64x64xf32>
+    } : !block.tile<64x64xf32>
+    block.store %s [[], []], %t [[], []] : !block.tile<64x64xf32>, !block.tile<64x64xf32>
+  }
+  kernel.return %r#0, %r#1 : tensor<64x64xf32>, tensor<64x64xf32>
+}

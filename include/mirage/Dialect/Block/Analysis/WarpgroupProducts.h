@@ -3,7 +3,8 @@
 // With `engine = warpgroup` a loop's tiles are copied by the tensor memory
 // accelerator into a ring in shared memory, which one extra warp keeps filled,
 // and four warps at a time multiply them from there; left factors may be computed
-// too, and come from registers. Here stands what that asks of a launch, and how
+// too, and come from registers, or through shared memory where all steps read the
+// same. Here stands what that asks of a launch, and how
 // tensors and warps are cut.
 //
 //===----------------------------------------------------------------------===//
@@ -37,6 +38,15 @@ thread::SharedType getSharedType(int64_t rows, int64_t cols, mlir::Type elementT
 
 /// Whether the tensor memory accelerator can copy the load's tile.
 bool isBox(LoadOp load);
+
+/// Whether a left factor of warpgroups is computed outside of the product's loop, so that
+/// all steps read the same.
+bool isComputedBefore(mlir::Value factor, MatmulOp matmul);
+
+/// Whether the op writes such a factor to shared memory, where products read it. In
+/// registers it would take room all along; and ptxas 13.0 gives registers that all
+/// steps read to other values unless another factor is in registers beside it.
+bool isKeptFactor(ConvertLayoutOp convert);
 
 /// Loads of the loop's own body that are held in shared memory, in order.
 llvm::SmallVector<LoadOp> getStagedLoads(LoopOp loop);

@@ -420,8 +420,9 @@ def Block_ConvertLayoutOp : Block_OtherTileOp<"convert_layout", "dim", "true"> {
   let summary = "the same tile, held in another place or layout";
   let description = [{
     Inserted by `mirage-assign-layouts`: from shared memory to registers, from
-    one register layout to another, or from the summands that the warps hold to
-    their sum.
+    one register layout to another, from the summands that the warps hold to
+    their sum, or from registers to shared memory, for a left factor of warpgroups
+    that all steps of a loop read.
 
     ```mlir
     %y = block.convert_layout %x : (!block.tile<16x64xf16>) -> !block.tile<16x64xf16>
