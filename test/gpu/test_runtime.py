@@ -133,3 +133,18 @@ def test_bad_ptx_has_the_log() -> None:
 def test_wrong_chip() -> None:
     with pytest.raises(WrongChipError, match="compiled for sm_70a"):
         Executable(small_artifact(chip="sm_70a")).prepare()
+
+
+def test_a_captured_program_takes_other_inputs(program: Executable) -> None:
+    x = torch.randn(8, 8, device="cuda")
+    step = program.captured(x)
+    for _ in range(3):
+        z = torch.randn(8, 8, device="cuda")
+        (y,) = step(z)
+        torch.testing.assert_close(y, z + z)
+    (again,) = step(x)
+    assert again is y
+    torch.testing.assert_close(y, x + x)
+    step.inputs[0].fill_(3.0)
+    (y,) = step.replay()
+    assert bool((y == 6.0).all())

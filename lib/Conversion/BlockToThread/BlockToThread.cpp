@@ -55,7 +55,7 @@ private:
   static LogicalResult checkInput(kernel::LaunchOp launch) {
     if (!launch.getSchedule())
       return launch.emitOpError("expected a schedule (#kernel.schedule), got none");
-    if (failed(block::checkLayouts(launch)))
+    if (failed(block::checkLayouts(launch)) || failed(checkPlaces(launch)))
       return failure();
     WalkResult walk = launch.getBody().walk([](Operation *op) {
       if (auto matmul = dyn_cast<block::MatmulOp>(op); matmul && !matmul.getWarps()) {
@@ -130,7 +130,22 @@ private:
 
   /// Whether kernels write the operands of a join to their parts of it.
   static bool isWrittenInParts(kernel::ConcatOp concat) {
-    return cast<RankedTensorType>(concat.getInputs().front().getType()).getEncoding() != nullptr;
+    return isPlaced(concat.getInputs().front()) ||
+           cast<RankedTensorType>(concat.getInputs().front().getType()).getEncoding() != nullptr;
+  }
+
+  /// Whether a launch stores a value, maybe in another shape, to its place in another tensor.
+  static bool isPlaced(Value value) {
+    while (auto reshape = value.getDefiningOp<kernel::ReshapeOp>())
+      value = reshape.getInput();
+    auto launch = value.getDefiningOp<kernel::LaunchOp>();
+    return launch && launch.getPlace(cast<OpResult>(value).getResultNumber());
+  }
+
+  /// Whether the launches that compute the row of an update store it to the tensor.
+  static bool isStoredInPlace(kernel::IndexCopyOp copy) {
+    auto concat = copy.getRow().getDefiningOp<kernel::ConcatOp>();
+    return concat ? llvm::all_of(concat.getInputs(), isPlaced) : isPlaced(copy.getRow());
   }
 
   /// A name as PTX takes it: letters, digits and underscores, no digit first.
@@ -156,6 +171,11 @@ private:
         ops.push_back(op);
       hasAlternatives |= isa<kernel::AlternativesOp>(op);
     });
+    for (kernel::IndexCopyOp copy : graph.getOps<kernel::IndexCopyOp>())
+      if (!isStoredInPlace(copy))
+        return copy.emitOpError("expected a row that a launch computes and nothing else reads, "
+                                "and a tensor and an index that are inputs of the graph, the "
+                                "tensor's only use being this one (mirage-view-tensors)");
     if (hasAlternatives)
       return graph.emitOpError("expected no kernel.alternatives (mirage-select chooses)");
     if (ops.empty())
@@ -336,8 +356,13 @@ private:
   Kernel convert(kernel::LaunchOp launch, gpu::GPUModuleOp module, StringRef name) {
     OpBuilder builder(&getContext());
     SmallVector<Type> parameters;
-    for (Type type : llvm::concat<const Type>(launch->getOperandTypes(), launch->getResultTypes()))
+    for (Type type : launch->getOperandTypes())
       parameters.push_back(getParameterType(type));
+    for (auto [number, type] : llvm::enumerate(launch->getResultTypes())) {
+      MemRefType parameter = getParameterType(type);
+      kernel::PlaceAttr place = launch.getPlace(number);
+      parameters.push_back(place ? getPlacedType(place, parameter.getElementType()) : parameter);
+    }
     SmallVector<Attribute> tensorMaps;
     for (const TensorMapParameter &parameter : getTensorMaps(launch)) {
       parameters.push_back(parameter.type);

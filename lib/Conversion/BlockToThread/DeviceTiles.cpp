@@ -145,9 +145,11 @@ void TileEmitter::emitStore(block::StoreOp op) {
     if (!isEightBitFloat(tensor.getElementType()))
       fragment = castTo(fragment, getTileElement(tensor.getElementType()));
     auto map = cast<ArrayAttr>(op.getMaps()[number]);
-    TilePlace tile =
-        getTilePlace(outputs[number], map, getTile(value),
-                     getShapes(getTile(source), cast<FragmentType>(fragment.getType())));
+    SmallVector<int64_t> shapes =
+        getShapes(getTile(source), cast<FragmentType>(fragment.getType()));
+    TilePlace tile = launch.getPlace(number)
+                         ? getPlacedTile(number, map, getTile(value), shapes)
+                         : getTilePlace(outputs[number], map, getTile(value), shapes);
     if (emitBoxStore(op, number, fragment, tile))
       continue;
     // One of the blocks that hold the same tile writes it.

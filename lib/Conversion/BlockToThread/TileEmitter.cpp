@@ -34,6 +34,7 @@ void TileEmitter::run() {
   // Before there are roles: the one that copies takes as many steps as the others.
   for (auto scalar : launch.getBody().front().getOps<block::ScalarOp>())
     emitScalar(scalar);
+  emitPlacedRows();
   if (launch.getSchedule()->usesWarpgroups())
     emitRoles();
   else

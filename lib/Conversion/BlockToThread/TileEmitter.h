@@ -67,6 +67,13 @@ struct TensorMapParameter {
 /// The tensor maps that a launch needs: those of its rings and stores, each once.
 llvm::SmallVector<TensorMapParameter> getTensorMaps(kernel::LaunchOp launch);
 
+/// The kernel's parameter for a result of `element`s that is stored elsewhere: its row,
+/// then what makes up the result's dimensions.
+mlir::MemRefType getPlacedType(kernel::PlaceAttr place, mlir::Type element);
+
+/// Whether the tiles of a launch can be stored where its places say.
+llvm::LogicalResult checkPlaces(kernel::LaunchOp launch);
+
 /// Emits the body of one launch as thread ops.
 ///
 /// With `engine = warpgroup` the body is executed by a role of the schedule's
@@ -188,6 +195,15 @@ private:
   mlir::Value getPart(mlir::ArrayAttr axes, int64_t &parts);
   void copyToShared(block::LoadOp load, mlir::Value slot, mlir::Value when);
 
+  // Results that are rows of other tensors (PlacedStores.cpp).
+  /// Which row, and whether there is such a row (i1).
+  struct PlacedRow {
+    mlir::Value row, exists;
+  };
+  void emitPlacedRows();
+  TilePlace getPlacedTile(unsigned result, mlir::ArrayAttr map, block::TileType tile,
+                          llvm::ArrayRef<int64_t> holderShape);
+
   // Shared memory.
   mlir::Value allocate(mlir::Value tile);
   void emitKeptFactor(block::ConvertLayoutOp op);
@@ -230,6 +246,8 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> fragments;
   /// Integers that the block has read, of index type.
   llvm::DenseMap<mlir::Value, mlir::Value> scalars;
+  /// By the number of the result.
+  llvm::DenseMap<unsigned, PlacedRow> placedRows;
   llvm::DenseMap<mlir::Value, SharedView> sharedViews;
   /// The group of copies that a shared tile waits for; absent when it is usable.
   llvm::DenseMap<mlir::Value, int64_t> pendingGroup;

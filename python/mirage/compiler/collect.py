@@ -18,6 +18,7 @@ from mirage.compiler.lowered_ops import (
     dynamic_of,
     integer,
     integers,
+    maker_of,
     pair,
     parameter_count,
     ptx_version,
@@ -111,9 +112,11 @@ class _Collector:
         self.modules: list[str] = []
         self.kernels: list[tuple[Any, list[_View]]] = []
         self.parts = _parts_of_joins(self.block)
+        self.updates: list[int] = []
 
     def run(self, compiler: str, chip: str) -> Artifact:
         inputs = self._inputs()
+        self.parts.update(self._stored_rows())
         outputs: list[TensorSpec] = []
         for op in self.block.operations:
             self._visit(op.operation, outputs)
@@ -139,6 +142,7 @@ class _Collector:
             tuple(modules),
             kernels,
             size=size,
+            updates=tuple(self.updates),
         )
         return Artifact(manifest, files)
 
@@ -176,11 +180,18 @@ class _Collector:
         elif op.name == "kernel.slice":
             whole = self._view(op.operands[0], op)
             self.views[op.results[0]] = _View(whole.buffer, whole.offset + start_of(op))
-        elif op.name == "kernel.concat" and strides_of(op.operands[0]) is not None:
+        elif op.name == "kernel.concat" and (
+            strides_of(op.operands[0]) is not None or self._is_stored(op)
+        ):
             self.views[op.results[0]] = _View(self._view(op.operands[0], op).buffer)
+        elif op.name == "kernel.index_copy":  # a kernel has stored to the tensor
+            self.views[op.results[0]] = self._view(op.operands[0], op)
         elif op.name == "kernel.return":
-            for i, value in enumerate(op.operands):
-                outputs.append(self._output(i, value, op))
+            for value in op.operands:
+                if maker_of(value) == "kernel.index_copy":
+                    self.updates.append(self._updated(value, op))
+                else:
+                    outputs.append(self._output(len(outputs), value, op))
         else:
             raise CompileError(f"{op.location}: expected compiled kernels only, got {op.name}")
 
@@ -197,6 +208,30 @@ class _Collector:
         shape, dtype = tensor_type(value)
         name = self.names.outputs[index] if index < len(self.names.outputs) else ""
         return TensorSpec(name or f"out{index}", shape, dense(shape), dtype)
+
+    def _stored_rows(self) -> Iterator[tuple[ir.Value, _View]]:
+        """Results of kernels that are stored to inputs: the kernels take those, and find the row
+        themselves."""
+        for op in self.block.operations:
+            if op.operation.name == "kernel.index_copy":
+                row, whole = op.operands[2], self.views[op.operands[0]]
+                parts = row.owner.operands if maker_of(row) == "kernel.concat" else [row]
+                for part in parts:
+                    while maker_of(part) == "kernel.reshape":
+                        part = part.owner.operands[0]
+                    yield part, whole
+
+    def _is_stored(self, op: ir.Operation) -> bool:
+        """Whether kernels store what an op joins to an input."""
+        views = (self.views.get(v) for v in op.operands)
+        return all(v is not None and v.buffer.place is not None for v in views)
+
+    def _updated(self, value: ir.Value, op: ir.Operation) -> int:
+        """The input that an output is after an update."""
+        place = self._view(value, op).buffer.place
+        if place is None or place.kind != "input":
+            raise CompileError(f"{op.location}: expected an update of an input")
+        return place.index
 
     def _view(self, value: ir.Value, op: ir.Operation) -> _View:
         view = self.views.get(value)

@@ -83,6 +83,11 @@ def triple(op: ir.Operation, values: list[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
+def maker_of(value: ir.Value) -> str:
+    """The name of the op that a value is a result of; empty for an argument."""
+    return str(getattr(value.owner, "name", ""))
+
+
 def start_of(op: ir.Operation) -> int:
     """Bytes before the block of a ``kernel.slice``, which must lie in one piece or have steps."""
     whole, dtype = tensor_type(op.operands[0])

@@ -14,9 +14,9 @@ from math import gcd, prod
 from mirage.cost.cost_report import CostReport
 from mirage.cost.target import Target
 from mirage.semantics.indexing.strides import START, Strides, dense, reshaped, row_alignment
-from mirage.semantics.ops.op import Lookup
 from mirage.semantics.region import contiguous_start
 from mirage.semantics.ugraph import (
+    Boundary,
     Broadcast,
     Constant,
     Contraction,
@@ -77,7 +77,9 @@ class _Views:
                 views = self._views(op, op.cut_at, strides, START)
                 if views is not None:
                     found.update(views)
-            elif op.joined_along is not None and self._is_written_in_parts(op):
+            elif op.joined_along is not None and (
+                self._is_stored(op) or self._is_written_in_parts(op)
+            ):
                 found.add(op)
         return frozenset(found)
 
@@ -109,6 +111,11 @@ class _Views:
             found += more
         return found
 
+    def _is_stored(self, op: Op) -> bool:
+        """Whether kernels store what is joined to a tensor that is updated."""
+        readers = self.readers.get(op.result, [])
+        return bool(readers) and all(reader.updates for reader in readers)
+
     def _is_written_in_parts(self, op: Op) -> bool:
         steps = dense(op.result.shape)
         return all(
@@ -130,7 +137,7 @@ class _Views:
 
 def _is_kernel(op: Op) -> bool:
     """Whether an op is a launch, or becomes one; those that copy do not count."""
-    return not (isinstance(op, Constant | External | Lookup) or op.renames or moves_elements(op))
+    return not (isinstance(op, Constant | Boundary) or op.renames or moves_elements(op))
 
 
 def _loads(op: Op, value: Value, strides: Strides, align: int) -> bool:
@@ -153,7 +160,9 @@ def copied_bytes(graph: KernelGraph) -> int:
 def is_unfused(op: Op, copies: Container[Op]) -> bool:
     """Whether an op of a kernel graph, no launch, becomes a kernel of its own; ``copies`` are the
     slices and joins that do."""
-    if op.renames or isinstance(op, Constant | Launch | External | Broadcast):
+    if op.renames or op.updates:
+        return False
+    if isinstance(op, Constant | Launch | External | Broadcast):
         return False
     return not moves_elements(op) or op in copies
 

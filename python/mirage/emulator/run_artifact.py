@@ -55,10 +55,12 @@ class MismatchError(EmulatorError):
 
 @dataclass(frozen=True)
 class ArtifactRun:
-    """Outputs, and the counters of each kernel in launch order."""
+    """Outputs, the counters of each kernel in launch order, and what the inputs are afterwards that
+    kernels write to."""
 
     outputs: tuple[Array, ...]
     counters: tuple[Counters, ...]
+    updated: tuple[Array, ...] = ()
 
 
 def strided(spec: TensorSpec) -> Array:
@@ -167,7 +169,8 @@ def run_artifact(
                 f"{argument.unwritten} of {argument.array.nbytes} bytes are never written"
             )
     outputs = tuple(buffers["output", i] for i in range(len(manifest.outputs)))
-    return ArtifactRun(outputs, tuple(counters))
+    updated = tuple(buffers["input", i] for i in manifest.updates)
+    return ArtifactRun(outputs, tuple(counters), updated)
 
 
 _SWIZZLES: dict[int, Swizzle] = {0: "none", 32: "32B", 64: "64B", 128: "128B"}

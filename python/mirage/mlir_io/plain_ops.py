@@ -12,7 +12,8 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from mirage.mlir_io import attributes as a
-from mirage.semantics import positions as positions  # its ops are found by being there
+from mirage.semantics import positions as positions  # their ops are found by being there
+from mirage.semantics import row_updates as row_updates
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Op, TileMap
 

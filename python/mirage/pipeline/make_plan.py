@@ -17,14 +17,15 @@ view); those are taken to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mirage.runtime.in_place_stores import destination, is_store
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.runtime.plan import Argument, Call, Device, ElementType, Launch, Plan, Step, Tensors
 from mirage.runtime.torch_calls import TorchCall, overload_of
+from mirage.semantics.row_updates import updated_inputs
 from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value
 from mirage.transforms.partition.calls import DTYPE
 
@@ -45,6 +46,24 @@ def plan_of_pieces(
     graph: KernelGraph, pieces: Iterable[External | KernelGraph], updates: Sequence[int] = ()
 ) -> Plan:
     """The same for parts that are not compiled."""
+    return numbered_pieces(graph, pieces, updates).plan
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The pieces of a program, its plan, and for each tensor the inputs in whose memory it may
+    be."""
+
+    pieces: tuple[External | KernelGraph, ...]
+    plan: Plan
+    roots: Mapping[int, frozenset[int]]
+
+
+def numbered_pieces(
+    graph: KernelGraph, pieces: Iterable[External | KernelGraph], updates: Sequence[int] = ()
+) -> Pieces:
+    """The plan of parts that are not compiled, and what was found on the way."""
+    pieces = tuple(pieces)
     numbers: dict[Value, int] = {}
     types: list[TensorType] = []
 
@@ -60,7 +79,8 @@ def plan_of_pieces(
     for piece in pieces:
         if isinstance(piece, KernelGraph):
             operands = tuple(numbers[v] for v in piece.inputs)
-            found.append(Launch(parts, operands, numbered(piece.outputs)))
+            updated = updated_inputs(piece)
+            found.append(Launch(parts, operands, numbered(piece.outputs), updated))
             parts += 1
         else:
             operands = tuple(numbers[v] for v in piece.operands)
@@ -68,7 +88,9 @@ def plan_of_pieces(
             found.append(replace(call_of(piece), operands=operands, results=results))
     outputs = tuple(numbers[v] for v in graph.outputs)
     plan = Plan(len(graph.inputs), tuple(found), outputs, tuple(updates))
-    return in_place(plan, types)
+    analysis = _InPlace(plan, types)
+    plan = analysis.plan() if updates else plan
+    return Pieces(pieces, plan, analysis.roots)
 
 
 def in_place(plan: Plan, types: Sequence[TensorType]) -> Plan:
@@ -169,11 +191,12 @@ class _InPlace:
         """Where the results of a step may lie."""
         if isinstance(step, Launch):
             self.roots.update(dict.fromkeys(step.results, frozenset[int]()))
+            first = len(step.results) - len(step.updates)
+            for place, new in zip(step.updates, step.results[first:], strict=True):
+                self._is_now(new, step.operands[place])
             return
         if step.in_place:
-            self.roots[step.results[0]] = self.roots[step.operands[0]]
-            self.views[step.results[0]] = self.views[step.operands[0]]
-            self.sources[step.results[0]] = step.operands[0]
+            self._is_now(step.results[0], step.operands[0])
             return
         behind = frozenset[int]()
         if may_view(step.op):
@@ -186,6 +209,12 @@ class _InPlace:
             if _storage(seen) == _storage(source):
                 self.views[step.results[0]] = seen
                 self.sources[step.results[0]] = step.operands[0]
+
+    def _is_now(self, new: int, old: int) -> None:
+        """A tensor after something was stored to it."""
+        self.roots[new] = self.roots[old]
+        self.views[new] = self.views[old]
+        self.sources[new] = old
 
 
 def may_view(op: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mirage.runtime.errors import (
@@ -13,6 +13,7 @@ from mirage.runtime.errors import (
 )
 from mirage.runtime.manifest import TensorSpec
 from mirage.runtime.model_manifest import Fixed, ModelManifest
+from mirage.runtime.overlaps import written_apart
 from mirage.runtime.tensor_check import TensorCheck
 
 if TYPE_CHECKING:
@@ -105,21 +106,6 @@ class ModelArguments:
                     f"{name}: expected memory of its own, as the model writes to it, got some that "
                     f"{other} has too; pass {other}.clone()"
                 )
-
-
-def written_apart(starts: Sequence[int], sizes: Sequence[int], written: Container[int]) -> bool:
-    """Whether of memories that begin at ``starts`` and have so many bytes none that is ``written``
-    (by its number) overlaps another one."""
-    furthest = furthest_written = -1
-    for start, number in sorted((start, i) for i, start in enumerate(starts) if sizes[i]):
-        writes = number in written
-        if start < (furthest if writes else furthest_written):
-            return False
-        end = start + sizes[number]
-        furthest = max(furthest, end)
-        if writes:
-            furthest_written = max(furthest_written, end)
-    return True
 
 
 def _range(x: torch.Tensor) -> tuple[int, int]:

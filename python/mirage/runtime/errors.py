@@ -77,6 +77,11 @@ class InterruptedUpdateError(CallError, RuntimeError):
     """A program failed after it had begun to update its inputs."""
 
 
+class CaptureError(CallError, RuntimeError):
+    """A program cannot be captured in a CUDA graph, or a captured one is called with other
+    memory."""
+
+
 class GradientError(CallError, RuntimeError):
     """A gradient would be needed; artifacts compute values only."""
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mirage.runtime.artifact import Artifact
+from mirage.runtime.captured import CapturedProgram
 from mirage.runtime.driver import LoadedKernel, ensure_context, load_kernels
 from mirage.runtime.errors import (
     ArgumentAliasError,
@@ -19,6 +20,7 @@ from mirage.runtime.errors import (
 )
 from mirage.runtime.fast import ALIGNMENT, CUDA, FastCalls, launch_function, native_launcher
 from mirage.runtime.manifest import TensorSpec
+from mirage.runtime.overlaps import Updates
 from mirage.runtime.packing import Packing
 from mirage.runtime.tensor_check import TensorCheck
 
@@ -39,6 +41,7 @@ class Executable:
         self.artifact = artifact
         self.manifest = artifact.manifest
         size = self.manifest.size
+        self._updates = Updates(self.manifest.inputs, self.manifest.updates)
         self._packing = Packing(self.manifest.kernels, 0 if size is None else size.value)
         self._shares = shares
         self._lock = threading.Lock()
@@ -76,18 +79,12 @@ class Executable:
         what :func:`~mirage.runtime.driver.load_kernels` raises.
         """
         given = self.given(tensors, inputs)
-        if self._fast and (results := self._fast_results(given, out)) is not None:
-            return results
-        input_checks, output_checks = self._checks or self._prepare_checks()
-        if len(given) != len(input_checks):
-            names = ", ".join(t.name for t in self.manifest.inputs)
-            raise ArgumentCountError(
-                f"expected {len(input_checks)} input tensors ({names}), got {len(given)}"
-            )
-        device = self._device(given)
-        read = [wanted(tensor, device) for tensor, wanted in zip(given, input_checks)]
-        if device < 0:
-            self._reject_host_tensors(given)
+        if self._fast and self._updates.apart(given):
+            results = self._fast_results(given, out)
+            if results is not None:
+                return results
+        read, device = self.checked(given)
+        _, output_checks = self._checks or self._prepare_checks()
         if out is None:
             results = tuple(c.empty(device) for c in output_checks)
             written = [y.data_ptr() for y in results]
@@ -96,6 +93,27 @@ class Executable:
             written = self._check_out(results, read, device)
         self._launch(read, written, device)
         return results
+
+    def checked(self, given: Sequence[torch.Tensor]) -> tuple[list[int], int]:
+        """Addresses of inputs, and the number of their device. Raises
+        :class:`~mirage.runtime.errors.CallError` where they do not fit, :class:`NoGpuError`."""
+        checks, _ = self._checks or self._prepare_checks()
+        if len(given) != len(checks):
+            names = ", ".join(t.name for t in self.manifest.inputs)
+            raise ArgumentCountError(
+                f"expected {len(checks)} input tensors ({names}), got {len(given)}"
+            )
+        device = self._device(given)
+        read = [wanted(tensor, device) for tensor, wanted in zip(given, checks)]
+        self._updates.check(read)
+        if device < 0:
+            self._reject_host_tensors(given)
+        return read, device
+
+    def captured(self, *inputs: torch.Tensor) -> CapturedProgram:
+        """The program as one CUDA graph, for inputs like these; see
+        :mod:`mirage.runtime.captured`. Raises :class:`~mirage.runtime.errors.CallError`."""
+        return CapturedProgram(self, inputs)
 
     def _fast_results(
         self, given: Sequence[torch.Tensor], out: Sequence[torch.Tensor] | None

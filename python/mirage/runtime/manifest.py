@@ -17,7 +17,7 @@ from mirage.runtime.json_reader import Json, Reader, opened
 from mirage.runtime.sizes import Size, read_size
 
 FORMAT = "mirage-artifact"
-VERSION = 5
+VERSION = 6
 """Raised whenever the meaning of a manifest changes; a runtime reads one version."""
 
 TORCH_NAMES = {
@@ -161,6 +161,8 @@ class Manifest:
     evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
     prediction: Mapping[str, Any] = field(default_factory=dict[str, Any])
     size: Size | None = None
+    updates: tuple[int, ...] = ()
+    """Inputs that the kernels write to; they overlap no other tensor."""
 
     @property
     def workspace_bytes(self) -> int:
@@ -184,6 +186,7 @@ class Manifest:
                 {**vars(k), "arguments": [a.to_json() for a in k.arguments]} for k in self.kernels
             ],
             "size": None if self.size is None else self.size.to_json(),
+            "updates": list(self.updates),
             "resources": dict(self.resources),
             "evidence": dict(self.evidence),
             "prediction": dict(self.prediction),
@@ -215,6 +218,7 @@ def from_json(data: object, where: str) -> Manifest:
         resources=reader.mapping("resources"),
         evidence=reader.mapping("evidence"),
         prediction=reader.mapping("prediction"),
+        updates=reader.integers("updates"),
     )
     reader.finish()
     _check_references(manifest, where)
@@ -320,6 +324,10 @@ def _strides(r: Reader) -> tuple[int, ...] | None:
 
 
 def _check_references(m: Manifest, where: str) -> None:
+    if any(n >= len(m.inputs) for n in m.updates):
+        raise UnreadableArtifactError(
+            f"{where}: updates: expected some of {len(m.inputs)} inputs, got {list(m.updates)}"
+        )
     counts = {"input": len(m.inputs), "output": len(m.outputs), "workspace": len(m.workspace)}
     counts["size"] = 0 if m.size is None else 1
     if m.size is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirage.runtime.arguments import ModelArguments
 from mirage.runtime.artifact import Artifact
+from mirage.runtime.captured import CapturedModel
 from mirage.runtime.driver import compute_capability, runs_on, wrong_chip
 from mirage.runtime.errors import ArgumentShapeError, NoGpuError
 from mirage.runtime.executable import Executable
@@ -85,12 +86,27 @@ class Model:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """What the module returns. Raises :class:`~mirage.runtime.errors.CallError` where arguments
         do not fit."""
-        memories = [*self._arguments(args, named, self._held.tensors), *self._held.tensors]
+        return self.run(self.memories(args, named))
+
+    def captured(self, *args: Any, **named: Any) -> CapturedModel:
+        """The model as one CUDA graph, for calls with arguments like these; see
+        :mod:`mirage.runtime.captured`. Nothing is written to. Raises
+        :class:`~mirage.runtime.errors.CallError`, and
+        :class:`~mirage.runtime.errors.CaptureError` where the model cannot be captured."""
+        return CapturedModel(self, args, named)
+
+    def memories(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[torch.Tensor]:
+        """The tensors of a call: those among the arguments, then the state. Raises
+        :class:`~mirage.runtime.errors.CallError`."""
+        return [*self._arguments(args, named, self._held.tensors), *self._held.tensors]
+
+    def run(self, memories: Sequence[torch.Tensor], *, write: bool = True) -> Any:
+        """What the module returns for such tensors; without ``write`` none is written to."""
         with self._no_grad():
-            outputs = self._steps(memories, self._launch, write=True)
+            outputs = self._steps(memories, self._launch, write=write)
             updates = self.manifest.plan.updates
             for place, value in zip(updates, outputs):
-                if not same_memory(memories[place], value):
+                if write and not same_memory(memories[place], value):
                     memories[place].copy_(value)
             # a number everywhere is a tensor on the CPU for PyTorch's calls
             computed = [y.to(self.device) for y in outputs[len(updates) :]]
@@ -137,6 +153,13 @@ class SizedModel:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """What the module returns. Raises :class:`~mirage.runtime.errors.CallError` where arguments
         do not fit."""
+        return self._at_size(args, named)(*args, **named)
+
+    def captured(self, *args: Any, **named: Any) -> CapturedModel:
+        """The model at the size that these arguments have; see :meth:`Model.captured`."""
+        return self._at_size(args, named).captured(*args, **named)
+
+    def _at_size(self, args: Sequence[Any], named: Mapping[str, Any]) -> Model:
         size = self._size_of(self._arguments.leaves(args, named))
         model = self._known.get(size)
         if model is None:
@@ -144,7 +167,7 @@ class SizedModel:
             if len(self._known) >= KEPT_SIZES:
                 self._known.clear()
             model = self._known[size] = Model(artifact, device=self.device, shares=self)
-        return model(*args, **named)
+        return model
 
     def _size_of(self, leaves: Sequence[Any]) -> int:
         """The size that arguments have; other arguments are compared with it later."""

@@ -118,10 +118,16 @@ def _check_parts(manifest: ModelManifest, parts: Mapping[str, Artifact], folder:
         if hasattr(step, "part"):
             part = manifest.parts[step.part]  # type: ignore[union-attr]
             own = parts[part.folder].manifest
-            counts = len(own.inputs), len(own.outputs)
+            counts = len(own.inputs), len(own.outputs) + len(own.updates)
             if counts != (len(step.operands), len(step.results)):
                 raise TruncatedArtifactError(
                     f"{folder / MANIFEST}: steps[{number}]: expected {counts[0]} operands and "
                     f"{counts[1]} results, as {part.folder} has, got {len(step.operands)} and "
                     f"{len(step.results)}; export the model again"
+                )
+            if own.updates != step.updates:  # type: ignore[union-attr]
+                raise TruncatedArtifactError(
+                    f"{folder / MANIFEST}: steps[{number}]: expected operands {list(own.updates)} "
+                    f"to be written to, as {part.folder} does, got "
+                    f"{list(step.updates)}; export the model again"  # type: ignore[union-attr]
                 )

@@ -32,7 +32,7 @@ from mirage.runtime.plan import (
 from mirage.runtime.structure import Structure, structure_of
 
 FORMAT = "mirage-model"
-VERSION = 2
+VERSION = 3
 """Raised whenever the meaning of a manifest changes; a runtime reads one version."""
 
 
@@ -190,7 +190,7 @@ def _plain(value: object) -> object:
 def _step_json(step: Step) -> Json:
     places: Json = {"operands": list(step.operands), "results": list(step.results)}
     if isinstance(step, Launch):
-        return {"part": step.part, **places}
+        return {"part": step.part, **places, "updates": list(step.updates)}
     arguments = {name: _argument_json(value) for name, value in step.arguments}
     seen: Json = {"seen_as": list(step.seen_as)} if step.seen_as else {}
     return {"call": step.op, **places, "arguments": arguments, "in_place": step.in_place, **seen}
@@ -331,7 +331,10 @@ def _files(r: Reader) -> dict[str, str]:
 def _step(r: Reader) -> Step:
     operands, results = r.integers("operands"), r.integers("results")
     if "part" in r.data:
-        step: Step = Launch(r.integer("part"), operands, results)
+        updates = r.integers("updates")
+        if len(updates) > len(results) or any(n >= len(operands) for n in updates):
+            raise r.error("updates", "numbers of operands, each with a result", list(updates))
+        step: Step = Launch(r.integer("part"), operands, results, updates)
     else:
         op, in_place = r.text("call"), r.truth("in_place")
         if op.count(".") < 1 or not all(word.isidentifier() for word in op.split(".")):

@@ -62,11 +62,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Launch:
-    """A compiled part, by its number."""
+    """A compiled part, by its number. It writes to the operands at the places ``updates``; the last
+    results are those, with what they have then."""
 
     part: int
     operands: tuple[int, ...]
     results: tuple[int, ...]
+    updates: tuple[int, ...] = ()
 
 
 Step: TypeAlias = "Call | Launch"
@@ -101,7 +103,9 @@ class Plan:
     @cached_property
     def writes(self) -> bool:
         """Whether inputs are written in place."""
-        return any(isinstance(step, Call) and step.in_place for step in self.steps)
+        return any(
+            step.in_place if isinstance(step, Call) else bool(step.updates) for step in self.steps
+        )
 
 
 def plan_at(plan: Plan, size: int) -> Plan:

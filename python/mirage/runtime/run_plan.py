@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mirage.runtime.errors import InterruptedUpdateError
+from mirage.runtime.errors import CallError, InterruptedUpdateError
 from mirage.runtime.executable import ALIGNMENT
-from mirage.runtime.plan import Call, Plan
+from mirage.runtime.plan import Call, Launch, Plan
 from mirage.runtime.plan_constants import Constants
 from mirage.runtime.torch_calls import TorchCall
 
@@ -51,12 +51,14 @@ class Steps:
         values: dict[int, Any] = dict(enumerate(tensors))
         values.update(constants)
         copies: dict[int, Any] = {}  # of tensors that kernels cannot take as they are
-        wrote = False
+        wrote = begun = False  # by this step, before it
         try:
             for step, call, unused in prepared.steps:
+                begun = wrote
                 if call is None:
-                    given = [_ready(v, values, copies) for v in step.operands]
-                    results = launch(step.part, given)  # type: ignore[union-attr]
+                    assert isinstance(step, Launch)
+                    wrote |= write and bool(step.updates)
+                    results = _launched(launch, step, values, copies, write)
                 else:
                     changes = write and call.call.in_place
                     wrote |= changes
@@ -66,7 +68,7 @@ class Steps:
                     del values[v]
                     copies.pop(v, None)
         except Exception as error:
-            if not wrote:
+            if not begun and (not wrote or isinstance(error, CallError)):  # refused, not run
                 raise
             raise InterruptedUpdateError(
                 f"the program failed after it had begun to update its inputs, which hold old and "
@@ -95,6 +97,27 @@ def _device_of(tensors: Sequence[Any]) -> torch.device | None:
     """Where tensors are; a number on the CPU may stand beside those of a GPU."""
     devices = [x.device for x in tensors if hasattr(x, "device")]
     return next((d for d in devices if d.type != "cpu"), devices[0] if devices else None)
+
+
+def _launched(
+    launch: Launcher, step: Launch, values: dict[int, Any], copies: dict[int, Any], write: bool
+) -> Sequence[Any]:
+    """The results of a part; what it updates is written in place with ``write``, else a copy."""
+    given = [_ready(v, values, copies) for v in step.operands]
+    if not step.updates:
+        return launch(step.part, given)
+    updated: list[Any] = []
+    for place in step.updates:
+        number = step.operands[place]
+        if not write:
+            given[place] = given[place].clone()
+        updated.append(values[number] if write else given[place])
+    results = launch(step.part, given)
+    for place, x in zip(step.updates, updated):
+        if given[place] is not x:  # a copy, as kernels could not take it as it is
+            x.copy_(given[place])
+            copies.pop(step.operands[place], None)
+    return (*results, *updated)
 
 
 def _ready(number: int, values: dict[int, Any], copies: dict[int, Any]) -> torch.Tensor:

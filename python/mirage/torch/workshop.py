@@ -37,6 +37,10 @@ PATIENCE = 600.0
 """Seconds that an answer may take besides ten times the budget."""
 
 
+GRACE = 60.0
+"""Seconds that a process may take to end when nobody asks it for more."""
+
+
 class CompileProcessError(MirageError):
     """A compile process did not do what it should; the message says what happened."""
 
@@ -209,7 +213,7 @@ class _Child:
                 if pipe is not None:
                     pipe.close()
         try:
-            code = self.process.wait(5.0)
+            code = self.process.wait(GRACE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             code = self.process.wait()

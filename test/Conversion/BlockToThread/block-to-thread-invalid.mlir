@@ -58,3 +58,12 @@ kernel.graph @dynamic_copy(%x: tensor<8x4xf16>) -> tensor<8x3xf16>
   %y = kernel.slice %x [0, 1] : (tensor<8x4xf16>) -> tensor<8x3xf16>
   kernel.return %y : tensor<8x3xf16>
 }
+
+// -----
+
+kernel.graph @not_stored(%x: tensor<8x16xf16>, %at: tensor<1xi64>, %r: tensor<1x16xf16>) -> (tensor<8x16xf16>, tensor<8x16xf16>) {
+  // expected-error @below {{expected a row that a launch computes and nothing else reads, and a tensor and an index that are inputs of the graph, the tensor's only use being this one (mirage-view-tensors)}}
+  %0 = kernel.index_copy %x, %at, %r dim 0 : (tensor<8x16xf16>, tensor<1xi64>, tensor<1x16xf16>) -> tensor<8x16xf16>
+  %1 = kernel.slice %x [0, 0] : (tensor<8x16xf16>) -> tensor<8x16xf16>
+  kernel.return %0, %1 : tensor<8x16xf16>, tensor<8x16xf16>
+}

@@ -417,3 +417,127 @@ kernel.graph @other_eight_bits(%x: tensor<4xf8E4M3FNUZ>) -> tensor<4xf32> {
   %0 = kernel.cast %x : (tensor<4xf8E4M3FNUZ>) -> tensor<4xf32>
   kernel.return %0 : tensor<4xf32>
 }
+
+// -----
+
+kernel.graph @place_of_nothing(%x: tensor<32xf16>, %at: tensor<1xi64>) -> tensor<32xf16> {
+  // expected-error @+1 {{expected places of different results below 1, got one of 1}}
+  %0 = kernel.launch(%x, %at) grid [n = 1]
+      places [#kernel.place<result = 1, index = 1, offset = 0, shape = [64, 2, 16], steps = [16, 1024, 1], digits = [2]>]
+      : (tensor<32xf16>, tensor<1xi64>) -> tensor<32xf16> {
+  ^bb0(%p: tensor<32xf16>, %i: tensor<1xi64>):
+    %t = block.load %p [[n]] : tensor<32xf16> -> !block.tile<32xf16>
+    block.store %t [[n]] : !block.tile<32xf16>
+  }
+  kernel.return %0 : tensor<32xf16>
+}
+
+// -----
+
+kernel.graph @places_of_one(%x: tensor<32xf16>, %at: tensor<1xi64>) -> tensor<32xf16> {
+  // expected-error @+1 {{expected places of different results below 1, got one of 0}}
+  %0 = kernel.launch(%x, %at) grid [n = 1]
+      places [#kernel.place<result = 0, index = 1, offset = 0, shape = [64, 2, 16], steps = [16, 1024, 1], digits = [2]>, #kernel.place<result = 0, index = 1, offset = 0, shape = [64, 2, 16], steps = [16, 1024, 1], digits = [2]>]
+      : (tensor<32xf16>, tensor<1xi64>) -> tensor<32xf16> {
+  ^bb0(%p: tensor<32xf16>, %i: tensor<1xi64>):
+    %t = block.load %p [[n]] : tensor<32xf16> -> !block.tile<32xf16>
+    block.store %t [[n]] : !block.tile<32xf16>
+  }
+  kernel.return %0 : tensor<32xf16>
+}
+
+// -----
+
+kernel.graph @place_without_index(%x: tensor<32xf16>, %at: tensor<1xi64>) -> tensor<32xf16> {
+  // expected-error @+1 {{expected the index of a place among 2 operands, got 2}}
+  %0 = kernel.launch(%x, %at) grid [n = 1]
+      places [#kernel.place<result = 0, index = 2, offset = 0, shape = [64, 2, 16], steps = [16, 1024, 1], digits = [2]>]
+      : (tensor<32xf16>, tensor<1xi64>) -> tensor<32xf16> {
+  ^bb0(%p: tensor<32xf16>, %i: tensor<1xi64>):
+    %t = block.load %p [[n]] : tensor<32xf16> -> !block.tile<32xf16>
+    block.store %t [[n]] : !block.tile<32xf16>
+  }
+  kernel.return %0 : tensor<32xf16>
+}
+
+// -----
+
+kernel.graph @place_of_several(%x: tensor<32xf16>, %at: tensor<3xi64>) -> tensor<32xf16> {
+  // expected-error @+1 {{expected the index of a place to be one i32 or i64, got 'tensor<3xi64>'}}
+  %0 = kernel.launch(%x, %at) grid [n = 1]
+      places [#kernel.place<result = 0, index = 1, offset = 0, shape = [64, 2, 16], steps = [16, 1024, 1], digits = [2]>]
+      : (tensor<32xf16>, tensor<3xi64>) -> tensor<32xf16> {
+  ^bb0(%p: tensor<32xf16>, %i: tensor<3xi64>):
+    %t = block.load %p [[n]] : tensor<32xf16> -> !block.tile<32xf16>
+    block.store %t [[n]] : !block.tile<32xf16>
+  }
+  kernel.return %0 : tensor<32xf16>
+}
+
+// -----
+
+kernel.graph @place_too_small(%x: tensor<32xf16>, %at: tensor<1xi64>) -> tensor<32xf16> {
+  // expected-error @+1 {{expected a place whose digits make up 'tensor<32xf16>', got}}
+  %0 = kernel.launch(%x, %at) grid [n = 1]
+      places [#kernel.place<result = 0, index = 1, offset = 0, shape = [64, 2, 8], steps = [16, 1024, 1], digits = [2]>]
+      : (tensor<32xf16>, tensor<1xi64>) -> tensor<32xf16> {
+  ^bb0(%p: tensor<32xf16>, %i: tensor<1xi64>):
+    %t = block.load %p [[n]] : tensor<32xf16> -> !block.tile<32xf16>
+    block.store %t [[n]] : !block.tile<32xf16>
+  }
+  kernel.return %0 : tensor<32xf16>
+}
+
+// -----
+
+kernel.graph @place_without_digits(%x: tensor<32xf16>, %at: tensor<1xi64>) -> tensor<32xf16> {
+  // expected-error @+1 {{expected a place whose digits make up 'tensor<32xf16>', got}}
+  %0 = kernel.launch(%x, %at) grid [n = 1]
+      places [#kernel.place<result = 0, index = 1, offset = 0, shape = [64, 2, 16], steps = [16, 1024, 1], digits = [1]>]
+      : (tensor<32xf16>, tensor<1xi64>) -> tensor<32xf16> {
+  ^bb0(%p: tensor<32xf16>, %i: tensor<1xi64>):
+    %t = block.load %p [[n]] : tensor<32xf16> -> !block.tile<32xf16>
+    block.store %t [[n]] : !block.tile<32xf16>
+  }
+  kernel.return %0 : tensor<32xf16>
+}
+
+// -----
+
+kernel.graph @copy_dim(%c: tensor<8x4xf16>, %at: tensor<1xi64>, %r: tensor<1x4xf16>) -> tensor<8x4xf16> {
+  // expected-error @+1 {{expected a dimension below 2, got 2}}
+  %0 = kernel.index_copy %c, %at, %r dim 2 : (tensor<8x4xf16>, tensor<1xi64>, tensor<1x4xf16>) -> tensor<8x4xf16>
+  kernel.return %0 : tensor<8x4xf16>
+}
+
+// -----
+
+kernel.graph @copy_row(%c: tensor<8x4xf16>, %at: tensor<1xi64>, %r: tensor<2x4xf16>) -> tensor<8x4xf16> {
+  // expected-error @+1 {{expected a row of shape 1x4, got 2x4}}
+  %0 = kernel.index_copy %c, %at, %r dim 0 : (tensor<8x4xf16>, tensor<1xi64>, tensor<2x4xf16>) -> tensor<8x4xf16>
+  kernel.return %0 : tensor<8x4xf16>
+}
+
+// -----
+
+kernel.graph @copy_several(%c: tensor<8x4xf16>, %at: tensor<2xi64>, %r: tensor<1x4xf16>) -> tensor<8x4xf16> {
+  // expected-error @+1 {{expected an index of one element, got 'tensor<2xi64>'}}
+  %0 = kernel.index_copy %c, %at, %r dim 0 : (tensor<8x4xf16>, tensor<2xi64>, tensor<1x4xf16>) -> tensor<8x4xf16>
+  kernel.return %0 : tensor<8x4xf16>
+}
+
+// -----
+
+kernel.graph @copy_type(%c: tensor<8x4xf16>, %at: tensor<1xi64>, %r: tensor<1x4xf32>) -> tensor<8x4xf16> {
+  // expected-error @+1 {{expected a row of the tensor's element type 'f16', got 'f32'}}
+  %0 = kernel.index_copy %c, %at, %r dim 0 : (tensor<8x4xf16>, tensor<1xi64>, tensor<1x4xf32>) -> tensor<8x4xf16>
+  kernel.return %0 : tensor<8x4xf16>
+}
+
+// -----
+
+kernel.graph @copy_result(%c: tensor<8x4xf16>, %at: tensor<1xi64>, %r: tensor<1x4xf16>) -> tensor<9x4xf16> {
+  // expected-error @+1 {{expected a result of shape 8x4, got 9x4}}
+  %0 = kernel.index_copy %c, %at, %r dim 0 : (tensor<8x4xf16>, tensor<1xi64>, tensor<1x4xf16>) -> tensor<9x4xf16>
+  kernel.return %0 : tensor<9x4xf16>
+}

@@ -182,3 +182,20 @@ kernel.graph @eight_bits(%a: tensor<4x8xf16>, %b: tensor<8x6xf8E5M2>) -> (tensor
   %2 = kernel.concat %0, %0 dim 0 : (tensor<4x8xf8E4M3FN>, tensor<4x8xf8E4M3FN>) -> tensor<8x8xf8E4M3FN>
   kernel.return %1, %2 : tensor<4x6xf32>, tensor<8x8xf8E4M3FN>
 }
+
+// A row of a cache, and a launch that stores one there.
+// CHECK-LABEL: kernel.graph @updates
+kernel.graph @updates(%x: tensor<32xf16>, %cache: tensor<2x64x16xf16>, %at: tensor<1xi64>) -> tensor<2x64x16xf16> {
+  // CHECK: kernel.launch(%{{.*}}, %{{.*}}) grid [n = 4] places [#kernel.place<result = 0, index = 1, offset = 0, shape = [64, 2, 16], steps = [16, 1024, 1], digits = [2]>]
+  %0 = kernel.launch(%x, %at) grid [n = 4]
+      places [#kernel.place<result = 0, index = 1, offset = 0, shape = [64, 2, 16], steps = [16, 1024, 1], digits = [2]>]
+      : (tensor<32xf16>, tensor<1xi64>) -> tensor<32xf16> {
+  ^bb0(%p: tensor<32xf16>, %i: tensor<1xi64>):
+    %t = block.load %p [[n]] : tensor<32xf16> -> !block.tile<8xf16>
+    block.store %t [[n]] : !block.tile<8xf16>
+  }
+  %1 = kernel.reshape %0 : (tensor<32xf16>) -> tensor<2x1x16xf16>
+  // CHECK: kernel.index_copy %{{.*}}, %{{.*}}, %{{.*}} dim 1 : (tensor<2x64x16xf16>, tensor<1xi64>, tensor<2x1x16xf16>) -> tensor<2x64x16xf16>
+  %2 = kernel.index_copy %cache, %at, %1 dim 1 : (tensor<2x64x16xf16>, tensor<1xi64>, tensor<2x1x16xf16>) -> tensor<2x64x16xf16>
+  kernel.return %2 : tensor<2x64x16xf16>
+}

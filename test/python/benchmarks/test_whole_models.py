@@ -63,14 +63,23 @@ def test_a_step_of_decoding_is_bound_by_memory_and_a_prompt_is_not() -> None:
     assert 30e3 < prompt["floor"] < 45e3
 
 
-@pytest.mark.parametrize("use", ["tiny_decode", "tiny_prefill"])
+@pytest.mark.parametrize(
+    ("use", "decoder"),
+    [
+        pytest.param("tiny_decode", TINY, id="llama decode"),
+        pytest.param("tiny_decode", replace(TINY, kind="Qwen3", normed=True), id="qwen3 decode"),
+        pytest.param("tiny_prefill", TINY, id="llama prefill"),
+    ],
+)
 def test_what_is_exported_computes_the_same(
-    use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    use: str, decoder: Decoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MIRAGE_CACHE_DIR", str(tmp_path / "cache"))
-    decoder = replace(TINY, layers=1)
+    decoder = replace(decoder, layers=1)
     row = exported(decoder, USES[use], tmp_path, chip="h200", budget=20.0)
     assert row["kernels"]
+    if USES[use].decodes:  # kernels store new keys and values
+        assert sum("index_copy" in call for call in row["calls"]) == 0, row["calls"]
     weights = random_weights(decoder, "cpu", torch.bfloat16)
     state = {f"model.{name}": x for name, x in weights.items()}
     model: Any = load(tmp_path / f"tiny.1.{use}.mirage", device="cpu", state=state)

@@ -65,7 +65,7 @@ def test_programs_that_depend_on_the_size(function: Callable[..., object], messa
     ("shapes", "message"),
     [
         ({"z": {0: BATCH}}, "expected names among x, got 'z'"),
-        ({"x": {1: BATCH}}, "expected outermost dimensions to be dynamic only, got dimension 1"),
+        ({"x": {1: BATCH}}, "take them as one dimension (x.flatten(0, 1), whose size"),
         ({"x": {0: Dim("n")}}, "give the dimension a largest size"),
         ({"x": None}, "expected one dynamic size"),
         (3, "expected a dict by names of inputs, or one entry for each of 1, got 3"),

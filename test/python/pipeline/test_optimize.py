@@ -31,7 +31,6 @@ from mirage.semantics.describe import describe
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value, all_ops
-from mirage.transforms.partition.partition import Part
 from mirage.verify import Kind, Verdict
 from mirage.verify.candidates import together
 from mirage.verify.pair.examine import examine
@@ -163,8 +162,8 @@ def test_a_kernel_that_does_not_compile_costs_that_kernel_only(
     compiled: list[tuple[str, ...]] = []
     real = KernelBuilder._compile  # pyright: ignore[reportPrivateUsage]
 
-    def strict(self: KernelBuilder, part: Part, alone: bool) -> Compiled:
-        kinds = [_kinds(op) for op in part.graph.ops if isinstance(op, Launch)]
+    def strict(self: KernelBuilder, part: KernelGraph, alone: bool) -> Compiled:
+        kinds = [_kinds(op) for op in part.ops if isinstance(op, Launch)]
         if bad in kinds:
             raise CompileError("no registers are left")
         compiled.extend(kinds)

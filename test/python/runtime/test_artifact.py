@@ -103,7 +103,7 @@ def _set(*path: str | int, value: object) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (_set("version", value=99), ArtifactVersionError, "expected manifest version 5, got 99"),
+        (_set("version", value=99), ArtifactVersionError, "expected manifest version 6, got 99"),
         (_set("format", value="x"), UnreadableArtifactError, "'mirage-artifact' manifest"),
         (_set("version", value="1"), UnreadableArtifactError, "version: expected a non-negative"),
         (_set("extra", value=1), UnreadableArtifactError, "extra: expected no such key"),
@@ -117,6 +117,7 @@ def _set(*path: str | int, value: object) -> Callable[[Any], None]:
         (_set("kernels", value=[]), UnreadableArtifactError, "a kernel that writes them"),
         (_set("modules", 0, "ptx", value="../../etc/p"), UnreadableArtifactError, "same folder"),
         (_set("workspace", 0, "offset", value=-1), UnreadableArtifactError, "non-negative"),
+        (_set("updates", value=[1]), UnreadableArtifactError, "updates: expected some of 1 inputs"),
         (_set("name", value=None), UnreadableArtifactError, "name: expected a string"),
     ],
 )  # fmt: skip

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
+from mirage.runtime.errors import ArgumentAliasError, InterruptedUpdateError
 from mirage.runtime.plan import Call, ElementType, Launch, Plan
 from mirage.runtime.run_plan import Steps
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -89,3 +91,50 @@ def test_kernels_read_constants() -> None:
     plan = Plan(1, (scalar(1, 7), Launch(0, (0, 1), (2,))), (2,))
     (y,) = Steps(plan, torch.device("cpu"))((torch.tensor(1),), launch)
     assert y.item() == 8
+
+
+def storing(part: int, given: list[torch.Tensor]) -> list[torch.Tensor]:
+    """A part that adds to its second operand and gives the double of the first."""
+    given[1].add_(given[0])
+    return [given[0] * 2]
+
+
+STORED = Plan(2, (Launch(0, (0, 1), (2, 3), updates=(1,)),), (3, 2), updates=(1,))
+
+
+def test_parts_update_what_they_are_given() -> None:
+    x, cache = torch.ones(4), torch.arange(4.0)
+    new, double = Steps(STORED)((x, cache), storing, write=True)
+    assert new.data_ptr() == cache.data_ptr()
+    assert cache.tolist() == [1, 2, 3, 4]
+    assert double.tolist() == [2] * 4
+    new, _ = Steps(STORED)((x, cache), storing)
+    assert new.tolist() == [2, 3, 4, 5]
+    assert cache.tolist() == [1, 2, 3, 4]
+
+
+def test_what_kernels_cannot_take_as_it_is_is_updated_too() -> None:
+    memory = torch.zeros(4, 3)
+    x, cache = torch.ones(4), memory[:, 1]
+    new, _ = Steps(STORED)((x, cache), storing, write=True)
+    assert memory.tolist() == [[0, 1, 0]] * 4
+    assert new is cache
+
+
+def test_a_refused_update_has_not_begun() -> None:
+    def refused(part: int, given: list[torch.Tensor]) -> list[torch.Tensor]:
+        raise ArgumentAliasError("no memory of its own")
+
+    def broken(part: int, given: list[torch.Tensor]) -> list[torch.Tensor]:
+        given[1].add_(1)
+        raise RuntimeError("half of it")
+
+    args = torch.ones(4), torch.zeros(4)
+    with pytest.raises(ArgumentAliasError):
+        Steps(STORED)(args, refused, write=True)
+    with pytest.raises(InterruptedUpdateError, match="half of it"):
+        Steps(STORED)(args, broken, write=True)
+    twice = Plan(2, (*STORED.steps, Launch(1, (0, 3), (4, 5), updates=(1,))), (5,), updates=(1,))
+    parts = [storing, refused]
+    with pytest.raises(InterruptedUpdateError, match="no memory of its own"):
+        Steps(twice)(args, lambda part, given: parts[part](part, given), write=True)

@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,9 +29,12 @@ from mirage.torch.background import RUN, load_program
 from mirage.torch.sized_graph import SizedClass
 from mirage.torch.workshop import COMMAND, Workshop
 from op_by_op import op_by_op
+from stub_workshop import HANGS, Gate, idle, settled, stub, until
 from torch._dynamo.exc import BackendCompilerFailed
 
-OPTIONS = {"chip": "sm_90a", "candidates": 1, "finalists": 1, "jobs": 1, "cubin": False}
+OPTIONS = {
+    "chip": "sm_90a", "candidates": 1, "finalists": 1, "jobs": 1, "cubin": False, "budget": 1000.0
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -42,11 +44,11 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
 
 
-def until(what: Callable[[], object], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.01)
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    made = Gate(tmp_path / "gate")
+    yield made
+    made.open()
 
 
 def emulated(program: Program, options: Mapping[str, Any]) -> Any:
@@ -57,28 +59,6 @@ def emulated(program: Program, options: Mapping[str, Any]) -> Any:
 def swapped(program: Program, options: Mapping[str, Any]) -> Any:
     """In the place of kernels: the program op by op, whatever was found."""
     return op_by_op(program, options)
-
-
-# A compile process that needs no search: it answers as it is told to in its command.
-STUB = """
-import os, signal, sys, time
-from mirage.pipeline.commands import compile_process as c
-requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-os.dup2(2, 1)
-number = 0
-while True:
-    try:
-        request = c.read_message(requests)
-    except EOFError:
-        break
-    number += 1
-    {what}
-    c.write_message(answers, {{"entries": {{}}}})
-"""
-
-
-def stub(what: str = "pass", processes: int = 1) -> Workshop:
-    return Workshop(processes, (sys.executable, "-c", STUB.format(what=what)))
 
 
 def host(workshop: Workshop, load: Any = swapped, **more: Any) -> Any:
@@ -104,18 +84,20 @@ def as_eager(got: Any, want: Any, x: torch.Tensor) -> None:
 # ---- the swap
 
 
-def test_kernels_come_between_two_calls(tmp_path: Path) -> None:
+def test_kernels_come_between_two_calls(gate: Gate) -> None:
     """The whole way, with a real compile process and real kernels."""
     x = torch.randn(4, 6)
     graphs: list[Any] = []
-    workshop = Workshop(1)
+    code = f"{gate.code}; import runpy; runpy.run_module({COMMAND[2]!r}, run_name='__main__')"
+    workshop = Workshop(1, (sys.executable, "-c", code))
     watched = host(workshop, emulated, watch=graphs.append)
     fast = torch.compile(function, backend=watched)
     as_eager(fast(x), function(x), x)
     (graph,) = graphs
     assert graph.compiled is None
     assert "PyTorch answers, being compiled for" in str(mirage.torch.explain())
-    until(lambda: graph.compiled is not None or graph.reason)
+    gate.open()
+    settled(graph)
     assert not graph.reason
     as_eager(fast(x), function(x), x)
     said = str(mirage.torch.explain()).splitlines()
@@ -158,7 +140,7 @@ def test_classes_of_sizes_come_between_two_calls(monkeypatch: pytest.MonkeyPatch
         for n in (5, 7):
             x = torch.randn(n, 6)
             torch.testing.assert_close(fast(x), torch.softmax(x * 2, -1), rtol=1e-3, atol=1e-4)
-            until(lambda: graphs[-1].compiled is not None or graphs[-1].reason)
+            settled(graphs[-1])
         (graph,) = graphs
         assert not graph.reason
         assert graph.sizes.endswith("up to 16")
@@ -175,54 +157,60 @@ def test_blocking_waits() -> None:
     graphs: list[Any] = []
     fast = torch.compile(
         function,
-        backend=host(
-            stub("time.sleep(0.5)"), watch=graphs.append, options={**OPTIONS, "blocking": True}
-        ),
+        backend=host(stub(), watch=graphs.append, options={**OPTIONS, "blocking": True}),
     )
     as_eager(fast(x), function(x), x)
     assert graphs[0].compiled is not None
 
 
-def test_calls_from_several_threads_while_kernels_come() -> None:
+def test_calls_from_several_threads_while_kernels_come(gate: Gate) -> None:
     x = torch.randn(4, 6)
     graphs: list[Any] = []
-    fast = torch.compile(function, backend=host(stub("time.sleep(1)"), watch=graphs.append))
+    fast = torch.compile(function, backend=host(stub(gate.code), watch=graphs.append))
     want = function(x)
     fast(x)
     wrong: list[BaseException] = []
     stop = threading.Event()
+    called = threading.Semaphore(0)
 
     def calls() -> None:
         try:
             while not stop.is_set():
                 as_eager(fast(x), want, x)
+                called.release()
         except BaseException as error:
             wrong.append(error)
+            called.release()
 
     threads = [threading.Thread(target=calls) for _ in range(3)]
     for thread in threads:
         thread.start()
-    until(lambda: graphs[0].compiled is not None or wrong)
-    time.sleep(0.1)
+    assert called.acquire(timeout=HANGS)  # a call before there are kernels
+    gate.open()
+    settled(graphs[0])
+    for _ in range(2 * len(threads)):  # and calls after
+        assert called.acquire(timeout=HANGS)
     stop.set()
     for thread in threads:
         thread.join()
     assert not wrong
 
 
-def test_inputs_that_are_written_to_before_and_after() -> None:
+def test_inputs_that_are_written_to_before_and_after(gate: Gate) -> None:
     def update(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x.add_(y * 2)
         return x * y
 
     graphs: list[Any] = []
-    fast = torch.compile(update, backend=host(stub("time.sleep(0.3)"), watch=graphs.append))
+    fast = torch.compile(update, backend=host(stub(gate.code), watch=graphs.append))
     x, y = torch.randn(4, 6), torch.randn(4, 6)
     mine, theirs = x.clone(), x.clone()
-    for _ in range(2):
+    for ready in (False, True):
         torch.testing.assert_close(fast(mine, y), update(theirs, y))
         torch.testing.assert_close(mine, theirs)
-        until(lambda: graphs[0].compiled is not None)
+        assert (graphs[0].compiled is not None) == ready
+        gate.open()
+        settled(graphs[0])
 
 
 # ---- failures
@@ -257,7 +245,8 @@ def test_a_process_that_fails_leaves_the_graph_to_pytorch(
     options = {**OPTIONS, "blocking": blocking}
     fast = torch.compile(function, backend=host(stub(what), watch=graphs.append, options=options))
     as_eager(fast(x), function(x), x)
-    until(lambda: graphs and graphs[0].reason)
+    settled(graphs[0])
+    assert graphs[0].reason
     as_eager(fast(x), function(x), x)
     assert message in caplog.text
     assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) == 1
@@ -274,7 +263,11 @@ def test_one_that_is_killed_costs_one_graph(caplog: pytest.LogCaptureFixture) ->
     second = host(workshop, watch=graphs.append)
     torch.compile(lambda t: t * 2, backend=first)(x)
     torch.compile(lambda t: t * 3, backend=second)(x)
-    until(lambda: len(graphs) == 2 and graphs[0].reason and graphs[1].compiled)
+    for graph in graphs:
+        settled(graph)
+    assert len(graphs) == 2
+    assert graphs[0].reason
+    assert graphs[1].compiled
     assert "exit code 9" in caplog.text
 
 
@@ -283,7 +276,8 @@ def test_a_command_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
     workshop = Workshop(1, ("/nowhere/python",))
     x = torch.randn(4, 6)
     torch.compile(function, backend=host(workshop, watch=graphs.append))(x)
-    until(lambda: graphs[0].reason)
+    settled(graphs[0])
+    assert graphs[0].reason
     assert "No such file" in caplog.text
 
 
@@ -299,7 +293,8 @@ def test_an_answer_that_does_not_come(
     torch.compile(
         function, backend=host(stub("time.sleep(60)"), watch=graphs.append, options=options)
     )(x)
-    until(lambda: graphs[0].reason)
+    settled(graphs[0])
+    assert graphs[0].reason
     assert "gave no answer within" in caplog.text
 
 
@@ -307,7 +302,8 @@ def test_what_cannot_be_loaded_stays_with_pytorch(caplog: pytest.LogCaptureFixtu
     graphs: list[Any] = []
     x = torch.randn(4, 6)
     torch.compile(function, backend=host(stub(), load_program, watch=graphs.append))(x)
-    until(lambda: graphs[0].reason)
+    settled(graphs[0])
+    assert graphs[0].reason
     assert "what was found for it cannot be loaded" in caplog.text
 
 
@@ -327,31 +323,30 @@ def test_what_is_kept_and_cannot_be_loaded_is_searched_again() -> None:
     graphs: list[Any] = []
     fast = torch.compile(function, backend=host(stub(), load, watch=graphs.append))
     as_eager(fast(x), function(x), x)
-    until(lambda: graphs[0].compiled is not None)
+    settled(graphs[0])
+    assert graphs[0].compiled is not None
     assert len(loads) == 2
 
 
 # ---- processes
 
 
-def test_there_are_few_processes() -> None:
-    workshop = stub("time.sleep(0.2)", processes=2)
+def test_there_are_few_processes(gate: Gate) -> None:
+    workshop = stub(gate.code, processes=2)
     graphs: list[Any] = []
     x = torch.randn(4, 6)
-    most = 0
     for factor in range(6):
         torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
         torch.compile(lambda t, f=factor: t * f, backend=host(workshop, watch=graphs.append))(x)
-        most = max(most, len(workshop._children))
-
-    def all_there() -> bool:
-        nonlocal most
-        most = max(most, len(workshop._children))
-        return len([g for g in graphs if g.compiled is not None]) == len(graphs)
-
-    until(all_there)
-    assert 1 <= most <= 2
-    until(lambda: not workshop._children and not workshop._workers)
+    until(lambda: len(workshop._children) == 2)  # they wait, and there will be no others
+    assert len(workshop._workers) == 2
+    gate.open()
+    for graph in graphs:
+        settled(graph)
+        assert graph.compiled is not None
+    idle()
+    assert not workshop._children
+    assert not workshop._workers
 
 
 def test_their_number_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,8 +392,8 @@ def test_processes_end_with_the_one_that_started_them(end: str) -> None:
     child = int(parent.stdout.readline())
     if end == "kill":
         parent.send_signal(signal.SIGKILL)
-    parent.wait(60)
-    until(lambda: not _alive(child), 30)
+    parent.wait(HANGS)
+    until(lambda: not _alive(child))
 
 
 def _alive(pid: int) -> bool:
@@ -443,7 +438,8 @@ def test_explain_forgets_graphs_that_are_gone() -> None:
     graphs: list[Any] = []
     fast = torch.compile(function, backend=host(workshop, watch=graphs.append))
     fast(torch.randn(4, 6))
-    until(lambda: graphs[0].job is None)
+    settled(graphs[0])
+    idle()
     count = len(background_module.reports())
     assert count >= 1
     graphs.clear()
@@ -459,4 +455,5 @@ def test_options_that_no_process_can_have() -> None:
     options = {**OPTIONS, "watch": said.append}
     fast = torch.compile(function, backend=host(stub(), watch=graphs.append, options=options))
     fast(torch.randn(4, 6))
-    until(lambda: graphs[0].compiled is not None)
+    settled(graphs[0])
+    assert graphs[0].compiled is not None

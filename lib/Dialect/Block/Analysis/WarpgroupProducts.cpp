@@ -94,6 +94,8 @@ static bool groupsOwnRows(const thread::LinearLayout &layout, int64_t groups) {
 
 std::optional<BoxStore> mirage::block::getBoxStore(StoreOp store, unsigned number) {
   auto launch = cast<kernel::LaunchOp>(store->getParentOp());
+  if (launch.getPlace(number))
+    return std::nullopt;
   Value value = store.getTiles()[number], matrix = stripReshape(value);
   auto tensor = cast<RankedTensorType>(launch.getResult(number).getType());
   thread::FragmentType fragment = getFragment(matrix);

@@ -53,7 +53,8 @@ public:
     launch = kernel::LaunchOp::create(
         builder, loc, TypeRange{result}, operands, builder.getArrayAttr(names),
         builder.getDenseI64ArrayAttr(extents),
-        kernel::ScheduleAttr::get(builder.getContext(), /*warps=*/4, stages));
+        kernel::ScheduleAttr::get(builder.getContext(), /*warps=*/4, stages),
+        /*places=*/ArrayAttr());
     Block &body = launch.getBody().emplaceBlock();
     for (Value operand : operands)
       arguments[operand] = body.addArgument(operand.getType(), loc);

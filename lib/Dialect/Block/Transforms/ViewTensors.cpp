@@ -61,6 +61,48 @@ std::optional<Strides> reshaped(ArrayRef<int64_t> shape, ArrayRef<int64_t> strid
   return found;
 }
 
+/// How a result of a launch makes up a part of another tensor.
+struct Digits {
+  SmallVector<int64_t> shape, steps, counts;
+};
+
+/// The same elements in the shape `result`, each dimension of which may cover several
+/// that do not follow one another evenly: it is a number that they are the digits of.
+std::optional<Digits> inDigits(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
+                               ArrayRef<int64_t> result) {
+  SmallVector<std::pair<int64_t, int64_t>> runs; // extent, step; the last one first
+  for (int64_t dim = int64_t(shape.size()) - 1; dim >= 0; --dim) {
+    if (shape[dim] == 1)
+      continue;
+    if (!runs.empty() && strides[dim] == runs.back().first * runs.back().second)
+      runs.back().first *= shape[dim];
+    else
+      runs.emplace_back(shape[dim], strides[dim]);
+  }
+  Digits found; // the last one first
+  unsigned run = 0;
+  int64_t taken = 1; // elements of the run that dimensions cover already
+  for (int64_t left : llvm::reverse(result)) {
+    int64_t count = 0;
+    while (left > 1 || count == 0) {
+      if (run < runs.size() && taken == runs[run].first)
+        ++run, taken = 1;
+      int64_t extent = run < runs.size() ? std::min(left, runs[run].first / taken) : 1;
+      if (left > 1 && (run == runs.size() || left % extent || runs[run].first % (taken * extent)))
+        return std::nullopt;
+      found.shape.push_back(extent);
+      found.steps.push_back(run < runs.size() ? runs[run].second * taken : 1);
+      taken *= extent;
+      left /= extent;
+      ++count;
+    }
+    found.counts.push_back(count);
+  }
+  for (SmallVector<int64_t> *numbers : {&found.shape, &found.steps, &found.counts})
+    std::reverse(numbers->begin(), numbers->end());
+  return found;
+}
+
 struct ViewTensors : block::impl::ViewTensorsBase<ViewTensors> {
   using ViewTensorsBase::ViewTensorsBase;
 
@@ -70,6 +112,8 @@ struct ViewTensors : block::impl::ViewTensorsBase<ViewTensors> {
     for (kernel::SliceOp slice : slices)
       if (!getTensor(slice.getResult()).getEncoding())
         viewSlice(slice);
+    for (kernel::IndexCopyOp copy : graph.getOps<kernel::IndexCopyOp>())
+      storeInPlace(copy);
     for (kernel::ConcatOp concat : graph.getOps<kernel::ConcatOp>())
       viewConcat(concat);
   }
@@ -175,7 +219,8 @@ private:
     for (Value operand : concat.getInputs()) {
       Value written = getWritten(operand);
       RankedTensorType part = getTensor(operand);
-      if (!written || part.getEncoding() || part.getElementType() != whole.getElementType())
+      if (!written || getPlace(written) || part.getEncoding() ||
+          part.getElementType() != whole.getElementType())
         return;
       int64_t align = std::gcd<int64_t>(16, start * steps[concat.getDim()] * getBytes(whole));
       start += part.getDimSize(concat.getDim());
@@ -192,6 +237,80 @@ private:
     for (auto [value, type] : found)
       value.setType(type);
     ++numViews;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Updates
+  //===--------------------------------------------------------------------===//
+
+  /// A result of a launch that is a part of a row, and where that begins in the row.
+  struct Part {
+    Value operand, written;
+    int64_t offset;
+  };
+
+  /// The results that make up a row: it is one of them, or joined of them. None where
+  /// something else reads one, or no launch computes it.
+  static SmallVector<Part> getParts(Value row, ArrayRef<int64_t> steps) {
+    auto concat = row.getDefiningOp<kernel::ConcatOp>();
+    if (!concat || !row.hasOneUse())
+      return {{row, getWritten(row), 0}};
+    SmallVector<Part> parts;
+    int64_t offset = 0;
+    for (Value operand : concat.getInputs()) {
+      parts.push_back({operand, getWritten(operand), offset});
+      offset += getTensor(operand).getDimSize(concat.getDim()) * steps[concat.getDim()];
+    }
+    return parts;
+  }
+
+  /// The launches that compute the row store it to the tensor that is updated. That one and
+  /// the index are there when the graph begins, and nothing reads what the tensor was before.
+  void storeInPlace(kernel::IndexCopyOp copy) {
+    bool isGiven = isa<BlockArgument>(copy.getTensor()) && isa<BlockArgument>(copy.getIndex());
+    if (!isGiven || !copy.getTensor().hasOneUse())
+      return;
+    RankedTensorType whole = getTensor(copy.getTensor());
+    Strides steps = getStrides(whole);
+    SmallVector<Part> parts = getParts(copy.getRow(), steps);
+    SmallVector<Digits> found;
+    for (const Part &part : parts) {
+      if (!part.written || getTensor(part.written).getEncoding() ||
+          getTensor(part.operand).getElementType() != whole.getElementType() ||
+          getPlace(part.written))
+        return;
+      std::optional<Digits> digits =
+          inDigits(getTensor(part.operand).getShape(), steps, getTensor(part.written).getShape());
+      if (!digits)
+        return;
+      found.push_back(*digits);
+    }
+    for (auto [part, digits] : llvm::zip_equal(parts, found))
+      place(copy, part, digits, whole.getDimSize(copy.getDim()), steps[copy.getDim()]);
+    ++numViews;
+  }
+
+  static kernel::PlaceAttr getPlace(Value written) {
+    return written.getDefiningOp<kernel::LaunchOp>().getPlace(
+        cast<OpResult>(written).getResultNumber());
+  }
+
+  static void place(kernel::IndexCopyOp copy, const Part &part, const Digits &digits, int64_t rows,
+                    int64_t step) {
+    auto launch = part.written.getDefiningOp<kernel::LaunchOp>();
+    SmallVector<int64_t> extents{rows}, strides{step};
+    llvm::append_range(extents, digits.shape);
+    llvm::append_range(strides, digits.steps);
+    auto place = kernel::PlaceAttr::get(
+        copy.getContext(), cast<OpResult>(part.written).getResultNumber(), launch->getNumOperands(),
+        part.offset, extents, strides, digits.counts);
+    SmallVector<Attribute> places;
+    if (launch.getPlaces())
+      llvm::append_range(places, *launch.getPlaces());
+    places.push_back(place);
+    launch.getInputsMutable().append(copy.getIndex());
+    launch.getBody().addArgument(copy.getIndex().getType(), copy.getLoc());
+    launch.setPlacesAttr(ArrayAttr::get(copy.getContext(), places));
   }
 };
 

@@ -206,6 +206,38 @@ int64_t LaunchOp::getStartedBlocks() {
   return resident ? std::min(resident, getNumBlocks()) : getNumBlocks();
 }
 
+/// Checks that a result is where `place` says; `placed` are the results of those before it.
+static LogicalResult verifyPlace(LaunchOp launch, PlaceAttr place,
+                                 llvm::DenseSet<int64_t> &placed) {
+  int64_t number = place.getResult();
+  if (number < 0 || number >= launch->getNumResults() || !placed.insert(number).second)
+    return launch.emitOpError("expected places of different results below ")
+           << launch->getNumResults() << ", got one of " << number;
+  if (place.getIndex() < 0 || place.getIndex() >= launch->getNumOperands())
+    return launch.emitOpError("expected the index of a place among ")
+           << launch->getNumOperands() << " operands, got " << place.getIndex();
+  auto index = cast<RankedTensorType>(launch->getOperand(place.getIndex()).getType());
+  if (index.getNumElements() != 1 ||
+      !(index.getElementType().isInteger(32) || index.getElementType().isInteger(64)))
+    return launch.emitOpError("expected the index of a place to be one i32 or i64, got ") << index;
+  auto result = cast<RankedTensorType>(launch.getResult(number).getType());
+  ArrayRef<int64_t> shape = place.getShape();
+  bool matches = !shape.empty() && shape.size() == place.getSteps().size() &&
+                 int64_t(place.getDigits().size()) == result.getRank() && !result.getEncoding() &&
+                 llvm::none_of(place.getDigits(), [](int64_t digits) { return digits < 1; });
+  size_t next = 1;
+  for (size_t dim = 0; matches && dim < place.getDigits().size(); ++dim) {
+    int64_t extent = 1;
+    for (int64_t digit = 0; digit < place.getDigits()[dim] && next < shape.size(); ++digit)
+      extent *= shape[next++];
+    matches = extent == result.getDimSize(dim);
+  }
+  if (!matches || next != shape.size())
+    return launch.emitOpError("expected a place whose digits make up ")
+           << result << ", got " << place;
+  return success();
+}
+
 LogicalResult LaunchOp::verify() {
   if (getGridNames().size() != getGridExtents().size())
     return emitOpError("expected one extent for each grid axis, got ")
@@ -218,7 +250,21 @@ LogicalResult LaunchOp::verify() {
     if (extent < 1)
       return emitOpError("expected axis '") << name << "' to have at least 1 block, got " << extent;
   }
+  if (!getPlaces())
+    return success();
+  llvm::DenseSet<int64_t> placed;
+  for (auto place : getPlaces()->getAsRange<PlaceAttr>())
+    if (failed(verifyPlace(*this, place, placed)))
+      return failure();
   return success();
+}
+
+PlaceAttr LaunchOp::getPlace(unsigned number) {
+  if (getPlaces())
+    for (auto place : getPlaces()->getAsRange<PlaceAttr>())
+      if (place.getResult() == number)
+        return place;
+  return {};
 }
 
 LogicalResult LaunchOp::verifyRegions() {

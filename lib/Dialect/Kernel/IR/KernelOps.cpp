@@ -129,6 +129,25 @@ LogicalResult GatherOp::verify() {
   return verifyElementType(*this, elementOf(getTable()));
 }
 
+LogicalResult IndexCopyOp::verify() {
+  Shape row(shapeOf(getTensor()));
+  if (getDim() >= row.size())
+    return emitOpError("expected a dimension below ") << row.size() << ", got " << getDim();
+  row[getDim()] = 1;
+  auto index = cast<RankedTensorType>(getIndex().getType());
+  if (index.getNumElements() != 1)
+    return emitOpError("expected an index of one element, got ") << index;
+  if (shapeOf(getRow()) != ArrayRef<int64_t>(row))
+    return emitOpError("expected a row of shape ")
+           << formatShape(row) << ", got " << formatShape(shapeOf(getRow()));
+  if (elementOf(getRow()) != elementOf(getTensor()))
+    return emitOpError("expected a row of the tensor's element type ")
+           << elementOf(getTensor()) << ", got " << elementOf(getRow());
+  if (failed(verifySameShape(*this, shapeOf(getTensor()), shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, elementOf(getTensor()));
+}
+
 LogicalResult MatmulOp::verify() {
   if (failed(verifyMatmul(*this, shapeOf(getLhs()), shapeOf(getRhs()), shapeOf(getResult()))))
     return failure();

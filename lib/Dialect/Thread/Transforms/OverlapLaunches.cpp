@@ -6,6 +6,7 @@
 #include "mirage/Target/Resolve.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
@@ -102,6 +103,8 @@ private:
       source = copy.getSource();
     else if (auto load = dyn_cast<thread::LoadGlobalOp>(op))
       source = load.getSource();
+    else if (auto element = dyn_cast<memref::LoadOp>(op))
+      source = element.getMemRef();
     auto argument = dyn_cast_if_present<BlockArgument>(source);
     if (!argument || argument.getOwner() != &function.getBody().front())
       return false;
@@ -134,7 +137,7 @@ private:
     kernel::InvokeOp before;
     for (Operation &op : graph.getBody().front()) {
       // No more than addresses: what is copied or joined elsewhere is a kernel of its own by now.
-      if (isa<kernel::ReshapeOp, kernel::SliceOp, kernel::ConcatOp>(op))
+      if (isa<kernel::ReshapeOp, kernel::SliceOp, kernel::ConcatOp, kernel::IndexCopyOp>(op))
         continue;
       auto invoke = dyn_cast<kernel::InvokeOp>(op);
       if (before && invoke) {

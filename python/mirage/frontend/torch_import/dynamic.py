@@ -199,7 +199,9 @@ def _check_outermost(shapes: Sequence[Any]) -> None:
         i, dim = inner[0]
         raise DynamicShapeError(
             f"expected outermost dimensions to be dynamic only, got dimension {dim} of input {i}; "
-            "move it outermost, or leave it fixed",
+            f"where its rows do not depend on each other take them as one dimension "
+            f"(x.flatten(0, {dim}), whose size is the product), else move it outermost, or leave "
+            "it fixed and make one program for each size",
             user_location(),
         )
 

@@ -14,10 +14,12 @@ from mirage.pipeline.checks.emulated_check import (
     emulated,
     kernel_ops,
     left_unchecked,
+    row_stores,
     unchecked,
 )
 from mirage.pipeline.checks.gpu_check import on_this_gpu
 from mirage.pipeline.checks.kernel_check import TIME_UP, KernelCheck, Outcome
+from mirage.pipeline.checks.kernel_memory import RowStore
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.result import Finalist, Step
 from mirage.runtime.manifest import KernelLaunch
@@ -69,21 +71,24 @@ class Checker:
             return unchecked(step, f"{len(kernels)} kernels are of {len(ops)} ops")
         checks: list[KernelCheck] = []
         for op, kernel in zip(ops, kernels, strict=True):
-            checks.append(self._of_kernel(op, kernel, step))
+            stores = row_stores(step.graph, op)
+            checks.append(self._of_kernel(op, kernel, step, stores))
             if failed(checks[-1:]):
                 break
         return checks
 
-    def _of_kernel(self, op: Op, kernel: KernelLaunch, step: Step) -> KernelCheck:
+    def _of_kernel(
+        self, op: Op, kernel: KernelLaunch, step: Step, stores: Sequence[RowStore]
+    ) -> KernelCheck:
         assert step.compiled is not None
         artifact = step.compiled.artifact
-        key = _key(op, kernel, artifact.manifest.modules[kernel.module].ptx_sha256)
+        key = _key(op, kernel, stores, artifact.manifest.modules[kernel.module].ptx_sha256)
         found = self.known.get(key) or (_read(key) if self.use_cache else None)
         if found is None:
             seconds = LONGEST if self.until is None else min(LONGEST, self.until.left)
             try:
                 with time_limit(seconds):
-                    found = emulated(op, kernel, artifact)
+                    found = emulated(op, kernel, artifact, stores)
             except OutOfTime:
                 return left_unchecked(kernel, TIME_UP)
             if self.use_cache and found.outcome is not Outcome.FAILED:
@@ -113,11 +118,17 @@ def _with_evidence(step: Step, checks: Sequence[KernelCheck]) -> Step:
 # ---- what passed before
 
 
-def _key(op: Op, kernel: KernelLaunch, ptx_sha256: str) -> str:
+def _key(op: Op, kernel: KernelLaunch, stores: Sequence[RowStore], ptx_sha256: str) -> str:
     graph = KernelGraph("kernel", tuple(dict.fromkeys(op.operands)), (op,), op.results)
     arguments = [a.to_json() | {"map": str(a.map)} for a in kernel.arguments]
     sizes = [kernel.entry, kernel.grid, kernel.block, kernel.shared_bytes]
-    return key_of(KIND, kind_version(KIND), WORK, signature(graph), ptx_sha256, sizes, arguments)
+    rows = [
+        (s.result, s.copy.dim, s.part.offset, *(str(v.type) for v in s.copy.operands))
+        for s in stores
+    ]
+    return key_of(
+        KIND, kind_version(KIND), WORK, signature(graph), ptx_sha256, sizes, arguments, rows
+    )
 
 
 def _read(key: str) -> KernelCheck | None:

@@ -28,6 +28,7 @@ from mirage.emulator.launch_limits import Limits
 from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome
 from mirage.pipeline.checks.kernel_memory import (
     KernelMemory,
+    RowStore,
     UnknownArgumentsError,
     memory_for,
 )
@@ -35,6 +36,7 @@ from mirage.pipeline.checks.kernel_values import WrongValueError, compare
 from mirage.pipeline.result import Step
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.manifest import KernelLaunch
+from mirage.semantics.row_updates import row_parts, row_updates
 from mirage.semantics.ugraph import KernelGraph, Op, launches
 
 WORK = 60_000
@@ -65,27 +67,45 @@ def left_unchecked(kernel: KernelLaunch, why: str) -> KernelCheck:
     return KernelCheck(kernel.entry, EMULATOR, Outcome.UNCHECKED, why)
 
 
-def emulated(op: Op, kernel: KernelLaunch, artifact: Artifact) -> KernelCheck:
-    """A few blocks of ``kernel``, which computes ``op``, in the emulator."""
+def row_stores(graph: KernelGraph, op: Op) -> tuple[RowStore, ...]:
+    """The results of a kernel that it stores to inputs of the graph."""
+    found: list[RowStore] = []
+    made = {v: inner for inner in graph.ops for v in inner.results}
+    for copy in row_updates(graph):
+        found.extend(
+            RowStore(op.results.index(part.computed), copy, part)
+            for part in row_parts(copy, made)
+            if part.computed in op.results
+        )
+    return tuple(found)
+
+
+def emulated(
+    op: Op, kernel: KernelLaunch, artifact: Artifact, stores: Sequence[RowStore] = ()
+) -> KernelCheck:
+    """A few blocks of ``kernel``, which computes ``op`` and stores results as ``stores`` says, in
+    the emulator."""
     size = sum(v.type.size * v.dtype.numpy.itemsize for v in (*op.operands, *op.results))
     if size > BYTES:
         what = f"its tensors have {size:,} bytes, more than {BYTES:,}"
         return KernelCheck(kernel.entry, EMULATOR, Outcome.UNCHECKED, what)
-    found = _attempt(op, kernel, artifact, positive=False)
+    found = _attempt(op, kernel, artifact, stores, positive=False)
     if found.outcome is Outcome.UNCHECKED:  # roots and logarithms want positive numbers
-        again = _attempt(op, kernel, artifact, positive=True)
+        again = _attempt(op, kernel, artifact, stores, positive=True)
         found = found if again.outcome is Outcome.UNCHECKED else again
     return found
 
 
-def _attempt(op: Op, kernel: KernelLaunch, artifact: Artifact, *, positive: bool) -> KernelCheck:
+def _attempt(
+    op: Op, kernel: KernelLaunch, artifact: Artifact, stores: Sequence[RowStore], *, positive: bool
+) -> KernelCheck:
     def said(outcome: Outcome, text: str) -> KernelCheck:
         return KernelCheck(kernel.entry, EMULATOR, outcome, text)
 
     total = prod(kernel.grid)
     blocks: list[int] = []
     try:
-        kernel, memory, work = _last_block(op, kernel, artifact, positive=positive)
+        kernel, memory, work = _last_block(op, kernel, artifact, stores, positive=positive)
         total = prod(kernel.grid)
         blocks = [total - 1, *_others(total, WORK // work - 1)]
         if blocks[1:]:
@@ -109,7 +129,7 @@ def _attempt(op: Op, kernel: KernelLaunch, artifact: Artifact, *, positive: bool
 
 
 def _last_block(
-    op: Op, kernel: KernelLaunch, artifact: Artifact, *, positive: bool
+    op: Op, kernel: KernelLaunch, artifact: Artifact, stores: Sequence[RowStore], *, positive: bool
 ) -> tuple[KernelLaunch, KernelMemory, int]:
     """Runs the last block; the launch that it is of, its memory and its warp-instructions. Blocks
     that compute several positions of the grid do so whatever their number is: here it is such that
@@ -121,7 +141,7 @@ def _last_block(
     for blocks in numbers:
         launch = kernel if blocks == total else replace(kernel, grid=(blocks, 1, 1))
         rng, size = np.random.default_rng(total), artifact.manifest.size
-        memory = memory_for(op, kernel, rng, positive=positive, size=size)
+        memory = memory_for(op, kernel, rng, positive=positive, size=size, stores=stores)
         try:
             return launch, memory, _run(launch, artifact, memory, (blocks - 1,), WORK)
         except InstructionBudgetError:

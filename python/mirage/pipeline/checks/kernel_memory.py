@@ -21,6 +21,8 @@ from mirage.emulator.tensor_map import TensorMap
 from mirage.pipeline.checks.repeated_memory import RUN, repeated
 from mirage.runtime.manifest import Argument, KernelLaunch
 from mirage.runtime.sizes import Size
+from mirage.semantics.indexing.strides import dense
+from mirage.semantics.row_updates import IndexCopy, RowPart, place_of
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Op, Value
 
@@ -38,6 +40,16 @@ class KernelMemory:
     arguments: tuple[Array | Uninitialised | TensorMap | np.int32, ...]
 
 
+@dataclass(frozen=True)
+class RowStore:
+    """Result number ``result`` of a kernel is not written to memory of its own, but where ``copy``
+    says, whose index the kernel takes after its operands."""
+
+    result: int
+    copy: IndexCopy
+    part: RowPart
+
+
 class UnknownArgumentsError(ValueError):
     """The kernel's arguments are not its op's operands and results."""
 
@@ -49,10 +61,13 @@ def memory_for(
     *,
     positive: bool,
     size: Size | None = None,
+    stores: Sequence[RowStore] = (),
 ) -> KernelMemory:
     """Memory for ``kernel``, which computes ``op``; numbers of operands are around 0, or not below
-    1/4. Raises :class:`UnknownArgumentsError`."""
-    values = (*op.operands, *op.results)
+    1/4. Results that ``stores`` has are rows of a tensor. Raises
+    :class:`UnknownArgumentsError`."""
+    indices = [s.copy.operands[1] for s in stores]
+    values = (*op.operands, *indices, *op.results)
     given, maps = kernel.arguments[: len(values)], kernel.arguments[len(values) :]
     sizes: list[np.int32] = []
     if size is not None and maps and maps[-1].kind == "size":
@@ -64,16 +79,37 @@ def memory_for(
         )
     count = len(op.operands)
     held = _operands(op.operands, given[:count], rng, positive=positive)
-    fresh = tuple(map(_unwritten, op.results, given[count:]))
-    by_place = {
-        _place(a): x for a, x in zip(given, (*held, *(f.array for f in fresh)), strict=True)
-    }
+    fresh = list(map(_unwritten, op.results, given[count + len(stores) :]))
+    handed = list(fresh)
+    named: list[Array] = []
+    for store in stores:
+        row = int(rng.integers(0, store.copy.operands[0].shape[store.copy.dim]))
+        named.append(np.full(1, row, DTYPES[store.copy.operands[1].dtype.value]))
+        handed[store.result], fresh[store.result] = _row(store, op.results[store.result], row)
+    passed = (*held, *named, *(f.array for f in handed))
+    by_place = {_place(a): x for a, x in zip(given, passed, strict=True)}
     described: list[TensorMap] = []
     for a in maps:
         if _place(a) not in by_place or a.map is None:
             raise UnknownArgumentsError("expected maps of the kernel's own tensors, got another")
         described.append(tensor_map(by_place[_place(a)], a.map))
-    return KernelMemory(held, fresh, (*held, *fresh, *described, *sizes))
+    arguments = (*held, *named, *handed, *described, *sizes)
+    return KernelMemory(held, tuple(fresh), arguments)
+
+
+def _row(store: RowStore, value: Value, row: int) -> tuple[Uninitialised, Uninitialised]:
+    """The memory of a tensor that a result is stored to, and the part of it that is the result.
+    Raises :class:`UnknownArgumentsError`."""
+    tensor = store.copy.operands[0]
+    place = place_of(store.copy, store.part)
+    if place is None:
+        raise UnknownArgumentsError(f"expected a row of {tensor.type}, got {value.type}")
+    flat = np.empty(tensor.type.size, DTYPES[tensor.dtype.value])
+    written = np.zeros(flat.nbytes, bool)
+    start = flat[row * dense(tensor.shape)[store.copy.dim] + store.part.offset :]
+    steps = [n * flat.itemsize for n in place.strides]
+    part = np.ndarray(place.shape, flat.dtype, start, strides=steps)
+    return Uninitialised(flat, written), Uninitialised(part, written)
 
 
 def _place(argument: Argument) -> tuple[str, int, int]:
@@ -158,3 +194,10 @@ def _flat(size: int, dtype: DType, offset: int) -> Array:
 def written_elements(result: Uninitialised) -> Array:
     """The flat indices of elements of which something was written, sorted."""
     return np.flatnonzero(result.written_bytes().any(axis=-1))
+
+
+def stray_bytes(result: Uninitialised) -> int:
+    """How many bytes were written of the memory that the result is part of, but not of it."""
+    if result.written is None:
+        return 0
+    return int(np.count_nonzero(result.written) - np.count_nonzero(result.written_bytes()))

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from mirage.emulator.run_artifact import TOLERANCE
-from mirage.pipeline.checks.kernel_memory import KernelMemory, written_elements
+from mirage.pipeline.checks.kernel_memory import KernelMemory, stray_bytes, written_elements
 from mirage.semantics.domain import Float64, TypedFloat
 from mirage.semantics.evaluation.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.evaluation.tile_lookups import loaded
@@ -31,6 +31,9 @@ def compare(op: Op, memory: KernelMemory, positions: int) -> int:
     those that are defined, and that rounding does not decide; 0 where these are fewer than half.
     Raises :class:`WrongValueError`."""
     written = [written_elements(r) for r in memory.results]
+    for result, value in zip(memory.results, op.results, strict=True):
+        if (stray := stray_bytes(result)) > 0:
+            raise WrongValueError(f"{stray} bytes beside a result {value.type} are written")
     launch = next(launches((op,)), None)
     if launch is not None:
         tiles = _tiles(launch, written[0])

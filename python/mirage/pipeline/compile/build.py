@@ -17,12 +17,14 @@ from mirage.cost.predict import predict
 from mirage.cost.target import target_for
 from mirage.frontend.program import Program
 from mirage.pipeline.compile.broken import broken_in
+from mirage.pipeline.compile.stored_rows import stored_by_kernels
 from mirage.pipeline.result import Step
 from mirage.pipeline.verify import Checked
 from mirage.runtime.manifest import Manifest
+from mirage.semantics.row_updates import results_of
 from mirage.semantics.signature import signature
 from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import KernelGraph, Value, values_in
+from mirage.semantics.ugraph import External, KernelGraph, Value, values_in
 from mirage.transforms.lookups import fused
 from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.partition import Part, partition
@@ -52,34 +54,41 @@ class Builder:
     def steps(self, selected: KernelGraph) -> Iterator[Step]:
         """The parts of ``selected`` in the order in which they run, each compiled, and the calls
         between them. Raises :class:`mirage.compiler.CompileError`."""
-        pieces = partition(fused(selected))
+        pieces = self._pieces(selected)
         alone = _count(pieces) == 1
-        for step in pieces:
-            if isinstance(step, Part):
-                yield Step(step.graph, None, self._compile(step, alone))
-                continue
-            for call in calls_of(step):
-                yield Step(None, call, None)
+        for piece in pieces:
+            if isinstance(piece, KernelGraph):
+                yield Step(piece, None, self._compile(piece, alone))
+            else:
+                yield Step(None, piece, None)
 
     def start(self, selected: KernelGraph) -> None:
         """Has the same compiled by a worker, so that it is there when it is asked for."""
-        pieces = partition(fused(selected))
+        pieces = self._pieces(selected)
         alone = _count(pieces) == 1
-        for step in pieces:
-            if isinstance(step, Part) and self.ahead is not None:
-                text, names = self._written(step, alone)
+        for piece in pieces:
+            if isinstance(piece, KernelGraph) and self.ahead is not None:
+                text, names = self._written(piece, alone)
                 self.ahead.start(text, self._options, names)
 
-    def _compile(self, part: Part, alone: bool) -> Compiled:
+    def _pieces(self, selected: KernelGraph) -> list[External | KernelGraph]:
+        """The parts of a program and the calls between them, in the order in which they run."""
+        found: list[External | KernelGraph] = []
+        graph = fused(selected)
+        for step in partition(graph):
+            found.extend([step.graph] if isinstance(step, Part) else calls_of(step))
+        return stored_by_kernels(graph, found, self.program.updates)
+
+    def _compile(self, part: KernelGraph, alone: bool) -> Compiled:
         text, names = self._written(part, alone)
         compiled = self.made.get(text)
         if compiled is None:
             try:
                 compiled = self.made[text] = self._made(text, names)
             except CompileError as error:
-                raise broken_in(part.graph, error) from None
+                raise broken_in(part, error) from None
         if text not in self.predicted:
-            self.predicted[text] = predict(part.graph, target_for(self.chip))
+            self.predicted[text] = predict(part, target_for(self.chip))
         prediction = self.predicted[text]
         manifest = replace(
             _named(compiled.artifact.manifest, self._names(part)),
@@ -100,39 +109,39 @@ class Builder:
 
         return CompileOptions(chip=self.chip, cubin=self.cubin, use_cache=self.use_cache)
 
-    def _written(self, part: Part, alone: bool) -> tuple[str, Names]:
+    def _written(self, part: KernelGraph, alone: bool) -> tuple[str, Names]:
         """A part as text, and the names of what goes in and comes out: those of the program where
         it is the program, ``alone``."""
         from mirage.compiler import Names
         from mirage.mlir_io import graph_to_text
 
         if alone:
-            return graph_to_text(part.graph, form="selected"), self._names(part)
+            return graph_to_text(part, form="selected"), self._names(part)
         inputs, outputs = (
             tuple(f"{kind}{i}" for i in range(len(values)))
-            for kind, values in (("x", part.graph.inputs), ("y", part.graph.outputs))
+            for kind, values in (("x", part.inputs), ("y", results_of(part)))
         )
-        key = signature(part.graph)
+        key = signature(part)
         if key not in self.written:
-            graph = nameless(part.graph)
+            graph = nameless(part)
             digest = hashlib.sha256(graph_to_text(graph, form="selected").encode()).hexdigest()
             graph = replace(graph, name=f"part_{digest[:12]}")
             self.written[key] = graph_to_text(graph, form="selected")
         return self.written[key], Names(inputs, outputs)
 
-    def _names(self, part: Part) -> Names:
+    def _names(self, part: KernelGraph) -> Names:
         from mirage.compiler import Names
 
         weights = {self.program.graph.inputs[p.index]: p.name for p in self.program.parameters}
         return Names(
-            inputs=tuple(v.name or f"x{i}" for i, v in enumerate(part.graph.inputs)),
-            outputs=tuple(v.name or f"y{i}" for i, v in enumerate(part.graph.outputs)),
-            parameters={i: weights[v] for i, v in enumerate(part.graph.inputs) if v in weights},
+            inputs=tuple(v.name or f"x{i}" for i, v in enumerate(part.inputs)),
+            outputs=tuple(v.name or f"y{i}" for i, v in enumerate(results_of(part))),
+            parameters={i: weights[v] for i, v in enumerate(part.inputs) if v in weights},
         )
 
 
 def _count(pieces: Sequence[object]) -> int:
-    return sum(isinstance(piece, Part) for piece in pieces)
+    return sum(isinstance(piece, KernelGraph) for piece in pieces)
 
 
 def nameless(graph: KernelGraph) -> KernelGraph:

@@ -130,6 +130,9 @@ class Op:
     renames: ClassVar[bool] = False
     """Whether the result is the operand's memory, in another shape."""
 
+    updates: ClassVar[bool] = False
+    """Whether the result is the first operand with something stored to it."""
+
     @property
     def cut_at(self) -> tuple[int, ...] | None:
         """Where the result begins in the operand, if it is a block of that."""

@@ -113,3 +113,57 @@ kernel.graph @copied(%x: tensor<8x16xf16>) -> (tensor<8x32xf16>, tensor<8x16xf16
   %3 = kernel.concat %1, %1 dim 1 : (tensor<8x16xf16>, tensor<8x16xf16>) -> tensor<8x32xf16>
   kernel.return %2, %1, %3 : tensor<8x32xf16>, tensor<8x16xf16>, tensor<8x32xf16>
 }
+
+// -----
+
+// The row of a cache is stored by the launch that computes it: columns are digits of a head and
+// a place in it.
+// CHECK-LABEL: @cached
+// CHECK: kernel.launch(%{{.*}}, %{{.*}}) grid [n = 4] {{.*}}places [#kernel.place<result = 0, index = 1, offset = 0, shape = [64, 3, 2, 16], steps = [16, 2048, 1024, 1], digits = [1, 2]>]
+// CHECK-SAME: (tensor<3x32xf16>, tensor<1xi64>) -> tensor<3x32xf16>
+// CHECK: kernel.index_copy
+kernel.graph @cached(%x: tensor<3x32xf16>, %cache: tensor<3x2x64x16xf16>, %at: tensor<1xi64>) -> tensor<3x2x64x16xf16> {
+  %0 = kernel.launch(%x) grid [n = 4] schedule <warps = 1, stages = 1> : (tensor<3x32xf16>) -> tensor<3x32xf16> {
+  ^bb0(%p: tensor<3x32xf16>):
+    %t = block.load %p [[], [n]] : tensor<3x32xf16> -> !block.tile<3x8xf16>
+    block.store %t [[], [n]] : !block.tile<3x8xf16>
+  }
+  %1 = kernel.reshape %0 : (tensor<3x32xf16>) -> tensor<3x2x1x16xf16>
+  %2 = kernel.index_copy %cache, %at, %1 dim 2 : (tensor<3x2x64x16xf16>, tensor<1xi64>, tensor<3x2x1x16xf16>) -> tensor<3x2x64x16xf16>
+  kernel.return %2 : tensor<3x2x64x16xf16>
+}
+
+// -----
+
+// What the cache was before is needed; the row is needed beside it.
+// CHECK-LABEL: @needed
+// CHECK-NOT: places
+kernel.graph @needed(%x: tensor<1x16xf16>, %a: tensor<8x16xf16>, %b: tensor<8x16xf16>, %at: tensor<1xi64>)
+    -> (tensor<8x16xf16>, tensor<8x16xf16>, tensor<8x16xf16>, tensor<1x16xf16>) {
+  %0, %1 = kernel.launch(%x) grid [n = 1] schedule <warps = 1, stages = 1> : (tensor<1x16xf16>) -> (tensor<1x16xf16>, tensor<1x16xf16>) {
+  ^bb0(%p: tensor<1x16xf16>):
+    %t = block.load %p [[], [n]] : tensor<1x16xf16> -> !block.tile<1x16xf16>
+    block.store %t [[], [n]], %t [[], [n]] : !block.tile<1x16xf16>, !block.tile<1x16xf16>
+  }
+  %2 = kernel.index_copy %a, %at, %0 dim 0 : (tensor<8x16xf16>, tensor<1xi64>, tensor<1x16xf16>) -> tensor<8x16xf16>
+  %3 = kernel.index_copy %b, %at, %1 dim 0 : (tensor<8x16xf16>, tensor<1xi64>, tensor<1x16xf16>) -> tensor<8x16xf16>
+  kernel.return %2, %a, %3, %1 : tensor<8x16xf16>, tensor<8x16xf16>, tensor<8x16xf16>, tensor<1x16xf16>
+}
+
+// -----
+
+// Of a row that is joined of two results each is stored to its part.
+// CHECK-LABEL: @halves
+// CHECK: places [#kernel.place<result = 0, index = 1, offset = 0, shape = [64, 3, 2, 8], steps = [16, 2048, 1024, 1], digits = [1, 1, 1]>, #kernel.place<result = 1, index = 2, offset = 8, shape = [64, 3, 2, 8], steps = [16, 2048, 1024, 1], digits = [1, 1, 1]>]
+kernel.graph @halves(%x: tensor<3x2x8xf16>, %cache: tensor<3x2x64x16xf16>, %at: tensor<1xi64>) -> tensor<3x2x64x16xf16> {
+  %0, %1 = kernel.launch(%x) grid [n = 3] schedule <warps = 1, stages = 1> : (tensor<3x2x8xf16>) -> (tensor<3x2x8xf16>, tensor<3x2x8xf16>) {
+  ^bb0(%p: tensor<3x2x8xf16>):
+    %t = block.load %p [[n], [], []] : tensor<3x2x8xf16> -> !block.tile<1x2x8xf16>
+    block.store %t [[n], [], []], %t [[n], [], []] : !block.tile<1x2x8xf16>, !block.tile<1x2x8xf16>
+  }
+  %2 = kernel.reshape %0 : (tensor<3x2x8xf16>) -> tensor<3x2x1x8xf16>
+  %3 = kernel.reshape %1 : (tensor<3x2x8xf16>) -> tensor<3x2x1x8xf16>
+  %4 = kernel.concat %2, %3 dim 3 : (tensor<3x2x1x8xf16>, tensor<3x2x1x8xf16>) -> tensor<3x2x1x16xf16>
+  %5 = kernel.index_copy %cache, %at, %4 dim 2 : (tensor<3x2x64x16xf16>, tensor<1xi64>, tensor<3x2x1x16xf16>) -> tensor<3x2x64x16xf16>
+  kernel.return %5 : tensor<3x2x64x16xf16>
+}

@@ -56,6 +56,17 @@ module attributes {gpu.container_module} {
   // CHECK-NEXT: thread.barrier
   // CHECK-NEXT: thread.dependent_wait
   // CHECK-NEXT: memref.load
+  // The index of a row is an input: it is read before the wait, the row is stored after it.
+  // CHECK-LABEL: gpu.func @stores
+  // CHECK: memref.load %arg1
+  // CHECK-NEXT: arith.index_cast
+  // CHECK-NEXT: thread.dependent_wait
+  // CHECK: memref.load %arg0
+  // What was stored to an input is not read before.
+  // CHECK-LABEL: gpu.func @attends
+  // CHECK-NOT: memref.load
+  // CHECK: thread.dependent_wait
+  // CHECK-NEXT: memref.load %arg0
   // CHECK-LABEL: gpu.func @alone
   // CHECK-NEXT: gpu.return
   gpu.module @kernels {
@@ -136,6 +147,20 @@ module attributes {gpu.container_module} {
       memref.store %e, %y[%c0] : memref<64xf16>
       gpu.return
     }
+    gpu.func @stores(%x: memref<64xf16>, %at: memref<1xi64>, %y: memref<8x64xf16>) kernel {
+      %c0 = arith.constant 0 : index
+      %index = memref.load %at[%c0] : memref<1xi64>
+      %row = arith.index_cast %index : i64 to index
+      %e = memref.load %x[%c0] : memref<64xf16>
+      memref.store %e, %y[%row, %c0] : memref<8x64xf16>
+      gpu.return
+    }
+    gpu.func @attends(%x: memref<8x64xf16>, %y: memref<64xf16>) kernel {
+      %c0 = arith.constant 0 : index
+      %e = memref.load %x[%c0, %c0] : memref<8x64xf16>
+      memref.store %e, %y[%c0] : memref<64xf16>
+      gpu.return
+    }
     gpu.func @alone(%x: memref<64xf16>, %y: memref<64xf16>) kernel { gpu.return }
   }
 
@@ -172,6 +197,24 @@ module attributes {gpu.container_module} {
     %b = kernel.invoke @kernels::@sets_up(%a) grid [1, 1, 1] block [32, 1, 1] shared 0
          : (tensor<64xf16>) -> tensor<64xf16>
     kernel.return %b : tensor<64xf16>
+  }
+
+  // An update is where its row is stored.
+  // CHECK-LABEL: kernel.graph @updated
+  // CHECK: kernel.invoke @kernels::@stores({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 dependent :
+  // CHECK: kernel.index_copy
+  // CHECK: kernel.invoke @kernels::@attends({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 dependent :
+  kernel.graph @updated(%x: tensor<64xf16>, %cache: tensor<8x64xf16>, %at: tensor<1xi64>)
+      -> tensor<64xf16> attributes {form = #kernel.form<thread>} {
+    %a = kernel.invoke @kernels::@first(%x) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>) -> tensor<64xf16>
+    %b = kernel.invoke @kernels::@stores(%a, %at) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>, tensor<1xi64>) -> tensor<1x64xf16>
+    %c = kernel.index_copy %cache, %at, %b dim 0
+         : (tensor<8x64xf16>, tensor<1xi64>, tensor<1x64xf16>) -> tensor<8x64xf16>
+    %d = kernel.invoke @kernels::@attends(%c) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<8x64xf16>) -> tensor<64xf16>
+    kernel.return %d : tensor<64xf16>
   }
 
   // A join that is left is where its parts are written: no kernel stands between those.

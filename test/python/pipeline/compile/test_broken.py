@@ -95,11 +95,11 @@ def test_the_search_goes_on_without_what_does_not_compile(
     real = compile_module.compile_text
 
     def steps(self: Any, part: Any, alone: bool) -> Any:
-        kernels = list(launches(part.graph.ops))
+        kernels = list(launches(part.ops))
         compiled.append(len(kernels))
         numbers = tuple(n for n, k in enumerate(kernels) if key_of(k) in wrong)
         if numbers:
-            raise broken_in(part.graph, CompileError("no registers", numbers if named else ()))
+            raise broken_in(part, CompileError("no registers", numbers if named else ()))
         text, names = self._written(part, alone)
         return real(text, self._options, names=names)
 

@@ -9,19 +9,18 @@ from mirage.pipeline.compile.build import Builder, _named
 from mirage.semantics.builder import Builder as Ops
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
-from mirage.transforms.partition.partition import Part
 from small_artifact import small_artifact
 
 F32 = TensorType((4, 8), DType.F32)
 
 
-def layer(number: int) -> tuple[Builder, Part]:
+def layer(number: int) -> tuple[Builder, KernelGraph]:
     x, w = Value(F32, f"x{number}"), Value(F32, f"layer_{number}_weight")
     b = Ops()
     y = b.binary(BinaryFn.MUL, x, w)
     graph = KernelGraph(f"net_{number}", (x, w), tuple(b.ops), (y,))
     program = Program(graph, parameters=(Parameter(1, f"layers.{number}.weight", None),))
-    return Builder(program, "sm_90a"), Part(graph)
+    return Builder(program, "sm_90a"), graph
 
 
 def test_equal_parts_are_written_alike() -> None:

@@ -29,10 +29,12 @@ def ViewTensors : Pass<"mirage-view-tensors", "::mirage::kernel::GraphOp"> {
     `kernel.concat` of results of launches that nothing else reads needs no
     kernel: the launches store to their parts of it. Warpgroups take only rows
     that the tensor memory accelerator can read. All others are left, and are
-    copied by kernels of their own. It cannot fail.
+    copied by kernels of their own. The row that a `kernel.index_copy` stores to
+    an input of the graph, which nothing else reads, is stored there by the launch
+    that computes it, if nothing else reads that either. It cannot fail.
   }];
   let statistics = [
-    Statistic<"numViews", "views", "slices and joins that became addresses">
+    Statistic<"numViews", "views", "slices, joins and updates that became addresses">
   ];
 }
 

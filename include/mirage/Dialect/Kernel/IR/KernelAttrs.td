@@ -151,6 +151,28 @@ def Kernel_StridesAttr : Kernel_Attr<"Strides", "strides"> {
   let assemblyFormat = "`<` `[` $steps `]` `,` `align` `=` $align `>`";
 }
 
+def Kernel_PlaceAttr : Kernel_Attr<"Place", "place"> {
+  let summary = "where a launch stores a result that is a row of another tensor";
+  let description = [{
+    Result number `result` has no memory of its own: it is stored to the tensor that
+    a `kernel.index_copy` updates, in the row that the element of operand `index`
+    names when the kernel runs. That memory begins `offset` elements after the tensor's
+    first one and has the extents `shape`, `steps` elements apart. The first of them counts rows: where the index is negative or
+    not below it, nothing is stored. The others make up the result's dimensions:
+    `digits` says how many make up each, the most significant first.
+
+    Example: `#kernel.place<result = 0, index = 2, offset = 0, shape = [4096, 8, 128],
+    steps = [128, 524288, 1], digits = [2]>`, a result of 1024 elements in a cache of
+    8 heads, 4096 tokens and 128 elements.
+  }];
+  let parameters = (ins "int64_t":$result, "int64_t":$index, "int64_t":$offset,
+                        ArrayRefParameter<"int64_t">:$shape, ArrayRefParameter<"int64_t">:$steps, ArrayRefParameter<"int64_t">:$digits);
+  let assemblyFormat = [{
+    `<` `result` `=` $result `,` `index` `=` $index `,` `offset` `=` $offset `,` `shape` `=` `[` $shape `]` `,`
+    `steps` `=` `[` $steps `]` `,` `digits` `=` `[` $digits `]` `>`
+  }];
+}
+
 def Kernel_DynamicAttr : Kernel_Attr<"Dynamic", "dynamic"> {
   let summary = "tensors whose outermost dimension is as long as a size that is known at launch";
   let description = [{

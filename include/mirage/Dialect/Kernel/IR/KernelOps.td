@@ -125,6 +125,8 @@ def Kernel_LaunchOp : Kernel_Op<"launch", [Pure, IsolatedFromAbove]> {
     maps of `block.load` and `block.store` refer to them. Block arguments are
     the operands as device tensors; the terminator `block.store` gives the
     results, each written by every block in the part that its map selects.
+    Results with one of the `places` are stored to a tensor that the program
+    updates (`#kernel.place`), which `mirage-view-tensors` decides.
 
     ```mlir
     %y = kernel.launch(%x) grid [m = 4] : (tensor<64x32xf16>) -> tensor<64x32xf16> {
@@ -138,12 +140,13 @@ def Kernel_LaunchOp : Kernel_Op<"launch", [Pure, IsolatedFromAbove]> {
   let arguments = (ins Variadic<Kernel_Tensor>:$inputs,
                        StrArrayAttr:$gridNames,
                        DenseI64ArrayAttr:$gridExtents,
-                       OptionalAttr<Kernel_ScheduleAttr>:$schedule);
+                       OptionalAttr<Kernel_ScheduleAttr>:$schedule,
+                       OptionalAttr<TypedArrayAttrBase<Kernel_PlaceAttr, "places">>:$places);
   let results = (outs Variadic<Kernel_Tensor>:$results);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `(` $inputs `)` `grid` custom<Axes>($gridNames, $gridExtents) (`schedule` $schedule^)?
-    attr-dict-with-keyword `:` functional-type($inputs, $results) $body
+    (`places` $places^)? attr-dict-with-keyword `:` functional-type($inputs, $results) $body
   }];
   let extraClassDeclaration = [{
     /// Extent of the grid axis `name`, or nullopt.
@@ -152,6 +155,8 @@ def Kernel_LaunchOp : Kernel_Op<"launch", [Pure, IsolatedFromAbove]> {
     int64_t getNumBlocks();
     /// Number of blocks that are started: fewer where each has several positions.
     int64_t getStartedBlocks();
+    /// Where result `number` is stored, null where it has memory of its own.
+    PlaceAttr getPlace(unsigned number);
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
@@ -437,6 +442,31 @@ def Kernel_GatherOp : Kernel_TensorOp<"gather"> {
   }];
   let arguments = (ins Kernel_Tensor:$table, Kernel_IndexTensor:$indices);
   let assemblyFormat = "$table `,` $indices attr-dict `:` functional-type(operands, $result)";
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors that are another one but for some rows
+//===----------------------------------------------------------------------===//
+
+def Kernel_IndexCopyOp : Kernel_TensorOp<"index_copy"> {
+  let summary = "a tensor with a row replaced, by index";
+  let description = [{
+    `tensor` with the row along `dim` that the only element of `index` names replaced
+    by `row`, whose extent along `dim` is 1. An index that is negative or not below the
+    number of rows replaces nothing. Compiled programs do it in the memory of `tensor`,
+    an input of the graph that nothing else reads: the launch that computes `row`
+    stores it there (`mirage-view-tensors`).
+
+    ```mlir
+    %y = kernel.index_copy %x, %i, %r dim 1
+         : (tensor<8x4096x128xf16>, tensor<1xi64>, tensor<8x1x128xf16>) -> tensor<8x4096x128xf16>
+    ```
+  }];
+  let arguments = (ins Kernel_Tensor:$tensor, Kernel_IndexTensor:$index, Kernel_Tensor:$row,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$dim);
+  let assemblyFormat = [{
+    $tensor `,` $index `,` $row `dim` $dim attr-dict `:` functional-type(operands, $result)
+  }];
 }
 
 //===----------------------------------------------------------------------===//

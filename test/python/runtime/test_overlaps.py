@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from mirage.runtime.arguments import written_apart
+from mirage.runtime.overlaps import written_apart
 
 
 def by_pairs(starts: list[int], sizes: list[int], written: set[int]) -> bool:

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Programs for any number of rows: exported where MLIR is, run on a GPU at random sizes beside
+eager PyTorch and beside the same program compiled for one size.
+
+    .venv/bin/python benchmarks/dynamic_sizes.py compile --out build/sizes
+    python benchmarks/dynamic_sizes.py run --artifacts build/sizes --out benchmarks/results
+
+`run` needs Python, torch, cuda-bindings and a GPU. Inputs lie between numbers that are none, which
+no result may have read, and results are compared with float64. The exit code is 1 if one is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
+
+import torch  # noqa: E402
+import torch.nn.functional as fn  # noqa: E402
+
+MOST = 256
+TWINS = (1, 7, 33, 100, 255)
+"""Sizes for which there is a program of one size."""
+SIZES = 20
+ALLOWED = 2.0
+"""Times eager's own error against float64 that ours may be."""
+Inputs = tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A program, the shapes of a row of its inputs, and which of those have rows."""
+
+    function: Callable[..., torch.Tensor]
+    shapes: tuple[tuple[int, ...], ...]
+    rows: tuple[bool, ...]
+
+    def inputs(self, n: int, device: str, seed: int = 0) -> Inputs:
+        """Random ones, each between numbers that are none."""
+        generator = torch.Generator(device).manual_seed(seed)
+        found: list[torch.Tensor] = []
+        for shape, has_rows in zip(self.shapes, self.rows, strict=True):
+            whole = (n, *shape) if has_rows else shape
+            count = math.prod(whole)
+            memory = torch.full((count + 2048,), float("nan"), dtype=torch.float16, device=device)
+            x = memory[1024 : 1024 + count].view(whole)
+            x.copy_(torch.randn(whole, generator=generator, device=device) * 0.5)
+            found.append(x)
+        return tuple(found)
+
+    def module(self) -> torch.nn.Module:
+        """The program as a module, whose arguments have names by their number."""
+
+        class Program(torch.nn.Module):
+            def forward(self, *xs: torch.Tensor) -> torch.Tensor:
+                return function(*xs)
+
+        function = self.function
+        return Program()
+
+
+SUBJECTS = {
+    "linear": Subject(
+        lambda x, w: fn.gelu(x @ w, approximate="tanh"), ((1024,), (1024, 1024)), (True, False)
+    ),
+    "softmax": Subject(lambda x: torch.softmax(x * 2, -1), ((4096,),), (True,)),
+    "attention": Subject(
+        fn.scaled_dot_product_attention, ((8, 1, 64), (8, 512, 64), (8, 512, 64)), (True,) * 3
+    ),
+}
+
+
+def compile_all(arguments: argparse.Namespace) -> int:
+    """One model for all sizes, and one for each of some."""
+    import mirage
+
+    options = {"chip": arguments.chip, "budget": arguments.budget}
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    rows = torch.export.Dim("rows", min=1, max=MOST)
+    for name, subject in SUBJECTS.items():
+        begin = time.perf_counter()
+        shapes = tuple({0: rows} if has else None for has in subject.rows)
+        mirage.export(
+            subject.module(), *subject.inputs(16, "cpu"), path=arguments.out / f"{name}.any.mirage",
+            options=options, dynamic_shapes=shapes,
+        )  # fmt: skip
+        for n in TWINS:
+            mirage.export(
+                subject.module(), *subject.inputs(n, "cpu"), options=options,
+                path=arguments.out / f"{name}.{n}.mirage",
+            )  # fmt: skip
+        print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
+    return 0
+
+
+def run_all(arguments: argparse.Namespace) -> int:
+    """Measures every program."""
+    from mirage.runtime import load
+
+    rows: list[dict[str, Any]] = []
+    for name, subject in SUBJECTS.items():
+        model = load(arguments.artifacts / f"{name}.any.mirage")
+        chosen = random.Random(name).sample(range(1, MOST + 1), SIZES)
+        for n in sorted({*chosen, *TWINS, MOST}):
+            twin = arguments.artifacts / f"{name}.{n}.mirage"
+            row = {"program": name, "size": n, **_measured(
+                subject, n, model, load(twin) if twin.exists() else None, arguments.rounds
+            )}  # fmt: skip
+            rows.append(row)
+            print(_said(row), flush=True)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    record = {
+        "command": f"python {shlex.join(sys.argv)}", "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__, "rows": rows,
+    }  # fmt: skip
+    (arguments.out / "dynamic_sizes.json").write_text(json.dumps(record, indent=1) + "\n")
+    wrong = [r for r in rows if not r["correct"]]
+    slow = [r for r in rows if r["twin"] and r["ours"] > 1.1 * r["twin"]]
+    print(f"{len(rows)} sizes, {len(wrong)} wrong, {len(slow)} slower than 1.1 of their twins")
+    return int(bool(wrong))
+
+
+def _measured(subject: Subject, n: int, model: Any, twin: Any, rounds: int) -> dict[str, Any]:
+    import timing
+
+    xs = subject.inputs(n, "cuda", seed=n)
+    exact = subject.function(*(x.double() for x in xs))
+    eager = subject.function(*xs)
+    got = model(*xs)
+    errors = [float((y.double() - exact).abs().max()) for y in (got, eager)]
+    sides = {"ours": lambda _: model(*xs), "eager": lambda _: subject.function(*xs)}
+    if twin is not None:
+        sides["twin"] = lambda _: twin(*xs)
+    launches = 16
+    graphs = {side: timing.capture(call, [0] * launches) for side, call in sides.items()}
+    times = timing.time_graphs(graphs, launches, rounds)
+    begin = time.perf_counter()
+    for _ in range(100):
+        model(*xs)
+    host = (time.perf_counter() - begin) * 1e4
+    torch.cuda.synchronize()
+    return {
+        "error": errors[0], "eager_error": errors[1], "host": host,
+        "correct": bool(torch.isfinite(got).all()) and errors[0] <= ALLOWED * errors[1] + 1e-4,
+        "ours": times["ours"].median, "eager": times["eager"].median,
+        "twin": times["twin"].median if twin is not None else None,
+    }  # fmt: skip
+
+
+def _said(row: dict[str, Any]) -> str:
+    twin = "" if row["twin"] is None else f", for this size alone {row['twin']:.2f}"
+    return (
+        f"{row['program']} at {row['size']}: {row['ours']:.2f} us, eager {row['eager']:.2f}{twin}, "
+        f"host {row['host']:.1f} us, error {row['error']:.2e} (eager {row['eager_error']:.2e})"
+        + ("" if row["correct"] else " WRONG")
+    )
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    commands = parser.add_subparsers(required=True)
+    c = commands.add_parser("compile", help="export the programs")
+    c.add_argument("--chip", default="h200")
+    c.add_argument("--budget", type=float, default=30.0, help="seconds of each (%(default)s)")
+    c.add_argument("--out", type=Path, required=True, help="folder for the models")
+    c.set_defaults(run=compile_all)
+    r = commands.add_parser("run", help="measure them on a GPU")
+    r.add_argument("--artifacts", type=Path, required=True)
+    r.add_argument("--out", type=Path, required=True, help="folder for the results")
+    r.add_argument("--rounds", type=int, default=15, help="rounds of a median (%(default)s)")
+    r.set_defaults(run=run_all)
+    arguments = parser.parse_args()
+    return arguments.run(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
