@@ -101,23 +101,28 @@ def features_of(
         run = contiguous_run(out.value.shape, value.shape)
         account.store(float(value.type.bytes), float(run * value.dtype.bytes))
     account.features.serial = not estimated.takes_turns()
+    account.features.known = _known(launch, estimated, compiled)
+    return account.features
+
+
+def _known(launch: Launch, estimated: RegisterEstimator, compiled: Resources | None) -> Known:
+    """Shared memory and registers: what the compiler said, else estimates."""
     registers = estimated.run()
     known = Known(float(shared_bytes(launch).staged), registers.used, registers.spilled_bytes)
-    if compiled is not None:
-        known = replace(known, shared=float(compiled.shared_bytes))
-        if compiled.registers is not None:
-            known = replace(
-                known, registers=float(compiled.registers), spilled=float(compiled.spilled_bytes)
-            )
-    account.features.known = known
-    return account.features
+    if compiled is None:
+        return known
+    known = replace(known, shared=float(compiled.shared_bytes))
+    if compiled.registers is None:
+        return known
+    used, spilled = float(compiled.registers), float(compiled.spilled_bytes)
+    return replace(known, registers=used, spilled=spilled)
 
 
 def _stores_apart(launch: Launch) -> bool:
     """Whether each of several groups of four warps owns 64 rows of a block's tiles, so that one is
     done with its own while the others multiply (``groupsOwnRows`` in ``WarpgroupProducts.cpp``)."""
     schedule = launch.schedule
-    rows = {(1, *output.value.shape)[-2] for output in launch.body.outputs}
+    rows = {(1, 1, *output.value.shape)[-2] for output in launch.body.outputs}
     return schedule.resident > 0 and schedule.warps > 4 and rows == {16 * schedule.warps}
 
 

@@ -32,7 +32,14 @@ from oracle_torch import torch
 
 Array = np.ndarray
 
-_LARGEST = {"f16": 65504.0, "bf16": 3.3e38, "f32": 3.3e38, "f64": 1e300}
+_LARGEST = {
+    "f8E4M3FN": 448.0,
+    "f8E5M2": 57344.0,
+    "f16": 65504.0,
+    "bf16": 3.3e38,
+    "f32": 3.3e38,
+    "f64": 1e300,
+}
 
 
 # ---- random numbers by index

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
+import numpy as np
 from mirage.semantics.scalar import DType
 from oracle_torch import torch
 
@@ -13,9 +14,43 @@ Tensor = torch.Tensor
 _HELD_IN = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 
 
+def _nearest(digits: int, least: int, most: float) -> Callable[[Tensor], Tensor]:
+    """To the nearest number of a type that has few of them, by looking at all. Next to each other,
+    one of two is even; beyond ``most`` is what comes after it."""
+    small = [m * 2.0 ** (least - digits) for m in range(2**digits)]
+    normal = [
+        m * 2.0 ** (e - digits) for e in range(least, 17) for m in range(2**digits, 2 ** (digits + 1))
+    ]
+    numbers = np.array([x for x in (*small, *normal) if x <= most])
+
+    def nearest(x: Tensor) -> Tensor:
+        values = x.to(torch.float64).numpy()
+        magnitudes = np.minimum(np.abs(values), numbers[-1])
+        above = np.clip(np.searchsorted(numbers, magnitudes), 1, len(numbers) - 1)
+        up, down = numbers[above] - magnitudes, magnitudes - numbers[above - 1]
+        chosen = np.where((up < down) | ((up == down) & (above % 2 == 0)), above, above - 1)
+        found = np.where(np.isnan(values), values, np.copysign(numbers[chosen], values))
+        return torch.from_numpy(found)
+
+    return nearest
+
+
+def _with_infinity(x: Tensor) -> Tensor:
+    found = _nearest(2, -14, 65536.0)(x)
+    return torch.where(torch.abs(found) > 57344.0, found * inf, found)
+
+
+EIGHT_BITS: dict[str, Callable[[Tensor], Tensor]] = {
+    "f8E4M3FN": _nearest(3, -6, 448.0),
+    "f8E5M2": _with_infinity,
+}
+
+
 def rounded(x: Tensor, dtype: DType) -> Tensor:
     """``x`` as a number of that type, held in f32 (f64: what is wider, and whole numbers)."""
     held = _HELD_IN.get(dtype.value)
+    if dtype.value in EIGHT_BITS:
+        return EIGHT_BITS[dtype.value](x)
     if held is None:
         return x.to(torch.float64)
     if held is torch.float32:
@@ -63,6 +98,8 @@ UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "floor": torch.floor,
     "sin": torch.sin,
     "cos": torch.cos,
+    "round_e4m3": EIGHT_BITS["f8E4M3FN"],
+    "round_e5m2": EIGHT_BITS["f8E5M2"],
 }
 
 BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
