@@ -192,7 +192,7 @@ def keeps_casts(
     left &= parts.rms(candidate - rounded) > limit
     if strict or not left.any():
         return not left.any()
-    return bool((effect <= _NOISE * parts.rms(of_inputs()))[left].all())
+    return bool((effect <= _NOISE * parts.slack * parts.rms(of_inputs()))[left].all())
 
 
 def nearby(inputs: Sequence[Sampled], types: Sequence[DType], seed: Sequence[int]) -> list[Sampled]:

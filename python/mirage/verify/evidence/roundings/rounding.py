@@ -57,8 +57,8 @@ _NEIGHBOURS = (8, 24, 48)
 """Inputs next to those of a situation at which errors are measured that are too large there."""
 _AROUND = 2e7
 """Elements that are computed for that, but for the first few inputs."""
-_ENOUGH, _MOST_NEAR = 64, 8
-"""Changes of outputs by the roundings of the inputs: how many are wanted, inputs at most."""
+_NEAR = 8
+"""Inputs next to those of a situation of which the changes of outputs are taken."""
 
 
 @dataclass
@@ -314,12 +314,12 @@ class _Gate:
         graph = self.graphs[0]
         types = [v.dtype for v in graph.inputs]
         squares = np.zeros(exact.shape)
-        # the change of one number is a matter of luck, the mean over many is not
-        draws = int(np.clip(_ENOUGH // max(exact.size, 1), 1, _MOST_NEAR))
-        for draw in range(draws):
+        # the change of one number is a matter of luck, the mean over many is not; of a softmax few
+        # rows change at all, and parts have few rows
+        for draw in range(_NEAR):
             inputs = nearby(situation.inputs, types, (number, draw))
             near = outputs_of(graph, 0, Yardstick(), inputs, sample)[number]
             with np.errstate(invalid="ignore", over="ignore"):
                 change = near - exact
             squares += np.where(np.isfinite(change), change, 0.0) ** 2
-        return np.sqrt(squares / draws)
+        return np.sqrt(squares / _NEAR)

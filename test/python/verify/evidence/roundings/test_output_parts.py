@@ -73,3 +73,20 @@ def test_a_cast_that_one_row_is_about_is_seen_beside_unknown_ones() -> None:
     assert not keeps_casts(*given)
     given = exact, rounded, rounded, rounded, known, floor, False, lambda: np.zeros(exact.shape)
     assert keeps_casts(*given)
+
+
+def test_what_rounding_the_inputs_explains_is_as_uncertain_as_a_part_is_small() -> None:
+    """One column of 32 numbers is changed by casts five times as much as by the inputs: that may be
+    luck. Ten times may not."""
+    rng = np.random.default_rng(2)
+    exact = rng.normal(size=(32, 64))
+    reference = exact * (1.0 + 2.0**-12 * rng.uniform(-1, 1, exact.shape))
+    floor = 2.0**-12 * np.abs(exact)
+    of_inputs = np.full(exact.shape, 2.0**-8)
+    for factor, fine in ((5.0, True), (10.0, False)):
+        rounded = exact.copy()
+        rounded[:, 9] += factor * 2.0**-8 * np.where(rng.random(32) < 0.5, -1.0, 1.0)
+        reference[:, 9] = rounded[:, 9]
+        known = np.ones(exact.shape, dtype=bool)
+        given = exact, rounded, reference, exact, known, floor, False, lambda: of_inputs
+        assert keeps_casts(*given) is fine, factor
