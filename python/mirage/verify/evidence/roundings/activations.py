@@ -31,7 +31,6 @@ from mirage.verify.evidence.roundings.input_roles import (
 )
 from mirage.verify.evidence.roundings.rows_of_activations import (
     BOTH_SIGNS,
-    CONSTANTS,
     GAINS,
     MASKS,
     OUTLIERS,
@@ -49,18 +48,17 @@ LARGEST = {
     DType.F8E4M3: 448.0, DType.F8E5M2: 57344.0,
 }  # fmt: skip
 
-_ENOUGH_ROWS, _MOST_DRAWS = 48, 16
-"""Rows of one constant each that are wanted, and how often they are drawn at most."""
-
 
 @dataclass(frozen=True)
 class Situation:
     """One set of inputs, and what it is, for people. On ``ordinary`` inputs a program computes
-    about what it means over the real numbers."""
+    about what it means over the real numbers. With ``sums_off`` it is not errors that are measured,
+    but whether there are numbers though sums are a little off."""
 
     name: str
     inputs: list[Sampled]
     ordinary: bool = False
+    sums_off: bool = False
 
 
 # ---- drawing
@@ -128,6 +126,7 @@ class Activations:
         special: Mapping[int, Array],
         scales: Sequence[float] | None = None,
         fresh: bool = False,
+        sums_off: bool = False,
     ) -> Situation:
         """Normal inputs, some of them replaced."""
         inputs: list[Sampled] = []
@@ -138,7 +137,7 @@ class Activations:
                 inputs.append(Sampled((fixed.astype(np.float64),), region))
                 continue
             inputs.append(Sampled((self._drawn(name, i, special, scales, fresh),), region))
-        return Situation(name, inputs)
+        return Situation(name, inputs, sums_off=sums_off)
 
     def _drawn(
         self,
@@ -233,9 +232,7 @@ class Activations:
         is none beside rows of other kinds."""
         inputs = [i for i in sorted(self.meeting.intersection(self.free)) if i not in self.gains]
         kinds = sorted(ROWS, key=lambda kind: kind[0] not in BOTH_SIGNS)
-        constants = [kind for kind in ROWS if kind[0] in CONSTANTS]
-        again = [(draw, kind) for draw in range(1, self._draws()) for kind in constants]
-        for draw, (name, rows) in [*((0, kind) for kind in kinds), *again]:
+        for name, rows in kinds:
             for i in inputs:
                 shape = self.shapes[i]
                 if len(shape) < 2:
@@ -243,19 +240,9 @@ class Activations:
                 if not self.mine():
                     yield None
                     continue
-                told = f"{name}, draw {draw + 1}" if draw else name
-                rng = self.stream("alike", i, told)
+                rng = self.stream("alike", i, name)
                 x = rows(rng, prod(shape[:-1]), shape[-1])
-                given = {i: x.reshape(shape)}
-                yield self.situation(f"all rows of input {i}: {told}", given, fresh=draw > 0)
-
-    def _draws(self) -> int:
-        """How often rows of products with constant ones are drawn, where few are compared: whether
-        the square of their mean is above the mean of their squares is a matter of luck."""
-        shapes = [v.shape for v in self.graph.outputs]
-        width = max((shape[-1] for shape in shapes if shape), default=1)
-        rows = max(1, self.sample.elements // width)
-        return min(_MOST_DRAWS, ceil(_ENOUGH_ROWS / rows))
+                yield self.situation(f"all rows of input {i}: {name}", {i: x.reshape(shape)})
 
     def beside_each_other(self) -> Iterator[Situation | None]:
         """Inputs of one shape that are nearly equal, where their mean is far from 0: what is left

@@ -50,6 +50,7 @@ from mirage.verify.evidence.roundings.row_errors import (
 from mirage.verify.evidence.roundings.shared_launches import common_launches
 from mirage.verify.evidence.roundings.side_by_side import alike, chunks, outputs_of_each
 from mirage.verify.evidence.roundings.situations import EVERY, Situations, Turn
+from mirage.verify.evidence.roundings.sums_off import lost_numbers
 from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 
@@ -185,6 +186,7 @@ class _Gate:
         sets: Sequence[Sequence[Sampled]],
         sample: Sample,
         known: dict[int, tuple[Tensor, ...]] | None = None,
+        domain: Callable[[], Domain] = TypedFloat,
     ) -> list[list[Array]]:
         """A candidate's outputs; ``known`` has what others gave for the same inputs."""
         numbers = None
@@ -192,7 +194,7 @@ class _Gate:
             numbers = self._common_launches(sample)[which]
         graph, order = self.graphs[which + 1], self.permutations[which]
         number = which + 1
-        return outputs_of_each(graph, number, TypedFloat, sets, sample, order, numbers, known)
+        return outputs_of_each(graph, number, domain, sets, sample, order, numbers, known)
 
     def _common_launches(self, sample: Sample) -> list[Mapping[Op, int]]:
         if self._common is None or self._common[0] is not sample:
@@ -237,6 +239,14 @@ class _Gate:
 
     def errors(self, which: int, situation: Situation, sample: Sample, values: _Values) -> Errors:
         """The errors of all outputs of a candidate."""
+        if situation.sums_off:
+
+            def candidate(domain: Callable[[], Domain]) -> list[Array]:
+                return self._of_candidate(which, [situation.inputs], sample, None, domain)[0]
+
+            lost = lost_numbers(values.exact, values.reference, candidate)
+            worst = inf if lost else 0.0
+            return Errors(situation.name, 0.0, worst, not lost, lost, certain=bool(lost))
         worst = Errors(situation.name, 0.0, 0.0, True)
         each = zip(
             values.exact, values.rounded, values.reference, values.candidates[which], strict=True

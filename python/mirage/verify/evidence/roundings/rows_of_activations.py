@@ -77,9 +77,6 @@ BOTH_SIGNS = ("mean 300", "mean -1000")
 """Scores of which all are far above zero in one and far below it in the other: tried first where
 all rows are alike."""
 
-CONSTANTS = ("constant 20.3", "constant 12.9", "constant 5.7", "a constant")
-"""Rows of one number."""
-
 MASKS: tuple[tuple[str, Rows], ...] = (
     ("first half masked by -inf", _masked(-np.inf, 0.5)),
     ("all but the last masked by -inf", _masked(-np.inf, 0.99)),

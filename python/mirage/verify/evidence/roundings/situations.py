@@ -21,6 +21,7 @@ from mirage.verify.evidence.roundings.explicit import asks_of_infinity
 from mirage.verify.evidence.roundings.leaving_range import suspects
 from mirage.verify.evidence.roundings.pace import Pace
 from mirage.verify.evidence.roundings.side_by_side import at_once
+from mirage.verify.evidence.roundings.sums_off import constant_inputs
 from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
 from mirage.verify.evidence.samples.integer_inputs import compares_rounded
 from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
@@ -111,13 +112,14 @@ class Situations:
             seen[candidate] += 1
         yield from _grouped(
             Test(situation, little, (2, number))
-            for number, situation in enumerate(islice(_in_turns(self._kinds(draw)), most))
+            for number, situation in enumerate(islice(_in_turns(self._kinds(draw, little)), most))
             if situation is not None
         )
 
-    def _kinds(self, draw: Activations) -> list[Iterator[Situation | None]]:
+    def _kinds(self, draw: Activations, sample: Sample) -> list[Iterator[Situation | None]]:
         return [
             draw.rows(),
+            constant_inputs(draw, self.graphs, sample),
             truths(draw),
             large_integers(draw) if any(map(compares_rounded, self.graphs)) else iter(()),
             beyond_f16(draw) if asks_of_infinity(self.graphs[0]) else iter(()),
@@ -172,7 +174,7 @@ class Situations:
 
 def _grouped(tests: Iterator[Test]) -> Iterator[Sequence[Test]]:
     """Tests of one sample, as many together as are evaluated at once."""
-    for _, same in itertools.groupby(tests, lambda test: test.situation.ordinary):
+    for _, same in itertools.groupby(tests, lambda t: (t.situation.ordinary, t.situation.sums_off)):
         group: list[Test] = []
         for test in same:
             group.append(test)

@@ -1,0 +1,135 @@
+"""Forms that give numbers only as long as sums are rounded with luck: a variance in one pass of a
+constant row may be below zero. None is accepted, whatever the seed, however few rows there are and
+however these are added; what cannot be negative is."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, TensorType, Value
+from mirage.verify import VerifyOptions, verify
+from mirage.verify.evidence.roundings.sums_off import OFF, WAYS, SumsOff
+from program_mutants import mutants
+from rounding_faults import rounding_faults
+
+SIZES = [(3, 5, DType.F16), (1, 64, DType.F16), (2, 1000, DType.F16), (3, 17, DType.F16)]
+SIZES += [(3, 5, DType.BF16), (1, 64, DType.BF16), (2, 1000, DType.BF16)]
+SEEDS = range(40)
+
+
+class Norm:
+    """A norm of rows, of a product or of an input, whose variance and mean are written as told."""
+
+    def __init__(self, size: tuple[int, int, DType], product: bool = True) -> None:
+        self.rows, self.width, self.dtype = size
+        given = TensorType((self.rows, 8 if product else self.width), self.dtype)
+        x = Value(given, "x")
+        w = Value(TensorType((8, self.width), self.dtype), "w")
+        self.inputs = (x, w) if product else (x,)
+        self.b = Builder()
+        self.y = self.b.matmul(x, w) if product else x
+
+    def mean(self, x: Value, how: str) -> Value:
+        b = self.b
+        if how == "by a matmul":
+            ones = b.broadcast(b.constant(1.0), (self.width, 1))
+            return b.binary(BinaryFn.MUL, b.matmul(x, ones), b.constant(Fraction(1, self.width)))
+        total = b.reduce(ReduceFn.SUM, x, (1,))
+        if how == "by a quotient":
+            return b.binary(BinaryFn.DIV, total, b.constant(self.width))
+        return b.binary(BinaryFn.MUL, total, b.constant(Fraction(1, self.width)))
+
+    def whole(self) -> KernelGraph:
+        return self.graph(self.b.layer_norm(self.y))
+
+    def graph(self, out: Value) -> KernelGraph:
+        return KernelGraph("norm", self.inputs, tuple(self.b.ops), (out,))
+
+    def written(self, variance: str, how: str = "by a factor") -> KernelGraph:
+        b = self.b
+        y = b.cast(self.y, DType.F32)
+        if variance == "shifted":  # by the first of the row: zeros in constant rows
+            y = b.binary(BinaryFn.SUB, y, b.slice(y, (0, 0), (self.rows, 1)))
+        mean = self.mean(y, how)
+        centred = b.binary(BinaryFn.SUB, y, mean)
+        if variance == "two passes":
+            square = self.mean(b.unary(UnaryFn.SQUARE, centred), how)
+        else:
+            square = self.mean(b.binary(BinaryFn.MUL, y, y), how)
+            square = b.binary(BinaryFn.SUB, square, b.binary(BinaryFn.MUL, mean, mean))
+        if variance == "clamped":
+            square = b.binary(BinaryFn.MAX, square, b.constant(0.0))
+        root = b.unary(UnaryFn.RSQRT, b.binary(BinaryFn.ADD, square, b.constant(1e-5)))
+        return self.graph(b.cast(b.binary(BinaryFn.MUL, centred, root), self.dtype))
+
+
+def accepted(reference: KernelGraph, candidate: KernelGraph, seeds: range = SEEDS) -> int:
+    """At how many seeds."""
+    found = [verify(reference, candidate, VerifyOptions(seed=n, work=5e5)) for n in seeds]
+    assert all(verdict.equivalent for verdict in found), found
+    return sum(verdict.accepted for verdict in found)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("how", ["by a factor", "by a quotient", "by a matmul"])
+def test_a_variance_in_one_pass_is_never_accepted(size: tuple[int, int, DType], how: str) -> None:
+    seeds = SEEDS if how == "by a factor" else SEEDS[::5]
+    reference = Norm(size).whole()
+    assert accepted(reference, Norm(size).written("one pass", how), seeds) == 0
+
+
+@pytest.mark.parametrize("width", [5, 17, 64])
+def test_nor_is_that_of_a_fault(width: int) -> None:
+    reference = Norm((3, width, DType.F16)).whole()
+    made = mutants(reference, random.Random(0), 200, rounding_faults)
+    fault = next(m.graph for m in made if m.kind == "variance in one pass")
+    assert accepted(reference, fault) == 0
+
+
+def test_nor_is_one_of_a_row_and_another() -> None:
+    """Sums of what is not constant by itself, where nothing is multiplied."""
+
+    def added(one_pass: bool) -> KernelGraph:
+        norm = Norm((4, 64, DType.F16), product=False)
+        other = Value(norm.inputs[0].type, "r")
+        norm.inputs = (*norm.inputs, other)
+        norm.y = norm.b.binary(BinaryFn.ADD, norm.y, other)
+        return norm.written("one pass") if one_pass else norm.whole()
+
+    assert accepted(added(False), added(True)) == 0
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("variance", ["two passes", "shifted"])
+def test_what_is_not_negative_is_accepted(size: tuple[int, int, DType], variance: str) -> None:
+    seeds = range(3)
+    reference = Norm(size).whole()
+    for how in ("by a factor", "by a matmul"):
+        assert accepted(reference, Norm(size).written(variance, how), seeds) == len(seeds)
+
+
+@pytest.mark.parametrize("variance", ["one pass", "clamped"])
+def test_a_reference_that_is_no_better_asks_for_no_more(variance: str) -> None:
+    seeds = range(3)
+    for size in SIZES[:3]:
+        reference = Norm(size).written(variance)
+        candidate = Norm(size).written(variance, "by a quotient")
+        assert accepted(reference, candidate, seeds) == len(seeds)
+    assert accepted(Norm(SIZES[0]).written("one pass"), Norm(SIZES[0]).whole(), seeds) == len(seeds)
+
+
+def test_sums_are_off_but_for_those_of_whole_numbers() -> None:
+    x = (np.array([[0.5, 1.25, 3.0]], dtype=np.float32),)
+    counted = (np.array([[1.0, 0.0, 7.0]], dtype=np.float32),)
+    for way in WAYS:
+        (total,) = SumsOff(way).reduce(ReduceFn.SUM, x, (1,), DType.F32)
+        assert abs(float(total[0, 0]) - 4.75) == pytest.approx(4.75 * OFF, rel=0.1)
+        (total,) = SumsOff(way).reduce(ReduceFn.SUM, counted, (1,), DType.F32)
+        assert float(total[0, 0]) == 8.0
+        (largest,) = SumsOff(way).reduce(ReduceFn.MAX, x, (1,), DType.F32)
+        assert float(largest[0, 0]) == 3.0
