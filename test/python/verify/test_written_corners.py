@@ -15,7 +15,6 @@ from written.pairs import Pair, verdict_of
 NOT_SHOWN = (
     "a loss by what is picked",  # a place in a row of many rows
     "a smoothed loss",
-    "gelu by its function of errors",  # that is computed by a polynomial near zero
     "nothing seen is zero",
     "largest of what is bounded",  # what an order is
     "sorted by its order",

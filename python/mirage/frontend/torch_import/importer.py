@@ -25,6 +25,7 @@ from mirage.frontend.torch_import.capture import (
     capture,
 )
 from mirage.frontend.torch_import.dynamic import dynamic_program
+from mirage.frontend.torch_import.error_functions import with_gelus
 from mirage.frontend.torch_import.foreign import Carried
 from mirage.frontend.torch_import.formulas import as_formula
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
@@ -342,7 +343,7 @@ class _Importer:
                 user_location(),
             )
         full = KernelGraph(self.name, (), tuple(self.lowering.ops), tuple(outputs))
-        graph = without_copies(without_dead_ops(full))
+        graph = without_copies(without_dead_ops(with_gelus(full, self.lowering.errors)))
         graph = rows_of_pages(selected_pieces(without_repeats(graph)))
         graph = without_repeats(graph)
         updated = {self.arguments[place].name for place in self.captured.updates}

@@ -123,6 +123,8 @@ class Lowering(Builder):
         """What is known of integers that are computed at import."""
         self.found: dict[tuple[Value, int], Value] = {}
         """What is stored at each of so many places, by the indices."""
+        self.errors: dict[Value, tuple[Value, bool]] = {}
+        """What error functions give: of what, and whether it is the complement."""
         self._known: dict[Value, Fraction] = {}
         """The numbers of rank 0 that are known."""
 

@@ -87,7 +87,13 @@ def _error(*, complement: bool) -> Row:
             far = b.binary(BinaryFn.MUL, sign_of(b, x), b.combine(BinaryFn.SUB, 1.0, tail))
         return choose(b, is_near, near, far, x.dtype)
 
-    return row
+    def noted(b: Lowering, c: Call) -> Value:
+        y = _function(row)(b, c)
+        assert isinstance(y, Value)
+        b.errors[y] = c.value(0), complement
+        return y
+
+    return noted
 
 
 def _largest(x: Value) -> float:
@@ -294,10 +300,10 @@ def _other_than_nan(fn: BinaryFn) -> Row:
 
 
 SPECIAL: dict[str, Row] = {
-    "aten.erf": _function(_error(complement=False)),
+    "aten.erf": _error(complement=False),
     "aten.erfinv": _function(_inverse_error),
-    "aten.erfc": _function(_error(complement=True)),
-    "aten.special_erfc": _function(_error(complement=True)),
+    "aten.erfc": _error(complement=True),
+    "aten.special_erfc": _error(complement=True),
     "aten.atan": _function(_arc_tangent),
     "aten.atan2": _function(lambda b, c: angle_of(b, c.value(0), c.value(1))),
     "aten.asin": _function(lambda b, c: angle_of(b, c.value(0), _beside(b, c.value(0)))),
