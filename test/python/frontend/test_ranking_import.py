@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from imported_programs import check, evaluate, rand
 from mirage.frontend.errors import UnsupportedOpError
+from mirage.semantics.evaluation.evaluate import evaluate_floats
+from mirage.semantics.ops.op import Lookup
 from mirage.semantics.ugraph import External
 
 Tensor = torch.Tensor
@@ -135,3 +137,30 @@ def test_a_long_order_stays_one_call() -> None:
         lambda x: x.topk(2)[1] + 1, torch.zeros(2, 5000), allow_fallback=True
     )
     assert [op.target for op in imported.graph.ops if isinstance(op, External)] == ["aten.topk"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool], ids=str)
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_what_stands_at_the_places_of_an_order_is_in_order(dim: int, dtype: torch.dtype) -> None:
+    x = torch.randn(5, 6, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+    def by_places(x: torch.Tensor) -> torch.Tensor:
+        return x.gather(dim, stable(x, dim)[1])
+
+    graph = mi.from_torch(by_places, x).graph
+    assert not any(isinstance(op, Lookup) and op.operands for op in graph.ops)
+    (got,) = evaluate_floats(graph, [x.double().numpy()])
+    assert torch.equal(torch.from_numpy(got), by_places(x).double())
+
+
+def test_places_of_another_tensor_or_dimension_are_looked_up() -> None:
+    x, y = torch.randn(6, 6), torch.randn(6, 6)
+    for program in (
+        lambda x, y: y.gather(1, x.argsort(1)),
+        lambda x, y: x.gather(0, x.argsort(1)),
+        lambda x, y: (x + y).gather(1, x.argsort(1)),
+    ):
+        graph = mi.from_torch(program, x, y).graph
+        assert any(isinstance(op, Lookup) and op.operands for op in graph.ops)
+        (got,) = evaluate_floats(graph, [v.numpy() for v in (x, y)][: len(graph.inputs)])
+        assert torch.allclose(torch.from_numpy(got).float(), program(x, y))

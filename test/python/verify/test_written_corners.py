@@ -17,7 +17,6 @@ NOT_SHOWN = (
     "a smoothed loss",
     "nothing seen is zero",
     "largest of what is bounded",  # what an order is
-    "sorted by its order",
     "first of the largest by places",
 )
 """Right ones that are unknown."""

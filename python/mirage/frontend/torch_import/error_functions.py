@@ -109,11 +109,12 @@ class _Gelus:
         if fn is UnaryFn.NEG:
             return {m: -c for m, c in self._of(op.operands[0]).items()}
         if fn is BinaryFn.MUL:
-            return self._product(*op.operands)
+            return self._product(op.operands[0], op.operands[1])
         if fn is BinaryFn.DIV and (number := self._number(op.operands[1])):
             return {m: c / number for m, c in self._of(op.operands[0]).items()}
         if fn in (BinaryFn.ADD, BinaryFn.SUB):
-            return self._total(*op.operands, 1 if fn is BinaryFn.ADD else -1)
+            x, y = op.operands
+            return self._total(x, y, 1 if fn is BinaryFn.ADD else -1)
         return None
 
     def _of(self, x: Value, multiplied: bool = True) -> _Sum:

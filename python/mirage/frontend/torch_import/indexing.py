@@ -140,6 +140,9 @@ def _gather(b: Lowering, c: Call) -> Value:
     if not rank or not index.shape:
         raise Unsupported("a tensor without dimensions")
     (dim,) = normalize_dims((c.integer(1),), rank)
+    ordered, along, values = b.orders.get(index, (None, dim, x))
+    if ordered is x and along == dim:  # the elements at the places where they were found
+        return values
     for d in range(rank):
         x = x if d == dim else b.cut(x, d, 0, index.shape[d])
     if index.shape[dim] == 1 and not x.dtype.is_integer and b.is_computed(x):

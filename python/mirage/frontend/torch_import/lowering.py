@@ -125,6 +125,9 @@ class Lowering(Builder):
         """What is stored at each of so many places, by the indices."""
         self.errors: dict[Value, tuple[Value, bool]] = {}
         """What error functions give: of what, and whether it is the complement."""
+        self.orders: dict[Value, tuple[Value, int, Value]] = {}
+        """The places of elements in order: of which tensor, along which dimension, and what stands
+        there."""
         self._known: dict[Value, Fraction] = {}
         """The numbers of rank 0 that are known."""
 

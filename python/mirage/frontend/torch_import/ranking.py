@@ -56,7 +56,9 @@ def _ordered(b: Lowering, c: Call, dim: int, count: int | None, descending: bool
     values = _picked(b, has, b.reshape(line, here.shape))
     places = _picked(b, has, b.typed(iota(b, (size,), 0), DType.F32))
     values = truth(b, values) if x.dtype is DType.I1 else b.typed(values, x.dtype)
-    return [b.swapped(v, dim, -1) for v in (values, b.typed(places, DType.I64))]
+    found = [b.swapped(v, dim, -1) for v in (values, b.typed(places, DType.I64))]
+    b.orders[found[1]] = x, dim, found[0]
+    return found
 
 
 def _line(b: Lowering, x: Value) -> Value:

@@ -17,8 +17,10 @@ from mirage.verify.evidence.roundings.sums_off import OFF, WAYS, SumsOff
 from program_mutants import mutants
 from rounding_faults import rounding_faults
 
-SIZES = [(3, 5, DType.F16), (1, 64, DType.F16), (2, 1000, DType.F16), (3, 17, DType.F16)]
-SIZES += [(3, 5, DType.BF16), (1, 64, DType.BF16), (2, 1000, DType.BF16)]
+SIZES = [
+    *((3, 5, DType.F16), (1, 64, DType.F16), (2, 1000, DType.F16), (3, 17, DType.F16)),
+    *((3, 5, DType.BF16), (1, 64, DType.BF16), (2, 1000, DType.BF16)),
+]
 SEEDS = range(40)
 
 
@@ -30,7 +32,7 @@ class Norm:
         given = TensorType((self.rows, 8 if product else self.width), self.dtype)
         x = Value(given, "x")
         w = Value(TensorType((8, self.width), self.dtype), "w")
-        self.inputs = (x, w) if product else (x,)
+        self.inputs: tuple[Value, ...] = (x, w) if product else (x,)
         self.b = Builder()
         self.y = self.b.matmul(x, w) if product else x
 
