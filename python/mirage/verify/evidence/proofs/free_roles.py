@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 from mirage.semantics.ugraph import (
     KernelGraph,
     Launch,
-    Load,
     Op,
+    Source,
     Structure,
     Value,
     all_ops,
+    launches,
 )
 from mirage.verify.compression.index_relations import Irregular, Slots
 from mirage.verify.verdict import Evidence, HoldsFor
@@ -105,15 +106,15 @@ def _readings(graph: KernelGraph, value: Value) -> list[Reading] | None:
     """Where a program reads an input; None where that is not by ops and loads alone."""
     if value in graph.outputs:
         return None
-    found: list[Reading] = []
-    for op in graph.ops:
-        if not isinstance(op, Launch):
-            found += [(op, k) for k, v in enumerate(op.operands) if v is value]
-            continue
-        params = {p for p, v in zip(op.body.params, op.operands, strict=True) if v is value}
-        for inner in all_ops(op.body.ops):
+    kernels = dict.fromkeys(launches(graph.ops))
+    outside = (op for op in graph.ops if op not in kernels)
+    found = [(op, k) for op in outside for k, v in enumerate(op.operands) if v is value]
+    for kernel in kernels:
+        operands = zip(kernel.body.params, kernel.operands, strict=True)
+        params = {p for p, v in operands if v is value}
+        for inner in all_ops(kernel.body.ops):
             if params.intersection(inner.operands):
-                if not isinstance(inner, Load):
+                if not isinstance(inner, Source) or len(inner.operands) != 1:
                     return None
                 found.append((inner, 0))
     return found
@@ -129,12 +130,13 @@ def _with_inputs(
     where."""
     whole = graph.inputs[place]
     given = tuple(chosen.values()) if inputs is None else tuple(inputs)
+    kernels: dict[Op, Launch] = {op: op for op in launches(graph.ops)}
     ops: list[Op] = []
     for op in graph.ops:
         if whole not in op.operands:
             ops.append(op)
-        elif isinstance(op, Launch):
-            ops.append(_launch(op, whole, chosen, given))
+        elif kernel := kernels.get(op):
+            ops.append(_launch(kernel, whole, chosen, given))
         else:
             read = (chosen.get((op, k), v) for k, v in enumerate(op.operands))
             ops.append(replace(op, operands=tuple(read)))
