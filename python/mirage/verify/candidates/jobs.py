@@ -17,9 +17,12 @@ def workers(executor: Executor | None) -> int:
 
 
 def each(jobs: Sequence[Callable[[], _T]], executor: Executor | None) -> Iterator[_T]:
-    """What the jobs give, in order. If workers die, the rest is done here."""
+    """What the jobs give, in order. If workers die, the rest is done here.
+
+    A single job is a worker's, too: those have one thread for products of matrices, which are small
+    here, and take far longer in several threads that wait for each other."""
     done = 0
-    if executor is not None and len(jobs) > 1:
+    if executor is not None and jobs:
         futures: list[Future[_T]] = []
         with contextlib.suppress(BrokenExecutor):
             futures.extend(executor.submit(job) for job in jobs)

@@ -17,8 +17,8 @@ from mirage.verify.evidence.defined.evidence_of_definedness import defined_evide
 from mirage.verify.evidence.proofs.exact import (
     Exact,
     accounts_of,
-    compare_exactly,
     compare_real_functions,
+    compare_whole,
     other_sizes,
     show,
     summary,
@@ -244,7 +244,7 @@ class Verification:
         """Kernel by kernel where there is a hint of what the kernels compute, else as one."""
         o = self.options
         if self.hint is None or not aligned or not o.prove:
-            return compare_exactly(
+            return compare_whole(
                 first, second, rng, proofs=o.prove, max_error_log2=o.max_error_log2
             )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,8 +20,7 @@ from mirage.semantics.ugraph import KernelGraph, launches
 from mirage.verify.arithmetic.symbolic import LITTLE_WORK
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence.proofs.attempts import attempts
-from mirage.verify.evidence.proofs.free_slices import with_free_slices
-from mirage.verify.evidence.proofs.free_views import with_free_views
+from mirage.verify.evidence.proofs.freed_inputs import freed, in_roles
 from mirage.verify.evidence.proofs.proof import prove, prove_with_signs
 from mirage.verify.evidence.proofs.proof_by_tiles import prove_opened
 from mirage.verify.evidence.proofs.proof_for_all_sizes import prove_for_extents
@@ -92,6 +91,37 @@ def compare_exactly(
             found.agrees = found.proved = True
         return found
     return _compare_small(first, second, pair, rng, proofs, max_error_log2)
+
+
+def compare_whole(
+    first: KernelGraph,
+    second: KernelGraph,
+    rng: random.Random,
+    *,
+    proofs: bool = True,
+    max_error_log2: float = ENOUGH_LOG2,
+) -> Exact:
+    """:func:`compare_exactly`, first with an input for each role of one that is read in several."""
+    found = _in_roles(first, second, rng, proofs, max_error_log2)
+    return found or compare_exactly(
+        first, second, rng, proofs=proofs, max_error_log2=max_error_log2
+    )
+
+
+def _in_roles(
+    first: KernelGraph, second: KernelGraph, rng: random.Random, proofs: bool, limit: float
+) -> Exact | None:
+    """What shows that programs are equal with such inputs, if they are: a difference may be one of
+    different tensors only."""
+    roles = in_roles(first, second)
+    if roles is None:
+        return None
+    found = compare_exactly(roles.first, roles.second, rng, proofs=proofs, max_error_log2=limit)
+    if not found.agrees or (found.bound is None and not found.proved):
+        return None
+    found.evidence.append(roles.evidence)
+    found.holds_for = roles.as_one(found.holds_for)
+    return found
 
 
 def compare_real_functions(first: KernelGraph, second: KernelGraph) -> Exact:
@@ -235,19 +265,6 @@ def other_sizes(first: KernelGraph, second: KernelGraph, seconds: float) -> Hold
     return None if general is None else general[1]
 
 
-def _freed(first: KernelGraph, second: KernelGraph) -> Iterator[tuple[KernelGraph, KernelGraph]]:
-    """Two programs, before that with less of their inputs' shapes to fit: what is shown of those
-    holds for these."""
-    sliced = with_free_slices(first, second)
-    pair = sliced or (first, second)
-    viewed = with_free_views(*pair)
-    if viewed is not None:
-        yield viewed
-    if sliced is not None:
-        yield sliced
-    yield first, second
-
-
 def show(
     piece: Piece, seed: int, seconds: float = math.inf, processor_seconds: float = math.inf
 ) -> Shown:
@@ -277,9 +294,12 @@ def show(
 
 def _shown(first: KernelGraph, second: KernelGraph, rng: random.Random, proofs: bool) -> Shown:
     """:func:`show` of what is normalized, without a limit."""
-    found = Shown(0.0)
-    for one, other in _freed(first, second):
-        found = compare_exactly(one, other, rng, proofs=proofs, max_error_log2=PIECE_LOG2).shown
-        if found.holds:
+    apart = _in_roles(first, second, rng, proofs, PIECE_LOG2)
+    if apart is not None:
+        return apart.shown
+    shown = Shown(0.0)
+    for one, other in freed(first, second):
+        shown = compare_exactly(one, other, rng, proofs=proofs, max_error_log2=PIECE_LOG2).shown
+        if shown.holds:
             break
-    return found
+    return shown
