@@ -55,7 +55,8 @@ bool isOnlyRounded(Value value) {
   });
 }
 
-/// The fragments that a value is computed of, in this step of a loop or the one before.
+/// The fragments that a value is computed of, in this step of a loop or the one before, or in either
+/// branch.
 SmallVector<Value> sourcesOf(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
@@ -64,10 +65,13 @@ SmallVector<Value> sourcesOf(Value value) {
     return {loop.getTiedLoopInit(argument)->get(), loop.getTiedLoopYieldedValue(argument)->get()};
   }
   auto result = cast<OpResult>(value);
-  if (auto loop = dyn_cast<scf::ForOp>(result.getOwner()))
-    return {loop.getTiedLoopInit(result)->get(), loop.getYieldedValues()[result.getResultNumber()]};
-  return llvm::filter_to_vector(result.getOwner()->getOperands(),
-                                [](Value operand) { return isa<FragmentType>(operand.getType()); });
+  SmallVector<Value> sources;
+  for (Region &region : result.getOwner()->getRegions())
+    if (!region.empty() && isa<scf::YieldOp>(region.back().getTerminator()))
+      sources.push_back(region.back().getTerminator()->getOperand(result.getResultNumber()));
+  llvm::copy_if(result.getOwner()->getOperands(), std::back_inserter(sources),
+                [](Value operand) { return isa<FragmentType>(operand.getType()); });
+  return sources;
 }
 
 /// Whether a product within the kernel is among what a value is computed of.

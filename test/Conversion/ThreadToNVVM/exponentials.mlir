@@ -58,4 +58,30 @@ gpu.module @kernels {
     thread.store_global %r#1, %o[%c0, %c0] dims [0, 1] in_bounds [true, true] : !half, memref<16x8xbf16>
     gpu.return
   }
+  // A branch masks them.
+  // CHECK-LABEL: gpu.func @masked
+  gpu.func @masked(%a: memref<16x16xbf16>, %b: memref<16x8xbf16>, %m: memref<16x8xf32>, %o: memref<16x8xbf16>, %cut: i1) kernel
+      attributes {known_block_size = array<i32: 32, 1, 1>} {
+    // CHECK: %[[LESS:.*]] = arith.negf
+    // CHECK: %[[P:.*]] = llvm.call_intrinsic "llvm.fma.f32"(%{{.*}}, %{{.*}}, %[[LESS]])
+    // CHECK: "llvm.nvvm.ex2.approx{{.*}}"(%[[P]])
+    // CHECK: gpu.return
+    %c0 = arith.constant 0 : index
+    %zero = thread.constant 0.0 : !acc
+    %fa = thread.load_global %a[%c0, %c0] dims [0, 1] in_bounds [true, true] : memref<16x16xbf16> -> !lhs
+    %fb = thread.load_global %b[%c0, %c0] dims [0, 1] in_bounds [true, true] : memref<16x8xbf16> -> !rhs
+    %most = thread.load_global %m[%c0, %c0] dims [0, 1] in_bounds [true, true] : memref<16x8xf32> -> !acc
+    %scores = thread.mma %fa, %fb, %zero : !lhs, !rhs, !acc
+    %seen = scf.if %cut -> (!acc) {
+      %less = thread.binary add %scores, %most : !acc
+      scf.yield %less : !acc
+    } else {
+      scf.yield %scores : !acc
+    }
+    %d = thread.binary sub %seen, %most : !acc
+    %e = thread.unary exp %d : !acc
+    %h = thread.cast %e : !acc -> !half
+    thread.store_global %h, %o[%c0, %c0] dims [0, 1] in_bounds [true, true] : !half, memref<16x8xbf16>
+    gpu.return
+  }
 }

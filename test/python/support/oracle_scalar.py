@@ -19,7 +19,9 @@ def _nearest(digits: int, least: int, most: float) -> Callable[[Tensor], Tensor]
     one of two is even; beyond ``most`` is what comes after it."""
     small = [m * 2.0 ** (least - digits) for m in range(2**digits)]
     normal = [
-        m * 2.0 ** (e - digits) for e in range(least, 17) for m in range(2**digits, 2 ** (digits + 1))
+        m * 2.0 ** (e - digits)
+        for e in range(least, 17)
+        for m in range(2**digits, 2 ** (digits + 1))
     ]
     numbers = np.array([x for x in (*small, *normal) if x <= most])
 
