@@ -29,13 +29,10 @@ int64_t getBytes(RankedTensorType tensor) {
   return std::max<int64_t>(tensor.getElementTypeBitWidth() / 8, 1);
 }
 
-/// Steps of the same elements in another shape, or nothing where no steps lead to
-/// all of them. Each dimension of the result lies within one of the operand's, or
-/// covers several that follow one another evenly.
-std::optional<Strides> reshaped(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
-                                ArrayRef<int64_t> result) {
-  // Runs of dimensions that follow one another evenly, the last one first.
-  SmallVector<std::pair<int64_t, int64_t>> runs; // extent, step
+/// Extents and steps of the runs of dimensions that follow one another evenly, the last one first.
+SmallVector<std::pair<int64_t, int64_t>> evenRuns(ArrayRef<int64_t> shape,
+                                                  ArrayRef<int64_t> strides) {
+  SmallVector<std::pair<int64_t, int64_t>> runs;
   for (int64_t dim = int64_t(shape.size()) - 1; dim >= 0; --dim) {
     if (shape[dim] == 1)
       continue;
@@ -44,6 +41,15 @@ std::optional<Strides> reshaped(ArrayRef<int64_t> shape, ArrayRef<int64_t> strid
     else
       runs.emplace_back(shape[dim], strides[dim]);
   }
+  return runs;
+}
+
+/// Steps of the same elements in another shape, or nothing where no steps lead to
+/// all of them. Each dimension of the result lies within one of the operand's, or
+/// covers several that follow one another evenly.
+std::optional<Strides> reshaped(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
+                                ArrayRef<int64_t> result) {
+  auto runs = evenRuns(shape, strides);
   Strides found(result.size(), 1);
   unsigned run = 0;
   int64_t taken = 1; // elements of the run that dimensions cover already
@@ -70,15 +76,7 @@ struct Digits {
 /// that do not follow one another evenly: it is a number that they are the digits of.
 std::optional<Digits> inDigits(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
                                ArrayRef<int64_t> result) {
-  SmallVector<std::pair<int64_t, int64_t>> runs; // extent, step; the last one first
-  for (int64_t dim = int64_t(shape.size()) - 1; dim >= 0; --dim) {
-    if (shape[dim] == 1)
-      continue;
-    if (!runs.empty() && strides[dim] == runs.back().first * runs.back().second)
-      runs.back().first *= shape[dim];
-    else
-      runs.emplace_back(shape[dim], strides[dim]);
-  }
+  auto runs = evenRuns(shape, strides);
   Digits found; // the last one first
   unsigned run = 0;
   int64_t taken = 1; // elements of the run that dimensions cover already

@@ -180,11 +180,12 @@ def test_small_numbers_keep_their_digits_where_inputs_are_not_ordinary() -> None
     assert WithCasts(False).cast((x,), F16)[0][0] == x[0]
 
 
-@pytest.mark.parametrize(("size", "draws"), [(1, 8), (16, 4), (64, 1), (1000, 1)])
-def test_few_outputs_are_drawn_several_times(
-    size: int, draws: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("size", [1, 16, 1000])
+def test_changes_of_inputs_are_drawn_several_times(
+    size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the roundings of inputs change of one number is a matter of luck."""
+    """What the roundings of inputs change of one number is a matter of luck, and parts of large
+    outputs are small."""
     seen: list[Sequence[int]] = []
 
     def noted(
@@ -204,7 +205,7 @@ def test_few_outputs_are_drawn_several_times(
     verify(first, second, VerifyOptions(seed=3))
     assert seen
     first_draws = [seed[1] for seed in seen]
-    assert max(first_draws) + 1 == draws
+    assert max(first_draws) + 1 == 8
 
 
 def to_a_grid(step: float) -> Build:
