@@ -55,8 +55,8 @@ bool isOnlyRounded(Value value) {
   });
 }
 
-/// The fragments that a value is computed of, in this step of a loop or the one before, or in either
-/// branch.
+/// The fragments that a value is computed of, in this step of a loop or the one before, or in
+/// either branch.
 SmallVector<Value> sourcesOf(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
