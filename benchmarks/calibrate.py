@@ -63,6 +63,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument("--chip", default="sm_90a")
     parser.add_argument("--each", type=int, default=10, help="kernels of a program")
+    parser.add_argument(
+        "--finalists", type=int, help="of these, so many first choices (default: the driver's own)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=11, help="rounds a median is taken over")
     parser.add_argument("--seconds", type=float, default=200.0, help="start nothing after this")
@@ -132,7 +135,8 @@ def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any, boo
     (part,) = [op for op in stable.ops if isinstance(op, Alternatives)]
     ranked = ranking(part, target)
     near = [(t, p) for t, p in ranked if t <= SPREAD * ranked[0][0]]
-    _, (first,) = shortlist(stable, target, OptimizeOptions().finalists, exps)
+    finalists = arguments.finalists or OptimizeOptions().finalists
+    _, (first,) = shortlist(stable, target, finalists, exps)
     place = {p - 1: rank for rank, (_, p) in enumerate(ranked)}
     picked = [(place[p], part.programs[p + 1]) for p in first if p in place]
     graphs = [(rank, part.programs[p]) for rank, (_, p) in enumerate(near) if p - 1 not in first]
