@@ -216,7 +216,8 @@ Value Emitter::offset(Value pointer, Value bytes) {
 Value Emitter::offset(Value pointer, int64_t bytes) {
   if (bytes == 0)
     return pointer;
-  if (!llvm::isInt<31>(bytes))
+  // Larger constants would be cut off without a word.
+  if (!llvm::isInt<LLVM::kGEPConstantBitWidth>(bytes))
     return offset(pointer, i64(bytes));
   return LLVM::GEPOp::create(*this, pointer.getType(), getI8Type(), pointer,
                              ArrayRef<LLVM::GEPArg>{int32_t(bytes)});

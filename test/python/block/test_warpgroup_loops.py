@@ -71,6 +71,16 @@ def test_other_operands() -> None:
     check(replace(SMALL, out="f32").text())
 
 
+@pytest.mark.parametrize(
+    ("gains", "keys", "step"), [("f32", 256, 128), ("f32", 200, 128), ("f16", 512, 256)]
+)
+def test_single_rows_through_the_ring(gains: str, keys: int, step: int) -> None:
+    """A row of numbers is one box without a swizzle, in a tile of its own."""
+    text = Attention(64, keys, tile=(64, step), gains=gains, stages=3).text()
+    assert compile_mlir(text).ptx().count("cp.async.bulk.tensor") >= 4
+    check(text)
+
+
 @pytest.mark.parametrize("engine", ["warp", "warpgroup"])
 @pytest.mark.parametrize("scale", [0.125, 1.0, 6.0])
 @pytest.mark.parametrize(("tile", "stages"), [((64, 64), 1), ((64, 64), 3), ((128, 64), 2)])

@@ -13,7 +13,8 @@ class Attention:
     """``softmax(scale q k^T + bias) v`` with q, k, v of (heads, rows or keys, dim).
 
     ``tile``: rows and keys of a block's step. ``turned``: k is (heads, dim, keys). ``bias``: an
-    additive tensor (rows, keys). ``columns``: of v, where they are not ``dim``. ``held``: q is
+    additive tensor (rows, keys). ``gains``: numbers that the scores of a key are multiplied by, in
+    a type of their own. ``columns``: of v, where they are not ``dim``. ``held``: q is
     multiplied by the scale before the loop, so that it comes from registers. ``seen``: each row
     sees the key of its own position and those before it, so many in all (0: all keys of all rows);
     ``cached``: the rows of a head see the keys up to a position, an integer for each head that is
@@ -31,6 +32,7 @@ class Attention:
     out: str = ""
     turned: bool = False
     bias: bool = False
+    gains: str = ""
     columns: int = 0
     held: bool = False
     engine: str = "warpgroup"
@@ -50,6 +52,9 @@ class Attention:
             k = f"tensor<{h}x{d}x{self.keys}x{t}>"
         bias = f"tensor<{self.rows}x{self.keys}x{t}>"
         extra = [("c", bias)] if self.bias else []
+        gains = f"tensor<{h}x1x{self.keys}x{self.gains}>"
+        if self.gains:
+            extra.append(("e", gains))
         if self.cached:
             extra.append(("n", f"tensor<{h}xi64>"))
         inputs = [("q", q), ("k", k), ("v", v), *extra]
@@ -103,6 +108,16 @@ class Attention:
                 f"%s2 = block.binary add {scores}, %b1 : ({s}, {whole}) -> {s}",
             ]
             scores = "%s2"
+        if self.gains:
+            te, row = tile(1, tn, of=self.gains), tile(1, tn)
+            body += [
+                f"%e0 = block.load %ge [[h], [], [n]] : {gains} -> {te}",
+                f"%s5 = block.binary mul {scores}, %e0 : ({s}, {row}) -> {s}",
+            ]
+            if self.gains != "f32":
+                body.insert(-1, f"%e1 = block.cast %e0 : ({te}) -> {row}")
+                body[-1] = body[-1].replace("%e0", "%e1")
+            scores = "%s5"
         if self.seen or self.cached:
             body += self._cached(scores, s) if self.cached else self._mask(scores, s)
             scores = "%s4"

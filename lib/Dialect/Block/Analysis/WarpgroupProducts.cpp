@@ -55,6 +55,9 @@ static std::optional<std::string> whyNoBox(RankedTensorType tensor, TileType typ
     rows *= extent;
   if (rows > maxBoxRows)
     return say("at most ", maxBoxRows, " rows of a tile, got ", type);
+  // Rows of a swizzle are copied by panels, others whole.
+  if (!getSharedRows(rows, tile.back() * bytes).swizzle && tile.back() > maxBoxRows)
+    return say("at most ", maxBoxRows, " elements of a single row, got ", type);
   return std::nullopt;
 }
 
@@ -64,7 +67,8 @@ bool mirage::block::isBox(LoadOp load) {
 
 static kernel::TensorMapAttr getBox(unsigned parameter, TileType tile, SharedType held) {
   SmallVector<int64_t> box(tile.getShape());
-  box.back() = std::min(box.back(), held.getSwizzle() / held.getElementBytes());
+  if (held.getSwizzle())
+    box.back() = std::min(box.back(), held.getSwizzle() / held.getElementBytes());
   return kernel::TensorMapAttr::get(tile.getContext(), parameter, box, held.getSwizzle());
 }
 
