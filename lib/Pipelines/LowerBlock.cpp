@@ -27,4 +27,5 @@ void mirage::buildLowerBlock(OpPassManager &manager, const LowerBlockOptions &op
   manager.addPass(createCSEPass());
   manager.addPass(thread::createPlanSharedMemory({options.chip.getValue()}));
   manager.addPass(thread::createOverlapLaunches({options.chip.getValue()}));
+  manager.addPass(thread::createGrantRegisters({options.chip.getValue()}));
 }

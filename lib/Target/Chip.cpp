@@ -3,6 +3,7 @@
 #include "mirage/Target/Chip.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace mirage;
 
@@ -199,6 +200,14 @@ int64_t Chip::getMostRegisters(int64_t warps) const {
   constexpr int64_t partitions = 4, unit = 8;
   int64_t threads = 32 * ((warps + partitions - 1) / partitions * partitions);
   return std::min(maxRegisters, registersSm / threads / unit * unit);
+}
+
+int64_t Chip::getFewestSms() const {
+  int64_t fewest = std::numeric_limits<int64_t>::max();
+  for (const Card &card : getCards())
+    if (card.chip->name == name)
+      fewest = std::min(fewest, card.sms);
+  return fewest;
 }
 
 const Chip *Chip::find(std::string_view name) {

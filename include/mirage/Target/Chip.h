@@ -57,6 +57,9 @@ struct Chip {
   /// every fourth warp; they are handed out in units of 8.
   int64_t getMostRegisters(int64_t warps) const;
 
+  /// Multiprocessors of the smallest card that code for this chip may run on.
+  int64_t getFewestSms() const;
+
   /// The row called `name`, or that of the card called so; nullptr where there
   /// is none.
   static const Chip *find(std::string_view name);

@@ -143,13 +143,17 @@ def parse_output(output: str) -> tuple[tuple[EntryUsage, ...], tuple[str, ...]]:
 def ask_for_registers(ptx: str, entries: tuple[EntryUsage, ...]) -> str | None:
     """``ptx`` with a `.maxnreg` for each kernel that spills below the limit of its block's size.
 
-    ptxas does that to fit one more block on a multiprocessor. None where there is no such kernel.
+    ptxas does that to fit one more block on a multiprocessor, or to fit several that share one
+    (which the kernel then says no more). None where there is no such kernel.
     """
     changed = ptx
     for entry in entries:
         if not entry.spill_stores + entry.spill_loads:
             continue
-        pattern = rf"(\.entry\s+{re.escape(entry.name)}\s*\([^)]*\)\s*\.maxntid\s+(\d+)[^\n]*)\n"
+        pattern = (
+            rf"(\.entry\s+{re.escape(entry.name)}\s*\([^)]*\)\s*\.maxntid\s+(\d+)[^\n]*)\n"
+            r"(\.minnctapersm (?!1\n)\d+\n)?"
+        )
         match = re.search(pattern, changed)
         if match is None:
             continue
@@ -160,5 +164,5 @@ def ask_for_registers(ptx: str, entries: tuple[EntryUsage, ...]) -> str | None:
         wanted = min(-(-wanted // 8) * 8, limit)
         if wanted > entry.registers:
             end = match.end(1)
-            changed = f"{changed[:end]}\n.maxnreg {wanted}{changed[end:]}"
+            changed = f"{changed[:end]}\n.maxnreg {wanted}\n{changed[match.end() :]}"
     return None if changed == ptx else changed

@@ -60,6 +60,11 @@ def test_spills_for_occupancy_ask_for_registers() -> None:
     changed = ask_for_registers(ptx, (spilling, fine)) or ""
     assert changed == ptx.replace(".maxntid 128, 1, 1", ".maxntid 128, 1, 1\n.maxnreg 136", 1)
     assert ask_for_registers(ptx, (fine,)) is None
+    # Blocks that share a multiprocessor are no more than a wish; one alone is none.
+    for blocks, left in ((3, ""), (1, "\n.minnctapersm 1")):
+        given = ptx.replace(".maxntid 128, 1, 1", f".maxntid 128, 1, 1\n.minnctapersm {blocks}", 1)
+        want = ptx.replace(".maxntid 128, 1, 1", f".maxntid 128, 1, 1\n.maxnreg 136{left}", 1)
+        assert ask_for_registers(given, (spilling,)) == want
     # Nothing more can be had: 512 threads share 65536 registers; no thread has more than 255.
     full = EntryUsage("one", 128, 0, 4, 4, 8)
     assert ask_for_registers(PTX.format(threads=512), (full,)) is None

@@ -1,0 +1,61 @@
+//===- GrantRegisters.cpp - registers that nobody else needs --------------===//
+
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+#include "mirage/Dialect/Thread/Transforms/Passes.h"
+#include "mirage/Target/Resolve.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace mirage::thread {
+#define GEN_PASS_DEF_GRANTREGISTERS
+#include "mirage/Dialect/Thread/Transforms/Passes.h.inc"
+} // namespace mirage::thread
+
+using namespace mlir;
+using namespace mirage;
+
+/// Registers of a thread, from which on a limit does no harm.
+constexpr int64_t kPlenty = 128;
+
+static int64_t product(ArrayRef<int64_t> extents) {
+  int64_t count = 1;
+  for (int64_t extent : extents)
+    count *= extent;
+  return count;
+}
+
+namespace {
+struct GrantRegisters : thread::impl::GrantRegistersBase<GrantRegisters> {
+  using GrantRegistersBase::GrantRegistersBase;
+
+  void runOnOperation() override {
+    FailureOr<const Chip *> target = getChip(getOperation()->getLoc(), chip);
+    if (failed(target))
+      return signalPassFailure();
+    // A kernel is called in several places at times.
+    llvm::MapVector<Operation *, int64_t> blocks;
+    getOperation()->walk([&](kernel::InvokeOp invoke) {
+      Operation *function = SymbolTable::lookupSymbolIn(getOperation(), invoke.getCallee());
+      blocks[function] = std::max(blocks[function], product(invoke.getGrid()));
+    });
+    for (auto [function, count] : blocks) {
+      std::optional<ArrayRef<int32_t>> threads =
+          cast<gpu::GPUFuncOp>(function).getKnownBlockSize();
+      if (!threads || count == 0)
+        continue;
+      int64_t together = llvm::divideCeil(count, (*target)->getFewestSms());
+      if (together * threads->front() * kPlenty > (*target)->registersSm)
+        continue;
+      Builder builder(&getContext());
+      function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                        builder.getI32IntegerAttr(static_cast<int32_t>(together)));
+      ++numGranted;
+    }
+  }
+};
+} // namespace
