@@ -44,8 +44,7 @@ struct GrantRegisters : thread::impl::GrantRegistersBase<GrantRegisters> {
       blocks[function] = std::max(blocks[function], product(invoke.getGrid()));
     });
     for (auto [function, count] : blocks) {
-      std::optional<ArrayRef<int32_t>> threads =
-          cast<gpu::GPUFuncOp>(function).getKnownBlockSize();
+      std::optional<ArrayRef<int32_t>> threads = cast<gpu::GPUFuncOp>(function).getKnownBlockSize();
       if (!threads || count == 0)
         continue;
       int64_t together = llvm::divideCeil(count, (*target)->getFewestSms());
