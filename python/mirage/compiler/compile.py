@@ -10,13 +10,14 @@ import mirage
 from mirage.compiler import kept_artifacts
 from mirage.compiler.chips import default_chip
 from mirage.compiler.collect import Names, collect
-from mirage.compiler.culprits import kernels_at, lines_of
+from mirage.compiler.culprits import kernels_at, lines_of, lines_of_functions
 from mirage.compiler.errors import CompileError, PtxasError, UnsupportedChipError
 from mirage.compiler.ptxas import (
     AssemblerReport,
     ask_for_registers,
     assemble,
     find_ptxas,
+    functions_in,
     ptxas_version,
 )
 from mirage.cost.target import UnknownTargetError, target_for
@@ -161,7 +162,11 @@ def _compile(text: str, options: CompileOptions, names: Names) -> Compiled:
     artifact = collect(module, f"mirage {mirage.__version__}", options.code_chip, names)
     if not options.cubin:
         return Compiled(artifact)
-    return with_machine_code(artifact)
+    try:
+        return with_machine_code(artifact)
+    except PtxasError as error:
+        lines = lines_of_functions(module, error.entries)
+        raise PtxasError(error.message, error.entries, kernels_at(text, lines)) from None
 
 
 def with_machine_code(artifact: Artifact) -> Compiled:
@@ -182,7 +187,8 @@ def with_machine_code(artifact: Artifact) -> Compiled:
         if report.serialized:
             raise PtxasError(
                 "expected products of warpgroups that run at the same time, but the assembler "
-                f"makes them wait for each other: {'; '.join(report.serialized)}"
+                f"makes them wait for each other: {'; '.join(report.serialized)}",
+                functions_in(report.serialized),
             )
         name = module.ptx.removesuffix(".ptx") + ".cubin"
         files[module.ptx], files[name] = ptx.encode(), report.cubin

@@ -1,10 +1,11 @@
-"""Which launches of a module the compiler's diagnostics are about, by their lines in its text."""
+"""Which launches of a module the compiler's diagnostics, and the assembler's, are about, by their
+lines in its text."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 _PLACE = re.compile(r'"[^"\n]*":(\d+):\d+')
@@ -15,6 +16,14 @@ def lines_of(error: Any) -> list[int]:
     """The lines (from 1 on) that the diagnostics of an ``ir.MLIRError`` speak of."""
     places = (_PLACE.findall(str(d.location)) for d in error.error_diagnostics)
     return [int(line) for found in places for line in found]
+
+
+def lines_of_functions(module: Any, names: Collection[str]) -> list[int]:
+    """The lines of the launches that became calls of some functions of a compiled ``module``."""
+    ops = [op for graph in module.body.operations for op in _ops_of(graph.operation)]
+    calls = (op for op in ops if op.name == "kernel.invoke")
+    places = (str(op.location) for op in calls if _called_by(op) in names)
+    return [int(line) for place in places for line in _PLACE.findall(place)]
 
 
 def kernels_at(text: str, lines: Iterable[int]) -> tuple[int, ...]:
@@ -45,3 +54,8 @@ def _ops_of(graph: Any) -> list[Any]:
     if graph.name != "kernel.graph":
         return []
     return [op.operation for op in graph.regions[0].blocks[0].operations]
+
+
+def _called_by(invoke: Any) -> str:
+    """The name of a function, without that of the module that it is in."""
+    return re.findall(r'@"?([^":]+)"?', str(invoke.attributes["callee"]))[-1]

@@ -20,4 +20,12 @@ class UnsupportedChipError(CompileError):
 
 
 class PtxasError(CompileError):
-    """The assembler rejects the code that was generated."""
+    """The assembler rejects the code that was generated; ``entries`` are the functions that it
+    names.
+    """
+
+    def __init__(
+        self, message: str, entries: tuple[str, ...] = (), kernels: tuple[int, ...] = ()
+    ) -> None:
+        super().__init__(message, kernels)
+        self.entries = entries

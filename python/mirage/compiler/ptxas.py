@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,8 @@ _FULL_ROW = 128
 """Threads of one warp in each partition."""
 _SERIALIZED = re.compile(r"C75(?:09|1\d|20)\b")
 """Codes of remarks on tensor-core instructions that wait for each other."""
+_NAMED = re.compile(r"\bfunction '?([A-Za-z_$][\w$]*)")
+"""The function that a remark or an error is about."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +105,11 @@ def assemble(ptx: str, chip: str) -> AssemblerReport | None:
         if run.returncode != 0:
             if "Unsupported .version" in output or "is not defined for option 'gpu-name'" in output:
                 return None
+            said = [line for line in output.splitlines() if "error" in line or "fatal" in line]
             raise PtxasError(
                 f"{path} rejects the generated code for "
-                f"{chip}:\n{output.replace(folder + '/', '').strip()}"
+                f"{chip}:\n{output.replace(folder + '/', '').strip()}",
+                functions_in(said),
             )
         entries, warnings = parse_output(output)
         return AssemblerReport(ptxas_version(path), target.read_bytes(), entries, warnings)
@@ -138,6 +143,11 @@ def parse_output(output: str) -> tuple[tuple[EntryUsage, ...], tuple[str, ...]]:
         elif "warning" in line or "Potential Performance Loss" in line:
             warnings.append(line.strip())
     return tuple(entries), tuple(warnings)
+
+
+def functions_in(remarks: Iterable[str]) -> tuple[str, ...]:
+    """The functions that some of the assembler's remarks and errors name, each once."""
+    return tuple(dict.fromkeys(name for line in remarks for name in _NAMED.findall(line)))
 
 
 def ask_for_registers(ptx: str, entries: tuple[EntryUsage, ...]) -> str | None:

@@ -41,6 +41,11 @@ NO_TILES = 21
 rows."""
 MOST_MOVED = 240
 """Registers that warpgroups are given at most."""
+BESIDE_SUMS = 26
+"""Registers of a thread of a warpgroup beside the sums of products that run: descriptors too. Exact
+for ptxas 13.0 on 60 loops of up to 6 products; ``besideSums`` in ``PipelineLoops.cpp``."""
+WIDEST = 256
+"""Columns of an instruction of warpgroups, at most; a thread holds half as many sums."""
 
 
 @dataclass(frozen=True)
@@ -95,25 +100,38 @@ def with_enough_warps(launch: Launch) -> Launch:
 def _limit(schedule: Schedule, registers_sm: int) -> int:
     """Registers that a thread can have; with warpgroups those of the group that copies move to the
     others."""
-    groups = -(-schedule.block_warps // 4)
-    even = min(MOST, registers_sm // (128 * groups))
+    even = _even_share(schedule, registers_sm)
     if not schedule.warpgroups:
         return even
+    groups = -(-schedule.block_warps // 4)
     moved = (even // 8 * 8 * groups - FEWEST_REGISTERS) // (groups - 1) // 8 * 8
     return max(even, min(MOST_MOVED, moved))
 
 
+def _even_share(schedule: Schedule, registers_sm: int) -> int:
+    """Registers that each thread of a block starts with, at most."""
+    return min(MOST, registers_sm // (128 * -(-schedule.block_warps // 4)))
+
+
 def check_registers(launch: Launch, registers_sm: int = 65536) -> None:
-    """Raises :class:`CheckError` where warpgroups hold more between products that depend on each
-    other than threads have registers: nothing can be spilled while products run, so that the
-    assembler would make them wait for each other."""
-    if not launch.schedule.warpgroups:
+    """Raises :class:`CheckError` where warpgroups hold more while products run, or between products
+    that depend on each other, than threads have registers: nothing can be spilled then, so that the
+    assembler would make products wait for each other. One instruction has to do with those that
+    threads start with."""
+    schedule = launch.schedule
+    if not schedule.warpgroups:
         return
-    held, limit = RegisterEstimator(launch).chained(), _limit(launch.schedule, registers_sm)
-    if held > limit:
-        raise CheckError(
-            f"expected at most {limit} registers between products of warpgroups, got {held:g}"
-        )
+    estimator = RegisterEstimator(launch)
+    limit, even = _limit(schedule, registers_sm), _even_share(schedule, registers_sm) // 8 * 8
+    for held, most, where in (
+        (estimator.chained(), limit, "between products"),
+        (estimator.summed() + BESIDE_SUMS, limit, "while products run"),
+        (estimator.widest() + BESIDE_SUMS, even, "for one instruction"),
+    ):
+        if held > most:
+            raise CheckError(
+                f"expected at most {most} registers of warpgroups {where}, got {held:g}"
+            )
 
 
 class RegisterEstimator(BlockAnalysis):
@@ -164,8 +182,16 @@ class RegisterEstimator(BlockAnalysis):
             and not self.loaded(x)
             and x not in self.kept
         ]
-        held = sum(self._held(v) for v in self.accumulated) + self._beside_sums()
-        return held + max(between, default=0.0)
+        return self.summed() + self._beside_sums() + max(between, default=0.0)
+
+    def summed(self) -> float:
+        """Registers of what loops accumulate."""
+        return sum(self._held(v) for v in self.accumulated)
+
+    def widest(self) -> float:
+        """Registers of the results of the widest instruction, where warpgroups multiply."""
+        columns = (self.product(op).n / self.grid[op].n for op in self.matmuls)
+        return min(WIDEST, max(columns, default=0.0)) / 2
 
     def _beside_sums(self) -> float:
         """Registers of the part of a product that is held beside the sums that it is added to."""

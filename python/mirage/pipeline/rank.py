@@ -38,12 +38,12 @@ def finalists(
     the fastest once that is done first. The n-th takes of each part the n-th by predicted time.
 
     Those that do not compile are left out, with a ``note``, and ``broken`` gets their places and
-    why; at least one is tried before ``goes_on`` is asked, unless others are ``known``, which
-    count, too. Empty where a part has no candidate.
+    why; one is tried before ``goes_on`` is asked, unless others are ``known``, which count, too.
+    Empty where a part has no candidate.
     """
     found = list(known)
     for place in range(_places(verified)):
-        if found and (len(found) == count or not goes_on()):
+        if len(found) == count or ((found or place) and not goes_on()):
             break
         selected, without = select_cheapest(verified, target, place)
         if without:

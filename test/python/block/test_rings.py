@@ -76,6 +76,7 @@ def test_a_missing_barrier_before_odd_columns_are_stored_is_noticed() -> None:
     ("tile", "warps"),
     [
         ((64, 8, 16), 4),
+        ((256, 144, 16), 8),  # registers are moved to the warps that compute
         ((64, 96, 32), 4),
         ((64, 256, 64), 4),
         ((192, 64, 64), 4),
@@ -220,7 +221,15 @@ def test_wrong_parity_is_noticed() -> None:
 
 @pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
 @pytest.mark.parametrize(
-    ("tile", "warps"), [((128, 256, 64), 8), ((128, 128, 64), 8), ((64, 256, 64), 4)]
+    ("tile", "warps"),
+    [
+        ((128, 256, 64), 8),
+        ((128, 128, 64), 8),
+        ((64, 256, 64), 4),
+        ((256, 144, 64), 8),  # 144 sums of a thread: more than an even share has beside others
+        ((256, 208, 32), 8),
+        ((256, 128, 64), 16),
+    ],
 )
 @pytest.mark.parametrize("swapped_b", [False, True])
 def test_no_spills_and_no_serialised_products(

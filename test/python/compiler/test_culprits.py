@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import graphs
 import pytest
 from mirage.compiler import CompileOptions, compile_text
+from mirage.compiler import compile as compile_module
 from mirage.compiler.culprits import kernels_at
-from mirage.compiler.errors import CompileError
+from mirage.compiler.errors import CompileError, PtxasError
+from mirage.compiler.ptxas import find_ptxas
 from mirage.mlir_io import graph_to_text
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
@@ -58,3 +62,22 @@ def test_lines_of_other_ops_name_no_kernel() -> None:
     assert kernels_at(text, [view, 1]) == ()
     assert kernels_at("kernel.graph @broken", [1]) == ()
     assert kernels_at(text, []) == ()
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
+def test_the_kernel_that_the_assembler_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = program([(16, 64), (16, 128), (16, 192)])
+    options = CompileOptions(chip="sm_90a", use_cache=False)
+    entries = [k.entry for k in compile_text(text, options).artifact.manifest.kernels]
+    assert len(set(entries)) == 3
+    original = compile_module.assemble
+
+    def serialize(ptx: str, chip: str) -> object:
+        report = original(ptx, chip)
+        assert report is not None
+        return replace(report, warnings=(f"(C7512) serialized for the function '{entries[1]}'",))
+
+    monkeypatch.setattr(compile_module, "assemble", serialize)
+    with pytest.raises(PtxasError) as raised:
+        compile_text(text, options)
+    assert raised.value.kernels == (1,)

@@ -34,6 +34,18 @@ def test_output() -> None:
     assert len(report.serialized) == 1
 
 
+def test_functions_that_remarks_name() -> None:
+    remarks = (
+        "ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are "
+        "serialized due to insufficient register resources for the function 'main_1'",
+        "ptxas fatal   : (C7602) Insufficient registers (96) to compile instruction at line 377 in "
+        "function main_0. Try to compile with register target of 154 or higher.",
+        "ptxas info    : (C7512) once more for the function 'main_1'",
+        "ptxas fatal   : Ptx assembly aborted due to errors",
+    )
+    assert ptxas.functions_in(remarks) == ("main_1", "main_0")
+
+
 PTX = """\
 .version 8.0
 .target sm_80

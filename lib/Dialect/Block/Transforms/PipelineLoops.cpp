@@ -216,10 +216,29 @@ private:
     return needed;
   }
 
+  /// Registers of a thread beside the sums of products that run: descriptors,
+  /// addresses, counters. The assembler spills none while products run: with fewer
+  /// it makes them wait for each other.
+  static constexpr int64_t besideSums = 26;
+
+  /// Registers of a thread for the sums of the loop that has most of them.
+  static int64_t getSums(kernel::LaunchOp launch) {
+    int64_t most = 0;
+    for (auto loop : launch.getBody().getOps<LoopOp>()) {
+      int64_t sums = 0;
+      for (Value result : loop.getResults())
+        sums += getTileRegisters(result);
+      most = std::max(most, sums);
+    }
+    return most;
+  }
+
   /// Moves registers to the warps that compute where an even share is not enough.
   void shareRegisters(kernel::LaunchOp launch, int64_t needed, const Chip &target) {
     int64_t warps = launch.getSchedule()->getBlockWarps();
-    if (needed <= getTileRegisterBudget(target, warps) || !target.has(Ability::WarpRegisters))
+    bool enough = needed <= getTileRegisterBudget(target, warps) &&
+                  getSums(launch) + besideSums <= target.getMostRegisters(warps);
+    if (enough || !target.has(Ability::WarpRegisters))
       return;
     RegisterShares shares = getRegisterShares(target, launch.getSchedule()->getWarps());
     if (shares.computing > target.getMostRegisters(warps))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -69,6 +69,10 @@ class Ahead:
         if isinstance(compiled, CompileError):
             raise compiled
         return compiled
+
+    def wait(self, seconds: float) -> bool:
+        """Whether all was compiled, or could not be, within so many seconds."""
+        return not wait(self.futures.values(), timeout=seconds).not_done
 
     @property
     def done(self) -> bool:

@@ -6,11 +6,16 @@ halves of the kernels are compiled until those are left that do not compile by t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Sequence
 
 from mirage.compiler.errors import CompileError
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch, launches
+
+
+class NoTimeError(Exception):
+    """There is no time to compile what is to be looked at."""
 
 
 class BrokenKernelsError(CompileError):
@@ -37,12 +42,16 @@ def broken_kernels(
     kernels: Sequence[Launch], named: Collection[str], compiles: Callable[[KernelGraph], bool]
 ) -> set[int]:
     """The numbers of those of some ``kernels`` (their lookups computed) that do not compile: of the
-    ``named`` ones if there are any, else they are looked for. Equal ones are compiled once."""
+    ``named`` ones if there are any, else they are looked for. Equal ones are compiled once. Where
+    ``compiles`` raises :class:`NoTimeError`, those that are known by then."""
     keys = [key_of(launch) for launch in kernels]
     wrong = {key for key in keys if key in named}
     if not wrong:
         different = dict(zip(keys, kernels, strict=True))
-        wrong = {key_of(launch) for launch in _failing(list(different.values()), compiles)}
+        found: list[Launch] = []
+        with contextlib.suppress(NoTimeError):
+            _failing(list(different.values()), compiles, found)
+        wrong = set(map(key_of, found))
     return {number for number, key in enumerate(keys) if key in wrong}
 
 
@@ -54,14 +63,19 @@ def group_of(kernels: Sequence[Launch]) -> KernelGraph:
 
 
 def _failing(
-    kernels: Sequence[Launch], compiles: Callable[[KernelGraph], bool], known: bool = True
-) -> list[Launch]:
-    """Those that do not compile; ``known``: with others at least one of them does not."""
+    kernels: Sequence[Launch],
+    compiles: Callable[[KernelGraph], bool],
+    found: list[Launch],
+    known: bool = True,
+) -> None:
+    """Adds those that do not compile to ``found``; ``known``: with others at least one of them does
+    not."""
     alone = len(kernels) < 2  # what a group's own ops are to blame for is no kernel's fault
     if not kernels or ((alone or not known) and compiles(group_of(kernels))):
-        return []
+        return
     if alone:
-        return list(kernels)
-    half = len(kernels) // 2
-    first = _failing(kernels[:half], compiles, known=False)
-    return first + _failing(kernels[half:], compiles, known=not first)
+        found.extend(kernels)
+        return
+    half, before = len(kernels) // 2, len(found)
+    _failing(kernels[:half], compiles, found, known=False)
+    _failing(kernels[half:], compiles, found, known=len(found) == before)

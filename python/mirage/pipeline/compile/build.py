@@ -45,8 +45,10 @@ class Builder:
     use_cache: bool = True
     checked: Sequence[Checked] = ()
     ahead: Ahead | None = None
-    made: dict[str, Compiled] = field(default_factory=dict[str, "Compiled"])
-    """What was compiled, by its text."""
+    made: dict[str, Compiled | CompileError] = field(
+        default_factory=dict[str, "Compiled | CompileError"]
+    )
+    """What was compiled, or why it was not, by its text."""
     predicted: dict[str, CostReport | None] = field(default_factory=dict[str, "CostReport | None"])
     written: dict[str, str] = field(default_factory=dict[str, str])
     """The texts of parts, by their signatures: equal parts are written once."""
@@ -81,12 +83,18 @@ class Builder:
 
     def _compile(self, part: KernelGraph, alone: bool) -> Compiled:
         text, names = self._written(part, alone)
-        compiled = self.made.get(text)
-        if compiled is None:
+        if text not in self.made:
             try:
-                compiled = self.made[text] = self._made(text, names)
+                self.made[text] = self._made(text, names)
             except CompileError as error:
-                raise broken_in(part, error) from None
+                self.made[text] = error
+        compiled = self.made[text]
+        if isinstance(compiled, CompileError):
+            raise broken_in(part, compiled)
+        return self._told(part, compiled, text)
+
+    def _told(self, part: KernelGraph, compiled: Compiled, text: str) -> Compiled:
+        """What was compiled, with what is known about the part whose text it has."""
         if text not in self.predicted:
             self.predicted[text] = predict(part, target_for(self.chip))
         prediction = self.predicted[text]

@@ -5,12 +5,18 @@ from __future__ import annotations
 import time
 from concurrent.futures import Executor
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mirage.compiler.errors import CompileError
 from mirage.cost.target import target_for
 from mirage.frontend.program import Program
 from mirage.pipeline.compile.ahead import Ahead
-from mirage.pipeline.compile.broken import BrokenKernelsError, broken_kernels
+from mirage.pipeline.compile.broken import (
+    BrokenKernelsError,
+    NoTimeError,
+    broken_kernels,
+    key_of,
+)
 from mirage.pipeline.compile.build import Builder
 from mirage.pipeline.compile.own_ops import different_kernels, without_kernels
 from mirage.pipeline.options import OptimizeOptions
@@ -21,6 +27,9 @@ from mirage.pipeline.result import Finalist, Step
 from mirage.pipeline.select import ranking, select_cheapest
 from mirage.semantics.alternatives import parts_of
 from mirage.semantics.ugraph import KernelGraph, Launch, launches
+
+if TYPE_CHECKING:
+    from mirage.compiler import Compiled
 
 ANOTHER = 1.5
 """Times as long as the slowest candidate took to compile that must be left for one more."""
@@ -39,8 +48,10 @@ class CandidateCompiler:
         self._longest = 0.0  # seconds that compiling a candidate took
         # what does not compile: by its place, by predicted time, the kernels known to be why
         self._broken: dict[int, frozenset[str]] = {}
+        self._wrong: set[str] = set()  # the keys of all kernels that are known not to compile
         self._ahead: Ahead | None = None
         self._first: Finalist | None = None  # the first answers, not compiled
+        self._made: dict[str, Compiled | CompileError] = {}
 
     @property
     def ahead(self) -> bool:
@@ -71,7 +82,7 @@ class CandidateCompiler:
             self.progress.note(
                 "parts that keep their own ops are calls of PyTorch: no time to compile them"
             )
-        return finalists(
+        found = finalists(
             in_time,
             self.target,
             self.options.finalists if self.options.compile else 1,
@@ -81,6 +92,7 @@ class CandidateCompiler:
             self._note_broken,
             self._first_compiled(),
         )
+        return found or self._first_compiled(self.progress.deadline.left)
 
     def has_time_for(self, kernels: int) -> bool:
         """Whether so many kernels of own ops can be compiled."""
@@ -105,6 +117,9 @@ class CandidateCompiler:
         """The steps of a chosen program; none where nothing is to be compiled."""
         if not self.options.compile:
             return ()
+        known = self._wrong.intersection(map(key_of, launches(selected.ops)) if self._wrong else ())
+        if known:
+            raise BrokenKernelsError("it has kernels that do not compile", frozenset(known))
         start = time.perf_counter()
         try:
             with self.progress.timed("compile"):
@@ -114,7 +129,7 @@ class CandidateCompiler:
 
     def take_broken_kernels(self, verified: KernelGraph) -> dict[int, list[Launch]]:
         """Of candidates that did not compile since the last call, by the id of a part's program,
-        the kernels that do not."""
+        the kernels that do not, as far as there is time to look for them."""
         found: dict[int, list[Launch]] = {}
         broken, self._broken = self._broken, {}
         for place, named in broken.items():
@@ -124,16 +139,18 @@ class CandidateCompiler:
                 programs.append(op.programs[order[min(place, len(order) - 1)]])
             own = [(id(p), launch) for p in programs for launch in launches(p.ops)]
             selected, _ = select_cheapest(verified, self.target, place)
-            numbers = broken_kernels(list(launches(selected.ops)), named, self._compiles)
+            kernels = list(launches(selected.ops))
+            numbers = broken_kernels(kernels, named or self._wrong, self._compiles)
+            self._wrong.update(key_of(kernels[number]) for number in numbers)
             for number in sorted(numbers):
                 program, launch = own[number]
                 found.setdefault(program, []).append(launch)
         return found
 
-    def _first_compiled(self) -> list[Finalist]:
-        """The first answers, where they were compiled by now, and can be."""
+    def _first_compiled(self, seconds: float = 0.0) -> list[Finalist]:
+        """The first answers, where they were compiled by then, and can be."""
         first = self._first
-        if first is None or self._ahead is None or not self._ahead.done:
+        if first is None or self._ahead is None or not self._ahead.wait(seconds):
             return []
         self._longest = max(self._longest, self._ahead.seconds)
         try:
@@ -143,6 +160,8 @@ class CandidateCompiler:
         return [replace(compiled, verdicts=first.verdicts)]
 
     def _compiles(self, program: KernelGraph) -> bool:
+        if not self._goes_on():
+            raise NoTimeError
         try:
             self.build(program)
         except CompileError:
@@ -152,6 +171,7 @@ class CandidateCompiler:
     def _note_broken(self, place: int, error: CompileError) -> None:
         keys = error.keys if isinstance(error, BrokenKernelsError) else frozenset[str]()
         self._broken[place] = keys
+        self._wrong |= keys
 
     def _goes_on(self) -> bool:
         """Whether there is time to compile one more candidate."""
@@ -162,4 +182,4 @@ class CandidateCompiler:
     def _builder(self) -> Builder:
         o = self.options
         checked = self.progress.report.checked
-        return Builder(self.program, o.chip, o.cubin, o.use_cache, checked, self._ahead)
+        return Builder(self.program, o.chip, o.cubin, o.use_cache, checked, self._ahead, self._made)

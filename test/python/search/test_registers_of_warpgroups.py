@@ -1,0 +1,56 @@
+"""What the search refuses for want of registers is what the assembler refuses."""
+
+from __future__ import annotations
+
+import pytest
+from mirage.compiler.compile import CompileOptions, compile_text
+from mirage.compiler.errors import PtxasError
+from mirage.compiler.ptxas import find_ptxas
+from mirage.cost.compilable import CheckError
+from mirage.cost.registers import check_registers
+from mirage.mlir_io import graph_from_text
+from mirage.semantics.ugraph import launches
+from warpgroup_graphs import Product
+
+FIT = [((256, 144, 64), 8), ((256, 208, 32), 8), ((256, 128, 64), 16)]
+TOO_MANY, SPILLED = ((256, 240, 32), 8), ((512, 96, 32), 16)
+ONE_INSTRUCTION = [((256, 144, 64), 16), ((256, 160, 64), 16)]
+
+
+def text_of(tile: tuple[int, int, int], warps: int) -> str:
+    return Product(1024, 1024, 1024, tile, warps, 2).text()
+
+
+def check(text: str) -> None:
+    (launch,) = launches(graph_from_text(text).graph.ops)
+    check_registers(launch)
+
+
+@pytest.mark.parametrize(("tile", "warps"), FIT)
+def test_what_fits(tile: tuple[int, int, int], warps: int) -> None:
+    check(text_of(tile, warps))
+
+
+@pytest.mark.parametrize(
+    ("tile", "warps", "where"),
+    [(*case, "while products run") for case in (TOO_MANY, SPILLED)]
+    + [(*case, "for one instruction") for case in ONE_INSTRUCTION],
+)
+def test_what_does_not(tile: tuple[int, int, int], warps: int, where: str) -> None:
+    with pytest.raises(CheckError, match=where):
+        check(text_of(tile, warps))
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
+@pytest.mark.parametrize(("tile", "warps"), [TOO_MANY, *ONE_INSTRUCTION])
+def test_the_assembler_refuses_the_same(tile: tuple[int, int, int], warps: int) -> None:
+    """What fits is compiled in ``test/python/block/test_rings.py``."""
+    with pytest.raises(PtxasError, match=r"wait for each other|Insufficient registers") as raised:
+        compile_text(text_of(tile, warps), CompileOptions("sm_90a", use_cache=False))
+    assert raised.value.kernels == (0,)
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
+def test_the_assembler_spills_what_is_refused() -> None:
+    compiled = compile_text(text_of(*SPILLED), CompileOptions("sm_90a", use_cache=False))
+    assert compiled.spilled_bytes
