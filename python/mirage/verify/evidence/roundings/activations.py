@@ -191,14 +191,18 @@ class Activations:
     def _needed(self, i: int) -> Array:
         """Of the rows that are there of an input, those that the compared part of the reference's
         outputs depends on: a candidate reads whole tiles."""
-        v, have = self.graph.inputs[i], self.sample.inputs[i]
-        wanted = self.sample.demands[0].regions.get(v, have)
         found = np.ones(self.shapes[i][:-1], dtype=bool)
-        for dim, (w, h, n) in enumerate(zip(wanted, have, v.shape, strict=True)):
-            if dim < len(v.shape) - 1 and w is not None:
-                there = np.isin(np.arange(n) if h is None else h, w)
-                found &= there.reshape((-1, *(1,) * (found.ndim - dim - 1)))
+        for dim in range(found.ndim):
+            found &= self._compared(i, dim).reshape((-1, *(1,) * (found.ndim - dim - 1)))
         return found
+
+    def _compared(self, i: int, dim: int) -> Array:
+        """The same along one dimension."""
+        v, have = self.graph.inputs[i], self.sample.inputs[i]
+        wanted, there = self.sample.demands[0].regions.get(v, have)[dim], have[dim]
+        if wanted is None:
+            return np.ones(self.shapes[i][dim], dtype=bool)
+        return np.isin(np.arange(v.shape[dim]) if there is None else there, wanted)
 
     def rows(self) -> Iterator[Situation | None]:
         """Rows of all kinds, in one input after the other."""
@@ -288,17 +292,19 @@ class Activations:
     def zeros(self) -> Iterator[Situation | None]:
         """Rows and columns of zeros."""
         for i in self.free:
-            if not self.mine():
-                yield None
-                continue
-            shape = self.shapes[i]
-            rng = self.stream("zeros", i)
-            x = rng.standard_normal(shape) * self.scales[i]
-            for dim in range(len(shape)):
-                at: list[slice | int] = [slice(None)] * len(shape)
-                at[dim] = int(rng.integers(shape[dim]))
-                x[tuple(at)] = 0.0
-            yield self.situation(f"rows and columns of zeros in input {i}", {i: x})
+            yield self.zeroed(i) if self.mine() else None
+
+    def zeroed(self, i: int) -> Situation:
+        """Rows and columns of zeros in one input, among those that are compared."""
+        shape = self.shapes[i]
+        rng = self.stream("zeros", i)
+        x = rng.standard_normal(shape) * self.scales[i]
+        for dim in range(len(shape)):
+            at: list[slice | int] = [slice(None)] * len(shape)
+            (needed,) = np.nonzero(self._compared(i, dim))
+            at[dim] = int(rng.choice(needed)) if len(needed) else int(rng.integers(shape[dim]))
+            x[tuple(at)] = 0.0
+        return self.situation(f"rows and columns of zeros in input {i}", {i: x})
 
     def not_numbers(self) -> Iterator[Situation | None]:
         """A NaN in one input after the other."""
@@ -330,12 +336,13 @@ class Activations:
         """One input at either end of the scales, the others as usual."""
         for power in (HIGHEST, LOWEST, HIGHEST - 6):
             for i in self.free:
-                if not self.mine():
-                    yield None
-                    continue
-                scales = list(self.scales)
-                scales[i] = 2.0**power
-                yield self.scaled(by_powers(scales), scales)
+                yield self.single_scale(i, power) if self.mine() else None
+
+    def single_scale(self, i: int, power: int) -> Situation:
+        """One input at a scale, a power of two, the others as usual."""
+        scales = list(self.scales)
+        scales[i] = 2.0**power
+        return self.scaled(by_powers(scales), scales)
 
 
 def by_powers(scales: Sequence[float]) -> str:

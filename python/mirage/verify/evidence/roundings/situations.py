@@ -21,6 +21,7 @@ from mirage.verify.evidence.roundings.explicit import asks_of_infinity
 from mirage.verify.evidence.roundings.leaving_range import suspects
 from mirage.verify.evidence.roundings.pace import Pace
 from mirage.verify.evidence.roundings.side_by_side import at_once
+from mirage.verify.evidence.roundings.subtracted_maxima import other_shifts
 from mirage.verify.evidence.roundings.sums_off import constant_inputs
 from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
 from mirage.verify.evidence.samples.integer_inputs import compares_rounded
@@ -106,8 +107,10 @@ class Situations:
         pace.expected = min(most, draw.expected() + _RANDOM) / self.turn.of
         # Each candidate has suspicious scales of its own, and its limit counts only those.
         seen: Counter[int] = Counter()
-        own = suspects(self.graphs, little, draw, active, self.turn.number, self.turn.of)
-        for candidate, situation in own:
+        turn = self.turn.number, self.turn.of
+        own = suspects(self.graphs, little, draw, active, *turn)
+        shifts = other_shifts(self.graphs, draw, active, *turn)
+        for candidate, situation in itertools.chain(own, shifts):
             yield (Test(situation, little, (1, seen[candidate]), candidate),)
             seen[candidate] += 1
         yield from _grouped(

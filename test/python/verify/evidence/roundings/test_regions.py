@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from mirage.semantics.builder import Builder
+from mirage.semantics.region import Demand
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify.evidence.roundings.activations import Activations
@@ -17,7 +18,8 @@ def test_inputs_of_which_nothing_is_needed_stay_as_they_are() -> None:
     result = build.binary(BinaryFn.ADD, x, y)
     graph = KernelGraph("sum", (x, y), tuple(build.ops), (result,))
     nothing = (np.arange(0), None)
-    sample = Sample(((None, None),), (), ((None, None), nothing), 1.0, 0.0, 32)
+    demand = Demand({x: (None, None), y: nothing, result: (None, None)}, {})
+    sample = Sample(((None, None),), (demand,), ((None, None), nothing), 1.0, 0.0, 32)
     draw = Activations(graph, sample, 1)
     assert draw.free == [0]
     for situation in (*draw.zeros(), *draw.not_numbers()):
