@@ -16,6 +16,7 @@ from importlib import import_module
 from types import FrameType
 
 import mirage
+from mirage.cli.ended import Ended
 from mirage.cli.output import Output
 from mirage.errors import MirageError
 
@@ -75,7 +76,7 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 def _end(number: int, frame: FrameType | None) -> None:
     """SIGTERM ends the command as an exception does: nothing is left half-written."""
-    raise SystemExit(128 + number)
+    raise Ended(128 + number)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

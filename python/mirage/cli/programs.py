@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from mirage.cli.ended import Ended
 from mirage.errors import MirageError, SourceLocation
 from mirage.frontend.program import Parameter, Program
 from mirage.semantics.scalar import DType
@@ -157,6 +158,9 @@ def _from_python(
         return LoadedProgram(spec, program, lambda seed: random_inputs(program.graph, seed))
     if isinstance(item, Program):
         return LoadedProgram(spec, item, lambda seed: random_inputs(item.graph, seed))
+    program = None if callable(item) else getattr(item, "program", None)
+    if isinstance(program, Program):  # imported there, with its weights
+        return LoadedProgram(spec, program, lambda seed: _with_weights(program, seed))
     return _from_torch(spec, path, file, item, allow_fallback)
 
 
@@ -216,6 +220,14 @@ def _from_torch(
         return tuple(values)
 
     return LoadedProgram(spec, program, sample, item, inputs)
+
+
+def _with_weights(program: Program, seed: int) -> tuple[Array, ...]:
+    """Random values for what a caller passes, and the weights as they are."""
+    values = list(random_inputs(program.graph, seed))
+    for p in program.parameters:
+        values[p.index] = _array(_data(p), program.graph.inputs[p.index].dtype)
+    return tuple(values)
 
 
 def _positional(item: Any, example: Any) -> Any:
@@ -283,7 +295,7 @@ def run_file(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
-    except MirageError:
+    except (MirageError, Ended):
         raise
     except (Exception, SystemExit) as e:
         frames = [

@@ -88,3 +88,15 @@ def test_a_folder_that_cannot_be_written_is_found_out_first(
     code = main(["optimize", program, "-o", str(tmp_path / folder)])
     assert code == 2
     assert "expected a folder that can be written" in capsys.readouterr().err
+
+
+def test_sigterm_while_the_file_runs_is_no_fault_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main(["optimize", f"{file}:layer"])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended.value.code == 143

@@ -164,3 +164,14 @@ def test_a_dimension_that_is_known_at_the_call(
     assert read_sizes(target).at_most == 20
     assert main(["optimize", "rms_silu_linear_m8", "--dynamic", "x:0=1..20"]) == 2
     assert "expected a module or function of PyTorch" in capsys.readouterr().err
+
+
+def test_what_a_file_has_imported_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "imported.py"
+    file.write_text(f"{PROGRAM}\nimport mirage\ngraph = mirage.from_torch(net, *example_inputs)\n")
+    target = tmp_path / "net.mirage"
+    words = ["optimize", f"{file}:graph", "--chip", "sm_90a", "--jobs", "1", "-o", str(target)]
+    assert main(words) == 0, capsys.readouterr().err
+    assert (target / "manifest.json").exists()
