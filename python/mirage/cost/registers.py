@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from mirage import _target
 from mirage.cost.analysis import BlockAnalysis
@@ -71,9 +72,9 @@ class Registers:
         return self.spilled_bytes > 0
 
 
-def registers_of(launch: Launch, registers_sm: int = 65536) -> Registers:
+def registers_of(launch: Launch, registers_sm: int = REGISTERS_SM) -> Registers:
     """The estimate for one launch."""
-    return RegisterEstimator(launch).run(registers_sm)
+    return estimator_of(launch).run(registers_sm)
 
 
 def with_enough_warps(launch: Launch) -> Launch:
@@ -82,7 +83,9 @@ def with_enough_warps(launch: Launch) -> Launch:
     """
     warps = launch.schedule.warps
     while warps <= MOST_WARPS:
-        trial = replace(launch, schedule=replace(launch.schedule, warps=warps))
+        trial = launch
+        if warps > launch.schedule.warps:
+            trial = replace(launch, schedule=replace(launch.schedule, warps=warps))
         if warps > launch.schedule.warps and trial.schedule.warpgroups and why_no_warpgroups(trial):
             break
         registers = registers_of(trial)
@@ -103,13 +106,13 @@ def _limit(schedule: Schedule, registers_sm: int) -> int:
     return max(even, min(MOST_MOVED, moved))
 
 
-def check_registers(launch: Launch, registers_sm: int = 65536) -> None:
+def check_registers(launch: Launch, registers_sm: int = REGISTERS_SM) -> None:
     """Raises :class:`CheckError` where warpgroups hold more between products that depend on each
     other than threads have registers: nothing can be spilled while products run, so that the
     assembler would make them wait for each other."""
     if not launch.schedule.warpgroups:
         return
-    held, limit = RegisterEstimator(launch).chained(), _limit(launch.schedule, registers_sm)
+    held, limit = estimator_of(launch).chained(), _limit(launch.schedule, registers_sm)
     if held > limit:
         raise CheckError(
             f"expected at most {limit} registers between products of warpgroups, got {held:g}"
@@ -127,8 +130,14 @@ class RegisterEstimator(BlockAnalysis):
             grids, _ = self.grids(op, 1.0)
             self.grid[op] = grids[0] if grids else WarpGrid(1, 1, 1)
 
-    def run(self, registers_sm: int = 65536) -> Registers:
+    def run(self, registers_sm: int = REGISTERS_SM) -> Registers:
         """The estimate, on a chip with ``registers_sm`` registers per SM."""
+        limit = _limit(self.launch.schedule, registers_sm)
+        return Registers(*self._needed, limit)
+
+    @cached_property
+    def _needed(self) -> tuple[float, float]:
+        """Registers that are wanted, and values that are added up at once."""
         held = sum(self._held(v) for v in self.accumulated)
         computed = [
             self._held(v)
@@ -148,8 +157,7 @@ class RegisterEstimator(BlockAnalysis):
         wanted = BASE + PER_MATMUL * len(self.matmuls) + PER_ACCUMULATOR * held
         per_live = PER_LIVE * (IN_PLACE if self.launch.schedule.warpgroups else 1.0)
         wanted += per_live * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
-        limit = _limit(self.launch.schedule, registers_sm)
-        return Registers(wanted, max(exchanged, default=0.0), limit)
+        return wanted, max(exchanged, default=0.0)
 
     def chained(self) -> float:
         """Registers that a thread holds at least between two products of a loop of which one has
@@ -210,3 +218,9 @@ class RegisterEstimator(BlockAnalysis):
                 if x.shape == value.shape and not self.loaded(x):
                     return self._held(x) * value.dtype.bytes / x.dtype.bytes
         return value.type.size * value.dtype.bytes / 4 / (32 * self.warps)
+
+
+@lru_cache(maxsize=16)  # the same launch is checked, and then its cost predicted
+def estimator_of(launch: Launch) -> RegisterEstimator:
+    """What is known of the registers of a launch."""
+    return RegisterEstimator(launch)
