@@ -12,7 +12,7 @@ from mirage.cost.kernel_time import report
 from mirage.cost.target import Target
 from mirage.semantics.signature import signature
 from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, values_in
+from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, launches, values_in
 
 
 @dataclass
@@ -33,8 +33,9 @@ class CombineKernel:
         names = {v: Value(v.type, v.name) for v in values_in(found.ops)}
         names.update(zip(found.inputs, graph.inputs, strict=True))
         names.update(zip(found.outputs, graph.outputs, strict=True))
-        renamed = (op for op in rename_graph(found, names).ops if isinstance(op, Launch | Reshape))
-        return Combination(self, dict(zip(renamed, self.ops, strict=True)))
+        renamed = rename_graph(found, names).ops
+        ops = tuple(op for op in renamed if isinstance(op, Launch | Reshape))
+        return Combination(self, ops, dict(zip(launches(ops), launches(self.ops), strict=True)))
 
     def report(self, launch: Launch, hot: frozenset[Value], target: Target) -> CostReport:
         """What a launch costs where L2 holds the operands ``hot``."""
@@ -46,18 +47,16 @@ class CombineKernel:
 
 @dataclass(frozen=True)
 class Combination:
-    """A combine kernel written for one program: each launch and view with the one that was
-    found."""
+    """A combine kernel written for one program: its launches and views, and each launch with the
+    one that was found."""
 
     kernel: CombineKernel = field(default_factory=lambda: CombineKernel((), (), ()))
-    found: Mapping[Launch | Reshape, Launch | Reshape] = field(
-        default_factory=dict[Launch | Reshape, Launch | Reshape]
-    )
+    ops: tuple[Launch | Reshape, ...] = ()
+    found: Mapping[Launch, Launch] = field(default_factory=dict[Launch, Launch])
 
     def report(self, launch: Launch, hot: Collection[Value], target: Target) -> CostReport:
         """What one of its launches costs where L2 holds ``hot``."""
         found = self.found[launch]
-        assert isinstance(found, Launch)
         same = zip(launch.operands, found.operands, strict=True)
         own = frozenset(there for here, there in same if here in hot)
         return self.kernel.report(found, own, target)

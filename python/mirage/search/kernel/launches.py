@@ -69,7 +69,7 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
         stores, program, hot = _parts(draft, choice, sizes.grid[draft.kind.split], target)
         first = with_resident_blocks(emitter.launch(stores), target)
         second = combine(program, hot)
-        ops = (first, *second.found)
+        ops = (first, *second.ops)
     ops = _needed(analysis.before, ops) + ops + analysis.after
     kernels = list(launches(ops))
     for launch in kernels:
