@@ -28,7 +28,6 @@ SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
 MOST = frozenset({"live", "scratch"})
 """Features of which the largest amount counts, not the sum; none is below 0."""
-HELD = 128.0  # f32 values of a result that a thread holds where warps share a contraction
 
 
 COPY_UNIT = 4  # bytes of the smallest asynchronous copy

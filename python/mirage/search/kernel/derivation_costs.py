@@ -72,9 +72,7 @@ class Measure(EdgeAccounts):
         found = self.known.work.get(kind)
         if found is None:
             columns = self.columns
-            account = Accountant(
-                KernelFeatures(warps=columns.warps.astype(float), warpgroups=columns.warpgroups)
-            )
+            account = Accountant(KernelFeatures(warps=self._warps, warpgroups=columns.warpgroups))
             feasible = self.account(account, edge)
             counted = vars(account.features)
             added = {
@@ -154,6 +152,18 @@ class Measure(EdgeAccounts):
         return self.steps()
 
     @cached_property
+    def _blocks(self) -> Num:
+        return self.columns.blocks().astype(float)
+
+    @cached_property
+    def _warps(self) -> Num:
+        return self.columns.warps.astype(float)
+
+    @cached_property
+    def _stages(self) -> Num:
+        return self.columns.stages.astype(float)
+
+    @cached_property
     def _rates(self) -> dict[str, Num]:
         """What a block does in a µs of each kind of work."""
         t = self.target
@@ -222,11 +232,11 @@ class Measure(EdgeAccounts):
         columns = self.columns
         account = Accountant(
             KernelFeatures(
-                blocks=columns.blocks().astype(float),
-                steps=self.steps(),
+                blocks=self._blocks,
+                steps=self._steps,
                 runs=self._around[Where.INNER].times,
-                warps=columns.warps.astype(float),
-                stages=columns.stages.astype(float),
+                warps=self._warps,
+                stages=self._stages,
                 warpgroups=columns.warpgroups,
             )
         )
