@@ -26,7 +26,8 @@ SHUFFLES = 60.0  # clocks of a reduction over four lanes
 GROUP_LATENCY = 60.0  # clocks from the last product of a warpgroup to its result
 SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
-HELD = 128.0  # f32 values of a result that a thread holds where warps share a contraction
+MOST = frozenset({"live", "scratch"})
+"""Features of which the largest amount counts, not the sum; none is below 0."""
 
 
 COPY_UNIT = 4  # bytes of the smallest asynchronous copy
@@ -92,10 +93,13 @@ class Accountant:
 
     def merge(self, added: Mapping[str, Num]) -> None:
         """What another account has counted."""
+        own = vars(self.features)
         for name, amount in added.items():
-            have = getattr(self.features, name)
-            most = name in ("live", "scratch")
-            setattr(self.features, name, np.maximum(have, amount) if most else have + amount)
+            have = own[name]
+            if isinstance(have, float) and not have:
+                own[name] = amount
+            else:
+                own[name] = np.maximum(have, amount) if name in MOST else have + amount
 
     def read(self, total_bytes: float, run_bytes: Num) -> None:
         """One input tensor, whatever the number of loads from it; short rows use DRAM bursts

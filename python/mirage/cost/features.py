@@ -8,7 +8,7 @@ from math import prod
 
 from mirage.cost.accountant import Accountant, Around, Operands, is_odd
 from mirage.cost.kernel_features import KernelFeatures, Known
-from mirage.cost.registers import RegisterEstimator, with_enough_warps
+from mirage.cost.registers import RegisterEstimator, estimator_of, with_enough_warps
 from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
@@ -76,7 +76,7 @@ def features_of(
     read: set[Value] = {
         p for p, v in zip(launch.body.params, launch.operands, strict=True) if v in hot
     }
-    estimated = RegisterEstimator(launch)
+    estimated = estimator_of(launch)
     shared = {op: grid.k for op, grid in estimated.grid.items()}
     taken = {loop: _steps_of(launch, loop) for loop in loops(launch)}
     trips = max(_trips(launch.body.ops, taken), default=(1.0, 1.0))

@@ -84,14 +84,15 @@ def _streams(f: KernelFeatures) -> Num:
 
 def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple[Num, Num]:
     """µs of device memory and of L2 for blocks that ``load`` so many bytes each."""
+    streams = _streams(f)
     # blocks that run together are in different phases: half of them wait for what they loaded
     # outside the loop
     staged = (
         f.shared_step * np.maximum(f.stages - 1.0, 0.5)
-        + np.where((o.waves > 1) & ~_streams(f), 0.5, 1.0) * f.load_once
+        + np.where((o.waves > 1) & ~streams, 0.5, 1.0) * f.load_once
     )
     flight = o.active * o.together * np.maximum(np.minimum(staged, load), 1.0)
-    flight = np.where(_streams(f), np.minimum(flight, f.blocks * load + 1.0), flight)
+    flight = np.where(streams, np.minimum(flight, f.blocks * load + 1.0), flight)
     # bandwidth of what is in flight; near saturation more in flight still helps a little
     # (what is only written waits for nothing)
     missing = np.where(load > 0, np.minimum(target.flight_total / flight, 1e3), 0.0)
@@ -139,10 +140,11 @@ def _dependent(f: KernelFeatures, target: Target, threads: Num) -> tuple[Num, Nu
     barrier = target.step + target.step_warp * f.warps
     barrier = np.where(f.warpgroups, target.ring_step, barrier)
     exchange = target.exchange + target.exchange_warp * f.warps
-    row = np.where(f.multiplies, exchange, ROW * target.chain)
+    multiplies = f.multiplies
+    row = np.where(multiplies, exchange, ROW * target.chain)
     gather = target.gather / (8.0 * threads)  # for each byte of sums, half of which are read
     copied = ODD_WAIT / (32.0 * threads)
-    beside = np.where((f.steps > 1) | ~f.multiplies, 1.0, EXCHANGE_ALONE)
+    beside = np.where((f.steps > 1) | ~multiplies, 1.0, EXCHANGE_ALONE)
     once = f.clocks_once * target.chain + beside * f.exchanges_once * exchange
     once = once + f.sums_once * gather
     once = once + f.rows_once * row
@@ -169,7 +171,7 @@ def _turns(f: KernelFeatures, target: Target, o: Occupancy, busy: Num) -> Num:
     wait = wait + BOX_WAIT_GROUP * (f.warps / 4.0 - 1.0)
     slots = np.maximum(f.stages - 1.0, 0.5)
     turns = (f.steps * wait + busy) / slots
-    return np.maximum.reduce(np.broadcast_arrays(busy, turns, f.steps * BOX_STEP))
+    return np.maximum(np.maximum(busy, turns), f.steps * BOX_STEP)
 
 
 def _tail(f: KernelFeatures, target: Target, o: Occupancy, memory: Num, chain: Num) -> Num:
@@ -227,12 +229,14 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     chain = chain + np.where(many, 0.5, 1.0) * busy / few
     # rings that nothing but products reads: all of that goes on side by side
     rings = f.warpgroups & (np.asarray(f.sfu_step) == 0) & (np.asarray(f.stages) > 1)
-    chain = np.where(rings, latency + _turns(f, target, o, busy) + once / target.clock, chain)
+    some = np.any(rings)
+    if some:
+        chain = np.where(rings, latency + _turns(f, target, o, busy) + once / target.clock, chain)
     tail = _tail(f, target, o, np.maximum(dram, l2), chain)
     chain = _of_all_waves(f, target, o, chain, latency)
-    # blocks that multiply in step store in step, and nothing is beside that
-    at_end = np.minimum(1.0, target.sms * o.together / f.blocks) * f.dram_write
-    chain = chain + np.where(rings, at_end / (0.5 * target.l2_bytes), 0.0)
+    if some:  # blocks that multiply in step store in step, and nothing is beside that
+        at_end = np.minimum(1.0, target.sms * o.together / f.blocks) * f.dram_write
+        chain = chain + np.where(rings, at_end / (0.5 * target.l2_bytes), 0.0)
     # the work on what was loaded last is hidden only by blocks that still load
     ending = busy + _elementwise(f, target) * (FULL_RATE / np.minimum(f.warps, FULL_RATE) - 1.0)
     last = (ending / few + steps / target.clock) / f.steps + once / target.clock
@@ -242,14 +246,9 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     dram = dram + _thin(f, target, o, dram)
     alone = np.where((f.steps <= 1) & (f.mma_once > 0), target.alone, 0.0)
     # the first load and the last store are not hidden by the work of other blocks
-    time = (
-        target.launch
-        + alone
-        + latency * 0.6
-        + np.maximum.reduce(
-            np.broadcast_arrays(dram + last + tail, l2 + beside + tail, compute, chain)
-        )
-    )
+    longest = np.maximum(dram + last + tail, l2 + beside + tail)
+    longest = np.maximum(np.maximum(longest, compute), chain)
+    time = target.launch + alone + latency * 0.6 + longest
     if f.known is not None:
         time = time + f.known.spilled * o.threads * f.blocks / target.spill_bytes
     time = np.where(o.feasible, time, np.inf)

@@ -38,18 +38,11 @@ def occupancy(f: KernelFeatures, target: Target) -> Occupancy:
     # where that is too much, the group that copies gives most of its registers to the others
     moved = registers * threads + FEWEST_REGISTERS * 128.0
     held = np.where(f.warpgroups & (held > target.registers_sm), moved, held)
-    resident = np.minimum.reduce(
-        [
-            np.broadcast_to(x, np.broadcast(f.blocks, f.shared, f.warps, registers).shape)
-            for x in (
-                target.shared_sm // np.maximum(f.shared + 1024.0, 1.0),
-                target.threads_sm // started,
-                target.registers_sm // held,
-                float(target.blocks_sm),
-            )
-        ]
-    )
-    feasible = (f.shared <= target.shared_block) & (resident >= 1)
+    shared = f.shared
+    by_memory = target.shared_sm // np.maximum(shared + 1024.0, 1.0)
+    by_threads = np.minimum(target.threads_sm // started, float(target.blocks_sm))
+    resident = np.minimum(np.minimum(by_memory, by_threads), target.registers_sm // held)
+    feasible = (shared <= target.shared_block) & (resident >= 1)
     feasible = feasible & (~np.asarray(f.warpgroups, dtype=bool) | (target.mma_group > 0))
     if f.known is None:
         most = np.where(f.warpgroups, ACCUMULATORS_OF_GROUPS, ACCUMULATORS_MAX)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from mirage import _target
 from mirage.cost.analysis import BlockAnalysis
@@ -76,9 +77,9 @@ class Registers:
         return self.spilled_bytes > 0
 
 
-def registers_of(launch: Launch, registers_sm: int = 65536) -> Registers:
+def registers_of(launch: Launch, registers_sm: int = REGISTERS_SM) -> Registers:
     """The estimate for one launch."""
-    return RegisterEstimator(launch).run(registers_sm)
+    return estimator_of(launch).run(registers_sm)
 
 
 def with_enough_warps(launch: Launch) -> Launch:
@@ -87,7 +88,9 @@ def with_enough_warps(launch: Launch) -> Launch:
     """
     warps = launch.schedule.warps
     while warps <= MOST_WARPS:
-        trial = replace(launch, schedule=replace(launch.schedule, warps=warps))
+        trial = launch
+        if warps > launch.schedule.warps:
+            trial = replace(launch, schedule=replace(launch.schedule, warps=warps))
         if warps > launch.schedule.warps and trial.schedule.warpgroups and why_no_warpgroups(trial):
             break
         registers = registers_of(trial)
@@ -113,7 +116,7 @@ def _even_share(schedule: Schedule, registers_sm: int) -> int:
     return min(MOST, registers_sm // (128 * -(-schedule.block_warps // 4)))
 
 
-def check_registers(launch: Launch, registers_sm: int = 65536) -> None:
+def check_registers(launch: Launch, registers_sm: int = REGISTERS_SM) -> None:
     """Raises :class:`CheckError` where warpgroups hold more while products run, or between products
     that depend on each other, than threads have registers: nothing can be spilled then, so that the
     assembler would make products wait for each other. One instruction has to do with those that
@@ -121,7 +124,7 @@ def check_registers(launch: Launch, registers_sm: int = 65536) -> None:
     schedule = launch.schedule
     if not schedule.warpgroups:
         return
-    estimator = RegisterEstimator(launch)
+    estimator = estimator_of(launch)
     limit, even = _limit(schedule, registers_sm), _even_share(schedule, registers_sm) // 8 * 8
     for held, most, where in (
         (estimator.chained(), limit, "between products"),
@@ -145,8 +148,14 @@ class RegisterEstimator(BlockAnalysis):
             grids, _ = self.grids(op, 1.0)
             self.grid[op] = grids[0] if grids else WarpGrid(1, 1, 1)
 
-    def run(self, registers_sm: int = 65536) -> Registers:
+    def run(self, registers_sm: int = REGISTERS_SM) -> Registers:
         """The estimate, on a chip with ``registers_sm`` registers per SM."""
+        limit = _limit(self.launch.schedule, registers_sm)
+        return Registers(*self._needed, limit)
+
+    @cached_property
+    def _needed(self) -> tuple[float, float]:
+        """Registers that are wanted, and values that are added up at once."""
         held = sum(self._held(v) for v in self.accumulated)
         computed = [
             self._held(v)
@@ -166,8 +175,7 @@ class RegisterEstimator(BlockAnalysis):
         wanted = BASE + PER_MATMUL * len(self.matmuls) + PER_ACCUMULATOR * held
         per_live = PER_LIVE * (IN_PLACE if self.launch.schedule.warpgroups else 1.0)
         wanted += per_live * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
-        limit = _limit(self.launch.schedule, registers_sm)
-        return Registers(wanted, max(exchanged, default=0.0), limit)
+        return wanted, max(exchanged, default=0.0)
 
     def chained(self) -> float:
         """Registers that a thread holds at least between two products of a loop of which one has
@@ -236,3 +244,9 @@ class RegisterEstimator(BlockAnalysis):
                 if x.shape == value.shape and not self.loaded(x):
                     return self._held(x) * value.dtype.bytes / x.dtype.bytes
         return value.type.size * value.dtype.bytes / 4 / (32 * self.warps)
+
+
+@lru_cache(maxsize=16)  # the same launch is checked, and then its cost predicted
+def estimator_of(launch: Launch) -> RegisterEstimator:
+    """What is known of the registers of a launch."""
+    return RegisterEstimator(launch)

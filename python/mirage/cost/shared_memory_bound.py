@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 
 from mirage import _target
@@ -57,6 +58,7 @@ class SharedBytes:
     """With the scratch memory that may be needed on top."""
 
 
+@lru_cache(maxsize=16)  # the same launch is checked, and then its cost predicted
 def shared_bytes(launch: Launch) -> SharedBytes:
     """Bounds of what the launch needs."""
     return _Planner(launch).run()

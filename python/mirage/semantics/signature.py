@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 
 from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Op, Structure, Value
 
@@ -13,21 +14,34 @@ def _text(op: Op, name: str) -> str:
     return str(tuple(sorted(value)) if name == "arguments" else value)  # pyright: ignore
 
 
+@cache
+def _attributes(kind: type[Op]) -> tuple[str, ...]:
+    """What ops of a class have besides values and what is inside of them."""
+    skipped = ("operands", "results", "body", "accumulators")
+    return tuple(f.name for f in fields(kind) if f.name not in skipped)
+
+
 def signature(graph: KernelGraph) -> str:
     """Ops, attributes and types, with values numbered in order of definition."""
     numbers: dict[Value, int] = {}
+    texts: dict[Value, str] = {}
     lines: list[str] = []
 
     def number(value: Value) -> str:
-        return f"%{numbers.setdefault(value, len(numbers))}:{value.type}"
+        text = texts.get(value)
+        if text is None:
+            place = numbers.setdefault(value, len(numbers))
+            text = texts[value] = f"%{place}:{value.type}"
+        return text
 
     def visit(op: Op) -> None:
-        skipped = ("operands", "results", "body", "accumulators")
-        attributes = [f"{f.name}={_text(op, f.name)}" for f in fields(op) if f.name not in skipped]
+        attributes = [f"{name}={_text(op, name)}" for name in _attributes(type(op))]
         operands = ",".join(number(v) for v in op.operands)
         if isinstance(op, Launch):
             for param, operand in zip(op.body.params, op.operands, strict=True):
-                numbers[param] = int(number(operand)[1:].split(":")[0])
+                number(operand)
+                numbers[param] = numbers[operand]
+                texts[param] = f"%{numbers[param]}:{param.type}"
         if isinstance(op, Structure):
             lines.append("{")
             for inner in op.inside:

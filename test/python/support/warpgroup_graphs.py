@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 SCALE = 0.5
@@ -33,10 +33,6 @@ class Product:
     engine: str = "warpgroup"
     resident: int = 0
     dtype_b: str = ""
-
-    def with_engine(self, engine: str) -> Product:
-        """The same with another engine."""
-        return replace(self, engine=engine)
 
     def text(self) -> str:
         """The module."""

@@ -28,11 +28,11 @@ fastest and compiles it to an artifact: a folder with PTX and a manifest that `m
 mirage.runtime.load take. `mirage export` writes whole models: calls of PyTorch, weights, updates
 and the structure of what goes in and out."""
 
-STAGES = ("reference", "candidates", "stabilized", "verified", "selected")
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
+    from mirage.pipeline.forms import STAGES
+
     parser.add_argument("program", help=HELP)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="the artifact (default: NAME.mirage)"

@@ -12,10 +12,11 @@ import numpy as np
 from mirage.cost.accountant import Accountant
 from mirage.cost.compilable import MAX_WIDE_DIMS
 from mirage.cost.kernel_features import KernelFeatures
-from mirage.cost.kernel_time import HOT, estimate
+from mirage.cost.kernel_time import HOT
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import Dims
-from mirage.search.algebra.normal_form import InAtom
+from mirage.search.algebra.normal_form import InAtom, SubAxis
+from mirage.search.kernel.known_times import KnownTimes
 from mirage.search.kernel.moves import Accumulate, Edge, Gather, Goal, Load, Product
 from mirage.search.kernel.op_costs import EdgeAccounts
 from mirage.search.kernel.phases import Where
@@ -34,6 +35,9 @@ class Stored:
 Num = Any
 _Kind = tuple[object, ...]
 _Work = tuple[dict[str, Num], Num]
+_GIVEN = frozenset(("blocks", "steps", "uneven", "runs", "warps", "stages", "warpgroups"))
+_COUNTED = {k: v for k, v in vars(KernelFeatures()).items() if k not in _GIVEN}
+"""What an account adds up, as it is at first."""
 
 
 @dataclass
@@ -42,11 +46,13 @@ class Known:
 
     work: dict[_Kind, _Work] = field(default_factory=dict["_Kind", "_Work"])
     costs: dict[_Kind, tuple[Num, bool]] = field(default_factory=dict["_Kind", tuple[Num, bool]])
+    times: KnownTimes = field(default_factory=KnownTimes)
 
     def clear(self) -> None:
         """Forgets it."""
         self.work.clear()
         self.costs.clear()
+        self.times.clear()
 
 
 @dataclass
@@ -66,15 +72,13 @@ class Measure(EdgeAccounts):
         found = self.known.work.get(kind)
         if found is None:
             columns = self.columns
-            account = Accountant(
-                KernelFeatures(warps=columns.warps.astype(float), warpgroups=columns.warpgroups)
-            )
+            account = Accountant(KernelFeatures(warps=self._warps, warpgroups=columns.warpgroups))
             feasible = self.account(account, edge)
-            given = ("blocks", "steps", "uneven", "runs", "warps", "stages", "warpgroups")
+            counted = vars(account.features)
             added = {
                 k: v
-                for k, v in vars(account.features).items()
-                if k not in given and (isinstance(v, np.ndarray) or v)
+                for k, unchanged in _COUNTED.items()
+                if (v := counted[k]) is not unchanged and (isinstance(v, np.ndarray) or v)
             }
             found = self.known.work[kind] = (added, feasible)
         return found
@@ -148,6 +152,18 @@ class Measure(EdgeAccounts):
         return self.steps()
 
     @cached_property
+    def _blocks(self) -> Num:
+        return self.columns.blocks().astype(float)
+
+    @cached_property
+    def _warps(self) -> Num:
+        return self.columns.warps.astype(float)
+
+    @cached_property
+    def _stages(self) -> Num:
+        return self.columns.stages.astype(float)
+
+    @cached_property
     def _rates(self) -> dict[str, Num]:
         """What a block does in a µs of each kind of work."""
         t = self.target
@@ -174,8 +190,19 @@ class Measure(EdgeAccounts):
 
     def partial_bytes(self, goal: Goal) -> Num:
         """Bytes of a partial result in device memory."""
+        axes = self.derivations.algebra.free(goal[0])
+        found = self._partial_bytes.get(axes)
+        if found is None:
+            found = self._partial_bytes[axes] = self._counted_partial_bytes(axes)
+        return found
+
+    @cached_property
+    def _partial_bytes(self) -> dict[frozenset[SubAxis], Num]:
+        return {}
+
+    def _counted_partial_bytes(self, axes: frozenset[SubAxis]) -> Num:
         out: Num = np.full(self.columns.count, 4.0)
-        for a, level in sorted(self.derivations.algebra.free(goal[0])):
+        for a, level in sorted(axes):
             if level == "L":
                 out = out * self.columns.tile[a] * self.columns.grid[a]
             elif level == "G":
@@ -205,15 +232,17 @@ class Measure(EdgeAccounts):
         columns = self.columns
         account = Accountant(
             KernelFeatures(
-                blocks=columns.blocks().astype(float),
-                steps=self.steps(),
+                blocks=self._blocks,
+                steps=self._steps,
                 runs=self._around[Where.INNER].times,
-                warps=columns.warps.astype(float),
-                stages=columns.stages.astype(float),
+                warps=self._warps,
+                stages=self._stages,
                 warpgroups=columns.warpgroups,
             )
         )
-        feasible: Num = ~columns.warpgroups | self._suits_warpgroups(edges, outputs)
+        feasible: Num = np.ones(columns.count, dtype=bool)
+        if self._has_warpgroups:
+            feasible = ~columns.warpgroups | self._suits_warpgroups(edges, outputs)
         extra: Num = np.zeros(columns.count)
         read: set[int] = set()
         products = {e.goal for e in edges if isinstance(e, Product)}
@@ -259,10 +288,14 @@ class Measure(EdgeAccounts):
     def _suits_warpgroups(self, edges: list[Edge], outputs: Sequence[Stored]) -> Num:
         """Where warpgroups may compute a derivation, and gain by it."""
         products = [edge for edge in edges if isinstance(edge, Product)]
-        if not (products and self.columns.warpgroups.any() and self._gains_by_warpgroups(edges)):
+        if not (products and self._has_warpgroups and self._gains_by_warpgroups(edges)):
             return np.zeros(self.columns.count, dtype=bool)
         order = [axis for dim in outputs[0].dims for axis in dim]
         return np.logical_and.reduce([self.lies_for_warpgroups(p, order) for p in products])
+
+    @cached_property
+    def _has_warpgroups(self) -> bool:
+        return bool(self.columns.warpgroups.any())
 
     def _gains_by_warpgroups(self, edges: list[Edge]) -> bool:
         """Whether a loop does nothing but multiply loaded tiles, or goes on from products to
@@ -325,7 +358,7 @@ class Measure(EdgeAccounts):
     def time(self, edges: list[Edge], outputs: Sequence[Stored]) -> Num:
         """Predicted µs of a derivation (with its combine kernel) for every choice of sizes."""
         features, feasible, extra = self.features(edges, outputs)
-        time = estimate(features, self.target)["time"] + extra
+        time = self.known.times.of(features, self.target) + extra
         return np.where(feasible, time, np.inf)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
+from random import Random
 
 import numpy as np
 
@@ -84,8 +85,9 @@ def _scales(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     alone = np.full((count, len(large)), -1.0)
     for column, rows in enumerate(large):
         alone[list(rows), column] = 1.0
-    drawn = np.random.default_rng(0).uniform(-1.0, 1.0, (count, _DRAWN))
-    return np.concatenate([alone, drawn], axis=1)
+    uniform = Random(0).uniform
+    drawn = [[uniform(-1.0, 1.0) for _ in range(_DRAWN)] for _ in range(count)]
+    return np.concatenate([alone, np.array(drawn).reshape(count, _DRAWN)], axis=1)
 
 
 def of_function(fn: UnaryFn, x: Sizes) -> Sizes:

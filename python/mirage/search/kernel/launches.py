@@ -13,19 +13,21 @@ from mirage.cost.kernel_time import report
 from mirage.cost.registers import check_registers
 from mirage.cost.resident import with_resident_blocks
 from mirage.cost.target import Target
-from mirage.search.algebra.axes import AxisTable, Dims
+from mirage.search.algebra.axes import Dims
 from mirage.search.kernel.combine import combine_program
+from mirage.search.kernel.combine_kernels import Combination
 from mirage.search.kernel.derivation_costs import Measure, half_type
 from mirage.search.kernel.emit import Emitter, Sizes
 from mirage.search.kernel.frames import FrameType
-from mirage.search.kernel.moves import Edge, EmitError, Goal
-from mirage.search.kernel.problem import KernelProblem, Solution
+from mirage.search.kernel.moves import Edge, Goal
+from mirage.search.kernel.problem import Solution
 from mirage.search.kernel.problem_axes import Analysis
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import KernelGraph, Launch, Op, Reshape, Value, launches
+from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, launches
 
-Combine = Callable[[KernelProblem], tuple[Launch | Reshape, ...] | None]
-"""Solves the problem of a combine kernel."""
+Combine = Callable[[KernelGraph, frozenset[Value]], Combination]
+"""Finds the kernel for a combine program, of whose inputs L2 holds some; raises
+:class:`EmitError`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +49,15 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
     limit of the code generator.
     """
     analysis, measure = draft.analysis, draft.measure
-    problem, sizes, split = analysis.problem, _sizes(draft), draft.kind.split
+    problem, sizes = analysis.problem, _sizes(draft)
     choice = {e.goal: e for e in draft.edges}
-    tensors = measure.tensors
     emitter = Emitter(
-        measure.derivations, choice, tensors, measure.sizes, sizes, half_type(tensors)
-    )
+        measure.derivations, choice, measure.tensors, measure.sizes, sizes,
+        half_type(measure.tensors),
+    )  # fmt: skip
+    second = Combination()
     ops: tuple[Launch | Reshape, ...]
-    if split is None:
+    if draft.kind.split is None:
         whole: list[tuple[Goal, Value, Dims, str | None]] = [
             (goal, output, dims, None)
             for goal, output, dims in zip(
@@ -63,31 +66,50 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
         ]
         ops = (with_resident_blocks(emitter.launch(whole), target),)
     else:
-        dims = analysis.dims[0]
-        wide = DType.F64 if any(t.dtype is DType.F64 for t in tensors) else DType.F32
-        above, partials = combine_program(
-            measure.derivations, choice, draft.targets[0], tensors, measure.sizes,
-            sizes.grid[split], problem.outputs[0], dims, wide,
-        )  # fmt: skip
-        axes = [a for dim in dims for a in dim]
-        stores: list[tuple[Goal, Value, Dims, str | None]] = []
-        for goal, value in partials.items():
-            labels = measure.labels(goal)
-            stores.append((goal, value, tuple((a,) if a in labels else () for a in axes), split))
+        stores, program, hot = _parts(draft, choice, sizes.grid[draft.kind.split], target)
         first = with_resident_blocks(emitter.launch(stores), target)
-        second = combine(_combine_problem(problem, above, list(partials.values()), target))
-        if second is None:
-            raise EmitError("expected a combine kernel, found none")
-        ops = (first, *second)
+        second = combine(program, hot)
+        ops = (first, *second.ops)
     ops = _needed(analysis.before, ops) + ops + analysis.after
     kernels = list(launches(ops))
     for launch in kernels:
-        check_launch(launch, target)
-        check_registers(launch, target.registers_sm)
+        if launch not in second.found:
+            check_launch(launch, target)
+            check_registers(launch, target.registers_sm)
     hot = set(problem.hot) | {v for launch in kernels[:-1] for v in launch.results}
-    hot = {v for v in hot if v.type.bytes < target.l2_size / 2}
-    parts = tuple(report(features_of(launch, hot), target) for launch in kernels)
+    hot = frozenset(v for v in hot if v.type.bytes < target.l2_size / 2)
+    parts = tuple(
+        second.report(launch, hot, target)
+        if launch in second.found
+        else report(features_of(launch, hot), target)
+        for launch in kernels
+    )
     return Solution(ops, CostReport.sequence(parts, target), str(draft.kind))
+
+
+def _parts(
+    draft: Draft, choice: dict[Goal, Edge], count: int, target: Target
+) -> tuple[list[tuple[Goal, Value, Dims, str | None]], KernelGraph, frozenset[Value]]:
+    """What a kernel whose blocks sum parts of an axis stores; the combine program, and those of its
+    inputs that L2 holds."""
+    problem, measure, dims = draft.analysis.problem, draft.measure, draft.analysis.dims[0]
+    wide = DType.F64 if any(t.dtype is DType.F64 for t in measure.tensors) else DType.F32
+    above, partials = combine_program(
+        measure.derivations, choice, draft.targets[0], measure.tensors, measure.sizes, count,
+        problem.outputs[0], dims, wide,
+    )  # fmt: skip
+    axes = [a for dim in dims for a in dim]
+    stores: list[tuple[Goal, Value, Dims, str | None]] = []
+    for goal, value in partials.items():
+        labels = measure.labels(goal)
+        own = tuple((a,) if a in labels else () for a in axes)
+        stores.append((goal, value, own, draft.kind.split))
+    parts = list(partials.values())
+    used = {v for op in above for v in op.operands}
+    leaves = tuple(v for v in (*parts, *problem.leaves) if v in used)
+    small = sum(v.type.bytes for v in parts) < target.l2_size / 2
+    hot = frozenset(parts) if small else frozenset[Value]()
+    return stores, KernelGraph("combine", leaves, tuple(above), problem.outputs), hot
 
 
 def time_before(analysis: Analysis, target: Target) -> float:
@@ -118,16 +140,3 @@ def _needed(
             needed.insert(0, view)
             read.update(view.operands)
     return tuple(needed)
-
-
-def _combine_problem(
-    problem: KernelProblem, ops: list[Op], partials: list[Value], target: Target
-) -> KernelProblem:
-    used = {v for op in ops for v in op.operands}
-    leaves = tuple(v for v in (*partials, *problem.leaves) if v in used)
-    graph = KernelGraph("combine", leaves, tuple(ops), problem.outputs)
-    definitions = {r: op for op in ops for r in op.results}
-    small = sum(v.type.bytes for v in partials) < target.l2_size / 2
-    hot = frozenset(partials) if small else frozenset[Value]()
-    table = AxisTable.of(graph)
-    return KernelProblem(problem.outputs, leaves, definitions, table, combine=True, hot=hot)

@@ -41,6 +41,9 @@ class EdgeAccounts:
         self._labels: dict[Goal, tuple[str, ...]] = {}
         self._elements: dict[tuple[str, ...], Num] = {}
         self._wide: dict[tuple[str, ...], Num] = {}
+        self._runs: dict[Dims, Num] = {}
+        self._maps: dict[Dims, Num] = {}
+        self._shares: dict[tuple[tuple[str, ...], tuple[str, ...]], Num] = {}
         self._last: dict[str, bool] = {}
         self._loads: dict[Goal, tuple[int, bool, str]] = {}
         self._innermost = Where.LOOP if kind.inner is None else Where.INNER
@@ -153,6 +156,12 @@ class EdgeAccounts:
 
     def _run(self, dims: Dims) -> Num:
         """Contiguous elements of a tile's rows in device memory."""
+        found = self._runs.get(dims)
+        if found is None:
+            found = self._runs[dims] = self._counted_run(dims)
+        return found
+
+    def _counted_run(self, dims: Dims) -> Num:
         run: Num = np.ones(self.columns.count)
         whole: Num = np.ones(self.columns.count, dtype=bool)
         for dim in reversed(dims):
@@ -163,14 +172,18 @@ class EdgeAccounts:
 
     def map_ok(self, dims: Dims) -> Num:
         """Whether tiles along merged dimensions are contiguous blocks of them."""
-        return self.columns.contiguous(dims, self.sizes)
+        found = self._maps.get(dims)
+        if found is None:
+            found = self._maps[dims] = self.columns.contiguous(dims, self.sizes)
+        return found
 
     def matmul(self, account: Accountant, edge: Product, inside: bool) -> Num:
         """Adds a matrix product; returns where the sizes permit it."""
         a, b = (set(self.labels(c)) for c in edge.children)
         k = edge.axis
         shared = tuple(sorted((a & b) - {k}))
-        m, n = self.elements(tuple(sorted(a - b))), self.elements(tuple(sorted(b - a)))
+        sides = tuple(sorted(a - b)), tuple(sorted(b - a))
+        m, n = map(self.elements, sides)
         half = self.half and not edge.wide
         for child in edge.children:
             if self._loaded(child)[1]:
@@ -182,7 +195,7 @@ class EdgeAccounts:
         account.matmul(m, n, self.columns.tile[k], operands, inside)
         loaded = eight_bits or (2 in widths and {0, 2}.issuperset(widths))
         # which of the two are rows is known once all of the kernel is
-        shared_out = self._groups_share(m, n) | self._groups_share(n, m)
+        shared_out = self._groups_share(*sides) | self._groups_share(*sides[::-1])
         feasible = ~self.columns.warpgroups | (
             shared_out
             & (self.columns.tile[k] % instruction_depth(1 if eight_bits else 2) == 0)
@@ -205,11 +218,16 @@ class EdgeAccounts:
             ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
         return ok & (m <= MAX_COLUMNS) & (n <= MAX_COLUMNS) & (np.minimum(m, n) <= 128)
 
-    def _groups_share(self, rows: Num, columns: Num) -> Num:
-        """Where groups of four warps can share a product of so many rows and columns."""
-        groups = np.maximum(self.columns.warps // 4, 1)
-        above = (rows % (64 * groups) == 0) & (columns % 8 == 0)
-        return above | ((rows % 64 == 0) & (columns % (64 * groups) == 0))
+    def _groups_share(self, rows: tuple[str, ...], columns: tuple[str, ...]) -> Num:
+        """Where groups of four warps can share a product with these axes as rows and columns."""
+        found = self._shares.get((rows, columns))
+        if found is None:
+            m, n = self.elements(rows), self.elements(columns)
+            groups = np.maximum(self.columns.warps // 4, 1)
+            above = (m % (64 * groups) == 0) & (n % 8 == 0)
+            found = above | ((m % 64 == 0) & (n % (64 * groups) == 0))
+            self._shares[rows, columns] = found
+        return found
 
     def lies_for_warpgroups(self, edge: Product, order: Sequence[str]) -> Num:
         """Where groups of four warps can share a product whose rows are the side of which an axis
@@ -220,7 +238,7 @@ class EdgeAccounts:
         if len(sides) < 2:
             return np.ones(self.columns.count, dtype=bool)
         sides.sort(key=lambda side: min(order.index(axis) for axis in side.intersection(order)))
-        rows, columns = (self.elements(tuple(sorted(side))) for side in sides)
+        rows, columns = (tuple(sorted(side)) for side in sides)
         return self._groups_share(rows, columns)
 
     def _load_width(self, goal: Goal) -> int:

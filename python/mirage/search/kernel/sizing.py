@@ -19,7 +19,8 @@ class Sizing:
         self.columns, self.cut = columns, cut
         alone = columns.with_warps_alone()
         places = np.linspace(0, alone.count - 1, min(alone.count, SURROGATE_COLUMNS))
-        places = np.unique(places.astype(np.int64))
+        places = places.astype(np.int64)
+        places = places[np.diff(places, prepend=-1) > 0]
         self.few = alone if len(places) == alone.count else alone.take(places)
         """Those at which edges are costed to pick derivations."""
         self.known = Known()

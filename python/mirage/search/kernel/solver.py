@@ -12,8 +12,9 @@ import numpy as np
 
 from mirage.cost.compilable import CheckError
 from mirage.cost.target import Target
-from mirage.search.algebra.axes import Dims, UnlabelableError
+from mirage.search.algebra.axes import AxisTable, Dims, UnlabelableError
 from mirage.search.kernel.bodies import EmitError
+from mirage.search.kernel.combine_kernels import Combination, CombineKernel, Key, key_of
 from mirage.search.kernel.derivation_costs import Known, Measure, Stored, half_type
 from mirage.search.kernel.derive import Derivations, Goal
 from mirage.search.kernel.extract import Choices
@@ -28,15 +29,7 @@ from mirage.search.kernel.problem_axes import Analysis, analyze
 from mirage.search.kernel.sizing import Sizing
 from mirage.search.kernel.type_derivations import Derived, TypeDerivations
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
-from mirage.semantics.signature import signature
-from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import (
-    KernelGraph,
-    Launch,
-    Reshape,
-    Value,
-    values_in,
-)
+from mirage.semantics.ugraph import KernelGraph, Value
 
 HOPELESS = 1.5
 """Ways to compute a value that take this many times as long as the best one are of no interest."""
@@ -81,10 +74,6 @@ def _limit(times: list[float], count: int | None) -> float:
     return min(nth, HOPELESS * min(times))
 
 
-Combined = dict[tuple[str, frozenset[int]], KernelGraph]
-"""Launches of combine programs, by their text and by which of their inputs L2 holds."""
-
-
 @dataclass
 class KernelSolver:
     """Solves kernel problems for one target within limits; collects the report."""
@@ -93,7 +82,7 @@ class KernelSolver:
     limits: SearchLimits
     report: SearchReport
     deadline: float = field(default=float("inf"))
-    combined: Combined = field(default_factory=dict[tuple[str, frozenset[int]], KernelGraph])
+    combined: dict[Key, CombineKernel] = field(default_factory=dict[Key, CombineKernel])
     _left_out: int = 0  # types of the problem that were not looked at
 
     @property
@@ -359,15 +348,17 @@ class KernelSolver:
     def _picks(self, times: Any, draft: Draft) -> list[Pick]:
         """A derivation at its best choice of sizes, and at a second one with other tiles."""
         columns = draft.measure.columns
-        order = np.argsort(times, kind="stable")
-        order = [int(i) for i in order[:OTHER_COLUMNS] if np.isfinite(times[i])]
+        best = np.argsort(times, kind="stable")[:OTHER_COLUMNS]
+        best = best[np.isfinite(times[best])]
+        order: list[int] = best.tolist()
+        least: list[float] = times[best].tolist()
         picked: list[Pick] = []
         for place, i in enumerate(order):
             tiles = [v[i] for v in columns.tile.values()]
             if picked and tiles == [v[order[0]] for v in columns.tile.values()]:
                 continue
-            others = () if picked else tuple((float(times[j]), j) for j in order[place + 1 :])
-            picked.append(Pick(float(times[i]), replace(draft, column=i), others=others))
+            others = () if picked else (*zip(least[1:], order[1:], strict=True),)
+            picked.append(Pick(least[place], replace(draft, column=i), others=others))
             if len(picked) == 2:
                 break
         return picked
@@ -388,23 +379,22 @@ class KernelSolver:
                 self.report.note(f"not every derivation can be written down: {error}", alike=True)
         return pick.written
 
-    def _combine(self, problem: KernelProblem) -> tuple[Launch | Reshape, ...] | None:
+    def _combine(self, graph: KernelGraph, hot: frozenset[Value]) -> Combination:
         """The best launch of a combine program; equal programs are solved once."""
-        ops = tuple(dict.fromkeys(problem.definitions.values()))
-        graph = KernelGraph("combine", problem.leaves, ops, problem.outputs)
-        key = signature(graph), frozenset(problem.leaves.index(v) for v in problem.hot)
+        key = key_of(graph, hot)
         if key not in self.combined:
-            solution = self._solve_combine(problem)
+            solution = self._solve_combine(graph, hot)
             written = () if solution is None else solution.ops
-            self.combined[key] = KernelGraph("combine", graph.inputs, written, graph.outputs)
-        found = self.combined[key]
-        names = {v: Value(v.type, v.name) for v in values_in(found.ops)}
-        names.update(zip(found.inputs, graph.inputs, strict=True))
-        names.update(zip(found.outputs, graph.outputs, strict=True))
-        renamed = rename_graph(found, names)
-        return tuple(op for op in renamed.ops if isinstance(op, Launch | Reshape)) or None
+            self.combined[key] = CombineKernel(graph.inputs, graph.outputs, written)
+        if not self.combined[key].ops:
+            raise EmitError("expected a combine kernel, found none")
+        return self.combined[key].written_for(graph)
 
-    def _solve_combine(self, problem: KernelProblem) -> Solution | None:
+    def _solve_combine(self, graph: KernelGraph, hot: frozenset[Value]) -> Solution | None:
+        definitions = {r: op for op in graph.ops for r in op.results}
+        problem = KernelProblem(
+            graph.outputs, graph.inputs, definitions, AxisTable.of(graph), combine=True, hot=hot
+        )
         limits = SearchLimits(candidates=1, derivations=2, columns=2000, samples=1)
         solver = KernelSolver(self.target, limits, SearchReport())
         for pick in solver.solve(problem):

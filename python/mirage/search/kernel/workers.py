@@ -16,9 +16,11 @@ from functools import cache
 from mirage.cost.cost_report import CostReport
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable
+from mirage.search.kernel.combine_kernels import CombineKernel
+from mirage.search.kernel.combine_kernels import Key as CombineKey
 from mirage.search.kernel.growth import Scales
 from mirage.search.kernel.problem import KernelProblem, Solution
-from mirage.search.kernel.solver import Combined, KernelSolver, Pick
+from mirage.search.kernel.solver import KernelSolver, Pick
 from mirage.search.limits import SearchLimits, SearchReport
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value
@@ -66,7 +68,7 @@ class RemoteResult:
 
 
 @cache
-def _combined_of(target: Target) -> Combined:
+def _combined_of(target: Target) -> dict[CombineKey, CombineKernel]:
     """What this worker has found to combine partial results."""
     return {}
 

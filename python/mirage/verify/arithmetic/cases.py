@@ -15,11 +15,14 @@ import numpy as np
 
 from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.verify.arithmetic.known_numbers import KnownNumbers, element_of, number_of
+from mirage.verify.arithmetic.interned_sums import NoProof
+from mirage.verify.arithmetic.known_functions import element_of, number_of
+from mirage.verify.arithmetic.known_numbers import KnownNumbers
 from mirage.verify.arithmetic.linear_signs import Form, can_be
+from mirage.verify.arithmetic.logarithms import Sum
 from mirage.verify.arithmetic.object_arrays import as_array, map_elements, objects
 from mirage.verify.arithmetic.pairwise_maxima import pairwise_maxima
-from mirage.verify.arithmetic.symbolic import Element, NoProof, Ratio, Sum
+from mirage.verify.arithmetic.ratios import Element, Ratio
 
 _UNIT = (0, 0)
 _HOLDS = {

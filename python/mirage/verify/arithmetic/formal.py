@@ -25,29 +25,16 @@ import numpy as np
 from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.verify.arithmetic.group_ring import (
+    Element,
+    GroupRing,
+    Quotient,
+    Terms,
+    TooLarge,
+    add_floats,
+)
 from mirage.verify.arithmetic.object_arrays import as_array, map_elements, objects
 from mirage.verify.arithmetic.primes import Primes
-
-Terms = dict[int, int]
-_MAX_TERMS = 200_000
-
-
-class TooLarge(ArithmeticError):
-    """A product of sums of exponentials has too many terms, or their logarithm is taken."""
-
-
-@dataclass(frozen=True)
-class Quotient:
-    """``numerator / denominator``, sums of ``coefficient * e^exponent`` as maps; a missing
-    denominator is 1.
-    """
-
-    numerator: Terms
-    denominator: Terms | None = None
-
-
-Element = int | float | Quotient
-"""A residue, a quotient, or a float: NaN for "undefined", minus infinity."""
 
 
 @dataclass
@@ -62,13 +49,13 @@ class Counts:
     )  # most terms in numerator and denominator of an argument
 
 
-class FormalExp(Domain):
+class FormalExp(GroupRing, Domain):
     """The domain described in the module's docstring. Plane 0 holds elements, plane 1 (while known)
     residues modulo q.
     """
 
     def __init__(self, primes: Primes, rng: random.Random) -> None:
-        self.primes = primes
+        super().__init__(primes)
         self.rng = rng
         self.counts = Counts()
         self._values: dict[object, tuple[int, int]] = {}
@@ -76,138 +63,8 @@ class FormalExp(Domain):
         self._sets: dict[tuple[BinaryFn, int], frozenset[int]] = {}
         self._add = np.frompyfunc(self.add, 2, 1)
         self._mul = np.frompyfunc(self.mul, 2, 1)
-        self._add_q = np.frompyfunc(self._plain_add(primes.q), 2, 1)
-        self._mul_q = np.frompyfunc(self._plain_mul(primes.q), 2, 1)
-
-    # ---- elements --------------------------------------------------------------------------------
-
-    def add(self, a: Element, b: Element) -> Element:
-        """Sum of two elements."""
-        if isinstance(a, float) or isinstance(b, float):
-            return _add_floats(a, b)
-        if isinstance(a, int) and isinstance(b, int):
-            return (a + b) % self.primes.p
-        if isinstance(a, int):
-            a, b = b, a
-        assert isinstance(a, Quotient)
-        if isinstance(b, int):
-            if b == 0:
-                return a
-            scaled = (
-                {0: b}
-                if a.denominator is None
-                else {l: c * b % self.primes.p for l, c in a.denominator.items()}
-            )
-            return self._make(self._sum(a.numerator, scaled), a.denominator)
-        if a.denominator is b.denominator or a.denominator == b.denominator:
-            return self._make(self._sum(a.numerator, b.numerator), a.denominator)
-        if a.denominator is not None and b.denominator is not None:
-            unit = self._ratio(b.denominator, a.denominator)
-            if unit is not None:
-                return self._make(
-                    self._sum(self._times(a.numerator, *unit), b.numerator), b.denominator
-                )
-        left = a.numerator if b.denominator is None else self._product(a.numerator, b.denominator)
-        right = b.numerator if a.denominator is None else self._product(b.numerator, a.denominator)
-        return self._make(self._sum(left, right), self._denominators(a, b))
-
-    def mul(self, a: Element, b: Element) -> Element:
-        """Product of two elements."""
-        if isinstance(a, float) or isinstance(b, float):
-            return math.nan
-        if isinstance(a, int) and isinstance(b, int):
-            return a * b % self.primes.p
-        if isinstance(a, int):
-            a, b = b, a
-        assert isinstance(a, Quotient)
-        if isinstance(b, int):
-            if b == 0:
-                return 0
-            return Quotient(
-                {l: c * b % self.primes.p for l, c in a.numerator.items()}, a.denominator
-            )
-        if a.denominator is not None and a.denominator == b.numerator:
-            return self._make(a.numerator, b.denominator)
-        if b.denominator is not None and b.denominator == a.numerator:
-            return self._make(b.numerator, a.denominator)
-        return self._make(self._product(a.numerator, b.numerator), self._denominators(a, b))
-
-    def invert(self, a: Element) -> Element:
-        """Reciprocal; NaN for zero."""
-        if isinstance(a, float) or a == 0:
-            return math.nan
-        if isinstance(a, int):
-            return pow(a, -1, self.primes.p)
-        return self._make(a.denominator or {0: 1}, a.numerator)
-
-    def same(self, a: Element, b: Element) -> bool:
-        """Whether two elements are equal (never for undefined ones)."""
-        if isinstance(a, float) or isinstance(b, float):
-            return a == b
-        if isinstance(a, int) and isinstance(b, int):
-            return a == b
-        first = a if isinstance(a, Quotient) else Quotient({0: a} if a else {})
-        second = b if isinstance(b, Quotient) else Quotient({0: b} if b else {})
-        d1, d2 = first.denominator or {0: 1}, second.denominator or {0: 1}
-        unit = self._ratio(d2, d1)
-        if unit is not None:
-            return self._times(first.numerator, *unit) == second.numerator
-        return self._product(first.numerator, d2) == self._product(second.numerator, d1)
-
-    def _denominators(self, a: Quotient, b: Quotient) -> Terms | None:
-        if a.denominator is None or b.denominator is None:
-            return a.denominator or b.denominator
-        return self._product(a.denominator, b.denominator)
-
-    def _make(self, numerator: Terms, denominator: Terms | None) -> Element:
-        if not numerator:
-            return 0
-        if denominator is not None and len(denominator) == 1:
-            ((l, c),) = denominator.items()
-            numerator = self._times(numerator, -l, pow(c, -1, self.primes.p))
-            denominator = None
-        if denominator is None and len(numerator) == 1 and 0 in numerator:
-            return numerator[0]
-        return Quotient(numerator, denominator)
-
-    def _sum(self, a: Terms, b: Terms) -> Terms:
-        result = dict(a)
-        for l, c in b.items():
-            total = (result.get(l, 0) + c) % self.primes.p
-            if total:
-                result[l] = total
-            else:
-                result.pop(l, None)
-        return result
-
-    def _times(self, a: Terms, exponent: int, factor: int) -> Terms:
-        p, q = self.primes.p, self.primes.q
-        return {(l + exponent) % q: c * factor % p for l, c in a.items()}
-
-    def _product(self, a: Terms, b: Terms) -> Terms:
-        if len(a) * len(b) > _MAX_TERMS:
-            raise TooLarge(f"a product of sums of {len(a)} and {len(b)} exponentials")
-        p, q = self.primes.p, self.primes.q
-        result: Terms = {}
-        for l, c in a.items():
-            for m, d in b.items():
-                key = (l + m) % q
-                result[key] = (result.get(key, 0) + c * d) % p
-        return {l: c for l, c in result.items() if c}
-
-    def _ratio(self, a: Terms, b: Terms) -> tuple[int, int] | None:
-        """``(l, c)`` with ``a == c e^l b``, if there is one."""
-        if len(a) != len(b):
-            return None
-        if a is b or a == b:
-            return 0, 1
-        p, q = self.primes.p, self.primes.q
-        (m, d), *rest = b.items()
-        for l, c in a.items():
-            exponent, factor = (l - m) % q, c * pow(d, -1, p) % p
-            if all(a.get((n + exponent) % q) == e * factor % p for n, e in rest):
-                return exponent, factor
-        return None
+        self._add_q = np.frompyfunc(_plain_add(primes.q), 2, 1)
+        self._mul_q = np.frompyfunc(_plain_mul(primes.q), 2, 1)
 
     # ---- uninterpreted functions -----------------------------------------------------------------
 
@@ -368,7 +225,7 @@ class FormalExp(Domain):
         return tuple(
             map_elements(lambda v, f=f, m=m: -v if isinstance(v, float) else f(v, m - 1), plane)
             for f, m, plane in zip(
-                (self.mul, self._plain_mul(self.primes.q)),
+                (self.mul, _plain_mul(self.primes.q)),
                 (self.primes.p, self.primes.q),
                 x,
                 strict=False,
@@ -421,27 +278,21 @@ class FormalExp(Domain):
     def equal(self, a: Planes, b: Planes) -> Array:
         return np.asarray(np.frompyfunc(self.same, 2, 1)(a[0], b[0])).astype(bool)
 
-    @staticmethod
-    def _plain_add(m: int) -> Callable[[Element, Element], Element]:
-        def add(a: Element, b: Element) -> Element:
-            if isinstance(a, int) and isinstance(b, int):
-                return (a + b) % m
-            return _add_floats(a, b)
 
-        return add
+def _plain_add(m: int) -> Callable[[Element, Element], Element]:
+    def add(a: Element, b: Element) -> Element:
+        if isinstance(a, int) and isinstance(b, int):
+            return (a + b) % m
+        return add_floats(a, b)
 
-    @staticmethod
-    def _plain_mul(m: int) -> Callable[[Element, Element], Element]:
-        def mul(a: Element, b: Element) -> Element:
-            return a * b % m if isinstance(a, int) and isinstance(b, int) else math.nan
-
-        return mul
+    return add
 
 
-def _add_floats(a: Element, b: Element) -> Element:
-    """Minus infinity absorbs everything but plus infinity and what is undefined."""
-    values = [x for x in (a, b) if isinstance(x, float)]
-    return sum(values)
+def _plain_mul(m: int) -> Callable[[Element, Element], Element]:
+    def mul(a: Element, b: Element) -> Element:
+        return a * b % m if isinstance(a, int) and isinstance(b, int) else math.nan
+
+    return mul
 
 
 def _lengths(x: Element) -> tuple[int, int]:

@@ -16,9 +16,11 @@ from fractions import Fraction
 
 from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import DType, UnaryFn
+from mirage.verify.arithmetic.interned_sums import NoProof
 from mirage.verify.arithmetic.logarithms import Number, Powers, Sum
 from mirage.verify.arithmetic.object_arrays import map_elements
-from mirage.verify.arithmetic.symbolic import Element, NoProof, Ratio, Symbolic
+from mirage.verify.arithmetic.ratios import Element, Ratio
+from mirage.verify.arithmetic.symbolic import Symbolic
 
 _UNIT = (0, 0)  # the term of a number
 _LARGEST_PRIME = 1000

@@ -21,8 +21,9 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify.arithmetic.field import FieldPair
 from mirage.verify.arithmetic.formal import FormalExp
+from mirage.verify.arithmetic.interned_sums import NoProof
 from mirage.verify.arithmetic.primes import draw
-from mirage.verify.arithmetic.symbolic import NoProof, Symbolic
+from mirage.verify.arithmetic.symbolic import Symbolic
 
 Inputs = Callable[[tuple[int, ...]], Planes]
 

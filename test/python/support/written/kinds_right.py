@@ -12,7 +12,7 @@ from written.pairs import Pair
 
 INF = float("inf")
 QKV, HEADS = "6x8 10x8 10x8", "2x5x8 2x10x8 2x10x8"
-ROW, GAINED, SQUARE = "5x12", "5x12 12 12", "2x10x10"
+ROW, SQUARE = "5x12", "2x10x10"
 ROPE = "4x6x8 6x4 6x4"
 
 

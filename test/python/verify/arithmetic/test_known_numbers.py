@@ -12,8 +12,9 @@ from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import BINARY as MEANING
 from mirage.semantics.scalar import UNARY as MEANING_OF_ONE
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
-from mirage.verify.arithmetic import known_numbers
-from mirage.verify.arithmetic.known_numbers import KnownNumbers, element_of, number_of
+from mirage.verify.arithmetic import known_functions
+from mirage.verify.arithmetic.known_functions import element_of, number_of
+from mirage.verify.arithmetic.known_numbers import KnownNumbers
 
 F32 = DType.F32
 NUMBERS = [-3.0, -1.5, -1.0, 0.0, 0.5, 1.0, 2.0, 7.0]
@@ -34,7 +35,7 @@ def held(domain: KnownNumbers, x: float) -> Planes:
     return domain.held(np.array(x))
 
 
-@pytest.mark.parametrize("fn", known_numbers.BINARY)
+@pytest.mark.parametrize("fn", known_functions.BINARY)
 def test_functions_of_two_known_numbers_are_what_they_are(
     domain: KnownNumbers, fn: BinaryFn
 ) -> None:
@@ -46,7 +47,7 @@ def test_functions_of_two_known_numbers_are_what_they_are(
             assert value(domain.binary(fn, held(domain, x), held(domain, y), F32)) == expected
 
 
-@pytest.mark.parametrize("fn", known_numbers.UNARY)
+@pytest.mark.parametrize("fn", known_functions.UNARY)
 def test_functions_of_a_known_number_are_what_they_are(domain: KnownNumbers, fn: UnaryFn) -> None:
     for x in NUMBERS:
         expected = float(MEANING_OF_ONE[fn].evaluate(np.array(x)))

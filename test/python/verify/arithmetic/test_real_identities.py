@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from mirage.semantics.domain import Domain, Float64, Planes
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.verify.arithmetic.interned_sums import NoProof
 from mirage.verify.arithmetic.real_identities import AnotherSign, RealNumbers
-from mirage.verify.arithmetic.symbolic import NoProof, Symbolic
+from mirage.verify.arithmetic.symbolic import Symbolic
 
 Expression = Callable[[Domain, list[Planes]], Planes]
 F = DType.F64

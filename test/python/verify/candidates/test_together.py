@@ -96,10 +96,6 @@ def measured(turn: Turn, count: int = 1, **more: object) -> list[rounding.Measur
     return measure_together(graphs, sample, 5, [(0,)] * count, turn=turn, **more)  # pyright: ignore
 
 
-def kinds_of(found: rounding.Measured) -> Counter[str]:
-    return Counter(" ".join(e.situation.split()[:2]) for e in found.errors)
-
-
 @pytest.mark.parametrize("of", [2, 3])
 def test_every_situation_has_its_turn(of: int) -> None:
     (every,) = measured(Turn())

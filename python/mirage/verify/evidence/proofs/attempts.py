@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator
 
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.arithmetic.symbolic import LITTLE_WORK
+from mirage.verify.arithmetic.interned_sums import LITTLE_WORK
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence.proofs.proof import prove
 from mirage.verify.evidence.proofs.proof_by_places import compare_movements, compare_places

@@ -17,7 +17,7 @@ import numpy as np
 
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph, launches
-from mirage.verify.arithmetic.symbolic import LITTLE_WORK
+from mirage.verify.arithmetic.interned_sums import LITTLE_WORK
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence.proofs.attempts import attempts
 from mirage.verify.evidence.proofs.freed_inputs import freed, in_roles

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mirage.semantics.domain import Planes
+from mirage.verify.arithmetic.interned_sums import LITTLE_WORK, MOST_WORK, NoProof
 from mirage.verify.arithmetic.real_identities import AnotherSign, RealNumbers
-from mirage.verify.arithmetic.symbolic import LITTLE_WORK, MOST_WORK, NoProof, Symbolic
+from mirage.verify.arithmetic.symbolic import Symbolic
 from mirage.verify.compression.small_program import Weights
 from mirage.verify.evidence.proofs.small_model import SmallPair
 from mirage.verify.verdict import Evidence

@@ -26,7 +26,9 @@ from mirage.semantics.region import demand, whole
 from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Elementwise, KernelGraph, View
 from mirage.verify.arithmetic.cases import Cases, Impossible, Open
-from mirage.verify.arithmetic.symbolic import LITTLE_WORK, Element, NoProof, Ratio, Sum
+from mirage.verify.arithmetic.interned_sums import LITTLE_WORK, NoProof
+from mirage.verify.arithmetic.logarithms import Sum
+from mirage.verify.arithmetic.ratios import Element, Ratio
 from mirage.verify.evidence.samples.real_sizes import restrict
 from mirage.verify.normal_form.normalize import Depth, normalize
 from mirage.verify.verdict import Evidence

@@ -31,9 +31,11 @@ from mirage.semantics.ugraph import (
     axis_extents,
     launches,
 )
+from mirage.verify.arithmetic.interned_sums import LITTLE_WORK, NoProof
 from mirage.verify.arithmetic.object_arrays import objects
 from mirage.verify.arithmetic.primes import is_prime
-from mirage.verify.arithmetic.symbolic import LITTLE_WORK, NoProof, Ratio, Symbolic
+from mirage.verify.arithmetic.ratios import Ratio
+from mirage.verify.arithmetic.symbolic import Symbolic
 from mirage.verify.compression.digits import Digit, Structure
 from mirage.verify.compression.index_relations import Slot
 from mirage.verify.compression.small_program import Cells, Weights, compress

@@ -17,8 +17,9 @@ from mirage.semantics.ops.op import Lookup, UnknownOp
 from mirage.semantics.region import demand, whole, whole_demand
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.arithmetic.interned_sums import LITTLE_WORK, NoProof
 from mirage.verify.arithmetic.known_numbers import KnownNumbers
-from mirage.verify.arithmetic.symbolic import LITTLE_WORK, Element, NoProof, Ratio
+from mirage.verify.arithmetic.ratios import Element, Ratio
 from mirage.verify.evidence.samples.sampled_outputs import graph_work
 from mirage.verify.normal_form.normalize import Depth, normalize
 from mirage.verify.verdict import Evidence

@@ -22,7 +22,8 @@ from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.evaluation.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.region import Region, demand, whole, whole_demand
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.arithmetic.formal import Counts, FormalExp, TooLarge, is_undefined
+from mirage.verify.arithmetic.formal import Counts, FormalExp, is_undefined
+from mirage.verify.arithmetic.group_ring import TooLarge
 from mirage.verify.arithmetic.primes import draw
 from mirage.verify.compression.independent_copies import parallel_digits
 from mirage.verify.compression.index_relations import Irregular

@@ -25,8 +25,8 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify.arithmetic.field import FieldPair
+from mirage.verify.arithmetic.interned_sums import LITTLE_WORK
 from mirage.verify.arithmetic.primes import draw
-from mirage.verify.arithmetic.symbolic import LITTLE_WORK
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.compression.readings import readings
 from mirage.verify.compression.small_program import Cells, compress_all

@@ -24,8 +24,9 @@ from mirage.semantics.ugraph import (
     TensorType,
 )
 from mirage.verify.arithmetic.formal import FormalExp
+from mirage.verify.arithmetic.interned_sums import NoProof
 from mirage.verify.arithmetic.primes import draw
-from mirage.verify.arithmetic.symbolic import NoProof, Symbolic
+from mirage.verify.arithmetic.symbolic import Symbolic
 from mirage.verify.compression.digits import Digit, Structure
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.compression.small_program import cells_of

@@ -1,0 +1,71 @@
+"""Combine kernels as they were found: what is the same to compute is solved, checked and predicted
+once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from mirage.cost.cost_report import CostReport
+from mirage.cost.features import features_of
+from mirage.cost.kernel_time import report
+from mirage.cost.target import Target
+from mirage.semantics.signature import signature
+from mirage.semantics.substitute import rename_graph
+from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, launches, values_in
+
+
+@dataclass
+class CombineKernel:
+    """The launches and views for a combine program, with the values of the one that was solved;
+    none where there are no launches for it."""
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    ops: tuple[Launch | Reshape, ...]
+    _reports: dict[tuple[Launch, frozenset[Value]], CostReport] = field(
+        default_factory=dict[tuple[Launch, frozenset[Value]], CostReport]
+    )
+
+    def written_for(self, graph: KernelGraph) -> Combination:
+        """The same for an equal program."""
+        found = KernelGraph(graph.name, self.inputs, self.ops, self.outputs)
+        names = {v: Value(v.type, v.name) for v in values_in(found.ops)}
+        names.update(zip(found.inputs, graph.inputs, strict=True))
+        names.update(zip(found.outputs, graph.outputs, strict=True))
+        renamed = rename_graph(found, names).ops
+        ops = tuple(op for op in renamed if isinstance(op, Launch | Reshape))
+        return Combination(self, ops, dict(zip(launches(ops), launches(self.ops), strict=True)))
+
+    def report(self, launch: Launch, hot: frozenset[Value], target: Target) -> CostReport:
+        """What a launch costs where L2 holds the operands ``hot``."""
+        key = launch, hot
+        if key not in self._reports:
+            self._reports[key] = report(features_of(launch, hot), target)
+        return self._reports[key]
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A combine kernel written for one program: its launches and views, and each launch with the
+    one that was found."""
+
+    kernel: CombineKernel = field(default_factory=lambda: CombineKernel((), (), ()))
+    ops: tuple[Launch | Reshape, ...] = ()
+    found: Mapping[Launch, Launch] = field(default_factory=dict[Launch, Launch])
+
+    def report(self, launch: Launch, hot: Collection[Value], target: Target) -> CostReport:
+        """What one of its launches costs where L2 holds ``hot``."""
+        found = self.found[launch]
+        same = zip(launch.operands, found.operands, strict=True)
+        own = frozenset(there for here, there in same if here in hot)
+        return self.kernel.report(found, own, target)
+
+
+Key = tuple[str, frozenset[int]]
+
+
+def key_of(graph: KernelGraph, hot: frozenset[Value]) -> Key:
+    """Equal for combine programs that are equal but for their values: their text, and which of
+    their inputs L2 holds."""
+    return signature(graph), frozenset(graph.inputs.index(v) for v in hot)

@@ -1,0 +1,55 @@
+"""Predicted times of kernels whose blocks do the same: derivations that group the same ops in other
+ways often do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mirage.cost.kernel_features import KernelFeatures
+from mirage.cost.kernel_time import estimate
+from mirage.cost.target import Target
+
+Num = Any
+_Sample = tuple[object, ...]
+_Known = list[tuple[list[Num], Num]]
+
+
+@dataclass
+class KnownTimes:
+    """Times by features, on one target and at the same sizes."""
+
+    _found: dict[_Sample, _Known] = field(default_factory=dict["_Sample", "_Known"])
+
+    def of(self, features: KernelFeatures, target: Target) -> Num:
+        """µs of kernels with these features, at all sizes."""
+        values = list(vars(features).values())
+        arrays = [v for v in values if isinstance(v, np.ndarray) and v.size]
+        others = self._found.setdefault(_sample(values), [])
+        for known, time in others:
+            if _equal(known, arrays):
+                return time
+        time = estimate(features, target)["time"]
+        others.append((arrays, time))
+        return time
+
+    def clear(self) -> None:
+        """Forgets them."""
+        self._found.clear()
+
+
+def _sample(values: Sequence[Num]) -> _Sample:
+    """Numbers as they are, and two entries of each array."""
+    return tuple(
+        (v.item(0), v.item(v.size // 2)) if isinstance(v, np.ndarray) and v.size else v
+        for v in values
+    )
+
+
+def _equal(arrays: Sequence[Num], others: Sequence[Num]) -> bool:
+    """Whether arrays are equal, those first that are one and the same."""
+    pairs = zip(arrays, others, strict=True)
+    return all(a is b or np.array_equal(a, b) for a, b in pairs)
