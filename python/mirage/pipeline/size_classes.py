@@ -20,7 +20,13 @@ from mirage.pipeline.call import SizedLauncher, SizedRunner, on_gpu_by_size
 from mirage.pipeline.checks.kernel_check import KernelCheck
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions
 from mirage.pipeline.result import Optimized
-from mirage.pipeline.sized_plan import NotForAllSizesError, SizedPlan, sized_plan
+from mirage.pipeline.size_bounds import class_of
+from mirage.pipeline.sized_plan import (
+    NotForAllSizesError,
+    SizedPlan,
+    compared_at,
+    sized_plan,
+)
 from mirage.pipeline.sized_source import SizedSource, sized_source
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.by_size import SizedExecutable, SizeTable, write_sizes
@@ -29,11 +35,6 @@ from mirage.runtime.sizes import common_size
 
 if TYPE_CHECKING:
     import torch
-
-SMALLEST = 16
-"""The largest size of the first class: rows of the smallest tile of matrix products."""
-GROWTH = 4
-"""How many times larger each class goes than the one before."""
 
 
 class SizeClassError(MirageError):
@@ -162,23 +163,13 @@ def _shape(number: int, x: object) -> tuple[int, ...]:
 
 
 def classes_of(sizes: SizedProgram) -> tuple[int, ...]:
-    """The largest sizes of the classes. That of the last is not below the largest size of all, and
-    a multiple of the first, so that tiles divide it."""
+    """The largest sizes of the classes. That of the last is not below the largest size of all."""
     found: list[int] = []
     least = sizes.at_least
     while not found or found[-1] < sizes.at_most:
         found.append(class_of(least, sizes.at_most))
         least = found[-1] + 1
     return tuple(found)
-
-
-def class_of(size: int, at_most: int) -> int:
-    """The largest size of the class that has ``size``, where none is above ``at_most``."""
-    last = -(-at_most // SMALLEST) * SMALLEST
-    most = SMALLEST
-    while most < size:
-        most *= GROWTH
-    return min(most, last)
 
 
 ClassSolver: TypeAlias = "Callable[[SizedSource, OptimizeOptions, str], SizeClass]"
@@ -198,12 +189,16 @@ def solve_classes(
 
 
 def solve_class(source: SizedSource, optimized: Optimized, name: str) -> SizeClass:
-    """The class of a program, of the first of what was found for its largest size that serves all
-    of it. Raises :class:`SizeClassError`."""
+    """The class of a program, of what was found for its largest size that serves all of it: what is
+    predicted to be near the best at each of its sizes comes first. Raises
+    :class:`SizeClassError`."""
     check = optimized.options.check_kernels
     reasons: list[str] = []
-    for number in range(len(optimized.finalists)):
-        chosen = optimized if number == 0 else optimized.with_finalist(number)
+    numbers = range(len(optimized.finalists))
+    found = [optimized.with_finalist(n) if n else optimized for n in numbers]
+    compared = compared_at(source, optimized.options.chip)
+    for number in compared.near_best_first([compared.restaged(o.graph) for o in found]):
+        chosen = found[number]
         try:
             plan, checks = sized_plan(chosen, source, check=check)
         except NotForAllSizesError as error:

@@ -34,6 +34,7 @@ from mirage.runtime.tensor_check import TensorCheck
 if TYPE_CHECKING:
     import torch
 
+_READY: dict[int, threading.local] = {}
 _Slots: TypeAlias = "tuple[tuple[tuple[int, int], ...], ...]"
 """Of each buffer the parameters that take its address, with an offset in bytes."""
 
@@ -60,7 +61,6 @@ class Executable:
         self._workspaces: dict[tuple[int, int], torch.Tensor] = (
             {} if shares is None else shares._workspaces
         )
-        self._contexts = threading.local() if shares is None else shares._contexts
         self._checks: tuple[list[_Check], list[_Check]] | None = None
         self._current_device: Callable[[], int]
         self._current_stream: Callable[[int], int]
@@ -263,9 +263,10 @@ class Executable:
             slots = self._packing.slots
             input_slots, output_slots, workspace_slots = self._slots
             kernels = self._kernels.get(device) or self._load(device)
-            if not getattr(self._contexts, "ready", False):
+            threads = ready_threads(device)
+            if not getattr(threads, "ready", False):
                 ensure_context(device)
-                self._contexts.ready = True
+                threads.ready = True
             for addresses, table in ((read, input_slots), (written, output_slots)):
                 for address, uses in zip(addresses, table):
                     for slot, offset in uses:
@@ -299,7 +300,7 @@ class Executable:
         if self.manifest.workspace:
             workspace = partial(self._workspace, device)
         around = Surroundings(
-            device, self._contexts, workspace, device_getter(), self._current_stream
+            device, ready_threads(device), workspace, device_getter(), self._current_stream
         )
         handles = [int(kernel.function) for kernel in kernels]
         call = fast_call(self.manifest, handles, CUDA, functions, around)
@@ -357,6 +358,11 @@ class _Check(TensorCheck):
                 f"got an offset of {address % ALIGNMENT}; pass .clone()"
             )
         return address
+
+
+def ready_threads(device: int) -> threading.local:
+    """Has ``ready`` in threads that have the device's context."""
+    return _READY.setdefault(device, threading.local())
 
 
 def device_getter() -> Callable[[], int]:

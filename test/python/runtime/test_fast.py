@@ -14,7 +14,7 @@ import torch
 from host_driver import Driver, addresses, on_host
 from mirage.runtime import fast
 from mirage.runtime.errors import ArgumentShapeError, DriverError
-from mirage.runtime.executable import Executable
+from mirage.runtime.executable import Executable, ready_threads
 from mirage.runtime.manifest import (
     Argument,
     KernelLaunch,
@@ -170,7 +170,7 @@ def test_threads_share_a_program() -> None:
     program = executable(driver, manifest, workspace=4096)
 
     def work() -> None:
-        program._contexts.ready = True
+        ready_threads(-1).ready = True
         x = torch.zeros(8, 8)
         for _ in range(50):
             program(x)
@@ -217,7 +217,7 @@ def test_a_program_that_nobody_has_is_gone() -> None:
     program = executable(Driver(small_artifact().manifest))
     around = fast.Surroundings(
         -1,
-        program._contexts,
+        ready_threads(-1),
         program._workspace,
         lambda: -1,
         lambda device: 77,  # type: ignore[arg-type]

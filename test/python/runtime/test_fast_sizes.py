@@ -20,6 +20,7 @@ from mirage.runtime.errors import (
     CallError,
     NoGpuError,
 )
+from mirage.runtime.executable import ready_threads
 from mirage.runtime.manifest import Argument, Manifest, TensorMap
 from mirage.runtime.sizes import at_size
 from sized_artifact import sized_artifact
@@ -154,7 +155,7 @@ def test_threads_call_with_sizes_of_their_own() -> None:
     kernels = program._largest[1].manifest.kernels
 
     def work(size: int) -> None:
-        program._largest[1]._contexts.ready = True
+        ready_threads(-1).ready = True
         x = torch.zeros(2 * size, 4)
         for _ in range(40):
             assert program(x)[0].shape == (size, 8)

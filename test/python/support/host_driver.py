@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mirage.runtime import fast
-from mirage.runtime.executable import Executable
+from mirage.runtime.executable import Executable, ready_threads
 from mirage.runtime.manifest import Manifest
 
 HOST = 1
@@ -96,9 +96,9 @@ def on_host(program: Executable, driver: Driver, workspace: int | None = None) -
     """The program with a compiled launcher that takes tensors on the host; this thread can launch.
     ``workspace`` is an address."""
     functions = range(100, 100 + len(driver.manifest.kernels))
-    program._contexts.ready = True
+    ready_threads(-1).ready = True
     around = fast.Surroundings(
-        -1, program._contexts, None if workspace is None else lambda stream: Room(workspace),
+        -1, ready_threads(-1), None if workspace is None else lambda stream: Room(workspace),
         lambda: -1, lambda device: driver.stream,  # which keeps its functions
     )  # fmt: skip
     call = fast.fast_call(driver.manifest, functions, HOST, driver.functions, around)
