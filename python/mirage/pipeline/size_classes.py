@@ -21,12 +21,7 @@ from mirage.pipeline.checks.kernel_check import KernelCheck
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions
 from mirage.pipeline.result import Optimized
 from mirage.pipeline.size_bounds import class_of
-from mirage.pipeline.sized_plan import (
-    NotForAllSizesError,
-    SizedPlan,
-    compared_at,
-    sized_plan,
-)
+from mirage.pipeline.sized_plan import NotForAllSizesError, SizedPlan, sized_plan
 from mirage.pipeline.sized_source import SizedSource, sized_source
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.by_size import SizedExecutable, SizeTable, write_sizes
@@ -189,16 +184,12 @@ def solve_classes(
 
 
 def solve_class(source: SizedSource, optimized: Optimized, name: str) -> SizeClass:
-    """The class of a program, of what was found for its largest size that serves all of it: what is
-    predicted to be near the best at each of its sizes comes first. Raises
-    :class:`SizeClassError`."""
+    """The class of a program, of the first of what was found for its largest size that serves all
+    of it. Raises :class:`SizeClassError`."""
     check = optimized.options.check_kernels
     reasons: list[str] = []
-    numbers = range(len(optimized.finalists))
-    found = [optimized.with_finalist(n) if n else optimized for n in numbers]
-    compared = compared_at(source, optimized.options.chip)
-    for number in compared.near_best_first([compared.restaged(o.graph) for o in found]):
-        chosen = found[number]
+    for number in range(len(optimized.finalists)):
+        chosen = optimized if number == 0 else optimized.with_finalist(number)
         try:
             plan, checks = sized_plan(chosen, source, check=check)
         except NotForAllSizesError as error:

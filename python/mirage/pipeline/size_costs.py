@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from mirage.cost import CostReport, Target
 from mirage.cost.predict import predict
 from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import Axis, KernelGraph, Launch, TensorType, Value
+from mirage.semantics.ugraph import Axis, KernelGraph, Launch, Op, TensorType, Value, launches
 from mirage.verify.independent_rows import computed_from
 
 SAMPLES = 9
 """Sizes of a class at which kernels are compared, about."""
-DEPTHS = (2, 3, 4, 5, 6)
-"""Stages of pipelines that are compared."""
+DEPTHS = (3, 4, 5, 6)
+"""Stages of pipelines that are compared: what fewer cost is not well predicted."""
 TOLD_APART = 0.02
 """Predicted times that differ by less are one."""
 
@@ -26,13 +26,11 @@ def graph_at(graph: KernelGraph, inputs: Collection[int], most: int, size: int) 
     tiles: blocks without rows are not there. ``inputs`` are the numbers of those that have rows."""
     rows = {graph.inputs[i] for i in inputs} | set(computed_from(graph, tuple(inputs)))
     names = {v: _value_at(v, most, size) for v in rows}
-    for op in graph.ops:
-        if isinstance(op, Launch):
-            pairs = zip(op.body.params, op.operands, strict=True)
-            names.update({p: _value_at(p, most, size) for p, v in pairs if v in rows})
+    for op in launches(graph.ops):
+        pairs = zip(op.body.params, op.operands, strict=True)
+        names.update({p: _value_at(p, most, size) for p, v in pairs if v in rows})
     changed = rename_graph(graph, names)
-    ops = tuple(_launch_at(op) if isinstance(op, Launch) else op for op in changed.ops)
-    return replace(changed, ops=ops)
+    return _having(changed, {op: _launch_at(op) for op in launches(changed.ops)})
 
 
 def predicted_at(
@@ -71,11 +69,10 @@ class Compared:
         """The graph with as many stages in each kernel's pipeline as are near the best at all of
         these sizes: how many blocks a multiprocessor has room for depends on them, hence at which
         sizes one more turn begins. What kernels compute, and in which order, stays the same."""
-        for place, op in enumerate(graph.ops):
-            if isinstance(op, Launch):
-                depths = [op.schedule.stages, *(d for d in DEPTHS if d != op.schedule.stages)]
-                variants = [_with_stages(graph, place, depth) for depth in depths]
-                graph = variants[self.near_best_first(variants)[0]]
+        for op in launches(graph.ops):
+            depths = [d for d in DEPTHS if d != op.schedule.stages]
+            variants = [graph, *(_having(graph, {op: _with_stages(op, d)}) for d in depths)]
+            graph = variants[self.near_best_first(variants)[0]]
         return graph
 
     def _times(self, graph: KernelGraph) -> list[float]:
@@ -85,13 +82,13 @@ class Compared:
         return [math.inf if report is None else report.time for report in found]
 
 
-def _with_stages(graph: KernelGraph, place: int, stages: int) -> KernelGraph:
-    op = graph.ops[place]
-    assert isinstance(op, Launch)
-    if stages == op.schedule.stages:
-        return graph
-    changed = replace(op, schedule=replace(op.schedule, stages=stages))
-    return replace(graph, ops=(*graph.ops[:place], changed, *graph.ops[place + 1 :]))
+def _with_stages(op: Launch, stages: int) -> Launch:
+    return replace(op, schedule=replace(op.schedule, stages=stages))
+
+
+def _having(graph: KernelGraph, changed: Mapping[Op, Op]) -> KernelGraph:
+    """The graph with other ops of the same values in the place of some."""
+    return replace(graph, ops=tuple(changed.get(op, op) for op in graph.ops))
 
 
 def _value_at(value: Value, most: int, size: int) -> Value:
