@@ -4,9 +4,12 @@ eager PyTorch and beside the same program compiled for one size.
 
     .venv/bin/python benchmarks/dynamic_sizes.py compile --out build/sizes
     python benchmarks/dynamic_sizes.py run --artifacts build/sizes --out benchmarks/results
+    .venv/bin/python benchmarks/dynamic_sizes.py predict --out benchmarks/results
 
-`run` needs Python, torch, cuda-bindings and a GPU. Inputs lie between numbers that are none, which
-no result may have read, and results are compared with float64. The exit code is 1 if one is wrong.
+`predict` compares what the kernels of each class are predicted to take with what is found for a
+size alone, without a GPU. `run` needs Python, torch, cuda-bindings and a GPU. Inputs lie between
+numbers that are none, which no result may have read, and results are compared with float64. The
+exit code is 1 if one is wrong.
 """
 
 from __future__ import annotations
@@ -30,9 +33,9 @@ import torch  # noqa: E402
 import torch.nn.functional as fn  # noqa: E402
 
 MOST = 256
-TWINS = (1, 7, 33, 100, 255)
-"""Sizes for which there is a program of one size."""
+MORE = (1, 7, 33, 100, 255, MOST)
 SIZES = 20
+"""Random ones beside these; for each there is a program of that size alone."""
 ALLOWED = 2.0
 """Times eager's own error against float64 that ours may be."""
 Inputs = tuple[torch.Tensor, ...]
@@ -82,7 +85,7 @@ SUBJECTS = {
 
 
 def compile_all(arguments: argparse.Namespace) -> int:
-    """One model for all sizes, and one for each of some."""
+    """One model for all sizes, and one for each that is run."""
     import mirage
 
     options = {"chip": arguments.chip, "budget": arguments.budget}
@@ -95,13 +98,62 @@ def compile_all(arguments: argparse.Namespace) -> int:
             subject.module(), *subject.inputs(16, "cpu"), path=arguments.out / f"{name}.any.mirage",
             options=options, dynamic_shapes=shapes,
         )  # fmt: skip
-        for n in TWINS:
+        for n in sizes_of(name):
             mirage.export(
                 subject.module(), *subject.inputs(n, "cpu"), options=options,
                 path=arguments.out / f"{name}.{n}.mirage",
             )  # fmt: skip
         print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
     return 0
+
+
+def predict_all(arguments: argparse.Namespace) -> int:
+    """What the kernels of the classes are predicted to take at each size, beside what a search for
+    that size alone finds."""
+    import mirage
+    from mirage.cost import target_for
+    from mirage.cost.predict import predict
+    from mirage.pipeline.size_bounds import least_of
+    from mirage.pipeline.size_costs import Compared, predicted_at
+
+    target = target_for(arguments.chip)
+    options = {"chip": arguments.chip, "budget": arguments.budget, "check_kernels": False}
+    rows = torch.export.Dim("rows", min=1, max=MOST)
+    found: list[dict[str, Any]] = []
+    for name, subject in SUBJECTS.items():
+        if arguments.programs and name not in arguments.programs:
+            continue
+        shapes = tuple({0: rows} if has else None for has in subject.rows)
+        classes = mirage.from_torch(
+            subject.module(), *subject.inputs(16, "cpu"), dynamic_shapes=shapes
+        ).superoptimize(**options)
+        inputs = tuple(i for i, has in enumerate(subject.rows) if has)
+        for n in sizes_of(name):
+            chosen = next(c for c in classes.classes if n <= c.at_most)
+            own = Compared(inputs, least_of(chosen.at_most), chosen.at_most, target)
+            graph = own.restaged(chosen.optimized.graph)
+            ours = predicted_at(graph, inputs, chosen.at_most, n, target)
+            alone = mirage.from_torch(subject.module(), *subject.inputs(n, "cpu"))
+            twin = predict(alone.superoptimize(**options).graph, target)
+            assert ours is not None
+            assert twin is not None
+            row = {"program": name, "size": n, "class": chosen.at_most, "ours": ours.time,
+                   "twin": twin.time, "ratio": ours.time / twin.time}  # fmt: skip
+            found.append(row)
+            print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()},
+                  flush=True)  # fmt: skip
+    record = {"command": f"python {shlex.join(sys.argv)}", "chip": arguments.chip, "rows": found}
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(record, indent=1) + "\n"
+    (arguments.out / "dynamic_sizes_predicted.json").write_text(text)
+    slow = [r for r in found if r["ratio"] > 1.1]
+    print(f"{len(found)} sizes, {len(slow)} predicted above 1.1 of their twins")
+    return int(bool(slow))
+
+
+def sizes_of(name: str) -> list[int]:
+    """The sizes that a program is run at."""
+    return sorted({*random.Random(name).sample(range(1, MOST + 1), SIZES), *MORE})
 
 
 def run_all(arguments: argparse.Namespace) -> int:
@@ -111,8 +163,7 @@ def run_all(arguments: argparse.Namespace) -> int:
     rows: list[dict[str, Any]] = []
     for name, subject in SUBJECTS.items():
         model = load(arguments.artifacts / f"{name}.any.mirage")
-        chosen = random.Random(name).sample(range(1, MOST + 1), SIZES)
-        for n in sorted({*chosen, *TWINS, MOST}):
+        for n in sizes_of(name):
             twin = arguments.artifacts / f"{name}.{n}.mirage"
             row = {"program": name, "size": n, **_measured(
                 subject, n, model, load(twin) if twin.exists() else None, arguments.rounds
@@ -176,6 +227,12 @@ def main() -> int:
     c.add_argument("--budget", type=float, default=30.0, help="seconds of each (%(default)s)")
     c.add_argument("--out", type=Path, required=True, help="folder for the models")
     c.set_defaults(run=compile_all)
+    p = commands.add_parser("predict", help="compare predicted times, without a GPU")
+    p.add_argument("programs", nargs="*", help="some of them; all by default")
+    p.add_argument("--chip", default="h200")
+    p.add_argument("--budget", type=float, default=30.0, help="seconds of each (%(default)s)")
+    p.add_argument("--out", type=Path, required=True, help="folder for the results")
+    p.set_defaults(run=predict_all)
     r = commands.add_parser("run", help="measure them on a GPU")
     r.add_argument("--artifacts", type=Path, required=True)
     r.add_argument("--out", type=Path, required=True, help="folder for the results")

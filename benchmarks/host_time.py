@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Host time of calls on a GPU: how long Python is busy until a call returns.
 
-    python benchmarks/host_time.py --artifacts build/host --out benchmarks/results
+    .venv/bin/python benchmarks/host_time.py compile --out build/host
+    python benchmarks/host_time.py run --artifacts build/host build/sizes --out benchmarks/results
 
-For each artifact, by the compiled launcher (tools/build-launcher.py) where it is there, and in
-Python alone; with outputs that are given, and without. Beside them, in turns, `torch.add` of two
-vectors, and an empty loop. Calls follow one another, few enough that the GPU's queue is never full.
+For each artifact and model, by the compiled launcher (tools/build-launcher.py) where it is there,
+and in Python alone. Beside them, in turns, `torch.add` of two vectors. Programs for any size are
+called at one size, at two in turns, and at sizes that are new, beside the program of one size.
+Calls follow one another, few enough that the GPU's queue is never full. `compile` makes programs of
+one and of ten kernels; `run` needs Python, torch, cuda-bindings and a GPU.
 """
 
 from __future__ import annotations
@@ -23,21 +26,64 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 import torch  # noqa: E402
-from mirage.runtime import Executable, load  # noqa: E402
+from mirage.runtime import Executable, fast, load  # noqa: E402
 from mirage.runtime.manifest import TORCH_NAMES, TensorSpec  # noqa: E402
+from mirage.runtime.model import Model, SizedModel  # noqa: E402
 
 BATCH = 50
 """Calls between two waits for the GPU."""
+SIZES = (33, 100)
+"""Sizes of programs for any."""
+WIDTH, LAYERS = 1024, 10
+Call = Callable[[], Any]
 
 
-def tensor(spec: TensorSpec) -> torch.Tensor:
-    """A random tensor of a specification; indices are zeros."""
+class Layers(torch.nn.Module):
+    """Products of which each is a kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        shape = (WIDTH, WIDTH)
+        self.weights = torch.nn.ParameterList(torch.zeros(shape).half() for _ in range(LAYERS))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for weight in self.weights:
+            x = torch.nn.functional.silu(x @ weight)
+        return x
+
+
+class Sum(torch.nn.Module):
+    """One kernel, as `torch.add` is."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y
+
+
+def compile_all(arguments: argparse.Namespace) -> int:
+    """Programs of one and of ten kernels."""
+    import mirage
+
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    options = {"chip": arguments.chip, "budget": arguments.budget}
+    vector = torch.zeros(1024)
+    rows = torch.zeros(16, WIDTH, dtype=torch.float16)
+    for name, module, inputs in (("one", Sum(), (vector, vector)), ("ten", Layers(), (rows,))):
+        mirage.export(
+            module.requires_grad_(False), *inputs, path=arguments.out / f"{name}.mirage",
+            options=options, weights="reference",
+        )  # fmt: skip
+    return 0
+
+
+def tensor(spec: TensorSpec, rows: int | None = None) -> torch.Tensor:
+    """A random tensor of a specification, with other ``rows``; indices are zeros."""
     dtype = getattr(torch, TORCH_NAMES[spec.dtype])
-    x = torch.empty_strided(spec.shape, spec.strides, dtype=dtype, device="cuda")
+    shape = spec.shape if rows is None else (rows, *spec.shape[1:])
+    x = torch.empty_strided(shape, spec.strides, dtype=dtype, device="cuda")
     return x.normal_() if dtype.is_floating_point else x.zero_()
 
 
-def microseconds(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+def microseconds(calls: dict[str, Call], rounds: int) -> dict[str, float]:
     """The median time of each; they take turns."""
     spent: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds + 3):
@@ -52,51 +98,131 @@ def microseconds(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, 
     return {name: statistics.median(times) for name, times in spent.items()}
 
 
-def measured(program: Executable, pure: Executable, rounds: int) -> dict[str, Any]:
-    """The row of an artifact; ``pure`` is the same, loaded apart."""
-    inputs = [tensor(s) for s in program.manifest.inputs]
-    out = [y.clone() for y in program(inputs=inputs)]
-    pure(inputs=inputs)
-    compiled = bool(program._fast)
-    pure._fast.clear()
+def loaded(folder: Path, *, pure: bool = False) -> Any:
+    """An artifact or a model; ``pure`` without the compiled launcher."""
+    state = Layers().state_dict() if folder.name == "ten.mirage" else None
+    found = fast.compiled
+    if pure:
+        fast.compiled = lambda: None  # type: ignore[assignment]
+    try:
+        program = load(folder) if state is None else load(folder, state=state)
+        if isinstance(program, Executable):
+            program.prepare()
+        return program
+    finally:
+        fast.compiled = found
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two results are equal."""
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    return all(map(same, a, b))
+
+
+def sizes_measured(folder: Path, program: SizedModel, rounds: int) -> dict[str, Any]:
+    """The row of a model for any size."""
+    size = program.manifest.size
+    assert size is not None
+    specs = program.manifest.inputs
+
+    def inputs(n: int) -> list[torch.Tensor]:
+        return [
+            tensor(s, n * s.shape[0] // size.stated if i in size.arguments else None)
+            for i, s in enumerate(specs)
+        ]
+
+    program(*inputs(SIZES[0]))  # the first call of a thread makes the context its own
+    known, other = (inputs(n) for n in SIZES)
+    new = [inputs(n) for n in range(size.at_least, size.at_most + 1) if n not in SIZES]
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for xs in new:
+        program(*xs)
+    first = (time.perf_counter() - begin) * 1e6 / len(new)
     x = torch.zeros(1024, device="cuda")
-    calls: dict[str, Callable[[], Any]] = {
-        "nothing": lambda: None,
-        "add": lambda: torch.add(x, x),
-        "python": lambda: pure(inputs=inputs),
-        "python, out": lambda: pure(inputs=inputs, out=out),
-    }
-    if compiled:
-        calls["compiled"] = lambda: program(inputs=inputs)
-        calls["compiled, out"] = lambda: program(inputs=inputs, out=out)
-    same = all(torch.equal(a, b) for a, b in zip(program(inputs=inputs), pure(inputs=inputs)))
+    calls: dict[str, Call] = {
+        "add": lambda: torch.add(x, x), "call": lambda: program(*known),
+        "two sizes in turns, each": lambda: (program(*known), program(*other)),
+    }  # fmt: skip
+    twin = folder.parent / folder.name.replace(".any.", f".{SIZES[0]}.")
+    if twin != folder and twin.exists():
+        alone = loaded(twin)
+        calls["of one size"] = lambda: alone(*known)
+    found = microseconds(calls, rounds)
+    found["two sizes in turns, each"] /= 2
+    pure = loaded(folder, pure=True)
     return {
-        "inputs": len(inputs), "outputs": len(out), "kernels": len(program.manifest.kernels),
-        "same": same, **microseconds(calls, rounds),
+        "same": same(program(*known), pure(*known)) and same(program(*other), pure(*other)),
+        "kernels": 1, "new sizes": first, **found,
     }  # fmt: skip
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--artifacts", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=40)
-    arguments = parser.parse_args()
+def measured(folder: Path, program: Executable | Model, rounds: int) -> dict[str, Any]:
+    """The row of an artifact or a model."""
+    pure = loaded(folder, pure=True)
+    inputs = [tensor(s) for s in program.manifest.inputs]
+    equal = same(program(*inputs), pure(*inputs))
+    x = torch.zeros(1024, device="cuda")
+    calls: dict[str, Call] = {
+        "nothing": lambda: None, "add": lambda: torch.add(x, x),
+        "python": lambda: pure(*inputs), "call": lambda: program(*inputs),
+    }  # fmt: skip
+    if isinstance(program, Executable):
+        out = [y.clone() for y in program(*inputs)]
+        calls["call, out"] = lambda: program(inputs=inputs, out=out)
+        kernels = len(program.manifest.kernels)
+    else:
+        parts = [program.artifact.part(n).manifest for n in range(len(program.manifest.parts))]
+        kernels = sum(len(p.kernels) for p in parts)
+    found = microseconds(calls, rounds)
+    each = (found["call"] - found["nothing"]) / kernels if kernels else None
+    return {"same": equal, "kernels": kernels, "each kernel": each, **found}
+
+
+def run_all(arguments: argparse.Namespace) -> int:
+    """Measures every program."""
     if not torch.cuda.is_available():
         print("error: no GPU was found, this script measures calls on one", file=sys.stderr)
         return 2
     rows: dict[str, Any] = {}
-    for folder in sorted(arguments.artifacts.glob("*.mirage")):
-        programs = [load(folder) for _ in range(2)]
-        if not all(isinstance(p, Executable) for p in programs):
-            continue  # a whole model
-        rows[folder.name.removesuffix(".mirage")] = row = measured(*programs, arguments.rounds)
-        print(folder.name, {k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()})
+    for folder in sorted(f for a in arguments.artifacts for f in a.glob("*.mirage")):
+        if folder.name.split(".")[1:2] not in (["any"], ["mirage"]):
+            continue  # of one size, measured beside that for any
+        program = loaded(folder)
+        if isinstance(program, SizedModel):
+            row = sizes_measured(folder, program, arguments.rounds)
+        elif isinstance(program, Executable | Model):
+            row = measured(folder, program, arguments.rounds)
+        else:
+            continue
+        rows[folder.name.removesuffix(".mirage")] = row
+        told = {k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()}
+        print(folder.name, told, flush=True)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"gpu": torch.cuda.get_device_name(), "rows": rows}, indent=1)
-    (arguments.out / "host_time.json").write_text(text + "\n")
+    record = {
+        "gpu": torch.cuda.get_device_name(), "compiled": fast.compiled() is not None, "rows": rows,
+    }  # fmt: skip
+    (arguments.out / "host_time.json").write_text(json.dumps(record, indent=1) + "\n")
     return 0 if all(row["same"] for row in rows.values()) else 1
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    commands = parser.add_subparsers(required=True)
+    c = commands.add_parser("compile", help="export the programs of one and of ten kernels")
+    c.add_argument("--chip", default="h200")
+    c.add_argument("--budget", type=float, default=30.0, help="seconds of each (%(default)s)")
+    c.add_argument("--out", type=Path, required=True, help="folder for the models")
+    c.set_defaults(run=compile_all)
+    r = commands.add_parser("run", help="measure on a GPU")
+    r.add_argument("--artifacts", type=Path, nargs="+", required=True)
+    r.add_argument("--out", type=Path, required=True, help="folder for the results")
+    r.add_argument("--rounds", type=int, default=40)
+    r.set_defaults(run=run_all)
+    arguments = parser.parse_args()
+    return arguments.run(arguments)
 
 
 if __name__ == "__main__":

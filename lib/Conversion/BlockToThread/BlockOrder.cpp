@@ -18,6 +18,9 @@ using namespace mirage;
 
 /// About 16 x 8 tiles of 128 x 256 run at a time.
 static constexpr int64_t groupRows = 16;
+/// Parts of a grid of as many rows as there are at the launch, at least: of a part that has one row
+/// all blocks are started.
+static constexpr int64_t sizedParts = 8;
 /// What L2 keeps while it is read again and again.
 static constexpr int64_t keptBytes = int64_t(32) << 20;
 /// Blocks that take this many times as many steps as all do on average make a tail.
@@ -40,7 +43,7 @@ void TileEmitter::setPositions(Value number) {
   startWithMostSteps();
 }
 
-StringRef TileEmitter::getSlowestAxis(kernel::LaunchOp launch) {
+std::pair<StringRef, int64_t> TileEmitter::getSlowestAxis(kernel::LaunchOp launch) {
   bool isReordered = launch.getBody()
                          .walk([](block::LoopOp loop) {
                            return loop.getSteps() ? WalkResult::interrupt() : WalkResult::advance();
@@ -48,12 +51,19 @@ StringRef TileEmitter::getSlowestAxis(kernel::LaunchOp launch) {
                          .wasInterrupted();
   if (launch.getSchedule()->getResident() || isReordered)
     return {};
+  auto getExtent = [&](Attribute name) {
+    return *launch.getGridExtent(cast<StringAttr>(name).getValue());
+  };
   auto names = launch.getGridNames().getValue();
-  if (sharesTiles(launch))
-    names = names.drop_back(2);
-  for (Attribute name : names)
-    if (StringRef axis = cast<StringAttr>(name).getValue(); *launch.getGridExtent(axis) > 1)
-      return axis;
+  for (auto [place, name] : llvm::enumerate(names)) {
+    int64_t extent = getExtent(name);
+    if (extent == 1)
+      continue;
+    StringRef axis = cast<StringAttr>(name).getValue();
+    bool isInSquares = place + 2 >= names.size() && sharesTiles(launch) &&
+                       getExtent(names[names.size() - 2]) > 1 && getExtent(names.back()) > 1;
+    return {axis, isInSquares ? getGroupHeight(extent, /*isSized=*/true) : 1};
+  }
   return {};
 }
 
@@ -159,7 +169,9 @@ void TileEmitter::splitInSquares(Value number, ArrayRef<StringRef> axes) {
     plane = remainder(number, index(rows * cols));
     split(divide(number, index(rows * cols)), axes.drop_back(2));
   }
-  int64_t height = std::min(groupRows, rows);
+  bool isFirst =
+      llvm::all_of(axes.drop_back(2), [&](StringRef axis) { return extents.lookup(axis) == 1; });
+  int64_t height = getGroupHeight(rows, isSized && isFirst);
   Value group = divide(plane, index(height * cols));
   Value within = remainder(plane, index(height * cols));
   Value first = arith::MulIOp::create(builder, loc, group, index(height));
@@ -171,6 +183,17 @@ void TileEmitter::splitInSquares(Value number, ArrayRef<StringRef> axes) {
   position[axes[axes.size() - 2]] =
       arith::AddIOp::create(builder, loc, first, remainder(within, heightHere));
   position[axes.back()] = divide(within, heightHere);
+}
+
+/// Rows of a square. Where it is known at the launch only how many rows there are, groups are equal
+/// parts of the grid, and several.
+int64_t TileEmitter::getGroupHeight(int64_t rows, bool isSized) {
+  if (!isSized)
+    return std::min(groupRows, rows);
+  int64_t height = std::clamp<int64_t>(rows / sizedParts, 1, groupRows);
+  while (rows % height)
+    --height;
+  return height;
 }
 
 /// Whether loops load tiles that blocks along one of the last two axes of the grid

@@ -294,10 +294,10 @@ private:
       invoke.setRows(ArrayRef<int64_t>{rows->first, rows->second});
   }
 
-  /// Rows for each unit of the size, and rows of each part of the grid along the axis that is its
-  /// most significant digit, if all results are cut along it first.
+  /// Rows for each unit of the size, and rows of each part of the grid along the axis that parts
+  /// follow each other on, if all results are cut along it first.
   std::optional<std::pair<int64_t, int64_t>> getRows(kernel::LaunchOp launch) {
-    StringRef axis = TileEmitter::getSlowestAxis(launch);
+    auto [axis, height] = TileEmitter::getSlowestAxis(launch);
     if (axis.empty())
       return std::nullopt;
     std::optional<std::pair<int64_t, int64_t>> found;
@@ -306,7 +306,7 @@ private:
       auto axes = cast<ArrayAttr>(cast<ArrayAttr>(store.getMaps()[number])[0]);
       if (axes.empty() || cast<StringAttr>(axes[0]).getValue() != axis)
         return std::nullopt;
-      int64_t rows = block::getTile(tile).getShape().front();
+      int64_t rows = block::getTile(tile).getShape().front() * height;
       for (Attribute inner : axes.getValue().drop_front())
         rows *= *launch.getGridExtent(cast<StringAttr>(inner).getValue());
       auto tensor = cast<RankedTensorType>(launch.getResult(number).getType());
@@ -389,7 +389,8 @@ private:
                           builder.getI64IntegerAttr(*getUnit(getTensor(launch, number))));
     size_t numInputs = launch->getNumOperands(), numOutputs = launch->getNumResults();
     TileEmitter(launch, builder, arguments.take_front(numInputs),
-                arguments.slice(numInputs, numOutputs), arguments.take_back(tensorMaps.size()))
+                arguments.slice(numInputs, numOutputs), arguments.take_back(tensorMaps.size()),
+                !dynamicTensors.empty())
         .run();
     gpu::ReturnOp::create(builder, launch.getLoc());
     return {launch, function, tensorMaps};

@@ -21,9 +21,9 @@ using thread::FragmentType;
 using thread::LinearLayout;
 
 TileEmitter::TileEmitter(kernel::LaunchOp launch, OpBuilder &builder, ValueRange inputs,
-                         ValueRange outputs, ValueRange tensorMaps)
+                         ValueRange outputs, ValueRange tensorMaps, bool isSized)
     : launch(launch), builder(builder), loc(launch.getLoc()), outputs(outputs),
-      tensorMaps(tensorMaps), guards(launch) {
+      tensorMaps(tensorMaps), isSized(isSized), guards(launch) {
   for (auto [argument, input] : llvm::zip_equal(launch.getBody().getArguments(), inputs))
     tensors[argument] = input;
 }

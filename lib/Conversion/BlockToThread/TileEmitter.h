@@ -85,14 +85,15 @@ llvm::LogicalResult checkPlaces(kernel::LaunchOp launch);
 /// `stages - 1` groups under way (see emitLoop).
 class TileEmitter {
 public:
+  /// `isSized`: how many rows there are is known at the launch only.
   TileEmitter(kernel::LaunchOp launch, mlir::OpBuilder &builder, mlir::ValueRange inputs,
-              mlir::ValueRange outputs, mlir::ValueRange tensorMaps);
+              mlir::ValueRange outputs, mlir::ValueRange tensorMaps, bool isSized);
 
   void run();
 
-  /// The axis of a launch's grid that is the most significant digit of a block's number; empty
-  /// where there is none.
-  static llvm::StringRef getSlowestAxis(kernel::LaunchOp launch);
+  /// The axis of a sized launch's grid along which the grid consists of parts that follow each
+  /// other, and positions in each part. No axis where there is none.
+  static std::pair<llvm::StringRef, int64_t> getSlowestAxis(kernel::LaunchOp launch);
 
 private:
   using FragmentType = thread::FragmentType;
@@ -104,6 +105,7 @@ private:
   void splitByWork(mlir::Value number, llvm::ArrayRef<llvm::StringRef> axes, block::LoopOp uneven);
   void splitInSquares(mlir::Value number, llvm::ArrayRef<llvm::StringRef> axes);
   static bool sharesTiles(kernel::LaunchOp launch);
+  static int64_t getGroupHeight(int64_t rows, bool isSized);
   void startWithMostSteps();
 
   // Straight-line code.
@@ -229,6 +231,7 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> tensors;
   llvm::SmallVector<mlir::Value> outputs;
   llvm::SmallVector<mlir::Value> tensorMaps;
+  bool isSized;
   MaskGuards guards;
   /// Of loops (one for each of their `RingLoads`) and loads outside of loops whose
   /// tiles another role copies.

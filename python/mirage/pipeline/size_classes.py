@@ -20,6 +20,7 @@ from mirage.pipeline.call import SizedLauncher, SizedRunner, on_gpu_by_size
 from mirage.pipeline.checks.kernel_check import KernelCheck
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions
 from mirage.pipeline.result import Optimized
+from mirage.pipeline.size_bounds import class_of
 from mirage.pipeline.sized_plan import NotForAllSizesError, SizedPlan, sized_plan
 from mirage.pipeline.sized_source import SizedSource, sized_source
 from mirage.runtime.artifact import Artifact
@@ -29,11 +30,6 @@ from mirage.runtime.sizes import common_size
 
 if TYPE_CHECKING:
     import torch
-
-SMALLEST = 16
-"""The largest size of the first class: rows of the smallest tile of matrix products."""
-GROWTH = 4
-"""How many times larger each class goes than the one before."""
 
 
 class SizeClassError(MirageError):
@@ -162,23 +158,13 @@ def _shape(number: int, x: object) -> tuple[int, ...]:
 
 
 def classes_of(sizes: SizedProgram) -> tuple[int, ...]:
-    """The largest sizes of the classes. That of the last is not below the largest size of all, and
-    a multiple of the first, so that tiles divide it."""
+    """The largest sizes of the classes. That of the last is not below the largest size of all."""
     found: list[int] = []
     least = sizes.at_least
     while not found or found[-1] < sizes.at_most:
         found.append(class_of(least, sizes.at_most))
         least = found[-1] + 1
     return tuple(found)
-
-
-def class_of(size: int, at_most: int) -> int:
-    """The largest size of the class that has ``size``, where none is above ``at_most``."""
-    last = -(-at_most // SMALLEST) * SMALLEST
-    most = SMALLEST
-    while most < size:
-        most *= GROWTH
-    return min(most, last)
 
 
 ClassSolver: TypeAlias = "Callable[[SizedSource, OptimizeOptions, str], SizeClass]"

@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from mirage.compiler.errors import CompileError
+from mirage.cost import target_for
 from mirage.errors import MirageError
 from mirage.pipeline.checks.emulated_check import emulated, kernel_ops
 from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome
 from mirage.pipeline.compile.build import nameless
 from mirage.pipeline.make_plan import in_place, plan_of_pieces
 from mirage.pipeline.result import Optimized, Step
+from mirage.pipeline.size_bounds import least_of
+from mirage.pipeline.size_costs import Compared
 from mirage.pipeline.sized_source import CallBySize, SizedSource
 from mirage.runtime.plan import Call, Launch, Plan, plan_at
 from mirage.semantics.positions import Lookup
@@ -66,15 +69,15 @@ def sized_plan(
     _check_rows(optimized.graph, source)
     pieces = [s.external if s.graph is None else s.graph for s in optimized.steps]
     found = planned(optimized.graph, [p for p in pieces if p is not None], source)
-    compile_part = _Compile(optimized, source.most)
+    compile_part = _Compile(optimized, source)
     parts = [step for step in optimized.steps if step.graph is not None]
     artifacts: list[Artifact] = []
     checks: list[KernelCheck] = []
     for step, inputs in zip(parts, found.parts, strict=True):
-        artifacts.append(compile_part(step, inputs))
+        graph, artifact = compile_part(step, inputs)
+        artifacts.append(artifact)
         if inputs and check:
-            assert step.graph is not None
-            checks += _executed(step.graph, artifacts[-1])
+            checks += _executed(graph, artifact)
     return replace(found, artifacts=tuple(artifacts)), tuple(checks)
 
 
@@ -166,12 +169,12 @@ def _with_rows(call: Call, op: External, known: CallBySize) -> Call:
 class _Compile:
     """Compiles parts so that they take the size; equal ones once."""
 
-    def __init__(self, optimized: Optimized, most: int) -> None:
-        self.optimized, self.most = optimized, most
+    def __init__(self, optimized: Optimized, source: SizedSource) -> None:
+        self.optimized, self.source = optimized, source
         self.made: dict[str, Compiled] = {}
 
-    def __call__(self, step: Step, inputs: Sequence[int]) -> Artifact:
-        """Raises :class:`NotForAllSizesError`."""
+    def __call__(self, step: Step, inputs: Sequence[int]) -> tuple[KernelGraph, Artifact]:
+        """The part and its artifact. Raises :class:`NotForAllSizesError`."""
         from mirage.compiler import CompileOptions, Names, compile_text
         from mirage.mlir_io import graph_to_text
 
@@ -179,9 +182,12 @@ class _Compile:
         assert step.compiled is not None
         known = step.compiled.artifact.manifest
         if not inputs:
-            return step.compiled.artifact
-        graph, o = nameless(step.graph), self.optimized.options
-        text = graph_to_text(graph, form="selected", dynamic=(self.most, inputs))
+            return step.graph, step.compiled.artifact
+        o = self.optimized.options
+        compared = compared_at(self.source, o.chip)
+        whole = replace(compared, inputs=tuple(inputs)).restaged(step.graph)
+        graph = nameless(whole)
+        text = graph_to_text(graph, form="selected", dynamic=(self.source.most, inputs))
         if text not in self.made:
             try:
                 self.made[text] = compile_text(
@@ -209,7 +215,12 @@ class _Compile:
             evidence=known.evidence,
             prediction=known.prediction,
         )
-        return replace(artifact, manifest=manifest)
+        return whole, replace(artifact, manifest=manifest)
+
+
+def compared_at(source: SizedSource, chip: str) -> Compared:
+    """What compares graphs by their predicted times at the sizes of a class."""
+    return Compared(source.inputs, least_of(source.most), source.most, target_for(chip))
 
 
 def _named(specs: Sequence[TensorSpec], names: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:

@@ -1,7 +1,7 @@
 """Programs for any size in a range: a table of artifacts, each for sizes up to one of its own.
 
-Which kernels run is found by the size in one look-up once that size has been called with; the first
-call of a size states its launches, with the code that is loaded already.
+The compiled launcher takes any size of a class. Where it is not there, or gives way, launches are
+stated for a size when that comes for the first time, with the code that is loaded already.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mirage.runtime.artifact import (
     MANIFEST,
@@ -30,7 +30,7 @@ from mirage.runtime.errors import (
 )
 from mirage.runtime.executable import Executable
 from mirage.runtime.json_reader import opened
-from mirage.runtime.sizes import Size, at_size, sizes_of
+from mirage.runtime.sizes import Classes, Size, at_size, sizes_of
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 FORMAT = "mirage-sizes"
 VERSION = 1
 _KEPT = 4096
-"""Sizes whose launches are kept."""
+"""Sizes whose launches are kept where there is no compiled launcher."""
 
 
 class SizeTable:
@@ -120,6 +120,9 @@ class SizedExecutable:
         assert m.size is not None
         self._first = m.size.inputs[0]
         self._each = m.inputs[self._first].shape[0] // m.size.value
+        self._classes = Classes(
+            table.at_least, table.at_most, tuple(table.most), self._first, self._each
+        )
 
     def __repr__(self) -> str:
         table = self.table
@@ -127,13 +130,21 @@ class SizedExecutable:
         return f"<mirage program {name!r} for sizes from {table.at_least} to {table.at_most}>"
 
     def executable(self, given: Sequence[torch.Tensor]) -> Executable:
-        """What runs for inputs like these. Raises :class:`~mirage.runtime.errors.CallError`."""
+        """What runs for inputs like these where the compiled launcher gives way. Raises
+        :class:`~mirage.runtime.errors.CallError`."""
         try:
             size, rest = divmod(given[self._first].size(0), self._each)
             found = self._known.get(size)
         except (AttributeError, LookupError, TypeError):
             rest, found = 0, None
         return self._found(given) if found is None or rest else found
+
+    def _fast_results(
+        self, given: Sequence[torch.Tensor], out: Sequence[torch.Tensor] | None
+    ) -> Any:
+        """The outputs by the compiled launcher of the class; None where that gives way."""
+        number = self._classes.number(given)
+        return None if number is None else self._largest[number].fast_results(given, out)
 
     def _found(self, given: Sequence[torch.Tensor]) -> Executable:
         shapes = [getattr(x, "shape", None) for x in given]
@@ -157,7 +168,8 @@ class SizedExecutable:
     ) -> tuple[torch.Tensor, ...]:
         """Launches the program and returns its outputs; see :class:`Executable`."""
         given = Executable.given(tensors, inputs)
-        return self.executable(given)(inputs=given, out=out)
+        results = self._fast_results(given, out)
+        return self.executable(given)(inputs=given, out=out) if results is None else results
 
 
 def write_sizes(table: SizeTable, path: str | os.PathLike[str]) -> Path:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.captured import CapturedProgram
@@ -18,7 +18,14 @@ from mirage.runtime.errors import (
     ArgumentStrideError,
     NoGpuError,
 )
-from mirage.runtime.fast import ALIGNMENT, CUDA, FastCalls, launch_function, native_launcher
+from mirage.runtime.fast import (
+    ALIGNMENT,
+    CUDA,
+    FastCall,
+    Surroundings,
+    driver_functions,
+    fast_call,
+)
 from mirage.runtime.manifest import TensorSpec
 from mirage.runtime.overlaps import Updates
 from mirage.runtime.packing import Packing
@@ -26,6 +33,10 @@ from mirage.runtime.tensor_check import TensorCheck
 
 if TYPE_CHECKING:
     import torch
+
+_READY: dict[int, threading.local] = {}
+_Slots: TypeAlias = "tuple[tuple[tuple[int, int], ...], ...]"
+"""Of each buffer the parameters that take its address, with an offset in bytes."""
 
 
 class Executable:
@@ -37,24 +48,19 @@ class Executable:
     """
 
     def __init__(self, artifact: Artifact, shares: Executable | None = None) -> None:
-        """``shares`` has the same program at another size: code and workspaces are its own."""
+        """``shares`` has the same program at its largest size: code, workspaces and the compiled
+        launcher, which takes any size, are its own."""
         self.artifact = artifact
         self.manifest = artifact.manifest
-        size = self.manifest.size
-        self._updates = Updates(self.manifest.inputs, self.manifest.updates)
-        self._packing = Packing(self.manifest.kernels, 0 if size is None else size.value)
         self._shares = shares
         self._lock = threading.Lock()
         self._kernels: dict[int, tuple[LoadedKernel, ...]] = {}  # by device
-        self._fast: dict[int, FastCalls] = {}  # by device, where there is a compiled launcher
+        # by device, where there is a compiled launcher
+        self._fast: dict[int, FastCall] = {} if shares is None else shares._fast
         # by device and stream
         self._workspaces: dict[tuple[int, int], torch.Tensor] = (
             {} if shares is None else shares._workspaces
         )
-        self._contexts = threading.local()
-        self._input_slots = self._packing.slots_of("input", len(self.manifest.inputs))
-        self._output_slots = self._packing.slots_of("output", len(self.manifest.outputs))
-        self._workspace_slots = self._packing.slots_of("workspace", len(self.manifest.workspace))
         self._checks: tuple[list[_Check], list[_Check]] | None = None
         self._current_device: Callable[[], int]
         self._current_stream: Callable[[int], int]
@@ -79,10 +85,9 @@ class Executable:
         what :func:`~mirage.runtime.driver.load_kernels` raises.
         """
         given = self.given(tensors, inputs)
-        if self._fast and self._updates.apart(given):
-            results = self._fast_results(given, out)
-            if results is not None:
-                return results
+        results = self.fast_results(given, out)
+        if results is not None:
+            return results
         read, device = self.checked(given)
         _, output_checks = self._checks or self._prepare_checks()
         if out is None:
@@ -115,27 +120,48 @@ class Executable:
         :mod:`mirage.runtime.captured`. Raises :class:`~mirage.runtime.errors.CallError`."""
         return CapturedProgram(self, inputs)
 
-    def _fast_results(
-        self, given: Sequence[torch.Tensor], out: Sequence[torch.Tensor] | None
-    ) -> tuple[torch.Tensor, ...] | None:
+    def fast_results(
+        self, given: Sequence[torch.Tensor], out: Sequence[torch.Tensor] | None = None
+    ) -> Any:
         """The outputs by the compiled launcher; None where that gives way."""
-        try:
-            fast = self._fast[given[0].get_device()]
-        except (AttributeError, LookupError):
+        fast = self._fast
+        if not fast:
             return None
-        return fast(given, out)
+        if len(fast) > 1:
+            try:
+                return fast[given[0].get_device()](given, out)
+            except (AttributeError, LookupError):
+                return None
+        (call,) = fast.values()
+        return call(given, out)
 
     def prepare(self, device: int = 0) -> None:
         """Loads the code onto a device now rather than at the first call."""
         self._torch_cuda()
-        with self._lock:
-            self._load(device)
+        (self._shares or self).modules(device)
 
     def modules(self, device: int) -> tuple[Any, ...]:
         """The code on a device, loaded now if it is not there."""
         with self._lock:
             kernels = self._load(device)
         return kernels[0].modules if kernels else ()
+
+    @cached_property
+    def _updates(self) -> Updates:
+        return Updates(self.manifest.inputs, self.manifest.updates)
+
+    @cached_property
+    def _packing(self) -> Packing:
+        size = self.manifest.size
+        return Packing(self.manifest.kernels, 0 if size is None else size.value)
+
+    @cached_property
+    def _slots(self) -> tuple[_Slots, _Slots, _Slots]:
+        """Of inputs, outputs and workspace buffers."""
+        m = self.manifest
+        counts = {"input": m.inputs, "output": m.outputs, "workspace": m.workspace}
+        found = [self._packing.slots_of(kind, len(all)) for kind, all in counts.items()]
+        return found[0], found[1], found[2]
 
     # ---- arguments
 
@@ -233,20 +259,22 @@ class Executable:
     def _launch_here(self, read: list[int], written: list[int], device: int) -> None:
         """Launches on the current device; ``read`` and ``written`` are addresses."""
         stream = self._current_stream(device)
-        slots = self._packing.slots
         with self._lock:
+            slots = self._packing.slots
+            input_slots, output_slots, workspace_slots = self._slots
             kernels = self._kernels.get(device) or self._load(device)
-            if not getattr(self._contexts, "ready", False):
+            threads = ready_threads(device)
+            if not getattr(threads, "ready", False):
                 ensure_context(device)
-                self._contexts.ready = True
-            for addresses, table in ((read, self._input_slots), (written, self._output_slots)):
+                threads.ready = True
+            for addresses, table in ((read, input_slots), (written, output_slots)):
                 for address, uses in zip(addresses, table):
                     for slot, offset in uses:
                         slots[slot] = address + offset
-            workspace = self._workspace(device, stream) if self._workspace_slots else None
+            workspace = self._workspace(device, stream) if workspace_slots else None
             if workspace is not None:
                 base = workspace.data_ptr()
-                for buffer, uses in zip(self.manifest.workspace, self._workspace_slots):
+                for buffer, uses in zip(self.manifest.workspace, workspace_slots):
                     for slot, offset in uses:
                         slots[slot] = base + buffer.offset + offset
             self._packing.update_maps()
@@ -257,27 +285,27 @@ class Executable:
         if device not in self._kernels:
             modules = () if self._shares is None else self._shares.modules(device)
             kernels = load_kernels(self.artifact, device, self._packing.params, modules)
-            self._add_fast(kernels, device)
             self._kernels[device] = kernels
+            if self._shares is None:
+                self._add_fast(kernels, device)
         return self._kernels[device]
 
     def _add_fast(self, kernels: Sequence[LoadedKernel], device: int) -> None:
-        launch = launch_function()
-        if not launch:
-            return
-        functions = [int(kernel.function) for kernel in kernels]
-        launcher = native_launcher(self.manifest, functions, (CUDA, device), launch)
-        if launcher is None:
+        functions = driver_functions()
+        if not functions.launch:
             return
         if self._checks is None:
             self._prepare_checks()
         workspace: Callable[[int], torch.Tensor] | None = None
-        if self._workspace_slots:
+        if self.manifest.workspace:
             workspace = partial(self._workspace, device)
-        self._fast[device] = FastCalls(
-            launcher, self.manifest, device, self._contexts, workspace,
-            device_getter(), self._current_stream,
-        )  # fmt: skip
+        around = Surroundings(
+            device, ready_threads(device), workspace, device_getter(), self._current_stream
+        )
+        handles = [int(kernel.function) for kernel in kernels]
+        call = fast_call(self.manifest, handles, CUDA, functions, around)
+        if call is not None:
+            self._fast[device] = call
 
     def _workspace(self, device: int, stream: int) -> torch.Tensor:
         """The workspace of a stream, whose launches run one after the other and can share it.
@@ -330,6 +358,11 @@ class _Check(TensorCheck):
                 f"got an offset of {address % ALIGNMENT}; pass .clone()"
             )
         return address
+
+
+def ready_threads(device: int) -> threading.local:
+    """Has ``ready`` in threads that have the device's context."""
+    return _READY.setdefault(device, threading.local())
 
 
 def device_getter() -> Callable[[], int]:

@@ -11,15 +11,22 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from mirage.runtime.driver import driver
 from mirage.runtime.errors import DriverError
-from mirage.runtime.manifest import ELEMENT_BYTES, TORCH_NAMES, Manifest, TensorSpec
-from mirage.runtime.tensor_maps import BYTES, Encodings
+from mirage.runtime.manifest import (
+    ELEMENT_BYTES,
+    TORCH_NAMES,
+    Argument,
+    Manifest,
+    TensorMap,
+)
+from mirage.runtime.tensor_maps import ELEMENT_TYPES, SWIZZLES, layout
 
 if TYPE_CHECKING:
     import torch
@@ -30,8 +37,14 @@ PURE = "MIRAGE_PURE_PYTHON"
 """Set to 1, this environment variable leaves the compiled launcher out."""
 CUDA = 2
 """What DLPack calls the device type."""
-_KINDS = {"f": 2, "b": 4, "i": 0}
+_KINDS = {
+    "f16": 2, "bf16": 4, "f32": 2, "f64": 2, "f8E4M3FN": 10, "f8E5M2": 12, "i1": 6, "i8": 0,
+    "i16": 0, "i32": 0, "i64": 0,
+}  # fmt: skip
+"""DLPack's codes of element types."""
 _EXCHANGE = ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__")
+VERSION = 2
+"""Of the compiled launcher: one that takes other arguments is left out, as if it were not there."""
 _KINDS_OF_BUFFERS = ("input", "output", "workspace")
 
 
@@ -44,7 +57,8 @@ def compiled() -> Any:
         launcher: Any = import_module("mirage._launcher")
     except ImportError:
         return None
-    return launcher.Launcher if exchange() is not None else None
+    fits = getattr(launcher, "VERSION", 1) == VERSION
+    return launcher.Launcher if fits and exchange() is not None else None
 
 
 @cache
@@ -56,124 +70,150 @@ def exchange() -> Any:
     return next((table for table in found if table is not None), None)
 
 
+@dataclass(frozen=True)
+class DriverFunctions:
+    """Addresses of the driver's ``cuLaunchKernelEx`` and ``cuTensorMapEncodeTiled``; 0 of what is
+    not there."""
+
+    launch: int
+    encode: int
+
+
 @cache
-def launch_function() -> int:
-    """The address of the driver's ``cuLaunchKernelEx``; 0 where it is not found."""
+def driver_functions() -> DriverFunctions:
+    """Those of this machine's driver."""
     for name in ("libcuda.so.1", "nvcuda.dll"):
         try:
-            found = ctypes.CDLL(name).cuLaunchKernelEx
-        except (OSError, AttributeError):
+            library = ctypes.CDLL(name)
+        except OSError:
             continue
-        return ctypes.cast(found, ctypes.c_void_p).value or 0
-    return 0
+        return DriverFunctions(
+            _address(library, "cuLaunchKernelEx"), _address(library, "cuTensorMapEncodeTiled")
+        )
+    return DriverFunctions(0, 0)
 
 
-def native_launcher(
+def _address(library: ctypes.CDLL, name: str) -> int:
+    try:
+        return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+    except AttributeError:
+        return 0
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a call asks Python for. ``device`` is the number of the program's device (-1: the
+    host); ``ready`` says of a thread that it has the device's context; ``workspace`` gives the
+    memory between kernels on a stream (None: there is none)."""
+
+    device: int
+    ready: threading.local
+    workspace: Callable[[int], torch.Tensor] | None
+    current_device: Callable[[], int]
+    current_stream: Callable[[int], int]
+
+
+FastCall: TypeAlias = "Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor] | None], Any]"
+"""Takes inputs, and results to write to or None; returns the results, or None where something is
+not as it should be. Raises :class:`DriverError`."""
+
+
+def fast_call(
     manifest: Manifest,
     functions: Sequence[int],
-    device: tuple[int, int],
-    launch: int,
-) -> Any:
-    """The compiled launcher of an artifact whose kernels are ``functions``; None where there is
-    none. ``device`` is DLPack's type and number, ``launch`` the address of the driver's function.
-    """
+    kind: int,
+    driver_functions: DriverFunctions,
+    around: Surroundings,
+) -> FastCall | None:
+    """Calls of an artifact whose kernels are ``functions`` by the compiled launcher, None where
+    there is none. ``kind`` is DLPack's type of the device. With a size the manifest is that of the
+    largest, and calls are of any size."""
     import torch
 
-    kind = compiled()
-    if kind is None or not launch:
+    launcher = compiled()
+    if launcher is None or not driver_functions.launch:
         return None
+    maps = _Maps(manifest)
     counts = (0, len(manifest.inputs), len(manifest.inputs) + len(manifest.outputs))
     first: dict[str, int] = dict(zip(_KINDS_OF_BUFFERS, counts, strict=True))
-    maps: list[Any] = []
-    kernels: list[Any] = []
-    for function, kernel in zip(functions, manifest.kernels, strict=True):
-        params: list[tuple[int, int, int]] = []
-        for argument in kernel.arguments:
-            if argument.kind == "size":  # bytes that do not depend on the address
-                params.append((0, 0, len(maps)))
-                maps.append(_constant(0 if manifest.size is None else manifest.size.value))
-                continue
-            source = first[argument.kind] + argument.index
-            params.append((source, argument.offset, -1 if argument.map is None else len(maps)))
-            if argument.map is not None:
-                maps.append(Encodings(argument.map))
-        geometry = (*kernel.grid, *kernel.block)
-        kernels.append(
-            (function, geometry, kernel.shared_bytes, kernel.cluster or (), kernel.dependent,
-             tuple(params))
-        )  # fmt: skip
-    return kind(
-        exchange(), launch, device, ALIGNMENT, (torch.Tensor, torch.nn.Parameter),
-        tuple(_spec(s) for s in (*manifest.inputs, *manifest.outputs)), len(manifest.inputs),
-        tuple(b.offset for b in manifest.workspace), tuple(kernels), len(maps),
-        lambda number, address: maps[number](address),
+    kernels = tuple(
+        (
+            function, (*k.grid, *k.block), k.shared_bytes, k.cluster or (), k.dependent,
+            k.rows or (), tuple(_param(a, first, maps) for a in k.arguments),
+        )
+        for function, k in zip(functions, manifest.kernels, strict=True)
     )  # fmt: skip
+    if maps.found and not driver_functions.encode:
+        return None
+    results = tuple(
+        (s.shape, s.strides, getattr(torch, TORCH_NAMES[s.dtype])) for s in manifest.outputs
+    )
+    environment = (
+        around.device, around.current_device, around.current_stream, torch.is_grad_enabled,
+        allocator(around.device), results, around.ready, around.workspace,
+        partial(_failed, manifest, maps.found),
+    )  # fmt: skip
+    size = manifest.size
+    return launcher(
+        exchange(), driver_functions.launch, driver_functions.encode,
+        (kind, max(around.device, 0)), ALIGNMENT, (torch.Tensor, torch.nn.Parameter),
+        _specs(manifest), len(manifest.inputs), tuple(b.offset for b in manifest.workspace),
+        tuple(maps.read), kernels, 0 if size is None else size.at_most, manifest.updates,
+        environment,
+    ).call  # fmt: skip
 
 
-def _constant(size: int) -> Callable[[int], bytes]:
-    """What a parameter holds that is a size: the driver reads as many bytes as the kernel takes."""
-    data = size.to_bytes(BYTES, "little")
-    return lambda address: data
+class _Maps:
+    """Tensor maps among the parameters: their specifications, and what the launcher reads."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.size = manifest.size
+        self.found: list[TensorMap] = []
+        self.read: list[tuple[Any, ...]] = []
+
+    def add(self, argument: Argument, spec: TensorMap) -> int:
+        size = self.size
+        varies = size is not None and size.varies(argument.kind, argument.index)
+        each = spec.shape[0] // size.at_most if size is not None and varies else 0
+        self.found.append(spec)
+        self.read.append((ELEMENT_TYPES[spec.dtype], SWIZZLES[spec.swizzle], *layout(spec), each))
+        return len(self.found) - 1
 
 
-def _spec(spec: TensorSpec) -> tuple[Any, ...]:
-    """DLPack's kind and bits, bytes, shape and strides."""
-    kind = 6 if spec.dtype == "i1" else _KINDS[spec.dtype[0]]
-    bits = 8 * ELEMENT_BYTES[spec.dtype]
-    return kind, bits, spec.bytes, tuple(spec.shape), tuple(spec.strides)
+def _param(argument: Argument, first: Mapping[str, int], maps: _Maps) -> tuple[int, int, int]:
+    """Source, offset and map of a parameter; the source -1 is the size."""
+    if argument.kind == "size":
+        return -1, 0, -1
+    number = -1 if argument.map is None else maps.add(argument, argument.map)
+    return first[argument.kind] + argument.index, argument.offset, number
 
 
-class FastCalls:
-    """Calls of an artifact on one device. ``workspace`` gives the memory between kernels
-    on a stream; without one there is none. ``ready`` says of a thread that it has the
-    device's context."""
+def _specs(manifest: Manifest) -> tuple[tuple[Any, ...], ...]:
+    """Of inputs and outputs DLPack's kind and bits, bytes, shape, strides, and rows for each unit
+    of the size."""
+    size = manifest.size
+    found: list[tuple[Any, ...]] = []
+    for kind, tensors in (("input", manifest.inputs), ("output", manifest.outputs)):
+        for i, spec in enumerate(tensors):
+            varies = size is not None and size.varies(kind, i)
+            each = spec.shape[0] // size.at_most if size is not None and varies else 0
+            kind_and_bits = (_KINDS[spec.dtype], 8 * ELEMENT_BYTES[spec.dtype])
+            found.append((*kind_and_bits, spec.bytes, spec.shape, spec.strides, each))
+    return tuple(found)
 
-    def __init__(
-        self,
-        launcher: Any,
-        manifest: Manifest,
-        device: int,
-        ready: threading.local,
-        workspace: Callable[[int], torch.Tensor] | None,
-        current_device: Callable[[], int],
-        current_stream: Callable[[int], int],
-    ) -> None:
-        import torch
 
-        self._launch = launcher.launch
-        self.manifest = manifest
-        self.device = device
-        self._ready, self._workspace = ready, workspace
-        self._current_device, self._current_stream = current_device, current_stream
-        self._gradients = torch.is_grad_enabled
-        self._empty = allocator(device)
-        self._results = [
-            (s.shape, s.strides, getattr(torch, TORCH_NAMES[s.dtype])) for s in manifest.outputs
-        ]
-
-    def __call__(
-        self, given: Sequence[torch.Tensor], out: Sequence[torch.Tensor] | None
-    ) -> tuple[torch.Tensor, ...] | None:
-        """The outputs; None where something is not as it should be. Raises :class:`DriverError`."""
-        if self._current_device() != self.device or not hasattr(self._ready, "ready"):
-            return None
-        results = (
-            tuple([self._empty(*result) for result in self._results]) if out is None else tuple(out)
-        )
-        stream = self._current_stream(self.device)
-        room = None if self._workspace is None else self._workspace(stream)  # until it is launched
-        workspace = 0 if room is None else room.data_ptr()
-        done = self._launch(given, results, out is not None, self._gradients(), workspace, stream)
-        if done is True:
-            return results
-        if done is False:
-            return None
-        number, code = done
-        kernel = self.manifest.kernels[number]
-        raise DriverError(
-            f"launch of kernel {kernel.entry!r} with grid {kernel.grid}, block {kernel.block} and "
-            f"{kernel.shared_bytes} bytes of shared memory: {_name(code)}"
-        )
+def _failed(
+    manifest: Manifest, maps: Sequence[TensorMap], number: int, code: int, size: int
+) -> NoReturn:
+    """``number`` is a kernel's, or -1 less that of a tensor map."""
+    at = f" at size {size}" if size else ""
+    if number < 0:
+        raise DriverError(f"tensor map of {maps[-1 - number]}{at}: {_name(code)}")
+    kernel = manifest.kernels[number]
+    raise DriverError(
+        f"launch of kernel {kernel.entry!r} with grid {kernel.grid}, block {kernel.block} and "
+        f"{kernel.shared_bytes} bytes of shared memory{at}: {_name(code)}"
+    )
 
 
 def allocator(device: int) -> Callable[..., torch.Tensor]:

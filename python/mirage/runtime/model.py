@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mirage.runtime.arguments import ModelArguments
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.captured import CapturedModel
+from mirage.runtime.direct import Direct, direct
 from mirage.runtime.driver import compute_capability, runs_on, wrong_chip
 from mirage.runtime.errors import ArgumentShapeError, NoGpuError
 from mirage.runtime.executable import Executable
@@ -21,9 +22,10 @@ from mirage.runtime.layouts import Arranged, Found, Layout
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.runtime.model_artifact import ModelArtifact
 from mirage.runtime.model_manifest import Fixed, Given, Result
-from mirage.runtime.model_sizes import model_at
+from mirage.runtime.model_sizes import class_at, model_at
 from mirage.runtime.model_state import State, model_state
 from mirage.runtime.run_plan import Launcher, Steps
+from mirage.runtime.sizes import Classes
 
 if TYPE_CHECKING:
     import torch
@@ -67,7 +69,11 @@ class Model:
         self._held: State = shares.held if shares else model_state(artifact, state, self.device)
         self._arguments = ModelArguments(m, self.device)
         self._steps = Steps(m.plan, self.device)
-        self._launch = launcher(artifact, self.device, shares.code if shares else {})
+        code: dict[str, Executable] = {}
+        if self.device.type != "cpu":
+            code = executables(artifact, self.device, shares.code if shares else {})
+        self._launch = launcher(artifact, code)
+        self._direct = direct_call(artifact, code, self._held)
         self._arranged = Arranged([_found(r) for r in m.results])
         self._no_grad = torch.no_grad
 
@@ -86,7 +92,8 @@ class Model:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """What the module returns. Raises :class:`~mirage.runtime.errors.CallError` where arguments
         do not fit."""
-        return self.run(self.memories(args, named))
+        found = None if self._direct is None else self._direct(args, named)
+        return self.run(self.memories(args, named)) if found is None else found
 
     def captured(self, *args: Any, **named: Any) -> CapturedModel:
         """The model as one CUDA graph, for calls with arguments like these; see
@@ -136,6 +143,17 @@ class SizedModel:
                 self.code[folder].prepare(self.device.index or 0)
         self._arguments = ModelArguments(m, self.device)
         self._known: dict[int, Model] = {}
+        size = m.size
+        assert size is not None
+        most = (*(p.at_most for p in size.smaller), size.stated)
+        wanted = m.arguments[size.arguments[0]]
+        assert isinstance(wanted, Given)
+        each = wanted.spec.shape[0] // size.stated
+        self._classes = Classes(size.at_least, size.at_most, most, size.arguments[0], each)
+        self._direct = [
+            direct_call(class_at(artifact, number), self.code, self.held)
+            for number in range(len(most))
+        ]
 
     def __repr__(self) -> str:
         size = self.manifest.size
@@ -153,7 +171,10 @@ class SizedModel:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """What the module returns. Raises :class:`~mirage.runtime.errors.CallError` where arguments
         do not fit."""
-        return self._at_size(args, named)(*args, **named)
+        number = self._classes.number(args)
+        direct = None if number is None else self._direct[number]
+        found = None if direct is None else direct(args, named)
+        return self._at_size(args, named)(*args, **named) if found is None else found
 
     def captured(self, *args: Any, **named: Any) -> CapturedModel:
         """The model at the size that these arguments have; see :meth:`Model.captured`."""
@@ -225,24 +246,39 @@ def chosen_device(name: str, chip: str, device: str | torch.device | None) -> to
     return torch.device("cuda", number)
 
 
-def launcher(
+def executables(
     artifact: ModelArtifact, device: torch.device, code: Mapping[str, Executable]
-) -> Launcher:
-    """What runs the parts on a device; ``code`` has the same parts at another size. Raises
-    :class:`NoGpuError` and, for a GPU, what :meth:`Executable.prepare` raises."""
-    numbers = range(len(artifact.manifest.parts))
-    if device.type == "cpu" and numbers:
+) -> dict[str, Executable]:
+    """The parts on a GPU, by their folders, ready to be launched; ``code`` has the same parts at
+    their largest size. Raises what :meth:`Executable.prepare` raises."""
+    found: dict[str, Executable] = {}
+    for number, part in enumerate(artifact.manifest.parts):
+        if part.folder not in found:
+            found[part.folder] = Executable(artifact.part(number), code.get(part.folder))
+            found[part.folder].prepare(device.index or 0)
+    return found
+
+
+def launcher(artifact: ModelArtifact, code: Mapping[str, Executable]) -> Launcher:
+    """What runs the parts: ``code``, or the emulator where there is none. Raises
+    :class:`NoGpuError`."""
+    parts = artifact.manifest.parts
+    if parts and not code:
         run = emulator()
         return lambda part, given: run(artifact.part(part), given)
-    shared: dict[str, Executable] = {}
-    executables: list[Executable] = []
-    for number in numbers:
-        folder = artifact.manifest.parts[number].folder
-        if folder not in shared:
-            shared[folder] = Executable(artifact.part(number), code.get(folder))
-            shared[folder].prepare(device.index or 0)
-        executables.append(shared[folder])
-    return lambda part, given: executables[part](inputs=given)
+    ready = [code[part.folder] for part in parts]
+    return lambda part, given: ready[part](inputs=given)
+
+
+def direct_call(
+    artifact: ModelArtifact, code: Mapping[str, Executable], held: State
+) -> Direct | None:
+    """How the model is called without its plan, where it is one part and that is on a GPU."""
+    m = artifact.manifest
+    if len(m.parts) != 1 or not code:
+        return None
+    folder = m.parts[0].folder
+    return direct(m, artifact.part(0).manifest, code.get(folder), held.tensors)
 
 
 def emulator() -> Callable[[Artifact, list[torch.Tensor]], Sequence[torch.Tensor]]:

@@ -86,6 +86,19 @@ def model_at(artifact: ModelArtifact, size: int) -> ModelArtifact:
             "of that"
         )
     number = bisect_left([p.at_most for p in known.smaller], size)
+    return _stated(artifact, known, number, size)
+
+
+def class_at(artifact: ModelArtifact, number: int) -> ModelArtifact:
+    """The model for the largest size of a class, which it need not be for."""
+    known = artifact.manifest.size
+    assert known is not None
+    most = (*(p.at_most for p in known.smaller), known.stated)
+    return _stated(artifact, known, number, most[number])
+
+
+def _stated(artifact: ModelArtifact, known: ModelSize, number: int, size: int) -> ModelArtifact:
+    m = artifact.manifest
     program = known.smaller[number] if number < len(known.smaller) else None
     plan, parts = (m.plan, m.parts) if program is None else (program.plan, program.parts)
     arguments: list[Any] = list(m.arguments)

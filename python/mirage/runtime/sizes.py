@@ -7,9 +7,10 @@ blocks in its grids, and of rows in its tensor maps; the code is the same.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mirage.runtime.errors import (
     ArgumentShapeError,
@@ -94,6 +95,28 @@ class Size:
                 need(
                     rows % most == 0, f"{at}.arguments", f"maps of a multiple of {most} rows", rows
                 )
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Which class a call belongs to: ``most`` are their largest sizes. The tensor ``first`` has
+    ``each`` rows for each unit of the size."""
+
+    at_least: int
+    at_most: int
+    most: tuple[int, ...]
+    first: int
+    each: int
+
+    def number(self, given: Sequence[Any]) -> int | None:
+        """Of the class; None where that is not sure, or there is none."""
+        try:
+            size, rest = divmod(given[self.first].size(0), self.each)
+        except (AttributeError, LookupError, TypeError):
+            return None
+        if rest or not self.at_least <= size <= self.at_most:
+            return None
+        return bisect_left(self.most, size)
 
 
 def read_size(r: Reader) -> Size | None:

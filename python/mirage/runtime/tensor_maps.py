@@ -16,6 +16,10 @@ from mirage.runtime.manifest import ELEMENT_BYTES, TensorMap
 
 BYTES = 128
 ALIGNMENT = 64
+ELEMENT_TYPES = {"f16": 6, "bf16": 9, "f32": 7, "f64": 8, "f8E4M3FN": 0, "f8E5M2": 0}
+"""Numbers of the driver's CUtensorMapDataType."""
+SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+"""Numbers of the driver's CUtensorMapSwizzle."""
 _KEPT = 1024  # layers that share a kernel have weights of their own
 
 
@@ -30,30 +34,27 @@ class TensorMapSlot:
         start = ctypes.addressof(self._room)
         self.pointer = -(-start // ALIGNMENT) * ALIGNMENT
         self._current = -1
-        self._encodings = Encodings(spec)
+        self._known: dict[int, bytes] = {}  # the last encodings, by address
 
     def update(self, address: int) -> None:
         """Encodes the tensor at ``address``. Raises :class:`DriverError`."""
         if address == self._current:
             return
-        ctypes.memmove(self.pointer, self._encodings(address), BYTES)
-        self._current = address
-
-
-class Encodings:
-    """The last encodings of one parameter, by address. Raises :class:`DriverError`."""
-
-    def __init__(self, spec: TensorMap) -> None:
-        self.spec = spec
-        self._known: dict[int, bytes] = {}
-
-    def __call__(self, address: int) -> bytes:
         data = self._known.get(address)
         if data is None:
             if len(self._known) >= _KEPT:
                 self._known.clear()
             data = self._known[address] = encode(self.spec, address)
-        return data
+        ctypes.memmove(self.pointer, data, BYTES)
+        self._current = address
+
+
+def layout(spec: TensorMap) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Extents, strides in bytes but that of the innermost dimension, and extents of the box, as the
+    driver takes them: innermost dimension first."""
+    shape, size = spec.shape[::-1], ELEMENT_BYTES[spec.dtype]
+    steps = accumulate(shape[:-1], mul) if spec.strides is None else spec.strides[-2::-1]
+    return shape, tuple(step * size for step in steps), spec.box[::-1]
 
 
 def encode(spec: TensorMap, address: int) -> bytes:
@@ -61,20 +62,9 @@ def encode(spec: TensorMap, address: int) -> bytes:
     from mirage.runtime.driver import driver
 
     d = driver()
-    kinds = {
-        "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64",
-        "f8E4M3FN": "UINT8", "f8E5M2": "UINT8",
-    }  # fmt: skip
-    kind = getattr(d.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kinds[spec.dtype]}")
-    swizzle_name = f"{spec.swizzle}B" if spec.swizzle else "NONE"
-    # Innermost dimension first; strides in bytes, without that of the innermost one.
-    shape, box = spec.shape[::-1], spec.box[::-1]
-    size = ELEMENT_BYTES[spec.dtype]
-    dense = accumulate(shape[:-1], mul)
-    steps = dense if spec.strides is None else spec.strides[-2::-1]
-    strides = [step * size for step in steps]
+    shape, strides, box = layout(spec)
     code, tensor_map = d.cuTensorMapEncodeTiled(
-        kind,
+        d.CUtensorMapDataType(ELEMENT_TYPES[spec.dtype]),
         len(shape),
         address,
         [d.cuuint64_t(n) for n in shape],
@@ -82,7 +72,7 @@ def encode(spec: TensorMap, address: int) -> bytes:
         [d.cuuint32_t(n) for n in box],
         [d.cuuint32_t(1) for _ in shape],
         d.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-        getattr(d.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle_name}"),
+        d.CUtensorMapSwizzle(SWIZZLES[spec.swizzle]),
         d.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
         d.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )

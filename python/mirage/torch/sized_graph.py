@@ -12,8 +12,8 @@ import torch
 from mirage.frontend.program import Program, SizedProgram
 from mirage.frontend.torch_import import dynamic_program, effects_of, from_torch
 from mirage.pipeline.call import SizedLauncher, SizedRunner, on_gpu_by_size
+from mirage.pipeline.size_bounds import class_of
 from mirage.pipeline.size_classes import SizeClass as Found
-from mirage.pipeline.size_classes import class_of
 from mirage.pipeline.sized_plan import SizedPlan
 from mirage.pipeline.sized_source import SizedSource, sized_source
 from mirage.runtime.layouts import Arranged

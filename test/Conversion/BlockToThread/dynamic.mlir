@@ -35,9 +35,9 @@ kernel.graph @chain(%x: tensor<16x2x24xf16>, %w: tensor<24x32xf16>) -> tensor<16
 
 // -----
 
-// Tensor maps are those of the rows that are there.
+// Tensor maps are those of the rows that are there. Blocks are not in squares: those of few rows of tiles come row by row.
 // CHECK-LABEL: kernel.graph @product
-// CHECK: kernel.invoke @product_kernels::@product_0(%{{.*}}, %{{.*}}) grid [4, 1, 1] block [384, 1, 1] shared 0 maps [{{.*}}] dynamic <bound = 128, tensors = [0, 2]> :
+// CHECK: kernel.invoke @product_kernels::@product_0(%{{.*}}, %{{.*}}) grid [4, 1, 1] block [384, 1, 1] shared 0 maps [{{.*}}] dynamic <bound = 128, tensors = [0, 2]> rows [2, 128] :
 kernel.graph @product(%a: tensor<256x192xf16>, %b: tensor<192x256xf16>) -> tensor<256x256xf16>
     attributes {form = #kernel.form<selected>, dynamic = #kernel.dynamic<bound = 128, tensors = [0]>} {
   %r = kernel.launch(%a, %b) grid [m = 2, n = 2] schedule <warps = 8, stages = 2, engine = warpgroup> : (tensor<256x192xf16>, tensor<192x256xf16>) -> tensor<256x256xf16> {
@@ -52,6 +52,27 @@ kernel.graph @product(%a: tensor<256x192xf16>, %b: tensor<192x256xf16>) -> tenso
     block.store %o [[m], [n]] : !block.tile<128x128xf16>
   }
   kernel.return %r : tensor<256x256xf16>
+}
+
+// -----
+
+// Squares of many rows of tiles are an eighth of the grid high at most: parts of it that follow each other.
+// CHECK-LABEL: kernel.graph @many
+// CHECK: kernel.invoke @many_kernels::@many_0(%{{.*}}, %{{.*}}) grid [32, 1, 1] block [384, 1, 1] shared 0 maps [{{.*}}] dynamic <bound = 2048, tensors = [0, 2]> rows [1, 256] :
+kernel.graph @many(%a: tensor<2048x192xf16>, %b: tensor<192x256xf16>) -> tensor<2048x256xf16>
+    attributes {form = #kernel.form<selected>, dynamic = #kernel.dynamic<bound = 2048, tensors = [0]>} {
+  %r = kernel.launch(%a, %b) grid [m = 16, n = 2] schedule <warps = 8, stages = 2, engine = warpgroup> : (tensor<2048x192xf16>, tensor<192x256xf16>) -> tensor<2048x256xf16> {
+  ^bb0(%ga: tensor<2048x192xf16>, %gb: tensor<192x256xf16>):
+    %s = block.loop [k = 3] {
+      %x = block.load %ga [[m], [k]] : tensor<2048x192xf16> -> !block.tile<128x64xf16>
+      %y = block.load %gb [[k], [n]] : tensor<192x256xf16> -> !block.tile<64x128xf16>
+      %p = block.matmul %x, %y : (!block.tile<128x64xf16>, !block.tile<64x128xf16>) -> !block.tile<128x128xf32>
+      block.accumulate sum %p : !block.tile<128x128xf32>
+    } : !block.tile<128x128xf32>
+    %o = block.cast %s : (!block.tile<128x128xf32>) -> !block.tile<128x128xf16>
+    block.store %o [[m], [n]] : !block.tile<128x128xf16>
+  }
+  kernel.return %r : tensor<2048x256xf16>
 }
 
 // -----

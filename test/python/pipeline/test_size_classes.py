@@ -17,6 +17,7 @@ from mirage.frontend.program import Program, SizedProgram
 from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.commands.emulate import emulate_sizes
 from mirage.pipeline.optimize import optimize_sizes
+from mirage.pipeline.size_bounds import least_of
 from mirage.pipeline.size_classes import OptimizedSizes, classes_of
 from mirage.runtime.by_size import read_sizes
 from mirage.runtime.errors import ArgumentCountError, ArgumentShapeError, ArgumentSizeError
@@ -47,11 +48,11 @@ def test_a_norm_and_a_product(tmp_path: Path) -> None:
         return x / norm @ w
 
     found = optimized(f, 50, torch.zeros(9, 48, dtype=HALF), torch.zeros(48, 32, dtype=HALF))
-    assert [c.at_most for c in found.classes] == [16, 64]
+    assert [c.at_most for c in found.classes] == [4, 8, 32, 64]
     assert all(k.outcome is not Outcome.FAILED for c in found.classes for k in c.checks)
     assert any(k.outcome is Outcome.PASSED for c in found.classes for k in c.checks)
     table = read_sizes(found.save(tmp_path / "table"))
-    for size, number in ((1, 0), (7, 0), (16, 0), (33, 1), (50, 1)):
+    for size, number in ((1, 0), (7, 1), (16, 2), (33, 3), (50, 3)):
         at, artifact = table.at(size)
         assert at == number
         run = check_artifact(artifact, meaning)
@@ -115,12 +116,14 @@ def test_rows_that_depend_on_each_other_are_refused() -> None:
 @pytest.mark.parametrize(
     ("least", "most", "classes"),
     [
-        (1, 5, (16,)),
-        (1, 16, (16,)),
-        (1, 17, (16, 32)),
-        (17, 256, (64, 256)),
-        (1, 256, (16, 64, 256)),
-        (1, 300, (16, 64, 256, 304)),
+        (1, 4, (4,)),
+        (1, 5, (4, 8)),
+        (1, 12, (4, 8, 16)),
+        (1, 17, (4, 8, 32)),
+        (17, 256, (32, 64, 128, 256)),
+        (1, 256, (4, 8, 32, 64, 128, 256)),
+        (1, 300, (4, 8, 32, 64, 128, 256, 304)),
+        (1, 32768, (4, 8, *(32 << i for i in range(9)), 32768)),  # twelve sets of kernels
     ],
 )
 def test_classes(least: int, most: int, classes: tuple[int, ...]) -> None:
@@ -128,6 +131,10 @@ def test_classes(least: int, most: int, classes: tuple[int, ...]) -> None:
         raise AssertionError(f"expected no program, {size} was asked for")
 
     assert classes_of(SizedProgram("n", least, most, (0,), at)) == classes
+    assert len(classes) <= 12
+    smallest = [1, *(bound + 1 for bound in classes)]
+    if least == 1:
+        assert [least_of(bound) for bound in classes] == smallest[:-1]
 
 
 # ---- calls of PyTorch between parts

@@ -3,18 +3,18 @@ launches what Python would, and gives way where a tensor is not as it should be.
 
 from __future__ import annotations
 
-import ctypes
+import gc
 import threading
-from collections.abc import Sequence
+import weakref
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from host_driver import Driver, addresses, on_host
 from mirage.runtime import fast
 from mirage.runtime.errors import ArgumentShapeError, DriverError
-from mirage.runtime.executable import Executable
+from mirage.runtime.executable import Executable, ready_threads
 from mirage.runtime.manifest import (
     Argument,
     KernelLaunch,
@@ -24,32 +24,6 @@ from mirage.runtime.manifest import (
     WorkspaceBuffer,
 )
 from small_artifact import small_artifact
-
-ROOT = Path(__file__).parents[3]
-HOST = (1, 0)
-PARAMS = 8
-"""Parameters that the driver looks at, at most."""
-
-
-class Dim(ctypes.Structure):
-    _fields_ = [("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint)]
-
-
-class Attribute(ctypes.Structure):
-    _fields_ = [("id", ctypes.c_uint), ("pad", ctypes.c_uint), ("value", ctypes.c_uint * 16)]
-
-
-class Config(ctypes.Structure):
-    _fields_ = [
-        ("grid", Dim), ("block", Dim), ("shared", ctypes.c_uint), ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.POINTER(Attribute)), ("count", ctypes.c_uint),
-    ]  # fmt: skip
-
-
-Function = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.POINTER(Config), ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p),
-    ctypes.c_void_p,
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -65,56 +39,12 @@ def here(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast, "compiled", lambda: kind)
 
 
-class Room:
-    """Memory at an address."""
-
-    def __init__(self, address: int) -> None:
-        self.address = address
-
-    def data_ptr(self) -> int:
-        return self.address
-
-
-class Driver:
-    """Notes launches: function, geometry, stream, attributes, and what parameters point to."""
-
-    def __init__(self, manifest: Manifest, code: int = 0) -> None:
-        self.launches: list[Any] = []
-        self.counts = [len(k.arguments) for k in manifest.kernels]
-        self.code = code
-        self.bytes = 8
-        self._function = Function(self._launch)
-        self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
-
-    def _launch(self, config: Any, function: int, params: Any, extra: Any) -> int:
-        c = config.contents
-        count = self.counts[len(self.launches) % len(self.counts)]
-        values = tuple(ctypes.string_at(params[i], self.bytes) for i in range(count))
-        geometry = tuple((d.x, d.y, d.z) for d in (c.grid, c.block))
-        attributes = [(c.attributes[i].id, list(c.attributes[i].value)[:3]) for i in range(c.count)]
-        self.launches.append((function, geometry, c.shared, c.stream, values, attributes))
-        return self.code
-
-
-def addresses(values: Sequence[bytes]) -> list[int]:
-    return [int.from_bytes(v[:8], "little") for v in values]
-
-
 def executable(
     driver: Driver, manifest: Manifest | None = None, workspace: int | None = None
 ) -> Executable:
     """An artifact whose compiled launcher takes tensors on the host."""
-    program = Executable(small_artifact())
-    manifest = manifest or program.manifest
-    functions = range(100, 100 + len(manifest.kernels))
-    launcher = fast.native_launcher(manifest, functions, HOST, driver.address)
-    program._contexts.ready = True
-    program._fast[-1] = fast.FastCalls(
-        launcher, manifest, -1, program._contexts,
-        None if workspace is None else lambda stream: Room(workspace),
-        lambda: -1, lambda device: 77,
-    )  # fmt: skip
-    return program
+    assert manifest is None or manifest is driver.manifest
+    return on_host(Executable(small_artifact()), driver, workspace)
 
 
 def test_a_call_launches_with_the_tensors() -> None:
@@ -146,7 +76,7 @@ def test_a_call_launches_with_the_tensors() -> None:
 def test_what_is_not_as_it_should_be_is_left_to_python(x: Any) -> None:
     driver = Driver(small_artifact().manifest)
     program = executable(driver)
-    assert program._fast_results([x], None) is None
+    assert program.fast_results([x], None) is None
     assert not driver.launches
 
 
@@ -160,12 +90,12 @@ def test_wrong_counts_and_overlaps() -> None:
     driver = Driver(small_artifact().manifest)
     program = executable(driver)
     x = torch.zeros(8, 8)
-    assert program._fast_results([x, x], None) is None
-    assert program._fast_results([x], [x]) is None  # it would write to what it reads
-    assert program._fast_results([], None) is None
+    assert program.fast_results([x, x], None) is None
+    assert program.fast_results([x], [x]) is None  # it would write to what it reads
+    assert program.fast_results([], None) is None
     with torch.no_grad():
         weight = torch.nn.Parameter(torch.zeros(8, 8))
-        assert program._fast_results([weight], None) is not None
+        assert program.fast_results([weight], None) is not None
     assert len(driver.launches) == 2
 
 
@@ -174,7 +104,7 @@ def test_a_thread_without_a_context_goes_the_long_way() -> None:
     program = executable(driver)
     found: list[Any] = []
     thread = threading.Thread(
-        target=lambda: found.append(program._fast_results([torch.zeros(8, 8)], None))
+        target=lambda: found.append(program.fast_results([torch.zeros(8, 8)], None))
     )
     thread.start()
     thread.join()
@@ -207,14 +137,7 @@ def several() -> Manifest:
     return replace(manifest, kernels=(first, second), workspace=workspace)
 
 
-def test_maps_workspaces_and_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
-
-    def encode(spec: TensorMap, address: int) -> bytes:
-        made.append(address)
-        return address.to_bytes(8, "little") * 16
-
-    monkeypatch.setattr("mirage.runtime.tensor_maps.encode", encode)
+def test_maps_workspaces_and_attributes() -> None:
     manifest = several()
     driver = Driver(manifest)
     program = executable(driver, manifest, workspace=4096)
@@ -226,20 +149,28 @@ def test_maps_workspaces_and_attributes(monkeypatch: pytest.MonkeyPatch) -> None
         assert addresses(first[4]) == [at + 16, 4096 + 256, at]
         assert addresses(second[4]) == [4096 + 264, y.data_ptr()]
         assert second[5] == [(4, [2, 1, 1]), (6, [1, 0, 0])]
-    assert made == [x.data_ptr(), other.data_ptr()]
+    made = [address for _, address, *_ in driver.encoded]
+    assert made == [x.data_ptr(), other.data_ptr(), x.data_ptr()]
+    assert driver.encoded[0][0] == 7  # float32
+    assert driver.encoded[0][2:] == ((8, 8), (32,), (8, 4), (1, 1), 0, 0, 2, 0)
 
 
-def test_threads_share_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_maps() -> None:
+    manifest = several()
+    program = executable(Driver(manifest, encode_code=1), manifest, workspace=4096)
+    for _ in range(2):  # what was not encoded is not taken for a map
+        with pytest.raises(DriverError, match=r"tensor map of TensorMap\(shape=\(8, 8\)"):
+            program(torch.zeros(8, 8))
+
+
+def test_threads_share_a_program() -> None:
     """Each launch has the map and the address of one tensor, whoever else calls meanwhile."""
-    monkeypatch.setattr(
-        "mirage.runtime.tensor_maps.encode", lambda spec, at: at.to_bytes(8, "little") * 16
-    )
     manifest = several()
     driver = Driver(manifest)
     program = executable(driver, manifest, workspace=4096)
 
     def work() -> None:
-        program._contexts.ready = True
+        ready_threads(-1).ready = True
         x = torch.zeros(8, 8)
         for _ in range(50):
             program(x)
@@ -257,6 +188,7 @@ def test_threads_share_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_element_types() -> None:
     kinds = {
         "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
+        "f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2,
         "i1": torch.bool, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32,
         "i64": torch.int64,
     }  # fmt: skip
@@ -265,5 +197,46 @@ def test_element_types() -> None:
         manifest = replace(small_artifact().manifest, inputs=(spec,))
         program = executable(Driver(manifest), manifest)
         for other in kinds.values():
-            found = program._fast_results([torch.zeros(8, 8, dtype=other)], None)
+            found = program.fast_results([torch.empty(8, 8, dtype=other)], None)
             assert (found is not None) == (other is dtype), (name, other)
+
+
+def test_inputs_that_kernels_write_to_overlap_no_other() -> None:
+    manifest = small_artifact().manifest
+    manifest = replace(manifest, inputs=manifest.inputs * 2, updates=(1,))
+    driver = Driver(manifest)
+    program = executable(driver, manifest)
+    memory = torch.zeros(24, 8)
+    a, b, c = memory[:8], memory[8:16], memory[4:12]
+    for given, fine in (([a, b], True), ([a, c], False), ([a, a], False), ([a, b], True)):
+        assert (program.fast_results(given) is not None) == fine
+
+
+def test_a_program_that_nobody_has_is_gone() -> None:
+    """Though its launcher asks it for the workspace."""
+    program = executable(Driver(small_artifact().manifest))
+    around = fast.Surroundings(
+        -1,
+        ready_threads(-1),
+        program._workspace,
+        lambda: -1,
+        lambda device: 77,  # type: ignore[arg-type]
+    )
+    driver = Driver(program.manifest)
+    program._fast[0] = fast.fast_call(program.manifest, (1, 2), 1, driver.functions, around)  # type: ignore[assignment]
+    gone = weakref.ref(program)
+    del program, around
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_launcher_of_another_version_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    fast.compiled.cache_clear()
+    try:
+        assert fast.compiled() is not None
+        fast.compiled.cache_clear()
+        monkeypatch.setattr("mirage._launcher.VERSION", 1)
+        assert fast.compiled() is None
+    finally:
+        fast.compiled.cache_clear()

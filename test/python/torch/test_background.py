@@ -143,7 +143,7 @@ def test_classes_of_sizes_come_between_two_calls(monkeypatch: pytest.MonkeyPatch
             settled(graphs[-1])
         (graph,) = graphs
         assert not graph.reason
-        assert graph.sizes.endswith("up to 16")
+        assert graph.sizes.endswith("up to 8")
         return graphs
 
     started(Workshop(1))

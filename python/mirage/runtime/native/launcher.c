@@ -1,283 +1,146 @@
-// Launches the kernels of one artifact on one device: reads tensors, compares
-// them with what the artifact was compiled for, and calls the driver.
+// Calls an artifact on one device: reads tensors, compares them with what the
+// artifact was compiled for, makes its results, and calls the driver.
 //
 // It only does what it is sure of. A tensor that is not as expected is no
-// error here: the call returns False, and the Python side, which has the
+// error here: the call returns None, and the Python side, which has the
 // messages, does the whole of it again.
+//
+// An artifact with a size takes all of its sizes: grids, tensor maps and
+// results are found in each call, so nothing is kept that could be of another.
 //
 // Tensors are read through DLPack's exchange interface, which PyTorch offers
 // as a table of C functions, so that nothing of PyTorch is compiled in. Only
 // the stable part of Python's interface is used: one file serves all versions
 // of Python from 3.10 on.
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030A0000
-#include <Python.h>
+#include "program.h"
+
 #include <pthread.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-// ---- DLPack 1, as far as it is needed (https://dmlc.github.io/dlpack)
-
-typedef struct {
-  int32_t type, id;
-} Device;
-
-typedef struct {
-  uint8_t code, bits;
-  uint16_t lanes;
-} ElementType;
-
-typedef struct {
-  void *data;
-  Device device;
-  int32_t rank;
-  ElementType dtype;
-  int64_t *shape, *strides;
-  uint64_t byteOffset;
-} Tensor;
-
-typedef struct Exchange {
-  uint32_t major, minor;
-  struct Exchange *previous;
-  void *allocate, *fromObject, *toObject;
-  int (*view)(void *object, Tensor *out);
-  void *stream;
-} Exchange;
-
-// ---- the driver's launch configuration (cuda.h of CUDA 12 and later)
-
-typedef struct {
-  unsigned id, padding;
-  union {
-    unsigned cluster[3];
-    int flag;
-    char room[64];
-  } value;
-} Attribute;
-
-typedef struct {
-  unsigned grid[3], block[3], sharedBytes;
-  void *stream;
-  Attribute *attributes;
-  unsigned count;
-} Config;
-
-typedef int (*LaunchFn)(const Config *, void *function, void **params,
-                        void **extra);
-
-enum { ClusterDimension = 4, EarlyStart = 6, MapBytes = 128, MaxRank = 16 };
-
-// ---- what a program is made of
-
-typedef struct {
-  ElementType dtype;
-  int32_t rank;
-  int64_t shape[MaxRank], strides[MaxRank];
-  int64_t bytes; // from the first to the last element
-} Spec;
-
-typedef struct {
-  int source;      // which of the inputs, outputs and workspace buffers
-  uint64_t offset; // bytes
-  int map;         // of the tensor maps, -1 for an address
-} Param;
-
-typedef struct {
-  Config config;
-  Attribute attributes[2];
-  void *function;
-  int first, count; // its parameters
-} Kernel;
+// Objects of Python that a launcher holds.
+enum Held {
+  Owner,         // the capsule with the table of functions
+  Types,         // classes whose objects are tensors and nothing else
+  Results,       // shape, strides and type of each output
+  Number,        // of the device
+  CurrentDevice, // number of the device
+  CurrentStream, // its address, of a device
+  Gradients,     // whether they are recorded
+  Empty,         // a tensor of a shape, strides and a type
+  Ready,         // has `ready` in threads that have the device's context
+  Workspace,     // memory between kernels on a stream, or None
+  Failed,        // raises what an error code means, of a kernel or a map
+  NameGradient,
+  NameReady,
+  NameAddress,
+  HeldCount
+};
 
 typedef struct {
   PyObject_HEAD
+  PyObject *held[HeldCount];
+  Program program;
   const Exchange *exchange;
-  PyObject *owner; // the capsule with the table of functions
-  PyObject *types; // classes whose objects are tensors and nothing else
-  PyObject *encode, *gradient;
   LaunchFn launch;
+  EncodeFn encode;
   Device device;
   uint64_t alignment;
-  int inputs, outputs, sources, params, maps, kernels;
-  Spec *specs;
-  uint64_t *buffers; // offsets of workspace buffers
-  Param *param;
-  Kernel *kernel;
   uint64_t *slots;
   void **pointers;
-  char *rooms;        // tensor maps as the driver reads them
-  uint64_t *resident; // whose maps they are
+  char *rooms; // tensor maps as the driver reads them
+  struct MapKey {
+    uint64_t address;
+    int64_t size;
+  } *resident; // whose maps they are
+  int *updates, updateCount; // inputs that kernels write to
+  uint64_t *apart;           // addresses of inputs that do not overlap them
+  int64_t apartSize;         // and the size then; -1: none are known
   pthread_mutex_t mutex;
 } Launcher;
 
-static int numbers(PyObject *tuple, int64_t *out, int most) {
-  Py_ssize_t count = PyTuple_Size(tuple);
-  if (count < 0 || count > most) {
-    if (!PyErr_Occurred())
-      PyErr_Format(PyExc_ValueError, "expected at most %d numbers, got %zd",
-                   most, count);
-    return -1;
-  }
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    out[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
-    if (out[i] == -1 && PyErr_Occurred())
-      return -1;
-  }
-  return (int)count;
-}
-
-// (code, bits, bytes, shape, strides)
-static int readSpec(PyObject *tuple, Spec *spec) {
-  int code, bits;
-  long long bytes;
-  PyObject *shape, *strides;
-  if (!PyArg_ParseTuple(tuple, "iiLO!O!", &code, &bits, &bytes, &PyTuple_Type,
-                        &shape, &PyTuple_Type, &strides))
-    return -1;
-  spec->dtype = (ElementType){(uint8_t)code, (uint8_t)bits, 1};
-  spec->bytes = bytes;
-  spec->rank = numbers(shape, spec->shape, MaxRank);
-  if (spec->rank < 0 || numbers(strides, spec->strides, MaxRank) != spec->rank)
-    return -1;
-  return 0;
-}
-
-// (source, offset, map)
-static int readParam(PyObject *tuple, Param *param) {
-  long long offset;
-  if (!PyArg_ParseTuple(tuple, "iLi", &param->source, &offset, &param->map))
-    return -1;
-  param->offset = (uint64_t)offset;
-  return 0;
-}
-
-// (function, six sizes, shared bytes, three of a cluster or (), early, params)
-static int readKernel(Launcher *self, PyObject *tuple, Kernel *kernel,
-                      int *param) {
-  unsigned long long function;
-  PyObject *sizes, *cluster, *params;
-  int early;
-  unsigned shared;
-  int64_t found[6];
-  if (!PyArg_ParseTuple(tuple, "KO!IO!pO!", &function, &PyTuple_Type, &sizes,
-                        &shared, &PyTuple_Type, &cluster, &early, &PyTuple_Type,
-                        &params))
-    return -1;
-  if (numbers(sizes, found, 6) != 6)
-    return -1;
-  Config *config = &kernel->config;
-  for (int i = 0; i < 3; ++i) {
-    config->grid[i] = (unsigned)found[i];
-    config->block[i] = (unsigned)found[i + 3];
-  }
-  config->sharedBytes = shared;
-  config->attributes = kernel->attributes;
-  kernel->function = (void *)(uintptr_t)function;
-  int extents = numbers(cluster, found, 3);
-  if (extents < 0)
-    return -1;
-  if (extents == 3) {
-    Attribute *attribute = &kernel->attributes[config->count++];
-    attribute->id = ClusterDimension;
-    for (int i = 0; i < 3; ++i)
-      attribute->value.cluster[i] = (unsigned)found[i];
-  }
-  if (early) {
-    Attribute *attribute = &kernel->attributes[config->count++];
-    attribute->id = EarlyStart;
-    attribute->value.flag = 1;
-  }
-  kernel->first = *param;
-  kernel->count = (int)PyTuple_Size(params);
-  for (int i = 0; i < kernel->count; ++i) {
-    Param *place = &self->param[*param];
-    if (readParam(PyTuple_GetItem(params, i), place) < 0)
-      return -1;
-    if (place->source < 0 || place->source >= self->sources ||
-        place->map >= self->maps) {
-      PyErr_SetString(PyExc_ValueError, "a parameter of no buffer");
-      return -1;
-    }
-    self->pointers[*param] = place->map < 0
-                                 ? (void *)&self->slots[*param]
-                                 : (void *)(self->rooms + MapBytes * place->map);
-    ++*param;
-  }
-  return 0;
-}
-
-static void *zeroed(size_t count, size_t size) {
-  return calloc(count ? count : 1, size);
-}
-
 static int allocate(Launcher *self) {
-  self->specs = zeroed(self->inputs + self->outputs, sizeof(Spec));
-  self->buffers = zeroed(self->sources, sizeof(uint64_t));
-  self->param = zeroed(self->params, sizeof(Param));
-  self->kernel = zeroed(self->kernels, sizeof(Kernel));
-  self->slots = zeroed(self->params, sizeof(uint64_t));
-  self->pointers = zeroed(self->params, sizeof(void *));
-  self->resident = zeroed(self->maps, sizeof(uint64_t));
-  size_t rooms = (size_t)MapBytes * (self->maps ? self->maps : 1);
-  self->rooms = aligned_alloc(MapBytes, rooms);
-  if (!self->specs || !self->buffers || !self->param || !self->kernel ||
-      !self->slots || !self->pointers || !self->resident || !self->rooms) {
+  const Program *p = &self->program;
+  self->slots = zeroed(p->params, sizeof(uint64_t));
+  self->pointers = zeroed(p->params, sizeof(void *));
+  self->resident = zeroed(p->maps, sizeof(struct MapKey));
+  self->rooms = aligned_alloc(MapBytes, (size_t)MapBytes * (p->maps + 1));
+  if (!self->slots || !self->pointers || !self->resident || !self->rooms) {
     PyErr_NoMemory();
     return -1;
   }
+  for (int i = 0; i < p->params; ++i)
+    self->pointers[i] = p->param[i].map < 0
+                            ? (void *)&self->slots[i]
+                            : (void *)(self->rooms +
+                                       (size_t)MapBytes * p->param[i].map);
   return 0;
 }
 
-static int fill(Launcher *self, PyObject *specs, PyObject *buffers,
-                PyObject *kernels) {
-  for (int i = 0; i < self->inputs + self->outputs; ++i)
-    if (readSpec(PyTuple_GetItem(specs, i), &self->specs[i]) < 0)
-      return -1;
-  int first = self->inputs + self->outputs;
-  for (int i = first; i < self->sources; ++i) {
-    self->buffers[i] =
-        PyLong_AsUnsignedLongLong(PyTuple_GetItem(buffers, i - first));
-    if (PyErr_Occurred())
-      return -1;
+// The numbers of inputs that kernels write to.
+static int readUpdates(Launcher *self, PyObject *updates) {
+  Py_ssize_t count = PyTuple_Size(updates);
+  self->updates = zeroed(count, sizeof(int));
+  self->apart = zeroed(self->program.inputs, sizeof(uint64_t));
+  if (!self->updates || !self->apart) {
+    PyErr_NoMemory();
+    return -1;
   }
-  int param = 0;
-  for (int i = 0; i < self->kernels; ++i)
-    if (readKernel(self, PyTuple_GetItem(kernels, i), &self->kernel[i],
-                   &param) < 0)
-      return -1;
+  self->updateCount = (int)count;
+  self->apartSize = -1;
+  for (int i = 0; i < count; ++i) {
+    long number = PyLong_AsLong(PyTuple_GetItem(updates, i));
+    if (number < 0 || number >= self->program.inputs)
+      return invalid("expected numbers of inputs");
+    self->updates[i] = (int)number;
+  }
   return 0;
 }
 
-static int countParams(PyObject *kernels) {
-  Py_ssize_t count = 0;
-  for (Py_ssize_t i = 0; i < PyTuple_Size(kernels); ++i) {
-    PyObject *kernel = PyTuple_GetItem(kernels, i);
-    PyObject *params =
-        PyTuple_Check(kernel) ? PyTuple_GetItem(kernel, 5) : NULL;
-    if (!params || !PyTuple_Check(params)) {
-      PyErr_Clear();
-      PyErr_SetString(PyExc_TypeError, "expected kernels as tuples");
-      return -1;
-    }
-    count += PyTuple_Size(params);
-  }
-  return (int)count;
+static void hold(Launcher *self, enum Held place, PyObject *object) {
+  Py_XINCREF(object);
+  self->held[place] = object;
+}
+
+// Names, the device's number, and what a call asks Python for.
+static int holdAll(Launcher *self, PyObject *environment) {
+  static const enum Held places[] = {Number,    CurrentDevice, CurrentStream,
+                                     Gradients, Empty,         Results,
+                                     Ready,     Workspace,     Failed};
+  const int count = (int)(sizeof(places) / sizeof(*places));
+  if (PyTuple_Size(environment) != count)
+    return invalid("expected what a call asks Python for");
+  for (int i = 0; i < count; ++i)
+    hold(self, places[i], PyTuple_GetItem(environment, i));
+  PyObject *results = self->held[Results];
+  if (!PyTuple_Check(results) ||
+      PyTuple_Size(results) != self->program.outputs)
+    return invalid("expected the shapes of all outputs");
+  self->held[NameGradient] = PyUnicode_InternFromString("requires_grad");
+  self->held[NameReady] = PyUnicode_InternFromString("ready");
+  self->held[NameAddress] = PyUnicode_InternFromString("data_ptr");
+  return self->held[NameGradient] && self->held[NameReady] &&
+                 self->held[NameAddress]
+             ? 0
+             : -1;
 }
 
 static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *named) {
-  static char *names[] = {"exchange", "launch",  "device", "alignment",
-                          "types",    "specs",   "inputs", "buffers",
-                          "kernels",  "maps",    "encode", NULL};
-  PyObject *capsule, *types, *specs, *buffers, *kernels, *encode;
-  unsigned long long launch, alignment;
-  int deviceType, deviceId, inputs, maps;
+  static char *names[] = {"exchange", "launch", "encode",  "device",
+                          "alignment", "types", "specs",   "inputs",
+                          "buffers",   "maps",  "kernels", "most",
+                          "updates", "environment", NULL};
+  PyObject *capsule, *types, *specs, *buffers, *maps, *kernels, *updates;
+  PyObject *environment;
+  unsigned long long launch, encode, alignment;
+  long long most;
+  int deviceType, deviceId, inputs;
   if (!PyArg_ParseTupleAndKeywords(
-          args, named, "OK(ii)KO!O!iO!O!iO", names, &capsule, &launch,
-          &deviceType, &deviceId, &alignment, &PyTuple_Type, &types,
+          args, named, "OKK(ii)KO!O!iO!O!O!LO!O!", names, &capsule, &launch,
+          &encode, &deviceType, &deviceId, &alignment, &PyTuple_Type, &types,
           &PyTuple_Type, &specs, &inputs, &PyTuple_Type, &buffers,
-          &PyTuple_Type, &kernels, &maps, &encode))
+          &PyTuple_Type, &maps, &PyTuple_Type, &kernels, &most, &PyTuple_Type,
+          &updates, &PyTuple_Type, &environment))
     return NULL;
   const Exchange *exchange =
       PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule));
@@ -287,84 +150,88 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *named) {
     PyErr_SetString(PyExc_ValueError, "expected version 1 of DLPack");
     return NULL;
   }
-  int params = countParams(kernels);
-  if (params < 0)
-    return NULL;
   allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   Launcher *self = (Launcher *)alloc(type, 0);
   if (!self)
     return NULL;
   pthread_mutex_init(&self->mutex, NULL);
-  Py_INCREF(capsule);
-  Py_INCREF(types);
-  Py_INCREF(encode);
+  hold(self, Owner, capsule);
+  hold(self, Types, types);
   self->exchange = exchange;
-  self->owner = capsule;
-  self->types = types;
-  self->encode = encode;
-  self->gradient = PyUnicode_InternFromString("requires_grad");
   self->launch = (LaunchFn)(uintptr_t)launch;
+  self->encode = (EncodeFn)(uintptr_t)encode;
   self->device = (Device){deviceType, deviceId};
   self->alignment = alignment;
-  self->inputs = inputs;
-  self->outputs = (int)PyTuple_Size(specs) - inputs;
-  self->sources = inputs + self->outputs + (int)PyTuple_Size(buffers);
-  self->params = params;
-  self->maps = maps;
-  self->kernels = (int)PyTuple_Size(kernels);
-  if (inputs < 0 || self->outputs < 0 || maps < 0 || !self->gradient ||
-      allocate(self) < 0 || fill(self, specs, buffers, kernels) < 0) {
-    if (!PyErr_Occurred())
-      PyErr_SetString(PyExc_ValueError, "expected counts that fit");
+  if (readProgram(&self->program, inputs, most, specs, buffers, maps,
+                  kernels) < 0 ||
+      readUpdates(self, updates) < 0 || holdAll(self, environment) < 0 ||
+      allocate(self) < 0) {
+    invalid("expected a program");
     Py_DECREF(self);
     return NULL;
   }
   return (PyObject *)self;
 }
 
+static int traverse(PyObject *object, visitproc visit, void *arg) {
+  Launcher *self = (Launcher *)object;
+  for (int i = 0; i < HeldCount; ++i)
+    Py_VISIT(self->held[i]);
+  Py_VISIT(Py_TYPE(object));
+  return 0;
+}
+
+static int clear(PyObject *object) {
+  Launcher *self = (Launcher *)object;
+  for (int i = 0; i < HeldCount; ++i)
+    Py_CLEAR(self->held[i]);
+  return 0;
+}
+
 static void destroy(PyObject *object) {
   Launcher *self = (Launcher *)object;
   PyTypeObject *type = Py_TYPE(object);
-  Py_XDECREF(self->owner);
-  Py_XDECREF(self->types);
-  Py_XDECREF(self->encode);
-  Py_XDECREF(self->gradient);
-  free(self->specs);
-  free(self->buffers);
-  free(self->param);
-  free(self->kernel);
+  PyObject_GC_UnTrack(object);
+  clear(object);
+  freeProgram(&self->program);
   free(self->slots);
   free(self->pointers);
   free(self->resident);
   free(self->rooms);
+  free(self->updates);
+  free(self->apart);
   pthread_mutex_destroy(&self->mutex);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(object);
   Py_DECREF(type);
 }
 
-// ---- a call
+// ---- tensors
 
-// 1 if the tensor is as it should be, 0 if not (or not surely).
-static int fits(Launcher *self, PyObject *object, const Spec *spec,
-                int gradients, uint64_t *address) {
-  PyTypeObject *type = Py_TYPE(object);
+// 1 if it is a plain tensor that no gradient is recorded for, surely.
+static int isPlain(Launcher *self, PyObject *object, int gradients) {
+  PyObject *types = self->held[Types];
   int known = 0;
-  for (Py_ssize_t i = 0; i < PyTuple_Size(self->types); ++i)
-    known |= (PyObject *)type == PyTuple_GetItem(self->types, i);
-  if (!known)
+  for (Py_ssize_t i = 0; i < PyTuple_Size(types); ++i)
+    known |= (PyObject *)Py_TYPE(object) == PyTuple_GetItem(types, i);
+  if (!known || !gradients)
+    return known;
+  PyObject *wanted = PyObject_GetAttr(object, self->held[NameGradient]);
+  if (!wanted) {
+    PyErr_Clear();
     return 0;
-  if (gradients) {
-    PyObject *wanted = PyObject_GetAttr(object, self->gradient);
-    if (!wanted) {
-      PyErr_Clear();
-      return 0;
-    }
-    int trained = wanted != Py_False;
-    Py_DECREF(wanted);
-    if (trained)
-      return 0;
   }
+  int trained = wanted != Py_False;
+  Py_DECREF(wanted);
+  return !trained;
+}
+
+// 1 if the tensor is as it should be at the size, 0 if not (or not surely). A
+// size of 0 is not known yet: the first tensor that has rows says it.
+static int fits(Launcher *self, PyObject *object, const Spec *spec,
+                int gradients, int64_t *size, uint64_t *address) {
+  if (!isPlain(self, object, gradients))
+    return 0;
   Tensor x;
   if (self->exchange->view(object, &x) != 0) {
     PyErr_Clear();
@@ -374,10 +241,19 @@ static int fits(Launcher *self, PyObject *object, const Spec *spec,
       x.dtype.code != spec->dtype.code || x.dtype.bits != spec->dtype.bits ||
       x.dtype.lanes != 1 || x.rank != spec->rank)
     return 0;
-  for (int i = 0; i < x.rank; ++i)
-    if (x.shape[i] != spec->shape[i] ||
+  if (spec->each && !*size) {
+    if (x.shape[0] % spec->each)
+      return 0;
+    *size = x.shape[0] / spec->each;
+    if (*size < 1 || *size > self->program.most)
+      return 0;
+  }
+  for (int i = 0; i < x.rank; ++i) {
+    int64_t wanted = i || !spec->each ? spec->shape[i] : spec->each * *size;
+    if (x.shape[i] != wanted ||
         (x.shape[i] > 1 && (!x.strides || x.strides[i] != spec->strides[i])))
       return 0;
+  }
   *address = (uint64_t)(uintptr_t)x.data + x.byteOffset;
   return *address % self->alignment == 0;
 }
@@ -393,172 +269,321 @@ static Py_ssize_t length(PyObject *sequence) {
   return PyList_Check(sequence) ? PyList_Size(sequence) : -1;
 }
 
-// Whether any output shares memory with another tensor.
-static int overlap(const Launcher *self, const uint64_t *addresses) {
-  for (int i = self->inputs; i < self->inputs + self->outputs; ++i)
-    for (int j = 0; j < i; ++j)
-      if (addresses[i] < addresses[j] + (uint64_t)self->specs[j].bytes &&
-          addresses[j] < addresses[i] + (uint64_t)self->specs[i].bytes)
-        return 1;
-  return 0;
-}
-
-// The maps of the tensors at `values`, into `maps`; asks Python for those that
-// are not there yet. -1 on an error, with the exception set.
-static int encode(Launcher *self, const uint64_t *values, char *maps) {
-  for (int i = 0; i < self->params; ++i) {
-    int map = self->param[i].map;
-    if (map < 0)
-      continue;
-    PyObject *found =
-        PyObject_CallFunction(self->encode, "iK", map,
-                              (unsigned long long)values[i]);
-    if (!found)
-      return -1;
-    char *bytes;
-    Py_ssize_t count;
-    if (PyBytes_AsStringAndSize(found, &bytes, &count) < 0 ||
-        count != MapBytes) {
-      Py_DECREF(found);
-      if (!PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, "expected 128 bytes");
-      return -1;
+// What the first input that has rows says of the size; 0 where it says none.
+static int inputsFit(Launcher *self, PyObject *tensors, int gradients,
+                     int64_t *size, uint64_t *addresses) {
+  const Program *p = &self->program;
+  for (int k = 0; k < p->inputs; ++k) {
+    // that input comes first, the others are compared with it
+    int i = p->sized <= 0 || k > p->sized ? k : k ? k - 1 : p->sized;
+    PyObject *x = item(tensors, i);
+    if (!x || !fits(self, x, &p->specs[i], gradients, size, &addresses[i])) {
+      PyErr_Clear();
+      return 0;
     }
-    memcpy(maps + (size_t)MapBytes * map, bytes, MapBytes);
-    Py_DECREF(found);
   }
-  return 0;
+  return 1;
 }
 
-static int resident(const Launcher *self, const uint64_t *values) {
-  for (int i = 0; i < self->params; ++i)
-    if (self->param[i].map >= 0 &&
-        self->resident[self->param[i].map] != values[i])
+static uint64_t bytesAt(const Spec *spec, int64_t size) {
+  if (!spec->each || !spec->bytes)
+    return (uint64_t)spec->bytes;
+  int64_t fewer = spec->shape[0] - spec->each * size;
+  return (uint64_t)(spec->bytes -
+                    fewer * spec->strides[0] * (spec->dtype.bits / 8));
+}
+
+static int overlap(const Program *p, int64_t size, const uint64_t *addresses,
+                   int i, int j) {
+  return addresses[i] < addresses[j] + bytesAt(&p->specs[j], size) &&
+         addresses[j] < addresses[i] + bytesAt(&p->specs[i], size);
+}
+
+// Whether no output shares memory with another tensor.
+static int resultsApart(const Program *p, int64_t size,
+                        const uint64_t *addresses) {
+  for (int i = p->inputs; i < p->inputs + p->outputs; ++i)
+    for (int j = 0; j < i; ++j)
+      if (overlap(p, size, addresses, i, j))
+        return 0;
+  return 1;
+}
+
+// Whether no input that kernels write to shares memory with another one. It is
+// looked at again where a tensor has moved.
+static int updatesApart(Launcher *self, int64_t size,
+                        const uint64_t *addresses) {
+  const Program *p = &self->program;
+  size_t bytes = sizeof(uint64_t) * (size_t)p->inputs;
+  if (!self->updateCount ||
+      (self->apartSize == size && !memcmp(self->apart, addresses, bytes)))
+    return 1;
+  for (int k = 0; k < self->updateCount; ++k)
+    for (int i = 0; i < p->inputs; ++i)
+      if (i != self->updates[k] &&
+          overlap(p, size, addresses, self->updates[k], i))
+        return 0;
+  memcpy(self->apart, addresses, bytes);
+  self->apartSize = size;
+  return 1;
+}
+
+// ---- results
+
+// A shape with as many rows as there are at a size.
+static PyObject *shapeAt(PyObject *shape, int64_t rows) {
+  Py_ssize_t rank = PyTuple_Size(shape);
+  PyObject *found = PyTuple_New(rank);
+  if (!found)
+    return NULL;
+  for (Py_ssize_t i = 0; i < rank; ++i) {
+    PyObject *extent =
+        i ? PyTuple_GetItem(shape, i) : PyLong_FromLongLong(rows);
+    if (i)
+      Py_XINCREF(extent);
+    if (!extent || PyTuple_SetItem(found, i, extent) < 0) {
+      Py_DECREF(found);
+      return NULL;
+    }
+  }
+  return found;
+}
+
+static PyObject *emptyResult(Launcher *self, int number, int64_t size) {
+  const Spec *spec = &self->program.specs[self->program.inputs + number];
+  PyObject *result = PyTuple_GetItem(self->held[Results], number);
+  PyObject *shape = result ? PyTuple_GetItem(result, 0) : NULL;
+  PyObject *strides = result ? PyTuple_GetItem(result, 1) : NULL;
+  PyObject *type = result ? PyTuple_GetItem(result, 2) : NULL;
+  if (!shape || !strides || !type)
+    return NULL;
+  PyObject *own =
+      spec->each ? shapeAt(shape, spec->each * size) : (Py_INCREF(shape), shape);
+  if (!own)
+    return NULL;
+  PyObject *found = PyObject_CallFunctionObjArgs(self->held[Empty], own,
+                                                 strides, type, NULL);
+  Py_DECREF(own);
+  return found;
+}
+
+// New results, or those that are given, as a tuple. NULL on an error.
+static PyObject *resultsOf(Launcher *self, PyObject *out, int64_t size) {
+  if (out != Py_None)
+    return PySequence_Tuple(out);
+  int count = self->program.outputs;
+  PyObject *results = PyTuple_New(count);
+  for (int i = 0; results && i < count; ++i) {
+    PyObject *y = emptyResult(self, i, size);
+    if (!y || PyTuple_SetItem(results, i, y) < 0)
+      Py_CLEAR(results);
+  }
+  return results;
+}
+
+static int resultsFit(Launcher *self, PyObject *results, int gradients,
+                      int64_t size, uint64_t *addresses) {
+  const Program *p = &self->program;
+  if (PyTuple_Size(results) != p->outputs)
+    return 0;
+  for (int i = 0; i < p->outputs; ++i)
+    if (!fits(self, PyTuple_GetItem(results, i), &p->specs[p->inputs + i],
+              gradients, &size, &addresses[p->inputs + i]))
       return 0;
   return 1;
 }
 
-enum { NeedMaps = -1 };
+// ---- launching
 
-// All launches; the number of the one that failed in `failed`. NeedMaps where
-// there are no `maps` and those that are there are of other tensors.
-static int launchAll(Launcher *self, const uint64_t *values, const char *maps,
+// Makes the map of a parameter that of the tensor at its address. The driver's
+// error code.
+static int encodeMap(Launcher *self, int number, uint64_t address,
+                     int64_t size) {
+  const MapSpec *map = &self->program.map[number];
+  struct MapKey *key = &self->resident[number];
+  if (!map->each)
+    size = 1;
+  if (key->size == size && key->address == address)
+    return 0;
+  uint64_t shape[MapRank];
+  uint32_t steps[MapRank];
+  for (int i = 0; i < map->rank; ++i) {
+    shape[i] = map->shape[i];
+    steps[i] = 1;
+  }
+  if (map->each)
+    shape[map->rank - 1] = map->each * (uint64_t)size;
+  enum { NotInterleaved = 0, Lines128 = 2, Zeros = 0 };
+  key->size = 0; // nobody's while it is written
+  int code = self->encode(self->rooms + (size_t)MapBytes * number, map->type,
+                          (uint32_t)map->rank, (void *)(uintptr_t)address,
+                          shape, map->strides, map->box, steps, NotInterleaved,
+                          map->swizzle, Lines128, Zeros);
+  if (!code)
+    *key = (struct MapKey){address, size};
+  return code;
+}
+
+// All launches. The driver's error code, and what failed: a kernel, or -1 less
+// the number of a map.
+static int launchAll(Launcher *self, const uint64_t *values, int64_t size,
                      void *stream, int *failed) {
+  const Program *p = &self->program;
   int code = 0;
   pthread_mutex_lock(&self->mutex);
-  if (!maps && !resident(self, values)) {
-    pthread_mutex_unlock(&self->mutex);
-    return NeedMaps;
-  }
-  memcpy(self->slots, values, sizeof(uint64_t) * (size_t)self->params);
-  if (maps) {
-    memcpy(self->rooms, maps, (size_t)MapBytes * self->maps);
-    for (int i = 0; i < self->params; ++i)
-      if (self->param[i].map >= 0)
-        self->resident[self->param[i].map] = values[i];
-  }
-  for (int i = 0; i < self->kernels && !code; ++i) {
-    Kernel *kernel = &self->kernel[i];
+  memcpy(self->slots, values, sizeof(uint64_t) * (size_t)p->params);
+  for (int i = 0; i < p->params && !code; ++i)
+    if (p->param[i].map >= 0) {
+      *failed = -1 - p->param[i].map;
+      code = encodeMap(self, p->param[i].map, values[i], size);
+    }
+  for (int i = 0; i < p->kernels && !code; ++i) {
+    Kernel *kernel = &p->kernel[i];
+    *failed = i;
     kernel->config.stream = stream;
+    if (kernel->partBlocks)
+      kernel->config.grid[0] =
+          kernel->partBlocks * (unsigned)partsAt(kernel, size);
     code = self->launch(&kernel->config, kernel->function,
                         self->pointers + kernel->first, NULL);
-    *failed = i;
   }
   pthread_mutex_unlock(&self->mutex);
   return code;
 }
 
-// Checks tensors and finds the values of all parameters. 1, 0 where a tensor
-// does not fit.
-static int prepare(Launcher *self, PyObject *tensors, PyObject *results,
-                   int given, int gradients, uint64_t workspace,
-                   uint64_t *addresses, uint64_t *values) {
-  if (length(tensors) != self->inputs || length(results) != self->outputs)
-    return 0;
-  for (int i = 0; i < self->inputs + self->outputs; ++i) {
-    PyObject *x = i < self->inputs ? item(tensors, i)
-                                   : item(results, i - self->inputs);
-    if (!x || !fits(self, x, &self->specs[i], gradients, &addresses[i])) {
-      PyErr_Clear();
-      return 0;
+// The number that a function of Python returns. -1 on an error.
+static int asked(PyObject *found, uint64_t *number) {
+  if (!found)
+    return -1;
+  *number = PyLong_AsUnsignedLongLongMask(found);
+  Py_DECREF(found);
+  return *number == (uint64_t)-1 && PyErr_Occurred() ? -1 : 0;
+}
+
+// Launches with all addresses found. -1 on an error, with the exception set.
+static int launchOn(Launcher *self, int64_t size, uint64_t *addresses) {
+  const Program *p = &self->program;
+  uint64_t stream, workspace = 0;
+  PyObject *number = self->held[Number], *room = NULL;
+  if (asked(PyObject_CallFunctionObjArgs(self->held[CurrentStream], number,
+                                         NULL),
+            &stream) < 0)
+    return -1;
+  if (self->held[Workspace] != Py_None) { // held until all is launched
+    PyObject *key = PyLong_FromUnsignedLongLong(stream);
+    room = key ? PyObject_CallFunctionObjArgs(self->held[Workspace], key, NULL)
+               : NULL;
+    Py_XDECREF(key);
+    if (!room || asked(PyObject_CallMethodObjArgs(
+                           room, self->held[NameAddress], NULL),
+                       &workspace) < 0) {
+      Py_XDECREF(room);
+      return -1;
     }
   }
-  if (given && overlap(self, addresses))
-    return 0;
-  for (int i = self->inputs + self->outputs; i < self->sources; ++i)
-    addresses[i] = workspace + self->buffers[i];
-  for (int i = 0; i < self->params; ++i)
-    values[i] = addresses[self->param[i].source] + self->param[i].offset;
-  return 1;
-}
-
-static PyObject *finish(int code, int failed) {
-  if (!code)
-    Py_RETURN_TRUE;
-  return Py_BuildValue("(ii)", failed, code);
-}
-
-// launch(tensors, results, given, gradients, workspace, stream): True, False
-// where a tensor does not fit, or (kernel, error code of the driver).
-static PyObject *call(PyObject *object, PyObject *args) {
-  Launcher *self = (Launcher *)object;
-  PyObject *tensors, *results;
-  int given, gradients;
-  unsigned long long workspace, stream;
-  if (!PyArg_ParseTuple(args, "OOppKK", &tensors, &results, &given, &gradients,
-                        &workspace, &stream))
-    return NULL;
-  size_t numbers = (size_t)(self->sources + self->params + 1);
-  uint64_t few[64];
-  uint64_t *addresses =
-      numbers <= 64 ? few : malloc(sizeof(uint64_t) * numbers);
-  if (!addresses)
-    return PyErr_NoMemory();
-  uint64_t *values = addresses + self->sources;
-  PyObject *found = NULL;
-  char *maps = NULL;
-  if (!prepare(self, tensors, results, given, gradients, workspace, addresses,
-               values)) {
-    found = Py_False;
-    Py_INCREF(found);
-    goto done;
+  for (int i = p->inputs + p->outputs; i < p->sources; ++i)
+    addresses[i] = workspace + p->buffers[i];
+  uint64_t *values = addresses + p->sources;
+  for (int i = 0; i < p->params; ++i) {
+    const Param *param = &p->param[i];
+    values[i] = param->source == TheSize
+                    ? (uint64_t)size
+                    : addresses[param->source] + param->offset;
   }
   int code, failed = 0;
-  while (1) {
-    Py_BEGIN_ALLOW_THREADS;
-    code = launchAll(self, values, maps, (void *)(uintptr_t)stream, &failed);
-    Py_END_ALLOW_THREADS;
-    if (code != NeedMaps)
-      break;
-    maps = malloc((size_t)MapBytes * self->maps);
-    if (!maps || encode(self, values, maps) < 0) {
-      if (!maps)
-        PyErr_NoMemory();
-      goto done;
-    }
+  Py_BEGIN_ALLOW_THREADS;
+  code = launchAll(self, values, size, (void *)(uintptr_t)stream, &failed);
+  Py_END_ALLOW_THREADS;
+  Py_XDECREF(room);
+  if (code)
+    Py_XDECREF(
+        PyObject_CallFunction(self->held[Failed], "iiL", failed, code, size));
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+// Whether this thread can launch on the device, which is the current one. -1
+// on an error.
+static int isHere(Launcher *self) {
+  uint64_t number;
+  if (asked(PyObject_CallFunctionObjArgs(self->held[CurrentDevice], NULL),
+            &number) < 0)
+    return -1;
+  if ((int64_t)number != PyLong_AsLongLong(self->held[Number]))
+    return 0;
+  PyObject *ready = PyObject_GetAttr(self->held[Ready], self->held[NameReady]);
+  PyErr_Clear();
+  Py_XDECREF(ready);
+  return ready != NULL;
+}
+
+// The results as a new tuple; None, as a new reference, where something is not
+// as it should be; NULL on an error.
+static PyObject *run(Launcher *self, PyObject *tensors, PyObject *out,
+                     uint64_t *addresses) {
+  int64_t size = 0;
+  int here = isHere(self);
+  int given = out != Py_None;
+  if (here < 0)
+    return NULL;
+  if (!here || length(tensors) != self->program.inputs ||
+      (given && length(out) != self->program.outputs))
+    Py_RETURN_NONE;
+  PyObject *recorded =
+      PyObject_CallFunctionObjArgs(self->held[Gradients], NULL);
+  if (!recorded)
+    return NULL;
+  int gradients = recorded != Py_False;
+  Py_DECREF(recorded);
+  if (!inputsFit(self, tensors, gradients, &size, addresses) ||
+      !updatesApart(self, size, addresses))
+    Py_RETURN_NONE;
+  PyObject *results = resultsOf(self, out, size);
+  if (!results)
+    return NULL;
+  if (!resultsFit(self, results, given && gradients, size, addresses) ||
+      (given && !resultsApart(&self->program, size, addresses))) {
+    Py_DECREF(results);
+    Py_RETURN_NONE;
   }
-  found = finish(code, failed);
-done:
-  free(maps);
+  if (launchOn(self, size, addresses) < 0)
+    Py_CLEAR(results);
+  return results;
+}
+
+// call(tensors, out): a tuple of results; None where a tensor does not fit.
+static PyObject *call(PyObject *object, PyObject *const *args,
+                      Py_ssize_t count) {
+  Launcher *self = (Launcher *)object;
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "expected tensors and results or None");
+    return NULL;
+  }
+  size_t all = (size_t)(self->program.sources + self->program.params + 1);
+  uint64_t few[96];
+  uint64_t *addresses = all <= 96 ? few : malloc(sizeof(uint64_t) * all);
+  if (!addresses)
+    return PyErr_NoMemory();
+  PyObject *found = run(self, args[0], args[1], addresses);
   if (addresses != few)
     free(addresses);
   return found;
 }
 
 static PyMethodDef methods[] = {
-    {"launch", call, METH_VARARGS,
-     "launch(tensors, results, given, gradients, workspace, stream): True, "
-     "False where a tensor does not fit, (kernel, code) where the driver "
-     "fails."},
+    {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL,
+     "call(tensors, out): the results, None where a tensor does not fit."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_new, make},
                               {Py_tp_dealloc, destroy},
+                              {Py_tp_traverse, traverse},
+                              {Py_tp_clear, clear},
                               {Py_tp_methods, methods},
                               {0, NULL}};
 
 static PyType_Spec description = {"mirage.runtime._launcher.Launcher",
-                                  sizeof(Launcher), 0, Py_TPFLAGS_DEFAULT,
+                                  sizeof(Launcher), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
                                   slots};
 
 static struct PyModuleDef definition = {
@@ -567,7 +592,8 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__launcher(void) {
   PyObject *module = PyModule_Create(&definition);
   PyObject *type = module ? PyType_FromSpec(&description) : NULL;
-  if (!type || PyModule_AddObject(module, "Launcher", type) < 0) {
+  if (!type || PyModule_AddIntConstant(module, "VERSION", 2) < 0 ||
+      PyModule_AddObject(module, "Launcher", type) < 0) {
     Py_XDECREF(type);
     Py_XDECREF(module);
     return NULL;

@@ -1,0 +1,113 @@
+"""What the kernels of a class of sizes are predicted to take at each of its sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from mirage.cost import CostReport, Target
+from mirage.cost.predict import predict
+from mirage.semantics.substitute import rename_graph
+from mirage.semantics.ugraph import Axis, KernelGraph, Launch, Op, TensorType, Value, launches
+from mirage.verify.independent_rows import computed_from
+
+SAMPLES = 9
+"""Sizes of a class at which kernels are compared, about."""
+DEPTHS = (3, 4, 5, 6)
+"""Stages of pipelines that are compared: what fewer cost is not well predicted."""
+TOLD_APART = 0.02
+"""Predicted times that differ by less are one."""
+
+
+def graph_at(graph: KernelGraph, inputs: Collection[int], most: int, size: int) -> KernelGraph:
+    """A graph of kernels that is stated for the size ``most``, for another one, with the same
+    tiles: blocks without rows are not there. ``inputs`` are the numbers of those that have rows."""
+    rows = {graph.inputs[i] for i in inputs} | set(computed_from(graph, tuple(inputs)))
+    names = {v: _value_at(v, most, size) for v in rows}
+    for op in launches(graph.ops):
+        pairs = zip(op.body.params, op.operands, strict=True)
+        names.update({p: _value_at(p, most, size) for p, v in pairs if v in rows})
+    changed = rename_graph(graph, names)
+    return _having(changed, {op: _launch_at(op) for op in launches(changed.ops)})
+
+
+def predicted_at(
+    graph: KernelGraph, inputs: Collection[int], most: int, size: int, target: Target
+) -> CostReport | None:
+    """What a graph for sizes up to ``most`` takes at one of them; see :func:`graph_at` and
+    :func:`mirage.cost.predict.predict`."""
+    return predict(graph_at(graph, inputs, most, size), target)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Compares graphs for sizes from ``least`` to ``most``, of which ``inputs`` have rows, by what
+    they are predicted to take at some of these sizes."""
+
+    inputs: tuple[int, ...]
+    least: int
+    most: int
+    target: Target
+
+    def near_best_first(self, graphs: Sequence[KernelGraph]) -> list[int]:
+        """The numbers of graphs, ordered by how much slower than the best of them each is where it
+        is worst. Differences that predictions cannot tell apart change nothing."""
+        if len(graphs) < 2:
+            return list(range(len(graphs)))
+        times = [self._times(graph) for graph in graphs]
+        best = [min(column) for column in zip(*times, strict=True)]
+        worst = [
+            max(t / b if math.isfinite(b) else 1.0 for t, b in zip(row, best, strict=True))
+            for row in times
+        ]
+        steps = [round((w - 1) / TOLD_APART) if math.isfinite(w) else math.inf for w in worst]
+        return sorted(range(len(graphs)), key=lambda number: (steps[number], number))
+
+    def restaged(self, graph: KernelGraph) -> KernelGraph:
+        """The graph with as many stages in each kernel's pipeline as are near the best at all of
+        these sizes: how many blocks a multiprocessor has room for depends on them, hence at which
+        sizes one more turn begins. What kernels compute, and in which order, stays the same."""
+        for op in launches(graph.ops):
+            depths = [d for d in DEPTHS if d != op.schedule.stages]
+            variants = [graph, *(_having(graph, {op: _with_stages(op, d)}) for d in depths)]
+            graph = variants[self.near_best_first(variants)[0]]
+        return graph
+
+    def _times(self, graph: KernelGraph) -> list[float]:
+        step = max(1, (self.most - self.least) // (SAMPLES - 1))
+        sizes = range(self.most, self.least - 1, -step)
+        found = (predicted_at(graph, self.inputs, self.most, n, self.target) for n in sizes)
+        return [math.inf if report is None else report.time for report in found]
+
+
+def _with_stages(op: Launch, stages: int) -> Launch:
+    return replace(op, schedule=replace(op.schedule, stages=stages))
+
+
+def _having(graph: KernelGraph, changed: Mapping[Op, Op]) -> KernelGraph:
+    """The graph with other ops of the same values in the place of some."""
+    return replace(graph, ops=tuple(changed.get(op, op) for op in graph.ops))
+
+
+def _value_at(value: Value, most: int, size: int) -> Value:
+    if not value.type.shape or value.type.shape[0] % most:
+        return value  # the check of rows refuses such graphs
+    first, *others = value.type.shape
+    return Value(TensorType((first // most * size, *others), value.type.dtype), value.name)
+
+
+def _launch_at(op: Launch) -> Launch:
+    """With as many parts along rows as its results have now."""
+    parts: dict[str, int] = {}
+    extents = {axis.name: axis.extent for axis in op.grid}
+    for result, output in zip(op.results, op.body.outputs, strict=True):
+        if output.map and output.map[0]:
+            first, *inner = output.map[0]
+            each = output.value.type.shape[0] * prod(extents[axis] for axis in inner)
+            parts[first] = max(parts.get(first, 1), -(-result.type.shape[0] // each))
+    grid = tuple(
+        Axis(axis.name, min(axis.extent, parts.get(axis.name, axis.extent))) for axis in op.grid
+    )
+    return replace(op, grid=grid)

@@ -1,0 +1,73 @@
+"""What kernels of a class are predicted to take at its sizes: as a program of that size alone with
+the same tiles, and which of several kernels is near the best at all of them."""
+
+from __future__ import annotations
+
+from mirage.cost import H200
+from mirage.cost.predict import predict
+from mirage.mlir_io import graph_from_text
+from mirage.pipeline.size_costs import DEPTHS, TOLD_APART, Compared, graph_at, predicted_at
+from mirage.semantics.ugraph import KernelGraph, launches
+
+TEXT = """
+kernel.graph @attention(%q: tensor<{b}x8x1x64xf16>, %k: tensor<{b}x8x512x64xf16>) -> tensor<{b}x8x1x64xf16> {{
+  %r = kernel.launch(%q, %k) grid [b = {b}, h = 8] schedule <warps = 4, stages = {stages}> : (tensor<{b}x8x1x64xf16>, tensor<{b}x8x512x64xf16>) -> tensor<{b}x8x1x64xf16> {{
+  ^bb0(%gq: tensor<{b}x8x1x64xf16>, %gk: tensor<{b}x8x512x64xf16>):
+    %x = block.load %gq [[b], [h], [], []] : tensor<{b}x8x1x64xf16> -> !block.tile<1x1x1x64xf16>
+    %s = block.loop [n = 8] {{
+      %y = block.load %gk [[b], [h], [n], []] : tensor<{b}x8x512x64xf16> -> !block.tile<1x1x64x64xf16>
+      %m = block.reduce sum %y dims [2] : (!block.tile<1x1x64x64xf16>) -> !block.tile<1x1x1x64xf32>
+      block.accumulate sum %m : !block.tile<1x1x1x64xf32>
+    }} : !block.tile<1x1x1x64xf32>
+    %o = block.binary mul %s, %x : (!block.tile<1x1x1x64xf32>, !block.tile<1x1x1x64xf16>) -> !block.tile<1x1x1x64xf32>
+    block.store %o [[b], [h], [], []] : !block.tile<1x1x1x64xf32>
+  }}
+  kernel.return %r : tensor<{b}x8x1x64xf16>
+}}
+"""  # noqa: E501
+
+
+def attention(b: int, stages: int = 4) -> KernelGraph:
+    return graph_from_text(TEXT.format(b=b, stages=stages)).graph
+
+
+def test_another_size_is_the_program_of_that_size() -> None:
+    whole = attention(128)
+    for size in (1, 7, 100, 127, 128):
+        at = graph_at(whole, (0, 1), 128, size)
+        alone = attention(size)
+        assert [v.type for v in at.inputs] == [v.type for v in alone.inputs]
+        assert [v.type for v in at.outputs] == [v.type for v in alone.outputs]
+        assert [op.grid for op in launches(at.ops)] == [op.grid for op in launches(alone.ops)]
+        mine, theirs = predicted_at(whole, (0, 1), 128, size, H200), predict(alone, H200)
+        assert mine is not None
+        assert theirs is not None
+        assert mine.time == theirs.time
+
+
+def times(graph: KernelGraph, sizes: range) -> list[float]:
+    found = [predicted_at(graph, (0, 1), 128, size, H200) for size in sizes]
+    return [report.time for report in found if report is not None]
+
+
+def test_stages_are_near_the_best_at_all_sizes() -> None:
+    sizes = range(72, 129, 7)
+    compared = Compared((0, 1), 65, 128, H200)
+    chosen = compared.restaged(attention(128, 6))
+    (launch,) = launches(chosen.ops)
+    assert launch.schedule.warps == 4
+    every = [times(attention(128, depth), sizes) for depth in DEPTHS]
+    assert all(len(row) == len(sizes) for row in every)
+    best = [min(column) for column in zip(*every, strict=True)]
+
+    def worst(row: list[float]) -> float:
+        return max(t / b for t, b in zip(row, best, strict=True))
+
+    assert len({round(worst(row), 2) for row in every}) > 1  # they differ
+    assert worst(times(chosen, sizes)) <= min(map(worst, every)) + 2 * TOLD_APART
+
+
+def test_the_first_stays_where_nothing_is_told_apart() -> None:
+    compared = Compared((0, 1), 65, 128, H200)
+    graph = attention(128)
+    assert compared.near_best_first([graph, attention(128), graph]) == [0, 1, 2]
