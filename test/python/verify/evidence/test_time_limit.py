@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
@@ -69,3 +70,22 @@ def test_other_threads_have_no_limit() -> None:
     thread.start()
     thread.join()
     assert done == [1]
+
+
+def test_a_limit_within_another() -> None:
+    """The inner one does not stop the clock of the outer one, nor outlast it."""
+    for clock in ("seconds", "processor_seconds"):
+        little, more = ({"seconds": math.inf, clock: s} for s in (0.05, 0.2))
+        with pytest.raises(OutOfTime), time_limit(**more):
+            with pytest.raises(OutOfTime), time_limit(**little):
+                busy()
+            busy()
+        ended_by_the_outer = False
+        with pytest.raises(OutOfTime), time_limit(**little):
+            try:
+                with time_limit(**more):
+                    busy()
+            finally:
+                ended_by_the_outer = True
+                busy()  # until the outer one ends this, too
+        assert ended_by_the_outer
