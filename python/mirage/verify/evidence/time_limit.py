@@ -28,8 +28,9 @@ def time_limit(seconds: float, processor_seconds: float = math.inf) -> Generator
     """Raises :class:`OutOfTime` inside of the ``with`` block once ``seconds`` have passed, or once
     this process has computed for ``processor_seconds``, however busy the machine is.
 
-    One within another ends with the other at the latest. By timers' signals, which only the main thread of a process can get (workers of process pools
-    run in theirs); elsewhere there is no limit.
+    One within another ends with the other at the latest. By timers' signals, which only the main
+    thread of a process can get (workers of process pools run in theirs); elsewhere there is no
+    limit.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or not hasattr(signal, "setitimer"):
