@@ -1,5 +1,5 @@
-"""Programs as models are served with them, each written in two ways that are the same: scales by the
-largest element, eight bits, masks and running maxima, gathered losses, caches, gates of experts."""
+"""Programs as models are served with them, each written in two ways that are the same: scales by
+the largest element, eight bits, masks and running maxima, gathered losses, gates of experts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Programs as models are served with them, each beside one that is nearly the same: another scale,
-another grid, a maximum that starts elsewhere, exchanged weights, an eps that moved, the next row."""
+another grid, a maximum that starts elsewhere, exchanged weights, another eps, the next row."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ SERVING_WRONG: list[Pair] = [
         "largest of what is negated", ROW, lambda x: x.argmax(-1), lambda x: (-x).argmax(-1), False
     ),
     Pair(
-        "first for last of the largest",
+        "last for first of the largest",
         "6x16:i64",
         lambda x: x.argmax(-1),
         lambda x: 15 - x.flip(-1).argmax(-1),
