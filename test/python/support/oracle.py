@@ -58,6 +58,7 @@ from oracle_boxes import (
     steps_of,
     whole,
 )
+from oracle_runs import expanded, gathered, joined, levelled
 from oracle_scalar import BINARY, UNARY, number, rounded
 from oracle_torch import torch
 
@@ -166,18 +167,18 @@ class Oracle:
             table, indices = op.operands
             rank = len(indices.shape)
             rows = self.part(table, ((0, table.shape[0]), *box[rank:]))
-            return self.round(_gathered(rows, self.part(indices, box[:rank])), value.dtype)
+            return self.round(gathered(rows, self.part(indices, box[:rank])), value.dtype)
         xs = [self.part(v, b) for v, b in self._needs(op, box)]
         if isinstance(op, Slice):
             return xs[0]
         if isinstance(op, Reshape):
             return reshaped(op, xs[0], box)
         if isinstance(op, Broadcast):
-            return _expanded(xs[0], sizes(box))
+            return expanded(xs[0], sizes(box))
         if isinstance(op, (Softmax, RmsNorm, LayerNorm)):
             return only(self._composite(op, xs), box)
         if isinstance(op, Concat):
-            return self.round(_joined(xs, op.dim), value.dtype)
+            return self.round(joined(xs, op.dim), value.dtype)
         return self.elementary(op, xs)
 
     def _needs(self, op: Op, box: Box) -> Iterator[tuple[Value, Box]]:
@@ -215,7 +216,7 @@ class Oracle:
                 yield v, aligned(box, v.shape)
 
     def _composite(self, op: Op, xs: Sequence[Tensor]) -> Tensor:
-        x, *rest = _levelled(xs)
+        x, *rest = levelled(xs)
         if isinstance(op, Softmax):
             return self.round(torch.softmax(x, op.dim + 1), op.result.dtype)
         assert isinstance(op, (RmsNorm, LayerNorm))
@@ -230,7 +231,7 @@ class Oracle:
     def elementary(self, op: Op, xs: Sequence[Tensor]) -> Tensor:
         """The result of an op that means the same of tensors and of tiles."""
         dtype = op.result.dtype
-        xs = _levelled([self._computed_in(x, dtype) for x in xs])
+        xs = levelled([self._computed_in(x, dtype) for x in xs])
         if isinstance(op, Constant):
             y = torch.tensor([number(op.value)], dtype=torch.float64)
             if self.typed and dtype.is_half:  # scalars are of the type that is computed in
@@ -344,12 +345,12 @@ class _Block:
         if isinstance(op, Reshape):
             return xs[0].reshape((xs[0].shape[0], *op.result.shape))
         if isinstance(op, Broadcast):
-            return _expanded(xs[0], op.result.shape)
+            return expanded(xs[0], op.result.shape)
         if isinstance(op, Slice):
             ends = zip(op.offsets, op.result.shape, strict=True)
             return xs[0][(slice(None), *(slice(o, o + n) for o, n in ends))]
         if isinstance(op, Concat):
-            return self.oracle.round(_joined(xs, op.dim), op.result.dtype)
+            return self.oracle.round(joined(xs, op.dim), op.result.dtype)
         return self.oracle.elementary(op, xs)
 
     def _part(self, axes: Sequence[str]) -> int:
@@ -418,7 +419,7 @@ class _Block:
 
         def read(box: Box) -> Tensor:
             rows = self.oracle.part(table, ((0, table.shape[0]), *box[rank:]))
-            return _gathered(rows, self.oracle.part(indices, box[:rank]))
+            return gathered(rows, self.oracle.part(indices, box[:rank]))
 
         return self._tile(self._box(op.map, op.result.shape), shape, op, read)
 
@@ -452,46 +453,6 @@ class _Block:
             change = torch.where(before == now, torch.zeros_like(before), before - now)
             total = self.oracle.round(total * torch.exp(change), dtype)
         return self.oracle.round(total + value, dtype)
-
-
-# ---- runs side by side
-
-
-def _levelled(xs: Sequence[Tensor]) -> list[Tensor]:
-    """Of one rank: what has fewer dimensions gets more behind that of runs."""
-    rank = max((x.ndim for x in xs), default=0)
-    return [
-        x
-        if x.ndim == rank
-        else x.reshape((x.shape[0], *(1,) * (rank - x.ndim), *tuple(x.shape)[1:]))
-        for x in xs
-    ]
-
-
-def _expanded(x: Tensor, shape: Sequence[int]) -> Tensor:
-    more = (1,) * (len(shape) + 1 - x.ndim)
-    return x.reshape((x.shape[0], *more, *tuple(x.shape)[1:])).expand((x.shape[0], *shape))
-
-
-def _joined(xs: Sequence[Tensor], dim: int) -> Tensor:
-    runs = max(x.shape[0] for x in xs)
-    every = [x.to(torch.float64).expand((runs, *tuple(x.shape)[1:])) for x in xs]
-    return torch.cat(every, dim + 1)
-
-
-def _gathered(rows: Tensor, indices: Tensor) -> Tensor:
-    runs = max(rows.shape[0], indices.shape[0])
-    each = [_chosen(*(x[min(k, x.shape[0] - 1)] for x in (rows, indices))) for k in range(runs)]
-    return torch.cat([x.reshape((1, *tuple(x.shape))) for x in each], 0)
-
-
-def _chosen(rows: Tensor, indices: Tensor) -> Tensor:
-    """Rows by number; none where there is no such row."""
-    there = (indices >= 0) & (indices < rows.shape[0])
-    at = torch.where(there, indices, torch.zeros_like(indices)).to(torch.int64)
-    found = rows.to(torch.float64)[at]
-    keep = there.reshape((*there.shape, *(1,) * (found.ndim - there.ndim)))
-    return torch.where(keep, found, torch.full((), torch.nan, dtype=torch.float64))
 
 
 def _every(ops: Sequence[Op]) -> Iterator[Op]:
