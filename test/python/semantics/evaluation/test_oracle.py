@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import graphs
@@ -17,7 +18,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Float64, TypedFloat
 from mirage.semantics.evaluation.evaluate import Sampled, evaluate_floats, evaluate_sampled
 from mirage.semantics.region import demand
-from mirage.semantics.scalar import BINARY, UNARY, BinaryFn
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms.steps.skip_steps import skip_steps
 from mirage.workloads import get, names
@@ -186,6 +187,26 @@ def test_right_candidates_are_right() -> None:
             rough.add(subject.name)
     assert {"layer_norm/moments", "attention/split"} <= rough
     assert not any(name.endswith("/itself") for name in rough)
+
+
+def test_zero_but_for_roundings_is_no_difference() -> None:
+    """The mean of a constant row, taken off by way of a product; a shift by 1e-6 is one."""
+
+    def centred(shift: float) -> KernelGraph:
+        b = Builder()
+        total = b.reduce(ReduceFn.SUM, b.binary(BinaryFn.MUL, x, b.constant(Fraction(1, 3))), (1,))
+        mean = b.binary(BinaryFn.MUL, total, b.constant(Fraction(3, 7)))
+        y = b.binary(BinaryFn.ADD, b.binary(BinaryFn.SUB, x, mean), b.constant(shift))
+        return KernelGraph("centred", (x,), tuple(b.ops), (y,))
+
+    x = graphs.tensor(4, 7)
+    b = Builder()
+    mean = b.binary(BinaryFn.MUL, b.reduce(ReduceFn.SUM, x, (1,)), b.constant(Fraction(1, 7)))
+    y = b.binary(BinaryFn.SUB, x, mean)
+    plain = KernelGraph("plain", (x,), tuple(b.ops), (y,))
+    judge = Judge(plain)
+    assert judge.thorough(centred(0.0), 1000) is None
+    assert judge.thorough(centred(1e-6), 1000) is not None
 
 
 def test_a_value_is_rounded_to_its_type() -> None:
