@@ -40,10 +40,12 @@ import json
 import random
 import resource
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import ceil
 from pathlib import Path
@@ -70,9 +72,11 @@ from oracle import TooMuchWork, Unsupported
 from oracle_judge import Judge
 from program_mutants import misplaced
 
-CHUNK, LAYER_CHUNK = 12, 6  # mutants that a process judges at a time
+CHUNK, LAYER_CHUNK = 36, 6  # mutants that a process judges at a time
 LAYER = "layer"
 WORKS = (3e6, 1.5e7)  # elements that the oracle computes in a run, where fewer do not do
+COMMIT_FILE = "COMMIT"
+"""Written by who copies the tree to where git is not."""
 KEEP_SECONDS = 30.0  # after which a run writes what it has
 
 
@@ -113,16 +117,16 @@ def _subjects(kind: str, sizes: int, folder: Path | None) -> list[Any]:
     return _LISTS[key]
 
 
-def _judge(subject: Subject, sizes: int) -> Judge | None:
+def _judge(subject: Subject, seed: int) -> Judge | None:
     """The oracle for a subject; None where even one element of the reference is too much work."""
-    key = subject.name.partition("/")[0], sizes
+    key = subject.name.partition("/")[0], seed
     if key not in _JUDGES:
-        if len(_JUDGES) > 8:
+        if len(_JUDGES) > 1:
             _JUDGES.pop(next(iter(_JUDGES)))
         _JUDGES[key] = None
         for work in WORKS:
             try:
-                _JUDGES[key] = Judge(subject.reference, sizes, work)
+                _JUDGES[key] = Judge(subject.reference, seed, work)
                 break
             except (TooMuchWork, Unsupported):
                 continue
@@ -143,7 +147,7 @@ def _outcomes(task: Task, folder: Path | None, deadline: float) -> list[dict[str
     subject = _subjects(task.kind, task.sizes, folder)[task.number]
     if task.kind == LAYER:
         return [asdict(o) for o in attack_layer(subject, task.count, task.seed, deadline)]
-    judge = _judge(subject, task.sizes)
+    judge = _judge(subject, task.seed)
     if judge is None or (task.variants and not is_accepted(subject)):
         return []
     own: dict[str, Any] = {}
@@ -215,6 +219,7 @@ def begun(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
         return found
     return {
         "command": shlex.join(["python", *sys.argv]),
+        "commit": commit(),
         "settings": dict(settings),
         "seconds": 0.0,
         "processor_seconds": 0.0,
@@ -224,6 +229,18 @@ def begun(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
         "layers": [],
         "errors": [],
     }
+
+
+def commit() -> str:
+    """The state of the repository: what a file beside a copy of it says, or git; else empty."""
+    root = HERE.parent
+    copied = root / COMMIT_FILE
+    if copied.exists():
+        return copied.read_text().strip()
+    git = ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"]
+    with suppress(OSError, subprocess.CalledProcessError):
+        return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+    return ""
 
 
 def run(

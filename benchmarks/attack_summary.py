@@ -70,6 +70,7 @@ def merged(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     layers = [LayerOutcome(**o) for part in parts for o in part["layers"]]
     return {
         "commands": [part["command"] for part in parts],
+        "commits": [part.get("commit", "") for part in parts],
         "seconds": sum(part["seconds"] for part in parts),
         "processor_seconds": sum(part["processor_seconds"] for part in parts),
         "tasks": sum(part["tasks"] for part in parts),

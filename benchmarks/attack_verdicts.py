@@ -196,7 +196,7 @@ def _found(
     if finding is not None:
         return finding, 0.0
     refuted = verdict.kind is Kind.REFUTED
-    special = EVERY if variant and not verdict.accepted else effort.special
+    special = EVERY if refuted or (variant and not verdict.accepted) else effort.special
     if refuted or verdict.accepted or variant:
         patience = PATIENCE if refuted else 1.0
         finding = judge.thorough(graph, special, place_of(verdict), patience)

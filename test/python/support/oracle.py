@@ -3,7 +3,8 @@
 It reads the data of a graph (ops, maps, axes) and nothing else: what an op means is said here once
 more, in PyTorch, and a launch is run as it is written, one block after the other and one step of a
 loop after the other. A part of a value (a :data:`Box`) is computed where somebody asks for it, so a
-few elements of a large program cost what they need.
+few elements of a large program cost what they need. Several inputs are run side by side: the first
+dimension of all tensors here is that of *runs*, of length 1 where all runs have the same.
 
 *Exact* arithmetic is float64 throughout. *Typed* arithmetic rounds the result of each op to the
 type that a kernel stores or holds it in, and computes it in f32 (f64 where the type is).
@@ -57,6 +58,7 @@ from oracle_boxes import (
     steps_of,
     whole,
 )
+from oracle_runs import expanded, gathered, joined, levelled
 from oracle_scalar import BINARY, UNARY, number, rounded
 from oracle_torch import torch
 
@@ -64,7 +66,7 @@ torch.set_num_threads(1)  # one process for each core instead
 
 Tensor = torch.Tensor
 Input = Callable[[Box], Tensor]
-"""An input by its parts: float64 numbers of the input's type."""
+"""An input by its parts: float64 numbers of the input's type, the first dimension that of runs."""
 
 _CALL = 2000.0
 """What starting an op costs, in elements of one."""
@@ -93,22 +95,29 @@ def outputs(
     """All outputs of a program on arrays; raises :class:`BadProgram`."""
 
     def given(v: Value, x: np.ndarray) -> Input:
-        tensor = torch.from_numpy(np.array(x, dtype=np.float64))
+        tensor = torch.from_numpy(np.array(x, dtype=np.float64)[None])
         return lambda box: cut(tensor, box, whole(v.shape))
 
     run = Oracle(
         graph, [given(v, x) for v, x in zip(graph.inputs, inputs, strict=True)], typed=typed
     )
-    return [run.part(v, whole(v.shape)).to(torch.float64).numpy() for v in graph.outputs]
+    return [run.part(v, whole(v.shape)).to(torch.float64).numpy()[0] for v in graph.outputs]
 
 
 class Oracle:
-    """One run of a program on ``inputs``. ``most`` is how many elements it may compute."""
+    """``runs`` of a program on ``inputs``, side by side. ``most`` is how many elements each may
+    compute."""
 
     def __init__(
-        self, graph: KernelGraph, inputs: Sequence[Input], *, typed: bool, most: float = inf
+        self,
+        graph: KernelGraph,
+        inputs: Sequence[Input],
+        *,
+        typed: bool,
+        most: float = inf,
+        runs: int = 1,
     ) -> None:
-        self.typed = typed
+        self.typed, self.runs = typed, runs
         self.left = most
         self.made = {v: op for op in graph.ops for v in op.results}
         self.inputs = dict(zip(graph.inputs, inputs, strict=True))
@@ -117,8 +126,10 @@ class Oracle:
 
     def part(self, value: Value, box: Box) -> Tensor:
         """A part of a value of the kernel level."""
-        for known, x in self.known.get(value, ()):
+        there = self.known.setdefault(value, [])
+        for place, (known, x) in enumerate(there):
             if inside(box, known):
+                there.insert(0, there.pop(place))  # the next one is asked for beside it, as a rule
                 return cut(x, box, known)
         if value in self.inputs:
             small = value.type.size <= 1 << 14
@@ -129,9 +140,9 @@ class Oracle:
             box_now = box
             self.work(prod(sizes(box)))
             x = self._made(value, box)
-        if tuple(x.shape) != sizes(box_now):
+        if tuple(x.shape[1:]) != sizes(box_now):
             raise AssertionError(f"expected {sizes(box_now)} of {value.type}, got {x.shape}")
-        self.known.setdefault(value, []).append((box_now, x))
+        there.insert(0, (box_now, x))
         return cut(x, box, box_now)
 
     def work(self, elements: float) -> None:
@@ -150,24 +161,24 @@ class Oracle:
             return self._launched(op, op.results.index(value), box)
         if isinstance(op, Iota):
             along = torch.arange(*box[op.dim], dtype=torch.float64)
-            size = [-1 if d == op.dim else 1 for d in range(len(box))]
-            return along.reshape(size).expand(sizes(box)).clone()
+            size = [1, *(-1 if d == op.dim else 1 for d in range(len(box)))]
+            return along.reshape(size).expand((1, *sizes(box))).clone()
         if isinstance(op, Gather):
             table, indices = op.operands
             rank = len(indices.shape)
             rows = self.part(table, ((0, table.shape[0]), *box[rank:]))
-            return self.round(_gathered(rows, self.part(indices, box[:rank])), value.dtype)
+            return self.round(gathered(rows, self.part(indices, box[:rank])), value.dtype)
         xs = [self.part(v, b) for v, b in self._needs(op, box)]
         if isinstance(op, Slice):
             return xs[0]
         if isinstance(op, Reshape):
             return reshaped(op, xs[0], box)
         if isinstance(op, Broadcast):
-            return xs[0].expand(sizes(box))
+            return expanded(xs[0], sizes(box))
         if isinstance(op, (Softmax, RmsNorm, LayerNorm)):
             return only(self._composite(op, xs), box)
         if isinstance(op, Concat):
-            return self.round(torch.cat([x.to(torch.float64) for x in xs], op.dim), value.dtype)
+            return self.round(joined(xs, op.dim), value.dtype)
         return self.elementary(op, xs)
 
     def _needs(self, op: Op, box: Box) -> Iterator[tuple[Value, Box]]:
@@ -205,9 +216,9 @@ class Oracle:
                 yield v, aligned(box, v.shape)
 
     def _composite(self, op: Op, xs: Sequence[Tensor]) -> Tensor:
-        x, *rest = xs
+        x, *rest = levelled(xs)
         if isinstance(op, Softmax):
-            return self.round(torch.softmax(x, op.dim), op.result.dtype)
+            return self.round(torch.softmax(x, op.dim + 1), op.result.dtype)
         assert isinstance(op, (RmsNorm, LayerNorm))
         last = tuple(range(-op.dims, 0))
         if isinstance(op, LayerNorm):
@@ -220,9 +231,9 @@ class Oracle:
     def elementary(self, op: Op, xs: Sequence[Tensor]) -> Tensor:
         """The result of an op that means the same of tensors and of tiles."""
         dtype = op.result.dtype
-        xs = [self._computed_in(x, dtype) for x in xs]
+        xs = levelled([self._computed_in(x, dtype) for x in xs])
         if isinstance(op, Constant):
-            y = torch.tensor(number(op.value), dtype=torch.float64)
+            y = torch.tensor([number(op.value)], dtype=torch.float64)
             if self.typed and dtype.is_half:  # scalars are of the type that is computed in
                 return y.to(torch.float32)
         elif isinstance(op, Unary):
@@ -232,13 +243,14 @@ class Oracle:
         elif isinstance(op, Cast):
             y = xs[0]
         elif isinstance(op, Matmul):
-            self.work(_PRODUCT * xs[1].shape[-1] * xs[0].numel())
+            self.work(_PRODUCT * xs[1].shape[-1] * prod(xs[0].shape[1:]))
             y = torch.matmul(*xs)
         elif isinstance(op, Reduce):
             sums = op.fn.value == "sum"
-            y = xs[0].sum(op.dims, keepdim=True) if sums else xs[0].amax(op.dims, keepdim=True)
+            dims = tuple(d + 1 for d in op.dims)
+            y = xs[0].sum(dims, keepdim=True) if sums else xs[0].amax(dims, keepdim=True)
         elif isinstance(op, Transpose):
-            y = xs[0].permute(op.permutation)
+            y = xs[0].permute((0, *(d + 1 for d in op.permutation)))
         else:
             raise Unsupported(f"expected an op with a meaning here, got {type(op).__name__}")
         return self.round(y, dtype)
@@ -253,7 +265,7 @@ class Oracle:
         """A part of what a launch stores, put together from the tiles of its blocks."""
         output, result = launch.body.outputs[which], launch.results[which]
         extents = {a.name: a.extent for a in launch.grid}
-        y = torch.full(sizes(box), torch.nan, dtype=torch.float64)
+        y = torch.full((self.runs, *sizes(box)), torch.nan, dtype=torch.float64)
         written = torch.zeros(sizes(box), dtype=torch.bool)
         for position in positions(launch.grid, output, box, extents):
             tile = self._block(launch, position)[which]
@@ -261,19 +273,19 @@ class Oracle:
             firsts = starts(output.map, output.value.shape, place, extents)
             both = tuple(
                 (max(a, s), min(b, s + t))
-                for (a, b), s, t in zip(box, firsts, tile.shape, strict=True)
+                for (a, b), s, t in zip(box, firsts, tile.shape[1:], strict=True)
             )
             if any(a >= b for a, b in both):
                 continue
-            of = tuple((s, s + t) for s, t in zip(firsts, tile.shape, strict=True))
+            of = tuple((s, s + t) for s, t in zip(firsts, tile.shape[1:], strict=True))
             new = cut(tile, both, of).to(torch.float64)
             there = tuple(slice(a - c, b - c) for (a, b), (c, _) in zip(both, box, strict=True))
-            again = written[there]
+            again, before = written[there], y[(slice(None), *there)]
             if bool(again.any()):
-                same = (y[there] == new) | (y[there].isnan() & new.isnan())
+                same = (before == new) | (before.isnan() & new.isnan())
                 if bool((again & ~same).any()):
                     raise BadProgram("an element is written with two values")
-            y[there] = new
+            y[(slice(None), *there)] = new
             written[there] = True
         if not bool(written.all()):
             raise BadProgram(f"{int((~written).sum())} elements are not written")
@@ -311,7 +323,7 @@ class _Block:
                 self._loop(op)
             else:
                 self.values[op.result] = self._op(op)
-                self.oracle.work(self.values[op.result].numel())
+                self.oracle.work(op.result.type.size)
 
     def _op(self, op: Op) -> Tensor:
         if isinstance(op, Load):
@@ -331,16 +343,14 @@ class _Block:
             before = self.before.get(op.result)
             return xs[0] if before is None else torch.maximum(before, xs[0])
         if isinstance(op, Reshape):
-            return xs[0].reshape(op.result.shape)
+            return xs[0].reshape((xs[0].shape[0], *op.result.shape))
         if isinstance(op, Broadcast):
-            return xs[0].expand(op.result.shape)
+            return expanded(xs[0], op.result.shape)
         if isinstance(op, Slice):
             ends = zip(op.offsets, op.result.shape, strict=True)
-            return xs[0][tuple(slice(o, o + n) for o, n in ends)]
+            return xs[0][(slice(None), *(slice(o, o + n) for o, n in ends))]
         if isinstance(op, Concat):
-            return self.oracle.round(
-                torch.cat([x.to(torch.float64) for x in xs], op.dim), op.result.dtype
-            )
+            return self.oracle.round(joined(xs, op.dim), op.result.dtype)
         return self.oracle.elementary(op, xs)
 
     def _part(self, axes: Sequence[str]) -> int:
@@ -387,17 +397,20 @@ class _Block:
         there = tuple((min(a, n), min(b, n)) for (a, b), n in zip(box, shape, strict=True))
         if there == box:
             return self.oracle.round(read(box), op.result.dtype)
-        y = torch.zeros(sizes(box), dtype=torch.float64)
-        if all(a < b for a, b in there):
-            y[tuple(slice(0, b - a) for a, b in there)] = read(there).to(torch.float64)
+        found = read(there).to(torch.float64) if all(a < b for a, b in there) else None
+        runs = 1 if found is None else found.shape[0]
+        y = torch.zeros((runs, *sizes(box)), dtype=torch.float64)
+        if found is not None:
+            y[(slice(None), *(slice(0, b - a) for a, b in there))] = found
         return self.oracle.round(y, op.result.dtype)
 
     def _positions(self, op: TileIota) -> Tensor:
         tile = op.result.shape[op.dim]
         index = self._part(op.axes) * tile + torch.arange(tile, dtype=torch.float64)
         index = torch.where(index < op.extent, index, torch.zeros_like(index))
-        size = [-1 if d == op.dim else 1 for d in range(len(op.result.shape))]
-        return self.oracle.round(index.reshape(size).expand(op.result.shape), op.result.dtype)
+        size = [1, *(-1 if d == op.dim else 1 for d in range(len(op.result.shape)))]
+        found = index.reshape(size).expand((1, *op.result.shape))
+        return self.oracle.round(found, op.result.dtype)
 
     def _rows(self, op: TileGather) -> Tensor:
         table, indices = (self.outside[v] for v in op.operands)
@@ -406,7 +419,7 @@ class _Block:
 
         def read(box: Box) -> Tensor:
             rows = self.oracle.part(table, ((0, table.shape[0]), *box[rank:]))
-            return _gathered(rows, self.oracle.part(indices, box[:rank]))
+            return gathered(rows, self.oracle.part(indices, box[:rank]))
 
         return self._tile(self._box(op.map, op.result.shape), shape, op, read)
 
@@ -440,15 +453,6 @@ class _Block:
             change = torch.where(before == now, torch.zeros_like(before), before - now)
             total = self.oracle.round(total * torch.exp(change), dtype)
         return self.oracle.round(total + value, dtype)
-
-
-def _gathered(rows: Tensor, indices: Tensor) -> Tensor:
-    """Rows by number; none where there is no such row."""
-    there = (indices >= 0) & (indices < rows.shape[0])
-    at = torch.where(there, indices, torch.zeros_like(indices)).to(torch.int64)
-    found = rows.to(torch.float64)[at]
-    keep = there.reshape((*there.shape, *(1,) * (found.ndim - there.ndim)))
-    return torch.where(keep, found, torch.full((), torch.nan, dtype=torch.float64))
 
 
 def _every(ops: Sequence[Op]) -> Iterator[Op]:

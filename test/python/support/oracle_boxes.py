@@ -26,12 +26,14 @@ def sizes(box: Box) -> tuple[int, ...]:
 
 def inside(box: Box, other: Box) -> bool:
     """Whether ``other`` has all of ``box``."""
-    return all(c <= a and b <= d for (a, b), (c, d) in zip(box, other, strict=True))
+    return box == other or all(c <= a and b <= d for (a, b), (c, d) in zip(box, other, strict=True))
 
 
 def cut(x: Tensor, box: Box, of: Box) -> Tensor:
-    """``box`` out of ``x``, which has ``of``."""
-    return x[tuple(slice(a - c, b - c) for (a, b), (c, _) in zip(box, of, strict=True))]
+    """``box`` out of ``x``, which has ``of``, of each run."""
+    if box == of:
+        return x
+    return x[(slice(None), *(slice(a - c, b - c) for (a, b), (c, _) in zip(box, of, strict=True)))]
 
 
 def aligned(box: Box, shape: Sequence[int]) -> Box:
@@ -42,8 +44,9 @@ def aligned(box: Box, shape: Sequence[int]) -> Box:
 
 def only(x: Tensor, box: Box) -> Tensor:
     """``box`` of a result whose normalised dimensions are all there."""
-    have = zip(box, x.shape, strict=True)
-    return x[tuple(slice(a, b) if n != b - a else slice(None) for (a, b), n in have)]
+    have = zip(box, x.shape[1:], strict=True)
+    here = (slice(a, b) if n != b - a else slice(None) for (a, b), n in have)
+    return x[(slice(None), *here)]
 
 
 def flat(index: Sequence[int], shape: Sequence[int]) -> int:
@@ -75,7 +78,7 @@ def reshaped(op: Reshape, x: Tensor, box: Box) -> Tensor:
     for d, (a, b) in enumerate(box):
         along = torch.arange(a, b).reshape((-1, *(1,) * (len(box) - d - 1)))
         index = index + along * prod(shape[d + 1 :])
-    return x.reshape(-1)[(index - start).reshape(sizes(box))]
+    return x.reshape((x.shape[0], -1))[:, (index - start).reshape(sizes(box))]
 
 
 def starts(

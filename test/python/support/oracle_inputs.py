@@ -4,8 +4,9 @@ part of a tensor of any size can be made by itself, and always holds the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import inf, prod
 from zlib import crc32
 
@@ -26,7 +27,7 @@ from mirage.semantics.ugraph import (
     all_ops,
 )
 from oracle import Input
-from oracle_boxes import Box, sizes
+from oracle_boxes import Box, cut, inside, sizes
 from oracle_scalar import rounded
 from oracle_torch import torch
 
@@ -213,11 +214,75 @@ class Situation:
     ordinary: bool
 
 
+@dataclass(frozen=True)
+class Together:
+    """Situations whose runs are side by side."""
+
+    every: tuple[Situation, ...]
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        """What tells it from others of the same program."""
+        return tuple(s.name for s in self.every)
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """Those of all situations; an input that is the same in all of them has one run."""
+        return tuple(map(_side_by_side, zip(*(s.inputs for s in self.every), strict=True)))
+
+
+def _side_by_side(inputs: Sequence[Input]) -> Input:
+    if len(set(inputs)) == 1:
+        return inputs[0]
+
+    def part(box: Box) -> torch.Tensor:
+        drawn = {given: given(box) for given in dict.fromkeys(inputs)}
+        return torch.cat([drawn[given] for given in inputs], 0)
+
+    return part
+
+
+def in_groups(situations: Iterable[Situation], size: int) -> Iterator[Together]:
+    """So many side by side, in their order."""
+    rest = iter(situations)
+    while some := tuple(islice(rest, size)):
+        yield Together(some)
+
+
+_KEPT = 3e7
+"""Elements of inputs that are kept."""
+
+
+class _Kept:
+    """Parts of inputs that were drawn, up to a number of elements of all of them."""
+
+    def __init__(self) -> None:
+        self.elements = 0
+        self.parts: dict[Input, list[tuple[Box, torch.Tensor]]] = {}
+
+    def of(self, drawn: Input) -> Input:
+        def part(box: Box) -> torch.Tensor:
+            for known, x in self.parts.get(drawn, ()):
+                if inside(box, known):
+                    return cut(x, box, known)
+            x = drawn(box)
+            self.elements += prod(sizes(box))
+            if self.elements > _KEPT:
+                self.parts.clear()
+                self.elements = prod(sizes(box))
+            self.parts.setdefault(drawn, []).append((box, x))
+            return x
+
+        return part
+
+
 class Situations:
     """Inputs for one program; what they hold depends on ``seed`` and on the situation's name."""
 
     def __init__(self, graph: KernelGraph, seed: int) -> None:
         self.graph, self.seed = graph, seed
+        self._kept = _Kept()
+        self._usual: dict[int, Input] = {}
         self.roles = roles(graph)
         self.floats = [i for i, v in enumerate(graph.inputs) if not v.dtype.is_integer]
 
@@ -271,21 +336,29 @@ class Situations:
 
     def _situation(self, name: str, draws: dict[int, Draw], ordinary: bool = False) -> Situation:
         inputs: list[Input] = []
-        for i, (v, role) in enumerate(zip(self.graph.inputs, self.roles, strict=True)):
-            seed = crc32(repr((self.seed, name if ordinary or i in draws else "", i)).encode())
-            if v.dtype.is_integer:
-                top = 2 if v.dtype.value == "i1" else role.rows
-                inputs.append(_whole_numbers(v, seed, top))
+        for i in range(len(self.graph.inputs)):
+            if ordinary or i in draws:
+                inputs.append(self._input(i, name, draws.get(i)))
             else:
-                inputs.append(_drawn(v, draws.get(i, _shifted(0.0, role.scale)), seed))
+                if i not in self._usual:
+                    self._usual[i] = self._input(i, "", None)
+                inputs.append(self._usual[i])
         return Situation(name, tuple(inputs), ordinary)
+
+    def _input(self, i: int, name: str, draw: Draw | None) -> Input:
+        v, role = self.graph.inputs[i], self.roles[i]
+        seed = crc32(repr((self.seed, name, i)).encode())
+        if v.dtype.is_integer:
+            top = 2 if v.dtype.value == "i1" else role.rows
+            return self._kept.of(_whole_numbers(v, seed, top))
+        return self._kept.of(_drawn(v, draw or _shifted(0.0, role.scale), seed))
 
 
 def _drawn(v: Value, draw: Draw, seed: int) -> Input:
     most = _LARGEST[v.dtype.value]
 
     def part(box: Box) -> torch.Tensor:
-        x = draw(Place.of(v.shape, box), seed).reshape(sizes(box))
+        x = draw(Place.of(v.shape, box), seed).reshape((1, *sizes(box)))
         x = np.where(np.isfinite(x), np.clip(x, -most, most), x)
         return rounded(torch.from_numpy(x), v.dtype).to(torch.float64)
 
@@ -294,7 +367,7 @@ def _drawn(v: Value, draw: Draw, seed: int) -> Input:
 
 def _whole_numbers(v: Value, seed: int, top: int) -> Input:
     def part(box: Box) -> torch.Tensor:
-        bits = Place.of(v.shape, box).bits(seed).reshape(sizes(box))
+        bits = Place.of(v.shape, box).bits(seed).reshape((1, *sizes(box)))
         return torch.from_numpy((bits % np.uint64(top)).astype(np.float64))
 
     return part
@@ -310,7 +383,7 @@ def beside(situation: Situation, graph: KernelGraph, number: int) -> Situation:
 
         def part(box: Box) -> torch.Tensor:
             x = given(box)
-            signs = Place.of(v.shape, box).bits(seed).reshape(sizes(box)) % np.uint64(3)
+            signs = Place.of(v.shape, box).bits(seed).reshape((1, *sizes(box))) % np.uint64(3)
             step = torch.from_numpy(signs.astype(np.float64)) - 1.0
             near = torch.where(x.isfinite(), x * (1.0 + 1.01 * size * step), x)
             return rounded(near, v.dtype).to(torch.float64)

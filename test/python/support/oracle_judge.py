@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from math import inf, isfinite
+from math import ceil, inf, isfinite
 from statistics import median
 
 from mirage.semantics.scalar import DType
@@ -17,7 +17,7 @@ from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Verdict
 from oracle import BadProgram, Oracle, TooMuchWork
 from oracle_boxes import Box, whole
-from oracle_inputs import Situation, Situations, beside
+from oracle_inputs import Situations, Together, beside, in_groups
 from oracle_torch import torch
 
 Tensor = torch.Tensor
@@ -35,6 +35,10 @@ _NEIGHBOURS = 8
 _HELD = 2e7  # elements of what was computed of the reference
 _MORE = 8.0  # times the work that the reference may take: tiles are computed whole
 _FEW = 8  # elements of a row: shorter ones are joined
+_TOGETHER = 5
+"""Situations that are run side by side."""
+_RANDOM = 3
+"""Parts somewhere of an output, of which each candidate gets one."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +74,30 @@ class Judge:
     ) -> None:
         self.reference, self.work, self.seconds = reference, work, seconds
         self.rng = random.Random(seed)
-        self.situations = Situations(reference, seed)
-        self._runs: dict[tuple[str, bool], Oracle] = {}
+        self.situations = s = Situations(reference, seed)
+        self._runs: dict[tuple[object, bool], Oracle] = {}
         self._kept = 200  # runs; of large programs fewer
+        # Most that is wrong shows at once; what comes after is looked at together.
+        self._normal = Together((s.ordinary(0),))
+        self._first = (self._normal, Together((s.ordinary(1, 1 / 16), s.own_scales(0))))
+        usual = [s.ordinary(n, f) for n, f in ((2, 1.0), (3, 1 / 64), (4, 8.0))]
+        scaled = [s.own_scales(n) for n in range(1, 7)]
+        self._more = tuple(in_groups((*usual, *scaled), _TOGETHER))
+        self._both = (Together((s.ordinary(0), s.ordinary(1, 1 / 16))),)
+        every = list(s.special())
+        self._special = self.rng.sample(every, len(every))
         self.boxes = [box for i in range(len(reference.outputs)) for box in self._chosen(i)]
+        self._elsewhere = [
+            (i, box)
+            for i in range(len(reference.outputs))
+            for box in (self._crossed(i), *(self._random(i) for _ in range(_RANDOM)))
+        ]
 
     # ---- what is asked
 
     def quick(self, candidate: KernelGraph) -> Finding | None:
         """A difference on normal inputs, at a few scales."""
-        s = self.situations
-        return self._exact(candidate, (s.ordinary(0), s.ordinary(1, 1 / 16), s.own_scales(0)))
+        return self._exact(candidate, self._first)
 
     def thorough(
         self,
@@ -92,32 +109,27 @@ class Judge:
         """A difference at more scales, at other places and in ``special`` of the situations that
         models have; around the element ``at`` (of an output) too. ``patience``: how many times the
         usual work a part may take."""
-        s = self.situations
-        boxes = list(self.boxes)
+        boxes = [*self.boxes, *self._others()]
         # The verifier counts what calls and lookups get among the outputs.
         if at is not None and at[0] < len(self.reference.outputs):
             boxes.insert(0, (at[0], self._around(at[0], at[1])))
-        for i in range(len(self.reference.outputs)):
-            boxes += [(i, self._crossed(i)), (i, self._random(i))]
-        usual = (s.ordinary(n, f) for n, f in ((2, 1.0), (3, 1 / 64), (4, 8.0)))
-        scaled = (s.own_scales(n) for n in range(1, 7))
-        return self._exact(candidate, chain(usual, scaled, self._some(special)), boxes, patience)
+        groups = chain(self._more, self._some(special))
+        return self._exact(candidate, groups, boxes, patience)
 
     def rough(self, candidate: KernelGraph, special: int) -> Finding | None:
         """The worst rounding errors on normal inputs and in ``special`` of the situations, relative
         to what is promised; none where the candidate cannot be run."""
-        s = self.situations
         worst: Finding | None = None
         end = time.monotonic() + self.seconds
-        for situation in chain((s.ordinary(0), s.ordinary(1, 1 / 16)), self._some(special)):
+        for group in chain(self._both, self._some(special)):
             if time.monotonic() > end:
                 break
             for output, box in self.boxes:
-                found = self._rough(candidate, situation, output, box)
-                if found is not None and (worst is None or found.excess > worst.excess):
-                    worst = found
-                if worst is not None and worst.excess > FAR:
-                    return worst
+                for found in self._rough(candidate, group, output, box):
+                    if worst is None or found.excess > worst.excess:
+                        worst = found
+                    if worst.excess > FAR:
+                        return worst
         return worst
 
     def certain(self, candidate: KernelGraph, finding: Finding | None) -> bool:
@@ -125,12 +137,22 @@ class Judge:
         vanishes there, as it may in float64 where programs are equal over the real numbers."""
         if finding is None or finding.kind != "different":
             return False
-        small = (self.situations.ordinary(n, 1 / 16) for n in (1, 5))
+        small = (Together((self.situations.ordinary(n, 1 / 16),)) for n in (1, 5))
         return all(self._exact(candidate, (s,)) is not None for s in small)
 
-    def _some(self, count: int) -> Iterator[Situation]:
-        every = list(self.situations.special())
-        return islice(iter(self.rng.sample(every, len(every))), count)
+    def _some(self, count: int) -> Iterator[Together]:
+        """As many special situations, from anywhere; all of them where there are no more."""
+        every = list(in_groups(self._special, min(count, _TOGETHER)))
+        start = self.rng.randrange(len(every)) if every else 0
+        yield from islice((*every[start:], *every[:start]), ceil(count / _TOGETHER))
+
+    def _others(self) -> list[tuple[int, Box]]:
+        """Of each output the part with other ends, and one of those somewhere."""
+        each = 1 + _RANDOM
+        found: list[tuple[int, Box]] = []
+        for i in range(0, len(self._elsewhere), each):
+            found += [self._elsewhere[i], self.rng.choice(self._elsewhere[i + 1 : i + each])]
+        return found
 
     # ---- parts of the outputs
 
@@ -154,7 +176,7 @@ class Judge:
 
     def _affordable(self, output: int, box: Box) -> bool:
         try:
-            self._reference(self.situations.ordinary(0), False, output, box)
+            self._reference(self._normal, False, output, box)
         except TooMuchWork:
             self._runs.clear()
             return False
@@ -186,65 +208,80 @@ class Judge:
 
     # ---- runs
 
-    def _reference(self, situation: Situation, typed: bool, output: int, box: Box) -> Tensor:
-        key = situation.name, typed
+    def _reference(self, group: Together, typed: bool, output: int, box: Box) -> Tensor:
+        """A part of what the reference gives in each of the situations."""
+        key, count = (group.name, typed), len(group.every)
         if key not in self._runs:
-            if len(self._runs) >= self._kept:
+            while self._runs and sum(r.runs for r in self._runs.values()) + count > self._kept:
                 self._runs.pop(next(iter(self._runs)))
-            self._runs[key] = Oracle(self.reference, situation.inputs, typed=typed)
+            self._runs[key] = Oracle(self.reference, group.inputs, typed=typed, runs=count)
         run = self._runs[key]
         run.left = self.work
-        return run.part(self.reference.outputs[output], box).to(torch.float64)
+        return _all_runs(run.part(self.reference.outputs[output], box), count)
 
-    def _run(self, candidate: KernelGraph, situation: Situation, typed: bool) -> Oracle:
-        return Oracle(candidate, situation.inputs, typed=typed, most=_MORE * self.work)
+    def _run(self, candidate: KernelGraph, group: Together, typed: bool) -> Oracle:
+        count = len(group.every)
+        return Oracle(candidate, group.inputs, typed=typed, most=_MORE * self.work, runs=count)
 
     def _exact(
         self,
         candidate: KernelGraph,
-        situations: Iterable[Situation],
+        groups: Iterable[Together],
         boxes: Sequence[tuple[int, Box]] | None = None,
         patience: float = 1.0,
     ) -> Finding | None:
         """The first difference. Raises :class:`TooMuchWork` where nothing could be compared."""
         compared = False
         end = time.monotonic() + self.seconds
-        for situation in situations:
+        for group in groups:
             if compared and time.monotonic() > end:
                 break
-            run = self._run(candidate, situation, False)
+            run = self._run(candidate, group, False)
             for output, box in boxes or self.boxes:
                 run.left = patience * _MORE * self.work  # for each part, as the reference has it
                 try:
-                    expected = self._reference(situation, False, output, box)
-                    actual = run.part(candidate.outputs[output], box).to(torch.float64)
+                    expected = self._reference(group, False, output, box)
+                    actual = _all_runs(run.part(candidate.outputs[output], box), len(group.every))
                 except BadProgram as error:
                     return Finding("different", str(error), f"output {output}")
                 except TooMuchWork:
                     continue
                 compared = True
-                found = self._difference(situation, output, box, expected, actual)
-                if found is not None:
-                    return found
+                for k in range(len(group.every)):
+                    found = self._difference(group, k, output, box, expected[k], actual[k])
+                    if found is not None:
+                        return found
         if not compared:
             raise TooMuchWork("expected less to compute for any part of the candidate")
         return None
 
     def _difference(
-        self, situation: Situation, output: int, box: Box, expected: Tensor, actual: Tensor
+        self,
+        group: Together,
+        number: int,
+        output: int,
+        box: Box,
+        expected: Tensor,
+        actual: Tensor,
     ) -> Finding | None:
+        situation = group.every[number]
         known = expected.isfinite()
         if not bool(known.any()):
             return None
         lost = known & ~actual.isfinite()
         if bool(lost.any()):
-            lost &= self._reference(situation, True, output, box).isfinite()
+            lost &= self._reference(group, True, output, box)[number].isfinite()
         kind = "undefined"
         wrong = lost
         both = known & actual.isfinite()
         if bool(both.any()):
             size = float(expected[both].abs().max())
             tolerance = (ORDINARY if situation.ordinary else SPECIAL) * size
+            if not situation.ordinary:  # zero but for roundings, where the result usually has size
+                usual = self._reference(self._normal, False, output, box)
+                usual = usual[usual.isfinite()]
+                if usual.numel():
+                    tolerance = max(tolerance, ORDINARY * float(usual.abs().max()))
             wrong_value = both & ((expected - actual).abs() > tolerance)
             if bool(wrong_value.any()):
                 kind, wrong = "different", wrong_value
@@ -258,37 +295,42 @@ class Judge:
     # ---- rounding errors
 
     def _rough(
-        self, candidate: KernelGraph, situation: Situation, output: int, box: Box
-    ) -> Finding | None:
+        self, candidate: KernelGraph, group: Together, output: int, box: Box
+    ) -> Iterator[Finding]:
+        """How far errors are above what is promised, in each of the situations that tell."""
         try:
-            rows = self._excess(candidate, situation, output, box)
-            if rows is None:
-                return None
-            at = int(rows.argmax())
-            excess = float(rows[at])
-            if isfinite(excess) and excess > FAR:  # luck of one rounding, or not?
-                every = [excess]
-                for number in range(1, _NEIGHBOURS):
-                    near = beside(situation, self.reference, number)
-                    found = self._excess(candidate, near, output, box)
-                    every.append(0.0 if found is None else float(found[at]))
-                excess = median(every)
+            for situation, rows in zip(
+                group.every, self._excess(candidate, group, output, box), strict=True
+            ):
+                if rows is None:
+                    continue
+                at = int(rows.argmax())
+                excess = float(rows[at])
+                if isfinite(excess) and excess > FAR:  # luck of one rounding, or not?
+                    near = (beside(situation, self.reference, n) for n in range(1, _NEIGHBOURS))
+                    every = self._excess(candidate, Together(tuple(near)), output, box)
+                    excess = median((excess, *(0.0 if x is None else float(x[at]) for x in every)))
+                where = f"output {output}, row {at} of {box}"
+                yield Finding("rough", situation.name, where, excess=excess)
         except (TooMuchWork, BadProgram):
-            return None
-        where = f"output {output}, row {at} of {box}"
-        return Finding("rough", situation.name, where, excess=excess)
+            return
 
     def _excess(
-        self, candidate: KernelGraph, situation: Situation, output: int, box: Box
-    ) -> Tensor | None:
-        """For each row by how many times its error is above the promise; None where the reference
-        gives no numbers."""
+        self, candidate: KernelGraph, group: Together, output: int, box: Box
+    ) -> list[Tensor | None]:
+        """In each situation, for each row, by how many times its error is above the promise; None
+        where the reference gives no numbers."""
         dtype = self.reference.outputs[output].dtype
-        exact = self._reference(situation, False, output, box)
-        typed = self._reference(situation, True, output, box)
-        run = self._run(candidate, situation, True)
-        ours = run.part(candidate.outputs[output], box).to(torch.float64)
-        return excess_of(exact, typed, ours, dtype)
+        exact = self._reference(group, False, output, box)
+        typed = self._reference(group, True, output, box)
+        run = self._run(candidate, group, True)
+        ours = _all_runs(run.part(candidate.outputs[output], box), len(group.every))
+        return [excess_of(x, r, c, dtype) for x, r, c in zip(exact, typed, ours, strict=True)]
+
+
+def _all_runs(x: Tensor, count: int) -> Tensor:
+    """In float64, for each run."""
+    return x.to(torch.float64).expand((count, *tuple(x.shape)[1:]))
 
 
 def excess_of(exact: Tensor, reference: Tensor, candidate: Tensor, dtype: DType) -> Tensor | None:

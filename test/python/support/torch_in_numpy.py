@@ -30,7 +30,7 @@ class Tensor(np.ndarray):
         return _tensor(super().__getitem__(index))  # an array where NumPy has a scalar
 
     def to(self, dtype: np.dtype[Any]) -> Tensor:
-        return _tensor(self.astype(dtype, copy=False))
+        return self if self.dtype == dtype else _tensor(self.astype(dtype))
 
     def numpy(self) -> np.ndarray:
         return self.view(np.ndarray)

@@ -6,7 +6,8 @@ import math
 import signal
 import sys
 import threading
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-_AGAIN = 0.25
+_AGAIN, _SOON = 0.25, 1e-4
 """Seconds."""
 
 
@@ -27,8 +28,9 @@ def time_limit(seconds: float, processor_seconds: float = math.inf) -> Generator
     """Raises :class:`OutOfTime` inside of the ``with`` block once ``seconds`` have passed, or once
     this process has computed for ``processor_seconds``, however busy the machine is.
 
-    By timers' signals, which only the main thread of a process can get (workers of process pools
-    run in theirs); elsewhere there is no limit.
+    One within another ends with the other at the latest. By timers' signals, which only the main
+    thread of a process can get (workers of process pools run in theirs); elsewhere there is no
+    limit.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or not hasattr(signal, "setitimer"):
@@ -38,18 +40,20 @@ def time_limit(seconds: float, processor_seconds: float = math.inf) -> Generator
         raise OutOfTime
     with ExitStack() as timers:
         timers.enter_context(_lost_in_silence())
-        for timer, number, limit in (
-            (signal.ITIMER_REAL, signal.SIGALRM, seconds),
-            (signal.ITIMER_PROF, signal.SIGPROF, processor_seconds),
+        for timer, number, clock, limit in (
+            (signal.ITIMER_REAL, signal.SIGALRM, time.monotonic, seconds),
+            (signal.ITIMER_PROF, signal.SIGPROF, time.process_time, processor_seconds),
         ):
             if not math.isinf(limit):
-                timers.enter_context(_timer(timer, number, limit))
+                timers.enter_context(_timer(timer, number, clock, limit))
         yield
 
 
 @contextmanager
-def _timer(timer: int, number: signal.Signals, seconds: float) -> Generator[None]:
-    ended = False
+def _timer(
+    timer: int, number: signal.Signals, clock: Callable[[], float], seconds: float
+) -> Generator[None]:
+    ended, start = False, clock()
 
     def end(got: int, frame: FrameType | None) -> None:
         if not ended:
@@ -57,13 +61,17 @@ def _timer(timer: int, number: signal.Signals, seconds: float) -> Generator[None
 
     before = signal.signal(number, end)
     # again and again: what is raised where objects are finalized is lost
-    signal.setitimer(timer, seconds, _AGAIN)
+    around, _ = signal.setitimer(timer, seconds, _AGAIN)
+    if 0.0 < around < seconds:
+        signal.setitimer(timer, around, _AGAIN)
     try:
         yield
     finally:
         ended = True
         signal.setitimer(timer, 0.0)
         signal.signal(number, before)
+        if around > 0.0:
+            signal.setitimer(timer, max(_SOON, around - (clock() - start)), _AGAIN)
 
 
 @contextmanager

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
@@ -69,3 +71,27 @@ def test_other_threads_have_no_limit() -> None:
     thread.start()
     thread.join()
     assert done == [1]
+
+
+def within(inner: float, outer: float, clock: str) -> list[str]:
+    """What ends which of two calculations, one within the other."""
+    limits = ({"seconds": math.inf, clock: limit} for limit in (inner, outer))
+    ended: list[str] = []
+    first, second = limits
+    with suppress(OutOfTime), time_limit(**second):
+        start = time.monotonic()
+        with suppress(OutOfTime), time_limit(**first):
+            busy()
+        ended.append("inner")
+        with suppress(OutOfTime):
+            busy()
+        ended.append("outer")
+        assert time.monotonic() - start < 100.0
+    return ended
+
+
+@pytest.mark.parametrize("clock", ["seconds", "processor_seconds"])
+def test_a_limit_within_another(clock: str) -> None:
+    """The inner one does not stop the clock of the outer one, nor outlast it."""
+    assert within(0.05, 0.2, clock) == ["inner", "outer"]
+    assert within(1e6, 0.2, clock)[:1] in ([], ["inner"])

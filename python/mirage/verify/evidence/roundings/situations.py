@@ -18,6 +18,7 @@ from mirage.verify.assumptions import Assumptions
 from mirage.verify.evidence.roundings.activations import Activations, Situation
 from mirage.verify.evidence.roundings.corner_cases import beyond_f16, large_integers, truths
 from mirage.verify.evidence.roundings.explicit import asks_of_infinity
+from mirage.verify.evidence.roundings.far_below import far_below
 from mirage.verify.evidence.roundings.leaving_range import suspects
 from mirage.verify.evidence.roundings.pace import Pace
 from mirage.verify.evidence.roundings.side_by_side import at_once
@@ -123,6 +124,7 @@ class Situations:
         return [
             draw.rows(),
             constant_inputs(draw, self.graphs, sample),
+            far_below(draw, self.graphs[0], sample),
             truths(draw),
             large_integers(draw) if any(map(compares_rounded, self.graphs)) else iter(()),
             beyond_f16(draw) if asks_of_infinity(self.graphs[0]) else iter(()),

@@ -1,0 +1,45 @@
+"""A maximum that starts too high is not accepted, whatever the seed; one that starts at the scores
+is."""
+
+from __future__ import annotations
+
+import pytest
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, TensorType, Value
+from mirage.verify import VerifyOptions, verify
+
+STARTS = (0.0, -100.0, -10000.0, -20000.0)
+
+
+def attention(start: float | None, dtype: DType) -> KernelGraph:
+    """Softmax attention; the maximum of a row is at least ``start``."""
+    q, k, v = (
+        Value(TensorType(s, dtype), n)
+        for s, n in (((8, 16), "q"), ((16, 24), "k"), ((24, 16), "v"))
+    )
+    b = Builder()
+    scores = b.cast(b.matmul(q, k), DType.F32)
+    largest = b.reduce(ReduceFn.MAX, scores, (1,))
+    if start is not None:
+        largest = b.binary(BinaryFn.MAX, largest, b.constant(start))
+    p = b.unary(UnaryFn.EXP, b.binary(BinaryFn.SUB, scores, largest))
+    p = b.binary(BinaryFn.DIV, p, b.reduce(ReduceFn.SUM, p, (1,)))
+    out = b.matmul(b.cast(p, dtype), v)
+    return KernelGraph("attention", (q, k, v), tuple(b.ops), (out,))
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F32])
+@pytest.mark.parametrize("start", STARTS)
+def test_a_maximum_that_starts_too_high(start: float, dtype: DType) -> None:
+    for seed in range(3):
+        options = VerifyOptions(seed=seed)
+        assert not verify(attention(None, dtype), attention(start, dtype), options).accepted
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F32])
+def test_a_maximum_of_the_scores(dtype: DType) -> None:
+    graph = attention(None, dtype)
+    assert verify(graph, attention(None, dtype), VerifyOptions(seed=0)).accepted
+    with_lowest = attention(-1e30, dtype)
+    assert verify(graph, with_lowest, VerifyOptions(seed=0)).accepted

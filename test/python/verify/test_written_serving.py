@@ -1,0 +1,25 @@
+"""Programs as models are served with them: those that are the same are accepted, none of the others
+is."""
+
+from __future__ import annotations
+
+import pytest
+from mirage.verify import Kind
+from written.pairs import Pair, verdict_of
+from written.serving_right import SERVING_RIGHT
+from written.serving_wrong import SERVING_WRONG
+
+NOT_SHOWN = ("loss by a gather",)  # a place in a row of many rows
+"""Right ones that are unknown."""
+
+
+@pytest.mark.parametrize("pair", SERVING_RIGHT, ids=lambda pair: pair.name)
+def test_the_same_program_is_accepted(pair: Pair) -> None:
+    verdict = verdict_of(pair, SERVING_RIGHT)
+    assert verdict.kind is not Kind.REFUTED, verdict
+    assert verdict.accepted == (pair.name not in NOT_SHOWN), verdict
+
+
+@pytest.mark.parametrize("pair", SERVING_WRONG, ids=lambda pair: pair.name)
+def test_another_program_is_not_accepted(pair: Pair) -> None:
+    assert not verdict_of(pair, SERVING_WRONG).accepted
