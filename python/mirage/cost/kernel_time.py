@@ -37,6 +37,12 @@ FULL_RATE = 8.0
 """Warps that keep the lanes of an SM busy: two for each scheduler. What loads last is alone there
 (softmax of 1024 columns: 5.9 µs with a row a warp, 6.3 with two, 7.6 with four)."""
 
+FIRST_LOAD = 0.6
+"""Of the time until the first byte comes, what nothing hides. Blocks that load all they need at
+once wait for theirs one after the other: softmax of 4096 columns takes 22.1 µs with one block of
+eight rows on an SM at a time, 21.2 with two, 18.8 with three of four rows, 18.3 with twelve of one
+row by two warps (a copy takes 18.0)."""
+
 HOT = 0.6
 """Of the time until the first byte comes, where L2 has it."""
 
@@ -80,6 +86,12 @@ def _streams(f: KernelFeatures) -> Num:
     """Whether blocks load all they need at once, and do nothing with it for which tiles would have
     to come first: as one ends, another one loads."""
     return (np.asarray(f.steps) <= 1) & ~f.multiplies
+
+
+def _starts(f: KernelFeatures, o: Occupancy) -> Num:
+    """How often nothing is under way while a block's first load is: at the start, and where blocks
+    load all they need at once, whenever one follows another one that had its SM to itself."""
+    return 1.0 + np.where(_streams(f), (o.waves - 1.0) / o.together, 0.0)
 
 
 def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple[Num, Num]:
@@ -248,7 +260,7 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     # the first load and the last store are not hidden by the work of other blocks
     longest = np.maximum(dram + last + tail, l2 + beside + tail)
     longest = np.maximum(np.maximum(longest, compute), chain)
-    time = target.launch + alone + latency * 0.6 + longest
+    time = target.launch + alone + latency * FIRST_LOAD * _starts(f, o) + longest
     if f.known is not None:
         time = time + f.known.spilled * o.threads * f.blocks / target.spill_bytes
     time = np.where(o.feasible, time, np.inf)

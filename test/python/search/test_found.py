@@ -126,6 +126,14 @@ def test_softmax_is_one_kernel() -> None:
         assert len(launches(softmax(4096, n))) == 1
 
 
+def test_rows_that_are_loaded_at_once_go_to_small_blocks() -> None:
+    """Of which an SM has more at a time than of large ones, each waiting for its first bytes."""
+    (launch,) = launches(softmax(4096, 4096))
+    assert launch.schedule.warps == 2
+    (product,) = launches(layer_norm_linear_gelu(8, 1024, 4096))
+    assert product.schedule.warps >= 4
+
+
 def test_layer_norm_linear_is_one_kernel() -> None:
     assert len(launches(layer_norm_linear_gelu(8, 1024, 4096))) == 1
 

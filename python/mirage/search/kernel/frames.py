@@ -251,7 +251,9 @@ def columns_of(
     """
     axes = [*use.free, *(a for a in (*use.reduced, *use.mixed) if a not in use.free)]
     options = [axis_options(a, use, kind) for a in axes]
-    schedules = [(w, s) for w in (4, 8, 16) for s in ((2, 3, 4) if kind.loop else (1,))]
+    # blocks that load all they need at once are the better the more of them an SM has
+    warps = (4, 8, 16) if kind.loop or use.matmuls else (2, 4, 8, 16)
+    schedules = [(w, s) for w in warps for s in ((2, 3, 4) if kind.loop else (1,))]
     spaces = [(options, schedules, False)]
     if warpgroups and kind.loop is not None and kind.inner is None and use.contracted(kind.loop):
         large = [_for_warpgroups(a, o, use, kind) for a, o in zip(axes, options, strict=True)]
