@@ -34,11 +34,13 @@ MLIR_CAPI_EXPORTED MlirTypeID mirageKernelScheduleAttrGetTypeID(void);
 MLIR_CAPI_EXPORTED MlirAttribute mirageKernelScheduleAttrGetChecked(MlirLocation location,
                                                                     int64_t warps, int64_t stages,
                                                                     bool warpgroups,
-                                                                    int64_t resident);
+                                                                    int64_t resident,
+                                                                    int64_t cluster);
 MLIR_CAPI_EXPORTED int64_t mirageKernelScheduleAttrGetWarps(MlirAttribute attr);
 MLIR_CAPI_EXPORTED int64_t mirageKernelScheduleAttrGetStages(MlirAttribute attr);
 MLIR_CAPI_EXPORTED bool mirageKernelScheduleAttrUsesWarpgroups(MlirAttribute attr);
 MLIR_CAPI_EXPORTED int64_t mirageKernelScheduleAttrGetResident(MlirAttribute attr);
+MLIR_CAPI_EXPORTED int64_t mirageKernelScheduleAttrGetCluster(MlirAttribute attr);
 
 #ifdef __cplusplus
 }

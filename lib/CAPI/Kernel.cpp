@@ -48,12 +48,12 @@ bool mirageAttributeIsAKernelSchedule(MlirAttribute attr) {
 }
 MlirTypeID mirageKernelScheduleAttrGetTypeID(void) { return wrap(ScheduleAttr::getTypeID()); }
 MlirAttribute mirageKernelScheduleAttrGetChecked(MlirLocation location, int64_t warps,
-                                                 int64_t stages, bool warpgroups,
-                                                 int64_t resident) {
+                                                 int64_t stages, bool warpgroups, int64_t resident,
+                                                 int64_t cluster) {
   mlir::Location loc = unwrap(location);
-  return wrap(mlir::Attribute(
-      ScheduleAttr::getChecked([loc] { return mlir::emitError(loc); }, loc.getContext(), warps,
-                               stages, warpgroups ? Engine::Warpgroup : Engine::Warp, resident)));
+  return wrap(mlir::Attribute(ScheduleAttr::getChecked(
+      [loc] { return mlir::emitError(loc); }, loc.getContext(), warps, stages,
+      warpgroups ? Engine::Warpgroup : Engine::Warp, resident, cluster)));
 }
 int64_t mirageKernelScheduleAttrGetWarps(MlirAttribute attr) {
   return mlir::cast<ScheduleAttr>(unwrap(attr)).getWarps();
@@ -66,4 +66,7 @@ bool mirageKernelScheduleAttrUsesWarpgroups(MlirAttribute attr) {
 }
 int64_t mirageKernelScheduleAttrGetResident(MlirAttribute attr) {
   return mlir::cast<ScheduleAttr>(unwrap(attr)).getResident();
+}
+int64_t mirageKernelScheduleAttrGetCluster(MlirAttribute attr) {
+  return mlir::cast<ScheduleAttr>(unwrap(attr)).getCluster();
 }

@@ -81,15 +81,16 @@ struct PyScheduleAttr : mp::PyConcreteAttribute<PyScheduleAttr> {
   static void bindDerived(ClassTy &c) {
     c.def_static(
         "get",
-        [](int64_t warps, int64_t stages, bool warpgroups, int64_t resident,
+        [](int64_t warps, int64_t stages, bool warpgroups, int64_t resident, int64_t cluster,
            mp::DefaultingPyLocation loc) {
           MlirAttribute attr = checked(loc, "invalid schedule", [&] {
-            return mirageKernelScheduleAttrGetChecked(loc, warps, stages, warpgroups, resident);
+            return mirageKernelScheduleAttrGetChecked(loc, warps, stages, warpgroups, resident,
+                                                      cluster);
           });
           return PyScheduleAttr(loc->getContext(), attr);
         },
         nb::arg("warps"), nb::arg("stages"), nb::arg("warpgroups") = false, nb::arg("resident") = 0,
-        nb::arg("loc") = nb::none());
+        nb::arg("cluster") = 1, nb::arg("loc") = nb::none());
     c.def_prop_ro("warps",
                   [](PyScheduleAttr &self) { return mirageKernelScheduleAttrGetWarps(self); });
     c.def_prop_ro("stages",
@@ -99,6 +100,8 @@ struct PyScheduleAttr : mp::PyConcreteAttribute<PyScheduleAttr> {
     });
     c.def_prop_ro("resident",
                   [](PyScheduleAttr &self) { return mirageKernelScheduleAttrGetResident(self); });
+    c.def_prop_ro("cluster",
+                  [](PyScheduleAttr &self) { return mirageKernelScheduleAttrGetCluster(self); });
   }
 };
 } // namespace

@@ -33,6 +33,16 @@ void TileEmitter::setPositions(Value number) {
   SmallVector<StringRef> axes;
   for (Attribute name : launch.getGridNames().getValue())
     axes.push_back(cast<StringAttr>(name).getValue());
+  // Blocks of a cluster have numbers that follow each other, and are one place of what
+  // is put in order.
+  int64_t cluster = launch.getSchedule()->getCluster();
+  StringRef shared = cluster > 1 ? block::getClusterAxis(launch, cluster) : StringRef();
+  Value rank;
+  if (!shared.empty()) {
+    rank = arith::RemUIOp::create(builder, loc, number, index(cluster));
+    number = arith::DivUIOp::create(builder, loc, number, index(cluster));
+    extents[shared] /= cluster;
+  }
   block::LoopOp uneven = findUnevenLoop();
   if (uneven && uneven.getStepAxesAttr().size() < axes.size())
     splitByWork(number, axes, uneven);
@@ -40,6 +50,11 @@ void TileEmitter::setPositions(Value number) {
     splitInSquares(number, axes);
   else
     split(number, axes);
+  if (rank) {
+    extents[shared] *= cluster;
+    Value first = arith::MulIOp::create(builder, loc, position[shared], index(cluster));
+    position[shared] = arith::AddIOp::create(builder, loc, first, rank);
+  }
   startWithMostSteps();
 }
 
@@ -49,7 +64,7 @@ std::pair<StringRef, int64_t> TileEmitter::getSlowestAxis(kernel::LaunchOp launc
                            return loop.getSteps() ? WalkResult::interrupt() : WalkResult::advance();
                          })
                          .wasInterrupted();
-  if (launch.getSchedule()->getResident() || isReordered)
+  if (launch.getSchedule()->getResident() || launch.getSchedule()->getCluster() > 1 || isReordered)
     return {};
   auto getExtent = [&](Attribute name) {
     return *launch.getGridExtent(cast<StringAttr>(name).getValue());
@@ -171,7 +186,10 @@ void TileEmitter::splitInSquares(Value number, ArrayRef<StringRef> axes) {
   }
   bool isFirst =
       llvm::all_of(axes.drop_back(2), [&](StringRef axis) { return extents.lookup(axis) == 1; });
-  int64_t height = getGroupHeight(rows, isSized && isFirst);
+  // Of a cluster's blocks, which are one place here, several may be in a column.
+  int64_t together = *launch.getGridExtent(axes[axes.size() - 2]) / rows;
+  int64_t height =
+      std::max<int64_t>(getGroupHeight(rows * together, isSized && isFirst) / together, 1);
   Value group = divide(plane, index(height * cols));
   Value within = remainder(plane, index(height * cols));
   Value first = arith::MulIOp::create(builder, loc, group, index(height));

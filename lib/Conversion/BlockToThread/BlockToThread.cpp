@@ -57,6 +57,10 @@ private:
       return launch.emitOpError("expected a schedule (#kernel.schedule), got none");
     if (failed(block::checkLayouts(launch)) || failed(checkPlaces(launch)))
       return failure();
+    if (int64_t cluster = launch.getSchedule()->getCluster(); cluster > 1)
+      if (std::optional<std::string> why = block::whyNoCluster(launch, cluster))
+        return launch.emitOpError("cannot run in clusters of ")
+               << cluster << " blocks: expected " << *why;
     WalkResult walk = launch.getBody().walk([](Operation *op) {
       if (auto matmul = dyn_cast<block::MatmulOp>(op); matmul && !matmul.getWarps()) {
         op->emitOpError("expected 'warps' (mirage-assign-layouts), got none");
@@ -204,9 +208,9 @@ private:
           kernels.push_back(convert(launch, module, name));
           known = &kernels.back();
         }
-        kernel::InvokeOp invoke =
-            replaceWithInvoke(launch, known->function, launch.getStartedBlocks(),
-                              32 * getBlockWarps(launch), known->tensorMaps);
+        kernel::InvokeOp invoke = replaceWithInvoke(
+            launch, known->function, launch.getStartedBlocks(), 32 * getBlockWarps(launch),
+            known->tensorMaps, launch.getSchedule()->getCluster());
         setDynamic(invoke, known->launch);
       } else if (failed(convertCopy(op, module, name))) {
         return failure();
@@ -336,7 +340,8 @@ private:
 
   /// Puts a call of `function` with as many blocks in the place of `op`, which stays without uses.
   kernel::InvokeOp replaceWithInvoke(Operation *op, gpu::GPUFuncOp function, int64_t blocks,
-                                     int64_t threads, ArrayRef<Attribute> tensorMaps = {}) {
+                                     int64_t threads, ArrayRef<Attribute> tensorMaps = {},
+                                     int64_t cluster = 1) {
     OpBuilder builder(op);
     auto module = function->getParentOfType<gpu::GPUModuleOp>();
     auto callee = SymbolRefAttr::get(
@@ -344,7 +349,8 @@ private:
     auto invoke = kernel::InvokeOp::create(
         builder, op->getLoc(), op->getResultTypes(), callee, op->getOperands(),
         ArrayRef<int64_t>{blocks, 1, 1}, ArrayRef<int64_t>{threads, 1, 1}, /*shared=*/0,
-        DenseI64ArrayAttr(), tensorMaps.empty() ? ArrayAttr() : builder.getArrayAttr(tensorMaps),
+        cluster > 1 ? builder.getDenseI64ArrayAttr({cluster, 1, 1}) : DenseI64ArrayAttr(),
+        tensorMaps.empty() ? ArrayAttr() : builder.getArrayAttr(tensorMaps),
         /*dependent=*/false, kernel::DynamicAttr(), DenseI64ArrayAttr());
     for (auto [before, now] : llvm::zip_equal(op->getResults(), invoke->getResults()))
       if (dynamicValues.contains(before))

@@ -71,7 +71,10 @@ void TileEmitter::createRings() {
       tiles.push_back(getShared(load.getResult()).getSlotType());
     auto type = thread::RingType::get(launch.getContext(), slots, tiles);
     Location at = loads.front()->getLoc();
-    return thread::RingCreateOp::create(builder, at, type, builder.getI64IntegerAttr(warps));
+    int64_t sharers = 1;
+    for (block::LoadOp load : loads)
+      sharers = std::max(sharers, block::getSharers(load));
+    return thread::RingCreateOp::create(builder, at, type, warps, sharers);
   };
   for (auto loop : body.getOps<block::LoopOp>())
     if (loop->hasAttr(block::kTurns))
@@ -184,6 +187,8 @@ void TileEmitter::emitRoles() {
   // The first copies would wait for these.
   for (Value map : tensorMaps)
     thread::PrefetchMapOp::create(builder, loc, map);
+  if (launch.getSchedule()->getCluster() > 1)
+    clusterRank = thread::ClusterRankOp::create(builder, loc);
   createRings();
   int64_t copying = launch->hasAttr(block::kRegisterShares) ? 4 : 1;
   emitRole(warps, copying, fillBarrier, [&] { emitProducer(); });
@@ -239,16 +244,27 @@ Value TileEmitter::getGroup() {
 
 void TileEmitter::emitFill(ArrayRef<block::LoadOp> loads, Value ring, Value step) {
   SmallVector<Value> maps, coordinates;
+  SmallVector<int64_t> shared;
   for (block::LoadOp load : loads) {
     maps.push_back(getTensorMap(block::getTensorMap(load)));
     SmallVector<int64_t> shapes;
     for (int i = 0; i < 2; ++i)
       llvm::append_range(shapes, getTile(getMatrix(load)).getShape());
-    llvm::append_range(coordinates, getTilePlace(tensors.lookup(load.getSource()), load.getMap(),
-                                                 load.getType(), shapes)
-                                        .offsets);
+    SmallVector<Value> at =
+        getTilePlace(tensors.lookup(load.getSource()), load.getMap(), load.getType(), shapes)
+            .offsets;
+    if (int64_t sharers = block::getSharers(load); sharers > 1) {
+      shared.push_back(int64_t(maps.size()) - 1);
+      int64_t dim = block::getPartDim(load.getType());
+      Value part = index(load.getType().getShape()[dim] / sharers);
+      Value before = arith::MulIOp::create(builder, loc, clusterRank, part);
+      at[dim] = arith::AddIOp::create(builder, loc, at[dim], before);
+    }
+    llvm::append_range(coordinates, at);
   }
-  thread::RingFillOp::create(builder, loads.front()->getLoc(), ring, step, maps, coordinates);
+  DenseI64ArrayAttr numbers = shared.empty() ? nullptr : builder.getDenseI64ArrayAttr(shared);
+  thread::RingFillOp::create(builder, loads.front()->getLoc(), ring, step, maps, coordinates,
+                             numbers);
 }
 
 /// The producer's part of a loop.

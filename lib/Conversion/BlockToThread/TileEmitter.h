@@ -239,6 +239,8 @@ private:
   /// Where a block has several positions: their number before this one, and for each
   /// loop the steps that it took at those, and takes at this one.
   mlir::Value round;
+  /// Number of the block in its cluster.
+  mlir::Value clusterRank;
   llvm::DenseMap<mlir::Operation *, mlir::Value> stepsBefore, stepsHere;
   /// Of loops in which groups of warps take turns.
   llvm::DenseMap<mlir::Operation *, mlir::Value> turns;

@@ -9,9 +9,6 @@
 using namespace mlir;
 using namespace mirage::thread;
 
-/// Pointer to the shared memory of a block of the cluster at the same offset.
-constexpr unsigned kClusterSpace = 7;
-
 static SmallVector<Value> indices(ArrayRef<ValueRange> values) {
   return llvm::map_to_vector(values, [](ValueRange range) { return single(range); });
 }
@@ -31,8 +28,8 @@ static std::string coordinateList(int64_t rank, int64_t first, std::string &cons
 }
 
 namespace {
-/// One tensor copy for each panel of a tile: `emit` gets the panel's address and
-/// coordinates, innermost first.
+/// One tensor copy for each panel of a tile, or of a part of its rows that begins at
+/// `start`: `emit` gets the panel's address and coordinates, innermost first.
 template <typename Emit>
 void forEachPanel(Emitter &e, TensorMapType map, SharedType tile, Value start,
                   ArrayRef<Value> coordinates, Emit emit) {
@@ -72,8 +69,15 @@ struct TmaLoadLowering : ThreadPattern<TmaLoadOp> {
         multicast ? llvm::formatv(", ${0}", 3 + rank).str() : "");
     if (multicast)
       constraints += ",h";
-    forEachPanel(e, map, op.getDest().getType(), single(operands.getDest()),
-                 indices(operands.getCoordinates()), [&](Value dest, ArrayRef<Value> inner) {
+    Value start = single(operands.getDest());
+    if (op.getPart()) {
+      int64_t bytes = op.getDest().getType().getElementBytes();
+      for (int64_t extent : map.getBox())
+        bytes *= extent;
+      start = e.offset(start, e.mul(e.toI32(single(operands.getPart())), bytes));
+    }
+    forEachPanel(e, map, op.getDest().getType(), start, indices(operands.getCoordinates()),
+                 [&](Value dest, ArrayRef<Value> inner) {
                    SmallVector<Value> args = {dest, single(operands.getMap()), barrier};
                    llvm::append_range(args, inner);
                    if (multicast)
@@ -138,17 +142,12 @@ struct BulkCopyLowering : ThreadPattern<BulkCopyOp> {
   }
 };
 
-Value mapToRank(Emitter &e, Value pointer, Value rank) {
-  auto type = LLVM::LLVMPointerType::get(e.getContext(), kClusterSpace);
-  return e.intrinsic("llvm.nvvm.mapa.shared.cluster", type, {pointer, e.toI32(rank)});
-}
-
 struct LoadRemoteLowering : ThreadPattern<LoadRemoteOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(LoadRemoteOp op, Adaptor operands, Emitter &e,
                       Results &results) const override {
     FragmentType type = op.getType();
-    Value base = mapToRank(e, single(operands.getSource()), single(operands.getRank()));
+    Value base = e.mapToRank(single(operands.getSource()), e.toI32(single(operands.getRank())));
     SharedAccess access(op.getSource().getType(), type.getLinearLayout());
     results.push_back(pack(e, type, access.load(e, base)));
     return success();
@@ -159,7 +158,7 @@ struct StoreRemoteLowering : ThreadPattern<StoreRemoteOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(StoreRemoteOp op, Adaptor operands, Emitter &e, Results &) const override {
     FragmentType type = op.getValue().getType();
-    Value base = mapToRank(e, single(operands.getDest()), single(operands.getRank()));
+    Value base = e.mapToRank(single(operands.getDest()), e.toI32(single(operands.getRank())));
     SharedAccess(op.getDest().getType(), type.getLinearLayout())
         .store(e, base, unpack(e, type, operands.getValue()));
     return success();

@@ -230,6 +230,12 @@ Value Emitter::sharedAddress(Value pointer) {
   return LLVM::PtrToIntOp::create(*this, getI32Type(), pointer);
 }
 
+Value Emitter::mapToRank(Value pointer, Value rank) {
+  constexpr unsigned clusterSpace = 7;
+  auto type = LLVM::LLVMPointerType::get(getContext(), clusterSpace);
+  return intrinsic("llvm.nvvm.mapa.shared.cluster", type, {pointer, rank});
+}
+
 void Emitter::barrier() {
   if (role.barrier == 0)
     return intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", {i32(0)});

@@ -116,6 +116,8 @@ public:
   mlir::Value shared(int64_t bytes);
   /// A shared pointer as the 32-bit address that PTX wants.
   mlir::Value sharedAddress(mlir::Value pointer);
+  /// The shared memory at the same offset of the block of this rank (i32) in the cluster.
+  mlir::Value mapToRank(mlir::Value pointer, mlir::Value rank);
   /// All warps of the role wait for each other.
   void barrier();
   /// Those of each group of four do.

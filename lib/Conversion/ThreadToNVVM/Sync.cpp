@@ -56,15 +56,36 @@ struct MbarrierInitLowering : ThreadPattern<MbarrierInitOp> {
 
 struct MbarrierArriveLowering : ThreadPattern<MbarrierArriveOp> {
   using ThreadPattern::ThreadPattern;
-  LogicalResult lower(MbarrierArriveOp, Adaptor operands, Emitter &e, Results &) const override {
+  static void arriveElsewhere(Emitter &e, int64_t cluster, Value barriers, Value index);
+  LogicalResult lower(MbarrierArriveOp op, Adaptor operands, Emitter &e, Results &) const override {
     Value address = barrierAddress(e, single(operands.getBarriers()), single(operands.getIndex()));
     // The other lanes' accesses come before the arrival of the first one.
     e.ptx("bar.warp.sync 0xffffffff;", "", {});
     e.ptxWhere(e.compare(arith::CmpIPredicate::eq, e.lane(), e.i32(0)),
                "mbarrier.arrive.shared::cta.b64 _, [$0];", "r", {address});
+    arriveElsewhere(e, op.getCluster(), single(operands.getBarriers()),
+                    single(operands.getIndex()));
     return success();
   }
 };
+
+/// At the mbarriers of the other blocks of a cluster, whose ranks differ from one's own in
+/// some bits. The scope is the default one, as in NVIDIA's own kernels: what is published
+/// is that shared memory has been read, and a release for the cluster would wait for all
+/// accesses to device memory, half a microsecond for each step of a ring.
+void MbarrierArriveLowering::arriveElsewhere(Emitter &e, int64_t cluster, Value barriers,
+                                             Value index) {
+  if (cluster == 1)
+    return;
+  Value own = NVVM::ClusterId::create(e, e.getI32Type());
+  for (int64_t other = 1; other < cluster; ++other) {
+    Value rank = arith::XOrIOp::create(e, own, e.i32(other));
+    Value remote = e.offset(e.mapToRank(barriers, rank), e.mul(e.toI32(index), 8));
+    Value address = e.sharedAddress(remote);
+    e.ptxWhere(e.compare(arith::CmpIPredicate::eq, e.lane(), e.i32(0)),
+               "mbarrier.arrive.shared::cluster.b64 _, [$0];", "r", {address});
+  }
+}
 
 struct MbarrierExpectLowering : ThreadPattern<MbarrierExpectOp> {
   using ThreadPattern::ThreadPattern;
@@ -123,6 +144,26 @@ StringRef fenceText(FenceKind kind) {
   llvm_unreachable("every case returns");
 }
 
+/// By intrinsics, which LLVM knows to be convergent: copies of the instructions on two
+/// paths would split a warp.
+struct ClusterBarrierLowering : ThreadPattern<ClusterBarrierOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(ClusterBarrierOp, Adaptor, Emitter &e, Results &) const override {
+    NVVM::ClusterArriveOp::create(e, e.getUnitAttr());
+    NVVM::ClusterWaitOp::create(e, e.getUnitAttr());
+    return success();
+  }
+};
+
+struct ClusterRankLowering : ThreadPattern<ClusterRankOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(ClusterRankOp, Adaptor, Emitter &e, Results &results) const override {
+    Value rank = NVVM::ClusterId::create(e, e.getI32Type());
+    results.push_back({e.createOrFold<arith::IndexCastOp>(e.getIndexType(), rank)});
+    return success();
+  }
+};
+
 struct SignalLowering : ThreadPattern<SignalOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(SignalOp, Adaptor operands, Emitter &e, Results &) const override {
@@ -164,12 +205,10 @@ static void addInstruction(const TypeConverter &converter, RewritePatternSet &pa
 void mirage::thread::populateSyncPatterns(const TypeConverter &converter,
                                           RewritePatternSet &patterns) {
   patterns.add<BarrierLowering, MbarrierAllocLowering, MbarrierInitLowering, MbarrierArriveLowering,
-               MbarrierExpectLowering, MbarrierWaitLowering, SignalLowering, WaitCounterLowering>(
-      converter, patterns.getContext());
+               MbarrierExpectLowering, MbarrierWaitLowering, ClusterBarrierLowering,
+               ClusterRankLowering, SignalLowering, WaitCounterLowering>(converter,
+                                                                         patterns.getContext());
   addInstruction<FenceOp>(converter, patterns, [](FenceOp op) { return fenceText(op.getKind()); });
-  addInstruction<ClusterBarrierOp>(converter, patterns, [](ClusterBarrierOp) {
-    return "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;";
-  });
   addInstruction<SetMaxRegistersOp>(converter, patterns, [](SetMaxRegistersOp op) {
     return llvm::formatv("setmaxnreg.{0}.sync.aligned.u32 {1};", op.getDecrease() ? "dec" : "inc",
                          op.getCount())

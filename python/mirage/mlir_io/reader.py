@@ -175,7 +175,11 @@ class _Reader:
         if "schedule" in op.attributes:
             attribute = kernel.ScheduleAttr(op.attributes["schedule"])
             schedule = Schedule(
-                attribute.warps, attribute.stages, attribute.warpgroups, attribute.resident
+                attribute.warps,
+                attribute.stages,
+                attribute.warpgroups,
+                attribute.resident,
+                attribute.cluster,
             )
         (block,) = op.regions[0].blocks
         params = self._arguments(block, op, {})

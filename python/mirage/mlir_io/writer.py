@@ -193,6 +193,7 @@ class _Writer:
                 op.schedule.stages,
                 op.schedule.warpgroups,
                 op.schedule.resident,
+                op.schedule.cluster,
             ),
         }
         created = self._create(op, "launch", attributes, regions=1)

@@ -96,13 +96,15 @@ class Schedule:
     ``warpgroups``: four warps together multiply tiles in shared memory that one more warp keeps
     filled by the tensor memory accelerator; else each warp multiplies what is in its registers.
     ``resident``: so many blocks are started at most, each of which computes several positions of
-    the grid one after the other; 0 is a block for each.
+    the grid one after the other; 0 is a block for each. ``cluster``: so many neighbours along an
+    axis of the grid copy parts of the tiles that they share, for all of them.
     """
 
     warps: int = 4
     stages: int = 2
     warpgroups: bool = False
     resident: int = 0
+    cluster: int = 1
 
     @property
     def block_warps(self) -> int:

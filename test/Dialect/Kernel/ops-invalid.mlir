@@ -223,10 +223,54 @@ kernel.graph @map_parameter(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 // -----
 
+kernel.graph @whole_clusters(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  // expected-error @+1 {{expected a grid of whole clusters, got}}
+  %y = kernel.invoke @kernels::@f(%x) grid [3, 1, 1] block [128, 1, 1] cluster [2, 1, 1] shared 0 : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  kernel.return %y : tensor<8x8xf32>
+}
+
+// -----
+
 kernel.graph @map_box(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   // expected-error @+1 {{expected a box with the rank of 'tensor<8x8xf32>'}}
   %y = kernel.invoke @kernels::@f(%x) grid [1, 1, 1] block [128, 1, 1] shared 0 maps [#kernel.tensor_map<parameter = 0, box = [8], swizzle = 0>] : (tensor<8x8xf32>) -> tensor<8x8xf32>
   kernel.return %y : tensor<8x8xf32>
+}
+
+// -----
+
+kernel.graph @cluster_size(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{expected a cluster of 1, 2, 4 or 8 blocks, got 3}}
+  %y = kernel.launch(%x) grid [m = 2] schedule <warps = 4, stages = 1, engine = warpgroup, cluster = 3> : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @cluster_engine(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{expected clusters with engine = warpgroup alone, got 2}}
+  %y = kernel.launch(%x) grid [m = 2] schedule <warps = 4, stages = 1, cluster = 2> : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @cluster_resident(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{expected whole clusters of 2 resident blocks, got 3}}
+  %y = kernel.launch(%x) grid [m = 2] schedule <warps = 4, stages = 1, engine = warpgroup, resident = 3, cluster = 2> : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
 }
 
 // -----

@@ -553,6 +553,66 @@ func.func @ring_box(%r: !thread.ring<2, <64x64xf16, swizzle = 128>>, %m: !thread
 
 // -----
 
+func.func @ring_cluster() {
+  // expected-error @+1 {{expected a cluster of 1, 2, 4 or 8 blocks, got 3}}
+  %r = thread.ring_create readers 4 cluster 3 : !thread.ring<2, <64x64xf16, swizzle = 128>>
+  return
+}
+
+// -----
+
+func.func @arrive_cluster(%b: !thread.mbarrier<1>, %i: index) {
+  // expected-error @+1 {{expected a cluster of 1, 2, 4 or 8 blocks, got 16}}
+  thread.mbarrier_arrive %b[%i] cluster 16 : !thread.mbarrier<1>
+  return
+}
+
+// -----
+
+func.func @ring_shares_alone(%m: !thread.tensormap<32x64xf16, swizzle = 128>, %i: index) {
+  %r = thread.ring_create readers 4 : !thread.ring<2, <64x64xf16, swizzle = 128>>
+  // expected-error @+1 {{expected a ring of a cluster of blocks, with which tiles are shared}}
+  thread.ring_fill %r step %i from %m at %i, %i shared [0] : !thread.ring<2, <64x64xf16, swizzle = 128>>, !thread.tensormap<32x64xf16, swizzle = 128>
+  return
+}
+
+// -----
+
+func.func @ring_shared_number(%m: !thread.tensormap<32x64xf16, swizzle = 128>, %i: index) {
+  %r = thread.ring_create readers 4 cluster 2 : !thread.ring<2, <64x64xf16, swizzle = 128>>
+  // expected-error @+1 {{expected shared tiles to be numbers from 0 to 0 in increasing order, got 1}}
+  thread.ring_fill %r step %i from %m at %i, %i shared [1] : !thread.ring<2, <64x64xf16, swizzle = 128>>, !thread.tensormap<32x64xf16, swizzle = 128>
+  return
+}
+
+// -----
+
+func.func @ring_shared_box(%m: !thread.tensormap<32x64xf16, swizzle = 128>, %i: index) {
+  %r = thread.ring_create readers 4 cluster 4 : !thread.ring<2, <64x64xf16, swizzle = 128>>
+  // expected-error @+1 {{expected a box of 1/4 of the tile's 64 rows, a multiple of 8, got}}
+  thread.ring_fill %r step %i from %m at %i, %i shared [0] : !thread.ring<2, <64x64xf16, swizzle = 128>>, !thread.tensormap<32x64xf16, swizzle = 128>
+  return
+}
+
+// -----
+
+func.func @ring_shared_rows(%m: !thread.tensormap<12x64xf16, swizzle = 128>, %i: index) {
+  %r = thread.ring_create readers 4 cluster 2 : !thread.ring<2, <24x64xf16, swizzle = 128>>
+  // expected-error @+1 {{expected a box of 1/2 of the tile's 24 rows, a multiple of 8, got}}
+  thread.ring_fill %r step %i from %m at %i, %i shared [0] : !thread.ring<2, <24x64xf16, swizzle = 128>>, !thread.tensormap<12x64xf16, swizzle = 128>
+  return
+}
+
+// -----
+
+func.func @tma_part(%m: !thread.tensormap<24x64xf16, swizzle = 128>, %s: !thread.shared<64x64xf16, swizzle = 128>, %b: !thread.mbarrier<1>, %i: index) {
+  // expected-error @+1 {{expected a box of a part of the tile's 64 rows, a multiple of 8, got}}
+  thread.tma_load %m[%i, %i] to %s part %i signal %b[%i] : !thread.tensormap<24x64xf16, swizzle = 128> to !thread.shared<64x64xf16, swizzle = 128>, !thread.mbarrier<1>
+  return
+}
+
+// -----
+
 func.func @ring_coordinates(%r: !thread.ring<2, <64x64xf16, swizzle = 128>>, %m: !thread.tensormap<64x64xf16, swizzle = 128>, %i: index) {
   // expected-error @+1 {{expected 2 coordinates, those of all maps, got 1}}
   thread.ring_fill %r step %i from %m at %i : !thread.ring<2, <64x64xf16, swizzle = 128>>, !thread.tensormap<64x64xf16, swizzle = 128>

@@ -114,6 +114,7 @@ func.func @roles(%map: !thread.tensormap<64x64xf16, swizzle = 128>, %g: memref<6
   %full = thread.mbarrier_alloc 65536 : !thread.mbarrier<4>
   %t = thread.shared_alloc 0 : !thread.shared<64x64xf16, swizzle = 128>
   %u = thread.shared_alloc 8192 : !thread.shared<4x128xf16>
+  %two = thread.shared_alloc 16384 : !thread.shared<128x64xf16, swizzle = 128>
   %v = thread.shared_alloc 0 : !thread.shared<16x8xf32>
   // CHECK: thread.mbarrier_init %[[FULL]] arrivals 1 : <4>
   thread.mbarrier_init %full arrivals 1 : !thread.mbarrier<4>
@@ -129,6 +130,8 @@ func.func @roles(%map: !thread.tensormap<64x64xf16, swizzle = 128>, %g: memref<6
     thread.tma_load %map[%i, %i] to %t signal %full[%i] : !thread.tensormap<64x64xf16, swizzle = 128> to !thread.shared<64x64xf16, swizzle = 128>, !thread.mbarrier<4>
     // CHECK: thread.tma_load {{.*}} multicast 3 :
     thread.tma_load %map[%i, %i] to %t signal %full[%i] multicast 3 : !thread.tensormap<64x64xf16, swizzle = 128> to !thread.shared<64x64xf16, swizzle = 128>, !thread.mbarrier<4>
+    // CHECK: thread.tma_load {{.*}} to %{{.*}} part %{{.*}} signal {{.*}} multicast 3 :
+    thread.tma_load %map[%i, %i] to %two part %i signal %full[%i] multicast 3 : !thread.tensormap<64x64xf16, swizzle = 128> to !thread.shared<128x64xf16, swizzle = 128>, !thread.mbarrier<4>
     // CHECK: thread.bulk_copy {{.*}} dims [0, 1] to
     thread.bulk_copy %g[%i, %i] dims [0, 1] to %u signal %full[%i] : memref<64x128xf16> to !thread.shared<4x128xf16>, !thread.mbarrier<4>
     // CHECK: thread.barrier
@@ -141,6 +144,8 @@ func.func @roles(%map: !thread.tensormap<64x64xf16, swizzle = 128>, %g: memref<6
     thread.mbarrier_wait %full[%i] parity %i : !thread.mbarrier<4>
     // CHECK: thread.mbarrier_arrive %[[FULL]][%{{.*}}] : <4>
     thread.mbarrier_arrive %full[%i] : !thread.mbarrier<4>
+    // CHECK: thread.mbarrier_arrive %[[FULL]][%{{.*}}] cluster 2 : <4>
+    thread.mbarrier_arrive %full[%i] cluster 2 : !thread.mbarrier<4>
     // CHECK: thread.fence async_proxy
     thread.fence async_proxy
     // CHECK: thread.tma_store
@@ -156,6 +161,8 @@ func.func @roles(%map: !thread.tensormap<64x64xf16, swizzle = 128>, %g: memref<6
     // CHECK: thread.bulk_wait 0 read
     thread.bulk_wait 0 read
   }
+  // CHECK: thread.cluster_rank
+  %rank = thread.cluster_rank
   // CHECK: thread.cluster_barrier
   thread.cluster_barrier
   // CHECK: thread.store_remote %{{.*}}, %{{.*}} rank %{{.*}} :
@@ -184,6 +191,11 @@ func.func @atomics(%o: memref<64x128xf32>, %i: index, %f: !thread.fragment<16x8x
 func.func @rings(%ma: !thread.tensormap<64x64xf16, swizzle = 128>, %mb: !thread.tensormap<1x64x32xf16, swizzle = 64>, %i: index) {
   // CHECK: thread.ring_create readers 8 : <4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
   %r = thread.ring_create readers 8 : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
+  // CHECK: %[[PAIRS:.*]] = thread.ring_create readers 8 cluster 2 : <4, <128x64xf16, swizzle = 128>>
+  %pairs = thread.ring_create readers 8 cluster 2 : !thread.ring<4, <128x64xf16, swizzle = 128>>
+  // CHECK: thread.ring_fill %[[PAIRS]] step %{{.*}} from %{{.*}} at %{{.*}}, %{{.*}} shared [0] :
+  thread.ring_fill %pairs step %i from %ma at %i, %i shared [0]
+    : !thread.ring<4, <128x64xf16, swizzle = 128>>, !thread.tensormap<64x64xf16, swizzle = 128>
   // CHECK: thread.ring_fill %{{.*}} step %{{.*}} from %{{.*}}, %{{.*}} at %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} :
   thread.ring_fill %r step %i from %ma, %mb at %i, %i, %i, %i, %i
     : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>,

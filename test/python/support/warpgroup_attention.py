@@ -19,6 +19,7 @@ class Attention:
     sees the key of its own position and those before it, so many in all (0: all keys of all rows);
     ``cached``: the rows of a head see the keys up to a position, an integer for each head that is
     the last input. ``steps``: what the loop says of the steps that it takes.
+    ``cluster``: blocks that copy keys and values for each other.
     """
 
     rows: int
@@ -40,6 +41,7 @@ class Attention:
     seen: int = 0
     cached: bool = False
     steps: str = ""
+    cluster: int = 1
 
     def text(self) -> str:
         """The module."""
@@ -146,12 +148,13 @@ class Attention:
         if out != "f32":
             after.append(f"%uh = block.cast %u : ({acc}) -> {tile(tm, e, of=out)}")
             stored = "%uh"
+        cluster = f", cluster = {self.cluster}" if self.cluster > 1 else ""
         lines = [
             f"kernel.graph @attention({named}) -> {o} "
             "attributes {form = #kernel.form<selected>} {",
             f"%res = kernel.launch({given}) grid [h = {h}, m = {ceil(self.rows / tm)}] schedule "
-            f"<warps = {self.warps}, stages = {self.stages}, engine = {self.engine}> : ({types}) "
-            f"-> {o} {{",
+            f"<warps = {self.warps}, stages = {self.stages}, engine = {self.engine}{cluster}> "
+            f": ({types}) -> {o} {{",
             f"^bb0({inner}):",
             *before,
             f"%a:2 = block.loop [n = {ceil(self.keys / tn)}] {self.steps} {{",

@@ -14,7 +14,8 @@ class Product:
     x k. ``epilogue``: a bias, a silu and a scale after the loop; ``residual``: a tensor like the
     result is added to it. ``batch``: leading dimension of all tensors, one block each. ``dtype_b``:
     the type of b where it is another one of 8 bits.
-    ``resident``: blocks at most, each of which has several tiles.
+    ``resident``: blocks at most, each of which has several tiles. ``cluster``: blocks that copy
+    tiles for each other.
     """
 
     m: int
@@ -33,6 +34,7 @@ class Product:
     engine: str = "warpgroup"
     resident: int = 0
     dtype_b: str = ""
+    cluster: int = 1
 
     def text(self) -> str:
         """The module."""
@@ -90,11 +92,12 @@ class Product:
             f"block.accumulate sum %p : {acc}",
         ]
         resident = f", resident = {self.resident}" if self.resident else ""
+        cluster = f", cluster = {self.cluster}" if self.cluster > 1 else ""
         lines = [
             f"kernel.graph @mm(%a: {a}, %b: {b}{extra}) -> {out} "
             "attributes {form = #kernel.form<selected>} {",
             f"%r = kernel.launch({given}) grid [{names}] schedule <warps = {self.warps}, stages = "
-            f"{self.stages}, engine = {self.engine}{resident}> : ({types}) -> {out} {{",
+            f"{self.stages}, engine = {self.engine}{resident}{cluster}> : ({types}) -> {out} {{",
             f"^bb0(%ga: {a}, %gb: {b}{inner}):",
             f"%s = block.loop [k = {ceil(self.k / tk)}] {{",
             *body,

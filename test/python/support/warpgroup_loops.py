@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class HiddenLoop:
     """``silu(x w1) w2`` with a loop over the hidden columns: x (m, k), w1 (k, hidden), w2 (hidden,
     n). ``gate``: times ``x w3``. ``also_sum``: the sum over the hidden columns of ``x w1`` too.
-    ``resident``: blocks at most, each of which has several tiles. ``changed``: of ``silu(x)``.
+    ``resident``: blocks at most, each of which has several tiles. ``cluster``: blocks
+    that copy tiles for each other. ``changed``: of ``silu(x)``.
     """
 
     m: int = 64
@@ -23,6 +24,7 @@ class HiddenLoop:
     gate: bool = False
     also_sum: bool = False
     resident: int = 0
+    cluster: int = 1
     changed: bool = False
 
     def text(self) -> str:
@@ -83,6 +85,7 @@ class HiddenLoop:
         )
         stored = acc if self.also_sum else tile(tm, self.n, of=t)
         resident = f", resident = {self.resident}" if self.resident else ""
+        resident += f", cluster = {self.cluster}" if self.cluster > 1 else ""
         lines = [
             f"kernel.graph @hidden({named}) -> {results} "
             "attributes {form = #kernel.form<selected>} {",

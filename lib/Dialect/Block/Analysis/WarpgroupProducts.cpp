@@ -73,8 +73,12 @@ static kernel::TensorMapAttr getBox(unsigned parameter, TileType tile, SharedTyp
 }
 
 kernel::TensorMapAttr mirage::block::getTensorMap(LoadOp load) {
-  return getBox(cast<BlockArgument>(load.getSource()).getArgNumber(), load.getType(),
-                getShared(load.getResult()));
+  TileType tile = load.getType();
+  SmallVector<int64_t> part(tile.getShape());
+  if (int64_t sharers = getSharers(load); sharers > 1)
+    part[getPartDim(tile)] /= sharers;
+  return getBox(cast<BlockArgument>(load.getSource()).getArgNumber(),
+                TileType::get(part, tile.getElementType()), getShared(load.getResult()));
 }
 
 /// Whether each of several groups of four warps owns 64 rows in a row of a tile, and all of

@@ -31,16 +31,28 @@ struct ChooseEngine : block::impl::ChooseEngineBase<ChooseEngine> {
     std::optional<std::string> why = whyNoWarpgroups(launch, schedule->getWarps(), target);
     if (!why) {
       ++numKept;
-      why = schedule->getResident() ? whyNotResident(launch) : std::nullopt;
-      if (!why)
-        return;
-      launch.emitRemark("a block for each position: expected ") << *why;
-      launch.setScheduleAttr(schedule->withAllBlocks());
+      checkBlocks(launch);
       return;
     }
     launch.emitRemark("no products of warpgroups: expected ") << *why;
     launch.setScheduleAttr(schedule->withEngine(kernel::Engine::Warp));
     ++numDropped;
+  }
+
+  /// How blocks of warpgroups work one after the other, and together.
+  static void checkBlocks(kernel::LaunchOp launch) {
+    std::optional<std::string> why =
+        launch.getSchedule()->getResident() ? whyNotResident(launch) : std::nullopt;
+    if (why) {
+      launch.emitRemark("a block for each position: expected ") << *why;
+      launch.setScheduleAttr(launch.getSchedule()->withAllBlocks());
+    }
+    int64_t cluster = launch.getSchedule()->getCluster();
+    why = cluster > 1 ? whyNoCluster(launch, cluster) : std::nullopt;
+    if (why) {
+      launch.emitRemark("no cluster of blocks: expected ") << *why;
+      launch.setScheduleAttr(launch.getSchedule()->withoutCluster());
+    }
   }
 };
 } // namespace

@@ -29,7 +29,8 @@ void KernelDialect::initialize() {
 }
 
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t warps,
-                                   int64_t stages, Engine engine, int64_t resident) {
+                                   int64_t stages, Engine engine, int64_t resident,
+                                   int64_t cluster) {
   // A CUDA block has at most 1024 threads.
   if (warps < 1 || warps > 32)
     return emitError() << "expected 1 to 32 warps, got " << warps;
@@ -40,6 +41,15 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected at least 1 stage, got " << stages;
   if (resident < 0 || (resident && engine != Engine::Warpgroup))
     return emitError() << "expected resident blocks with engine = warpgroup alone, got "
+                       << resident;
+  // Larger ones are not portable.
+  constexpr int64_t mostBlocks = 8;
+  if (cluster < 1 || cluster > mostBlocks || !llvm::isPowerOf2_64(cluster))
+    return emitError() << "expected a cluster of 1, 2, 4 or 8 blocks, got " << cluster;
+  if (cluster > 1 && engine != Engine::Warpgroup)
+    return emitError() << "expected clusters with engine = warpgroup alone, got " << cluster;
+  if (resident % cluster)
+    return emitError() << "expected whole clusters of " << cluster << " resident blocks, got "
                        << resident;
   return success();
 }

@@ -286,6 +286,10 @@ LogicalResult InvokeOp::verify() {
       return emitOpError("expected three positive sizes for ")
              << what << ", got " << formatList(numbers);
   }
+  for (auto [blocks, together] : llvm::zip(getGrid(), getCluster().value_or(ArrayRef<int64_t>())))
+    if (blocks % together)
+      return emitOpError("expected a grid of whole clusters, got ")
+             << formatList(getGrid()) << " blocks in clusters of " << formatList(*getCluster());
   SmallVector<Type> tensors(getOperandTypes());
   llvm::append_range(tensors, getResultTypes());
   for (auto map :

@@ -256,9 +256,10 @@ LogicalResult StoreRemoteOp::verify() {
 //===----------------------------------------------------------------------===//
 
 /// A tile is moved panel by panel: the box is one panel (or, without a swizzle,
-/// the whole tile), with leading dimensions of 1.
+/// the whole tile), with leading dimensions of 1. With `parts` it has that part of the
+/// rows, 0 being any part, in units that swizzles repeat after.
 static LogicalResult verifyBox(Operation *op, TensorMapType map, SharedType tile,
-                               size_t numCoordinates) {
+                               size_t numCoordinates, int64_t parts = 1) {
   if (failed(verifySlot(op, tile)))
     return failure();
   ArrayRef<int64_t> box = map.getBox();
@@ -272,7 +273,13 @@ static LogicalResult verifyBox(Operation *op, TensorMapType map, SharedType tile
   int64_t rows = 1;
   for (int64_t extent : box.drop_back())
     rows *= extent;
-  if (rows != tile.getRows() || tile.getCols() % box.back() ||
+  bool isPart = parts == 0 ? tile.getRows() % rows == 0 : tile.getRows() == rows * parts;
+  if (parts != 1 && (!isPart || rows % kPartRows))
+    return op->emitOpError() << "expected a box of "
+                             << (parts ? "1/" + std::to_string(parts) : std::string("a part"))
+                             << " of the tile's " << tile.getRows() << " rows, a multiple of "
+                             << kPartRows << ", got " << map;
+  if ((parts == 1 && rows != tile.getRows()) || tile.getCols() % box.back() ||
       (tile.getCols() != box.back() && box.back() * tile.getElementBytes() != tile.getSwizzle()))
     return op->emitOpError() << "expected a box of " << tile.getRows()
                              << " rows that is as wide as the tile or one of its panels, got "
@@ -281,7 +288,8 @@ static LogicalResult verifyBox(Operation *op, TensorMapType map, SharedType tile
 }
 
 LogicalResult TmaLoadOp::verify() {
-  return verifyBox(*this, getMap().getType(), getDest().getType(), getCoordinates().size());
+  return verifyBox(*this, getMap().getType(), getDest().getType(), getCoordinates().size(),
+                   /*parts=*/getPart() ? 0 : 1);
 }
 
 LogicalResult TmaStoreOp::verify() {
@@ -290,15 +298,36 @@ LogicalResult TmaStoreOp::verify() {
   return verifyBox(*this, getMap().getType(), getSource().getType(), getCoordinates().size());
 }
 
+/// As many blocks as every chip that has clusters runs together.
+static LogicalResult verifyCluster(Operation *op, int64_t blocks) {
+  constexpr int64_t most = 8;
+  if (blocks > most || !llvm::isPowerOf2_64(blocks))
+    return op->emitOpError() << "expected a cluster of 1, 2, 4 or 8 blocks, got " << blocks;
+  return success();
+}
+
+LogicalResult MbarrierArriveOp::verify() { return verifyCluster(*this, getCluster()); }
+
+LogicalResult RingCreateOp::verify() { return verifyCluster(*this, getCluster()); }
+
 LogicalResult RingFillOp::verify() {
   ArrayRef<SharedType> tiles = getRing().getType().getTiles();
+  ArrayRef<int64_t> shared = getShared().value_or(ArrayRef<int64_t>());
+  auto ring = getRing().getDefiningOp<RingCreateOp>();
+  if (!shared.empty() && (!ring || ring.getCluster() == 1))
+    return emitOpError("expected a ring of a cluster of blocks, with which tiles are shared");
+  for (auto [place, number] : llvm::enumerate(shared))
+    if (number < 0 || number >= int64_t(tiles.size()) || (place && number <= shared[place - 1]))
+      return emitOpError("expected shared tiles to be numbers from 0 to ")
+             << int64_t(tiles.size()) - 1 << " in increasing order, got " << shared;
   if (tiles.size() != getMaps().size())
     return emitOpError("expected ")
            << tiles.size() << " tensor maps, one for each tile, got " << getMaps().size();
   size_t wanted = 0;
-  for (auto [value, tile] : llvm::zip_equal(getMaps(), tiles)) {
+  for (auto [number, value, tile] : llvm::enumerate(getMaps(), tiles)) {
     auto map = cast<TensorMapType>(value.getType());
-    if (failed(verifyBox(*this, map, tile, map.getBox().size())))
+    int64_t parts = llvm::is_contained(shared, int64_t(number)) ? ring.getCluster() : 1;
+    if (failed(verifyBox(*this, map, tile, map.getBox().size(), parts)))
       return failure();
     wanted += map.getBox().size();
   }

@@ -5,6 +5,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -22,7 +23,7 @@ class ExpandedRing {
 public:
   /// Allocates from `offset` on, which moves to the end: until they are planned,
   /// allocations lie one after the other, for equal ones would count as one.
-  ExpandedRing(RingCreateOp op, int64_t &offset) : type(op.getType()) {
+  ExpandedRing(RingCreateOp op, int64_t &offset) : type(op.getType()), cluster(op.getCluster()) {
     OpBuilder builder(op);
     Location loc = op.getLoc();
     int64_t slots = type.getSlots();
@@ -41,8 +42,14 @@ public:
     full = MbarrierAllocOp::create(builder, loc, barriers, take(slots * 8, 8));
     empty = MbarrierAllocOp::create(builder, loc, barriers, take(slots * 8, 8));
     MbarrierInitOp::create(builder, loc, full, builder.getI64IntegerAttr(1));
-    MbarrierInitOp::create(builder, loc, empty, op.getReadersAttr());
-    BarrierOp::create(builder, loc);
+    MbarrierInitOp::create(builder, loc, empty,
+                           builder.getI64IntegerAttr(op.getReaders() * cluster));
+    if (cluster == 1) {
+      BarrierOp::create(builder, loc);
+      return;
+    }
+    rank = ClusterRankOp::create(builder, loc);
+    ClusterBarrierOp::create(builder, loc);
   }
 
   void expand(RingFillOp op) const {
@@ -54,12 +61,15 @@ public:
     MbarrierExpectOp::create(builder, loc, full, place.slot,
                              builder.getI64IntegerAttr(type.getStepBytes()));
     ValueRange coordinates = op.getCoordinates();
-    for (auto [map, tile] : llvm::zip_equal(op.getMaps(), tiles)) {
-      size_t rank = cast<TensorMapType>(map.getType()).getBox().size();
+    ArrayRef<int64_t> shared = op.getShared().value_or(ArrayRef<int64_t>());
+    for (auto [number, map, tile] : llvm::enumerate(op.getMaps(), tiles)) {
+      size_t dims = cast<TensorMapType>(map.getType()).getBox().size();
       Value slot = SlotOp::create(builder, loc, tile, place.slot);
-      TmaLoadOp::create(builder, loc, map, coordinates.take_front(rank), slot, full, place.slot,
-                        /*multicast=*/IntegerAttr());
-      coordinates = coordinates.drop_front(rank);
+      bool isShared = llvm::is_contained(shared, int64_t(number));
+      TmaLoadOp::create(builder, loc, map, coordinates.take_front(dims), slot,
+                        isShared ? rank : Value(), full, place.slot,
+                        isShared ? builder.getI64IntegerAttr((1 << cluster) - 1) : IntegerAttr());
+      coordinates = coordinates.drop_front(dims);
     }
     op.erase();
   }
@@ -77,7 +87,7 @@ public:
   void expand(RingReleaseOp op) const {
     OpBuilder builder(op);
     Place place = getPlace(builder, op.getLoc(), op.getStep());
-    MbarrierArriveOp::create(builder, op.getLoc(), empty, place.slot);
+    MbarrierArriveOp::create(builder, op.getLoc(), empty, place.slot, cluster);
     op.erase();
   }
 
@@ -99,14 +109,25 @@ private:
   }
 
   RingType type;
+  int64_t cluster;
   SmallVector<Value> tiles;
-  Value full, empty;
+  /// `rank` of the block in its cluster, null without one.
+  Value full, empty, rank;
 };
 
 struct ExpandRings : mirage::thread::impl::ExpandRingsBase<ExpandRings> {
   void runOnOperation() override {
     SmallVector<RingCreateOp> rings;
     getOperation()->walk([&](RingCreateOp ring) { rings.push_back(ring); });
+    // No block leaves while others of its cluster copy to it or release slots of its own.
+    llvm::SmallSetVector<Block *, 1> inClusters;
+    for (RingCreateOp ring : rings)
+      if (ring.getCluster() > 1)
+        inClusters.insert(ring->getBlock());
+    for (Block *block : inClusters) {
+      OpBuilder builder(block->getTerminator());
+      ClusterBarrierOp::create(builder, block->getTerminator()->getLoc());
+    }
     int64_t offset = 0;
     for (RingCreateOp ring : rings) {
       ExpandedRing expanded(ring, offset);

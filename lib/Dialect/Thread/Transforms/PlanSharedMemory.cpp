@@ -122,12 +122,23 @@ private:
     }
     if (!isa<WarpsOp>(top))
       return {order[top], end[top]};
+    // Of a copy that comes from another block of the cluster this one knows only that the other
+    // one has passed their common barrier.
+    auto load = dyn_cast<TmaLoadOp>(access);
+    int64_t first = load && load.getMulticast() ? getClusterStart() : roles.first;
     if (!reader)
-      return roles;
+      return {first, roles.second};
     if (top == reader)
       return {order[within], end[within]};
     // A copy that the reader waits for.
-    return {roles.first, roles.first};
+    return {first, roles.first};
+  }
+
+  /// Where blocks of a cluster first wait for each other, or the start of the roles.
+  int64_t getClusterStart() {
+    auto barriers = function.getBody().getOps<ClusterBarrierOp>();
+    return barriers.empty() ? roles.first
+                            : std::min<int64_t>(roles.first, order[*barriers.begin()]);
   }
 
   static void collectAccesses(Value value, SmallVectorImpl<Operation *> &accesses) {
@@ -157,7 +168,7 @@ private:
 /// Whether not only groups of warps wait for each other.
 static bool isWholeBarrier(Operation *op) {
   auto barrier = dyn_cast<BarrierOp>(op);
-  return barrier && !barrier.getGroup();
+  return (barrier && !barrier.getGroup()) || isa<ClusterBarrierOp>(op);
 }
 
 bool FunctionBuffers::isSeparated(Operation *first, Operation *second) const {

@@ -246,6 +246,7 @@ class Machine:
                 )
         if self.cluster_blocks > 1:
             self.shared.races.require_no_remote_access()
+            self.mbarriers.require_no_remote_use()
 
     # -- identity -------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from mirage.emulator.errors import (
 )
 from mirage.emulator.machine.barriers import widen
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.memory import SHARED_RESERVED
 from mirage.emulator.machine.scheduler import Waiting
 
@@ -58,6 +59,9 @@ class Mbarriers:
         self._agents: dict[tuple[int, int], int] = {}
         self._timed_out_at = -1
         self.expired = np.zeros(machine.warps, bool)
+        # For each block, when each warp of its cluster last used an mbarrier of it, and where.
+        self._used_at = np.zeros((machine.blocks, machine.domain_warps), np.int32)
+        self._used_by = np.zeros((machine.blocks, machine.domain_warps), np.int32)
 
     def grow_agents(self, before: int, after: int) -> None:
         """Widens clock vectors."""
@@ -139,6 +143,8 @@ class Mbarriers:
             )
         if machine.checks:
             row = int(c.rows[i])
+            if machine.cluster_blocks > 1 and not proxy:
+                self._note_use(row, flat)
             seen = machine.clocks[row, machine.agent_of_row[barrier.init_row]]
             if seen < barrier.init_clock:
                 self._fail(
@@ -162,6 +168,33 @@ class Mbarriers:
                     flat,
                 )
         return barrier
+
+    def _note_use(self, row: int, flat: int) -> None:
+        machine = self.machine
+        at = flat // machine.shared.stride, machine.agent_of_row[row]
+        self._used_at[at] = machine.clocks[row, at[1]]
+        self._used_by[at] = machine.step_index
+
+    def require_no_remote_use(self) -> None:
+        """When all threads have ended: whatever another block of the cluster did with an mbarrier
+        must be ordered before the end of its block, or it may come too late."""
+        machine = self.machine
+        per, cluster = machine.warps_per_block, machine.cluster_blocks
+        for block in range(machine.blocks):
+            rank = block % cluster
+            seen = machine.clocks[block * per : (block + 1) * per].max(axis=0)
+            late = self._used_at[block] > seen[: machine.domain_warps]
+            late[rank * per : (rank + 1) * per] = False
+            if any_of(late):
+                agent = int(np.argmax(late))
+                row = (block - rank) * per + agent
+                raise RaceError(
+                    f"expected a cluster barrier between the last use of an mbarrier of block "
+                    f"{machine.block_coordinates(block)} by another block and the exit of that "
+                    "block",
+                    site=machine.program.kernel.body[int(self._used_by[block, agent])].site,
+                    thread=machine.thread(row),
+                )
 
     def _fail(
         self, error: type[EmulatorError], message: str, c: Cohort, i: int, lane: int, flat: int

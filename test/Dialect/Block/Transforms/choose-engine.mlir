@@ -116,3 +116,61 @@ kernel.graph @no_product(%a: tensor<64x64xf16>) -> tensor<64x64xf32> {
   }
   kernel.return %r : tensor<64x64xf32>
 }
+
+// -----
+
+// Blocks of a cluster are neighbours along an axis that the tiles of one factor do not depend on.
+// CHECK-LABEL: kernel.graph @cluster
+// CHECK: schedule <warps = 4, stages = 2, engine = warpgroup, cluster = 2>
+kernel.graph @cluster(%a: tensor<192x64xf16>, %b: tensor<64x128xf16>) -> tensor<192x128xf32> {
+  %r = kernel.launch(%a, %b) grid [m = 3, n = 2] schedule <warps = 4, stages = 2, engine = warpgroup, cluster = 2> : (tensor<192x64xf16>, tensor<64x128xf16>) -> tensor<192x128xf32> {
+  ^bb0(%ga: tensor<192x64xf16>, %gb: tensor<64x128xf16>):
+    %s = block.loop [k = 4] {
+      %x = block.load %ga [[m], [k]] : tensor<192x64xf16> -> !block.tile<64x16xf16>
+      %y = block.load %gb [[k], [n]] : tensor<64x128xf16> -> !block.tile<16x64xf16>
+      %p = block.matmul %x, %y : (!block.tile<64x16xf16>, !block.tile<16x64xf16>) -> !block.tile<64x64xf32>
+      block.accumulate sum %p : !block.tile<64x64xf32>
+    } : !block.tile<64x64xf32>
+    block.store %s [[m], [n]] : !block.tile<64x64xf32>
+  }
+  kernel.return %r : tensor<192x128xf32>
+}
+
+// -----
+
+// CHECK-LABEL: kernel.graph @odd_grid
+// CHECK: schedule <warps = 4, stages = 2, engine = warpgroup> :
+kernel.graph @odd_grid(%a: tensor<192x64xf16>, %b: tensor<64x64xf16>) -> tensor<192x64xf32> {
+  // expected-remark @+1 {{no cluster of blocks: expected an axis of a multiple of 2 blocks along which loops load the same tiles, of a multiple of 16 rows, got a grid of m = 3, n = 1}}
+  %r = kernel.launch(%a, %b) grid [m = 3, n = 1] schedule <warps = 4, stages = 2, engine = warpgroup, cluster = 2> : (tensor<192x64xf16>, tensor<64x64xf16>) -> tensor<192x64xf32> {
+  ^bb0(%ga: tensor<192x64xf16>, %gb: tensor<64x64xf16>):
+    %s = block.loop [k = 4] {
+      %x = block.load %ga [[m], [k]] : tensor<192x64xf16> -> !block.tile<64x16xf16>
+      %y = block.load %gb [[k], [n]] : tensor<64x64xf16> -> !block.tile<16x64xf16>
+      %p = block.matmul %x, %y : (!block.tile<64x16xf16>, !block.tile<16x64xf16>) -> !block.tile<64x64xf32>
+      block.accumulate sum %p : !block.tile<64x64xf32>
+    } : !block.tile<64x64xf32>
+    block.store %s [[m], [n]] : !block.tile<64x64xf32>
+  }
+  kernel.return %r : tensor<192x64xf32>
+}
+
+// -----
+
+// Blocks of a cluster take the same steps.
+// CHECK-LABEL: kernel.graph @other_steps
+// CHECK: schedule <warps = 4, stages = 2, engine = warpgroup> :
+kernel.graph @other_steps(%a: tensor<128x64xf16>, %b: tensor<64x64xf16>) -> tensor<128x64xf32> {
+  // expected-remark @+1 {{no cluster of blocks: expected loops whose steps are the same for neighbours along 'm', got others for loop 'k'}}
+  %r = kernel.launch(%a, %b) grid [m = 2] schedule <warps = 4, stages = 2, engine = warpgroup, cluster = 2> : (tensor<128x64xf16>, tensor<64x64xf16>) -> tensor<128x64xf32> {
+  ^bb0(%ga: tensor<128x64xf16>, %gb: tensor<64x64xf16>):
+    %s = block.loop [k = 4] steps affine_map<(d0) -> (0, d0 + 3)> of [m] {
+      %x = block.load %ga [[m], [k]] : tensor<128x64xf16> -> !block.tile<64x16xf16>
+      %y = block.load %gb [[k], []] : tensor<64x64xf16> -> !block.tile<16x64xf16>
+      %p = block.matmul %x, %y : (!block.tile<64x16xf16>, !block.tile<16x64xf16>) -> !block.tile<64x64xf32>
+      block.accumulate sum %p : !block.tile<64x64xf32>
+    } : !block.tile<64x64xf32>
+    block.store %s [[m], []] : !block.tile<64x64xf32>
+  }
+  kernel.return %r : tensor<128x64xf32>
+}

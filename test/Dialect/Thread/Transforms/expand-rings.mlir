@@ -77,3 +77,47 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// Two blocks fill a ring of their own each; both tiles are the same for both.
+!pairs = !thread.ring<2, <64x64xf16, swizzle = 128>, <64x128xf16, swizzle = 128>>
+
+gpu.module @clusters {
+  // What is used before the blocks wait for each other is not what another block may write to by then.
+  // PLAN: gpu.func @cluster{{.*}}thread.shared_bytes = 51232
+
+  // CHECK-LABEL: gpu.func @cluster
+  gpu.func @cluster(%ma: !thread.tensormap<32x64xf16, swizzle = 128>, %mb: !thread.tensormap<32x64xf16, swizzle = 128>, %f: !thread.fragment<16x64xf16, #thread.layout<reg = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0], [0, 0], [0, 0]]>>)
+      kernel attributes {known_block_size = array<i32: 256, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    // CHECK: %[[FULL:.*]] = thread.mbarrier_alloc
+    // CHECK: %[[EMPTY:.*]] = thread.mbarrier_alloc
+    // CHECK: thread.mbarrier_init %[[FULL]] arrivals 1
+    // CHECK: thread.mbarrier_init %[[EMPTY]] arrivals 8
+    // CHECK: %[[RANK:.*]] = thread.cluster_rank
+    // CHECK-NEXT: thread.cluster_barrier
+    %ring = thread.ring_create readers 4 cluster 2 : !pairs
+    %t = thread.shared_alloc 131072 : !thread.shared<16x64xf16>
+    thread.store_shared %f, %t : !thread.fragment<16x64xf16, #thread.layout<reg = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0], [0, 0], [0, 0]]>>, !thread.shared<16x64xf16>
+    thread.warps first 4 count 1 barrier 2 {
+      scf.for %k = %c0 to %c8 step %c1 {
+        // CHECK: thread.mbarrier_expect %[[FULL]][%{{.*}}] bytes 24576
+        // CHECK: thread.tma_load %{{.*}} to %{{.*}} part %[[RANK]] signal %[[FULL]][%{{.*}}] multicast 3 :
+        // CHECK: thread.tma_load %{{.*}} to %{{.*}} part %[[RANK]] signal %[[FULL]][%{{.*}}] multicast 3 :
+        thread.ring_fill %ring step %k from %ma, %mb at %c0, %k, %k, %c0 shared [0, 1]
+          : !pairs, !thread.tensormap<32x64xf16, swizzle = 128>, !thread.tensormap<32x64xf16, swizzle = 128>
+      }
+    }
+    thread.warps first 0 count 4 barrier 1 {
+      scf.for %k = %c0 to %c8 step %c1 {
+        %a, %b = thread.ring_wait %ring step %k : !pairs
+        // CHECK: thread.mbarrier_arrive %[[EMPTY]][%{{.*}}] cluster 2
+        thread.ring_release %ring step %k : !pairs
+      }
+    }
+    // CHECK: thread.cluster_barrier
+    // CHECK-NEXT: gpu.return
+    gpu.return
+  }
+}

@@ -28,6 +28,21 @@ namespace mirage::block {
 std::optional<std::string> whyNoWarpgroups(kernel::LaunchOp launch, int64_t warps,
                                            const Chip &chip);
 
+/// The axis of the grid along which blocks of a cluster of `blocks` share most of what
+/// loops copy, among those whose extent `blocks` divides; empty where they share nothing.
+llvm::StringRef getClusterAxis(kernel::LaunchOp launch, int64_t blocks);
+
+/// Why blocks of a launch cannot work in clusters of `blocks`; nullopt where they can.
+/// Precondition: warpgroups compute its products.
+std::optional<std::string> whyNoCluster(kernel::LaunchOp launch, int64_t blocks);
+
+/// How many blocks copy a part each of the load's tile, for all of them: 1 where each
+/// block copies its own.
+int64_t getSharers(LoadOp load);
+
+/// The first dimension of a tile of more than 1, along which blocks that share it cut it.
+int64_t getPartDim(TileType tile);
+
 /// Why blocks of a launch cannot compute several positions of the grid one after
 /// the other; nullopt where they can.
 std::optional<std::string> whyNotResident(kernel::LaunchOp launch);

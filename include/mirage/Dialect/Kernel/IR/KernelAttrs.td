@@ -91,27 +91,39 @@ def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
     while it stores one tile, the factors of the next are on their way. 0 is a
     block for each position of the grid.
 
+    With `cluster` so many blocks that are neighbours along one axis of the grid run
+    together: each copies a part of the tiles that do not depend on this axis, to all of
+    them. It is the axis, among those whose extent `cluster` divides, along which most
+    is shared.
+
     Examples: `#kernel.schedule<warps = 4, stages = 3>`,
-    `#kernel.schedule<warps = 8, stages = 4, engine = warpgroup, resident = 132>`.
+    `#kernel.schedule<warps = 8, stages = 4, engine = warpgroup, resident = 132>`,
+    `#kernel.schedule<warps = 8, stages = 4, engine = warpgroup, cluster = 2>`.
   }];
   let parameters = (ins "int64_t":$warps, "int64_t":$stages,
                         DefaultValuedParameter<"::mirage::kernel::Engine",
                                                "::mirage::kernel::Engine::Warp">:$engine,
-                        DefaultValuedParameter<"int64_t", "0">:$resident);
+                        DefaultValuedParameter<"int64_t", "0">:$resident,
+                        DefaultValuedParameter<"int64_t", "1">:$cluster);
   let builders = [AttrBuilder<(ins "int64_t":$warps, "int64_t":$stages), [{
-    return $_get($_ctxt, warps, stages, ::mirage::kernel::Engine::Warp, 0);
+    return $_get($_ctxt, warps, stages, ::mirage::kernel::Engine::Warp, 0, 1);
   }]>];
   let extraClassDeclaration = [{
     ScheduleAttr withWarps(int64_t warps) const {
-      return get(getContext(), warps, getStages(), getEngine(), getResident());
+      return get(getContext(), warps, getStages(), getEngine(), getResident(), getCluster());
     }
     ScheduleAttr withEngine(Engine engine) const {
       return get(getContext(), getWarps(), getStages(), engine,
-                 engine == Engine::Warpgroup ? getResident() : 0);
+                 engine == Engine::Warpgroup ? getResident() : 0,
+                 engine == Engine::Warpgroup ? getCluster() : 1);
     }
     /// A block for each position of the grid.
     ScheduleAttr withAllBlocks() const {
-      return get(getContext(), getWarps(), getStages(), getEngine(), 0);
+      return get(getContext(), getWarps(), getStages(), getEngine(), 0, getCluster());
+    }
+    /// Each block by itself.
+    ScheduleAttr withoutCluster() const {
+      return get(getContext(), getWarps(), getStages(), getEngine(), getResident(), 1);
     }
     bool usesWarpgroups() const { return getEngine() == Engine::Warpgroup; }
     /// Warps of a block, those that only copy included.

@@ -39,6 +39,8 @@ constexpr llvm::StringLiteral kSizeAttr = "thread.size";
 
 /// Threads of a group of four warps, and rows of a tile that one owns.
 inline constexpr int64_t kGroupThreads = 128, kGroupRows = 64;
+/// Rows after which every swizzle repeats: parts of tiles are copied in such units.
+inline constexpr int64_t kPartRows = 8;
 
 /// Warps that execute `op`: those of the enclosing `thread.warps`, else of the
 /// enclosing `gpu.func` (known_block_size / 32). Nullopt outside both.

@@ -49,14 +49,20 @@ def Thread_MbarrierArriveOp : Thread_SyncOp<"mbarrier_arrive", [Thread_Needs<"Mb
   let summary = "one arrival for each warp that executes it";
   let description = [{
     The warp's earlier accesses to shared memory are visible to those who see
-    the phase complete.
+    the phase complete. With `cluster` it arrives at the mbarriers of so many blocks
+    of the cluster, its own among them.
 
     ```mlir
     thread.mbarrier_arrive %empty[%stage] : !thread.mbarrier<4>
+    thread.mbarrier_arrive %empty[%stage] cluster 2 : !thread.mbarrier<4>
     ```
   }];
-  let arguments = (ins Thread_MbarrierType:$barriers, Index:$index);
-  let assemblyFormat = "$barriers `[` $index `]` attr-dict `:` type($barriers)";
+  let arguments = (ins Thread_MbarrierType:$barriers, Index:$index,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$cluster);
+  let assemblyFormat = [{
+    $barriers `[` $index `]` (`cluster` $cluster^)? attr-dict `:` type($barriers)
+  }];
+  let hasVerifier = 1;
 }
 
 def Thread_MbarrierExpectOp : Thread_SyncOp<"mbarrier_expect", [Thread_Needs<"Mbarrier">]> {
@@ -100,25 +106,29 @@ def Thread_PrefetchMapOp : Thread_SyncOp<"prefetch_map", [Thread_Needs<"TensorCo
   let assemblyFormat = "$map attr-dict `:` type($map)";
 }
 
-def Thread_TmaLoadOp : Thread_SyncOp<"tma_load", [Thread_Needs<"TensorCopy">]> {
+def Thread_TmaLoadOp : Thread_SyncOp<"tma_load", [Thread_Needs<"TensorCopy">, AttrSizedOperandSegments]> {
   let summary = "one thread starts a copy of a box of a tensor to shared memory";
   let description = [{
     `coordinates` (elements, outermost dimension first) name the box's first
     element. A tile of several panels takes one copy a panel. The bytes of the
     whole tile count towards the mbarrier's expected bytes, those outside the
     tensor (zeros) included. With `multicast`, the copy goes to the same place
-    in all blocks of the cluster whose bit is set.
+    in all blocks of the cluster whose bit is set. With `part` the box has some of
+    the tile's rows: those from `part` times as many on.
 
     ```mlir
     thread.tma_load %map[%i, %j] to %tile signal %full[%stage]
       : !thread.tensormap<128x64xf16, swizzle = 128> to !thread.shared<128x64xf16, swizzle = 128>, !thread.mbarrier<4>
+    thread.tma_load %half[%i, %j] to %tile part %rank signal %full[%stage] multicast 3
+      : !thread.tensormap<64x64xf16, swizzle = 128> to !thread.shared<128x64xf16, swizzle = 128>, !thread.mbarrier<4>
     ```
   }];
   let arguments = (ins Thread_TensorMapType:$map, Variadic<Index>:$coordinates,
-                       Thread_SharedType:$dest, Thread_MbarrierType:$barriers, Index:$index,
+                       Thread_SharedType:$dest, Optional<Index>:$part,
+                       Thread_MbarrierType:$barriers, Index:$index,
                        OptionalAttr<I64Attr>:$multicast);
   let assemblyFormat = [{
-    $map `[` $coordinates `]` `to` $dest `signal` $barriers `[` $index `]` (`multicast` $multicast^)?
+    $map `[` $coordinates `]` `to` $dest (`part` $part^)? `signal` $barriers `[` $index `]` (`multicast` $multicast^)?
     attr-dict `:` type($map) `to` type($dest) `,` type($barriers)
   }];
   let hasVerifier = 1;
@@ -292,6 +302,17 @@ def Thread_ClusterBarrierOp : Thread_SyncOp<"cluster_barrier", [Thread_Needs<"Cl
     thread.cluster_barrier
     ```
   }];
+  let assemblyFormat = "attr-dict";
+}
+
+def Thread_ClusterRankOp : Thread_Op<"cluster_rank", [Thread_Needs<"Clusters">, Pure]> {
+  let summary = "number of the block in its cluster";
+  let description = [{
+    ```mlir
+    %rank = thread.cluster_rank
+    ```
+  }];
+  let results = (outs Index:$rank);
   let assemblyFormat = "attr-dict";
 }
 

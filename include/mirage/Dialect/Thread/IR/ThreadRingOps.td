@@ -15,14 +15,24 @@ def Thread_RingCreateOp : Thread_RingOp<"ring_create"> {
     outside of roles, before those that use the ring; all warps of the block
     wait for each other.
 
+    With `cluster` so many blocks have one ring each, which take the same steps: a
+    step's slot is free when the warps of all of these blocks have released it, and
+    what one block copies may go to all of them. All blocks wait for each other here,
+    and again at the end of the kernel, for no block may leave while others still
+    write to its memory.
+
     ```mlir
     %ring = thread.ring_create readers 8
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
+    %shared = thread.ring_create readers 8 cluster 2
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
     ```
   }];
-  let arguments = (ins ConfinedAttr<I64Attr, [IntPositive]>:$readers);
+  let arguments = (ins ConfinedAttr<I64Attr, [IntPositive]>:$readers,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$cluster);
   let results = (outs Thread_RingType:$ring);
-  let assemblyFormat = "`readers` $readers attr-dict `:` type($ring)";
+  let assemblyFormat = "`readers` $readers (`cluster` $cluster^)? attr-dict `:` type($ring)";
+  let hasVerifier = 1;
 }
 
 def Thread_RingFillOp : Thread_RingOp<"ring_fill", [AttrSizedOperandSegments]> {
@@ -34,16 +44,24 @@ def Thread_RingFillOp : Thread_RingOp<"ring_fill", [AttrSizedOperandSegments]> {
     first map, then of the second and so on, as for `thread.tma_load`. Bytes
     outside of a tensor are zeros.
 
+    The tiles whose numbers are in `shared` are the same for all blocks of the ring's
+    cluster, and each block copies one part of their rows, in the order of its rank, to
+    all of them: the box has no more than these, and `coordinates` are those of the part.
+
     ```mlir
     thread.ring_fill %ring step %k from %ma, %mb at %i, %kk, %kk, %j
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>,
         !thread.tensormap<128x64xf16, swizzle = 128>, !thread.tensormap<64x64xf16, swizzle = 128>
+    thread.ring_fill %pairs step %k from %ma, %half at %i, %kk, %part, %j shared [1]
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>,
+        !thread.tensormap<128x64xf16, swizzle = 128>, !thread.tensormap<32x64xf16, swizzle = 128>
     ```
   }];
   let arguments = (ins Thread_RingType:$ring, Index:$step, Variadic<Thread_TensorMapType>:$maps,
-                       Variadic<Index>:$coordinates);
+                       Variadic<Index>:$coordinates,
+                       OptionalAttr<DenseI64ArrayAttr>:$shared);
   let assemblyFormat = [{
-    $ring `step` $step `from` $maps `at` $coordinates attr-dict `:` type($ring) `,` type($maps)
+    $ring `step` $step `from` $maps `at` $coordinates (`shared` $shared^)? attr-dict `:` type($ring) `,` type($maps)
   }];
   let hasVerifier = 1;
 }

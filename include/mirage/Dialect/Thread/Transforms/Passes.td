@@ -22,6 +22,14 @@ def ExpandRings : Pass<"mirage-expand-rings", "::mlir::ModuleOp"> {
     A parity names one of two phases. That is enough: a side is never more than
     one phase ahead of the other, as the fill of round r + 1 waits for the
     releases of round r, and those come after the waits for the fill of round r.
+
+    Of a ring of a cluster each block's *empty* counts the warps of all blocks, which
+    arrive at those of all blocks, and *full* counts all bytes that come to the block,
+    whoever copies them. A copy that comes from elsewhere counts in the right phase, even
+    before the block has announced its bytes: the phase is over when the announcement has been
+    made, and its sender has waited for this block's warps to release the round before.
+    `cluster_barrier`s come after the mbarriers are initialised, and before the end of
+    the kernel.
   }];
   let statistics = [Statistic<"numRings", "rings", "rings replaced">];
   let dependentDialects = ["::mirage::thread::ThreadDialect", "::mlir::arith::ArithDialect"];

@@ -1,0 +1,110 @@
+//===- Clusters.cpp - blocks that copy tiles for each other ---------------===//
+
+#include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::block;
+
+/// Whether blocks at different positions along an axis load different tiles.
+static bool isCutAlong(LoadOp load, StringRef axis) {
+  return llvm::any_of(load.getMap(), [&](Attribute axes) {
+    return llvm::any_of(cast<ArrayAttr>(axes), [&](Attribute name) {
+      return cast<StringAttr>(name).getValue() == axis;
+    });
+  });
+}
+
+int64_t mirage::block::getPartDim(TileType tile) {
+  ArrayRef<int64_t> shape = tile.getShape();
+  return llvm::find_if(shape.drop_back(), [](int64_t extent) { return extent > 1; }) -
+         shape.begin();
+}
+
+/// Whether a tile is a box that falls into `blocks` parts of whole rows, each in one
+/// piece of shared memory.
+static bool hasParts(LoadOp load, int64_t blocks) {
+  ArrayRef<int64_t> rows = load.getType().getShape().drop_back();
+  size_t dim = getPartDim(load.getType());
+  if (!isBox(load) || dim == rows.size() || rows[dim] % blocks)
+    return false;
+  int64_t part = 1;
+  for (int64_t extent : rows)
+    part *= extent;
+  return part / blocks % thread::kPartRows == 0;
+}
+
+/// Bytes that all steps of a block's loops copy for the block and its neighbours along
+/// an axis alike.
+static int64_t getSharedBytes(kernel::LaunchOp launch, StringRef axis, int64_t blocks) {
+  int64_t total = 0;
+  for (auto loop : launch.getBody().getOps<LoopOp>())
+    for (auto load : loop.getBody().getOps<LoadOp>()) {
+      if (isCutAlong(load, axis) || !hasParts(load, blocks))
+        continue;
+      auto tensor = cast<RankedTensorType>(load.getSource().getType());
+      int64_t bytes = tensor.getElementTypeBitWidth() / 8 * loop.getExtent();
+      for (int64_t extent : load.getType().getShape())
+        bytes *= extent;
+      total += bytes;
+    }
+  return total;
+}
+
+StringRef mirage::block::getClusterAxis(kernel::LaunchOp launch, int64_t blocks) {
+  StringRef best;
+  int64_t most = 0;
+  for (auto [name, extent] : llvm::zip_equal(launch.getGridNames(), launch.getGridExtents())) {
+    StringRef axis = cast<StringAttr>(name).getValue();
+    int64_t bytes = extent % blocks ? 0 : getSharedBytes(launch, axis, blocks);
+    if (bytes > most) {
+      most = bytes;
+      best = axis;
+    }
+  }
+  return best;
+}
+
+int64_t mirage::block::getSharers(LoadOp load) {
+  auto launch = load->getParentOfType<kernel::LaunchOp>();
+  int64_t blocks = launch.getSchedule()->getCluster();
+  if (blocks == 1 || !isa<LoopOp>(load->getParentOp()))
+    return 1;
+  StringRef axis = getClusterAxis(launch, blocks);
+  return axis.empty() || isCutAlong(load, axis) || !hasParts(load, blocks) ? 1 : blocks;
+}
+
+std::optional<std::string> mirage::block::whyNoCluster(kernel::LaunchOp launch,
+                                                       int64_t blocks) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  StringRef axis = getClusterAxis(launch, blocks);
+  if (axis.empty()) {
+    stream << "an axis of a multiple of " << blocks << " blocks along which loops load the same "
+           << "tiles, of a multiple of " << thread::kPartRows * blocks << " rows, got a grid of ";
+    llvm::interleave(
+        llvm::zip_equal(launch.getGridNames(), launch.getGridExtents()), stream,
+        [&](auto pair) {
+          stream << cast<StringAttr>(std::get<0>(pair)).getValue() << " = " << std::get<1>(pair);
+        },
+        ", ");
+    return text;
+  }
+  // Blocks of a cluster take the same steps.
+  for (auto loop : launch.getBody().getOps<LoopOp>()) {
+    if (!loop.getSteps())
+      continue;
+    bool differs = loop.hasStepsAtRunTime() ||
+                   llvm::any_of(loop.getStepAxesAttr(), [&](Attribute name) {
+                     return cast<StringAttr>(name).getValue() == axis;
+                   });
+    if (differs) {
+      stream << "loops whose steps are the same for neighbours along '" << axis << "', got "
+             << "others for loop '" << loop.getAxis() << "'";
+      return text;
+    }
+  }
+  return std::nullopt;
+}
