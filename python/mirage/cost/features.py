@@ -10,6 +10,7 @@ from mirage.cost.accountant import Accountant, Around, Operands, is_odd
 from mirage.cost.kernel_features import KernelFeatures, Known
 from mirage.cost.registers import RegisterEstimator, estimator_of, with_enough_warps
 from mirage.cost.shared_memory_bound import shared_bytes
+from mirage.cost.shared_tiles import given_loads
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     Binary,
@@ -70,6 +71,7 @@ def features_of(
             stages=float(launch.schedule.stages),
             warpgroups=launch.schedule.warpgroups,
             resident=launch.schedule.resident > 0,
+            cluster=float(launch.schedule.cluster),
             apart=_stores_apart(launch),
         )
     )
@@ -95,6 +97,7 @@ def features_of(
             _computed_with(launch, estimated.matmuls),
         ),
         taken,
+        given_loads(launch),
     )
     counter.count(launch.body.ops, 1.0, 1.0)
     for value, out in zip(launch.results, launch.body.outputs, strict=True):
@@ -175,6 +178,7 @@ class _Counter:
     shared: Mapping[Matmul, int]
     facts: _Facts
     taken: Mapping[Loop, _Steps]
+    given: Collection[Op]  # loads of which other blocks of the cluster copy their parts
 
     def count(self, ops: tuple[Op, ...], trips: float, extent: float, looped: bool = False) -> None:
         """Ops of one body, which runs ``trips`` times, ``extent`` of them in a row."""
@@ -188,8 +192,19 @@ class _Counter:
                 self._accumulators(op, inner)
             else:
                 self.account.around = around
+                given = in_loop and op in self.given
+                before = replace(self.account.features) if given else None
                 _count(self.account, op, in_loop, self.read, self.shared, self.facts)
+                if before is not None:
+                    self._give(before)
         self.account.around = Around()
+
+    def _give(self, before: KernelFeatures) -> None:
+        """Of a load that has just been counted a block copies its own part alone."""
+        now = self.account.features
+        others = 1.0 - 1.0 / now.cluster
+        now.given_step += others * (now.load_step - before.load_step)
+        now.given_split_step += others * (now.split_step - before.split_step)
 
     def _accumulators(self, op: Loop, trips: float) -> None:
         account, in_loop = self.account, trips == self.steps

@@ -44,6 +44,7 @@ class KernelFeatures:
     warps: Num = 4.0
     stages: Num = 2.0
     warpgroups: Num = False  # whether four warps together multiply tiles in shared memory
+    cluster: Num = 1.0  # blocks that copy tiles for each other
     resident: Num = False  # whether blocks go on with another tile while they store one
     apart: Num = False  # whether groups of warps of such blocks own rows, which they store apart
     serial: Num = False  # whether groups take no turns where products depend on each other
@@ -54,6 +55,8 @@ class KernelFeatures:
     pieces: Num = 0.0  # bytes of the sectors that are written in pieces, but for the first one
     load_once: Num = 0.0  # bytes, in units that account for partly used 32-byte sectors
     load_step: Num = 0.0
+    given_step: Num = 0.0  # of these and of the next, what other blocks of the cluster copy
+    given_split_step: Num = 0.0
     split_once: Num = 0.0  # bytes more that tiles take whose rows lie in two lines of a cache
     split_step: Num = 0.0
     odd_once: Num = 0.0  # elements of loads that go element by element, and through registers

@@ -75,6 +75,11 @@ and what they read is in no cache; and further ones for each further group, all 
 (Blocks that start one after the other wait `Target.step_latency`.) From 25 products of 64, 256 and
 1024 rows and of 2048, 24 of them within 0.88 to 1.11 times."""
 
+CLUSTER_START, CLUSTER_STEP = 0.8, 0.02
+"""µs that blocks of a cluster take more: until all of them have started, and where they leave
+together; and for each step, whose slot all of them release (products of 64 to 4096 rows in pairs,
+0.9 to 2.1 µs more for 32 to 224 steps)."""
+
 ODD, ODD_WAIT = 0.15, 2500.0
 """Clocks of an SM for each element of a tile whose rows start at odd elements: it is loaded by
 itself or as part of a word, shifted, and written to shared memory by the threads that compute
@@ -112,7 +117,8 @@ def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple
     together = o.waves <= 1
     boxes = np.where(together, IN_STEP, 1.0)
     load = load + f.split_once + f.split_step * f.steps
-    read = f.blocks * load
+    # what another block of the cluster copies comes from L2 once
+    read = f.blocks * (load - (f.given_step + f.given_split_step) * f.steps)
     first = np.minimum(f.dram_read, read)
     plain = np.where(together, first + (read - first) / AGAIN_IN_STEP, read) / target.l2_bytes
     l2 = np.where(f.warpgroups, read / (boxes * target.box_l2_bytes), plain)
@@ -179,9 +185,11 @@ def _turns(f: KernelFeatures, target: Target, o: Occupancy, busy: Num) -> Num:
     slots, each of which is read, released, and waits for the next tile."""
     wait = np.where(o.waves <= 1, BOX_WAIT, target.step_latency)
     # what two lines hold is asked for twice
-    wait = wait * (1.0 + f.split_step / np.maximum(f.load_step, 1.0))
+    split = f.split_step - f.given_split_step
+    wait = wait * (1.0 + split / np.maximum(f.load_step, 1.0))
     wait = wait + BOX_WAIT_GROUP * (f.warps / 4.0 - 1.0)
     slots = np.maximum(f.stages - 1.0, 0.5)
+    busy = busy + CLUSTER_STEP * f.steps * (np.asarray(f.cluster) > 1)
     turns = (f.steps * wait + busy) / slots
     return np.maximum(np.maximum(busy, turns), f.steps * BOX_STEP)
 
@@ -215,6 +223,7 @@ def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, l
     started = np.where(f.resident, o.together, o.per_sm)
     hidden = np.where(f.resident, (o.waves - 1.0) * latency, 0.0)
     start = target.block_start * np.maximum(f.warps, 4.0) / 4.0
+    start = start + CLUSTER_START * (np.asarray(f.cluster) > 1)
     return o.waves * chain - hidden + started * start
 
 

@@ -93,6 +93,8 @@ class _Kernel:
             schedule += ", products by warpgroups"
         if launch.schedule.resident:
             schedule += f", {launch.schedule.resident} blocks for all positions"
+        if launch.schedule.cluster > 1:
+            schedule += f", clusters of {launch.schedule.cluster} blocks"
         yield f"{title}: grid {grid}, {schedule}"
         yield from self._body(launch.body.ops, "  ")
         for output, result in zip(launch.body.outputs, launch.results, strict=True):

@@ -235,3 +235,21 @@ def test_block_that_exits_while_a_peer_reads_it() -> None:
     options: dict[str, Any] = {"blocks": 2, "cluster": (2,)}
     launch(body.format(_SYNC), [np.zeros(1)], declarations=TILE, **options)
     fails(RaceError, "the exit of that block", body.format(""), of_warps=True, **options)
+
+
+def test_block_that_exits_while_a_peer_may_arrive_at_its_mbarrier() -> None:
+    """All of them wait for each other, or each one for what comes to it."""
+    body = """
+    mov.u32 %r1, bar; mov.u32 %r9, %cluster_ctarank; xor.b32 %r9, %r9, 1; setp.eq.u32 %p1, %t, 0;
+    @%p1 mbarrier.init.shared::cta.b64 [%r1], 1;
+    barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+    mapa.shared::cluster.u32 %r4, %r1, %r9;
+    @%p1 mbarrier.arrive.shared::cluster.b64 _, [%r4];
+    {0}"""
+    wait = "W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], 0; @!%p2 bra W;"
+    options: dict[str, Any] = {"blocks": 2, "cluster": (2,)}
+    for right in (_SYNC, wait):
+        launch(body.format(right), [np.zeros(1)], declarations=TILE, **options)
+    fails(
+        RaceError, "last use of an mbarrier of block", body.format(""), of_warps=True, **options
+    )

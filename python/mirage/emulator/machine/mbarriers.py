@@ -59,9 +59,10 @@ class Mbarriers:
         self._agents: dict[tuple[int, int], int] = {}
         self._timed_out_at = -1
         self.expired = np.zeros(machine.warps, bool)
-        # For each block, when each warp of its cluster last used an mbarrier of it, and where.
+        # For each block, when each warp of its cluster last used an mbarrier of it; the
+        # instruction, and which mbarrier.
         self._used_at = np.zeros((machine.blocks, machine.domain_warps), np.int32)
-        self._used_by = np.zeros((machine.blocks, machine.domain_warps), np.int32)
+        self._used_by, self._used = self._used_at.copy(), self._used_at.copy()
 
     def grow_agents(self, before: int, after: int) -> None:
         """Widens clock vectors."""
@@ -173,7 +174,7 @@ class Mbarriers:
         machine = self.machine
         at = flat // machine.shared.stride, machine.agent_of_row[row]
         self._used_at[at] = machine.clocks[row, at[1]]
-        self._used_by[at] = machine.step_index
+        self._used_by[at], self._used[at] = machine.step_index, flat % machine.shared.stride
 
     def require_no_remote_use(self) -> None:
         """When all threads have ended: whatever another block of the cluster did with an mbarrier
@@ -194,6 +195,7 @@ class Mbarriers:
                     "block",
                     site=machine.program.kernel.body[int(self._used_by[block, agent])].site,
                     thread=machine.thread(row),
+                    address=int(self._used[block, agent]),
                 )
 
     def _fail(

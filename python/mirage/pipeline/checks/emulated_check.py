@@ -102,11 +102,11 @@ def _attempt(
     def said(outcome: Outcome, text: str) -> KernelCheck:
         return KernelCheck(kernel.entry, EMULATOR, outcome, text)
 
-    total = prod(kernel.grid)
+    total = _clusters(kernel)
     blocks: list[int] = []
     try:
         kernel, memory, work = _last_block(op, kernel, artifact, stores, positive=positive)
-        total = prod(kernel.grid)
+        total = _clusters(kernel)
         blocks = [total - 1, *_others(total, WORK // work - 1)]
         if blocks[1:]:
             work += _run(kernel, artifact, memory, blocks[1:], 2 * WORK)
@@ -123,7 +123,8 @@ def _attempt(
         )
     return said(
         Outcome.PASSED,
-        f"blocks {', '.join(map(str, sorted(blocks)))} of {total:,}, {compared:,} elements, "
+        f"{'blocks' if _together(kernel) == 1 else 'clusters'} "
+        f"{', '.join(map(str, sorted(blocks)))} of {total:,}, {compared:,} elements, "
         f"{work:,} warp-instructions",
     )
 
@@ -131,29 +132,42 @@ def _attempt(
 def _last_block(
     op: Op, kernel: KernelLaunch, artifact: Artifact, stores: Sequence[RowStore], *, positive: bool
 ) -> tuple[KernelLaunch, KernelMemory, int]:
-    """Runs the last block; the launch that it is of, its memory and its warp-instructions. Blocks
-    that compute several positions of the grid do so whatever their number is: here it is such that
-    they have two, or one where two are too many."""
-    total = prod(kernel.grid)
+    """Runs the last block, or cluster of them; the launch that it is of, its memory and its
+    warp-instructions. Blocks that compute several positions of the grid do so whatever their number
+    is: here it is such that they have two, or one where two are too many."""
+    total, together = prod(kernel.grid), _together(kernel)
     numbers = [total]
     if (positions := _shared_positions(op)) is not None:
-        numbers = [max(total, -(-positions // 2)), positions]
+        numbers = [max(total, -(-positions // (2 * together)) * together), positions]
     for blocks in numbers:
         launch = kernel if blocks == total else replace(kernel, grid=(blocks, 1, 1))
         rng, size = np.random.default_rng(total), artifact.manifest.size
         memory = memory_for(op, kernel, rng, positive=positive, size=size, stores=stores)
         try:
-            return launch, memory, _run(launch, artifact, memory, (blocks - 1,), WORK)
+            return launch, memory, _run(launch, artifact, memory, (blocks // together - 1,), WORK)
         except InstructionBudgetError:
             if blocks == numbers[-1]:
                 raise
     raise AssertionError("expected a number of blocks")
 
 
-def _positions(op: Op, kernel: KernelLaunch, block: int) -> int:
-    """Of the grid, that a block computes."""
-    positions = _shared_positions(op)
-    return 1 if positions is None else len(range(block, positions, prod(kernel.grid)))
+def _together(kernel: KernelLaunch) -> int:
+    """Blocks of a cluster."""
+    return prod(kernel.cluster or (1, 1, 1))
+
+
+def _clusters(kernel: KernelLaunch) -> int:
+    """Of a launch; a block that is alone is one."""
+    return prod(kernel.grid) // _together(kernel)
+
+
+def _positions(op: Op, kernel: KernelLaunch, cluster: int) -> int:
+    """Of the grid, that the blocks of a cluster compute."""
+    positions, together = _shared_positions(op), _together(kernel)
+    if positions is None:
+        return together
+    blocks = range(cluster * together, (cluster + 1) * together)
+    return sum(len(range(block, positions, prod(kernel.grid))) for block in blocks)
 
 
 def _shared_positions(op: Op) -> int | None:
