@@ -6,12 +6,16 @@ from dataclasses import replace
 
 import pytest
 from lowering import compile_mlir
+from mirage import workloads
 from mirage.cost import H200
 from mirage.cost.clusters import with_clusters
 from mirage.cost.features import features_of
 from mirage.cost.kernel_time import estimate
 from mirage.cost.shared_tiles import given_loads
 from mirage.mlir_io import graph_from_text
+from mirage.pipeline.search import add_candidates
+from mirage.search import SearchLimits
+from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.ugraph import Launch, Load, launches, loops
 from product_kernels import product_kernel
 from warpgroup_attention import Attention
@@ -102,3 +106,10 @@ def test_as_the_code_generator(text: str) -> None:
         number = launch.body.params.index(load.operands[0])
         boxes = [a.map.box for a in kernel.arguments if a.map is not None and a.index == number]
         assert any(next(n for n in box[:-1] if n > 1) == wanted for box in boxes)
+
+
+def test_the_search_takes_them() -> None:
+    found, _ = add_candidates(workloads.get("mm_1000_bf16").graph(), H200, SearchLimits(budget=20))
+    (part,) = (op for op in found.ops if isinstance(op, Alternatives))
+    clusters = {x.schedule.cluster for graph in part.programs for x in launches(graph.ops)}
+    assert clusters == {1, 2}

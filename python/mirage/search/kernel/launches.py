@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mirage.cost.clusters import with_clusters
 from mirage.cost.compilable import check_launch
 from mirage.cost.cost_report import CostReport
 from mirage.cost.features import features_of
@@ -64,10 +65,10 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
                 draft.targets, problem.outputs, analysis.dims, strict=True
             )
         ]
-        ops = (with_resident_blocks(emitter.launch(whole), target),)
+        ops = (_in_best_order(emitter.launch(whole), target),)
     else:
         stores, program, hot = _parts(draft, choice, sizes.grid[draft.kind.split], target)
-        first = with_resident_blocks(emitter.launch(stores), target)
+        first = _in_best_order(emitter.launch(stores), target)
         second = combine(program, hot)
         ops = (first, *second.ops)
     ops = _needed(analysis.before, ops) + ops + analysis.after
@@ -110,6 +111,11 @@ def _parts(
     small = sum(v.type.bytes for v in parts) < target.l2_size / 2
     hot = frozenset(parts) if small else frozenset[Value]()
     return stores, KernelGraph("combine", leaves, tuple(above), problem.outputs), hot
+
+
+def _in_best_order(launch: Launch, target: Target) -> Launch:
+    """With blocks that go on with the next tile, or copy tiles for each other, where that pays."""
+    return with_clusters(with_resident_blocks(launch, target), target)
 
 
 def time_before(analysis: Analysis, target: Target) -> float:
