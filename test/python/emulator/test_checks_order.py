@@ -250,6 +250,4 @@ def test_block_that_exits_while_a_peer_may_arrive_at_its_mbarrier() -> None:
     options: dict[str, Any] = {"blocks": 2, "cluster": (2,)}
     for right in (_SYNC, wait):
         launch(body.format(right), [np.zeros(1)], declarations=TILE, **options)
-    fails(
-        RaceError, "last use of an mbarrier of block", body.format(""), of_warps=True, **options
-    )
+    fails(RaceError, "last use of an mbarrier of block", body.format(""), of_warps=True, **options)

@@ -11,9 +11,8 @@ using namespace mirage::block;
 /// Whether blocks at different positions along an axis load different tiles.
 static bool isCutAlong(LoadOp load, StringRef axis) {
   return llvm::any_of(load.getMap(), [&](Attribute axes) {
-    return llvm::any_of(cast<ArrayAttr>(axes), [&](Attribute name) {
-      return cast<StringAttr>(name).getValue() == axis;
-    });
+    return llvm::any_of(cast<ArrayAttr>(axes),
+                        [&](Attribute name) { return cast<StringAttr>(name).getValue() == axis; });
   });
 }
 
@@ -76,8 +75,7 @@ int64_t mirage::block::getSharers(LoadOp load) {
   return axis.empty() || isCutAlong(load, axis) || !hasParts(load, blocks) ? 1 : blocks;
 }
 
-std::optional<std::string> mirage::block::whyNoCluster(kernel::LaunchOp launch,
-                                                       int64_t blocks) {
+std::optional<std::string> mirage::block::whyNoCluster(kernel::LaunchOp launch, int64_t blocks) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   StringRef axis = getClusterAxis(launch, blocks);
@@ -96,10 +94,10 @@ std::optional<std::string> mirage::block::whyNoCluster(kernel::LaunchOp launch,
   for (auto loop : launch.getBody().getOps<LoopOp>()) {
     if (!loop.getSteps())
       continue;
-    bool differs = loop.hasStepsAtRunTime() ||
-                   llvm::any_of(loop.getStepAxesAttr(), [&](Attribute name) {
-                     return cast<StringAttr>(name).getValue() == axis;
-                   });
+    bool differs =
+        loop.hasStepsAtRunTime() || llvm::any_of(loop.getStepAxesAttr(), [&](Attribute name) {
+          return cast<StringAttr>(name).getValue() == axis;
+        });
     if (differs) {
       stream << "loops whose steps are the same for neighbours along '" << axis << "', got "
              << "others for loop '" << loop.getAxis() << "'";
