@@ -83,6 +83,7 @@ def features_of(
     taken = {loop: _steps_of(launch, loop) for loop in loops(launch)}
     trips = max(_trips(launch.body.ops, taken), default=(1.0, 1.0))
     account.features.steps, account.features.runs = trips[0], trips[0] / trips[1]
+    account.features.in_turn = _in_turn(launch.body.ops, taken) / trips[0]
     account.features.uneven = max((s.uneven for s in taken.values()), default=1.0)
     counter = _Counter(
         account,
@@ -155,6 +156,12 @@ def _trips(
             trips = around * taken[op].mean
             yield trips, taken[op].mean
             yield from _trips(op.body, taken, trips)
+
+
+def _in_turn(ops: tuple[Op, ...], taken: Mapping[Loop, _Steps]) -> float:
+    """Steps that loops take one after the other, at least one."""
+    most = (taken[op].mean * _in_turn(op.body, taken) for op in ops if isinstance(op, Loop))
+    return max(1.0, sum(most))
 
 
 @dataclass(frozen=True)

@@ -171,13 +171,13 @@ def _dependent(f: KernelFeatures, target: Target, threads: Num) -> tuple[Num, Nu
     once, step = once + f.copied_once * copied, step + f.copied_step * copied
     # loads are issued as many steps ahead as there are further stages; the first ones' latency
     # counts by itself
-    steps = f.steps * (step + barrier * (f.steps > 1))
+    steps = f.steps * (step + f.in_turn * barrier * (f.steps > 1))
     ahead = np.where(np.asarray(f.odd_step) > 0, 0.0, np.maximum(f.stages - 1.0, 0.0))
     wait = np.where(f.load_step > 0, target.step_latency * target.clock, 0.0)
-    waits = wait * np.maximum(f.steps - np.maximum(ahead, 1.0), 0.0)
+    waits = wait * f.in_turn * np.maximum(f.steps - np.maximum(ahead, 1.0), 0.0)
     steps = np.where(ahead > 0, np.maximum(steps, waits / np.maximum(ahead, 1.0)), steps + waits)
     # a loop inside of another one starts its copies again at each of the other's steps
-    return steps + np.where(ahead > 0, wait * (f.runs - 1.0), 0.0), once
+    return steps + np.where(ahead > 0, wait * (f.runs * f.in_turn - 1.0), 0.0), once
 
 
 def _turns(f: KernelFeatures, target: Target, o: Occupancy, busy: Num) -> Num:
@@ -246,8 +246,8 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     first = np.where(np.asarray(f.dram_read) > 0, target.latency, HOT * target.latency)
     latency = np.where(load > 0, first, 0.0)
     chain = latency + (steps + once) / target.clock
-    # latency and work of one block add up where only few warps are there to overlap them
-    chain = chain + np.where(many, 0.5, 1.0) * busy / few
+    # half of a block's work is beside what it waits for; not that of a warpgroup which is alone
+    chain = chain + np.where(many | ~np.asarray(f.warpgroups, dtype=bool), 0.5, 1.0) * busy / few
     # rings that nothing but products reads: all of that goes on side by side
     rings = f.warpgroups & (np.asarray(f.sfu_step) == 0) & (np.asarray(f.stages) > 1)
     some = np.any(rings)

@@ -19,6 +19,7 @@ from mirage.semantics.ugraph import (
 )
 from mirage.transforms import stabilize
 from mirage.workloads import get
+from mirage.workloads.served import rms_silu_linear
 from search_programs import (
     attention,
     layer_norm_linear_gelu,
@@ -153,8 +154,10 @@ def test_rms_swiglu_down_is_two_kernels_with_a_deferred_scale() -> None:
 
 
 def test_a_function_of_a_norm_is_summed_in_a_second_loop() -> None:
-    found = superoptimize(get("rms_silu_linear_m8").graph(), H200).candidates
-    alone = [c.graph.ops[0] for c in found if len(c.graph.ops) == 1]  # two kernels are a near tie
+    # Rows of 4096 take 10.3 us in one kernel on an H200, 7.7 in three.
+    program = rms_silu_linear("short_rows", 8, 1024, 1024).graph()
+    found = superoptimize(program, H200).candidates
+    alone = [c.graph.ops[0] for c in found if len(c.graph.ops) == 1]
     assert alone
     assert isinstance(alone[0], Launch)
     first, second = loops(alone[0])
