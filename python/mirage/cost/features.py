@@ -81,13 +81,14 @@ def features_of(
     estimated = estimator_of(launch)
     shared = {op: grid.k for op, grid in estimated.grid.items()}
     taken = {loop: _steps_of(launch, loop) for loop in loops(launch)}
-    trips = max(_trips(launch.body.ops, taken), default=(1.0, 1.0))
-    account.features.steps, account.features.runs = trips[0], trips[0] / trips[1]
-    account.features.in_turn = _in_turn(launch.body.ops, taken) / trips[0]
+    trips = list(_trips(launch.body.ops, taken)) or [(1.0, 1.0, True)]
+    most, steps, _ = max(trips)
+    account.features.steps, account.features.runs = most, most / steps
+    account.features.in_turn = sum(t for t, _, innermost in trips if innermost) / most
     account.features.uneven = max((s.uneven for s in taken.values()), default=1.0)
     counter = _Counter(
         account,
-        trips[0],
+        most,
         account.features.stages,
         read,
         shared,
@@ -149,19 +150,14 @@ def _steps_of(launch: Launch, loop: Loop) -> _Steps:
 
 def _trips(
     ops: tuple[Op, ...], taken: Mapping[Loop, _Steps], around: float = 1.0
-) -> Iterator[tuple[float, float]]:
-    """For each loop how often its body runs, and its steps."""
+) -> Iterator[tuple[float, float, bool]]:
+    """For each loop how often its body runs, its steps, and whether there is no loop in it."""
     for op in ops:
         if isinstance(op, Loop):
             trips = around * taken[op].mean
-            yield trips, taken[op].mean
-            yield from _trips(op.body, taken, trips)
-
-
-def _in_turn(ops: tuple[Op, ...], taken: Mapping[Loop, _Steps]) -> float:
-    """Steps that loops take one after the other, at least one."""
-    most = (taken[op].mean * _in_turn(op.body, taken) for op in ops if isinstance(op, Loop))
-    return max(1.0, sum(most))
+            inner = list(_trips(op.body, taken, trips))
+            yield trips, taken[op].mean, not inner
+            yield from inner
 
 
 @dataclass(frozen=True)

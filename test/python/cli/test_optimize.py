@@ -160,7 +160,7 @@ def test_a_dimension_that_is_known_at_the_call(
     given = ("--dynamic", "x:0=1..20", "--chip", "sm_80", "--candidates", "1", "--budget", "20")
     code, data = run_json(capsys, "optimize", f"{program}:net", "-o", target, *given)
     assert code == 0
-    assert [(c["at_most"], c["parts"]) for c in data["classes"]] == [(16, 1), (32, 1)]
+    assert [(c["at_most"], c["parts"]) for c in data["classes"]] == [(4, 1), (8, 1), (32, 1)]
     assert read_sizes(target).at_most == 20
     assert main(["optimize", "rms_silu_linear_m8", "--dynamic", "x:0=1..20"]) == 2
     assert "expected a module or function of PyTorch" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 //===- GrantRegisters.cpp - registers that nobody else needs --------------===//
 
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
+#include "mirage/Dialect/Thread/IR/Thread.h"
 #include "mirage/Dialect/Thread/Transforms/Passes.h"
 #include "mirage/Target/Resolve.h"
 
@@ -29,6 +30,12 @@ static int64_t product(ArrayRef<int64_t> extents) {
   return count;
 }
 
+/// Whether products of warpgroups keep their sums in registers, of which they need as many as they
+/// need.
+static bool multipliesByGroups(Operation *function) {
+  return function->walk([](thread::WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
 namespace {
 struct GrantRegisters : thread::impl::GrantRegistersBase<GrantRegisters> {
   using GrantRegistersBase::GrantRegistersBase;
@@ -45,7 +52,7 @@ struct GrantRegisters : thread::impl::GrantRegistersBase<GrantRegisters> {
     });
     for (auto [function, count] : blocks) {
       std::optional<ArrayRef<int32_t>> threads = cast<gpu::GPUFuncOp>(function).getKnownBlockSize();
-      if (!threads || count == 0)
+      if (!threads || count == 0 || multipliesByGroups(function))
         continue;
       int64_t together = llvm::divideCeil(count, (*target)->getFewestSms());
       if (together * threads->front() * kPlenty > (*target)->registersSm)

@@ -52,6 +52,8 @@ def Thread_RingFillOp : Thread_RingOp<"ring_fill", [AttrSizedOperandSegments]> {
     thread.ring_fill %ring step %k from %ma, %mb at %i, %kk, %kk, %j
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>,
         !thread.tensormap<128x64xf16, swizzle = 128>, !thread.tensormap<64x64xf16, swizzle = 128>
+    %pairs = thread.ring_create readers 8 cluster 2
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
     thread.ring_fill %pairs step %k from %ma, %half at %i, %kk, %part, %j shared [1]
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>,
         !thread.tensormap<128x64xf16, swizzle = 128>, !thread.tensormap<32x64xf16, swizzle = 128>
