@@ -43,8 +43,9 @@ rows."""
 MOST_MOVED = 240
 """Registers that warpgroups are given at most."""
 BESIDE_SUMS = 26
-"""Registers of a thread of a warpgroup beside the sums of products that run: descriptors too. Exact
-for ptxas 13.0 on 60 loops of up to 6 products; ``besideSums`` in ``PipelineLoops.cpp``."""
+"""Registers of a thread of a warpgroup beside the sums of products that run: descriptors too. Of
+60 loops of up to 6 products ptxas 13.0 takes none that has fewer, and one that seems to have;
+``besideSums`` in ``PipelineLoops.cpp``."""
 WIDEST = 256
 """Columns of an instruction of warpgroups, at most; a thread holds half as many sums."""
 
