@@ -65,6 +65,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--programs", nargs="*", help="workloads (default: a selection)")
     parser.add_argument("--artifacts", type=Path, help="folder of the compiled kernels")
     parser.add_argument("--out", type=Path, help="folder for the results")
+    parser.add_argument(
+        "--measured", type=Path, default=MEASURED,
+        help="what is read where `measure` has left nothing in --out (%(default)s)",
+    )  # fmt: skip
     parser.add_argument("--chip", default="sm_90a")
     parser.add_argument("--each", type=int, default=10, help="kernels of a program")
     parser.add_argument(
@@ -336,7 +340,7 @@ def read(arguments: argparse.Namespace) -> dict[str, Any]:
     raw = kept.raw_path(arguments.out / "cost_model.json")
     if raw.exists():
         return json.loads(raw.read_text())
-    return json.loads(lzma.decompress(MEASURED.read_bytes()))
+    return json.loads(lzma.decompress(arguments.measured.read_bytes()))
 
 
 def keep(arguments: argparse.Namespace, data: dict[str, Any]) -> None:
