@@ -3,8 +3,8 @@
 
 // CHECK: kernel.alternatives
 // CHECK: }, {
-// CHECK: kernel.launch({{.*}}) grid [n = {{[0-9]+}}] {{.*}} : (tensor<8x4096xf16>, tensor<4096xf16>, tensor<4096x1024xf16>) -> tensor<8x1024xf16> {
-// CHECK: ^bb0(%[[X:.*]]: tensor<8x4096xf16>,
+// CHECK: kernel.launch({{.*}}) grid [n = {{[0-9]+}}] {{.*}} : (tensor<8x3072xf16>, tensor<3072xf16>, tensor<3072x8192xf16>) -> tensor<8x8192xf16> {
+// CHECK: ^bb0(%[[X:.*]]: tensor<8x3072xf16>,
 // CHECK: %[[SQUARES:.*]] = block.loop [k = {{[0-9]+}}] {
 // CHECK: block.load %[[X]] {{\[\[}}], [k]]
 // CHECK-NOT: block.matmul
@@ -19,9 +19,9 @@
 // CHECK-NOT: kernel.launch
 // CHECK: kernel.yield
 
-kernel.graph @rms_silu_linear_m8(%arg0: tensor<8x4096xf16>, %arg1: tensor<4096xf16>, %arg2: tensor<4096x1024xf16>) -> tensor<8x1024xf16> attributes {form = #kernel.form<reference>} {
-  %0 = kernel.rms_norm %arg0, %arg1 eps 1.000000e-06 dims 1 : (tensor<8x4096xf16>, tensor<4096xf16>) -> tensor<8x4096xf16>
-  %1 = kernel.unary silu %0 : (tensor<8x4096xf16>) -> tensor<8x4096xf16>
-  %2 = kernel.matmul %1, %arg2 : (tensor<8x4096xf16>, tensor<4096x1024xf16>) -> tensor<8x1024xf16>
-  kernel.return %2 : tensor<8x1024xf16>
+kernel.graph @rms_silu_linear_m8(%arg0: tensor<8x3072xf16>, %arg1: tensor<3072xf16>, %arg2: tensor<3072x8192xf16>) -> tensor<8x8192xf16> attributes {form = #kernel.form<reference>} {
+  %0 = kernel.rms_norm %arg0, %arg1 eps 1.000000e-06 dims 1 : (tensor<8x3072xf16>, tensor<3072xf16>) -> tensor<8x3072xf16>
+  %1 = kernel.unary silu %0 : (tensor<8x3072xf16>) -> tensor<8x3072xf16>
+  %2 = kernel.matmul %1, %arg2 : (tensor<8x3072xf16>, tensor<3072x8192xf16>) -> tensor<8x8192xf16>
+  kernel.return %2 : tensor<8x8192xf16>
 }
