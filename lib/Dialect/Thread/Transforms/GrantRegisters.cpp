@@ -10,6 +10,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mirage::thread {
@@ -22,13 +23,6 @@ using namespace mirage;
 
 /// Registers of a thread, from which on a limit does no harm.
 constexpr int64_t kPlenty = 128;
-
-static int64_t product(ArrayRef<int64_t> extents) {
-  int64_t count = 1;
-  for (int64_t extent : extents)
-    count *= extent;
-  return count;
-}
 
 /// Whether products of warpgroups keep their sums in registers, of which they need as many as they
 /// need.
@@ -48,7 +42,7 @@ struct GrantRegisters : thread::impl::GrantRegistersBase<GrantRegisters> {
     llvm::MapVector<Operation *, int64_t> blocks;
     getOperation()->walk([&](kernel::InvokeOp invoke) {
       Operation *function = SymbolTable::lookupSymbolIn(getOperation(), invoke.getCallee());
-      blocks[function] = std::max(blocks[function], product(invoke.getGrid()));
+      blocks[function] = std::max(blocks[function], llvm::product_of(invoke.getGrid()));
     });
     for (auto [function, count] : blocks) {
       std::optional<ArrayRef<int32_t>> threads = cast<gpu::GPUFuncOp>(function).getKnownBlockSize();

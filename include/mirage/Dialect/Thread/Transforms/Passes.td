@@ -98,8 +98,9 @@ def GrantRegisters : Pass<"mirage-grant-registers", "::mlir::ModuleOp"> {
     blocks can run at once and each thread may have at least 128 registers all the
     same, a kernel says how many blocks share a multiprocessor (`nvvm.minctasm`), so
     that all its loads are under way together: one row of 256 times a matrix and
-    two factors takes 3.3 instead of 5.0 µs on an H200, decoding of one sequence 12.9
-    instead of 14.0. With fewer registers the assembler would rather spill. Products
+    two factors took 3.3 instead of 5.0 µs on an H200, decoding of one sequence 12.9
+    instead of 14.0, most others as long as before
+    (`benchmarks/results/h200_limits.md`). With fewer registers the assembler would rather spill. Products
     of warpgroups need what they need, and say nothing.
 
     The grid counts as it is spread over the chip's card of the fewest multiprocessors.
