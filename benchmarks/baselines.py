@@ -35,11 +35,17 @@ class Baseline:
 
 
 def baselines(
-    workload: Workload, module: torch.nn.Module, inputs: Inputs, *, autotune: bool
+    workload: Workload,
+    module: torch.nn.Module,
+    inputs: Inputs,
+    *,
+    autotune: bool,
+    tuned: bool = True,
 ) -> dict[str, Baseline]:
     """Variants of ``module`` by name: eager and compiled, where the program has attention the
     library's kernels for it, in their own form, others that it names, and a kernel tuned for it in
-    Triton where its family has one. What cannot run, or is wrong, is left out.
+    Triton where its family has one and ``tuned`` says so. What cannot run, or is wrong, is left
+    out.
     """
     torch._dynamo.reset()
     found = {
@@ -59,9 +65,9 @@ def baselines(
             if not native.alone:
                 whole = torch.compile(native.program, dynamic=False)
                 found[f"compile-{label}"] = _with(backend, native, whole)
-    tuned = triton_peers.peer(workload) if triton_peers else None
-    if tuned is not None:
-        found["triton"] = Baseline(tuned)
+    written = triton_peers.peer(workload) if triton_peers and tuned else None
+    if written is not None:
+        found["triton"] = Baseline(written)
     exact = exact_results(workload.exact or module, inputs)
     allowed = Errors.of_all(results_of(module, inputs), exact)
     return {

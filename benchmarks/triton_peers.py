@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 
@@ -433,17 +432,8 @@ FAMILIES: dict[str, Callable[[], Tuned]] = {
 }
 
 
-def warm(names: Sequence[str], processes: int) -> None:
-    """Compiles all configurations for programs, in several processes, for Triton's cache on disk:
-    tuning takes seconds then."""
-    tasks = [(name, part, processes) for name in names for part in range(processes)]
-    with get_context("spawn").Pool(processes) as pool:
-        for _ in pool.imap_unordered(_compile, tasks):
-            pass
-
-
-def _compile(task: tuple[str, int, int]) -> None:
-    name, part, of = task
+def compile_part(name: str, part: int, of: int) -> None:
+    """Compiles each ``of``-th configuration of a program for Triton's cache on disk."""
     workload = get(name)
     tuned = peer(workload)
     if tuned is None:
@@ -460,7 +450,3 @@ def peer(workload: Workload) -> Tuned | None:
     """The kernel for a program, if there is one."""
     make = FAMILIES.get(workload.family)
     return make() if make else None
-
-
-if __name__ == "__main__":  # python benchmarks/triton_peers.py PROCESSES NAME...
-    warm(sys.argv[2:], int(sys.argv[1]))
