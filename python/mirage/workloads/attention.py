@@ -52,6 +52,7 @@ def attention() -> Iterator[Workload]:
             f"decode_b{b}", "one token, 64 query heads on 8 KV heads, scaled", 8 * b, 8, 128, 8192
         )
     yield scaled_attention("prefill", "32 heads, 4096 tokens, scaled", 32, 4096, 128, 4096)
+    yield latent_attention("mla_decode_b1", 1, 128, 576, 512, 4096)
     what = "32 heads, 4096 tokens, scaled"
     yield scaled_attention(
         "prefill_causal_mask", f"{what}, causal by an additive mask", 32, 4096, 128, 4096, True
@@ -150,6 +151,30 @@ def scaled_attention(
     natives = (Native("", native),)
     family = "" if causal else "scaled_attention"
     return Workload(name, text, tuple(inputs), build, module, natives=natives, family=family)
+
+
+def latent_attention(
+    name: str, batch: int, heads: int, d: int, kept: int, kv: int, scale: float = 192**-0.5
+) -> Workload:
+    """One token of multi-head latent attention with absorbed projections (DeepSeek-V2, section
+    2.1): all heads share one row of ``d`` numbers a key, the first ``kept`` of which are values."""
+
+    def build(g: GraphBuilder, q: Tensor, latents: Tensor) -> Tensor:
+        values = g.slice(latents, (0, 0, 0), (batch, kv, kept))
+        return g.softmax((q @ g.transpose(latents)) * scale) @ values
+
+    def module(q: torch.Tensor, latents: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        scores = (q @ latents.transpose(1, 2)) * scale
+        return torch.softmax(scores, dim=-1) @ latents[..., :kept]
+
+    def native(q: torch.Tensor, latents: torch.Tensor) -> torch.Tensor:
+        return attend(q, latents, latents[..., :kept], scale)
+
+    text = f"latent attention, one token: Q({batch},{heads},{d}), latents({batch},{kv},{d})"
+    inputs = (InputSpec("q", (batch, heads, d)), InputSpec("latents", (batch, kv, d)))
+    return Workload(name, text, inputs, build, module, natives=(Native("", native),))
 
 
 def positional_attention(

@@ -34,6 +34,7 @@ def linear() -> Iterator[Workload]:
     for m in (1, 8):
         yield residual_rms_qkv(f"residual_rms_qkv_m{m}", m, 4096, 6144)
     yield layer_norm_linear_gelu("ln_linear_gelu_m8", 8, 1024, 4096)
+    yield layer_norm_mlp("ln_mlp_m33", 33, 768, 3072)
     yield low_rank_mlp("lowrank_mlp", 16, 8192, 8, 8192)
     yield expert_layer("moe_experts", 8, 8, 4096)
     yield rms_matmul("rms_gain_mm4096_m8", 8, 4096, 4096, gain=True)
@@ -192,6 +193,31 @@ def layer_norm_linear_gelu(name: str, m: int, k: int, n: int) -> Workload:
         build,
         module,
     )
+
+
+def layer_norm_mlp(name: str, m: int, k: int, f: int) -> Workload:
+    eps = 1e-5
+
+    def build(g: GraphBuilder, x: Tensor, *rest: Tensor) -> Tensor:
+        gain, bias, w1, b1, w2, b2 = rest
+        return g.gelu(g.layer_norm(x, gain, bias, eps=eps) @ w1 + b1) @ w2 + b2
+
+    def module(x: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        gain, bias, w1, b1, w2, b2 = rest
+        y = torch.nn.functional.layer_norm(x, (k,), gain, bias, eps)
+        return torch.nn.functional.gelu(y @ w1 + b1) @ w2 + b2
+
+    def bias(name: str, n: int) -> InputSpec:
+        return InputSpec(name, (n,), std=0.1, weight=True)
+
+    weights = (
+        _gain("g", k), bias("bias", k), _weight("w1", k, f), bias("b1", f), _weight("w2", f, k),
+        bias("b2", k),
+    )  # fmt: skip
+    text = f"layer_norm({k}), W1({k},{f}), gelu, W2({f},{k}), biases, {m} rows"
+    return Workload(name, text, (InputSpec("x", (m, k)), *weights), build, module)
 
 
 def low_rank_mlp(name: str, m: int, k: int, rank: int, n: int) -> Workload:
