@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 import kept  # noqa: E402
+from mirage.cost import DEFAULT_CHIP  # noqa: E402
 
 MEASURED = HERE.parent / "test/python/benchmarks/Inputs/measured_kernels.json.xz"
 """Kernels measured on one H200, with what the model sees of each: what the parameters fit."""
@@ -69,7 +70,7 @@ def parse() -> argparse.Namespace:
         "--measured", type=Path, default=MEASURED,
         help="what is read where `measure` has left nothing in --out (%(default)s)",
     )  # fmt: skip
-    parser.add_argument("--chip", default="sm_90a")
+    parser.add_argument("--chip", default=DEFAULT_CHIP)
     parser.add_argument("--each", type=int, default=10, help="kernels of a program")
     parser.add_argument(
         "--finalists", type=int, help="of these, so many first choices (default: the driver's own)"

@@ -29,7 +29,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mirage.compiler import CHIPS, CompileError, CompileOptions, compile_graph
+from mirage.compiler import CHIPS, DEFAULT_CHIP, CompileError, CompileOptions, compile_graph
 from mirage.cost.target import Target, target_for
 from mirage.errors import MirageError
 from mirage.mlir_io import graph_to_text
@@ -78,7 +78,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("programs", nargs="*", help="workloads (default: all)")
     parser.add_argument("--out", type=Path, required=True, help="file for the hashes")
     parser.add_argument("--against", type=Path, help="what another version recorded")
-    parser.add_argument("--chip", choices=CHIPS, default="sm_90a")
+    parser.add_argument("--chip", choices=CHIPS, default=DEFAULT_CHIP)
     parser.add_argument("--budget", type=float, default=900.0, help="seconds of search a program")
     return parser.parse_args()
 

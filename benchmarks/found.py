@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from mirage.cost import TARGETS
+from mirage.cost import DEFAULT_CHIP, TARGETS
 from mirage.pipeline.search import search_part, side_by_side
 from mirage.pipeline.verify import claims_of
 from mirage.semantics.ugraph import KernelGraph
@@ -49,6 +49,6 @@ def found_claims(
 
 
 def _searched(graph: KernelGraph) -> list[Claim]:
-    _, result = search_part(graph, TARGETS["sm_90a"])
+    _, result = search_part(graph, TARGETS[DEFAULT_CHIP])
     found = claims_of(side_by_side(graph, result))
     return [Claim(stabilize(c.candidate).graph, c.hint) for c in found]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gallery import MissingPackageError, case
 from mirage import from_torch
-from mirage.cost import TARGETS
+from mirage.cost import DEFAULT_CHIP, TARGETS
 from mirage.pipeline.search import search_part, side_by_side
 from mirage.pipeline.verify import claims_of
 from mirage.search import SearchLimits
@@ -40,7 +40,7 @@ def candidates_of(name: str, seconds: float) -> Iterator[Found]:
     for number, part in enumerate(partition(graph)):
         if not isinstance(part, Part):
             continue
-        target = TARGETS["sm_90a"]
+        target = TARGETS[DEFAULT_CHIP]
         _, result = search_part(part.graph, target, SearchLimits(budget=seconds, candidates=6))
         for claim in claims_of(side_by_side(part.graph, result)):
             if claim.hint is not None:

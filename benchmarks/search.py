@@ -35,7 +35,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 import kept
-from mirage.cost import TARGETS
+from mirage.cost import DEFAULT_CHIP, TARGETS
 from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
@@ -135,7 +135,7 @@ def scaling() -> list[Row]:
     for count in range(2, 25):
         graph = growing(count)
         wall, cpu = time.perf_counter(), time.process_time()
-        result = superoptimize(graph, TARGETS["sm_90a"])
+        result = superoptimize(graph, TARGETS[DEFAULT_CHIP])
         row = {
             "operators": len(graph.ops),
             "wall_s": time.perf_counter() - wall,

@@ -206,7 +206,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, help="folder for search_times.json")
     parser.add_argument("--runs", type=int, default=3, help="measurements of each program")
-    parser.add_argument("--chip", default="sm_90a")
+    parser.add_argument("--chip", help="default: this tree's")
     parser.add_argument("--candidates", type=int, default=18, help="candidates to find")
     parser.add_argument("--budget", type=float, default=300.0, help="seconds a search may take")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
@@ -219,6 +219,10 @@ def main() -> int:
     if arguments.serve:
         serve(arguments.chip, arguments.candidates, arguments.budget)
         return 0
+    if arguments.chip is None:  # other trees may have no default of this name
+        from mirage.cost import DEFAULT_CHIP
+
+        arguments.chip = DEFAULT_CHIP
     options = [f"--{n}={getattr(arguments, n)}" for n in ("chip", "candidates", "budget")]
     folders = {THIS: HERE.parents[1]}
     for given in arguments.beside:
