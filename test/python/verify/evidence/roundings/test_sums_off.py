@@ -14,6 +14,7 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.evidence.roundings.sums_off import OFF, WAYS, SumsOff
+from mirage.verify.pair.verification import Verification
 from program_mutants import mutants
 from rounding_faults import rounding_faults
 
@@ -70,11 +71,23 @@ class Norm:
         return self.graph(b.cast(b.binary(BinaryFn.MUL, centred, root), self.dtype))
 
 
-def accepted(reference: KernelGraph, candidate: KernelGraph, seeds: range = SEEDS) -> int:
+def options(seed: int) -> VerifyOptions:
+    return VerifyOptions(seed=seed, work=5e5)
+
+
+def accepted(reference: KernelGraph, candidate: KernelGraph, seeds: range) -> int:
     """At how many seeds."""
-    found = [verify(reference, candidate, VerifyOptions(seed=n, work=5e5)) for n in seeds]
+    found = [verify(reference, candidate, options(n)) for n in seeds]
     assert all(verdict.equivalent for verdict in found), found
     return sum(verdict.accepted for verdict in found)
+
+
+def refused(reference: KernelGraph, candidate: KernelGraph, seeds: range = SEEDS) -> bool:
+    """At every seed, for its rounding errors alone. What is drawn for these is what luck is about:
+    the proof, which they do not depend on, is made at the first two seeds only."""
+    assert accepted(reference, candidate, seeds[:2]) == 0
+    tests = (Verification(reference, candidate, 0, options(n), n, None, {}) for n in seeds)
+    return all(test.tests(rounding=True) == (True, False) for test in tests)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -82,7 +95,7 @@ def accepted(reference: KernelGraph, candidate: KernelGraph, seeds: range = SEED
 def test_a_variance_in_one_pass_is_never_accepted(size: tuple[int, int, DType], how: str) -> None:
     seeds = SEEDS if how == "by a factor" else SEEDS[::5]
     reference = Norm(size).whole()
-    assert accepted(reference, Norm(size).written("one pass", how), seeds) == 0
+    assert refused(reference, Norm(size).written("one pass", how), seeds)
 
 
 @pytest.mark.parametrize("width", [5, 17, 64])
@@ -90,7 +103,7 @@ def test_nor_is_that_of_a_fault(width: int) -> None:
     reference = Norm((3, width, DType.F16)).whole()
     made = mutants(reference, random.Random(0), 200, rounding_faults)
     fault = next(m.graph for m in made if m.kind == "variance in one pass")
-    assert accepted(reference, fault) == 0
+    assert refused(reference, fault)
 
 
 def test_nor_is_one_of_a_row_and_another() -> None:
@@ -103,7 +116,7 @@ def test_nor_is_one_of_a_row_and_another() -> None:
         norm.y = norm.b.binary(BinaryFn.ADD, norm.y, other)
         return norm.written("one pass") if one_pass else norm.whole()
 
-    assert accepted(added(False), added(True)) == 0
+    assert refused(added(False), added(True))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
