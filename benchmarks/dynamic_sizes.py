@@ -21,6 +21,7 @@ import random
 import shlex
 import sys
 import time
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +114,6 @@ def predict_all(arguments: argparse.Namespace) -> int:
     import mirage
     from mirage.cost import target_for
     from mirage.cost.predict import predict
-    from mirage.pipeline.size_bounds import least_of
     from mirage.pipeline.size_costs import Compared, predicted_at
 
     target = target_for(arguments.chip)
@@ -129,8 +129,10 @@ def predict_all(arguments: argparse.Namespace) -> int:
         ).superoptimize(**options)
         inputs = tuple(i for i, has in enumerate(subject.rows) if has)
         for n in sizes_of(name):
-            chosen = next(c for c in classes.classes if n <= c.at_most)
-            own = Compared(inputs, least_of(chosen.at_most), chosen.at_most, target)
+            number = bisect_left([c.at_most for c in classes.classes], n)
+            chosen, below = classes.classes[number], classes.classes[:number]
+            least = 1 + (below[-1].at_most if below else 0)
+            own = Compared(inputs, least, chosen.at_most, target)
             graph = own.restaged(chosen.optimized.graph)
             ours = predicted_at(graph, inputs, chosen.at_most, n, target)
             alone = mirage.from_torch(subject.module(), *subject.inputs(n, "cpu"))

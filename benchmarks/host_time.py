@@ -7,7 +7,10 @@
 For each artifact and model, by the compiled launcher (tools/build-launcher.py) where it is there,
 and in Python alone. Beside them, in turns, `torch.add` of two vectors. Programs for any size are
 called at one size, at two in turns, and at sizes that are new, beside the program of one size.
-Calls follow one another, few enough that the GPU's queue is never full. `compile` makes programs of
+Calls follow one another, few enough that the GPU's queue is never full. Programs of several
+kernels are also launched kernel by kernel, where the addresses of calls are new ones or graphs are
+turned off (MIRAGE_GRAPHS=0), and then without early starts and in batches of a tenth, which says
+what the driver takes for those and whether it waits for the GPU. `compile` makes programs of
 one and of ten kernels; `run` needs Python, torch, cuda-bindings and a GPU.
 """
 
@@ -15,10 +18,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +32,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 import torch  # noqa: E402
 from mirage.runtime import Executable, fast, load  # noqa: E402
+from mirage.runtime.artifact import Artifact  # noqa: E402
 from mirage.runtime.manifest import TORCH_NAMES, TensorSpec  # noqa: E402
 from mirage.runtime.model import Model, SizedModel  # noqa: E402
 
@@ -83,18 +89,18 @@ def tensor(spec: TensorSpec, rows: int | None = None) -> torch.Tensor:
     return x.normal_() if dtype.is_floating_point else x.zero_()
 
 
-def microseconds(calls: dict[str, Call], rounds: int) -> dict[str, float]:
+def microseconds(calls: dict[str, Call], rounds: int, batch: int = BATCH) -> dict[str, float]:
     """The median time of each; they take turns."""
     spent: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds + 3):
         for name, call in calls.items():
             torch.cuda.synchronize()
             begin = time.perf_counter()
-            for _ in range(BATCH):
+            for _ in range(batch):
                 call()
             took = time.perf_counter() - begin
             if number >= 3:
-                spent[name].append(took * 1e6 / BATCH)
+                spent[name].append(took * 1e6 / batch)
     return {name: statistics.median(times) for name, times in spent.items()}
 
 
@@ -111,6 +117,52 @@ def loaded(folder: Path, *, pure: bool = False) -> Any:
         return program
     finally:
         fast.compiled = found
+
+
+def kernel_by_kernel(load_it: Callable[[], Any]) -> Any:
+    """What a function loads, without graphs."""
+    before = os.environ.get(fast.GRAPHS)
+    os.environ[fast.GRAPHS] = "0"
+    fast.driver_functions.cache_clear()
+    try:
+        return load_it()
+    finally:
+        del os.environ[fast.GRAPHS]
+        if before is not None:
+            os.environ[fast.GRAPHS] = before
+        fast.driver_functions.cache_clear()
+
+
+def without_early_starts(artifact: Artifact) -> Executable:
+    """A part whose kernels start when those before them have ended."""
+    kernels = tuple(replace(k, dependent=False) for k in artifact.manifest.kernels)
+    program = Executable(replace(artifact, manifest=replace(artifact.manifest, kernels=kernels)))
+    program.prepare()
+    return program
+
+
+def launches_measured(folder: Path, program: Model, rounds: int) -> dict[str, float]:
+    """Calls of a model that is not a graph, each for one kernel."""
+    plain = kernel_by_kernel(lambda: loaded(folder))
+    inputs = [tensor(s) for s in program.manifest.inputs]
+    kept: list[Any] = []
+
+    def keep() -> None:
+        kept.append(program(*inputs))
+        if len(kept) == 2 * BATCH:  # no memory comes again before the next round
+            del kept[:BATCH]
+
+    calls: dict[str, Call] = {"new results": keep, "kernel by kernel": lambda: plain(*inputs)}
+    found = microseconds(calls, rounds)
+    few = {"in batches of a tenth": calls["kernel by kernel"]}
+    found.update(microseconds(few, rounds, BATCH // 10))
+    parts = [program.artifact.part(n) for n in range(len(program.manifest.parts))]
+    if len(parts) == 1:
+        later = kernel_by_kernel(lambda: without_early_starts(parts[0]))
+        given = [tensor(s) for s in parts[0].manifest.inputs]
+        found.update(microseconds({"without early starts": lambda: later(*given)}, rounds))
+    kernels = sum(len(p.manifest.kernels) for p in parts)
+    return {f"{name}, each kernel": time / kernels for name, time in found.items()}
 
 
 def same(a: Any, b: Any) -> bool:
@@ -176,6 +228,8 @@ def measured(folder: Path, program: Executable | Model, rounds: int) -> dict[str
         parts = [program.artifact.part(n).manifest for n in range(len(program.manifest.parts))]
         kernels = sum(len(p.kernels) for p in parts)
     found = microseconds(calls, rounds)
+    if isinstance(program, Model) and kernels > 1:
+        found.update(launches_measured(folder, program, rounds))
     each = (found["call"] - found["nothing"]) / kernels if kernels else None
     return {"same": equal, "kernels": kernels, "each kernel": each, **found}
 

@@ -84,6 +84,32 @@ def test_cuda_graph(program: Executable) -> None:
     torch.testing.assert_close(y, x + x)
 
 
+def test_a_call_that_comes_again_is_a_graph() -> None:
+    """Results follow the contents of tensors, on any stream, and where the call is captured."""
+    artifact = small_artifact()
+    kernels = artifact.manifest.kernels * 2
+    program = Executable(replace(artifact, manifest=replace(artifact.manifest, kernels=kernels)))
+    x, y = torch.zeros(8, 8, device="cuda"), torch.empty(8, 8, device="cuda")
+    for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):
+        with torch.cuda.stream(stream):
+            for number in range(12):
+                x.fill_(number)
+                y.fill_(float("nan"))
+                program(x, out=[y])
+                assert (y == 2 * number).all()
+                (other,) = program(x)  # new memory now and then
+                assert (other == 2 * number).all()
+        torch.cuda.synchronize()
+    (call,) = program._fast.values()  # pyright: ignore[reportPrivateUsage]
+    assert call.__self__.recorded() >= 2  # type: ignore[attr-defined]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        program(x, out=[y])
+    x.fill_(5)
+    graph.replay()
+    assert (y == 10).all()
+
+
 def test_threads(program: Executable) -> None:
     """Calls of several threads on streams of their own do not mix up their arguments."""
     failures: list[int] = []

@@ -60,6 +60,7 @@ fi
 # (python/mirage/__init__.py joins them).
 site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 printf '%s\n' "$root/python" "$build/python_packages" >"$site/mirage.pth"
+"$venv/bin/python" "$root/tools/setup/entry-points.py" "$site"
 for tool in mirage-opt mirage-lsp-server; do
   ln -sfn "$build/bin/$tool" "$venv/bin/$tool"
 done

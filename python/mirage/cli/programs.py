@@ -5,7 +5,6 @@ workload.
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import re
 import sys
 import traceback
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mirage.cli.ended import Ended
+from mirage.cli.named_inputs import are_first, by_name, names_of
 from mirage.errors import MirageError, SourceLocation
 from mirage.frontend.program import Parameter, Program
 from mirage.semantics.scalar import DType
@@ -185,19 +185,28 @@ def _from_torch(
             f"{path}: expected a torch.nn.Module, a function or a mirage graph, got "
             f"{type(item).__name__}"
         )
-    example = _positional(item, example_inputs_of(file, item))
+    example = example_inputs_of(file, item)
+    names = names_of(item, example)
+    if names is not None:
+        example = tuple(example[name] for name in names)
     if not isinstance(example, tuple | list):
         raise BadProgramError(
             f"{path}: expected a tuple `example_inputs` of tensors beside the program, a "
             "dictionary by the names of its parameters, or a dictionary of such ones by the "
             f"programs' names, got {type(example).__name__}"
         )
-    from mirage.frontend.torch_import import from_torch
+    from mirage.frontend.torch_import import export_program, from_torch
 
     inputs = tuple(example)
     name = re.sub(r"\W|^(?=\d)", "_", path.stem)
+    called = item
     try:
-        imported = from_torch(item, *inputs, allow_fallback=allow_fallback, name=name)
+        if names is None or are_first(item, names):
+            imported = from_torch(item, *inputs, allow_fallback=allow_fallback, name=name)
+        else:
+            captured = export_program(item, (), dict(zip(names, inputs, strict=True)))
+            imported = from_torch(captured, allow_fallback=allow_fallback, name=name)
+            called = by_name(item, names)
     except MirageError as error:
         error.locate(SourceLocation(str(path), 0))
         raise
@@ -219,7 +228,7 @@ def _from_torch(
                 values.append(_array(next(examples), v.dtype))
         return tuple(values)
 
-    return LoadedProgram(spec, program, sample, item, inputs)
+    return LoadedProgram(spec, program, sample, called, inputs)
 
 
 def _with_weights(program: Program, seed: int) -> tuple[Array, ...]:
@@ -228,15 +237,6 @@ def _with_weights(program: Program, seed: int) -> tuple[Array, ...]:
     for p in program.parameters:
         values[p.index] = _array(_data(p), program.graph.inputs[p.index].dtype)
     return tuple(values)
-
-
-def _positional(item: Any, example: Any) -> Any:
-    """Example inputs that are named, in the order of the parameters."""
-    if not isinstance(example, dict):
-        return example
-    function = getattr(item, "forward", item)
-    known = list(inspect.signature(function).parameters)[: len(example)]
-    return tuple(example[name] for name in known) if set(known) == set(example) else example
 
 
 def default_target(spec: str, graph: KernelGraph) -> Path:

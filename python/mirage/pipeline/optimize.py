@@ -98,7 +98,7 @@ def optimize_sizes(sizes: SizedProgram, options: OptimizeOptions | None = None) 
 def key_of_class(source: SizedSource, options: OptimizeOptions) -> str:
     """The key of a class: that of its program at the largest size, and what has rows."""
     program, _ = key_for(source.program, options)
-    return key_of(CLASS, kind_version(CLASS), program, source.most, source.inputs)
+    return key_of(CLASS, kind_version(CLASS), program, source.least, source.most, source.inputs)
 
 
 def optimize_class(

@@ -9,6 +9,8 @@ GROWTH = 2
 MANY, GROWTH_OF_MANY = 8192, 4
 """Sizes that fill the chip many times over, and the growth beyond them: twelve classes for sizes
 from 1 to 32768."""
+MOST_CLASSES = 12
+"""So many sets of kernels there are at most."""
 ROWS = 16
 """The largest size of all is a multiple of that: rows of the smallest tile of products."""
 

@@ -20,13 +20,14 @@ from mirage.pipeline.call import SizedLauncher, SizedRunner, on_gpu_by_size
 from mirage.pipeline.checks.kernel_check import KernelCheck
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions
 from mirage.pipeline.result import Optimized
-from mirage.pipeline.size_bounds import class_of
-from mirage.pipeline.sized_plan import NotForAllSizesError, SizedPlan, sized_plan
+from mirage.pipeline.size_bounds import MOST_CLASSES, class_of
+from mirage.pipeline.sized_plan import NotForAllSizesError, SizedPlan, compared_at, sized_plan
 from mirage.pipeline.sized_source import SizedSource, sized_source
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.by_size import SizedExecutable, SizeTable, write_sizes
 from mirage.runtime.errors import ArgumentCountError, ArgumentSizeError, ArgumentTypeError
 from mirage.runtime.sizes import common_size
+from mirage.verify.independent_rows import computed_from
 
 if TYPE_CHECKING:
     import torch
@@ -179,8 +180,51 @@ def solve_classes(
     Raises the errors of ``solver``, :class:`DynamicShapeError` where rows depend on each other,
     and :class:`SizeClassError`.
     """
-    sources = [sized_source(sizes, most) for most in reversed(classes_of(sizes))]
-    return OptimizedSizes(sizes, [solver(s, options, sizes.name) for s in reversed(sources)])
+    sources = {most: sized_source(sizes, most) for most in reversed(classes_of(sizes))}
+
+    def solve(least: int, most: int) -> SizeClass:
+        source = sources.get(most)
+        if source is None or source.least != least:
+            source = sources[most] = sized_source(sizes, most, least)
+        return solver(source, options, sizes.name)
+
+    def split(found: SizeClass) -> int | None:
+        return split_of(sources[found.at_most], found)
+
+    classes = [solve(source.least, most) for most, source in reversed(sources.items())]
+    return OptimizedSizes(
+        sizes, with_splits(classes, sources[classes[0].at_most].least, split, solve)
+    )
+
+
+def split_of(source: SizedSource, found: SizeClass) -> int | None:
+    """Up to which size a class is to be one of its own: where another finalist is predicted to be
+    much faster there. None where what was chosen is near the best everywhere."""
+    optimized = found.optimized
+    compared = compared_at(source, optimized.options.chip)
+    graphs = [optimized.with_finalist(n).graph for n in range(len(optimized.finalists))]
+    if not computed_from(optimized.graph, source.inputs):
+        return None
+    return compared.split(compared.restaged(optimized.graph), graphs)
+
+
+def with_splits(
+    classes: Sequence[SizeClass], least: int, split: Callable[[SizeClass], int | None],
+    solve: Callable[[int, int], SizeClass],
+) -> list[SizeClass]:  # fmt: skip
+    """Classes from the size ``least`` on, of which those are split that ``split`` says, as long as
+    there are not too many."""
+    found = list(classes)
+    number = 0
+    while number < len(found) and len(found) < MOST_CLASSES:
+        most = found[number].at_most
+        at = split(found[number])
+        if at is None or not least <= at < most:
+            number += 1
+            least = most + 1
+        else:
+            found[number : number + 1] = [solve(least, at), solve(at + 1, most)]
+    return found
 
 
 def solve_class(source: SizedSource, optimized: Optimized, name: str) -> SizeClass:

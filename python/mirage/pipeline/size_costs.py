@@ -9,6 +9,7 @@ from math import prod
 
 from mirage.cost import CostReport, Target
 from mirage.cost.predict import predict
+from mirage.pipeline.size_bounds import ROWS
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import Axis, KernelGraph, Launch, Op, TensorType, Value, launches
 from mirage.verify.independent_rows import computed_from
@@ -19,6 +20,9 @@ DEPTHS = (3, 4, 5, 6)
 """Stages of pipelines that are compared: what fewer cost is not well predicted."""
 TOLD_APART = 0.02
 """Predicted times that differ by less are one."""
+FAR, NEAR = 1.1, 1.05
+"""A class is split where its kernels take more than the first of the best that was found, above
+the sizes at which they take more than the second."""
 
 
 def graph_at(graph: KernelGraph, inputs: Collection[int], most: int, size: int) -> KernelGraph:
@@ -75,9 +79,27 @@ class Compared:
             graph = variants[self.near_best_first(variants)[0]]
         return graph
 
-    def _times(self, graph: KernelGraph) -> list[float]:
+    def split(self, graph: KernelGraph, others: Sequence[KernelGraph]) -> int | None:
+        """Up to which size a class of its own is worth while, as ``graph`` is far from the best of
+        all there; None where it is near it everywhere."""
+        mine = self._times(graph)
+        rows = [mine, *(self._times(other) for other in others)]
+        best = [min(column) for column in zip(*rows, strict=True)]
+        if not all(map(math.isfinite, mine)):
+            return None
+        far = [time / least for time, least in zip(mine, best, strict=True)]
+        if max(far) <= FAR:
+            return None
+        last = max(n for n, ratio in zip(self._sizes(), far, strict=True) if ratio > NEAR)
+        at = -(-last // ROWS) * ROWS
+        return at if at < self.most else None
+
+    def _sizes(self) -> range:
         step = max(1, (self.most - self.least) // (SAMPLES - 1))
-        sizes = range(self.most, self.least - 1, -step)
+        return range(self.most, self.least - 1, -step)
+
+    def _times(self, graph: KernelGraph) -> list[float]:
+        sizes = self._sizes()
         found = (predicted_at(graph, self.inputs, self.most, n, self.target) for n in sizes)
         return [math.inf if report is None else report.time for report in found]
 

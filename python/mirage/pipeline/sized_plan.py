@@ -14,7 +14,6 @@ from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome
 from mirage.pipeline.compile.build import nameless
 from mirage.pipeline.make_plan import in_place, plan_of_pieces
 from mirage.pipeline.result import Optimized, Step
-from mirage.pipeline.size_bounds import least_of
 from mirage.pipeline.size_costs import Compared
 from mirage.pipeline.sized_source import CallBySize, SizedSource
 from mirage.runtime.plan import Call, Launch, Plan, plan_at
@@ -220,7 +219,7 @@ class _Compile:
 
 def compared_at(source: SizedSource, chip: str) -> Compared:
     """What compares graphs by their predicted times at the sizes of a class."""
-    return Compared(source.inputs, least_of(source.most), source.most, target_for(chip))
+    return Compared(source.inputs, source.least, source.most, target_for(chip))
 
 
 def _named(specs: Sequence[TensorSpec], names: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:

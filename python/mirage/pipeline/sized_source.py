@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from mirage.frontend.errors import DynamicShapeError
 from mirage.frontend.program import Program, SizedProgram
+from mirage.pipeline.size_bounds import least_of
 from mirage.runtime.plan import Rows
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.two_sizes import why_different, with_rows
@@ -41,9 +42,11 @@ class CallBySize:
 
 @dataclass(frozen=True)
 class SizedSource:
-    """The ``program`` at the size ``most``, of which ``inputs`` have rows."""
+    """The ``program`` at the size ``most``, of which ``inputs`` have rows. ``least`` is the
+    smallest size of the class."""
 
     program: Program
+    least: int
     most: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -57,8 +60,9 @@ class SizedSource:
         return self.calls.get(_key(op))
 
 
-def sized_source(sizes: SizedProgram, most: int) -> SizedSource:
-    """The program of a class that goes up to ``most``.
+def sized_source(sizes: SizedProgram, most: int, least: int | None = None) -> SizedSource:
+    """The program of a class that goes up to ``most``, from where the class before it ends or from
+    ``least``.
 
     Raises :class:`DynamicShapeError` where rows depend on each other, or calls on the size."""
     first, second = sizes.at(most), sizes.at(most - 1)
@@ -85,7 +89,8 @@ def sized_source(sizes: SizedProgram, most: int) -> SizedSource:
                 calls[key] = found if calls.get(key, found) == found else None
     results = zip(first.graph.outputs, second.graph.outputs, strict=True)
     outputs = tuple(i for i, (a, b) in enumerate(results) if a.shape != b.shape)
-    return SizedSource(first, most, sizes.inputs, outputs, calls)
+    least = least_of(most) if least is None else least
+    return SizedSource(first, least, most, sizes.inputs, outputs, calls)
 
 
 def _refused(name: str, why: str) -> DynamicShapeError:

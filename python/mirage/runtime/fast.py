@@ -35,6 +35,14 @@ ALIGNMENT = 16
 """Tensors must start at multiples of this many bytes: kernels copy 16 bytes at a time."""
 PURE = "MIRAGE_PURE_PYTHON"
 """Set to 1, this environment variable leaves the compiled launcher out."""
+GRAPHS = "MIRAGE_GRAPHS"
+"""Set to 0, this environment variable leaves calls kernel by kernel that would be graphs."""
+_GRAPHS = (
+    "cuStreamIsCapturing", "cuThreadExchangeStreamCaptureMode", "cuStreamCreate",
+    "cuStreamDestroy_v2", "cuStreamBeginCapture_v2", "cuStreamEndCapture",
+    "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy",
+)  # fmt: skip
+"""What a graph of launches takes, as ``GraphFunctions`` of ``native/interfaces.h``."""
 CUDA = 2
 """What DLPack calls the device type."""
 _KINDS = {
@@ -43,7 +51,7 @@ _KINDS = {
 }  # fmt: skip
 """DLPack's codes of element types."""
 _EXCHANGE = ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__")
-VERSION = 2
+VERSION = 3
 """Of the compiled launcher: one that takes other arguments is left out, as if it were not there."""
 _KINDS_OF_BUFFERS = ("input", "output", "workspace")
 
@@ -72,11 +80,12 @@ def exchange() -> Any:
 
 @dataclass(frozen=True)
 class DriverFunctions:
-    """Addresses of the driver's ``cuLaunchKernelEx`` and ``cuTensorMapEncodeTiled``; 0 of what is
-    not there."""
+    """Addresses of the driver's ``cuLaunchKernelEx`` and ``cuTensorMapEncodeTiled``, 0 of what is
+    not there; ``graphs`` those of :data:`_GRAPHS`, empty where launches are never recorded."""
 
     launch: int
     encode: int
+    graphs: tuple[int, ...] = ()
 
 
 @cache
@@ -87,9 +96,11 @@ def driver_functions() -> DriverFunctions:
             library = ctypes.CDLL(name)
         except OSError:
             continue
+        graphs = tuple(_address(library, function) for function in _GRAPHS)
         return DriverFunctions(
-            _address(library, "cuLaunchKernelEx"), _address(library, "cuTensorMapEncodeTiled")
-        )
+            _address(library, "cuLaunchKernelEx"), _address(library, "cuTensorMapEncodeTiled"),
+            graphs if all(graphs) and os.environ.get(GRAPHS) != "0" else (),
+        )  # fmt: skip
     return DriverFunctions(0, 0)
 
 
@@ -159,7 +170,7 @@ def fast_call(
         (kind, max(around.device, 0)), ALIGNMENT, (torch.Tensor, torch.nn.Parameter),
         _specs(manifest), len(manifest.inputs), tuple(b.offset for b in manifest.workspace),
         tuple(maps.read), kernels, 0 if size is None else size.at_most, manifest.updates,
-        environment,
+        driver_functions.graphs, environment,
     ).call  # fmt: skip
 
 
@@ -205,10 +216,12 @@ def _specs(manifest: Manifest) -> tuple[tuple[Any, ...], ...]:
 def _failed(
     manifest: Manifest, maps: Sequence[TensorMap], number: int, code: int, size: int
 ) -> NoReturn:
-    """``number`` is a kernel's, or -1 less that of a tensor map."""
+    """``number`` is a kernel's, their count for a graph of all, or -1 less that of a tensor map."""
     at = f" at size {size}" if size else ""
     if number < 0:
         raise DriverError(f"tensor map of {maps[-1 - number]}{at}: {_name(code)}")
+    if number == len(manifest.kernels):
+        raise DriverError(f"launch of the {number} kernels of {manifest.name!r}{at}: {_name(code)}")
     kernel = manifest.kernels[number]
     raise DriverError(
         f"launch of kernel {kernel.entry!r} with grid {kernel.grid}, block {kernel.block} and "

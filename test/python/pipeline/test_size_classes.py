@@ -3,7 +3,8 @@ sizes in each, compared with float64."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.commands.emulate import emulate_sizes
 from mirage.pipeline.optimize import optimize_sizes
 from mirage.pipeline.size_bounds import least_of
-from mirage.pipeline.size_classes import OptimizedSizes, classes_of
+from mirage.pipeline.size_classes import OptimizedSizes, classes_of, with_splits
 from mirage.runtime.by_size import read_sizes
 from mirage.runtime.errors import ArgumentCountError, ArgumentShapeError, ArgumentSizeError
 from mirage.runtime.plan import Call
@@ -135,6 +136,35 @@ def test_classes(least: int, most: int, classes: tuple[int, ...]) -> None:
     smallest = [1, *(bound + 1 for bound in classes)]
     if least == 1:
         assert [least_of(bound) for bound in classes] == smallest[:-1]
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A class as it is split, with its smallest size."""
+
+    least: int
+    at_most: int
+
+
+def split_at(least: int, bounds: Sequence[int], wanted: dict[int, int | None]) -> list[Solved]:
+    """Classes up to ``bounds``, of which that up to each key of ``wanted`` is to be split."""
+    smallest = [least, *(bound + 1 for bound in bounds)]
+    classes: Any = [Solved(a, b) for a, b in zip(smallest, bounds)]
+    solve: Any = Solved
+    return with_splits(classes, least, lambda c: wanted.get(c.at_most), solve)  # type: ignore[return-value]
+
+
+def test_classes_are_split() -> None:
+    assert split_at(1, (64, 128), {}) == [Solved(1, 64), Solved(65, 128)]
+    found = split_at(1, (64, 128, 256), {128: 96, 96: 80})
+    # the upper half would be split at the same size again, which is below it
+    assert found == [
+        Solved(1, 64), Solved(65, 80), Solved(81, 96), Solved(97, 128), Solved(129, 256)
+    ]  # fmt: skip
+    assert split_at(50, (64,), {64: 48}) == [Solved(50, 64)]  # no size that is called
+    bounds = tuple(16 * n for n in range(4, 15))
+    many = split_at(1, bounds, {64: 32, 32: 16, 224: 216})
+    assert [c.at_most for c in many] == [32, *bounds]  # twelve at most
 
 
 # ---- calls of PyTorch between parts

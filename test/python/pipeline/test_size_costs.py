@@ -6,7 +6,15 @@ from __future__ import annotations
 from mirage.cost import H200
 from mirage.cost.predict import predict
 from mirage.mlir_io import graph_from_text
-from mirage.pipeline.size_costs import DEPTHS, TOLD_APART, Compared, graph_at, predicted_at
+from mirage.pipeline.size_costs import (
+    DEPTHS,
+    FAR,
+    NEAR,
+    TOLD_APART,
+    Compared,
+    graph_at,
+    predicted_at,
+)
 from mirage.semantics.ugraph import KernelGraph, launches
 
 TEXT = """
@@ -71,3 +79,22 @@ def test_the_first_stays_where_nothing_is_told_apart() -> None:
     compared = Compared((0, 1), 65, 128, H200)
     graph = attention(128)
     assert compared.near_best_first([graph, attention(128), graph]) == [0, 1, 2]
+
+
+def test_a_class_is_split_where_another_is_far_better() -> None:
+    """Six stages leave room for fewer blocks than three: at some sizes that is one more turn."""
+    compared = Compared((0, 1), 65, 128, H200)
+    every = {depth: attention(128, depth) for depth in (2, *DEPTHS)}
+    sizes = range(128, 64, -7)
+    found = {depth: times(graph, sizes) for depth, graph in every.items()}
+    best = [min(column) for column in zip(*found.values(), strict=True)]
+    splits = {}
+    for depth, graph in every.items():
+        far = [t / b for t, b in zip(found[depth], best, strict=True)]
+        at = compared.split(graph, list(every.values()))
+        splits[depth] = at
+        near = [n for n, ratio in zip(sizes, far, strict=True) if ratio > NEAR]
+        wanted = -(-max(near) // 16) * 16 if max(far) > FAR else None
+        assert at == (None if wanted == 128 else wanted)
+    assert len(set(splits.values())) > 1, splits  # some are far from the best, and some are not
+    assert compared.split(every[4], []) is None

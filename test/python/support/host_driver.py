@@ -41,6 +41,89 @@ Encode = ctypes.CFUNCTYPE(
 )  # fmt: skip
 
 
+_Handle, _Out = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
+_Number = ctypes.POINTER(ctypes.c_int)
+GRAPH_FUNCTIONS = (
+    (_Handle, _Number), (_Number,), (_Out, ctypes.c_uint), (_Handle,), (_Handle, ctypes.c_int),
+    (_Handle, _Out), (_Out, _Handle, ctypes.c_ulonglong), (_Handle, _Handle), (_Handle,),
+    (_Handle,),
+)  # fmt: skip
+"""What they take, in the order of the launcher's table."""
+
+
+class Graphs:
+    """The driver's graphs of launches: a handle is a place in ``made``, ``aside`` the only stream
+    that can be recorded. ``calls`` are the names of functions, ``refused`` one that fails, and
+    ``capturing`` streams that somebody else records."""
+
+    NAMES = ("isCapturing", "exchangeMode", "createStream", "destroyStream", "begin", "end",
+             "instantiate", "start", "destroyGraph", "destroyExec")  # fmt: skip
+    ASIDE = 4242
+
+    def __init__(self, refused: str = "") -> None:
+        self.refused = refused
+        self.capturing: set[int] = set()
+        self.calls: list[str] = []
+        self.recording: list[Any] | None = None
+        self.made: list[list[Any]] = []
+        self.alive: set[int] = set()
+        self.mode = 0
+        self.started: list[tuple[int, list[Any]]] = []
+        self._functions = [
+            ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(self._noted(name))
+            for name, kinds in zip(self.NAMES, GRAPH_FUNCTIONS, strict=True)
+        ]
+        self.addresses = tuple(ctypes.cast(f, ctypes.c_void_p).value or 0 for f in self._functions)
+
+    def _noted(self, name: str) -> Any:
+        function = getattr(self, f"_{name}")
+
+        def call(*args: Any) -> int:
+            self.calls.append(name)
+            return 900 if name == self.refused else function(*args) or 0
+
+        return call
+
+    def _isCapturing(self, stream: int | None, status: Any) -> None:
+        status[0] = int((stream or 0) in self.capturing)
+
+    def _exchangeMode(self, mode: Any) -> None:
+        self.mode, mode[0] = mode[0], self.mode
+
+    def _createStream(self, stream: Any, flags: int) -> None:
+        assert flags == 1
+        stream[0] = self.ASIDE
+
+    def _destroyStream(self, stream: int) -> None:
+        assert stream == self.ASIDE
+
+    def _begin(self, stream: int, mode: int) -> None:
+        assert (stream, mode, self.mode, self.recording) == (self.ASIDE, 2, 2, None)
+        self.recording = []
+
+    def _end(self, stream: int, graph: Any) -> None:
+        assert stream == self.ASIDE
+        assert self.recording is not None
+        self.made.append(self.recording)
+        self.recording = None
+        graph[0] = len(self.made)
+
+    def _instantiate(self, program: Any, graph: int, flags: int) -> None:
+        assert flags == 0
+        self.alive.add(graph)
+        program[0] = graph
+
+    def _start(self, program: int, stream: int | None) -> None:
+        assert program in self.alive
+        self.started.append((stream or 0, self.made[program - 1]))
+
+    def _destroyGraph(self, graph: int) -> None:
+        assert 1 <= graph <= len(self.made)
+
+    def _destroyExec(self, program: int) -> None:
+        self.alive.remove(program)
+
+
 class Room:
     """Memory at an address."""
 
@@ -55,7 +138,9 @@ class Driver:
     """Notes launches: function, geometry, stream, attributes, and what parameters point to. Tensor
     maps hold their address and extents; all encodings are noted."""
 
-    def __init__(self, manifest: Manifest, code: int = 0, encode_code: int = 0) -> None:
+    def __init__(
+        self, manifest: Manifest, code: int = 0, encode_code: int = 0, graphs: Graphs | None = None
+    ) -> None:
         self.launches: list[Any] = []
         self.encoded: list[Any] = []
         self.manifest = manifest
@@ -63,15 +148,21 @@ class Driver:
         self.code, self.encode_code, self.stream = code, encode_code, 77
         self._functions = Function(self._launch), Encode(self._encode)
         launch, encode = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in self._functions)
-        self.functions = fast.DriverFunctions(launch, encode)
+        self.graphs = graphs
+        recorded = () if graphs is None else graphs.addresses
+        self.functions = fast.DriverFunctions(launch, encode, recorded)
 
     def _launch(self, config: Any, function: int, params: Any, extra: Any) -> int:
         c = config.contents
-        count = self.counts[len(self.launches) % len(self.counts)]
+        noted = self.launches
+        if self.graphs is not None and c.stream == Graphs.ASIDE:
+            assert self.graphs.recording is not None
+            noted = self.graphs.recording
+        count = self.counts[len(noted) % len(self.counts)]
         values = tuple(ctypes.string_at(params[i], 8) for i in range(count))
         geometry = tuple((d.x, d.y, d.z) for d in (c.grid, c.block))
         attributes = [(c.attributes[i].id, list(c.attributes[i].value)[:3]) for i in range(c.count)]
-        self.launches.append((function, geometry, c.shared, c.stream, values, attributes))
+        noted.append((function, geometry, c.shared, c.stream, values, attributes))
         return self.code
 
     def _encode(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sysconfig
 
 import torch
 
@@ -11,13 +12,21 @@ from mirage.errors import SourceLocation
 from mirage.frontend.location import is_internal, user_location
 
 _TORCH = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "")
+_PYTHON = os.path.join(sysconfig.get_path("stdlib"), "")
+_PACKAGES = tuple(
+    os.path.join(sysconfig.get_path("stdlib"), name, "")
+    for name in ("site-packages", "dist-packages")
+)
+"""Where packages are that stand in a folder of Python's own."""
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def is_user_file(file: str) -> bool:
-    """Whether a file belongs neither to PyTorch nor to this package."""
+    """Whether a file belongs neither to PyTorch nor to this package nor to Python itself."""
     path = os.path.abspath(file)
-    return not path.startswith(_TORCH) and not is_internal(path) and not file.startswith("<")
+    of_python = path.startswith(_PYTHON) and not path.startswith(_PACKAGES)
+    of_torch = path.startswith(_TORCH)
+    return not (of_python or of_torch or is_internal(path) or file.startswith("<"))
 
 
 def place_of(node: torch.fx.Node) -> SourceLocation | None:

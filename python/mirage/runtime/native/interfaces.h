@@ -56,6 +56,22 @@ typedef int (*LaunchFn)(const Config *, void *function, void **params, void **ex
 typedef int (*EncodeFn)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *,
                         const uint32_t *, const uint32_t *, int, int, int, int);
 
+// What a graph of launches is recorded and started with. Addresses in the order
+// of `GraphFunctions` in fast.py.
+typedef struct {
+  int (*isCapturing)(void *stream, int *status);
+  int (*exchangeMode)(int *mode); // of the calling thread
+  int (*createStream)(void **stream, unsigned flags);
+  int (*destroyStream)(void *stream);
+  int (*begin)(void *stream, int mode);
+  int (*end)(void *stream, void **graph);
+  int (*instantiate)(void **exec, void *graph, unsigned long long flags);
+  int (*start)(void *exec, void *stream);
+  int (*destroyGraph)(void *graph);
+  int (*destroyExec)(void *exec);
+} GraphFunctions;
+
+enum { GraphFunctionCount = 10 };
 enum { ClusterDimension = 4, EarlyStart = 6, MapBytes = 128, MapRank = 5, MaxRank = 16 };
 
 #endif // MIRAGE_RUNTIME_NATIVE_INTERFACES_H

@@ -13,10 +13,9 @@
 // the stable part of Python's interface is used: one file serves all versions
 // of Python from 3.10 on.
 
-#include "program.h"
+#include "recordings.h"
 
 #include <pthread.h>
-#include <string.h>
 
 // Objects of Python that a launcher holds.
 enum Held {
@@ -56,6 +55,7 @@ typedef struct {
   int *updates, updateCount; // inputs that kernels write to
   uint64_t *apart;           // addresses of inputs that do not overlap them
   int64_t apartSize;         // and the size then; -1: none are known
+  Recordings recordings;
   pthread_mutex_t mutex;
 } Launcher;
 
@@ -129,18 +129,18 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *named) {
   static char *names[] = {"exchange", "launch", "encode",  "device",
                           "alignment", "types", "specs",   "inputs",
                           "buffers",   "maps",  "kernels", "most",
-                          "updates", "environment", NULL};
+                          "updates", "graphs", "environment", NULL};
   PyObject *capsule, *types, *specs, *buffers, *maps, *kernels, *updates;
-  PyObject *environment;
+  PyObject *graphs, *environment;
   unsigned long long launch, encode, alignment;
   long long most;
   int deviceType, deviceId, inputs;
   if (!PyArg_ParseTupleAndKeywords(
-          args, named, "OKK(ii)KO!O!iO!O!O!LO!O!", names, &capsule, &launch,
+          args, named, "OKK(ii)KO!O!iO!O!O!LO!O!O!", names, &capsule, &launch,
           &encode, &deviceType, &deviceId, &alignment, &PyTuple_Type, &types,
           &PyTuple_Type, &specs, &inputs, &PyTuple_Type, &buffers,
           &PyTuple_Type, &maps, &PyTuple_Type, &kernels, &most, &PyTuple_Type,
-          &updates, &PyTuple_Type, &environment))
+          &updates, &PyTuple_Type, &graphs, &PyTuple_Type, &environment))
     return NULL;
   const Exchange *exchange =
       PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule));
@@ -164,6 +164,7 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *named) {
   self->alignment = alignment;
   if (readProgram(&self->program, inputs, most, specs, buffers, maps,
                   kernels) < 0 ||
+      readRecordings(&self->recordings, graphs, &self->program) < 0 ||
       readUpdates(self, updates) < 0 || holdAll(self, environment) < 0 ||
       allocate(self) < 0) {
     invalid("expected a program");
@@ -193,6 +194,7 @@ static void destroy(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   clear(object);
+  freeRecordings(&self->recordings);
   freeProgram(&self->program);
   free(self->slots);
   free(self->pointers);
@@ -424,19 +426,11 @@ static int encodeMap(Launcher *self, int number, uint64_t address,
   return code;
 }
 
-// All launches. The driver's error code, and what failed: a kernel, or -1 less
-// the number of a map.
-static int launchAll(Launcher *self, const uint64_t *values, int64_t size,
-                     void *stream, int *failed) {
+// All kernels, one after the other.
+static int launchKernels(Launcher *self, int64_t size, void *stream,
+                         int *failed) {
   const Program *p = &self->program;
   int code = 0;
-  pthread_mutex_lock(&self->mutex);
-  memcpy(self->slots, values, sizeof(uint64_t) * (size_t)p->params);
-  for (int i = 0; i < p->params && !code; ++i)
-    if (p->param[i].map >= 0) {
-      *failed = -1 - p->param[i].map;
-      code = encodeMap(self, p->param[i].map, values[i], size);
-    }
   for (int i = 0; i < p->kernels && !code; ++i) {
     Kernel *kernel = &p->kernel[i];
     *failed = i;
@@ -446,6 +440,57 @@ static int launchAll(Launcher *self, const uint64_t *values, int64_t size,
           kernel->partBlocks * (unsigned)partsAt(kernel, size);
     code = self->launch(&kernel->config, kernel->function,
                         self->pointers + kernel->first, NULL);
+  }
+  return code;
+}
+
+// Whether there is a graph of these launches, made now where they were seen
+// often enough.
+static int isRecorded(Launcher *self, Recording *recording, int64_t size) {
+  Recordings *all = &self->recordings;
+  int mode, failed;
+  if (!recording || recording->exec)
+    return recording != NULL;
+  if (recording->seen++ < all->needed)
+    return 0;
+  if (!beginRecording(all, &mode)) {
+    int code = launchKernels(self, size, all->aside, &failed);
+    if (endRecording(all, recording, mode, code))
+      return 1;
+  }
+  all->isOn = 0; // the driver makes none
+  return 0;
+}
+
+static int encodeMaps(Launcher *self, const uint64_t *values, int64_t size,
+                      int *failed) {
+  const Program *p = &self->program;
+  int code = 0;
+  for (int i = 0; i < p->params && !code; ++i)
+    if (p->param[i].map >= 0) {
+      *failed = -1 - p->param[i].map;
+      code = encodeMap(self, p->param[i].map, values[i], size);
+    }
+  return code;
+}
+
+// All launches. The driver's error code, and what failed: a kernel, their
+// number for a graph of them all, or -1 less the number of a map.
+static int launchAll(Launcher *self, const uint64_t *values, int64_t size,
+                     void *stream, int *failed) {
+  const Program *p = &self->program;
+  int code = 0;
+  pthread_mutex_lock(&self->mutex);
+  Recording *recording = recordingOf(&self->recordings, values, size, stream);
+  if (!recording || !recording->exec) {
+    memcpy(self->slots, values, sizeof(uint64_t) * (size_t)p->params);
+    code = encodeMaps(self, values, size, failed);
+  }
+  if (!code && isRecorded(self, recording, size)) {
+    *failed = p->kernels;
+    code = self->recordings.driver.start(recording->exec, stream);
+  } else if (!code) {
+    code = launchKernels(self, size, stream, failed);
   }
   pthread_mutex_unlock(&self->mutex);
   return code;
@@ -569,9 +614,22 @@ static PyObject *call(PyObject *object, PyObject *const *args,
   return found;
 }
 
+// recorded(): the number of graphs that were made; -1 where the driver makes
+// none or none are wanted.
+static PyObject *recorded(PyObject *object, PyObject *unused) {
+  (void)unused;
+  Launcher *self = (Launcher *)object;
+  pthread_mutex_lock(&self->mutex);
+  int made = self->recordings.isOn ? self->recordings.made : -1;
+  pthread_mutex_unlock(&self->mutex);
+  return PyLong_FromLong(made);
+}
+
 static PyMethodDef methods[] = {
     {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL,
      "call(tensors, out): the results, None where a tensor does not fit."},
+    {"recorded", recorded, METH_NOARGS,
+     "recorded(): how many graphs were made; -1 where there are none."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_new, make},
@@ -592,7 +650,7 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__launcher(void) {
   PyObject *module = PyModule_Create(&definition);
   PyObject *type = module ? PyType_FromSpec(&description) : NULL;
-  if (!type || PyModule_AddIntConstant(module, "VERSION", 2) < 0 ||
+  if (!type || PyModule_AddIntConstant(module, "VERSION", 3) < 0 ||
       PyModule_AddObject(module, "Launcher", type) < 0) {
     Py_XDECREF(type);
     Py_XDECREF(module);

@@ -1,0 +1,37 @@
+"""Example inputs of a file that are a dictionary by the names of the program's parameters."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def _parameters_of(item: Any) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(getattr(item, "forward", item)).parameters)
+
+
+def names_of(item: Any, example: Any) -> list[str] | None:
+    """Of example inputs that are a dictionary by parameters their names, in the order of these;
+    None of any others."""
+    if not isinstance(example, dict):
+        return None
+    parameters = _parameters_of(item)
+    names = [name for name in parameters if name in example]
+    return names if names and len(names) == len(example) else None
+
+
+def are_first(item: Any, names: Sequence[str]) -> bool:
+    """Whether all may be given by position."""
+    first = list(_parameters_of(item).items())[: len(names)]
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return all(name in names and p.kind in places for name, p in first)
+
+
+def by_name(item: Any, names: Sequence[str]) -> Callable[..., Any]:
+    """The program as a function of its inputs by position."""
+
+    def call(*inputs: Any) -> Any:
+        return item(**dict(zip(names, inputs, strict=True)))
+
+    return call
