@@ -7,7 +7,6 @@ address in what reads or writes each of them, or one copy.
 
 from __future__ import annotations
 
-from mirage.semantics.ops.movements import Concat
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 
@@ -19,13 +18,14 @@ def flat_joins(graph: KernelGraph) -> KernelGraph:
     ops: list[Op] = []
     changed = False
     for op in graph.ops:
-        if isinstance(op, Concat):
-            flat = tuple(x for v in op.operands for x in parts.get((v, op.dim), (v,)))
+        dim = op.joined_along
+        if dim is not None:
+            flat = tuple(x for v in op.operands for x in parts.get((v, dim), (v,)))
+            if all(v.dtype is op.result.dtype for v in flat):  # nothing is converted
+                parts[op.result, dim] = flat
             if len(flat) > len(op.operands):
                 op = with_operands(op, flat)
                 changed = True
-            if all(v.dtype is op.result.dtype for v in op.operands):  # nothing is converted
-                parts[op.result, op.dim] = op.operands
         ops.append(op)
     if not changed:
         return graph

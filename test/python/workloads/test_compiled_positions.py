@@ -8,8 +8,8 @@ import pytest
 from mirage.emulator.run_artifact import run_artifact
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.workloads import Workload
-from mirage.workloads.experts import grouped_experts, routed_experts
-from mirage.workloads.positions import (
+from mirage.workloads.expert_layers import grouped_experts, routed_experts
+from mirage.workloads.position_programs import (
     alibi_prompt,
     decode_lengths,
     embedding_norm,

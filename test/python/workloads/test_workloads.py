@@ -16,7 +16,7 @@ from mirage.workloads.attention import (
     qk_norm_attention,
     scaled_attention,
 )
-from mirage.workloads.experts import grouped_experts, routed_experts
+from mirage.workloads.expert_layers import grouped_experts, routed_experts
 from mirage.workloads.layers import (
     Layer,
     chameleon_layer,
@@ -36,7 +36,7 @@ from mirage.workloads.linear import (
     rms_swiglu_down,
     softmax_rows,
 )
-from mirage.workloads.positions import (
+from mirage.workloads.position_programs import (
     alibi_prompt,
     decode_lengths,
     embedding_norm,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mirage.frontend.handles import Tensor
 from mirage.frontend.kernel_graph import GraphBuilder
 from mirage.semantics.scalar import BinaryFn, DType
-from mirage.workloads.experts import experts
+from mirage.workloads.expert_layers import experts
 from mirage.workloads.native import Native
 from mirage.workloads.ragged_peers import flexible_lengths, folded_lengths, packed
 from mirage.workloads.workload import InputSpec, Workload
