@@ -215,6 +215,10 @@ SUBJECTS: dict[str, Subject] = {
         lambda x, i: norm(x[i]), (TABLE,), nothing_read, from_the_end=True,
         tolerance=1e-5,
     ),
+    "projected": Subject(
+        lambda w, p, i: F.embedding(i, w) @ p, (TABLE, (WIDTH, 16)), nothing_read, half=True,
+        tolerance=1e-2,
+    ),
     "elements": Subject(
         lambda x, i, j: x[i, j].sin(), (TABLE,), nothing_read, ((ROWS, EACH),) * 2, (SIZE, WIDTH),
         True, tolerance=1e-5

@@ -98,12 +98,23 @@ static DenseI64ArrayAttr getExtentsAttr(OpBuilder &builder, const TilePlace &til
   return tile.extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(tile.extents);
 }
 
-void TileEmitter::copyToShared(block::LoadOp load, Value slot, Value when) {
+void TileEmitter::copyToShared(Operation *read, Value slot, Value when) {
+  if (auto gather = dyn_cast<block::GatherOp>(read))
+    return gatherToShared(gather, slot, when);
+  auto load = cast<block::LoadOp>(read);
   auto holder = cast<thread::SharedType>(slot.getType());
   TilePlace tile = getTilePlace(tensors.lookup(load.getSource()), load.getMap(), load.getType(),
                                 getShapes(getTile(getMatrix(load)), holder));
   thread::CopyAsyncOp::create(builder, loc, tile.tensor, tile.offsets, tile.dims, tile.inBounds,
                               getExtentsAttr(builder, tile), slot, when);
+}
+
+void TileEmitter::beginCopy(Operation *read) {
+  Value slot = allocate(read->getResult(0));
+  copyToShared(read, slot, Value());
+  commitCopies();
+  sharedViews[read->getResult(0)] = {slot, false};
+  pendingGroup[slot] = committed - 1;
 }
 
 void TileEmitter::emitLoad(block::LoadOp op) {
@@ -117,12 +128,7 @@ void TileEmitter::emitLoad(block::LoadOp op) {
       sharedViews[op.getResult()] = {wait.getTiles().front(), false};
       return;
     }
-    Value slot = allocate(op.getResult());
-    copyToShared(op, slot, Value());
-    commitCopies();
-    sharedViews[op.getResult()] = {slot, false};
-    pendingGroup[slot] = committed - 1;
-    return;
+    return beginCopy(op);
   }
   FragmentType type = typeOf(op.getResult());
   TilePlace tile = getTilePlace(tensors.lookup(op.getSource()), op.getMap(), op.getType(),

@@ -19,6 +19,7 @@
 #include "TileEmitter.h"
 
 #include "mirage/Dialect/Block/Analysis/LayoutModel.h"
+#include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -158,9 +159,8 @@ LoopSteps TileEmitter::getSteps(block::LoopOp op) {
 
 StagedLoop TileEmitter::getStagedLoop(block::LoopOp op) {
   StagedLoop loop{op, getSteps(op), int64_t(op.getStages().value_or(1)), {}, {}, {}};
-  for (auto load : op.getBody().front().getOps<block::LoadOp>())
-    if (getShared(load.getResult()))
-      loop.loads.push_back({load, allocate(load.getResult())});
+  for (Value tile : block::getStagedTiles(op))
+    loop.loads.push_back({tile.getDefiningOp(), allocate(tile)});
   return loop;
 }
 
@@ -168,7 +168,7 @@ StagedLoop TileEmitter::getStagedLoop(block::LoopOp op) {
 void TileEmitter::copyStep(const StagedLoop &loop, Value step, Value slot, Value when) {
   position[block::LoopOp(loop.op).getAxis()] = step;
   for (auto [load, ring] : loop.loads)
-    copyToShared(load, thread::SlotOp::create(builder, load.getLoc(), ring, slot), when);
+    copyToShared(load, thread::SlotOp::create(builder, load->getLoc(), ring, slot), when);
   commitCopies();
 }
 
@@ -212,8 +212,8 @@ void TileEmitter::continueCopies(const StagedLoop &loop, Value step) {
   pendingGroup.clear();
   position[block::LoopOp(loop.op).getAxis()] = step;
   for (auto [load, ring] : loop.loads)
-    sharedViews[load.getResult()] = {
-        thread::SlotOp::create(builder, load.getLoc(), ring, loop.readSlot), false};
+    sharedViews[load->getResult(0)] = {
+        thread::SlotOp::create(builder, load->getLoc(), ring, loop.readSlot), false};
 }
 
 /// The slots to read and to fill at the next step.

@@ -25,20 +25,43 @@ void TileEmitter::emitIota(block::IotaOp op) {
   fragments[op.getResult()] = positions;
 }
 
-void TileEmitter::emitGather(block::GatherOp op) {
-  FragmentType type = typeOf(op.getResult());
+/// Where the tile lies in the tensor that the lookup stands for.
+TilePlace TileEmitter::getGatheredPlace(block::GatherOp op, int64_t rows, int64_t cols) {
   RankedTensorType gathered = op.getGatheredType();
   auto stands = MemRefType::get(gathered.getShape(), gathered.getElementType());
   SmallVector<int64_t> shapes(getTile(getMatrix(op.getResult())).getShape());
-  llvm::append_range(shapes, ArrayRef<int64_t>{type.getRows(), type.getCols()});
-  TilePlace tile = getTilePlace(tensors.lookup(op.getTable()), stands, op.getMap(),
-                                cast<TileType>(op.getResult().getType()), shapes);
+  llvm::append_range(shapes, ArrayRef<int64_t>{rows, cols});
+  return getTilePlace(tensors.lookup(op.getTable()), stands, op.getMap(),
+                      cast<TileType>(op.getResult().getType()), shapes);
+}
+
+void TileEmitter::emitGather(block::GatherOp op) {
+  if (thread::SharedType shared = block::getShared(op.getResult())) {
+    // Those of a loop with stages are emitted by the loop.
+    if (!shared.isRing())
+      beginCopy(op);
+    return;
+  }
+  FragmentType type = typeOf(op.getResult());
+  TilePlace tile = getGatheredPlace(op, type.getRows(), type.getCols());
   fragments[op.getResult()] = thread::GatherGlobalOp::create(
       builder, loc, type, tile.tensor, tensors.lookup(op.getIndices()), tile.offsets,
       builder.getI64IntegerAttr(cast<RankedTensorType>(op.getIndices().getType()).getRank()),
       builder.getDenseI64ArrayAttr(tile.dims),
       DenseBoolArrayAttr::get(builder.getContext(), tile.inBounds),
       tile.extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(tile.extents));
+}
+
+void TileEmitter::gatherToShared(block::GatherOp op, Value slot, Value when) {
+  auto holder = cast<thread::SharedType>(slot.getType());
+  TilePlace tile = getGatheredPlace(op, holder.getRows(), holder.getCols());
+  thread::GatherAsyncOp::create(
+      builder, loc, tile.tensor, tensors.lookup(op.getIndices()), tile.offsets,
+      builder.getI64IntegerAttr(cast<RankedTensorType>(op.getIndices().getType()).getRank()),
+      builder.getDenseI64ArrayAttr(tile.dims),
+      DenseBoolArrayAttr::get(builder.getContext(), tile.inBounds),
+      tile.extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(tile.extents), slot,
+      when);
 }
 
 /// All threads read the same elements; a part of several is read as a whole.

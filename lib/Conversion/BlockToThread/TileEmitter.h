@@ -49,7 +49,7 @@ struct StagedLoop {
   LoopSteps steps;
   int64_t stages;
   /// Each with its ring of tiles.
-  llvm::SmallVector<std::pair<block::LoadOp, mlir::Value>> loads;
+  llvm::SmallVector<std::pair<mlir::Operation *, mlir::Value>> loads;
   /// Of the step.
   mlir::Value readSlot, fillSlot;
 
@@ -195,7 +195,12 @@ private:
   TilePlace getTilePlace(mlir::Value tensor, mlir::MemRefType type, mlir::ArrayAttr map,
                          block::TileType tile, llvm::ArrayRef<int64_t> holderShape);
   mlir::Value getPart(mlir::ArrayAttr axes, int64_t &parts);
-  void copyToShared(block::LoadOp load, mlir::Value slot, mlir::Value when);
+  /// Of a `block.load` or a `block.gather`.
+  void copyToShared(mlir::Operation *read, mlir::Value slot, mlir::Value when);
+  TilePlace getGatheredPlace(block::GatherOp op, int64_t rows, int64_t cols);
+  void gatherToShared(block::GatherOp gather, mlir::Value slot, mlir::Value when);
+  /// A tile outside of loops: its copy is begun.
+  void beginCopy(mlir::Operation *read);
 
   // Results that are rows of other tensors (PlacedStores.cpp).
   /// Which row, and whether there is such a row (i1).

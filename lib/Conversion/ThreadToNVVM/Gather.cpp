@@ -1,9 +1,12 @@
-//===- Gather.cpp - rows of a table to registers --------------------------===//
+//===- Gather.cpp - rows of a table by index ------------------------------===//
 
 #include "GlobalAccess.h"
 #include "Patterns.h"
+#include "SharedAccess.h"
 
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <cmath>
 #include <map>
@@ -129,9 +132,112 @@ struct GatherGlobalLowering : ThreadPattern<GatherGlobalOp> {
     return success();
   }
 };
+
+/// Pieces of 16 bytes of the tile's rows, consecutive threads taking consecutive ones.
+struct GatherAsyncLowering : ThreadPattern<GatherAsyncOp> {
+  using ThreadPattern::ThreadPattern;
+  static constexpr int64_t kBytes = 16;
+
+  LogicalResult lower(GatherAsyncOp op, Adaptor operands, Emitter &e, Results &) const override {
+    Value when = op.getWhen() ? single(operands.getWhen().front()) : Value();
+    SmallVector<Value> offsets =
+        llvm::map_to_vector(operands.getOffsets(), [](ValueRange range) { return single(range); });
+    e.ifThen(when, [&] {
+      emit(op, e, single(operands.getTable()), single(operands.getIndices()), offsets,
+           single(operands.getDest()));
+    });
+    return success();
+  }
+
+  static void emit(GatherAsyncOp op, Emitter &e, Value table, Value indices,
+                   ArrayRef<Value> offsets, Value dest) {
+    SharedType shared = op.getDest().getType();
+    GlobalTile tile(op, op.getGatheredType(), op.getDims(), op.getInBounds(),
+                    {shared.getRows(), shared.getCols()}, op.getExtents());
+    int64_t width = kBytes / shared.getElementBytes(), perRow = shared.getCols() / width,
+            total = shared.getRows() * perRow, threads = e.role.numThreads();
+    // Of all rows of the tile, where none of them is an index of its own.
+    std::optional<Row> only;
+    if (op.getDims()[0] >= int64_t(op.getIndexRank()) || op.getDims()[0] == -1)
+      only = findRow(op, e, table, indices, offsets, Value(), Value());
+    for (int64_t first = 0; first < total; first += threads) {
+      Value piece = e.add(e.thread(), first);
+      Value isPiece = total - first < threads
+                          ? e.compare(arith::CmpIPredicate::slt, piece, e.i32(total))
+                          : Value();
+      e.ifThen(isPiece, [&] {
+        Value row = e.createOrFold<arith::DivUIOp>(piece, e.i32(perRow));
+        Value col = e.mul(e.createOrFold<arith::RemUIOp>(piece, e.i32(perRow)), width);
+        GlobalTile::Access access = tile.begin(e, table, offsets, row, col);
+        Value to = SharedAddresses(e, shared, dest, row, col, -1, -1).get({});
+        Value inside = tile.isInside(e, access, {});
+        Row from = only ? *only : findRow(op, e, table, indices, offsets, row, inside);
+        copyPiece(op, e, from, offsets, row, col, inside, table, to);
+      });
+    }
+  }
+
+  /// Reads the index of a row of the tile (of its only one, where `row` is null).
+  static Row findRow(GatherAsyncOp op, Emitter &e, Value table, Value indices,
+                     ArrayRef<Value> offsets, Value row, Value inside) {
+    MemRefType indexType = op.getIndices().getType(), tableType = op.getTable().getType();
+    int64_t rank = op.getIndexRank(), bytes = indexType.getElementTypeBitWidth() / 8;
+    SmallVector<int64_t> strides = getStrides(op.getGatheredType().getShape().take_front(rank));
+    Value elements = e.i64(0);
+    for (int64_t dim = 0; dim < rank; ++dim) {
+      Value at = e.toI64(offsets[dim]);
+      if (row && op.getDims()[0] == dim)
+        at = e.add(at, e.createOrFold<arith::ExtUIOp>(e.getI64Type(), row));
+      elements = e.add(elements, e.mul(at, strides[dim]));
+    }
+    if (inside)
+      elements = e.select(inside, elements, e.i64(0));
+    Value index = LLVM::LoadOp::create(e, indexType.getElementType(),
+                                       e.offset(indices, e.mul(elements, bytes)), bytes);
+    if (bytes == 4)
+      index = e.createOrFold<arith::ExtSIOp>(e.getI64Type(), index);
+    // Negative ones are large without a sign.
+    Value exists = e.compare(arith::CmpIPredicate::ult, index, e.i64(tableType.getShape().front()));
+    int64_t rowBytes =
+        getStrides(tableType.getShape()).front() * (tableType.getElementTypeBitWidth() / 8);
+    return {e.offset(table, e.mul(e.select(exists, index, e.i64(0)), rowBytes)), exists};
+  }
+
+  /// What is outside of the tensor is zero, what is of no row NaN.
+  static void copyPiece(GatherAsyncOp op, Emitter &e, Row from, ArrayRef<Value> offsets, Value row,
+                        Value col, Value inside, Value table, Value to) {
+    MemRefType gathered = op.getGatheredType();
+    SmallVector<int64_t> strides = getStrides(gathered.getShape());
+    Value elements = e.createOrFold<arith::ExtUIOp>(e.getI64Type(), col);
+    for (int64_t dim = op.getIndexRank(); dim < gathered.getRank(); ++dim) {
+      Value at = e.toI64(offsets[dim]);
+      if (op.getDims()[0] == dim)
+        at = e.add(at, e.createOrFold<arith::ExtUIOp>(e.getI64Type(), row));
+      elements = e.add(elements, e.mul(at, strides[dim]));
+    }
+    Value pointer = e.offset(from.pointer, e.mul(elements, gathered.getElementTypeBitWidth() / 8));
+    Value copied = from.exists, missing = e.select(copied, e.i1(false), e.i1(true)), size;
+    if (inside) {
+      pointer = e.select(inside, pointer, table);
+      size = e.select(inside, e.i32(kBytes), e.i32(0));
+      copied = e.select(inside, copied, e.i1(true));
+      missing = e.select(inside, missing, e.i1(false));
+    }
+    e.ifThen(copied, [&] {
+      NVVM::CpAsyncOp::create(e, to, pointer, kBytes, NVVM::LoadCacheModifierKind::CG, size);
+    });
+    e.ifThen(missing, [&] {
+      // All bits set are no number in any type of floats.
+      auto type = VectorType::get({4}, e.getI32Type());
+      Value none = arith::ConstantOp::create(
+          e, cast<TypedAttr>(DenseElementsAttr::get(type, llvm::APInt::getAllOnes(32))));
+      LLVM::StoreOp::create(e, none, to, kBytes);
+    });
+  }
+};
 } // namespace
 
 void mirage::thread::populateGatherPatterns(const TypeConverter &converter,
                                             RewritePatternSet &patterns) {
-  patterns.add<GatherGlobalLowering>(converter, patterns.getContext());
+  patterns.add<GatherGlobalLowering, GatherAsyncLowering>(converter, patterns.getContext());
 }

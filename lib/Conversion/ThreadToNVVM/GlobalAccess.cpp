@@ -87,7 +87,7 @@ LogicalResult mirage::thread::annotateAccesses(Operation *root) {
     llvm::TypeSwitch<Operation *>(op)
         .Case<LoadGlobalOp, CopyAsyncOp, BulkCopyOp>(
             [&](auto access) { annotate(op, access.getSource(), access.getOffsets()); })
-        .Case<GatherGlobalOp>(
+        .Case<GatherGlobalOp, GatherAsyncOp>(
             [&](auto access) { annotate(op, access.getTable(), access.getOffsets()); })
         .Case<StoreGlobalOp, AtomicAddOp>(
             [&](auto access) { annotate(op, access.getDest(), access.getOffsets()); });

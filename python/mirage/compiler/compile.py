@@ -22,6 +22,8 @@ from mirage.compiler.ptxas import (
 )
 from mirage.cost.target import UnknownTargetError, target_for
 from mirage.runtime.artifact import Artifact, sha256
+from mirage.runtime.manifest import IndexBound
+from mirage.semantics.index_bounds import index_bounds
 
 if TYPE_CHECKING:
     from mirage import ir
@@ -85,7 +87,10 @@ def compile_graph(
 
     names = Names(tuple(v.name for v in graph.inputs), (), dict(parameters or {}))
     text = graph_to_text(graph, form="selected")
-    return compile_text(text, options, names=names, evidence=evidence, prediction=prediction)
+    compiled = compile_text(text, options, names=names, evidence=evidence, prediction=prediction)
+    bounds = tuple(IndexBound(*found) for found in index_bounds(graph))
+    manifest = replace(compiled.artifact.manifest, bounds=bounds)
+    return replace(compiled, artifact=replace(compiled.artifact, manifest=manifest))
 
 
 def compile_module(

@@ -61,6 +61,10 @@ class ArgumentSizeError(ArgumentShapeError):
     """A size that the program has no kernels for."""
 
 
+class ArgumentIndexError(CallError, IndexError):
+    """An index that is outside of its dimension, of a program that looks at them."""
+
+
 class ArgumentStrideError(CallError, ValueError):
     """A tensor with another memory layout."""
 

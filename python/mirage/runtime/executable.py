@@ -26,6 +26,7 @@ from mirage.runtime.fast import (
     driver_functions,
     fast_call,
 )
+from mirage.runtime.index_check import IndexCheck
 from mirage.runtime.manifest import TensorSpec
 from mirage.runtime.overlaps import Updates
 from mirage.runtime.packing import Packing
@@ -47,11 +48,15 @@ class Executable:
     captured in a CUDA graph. Calls from several threads are fine.
     """
 
-    def __init__(self, artifact: Artifact, shares: Executable | None = None) -> None:
+    def __init__(
+        self, artifact: Artifact, shares: Executable | None = None, *, check_indices: bool = False
+    ) -> None:
         """``shares`` has the same program at its largest size: code, workspaces and the compiled
-        launcher, which takes any size, are its own."""
+        launcher, which takes any size, are its own. With ``check_indices`` each call waits for its
+        inputs, and raises where an index is outside of its dimension."""
         self.artifact = artifact
         self.manifest = artifact.manifest
+        self._check_indices = IndexCheck(self.manifest) if check_indices else None
         self._shares = shares
         self._lock = threading.Lock()
         self._kernels: dict[int, tuple[LoadedKernel, ...]] = {}  # by device
@@ -85,10 +90,12 @@ class Executable:
         what :func:`~mirage.runtime.driver.load_kernels` raises.
         """
         given = self.given(tensors, inputs)
-        results = self.fast_results(given, out)
+        results = None if self._check_indices else self.fast_results(given, out)
         if results is not None:
             return results
         read, device = self.checked(given)
+        if self._check_indices:
+            self._check_indices(given)
         _, output_checks = self._checks or self._prepare_checks()
         if out is None:
             results = tuple(c.empty(device) for c in output_checks)

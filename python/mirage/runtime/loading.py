@@ -37,6 +37,7 @@ def load(
     device: str | torch.device | None = None,
     state: Mapping[str, torch.Tensor] | str | os.PathLike[str] | None = None,
     check_tensors: bool = True,
+    check_indices: bool = False,
 ) -> Executable | SizedExecutable | Model | SizedModel:
     """The artifact in the folder ``path``, ready to be called.
 
@@ -46,7 +47,10 @@ def load(
     export``) is a :class:`~mirage.runtime.model.Model` on ``device`` (torch's current GPU by
     default; on "cpu" its kernels are executed in the emulator, if that is installed). ``state`` are
     the weights of one that refers to them: a state dict, or a ``.safetensors`` file. Without
-    ``check_tensors`` the hashes of large files are not computed.
+    ``check_tensors`` the hashes of large files are not computed. With ``check_indices`` a call
+    whose indices are outside of their dimension raises
+    :class:`~mirage.runtime.errors.ArgumentIndexError`, for which it waits for its inputs; without,
+    what is outside reads no number and is written nowhere. Programs for several sizes do not look.
 
     Raises :class:`~mirage.runtime.errors.ArtifactError`,
     :class:`~mirage.runtime.errors.NoGpuError`.
@@ -56,7 +60,7 @@ def load(
             raise StateError(f"{path}: expected a whole model for a state dict, got one program")
         if _format_of(path) == SIZES:
             return SizedExecutable(read_sizes(path))
-        return Executable(read_artifact(path))
+        return Executable(read_artifact(path), check_indices=check_indices)
     from mirage.runtime.model import Model, SizedModel
     from mirage.runtime.model_artifact import read_model
     from mirage.runtime.tensor_files import read_file
@@ -64,5 +68,6 @@ def load(
     if isinstance(state, str | os.PathLike):
         state = read_file(Path(state))
     artifact = read_model(path, check_tensors=check_tensors)
-    kind = Model if artifact.manifest.size is None else SizedModel
-    return kind(artifact, device=device, state=state)
+    if artifact.manifest.size is not None:
+        return SizedModel(artifact, device=device, state=state)
+    return Model(artifact, device=device, state=state, check_indices=check_indices)

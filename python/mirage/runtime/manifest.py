@@ -17,7 +17,7 @@ from mirage.runtime.json_reader import Json, Reader, opened
 from mirage.runtime.sizes import Size, read_size
 
 FORMAT = "mirage-artifact"
-VERSION = 6
+VERSION = 7
 """Raised whenever the meaning of a manifest changes; a runtime reads one version."""
 
 TORCH_NAMES = {
@@ -132,6 +132,15 @@ class KernelLaunch:
     rows: tuple[int, int] | None = None
 
 
+@dataclass(frozen=True, order=True)
+class IndexBound:
+    """All elements of an input, by its number, are indices of ``below`` rows. Others are defined
+    too; only who asks for errors gets them."""
+
+    input: int
+    below: int
+
+
 @dataclass(frozen=True)
 class Module:
     """A PTX file of the artifact, and machine code for the same chip if it was assembled ahead."""
@@ -163,6 +172,7 @@ class Manifest:
     size: Size | None = None
     updates: tuple[int, ...] = ()
     """Inputs that the kernels write to; they overlap no other tensor."""
+    bounds: tuple[IndexBound, ...] = ()
 
     @property
     def workspace_bytes(self) -> int:
@@ -187,6 +197,7 @@ class Manifest:
             ],
             "size": None if self.size is None else self.size.to_json(),
             "updates": list(self.updates),
+            "bounds": [vars(b) for b in self.bounds],
             "resources": dict(self.resources),
             "evidence": dict(self.evidence),
             "prediction": dict(self.prediction),
@@ -219,6 +230,7 @@ def from_json(data: object, where: str) -> Manifest:
         evidence=reader.mapping("evidence"),
         prediction=reader.mapping("prediction"),
         updates=reader.integers("updates"),
+        bounds=tuple(map(_bound, reader.items("bounds"))),
     )
     reader.finish()
     _check_references(manifest, where)
@@ -255,6 +267,12 @@ def _module(r: Reader) -> Module:
         raise r.error("cubin_sha256", "a hash exactly where there is a cubin", cubin_hash)
     r.finish()
     return Module(ptx, ptx_hash, None if cubin is None else r.file(cubin, "cubin"), cubin_hash)
+
+
+def _bound(r: Reader) -> IndexBound:
+    bound = IndexBound(r.integer("input"), r.integer("below"))
+    r.finish()
+    return bound
 
 
 def _kernel(r: Reader) -> KernelLaunch:
@@ -324,6 +342,11 @@ def _strides(r: Reader) -> tuple[int, ...] | None:
 
 
 def _check_references(m: Manifest, where: str) -> None:
+    indices = [b.input for b in m.bounds]
+    if any(n >= len(m.inputs) or m.inputs[n].dtype not in ("i32", "i64") for n in indices):
+        raise UnreadableArtifactError(
+            f"{where}: bounds: expected inputs of i32 or i64 among {len(m.inputs)}, got {indices}"
+        )
     if any(n >= len(m.inputs) for n in m.updates):
         raise UnreadableArtifactError(
             f"{where}: updates: expected some of {len(m.inputs)} inputs, got {list(m.updates)}"

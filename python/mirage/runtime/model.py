@@ -18,6 +18,7 @@ from mirage.runtime.driver import compute_capability, runs_on, wrong_chip
 from mirage.runtime.errors import ArgumentShapeError, NoGpuError
 from mirage.runtime.executable import Executable
 from mirage.runtime.in_place_stores import same_memory
+from mirage.runtime.index_check import checked_launcher
 from mirage.runtime.layouts import Arranged, Found, Layout
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.runtime.model_artifact import ModelArtifact
@@ -53,10 +54,13 @@ class Model:
         device: str | torch.device | None = None,
         state: Mapping[str, torch.Tensor] | None = None,
         shares: SizedModel | None = None,
+        check_indices: bool = False,
     ) -> None:
         """``device`` is torch's current GPU by default; on "cpu" the kernels are executed in the
         emulator, which needs the whole package. ``state`` has the weights that the artifact refers
-        to. ``shares`` has the same model for all sizes: state and code are its own.
+        to. ``shares`` has the same model for all sizes: state and code are its own. With
+        ``check_indices`` each call waits for what its kernels look up by, and raises where an
+        index is outside of its dimension.
 
         Raises :class:`~mirage.runtime.errors.ArtifactError`,
         :class:`~mirage.runtime.errors.NoGpuError`.
@@ -73,7 +77,10 @@ class Model:
         if self.device.type != "cpu":
             code = executables(artifact, self.device, shares.code if shares else {})
         self._launch = launcher(artifact, code)
-        self._direct = direct_call(artifact, code, self._held)
+        self._direct = None if check_indices else direct_call(artifact, code, self._held)
+        if check_indices:
+            parts = [artifact.part(i).manifest for i in range(len(m.parts))]
+            self._launch = checked_launcher(self._launch, parts)
         self._arranged = Arranged([_found(r) for r in m.results])
         self._no_grad = torch.no_grad
 

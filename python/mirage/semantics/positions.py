@@ -63,6 +63,10 @@ class Gather(Lookup):
 
     arity: ClassVar[tuple[int, int]] = (2, 2)
 
+    @property
+    def names_rows(self) -> tuple[Value, int]:
+        return self.operands[1], self.operands[0].shape[0]
+
     def result_type(self, b: Builder) -> TensorType:
         return gathered(*self.operands)
 
@@ -149,6 +153,10 @@ class TileGather(Source):
 
     arity: ClassVar[tuple[int, int]] = (2, 2)
     in_kernel: ClassVar[bool] = False
+
+    @property
+    def names_rows(self) -> tuple[Value, int]:
+        return self.operands[1], self.operands[0].shape[0]
 
     @property
     def reads_axes(self) -> frozenset[str]:

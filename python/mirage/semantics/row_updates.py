@@ -33,6 +33,10 @@ class IndexCopy(Boundary):
     in_block: ClassVar[bool] = False
     updates: ClassVar[bool] = True
 
+    @property
+    def names_rows(self) -> tuple[Value, int]:
+        return self.operands[1], self.operands[0].shape[self.dim]
+
     def result_type(self, b: Builder) -> TensorType:
         tensor, index, row = self.operands
         if not 0 <= self.dim < len(tensor.shape):

@@ -26,7 +26,8 @@ class InputSpec:
 
     ``causal`` makes a ``(rows, keys)`` additive mask instead: 0 up to the diagonal, -30000 above
     it. ``lengths`` makes one of ``(batch, 1, 1, keys)``: 0 up to a random length of each
-    sequence."""
+    sequence. ``below`` makes whole numbers from ``least`` on; with a ``page``, rows of a pool in
+    pages of so many rows, each of which is used once."""
 
     name: str
     shape: tuple[int, ...]
@@ -36,6 +37,9 @@ class InputSpec:
     lengths: bool = False
     weight: bool = False  # belongs to the model rather than to the call
     dtype: DType | None = None  # where it is not that of the program
+    below: int = 0
+    least: int = 0
+    page: int = 0
 
     def sample(self, rng: np.random.Generator, dtype: DType) -> Array:
         """Values in float32, exactly representable in ``dtype``."""
@@ -46,6 +50,11 @@ class InputSpec:
             batch, _, _, keys = self.shape
             ends = rng.integers(1 + keys // 2, keys + 1, size=(batch, 1, 1, 1))
             return np.where(np.arange(keys) < ends, 0.0, -30000.0).astype(np.float32)
+        if self.page:
+            first = rng.permutation(self.below // self.page) * self.page
+            return (first[:, None] + np.arange(self.page)).reshape(self.shape).astype(np.float32)
+        if self.below:
+            return rng.integers(self.least, self.below, size=self.shape).astype(np.float32)
         drawn = rng.standard_normal(self.shape, dtype=np.float32)
         values = np.asarray(drawn * np.float32(self.std) + np.float32(self.mean))
         return values if dtype is DType.F32 else dtype.round(values).astype(np.float32)
@@ -69,6 +78,8 @@ class Workload:
     """The same program with the library's own fused attention, if it has any."""
     exact: Callable[..., Any] | None = None
     """``module`` in less memory, for float64, where it would take too much there."""
+    together: Callable[[np.random.Generator], dict[str, Array]] | None = None
+    """Values of inputs that depend on each other, by name."""
     family: str = ""
     """What others have written kernels for: programs of one family differ in sizes alone."""
 
@@ -98,7 +109,9 @@ class Workload:
     def numpy_inputs(self, seed: int = 0) -> tuple[Array, ...]:
         """Inputs as float32 arrays with values that their element types can represent."""
         rng = np.random.default_rng(seed)
-        return tuple(s.sample(rng, t) for s, t in zip(self.inputs, self.dtypes, strict=True))
+        own = self.together(rng) if self.together else {}
+        pairs = zip(self.inputs, self.dtypes, strict=True)
+        return tuple(own[s.name] if s.name in own else s.sample(rng, t) for s, t in pairs)
 
     def torch_inputs(self, seed: int = 0, device: str = "cpu") -> tuple[torch.Tensor, ...]:
         """The values of :meth:`numpy_inputs` as torch tensors of the inputs' element types."""

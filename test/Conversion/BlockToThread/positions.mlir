@@ -82,3 +82,64 @@ kernel.graph @steps(%table: tensor<9x30xf32>, %ids: tensor<10xi32>) -> tensor<30
   }
   kernel.return %y : tensor<30xf32>
 }
+
+// -----
+
+// Rows that a product reads go to shared memory, some steps ahead of it.
+// CHECK-LABEL: gpu.func @looked_up_0
+// CHECK: thread.gather_async %{{.*}}, %{{.*}}[{{.*}}] index_rank 2 dims [1, 2] in_bounds [false, true] to
+// CHECK: scf.for
+// CHECK: thread.copy_wait 0
+// CHECK: thread.gather_async {{.*}} when
+// CHECK: thread.load_shared {{.*}} transposed
+// CHECK: thread.mma
+kernel.graph @looked_up(%q: tensor<2x24x64xf16>, %table: tensor<11x64xf16>, %ids: tensor<2x50xi64>) -> tensor<2x24x64xf16> {
+  %y = kernel.launch(%q, %table, %ids) grid [b = 2] schedule <warps = 2, stages = 2> : (tensor<2x24x64xf16>, tensor<11x64xf16>, tensor<2x50xi64>) -> tensor<2x24x64xf16> {
+  ^bb0(%gq: tensor<2x24x64xf16>, %gt: tensor<11x64xf16>, %gi: tensor<2x50xi64>):
+    %x = block.load %gq [[b], [], []] : tensor<2x24x64xf16> -> !block.tile<1x24x64xf16>
+    %s = block.loop [k = 4] {
+      %t = block.gather %gt, %gi [[b], [k], []] : tensor<11x64xf16>, tensor<2x50xi64> -> !block.tile<1x16x64xf16>
+      %tt = block.transpose %t [0, 2, 1] : (!block.tile<1x16x64xf16>) -> !block.tile<1x64x16xf16>
+      %p = block.matmul %x, %tt : (!block.tile<1x24x64xf16>, !block.tile<1x64x16xf16>) -> !block.tile<1x24x16xf32>
+      %h = block.cast %p : (!block.tile<1x24x16xf32>) -> !block.tile<1x24x16xf16>
+      %v = block.matmul %h, %t : (!block.tile<1x24x16xf16>, !block.tile<1x16x64xf16>) -> !block.tile<1x24x64xf32>
+      block.accumulate sum %v : !block.tile<1x24x64xf32>
+    } : !block.tile<1x24x64xf32>
+    block.store %s [[b], [], []] : !block.tile<1x24x64xf32>
+  }
+  kernel.return %y : tensor<2x24x64xf16>
+}
+
+// -----
+
+// One plane by index, outside of loops.
+// CHECK-LABEL: gpu.func @planes_0
+// CHECK: thread.gather_async %{{.*}}, %{{.*}}[{{.*}}] index_rank 1 dims [1, 2]
+// CHECK: thread.copy_wait 0
+kernel.graph @planes(%x: tensor<3x16x32xf16>, %table: tensor<5x32x24xf16>, %ids: tensor<3xi32>) -> tensor<3x16x24xf16> {
+  %y = kernel.launch(%x, %table, %ids) grid [b = 3] schedule <warps = 1, stages = 1> : (tensor<3x16x32xf16>, tensor<5x32x24xf16>, tensor<3xi32>) -> tensor<3x16x24xf16> {
+  ^bb0(%gx: tensor<3x16x32xf16>, %gt: tensor<5x32x24xf16>, %gi: tensor<3xi32>):
+    %a = block.load %gx [[b], [], []] : tensor<3x16x32xf16> -> !block.tile<1x16x32xf16>
+    %w = block.gather %gt, %gi [[b], [], []] : tensor<5x32x24xf16>, tensor<3xi32> -> !block.tile<1x32x24xf16>
+    %p = block.matmul %a, %w : (!block.tile<1x16x32xf16>, !block.tile<1x32x24xf16>) -> !block.tile<1x16x24xf32>
+    block.store %p [[b], [], []] : !block.tile<1x16x24xf32>
+  }
+  kernel.return %y : tensor<3x16x24xf16>
+}
+
+// -----
+
+// Rows of 12 bytes are read into registers.
+// CHECK-LABEL: gpu.func @narrow_0
+// CHECK-NOT: thread.gather_async
+// CHECK: thread.gather_global
+kernel.graph @narrow(%x: tensor<16x16xf16>, %table: tensor<7x6xf16>, %ids: tensor<16xi64>) -> tensor<16x6xf16> {
+  %y = kernel.launch(%x, %table, %ids) grid [b = 1] schedule <warps = 1, stages = 1> : (tensor<16x16xf16>, tensor<7x6xf16>, tensor<16xi64>) -> tensor<16x6xf16> {
+  ^bb0(%gx: tensor<16x16xf16>, %gt: tensor<7x6xf16>, %gi: tensor<16xi64>):
+    %a = block.load %gx [[b], []] : tensor<16x16xf16> -> !block.tile<16x16xf16>
+    %w = block.gather %gt, %gi [[], []] : tensor<7x6xf16>, tensor<16xi64> -> !block.tile<16x6xf16>
+    %p = block.matmul %a, %w : (!block.tile<16x16xf16>, !block.tile<16x6xf16>) -> !block.tile<16x6xf32>
+    block.store %p [[b], []] : !block.tile<16x6xf32>
+  }
+  kernel.return %y : tensor<16x6xf16>
+}

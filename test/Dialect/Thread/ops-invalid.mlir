@@ -651,3 +651,35 @@ func.func @promoted_halves(%s: !thread.shared<64x64xf16, swizzle = 128>, %c: !th
   %d = thread.wgmma %s, %s, %c {promoted} : !thread.shared<64x64xf16, swizzle = 128>, !thread.shared<64x64xf16, swizzle = 128>, !thread.fragment<64x64xf32, #wgmma>
   return
 }
+
+// -----
+
+func.func @gather_floats(%a: memref<9x64xf16>, %at: memref<16xf32>, %s: !thread.shared<16x64xf16>, %i: index) {
+  // expected-error @+1 {{expected indices of type i32 or i64, got 'f32'}}
+  thread.gather_async %a, %at[%i, %i] index_rank 1 dims [0, 1] in_bounds [true, true] to %s : memref<9x64xf16>, memref<16xf32> to !thread.shared<16x64xf16>
+  return
+}
+
+// -----
+
+func.func @gather_ring(%a: memref<9x64xf16>, %at: memref<16xi32>, %s: !thread.shared<2x16x64xf16>, %i: index) {
+  // expected-error @+1 {{expected one tile, got a ring; select with thread.slot}}
+  thread.gather_async %a, %at[%i, %i] index_rank 1 dims [0, 1] in_bounds [true, true] to %s : memref<9x64xf16>, memref<16xi32> to !thread.shared<2x16x64xf16>
+  return
+}
+
+// -----
+
+func.func @gather_columns(%a: memref<9x64xf16>, %at: memref<16xi32>, %s: !thread.shared<64x16xf16>, %i: index) {
+  // expected-error @+1 {{expected columns along the table's last dimension, got dimension 0}}
+  thread.gather_async %a, %at[%i, %i] index_rank 1 dims [1, 0] in_bounds [true, true] to %s : memref<9x64xf16>, memref<16xi32> to !thread.shared<64x16xf16>
+  return
+}
+
+// -----
+
+func.func @gather_narrow(%a: memref<9x12xf16>, %at: memref<16xi32>, %s: !thread.shared<16x12xf16>, %i: index) {
+  // expected-error @+1 {{expected rows of multiples of 16 bytes, got 'memref<9x12xf16>' and}}
+  thread.gather_async %a, %at[%i, %i] index_rank 1 dims [0, 1] in_bounds [true, true] to %s : memref<9x12xf16>, memref<16xi32> to !thread.shared<16x12xf16>
+  return
+}

@@ -220,3 +220,15 @@ func.func @eight_bits(%a: memref<64x64xf8E4M3FN>, %i: index, %d: !thread.fragmen
   %p = thread.wgmma %s, %s transposed, %d {promoted} : !thread.shared<64x64xf8E4M3FN, swizzle = 64>, !thread.shared<64x64xf8E4M3FN, swizzle = 64>, !thread.fragment<64x64xf32, #wgmma>
   return
 }
+
+// -----
+
+// CHECK-LABEL: func @rows_by_index
+func.func @rows_by_index(%a: memref<1000x64xf16>, %at: memref<2x16xi64>, %i: index, %on: i1,
+                         %s: !thread.shared<16x64xf16, swizzle = 128>) {
+  // CHECK: thread.gather_async %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] index_rank 2 dims [1, 2] in_bounds [true, true] to %{{.*}} : memref<1000x64xf16>, memref<2x16xi64> to <16x64xf16, swizzle = 128>
+  thread.gather_async %a, %at[%i, %i, %i] index_rank 2 dims [1, 2] in_bounds [true, true] to %s : memref<1000x64xf16>, memref<2x16xi64> to !thread.shared<16x64xf16, swizzle = 128>
+  // CHECK: thread.gather_async {{.*}} extents [9, 64] to %{{.*}} when %{{.*}} :
+  thread.gather_async %a, %at[%i, %i, %i] index_rank 2 dims [1, 2] in_bounds [false, true] extents [9, 64] to %s when %on : memref<1000x64xf16>, memref<2x16xi64> to !thread.shared<16x64xf16, swizzle = 128>
+  return
+}

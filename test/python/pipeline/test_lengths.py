@@ -131,3 +131,26 @@ def test_pages_are_read_by_the_kernel() -> None:
     (result,) = emulate(found, q, k, v, table, lengths)
     want = paged(q.double(), k.double(), v.double(), table, lengths)
     torch.testing.assert_close(result.double(), want, rtol=5e-3, atol=5e-3)
+    table[1, 3] = 64  # a page that is not there, of rows that are seen
+    (result,) = emulate(found, q, k, v, table, lengths)
+    assert result[1].isnan().all()
+    torch.testing.assert_close(result[0].double(), want[0], rtol=5e-3, atol=5e-3)
+
+
+def test_a_ragged_batch_through_offsets() -> None:
+    """Keys of all sequences lie one after the other; where each begins is an input."""
+
+    def packed(q: Tensor, k: Tensor, v: Tensor, offsets: Tensor) -> Tensor:
+        rows = offsets[:-1, None] + torch.arange(512)
+        rows = torch.minimum(rows, torch.tensor(k.shape[0] - 1))
+        k, v = (x[rows].transpose(1, 2) for x in (k, v))
+        return ragged(q, k, v, offsets[1:] - offsets[:-1])
+
+    q, k, v = rand(2, 4, 1, 64), rand(700, 4, 64) * 0.5, rand(700, 4, 64)
+    offsets = torch.tensor([0, 300, 317])
+    found = optimized(packed, q, k, v, offsets)
+    calls = {s.external.target for s in found.steps if s.external is not None}
+    assert not any("index" in target for target in calls)
+    assert any(s is not None and s.readings for s in steps_of(found))
+    for ends in ([300, 317], [1, 513], [512, 700]):
+        check(found, packed, q, k, v, torch.tensor([0, *ends]))

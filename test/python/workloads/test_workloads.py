@@ -16,6 +16,7 @@ from mirage.workloads.attention import (
     qk_norm_attention,
     scaled_attention,
 )
+from mirage.workloads.expert_layers import grouped_experts, routed_experts
 from mirage.workloads.layers import (
     Layer,
     chameleon_layer,
@@ -34,6 +35,15 @@ from mirage.workloads.linear import (
     rms_matmul,
     rms_swiglu_down,
     softmax_rows,
+)
+from mirage.workloads.position_programs import (
+    alibi_prompt,
+    decode_lengths,
+    embedding_norm,
+    masked_prompt,
+    prefix,
+    target_loss,
+    window,
 )
 from mirage.workloads.products import linear_layer, matmul, scaled
 from mirage.workloads.prompts import llama_prompt, projection_residual, prompt_attention
@@ -89,14 +99,30 @@ SMALL = [
     gpt_lora_layer("gpt", 3, Layer(32, 4, 4, 8, 24, 10, 2)),
     ngpt_layer("ngpt", 3, Layer(32, 4, 4, 8, 24, 10)),
 ]
+INDEXED = [
+    masked_prompt("window", 4, 2, 24, 16, window(5)),
+    masked_prompt("prefix", 4, 2, 24, 16, prefix(7)),
+    alibi_prompt("alibi", 4, 2, 24, 16),
+    decode_lengths("ragged", 3, 4, 2, 16, 40),
+    decode_lengths("paged", 3, 4, 2, 16, 48, 8),
+    embedding_norm("embedding", 5, 50, 16),
+    target_loss("targets", 5, 50),
+    routed_experts("routed", 5, 4, 2, 16, 8),
+    grouped_experts("grouped", 5, 4, 2, 16, 8, 4),
+]
+"""With indices, or masks that the library applies in one call."""
 
 
-@pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
+def in_float64(workload: Workload) -> tuple[torch.Tensor, ...]:
+    given = workload.torch_inputs(3)
+    return tuple(x.double() if x.is_floating_point() else x for x in given)
+
+
+@pytest.mark.parametrize("workload", SMALL + INDEXED, ids=lambda w: w.name)
 def test_graph_and_module_agree(workload: Workload) -> None:
-    inputs = workload.numpy_inputs(seed=3)
-    ours = evaluate_floats(workload.graph(), inputs)
+    ours = evaluate_floats(workload.graph(), workload.numpy_inputs(seed=3))
     with torch.no_grad():
-        theirs = workload.torch_module()(*(torch.from_numpy(x).double() for x in inputs))
+        theirs = workload.torch_module()(*in_float64(workload))
     theirs = theirs if isinstance(theirs, tuple) else (theirs,)
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(a, b.numpy(), rtol=1e-9, atol=1e-12)
@@ -178,21 +204,19 @@ def test_the_module_is_imported(workload: Workload, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    "workload", [w for w in SMALL if w.natives], ids=[w.name for w in SMALL if w.natives]
+    "workload", [w for w in SMALL + INDEXED if w.natives], ids=lambda w: w.name
 )
 def test_native_attention_computes_the_same(workload: Workload) -> None:
-    inputs = tuple(x.double() for x in workload.torch_inputs(3))
+    inputs = in_float64(workload)
     expected = workload.module(*inputs)
     for native in workload.natives:
         got = native.program(*native.prepare(inputs))
         assert torch.allclose(got, expected, rtol=1e-9, atol=1e-11), native.name
 
 
-@pytest.mark.parametrize(
-    "workload", [w for w in SMALL if w.exact], ids=[w.name for w in SMALL if w.exact]
-)
+@pytest.mark.parametrize("workload", [w for w in SMALL + INDEXED if w.exact], ids=lambda w: w.name)
 def test_what_is_exact_computes_the_same(workload: Workload) -> None:
-    inputs = tuple(x.double() for x in workload.torch_inputs(3))
+    inputs = in_float64(workload)
     assert workload.exact is not None
     got, expected = workload.exact(*inputs), workload.module(*inputs)
     assert torch.allclose(got, expected, rtol=1e-9, atol=1e-11)

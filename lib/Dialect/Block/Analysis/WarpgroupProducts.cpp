@@ -28,6 +28,14 @@ SmallVector<LoadOp> mirage::block::getStagedLoads(LoopOp loop) {
   return loads;
 }
 
+SmallVector<Value> mirage::block::getStagedTiles(LoopOp loop) {
+  SmallVector<Value> tiles;
+  for (Operation &op : loop.getBody().front())
+    if (isa<LoadOp, GatherOp>(op) && getShared(op.getResult(0)))
+      tiles.push_back(op.getResult(0));
+  return tiles;
+}
+
 //===----------------------------------------------------------------------===//
 // What warpgroups ask for
 //===----------------------------------------------------------------------===//

@@ -150,6 +150,8 @@ private:
         .Case<ConstantOp, ScalarOp, StoreOp>([](Operation *) {})
         .Case<LoadOp>([&](LoadOp load) { visitLoad(load); })
         .Case<GatherOp>([&](GatherOp gather) {
+          if (staged.contains(gather.getResult()))
+            return setShared(gather.getResult(), gather.getType().getElementType());
           Value matrix = getMatrix(gather.getResult());
           setHolder(gather.getResult(),
                     FragmentType::get(getTile(matrix).getElementType(), layouts.lookup(matrix)));

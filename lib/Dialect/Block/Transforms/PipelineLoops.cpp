@@ -128,8 +128,9 @@ private:
     for (auto convert : launch.getBody().getOps<ConvertLayoutOp>())
       if (SharedType kept = getShared(convert.getResult()))
         outside += kept.getTotalBytes();
-    launch.getBody().walk([&](LoadOp load) {
-      SharedType shared = getShared(load.getResult());
+    launch.getBody().walk([&](Operation *load) {
+      SharedType shared =
+          isa<LoadOp, GatherOp>(load) ? getShared(load->getResult(0)) : SharedType();
       if (!shared)
         return;
       Operation *top = load;
@@ -248,16 +249,16 @@ private:
   }
 
   void makeRings(LoopOp loop, int64_t stages) {
-    SmallVector<LoadOp> loads = getStagedLoads(loop);
-    if (loads.empty())
+    SmallVector<Value> tiles = getStagedTiles(loop);
+    if (tiles.empty())
       return;
     int64_t slots = std::min<int64_t>(stages, loop.getExtent());
     loop.setStages(slots);
-    for (LoadOp load : loads) {
-      SharedType tile = getShared(load.getResult()).getSlotType();
+    for (Value staged : tiles) {
+      SharedType tile = getShared(staged).getSlotType();
       auto ring = SharedType::get({slots, tile.getRows(), tile.getCols()}, tile.getElementType(),
                                   tile.getSwizzle(), tile.getPad());
-      load.getResult().setType(withHolder(load.getType(), ring));
+      staged.setType(withHolder(getTile(staged), ring));
       ++numRings;
     }
   }

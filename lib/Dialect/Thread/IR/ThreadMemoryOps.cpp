@@ -82,28 +82,61 @@ LogicalResult LoadGlobalOp::verify() {
   return verifyNotPartial(*this, getType());
 }
 
+/// Rows of `table` in the place of indices.
+static MemRefType getGathered(MemRefType table, MemRefType indices, int64_t indexRank) {
+  SmallVector<int64_t> shape(indices.getShape().take_back(indexRank));
+  llvm::append_range(shape, table.getShape().drop_front());
+  return MemRefType::get(shape, table.getElementType());
+}
+
+/// Checks what ops that find rows by index have in common.
+static LogicalResult verifyLookup(Operation *op, MemRefType table, MemRefType indices,
+                                  int64_t indexRank) {
+  if (!indices.getElementType().isInteger(32) && !indices.getElementType().isInteger(64))
+    return op->emitOpError("expected indices of type i32 or i64, got ") << indices.getElementType();
+  if (!isa<FloatType>(table.getElementType()))
+    return op->emitOpError("expected a table of floats, got ") << table;
+  if (indexRank < 1 || indexRank > indices.getRank())
+    return op->emitOpError("expected an index_rank from 1 to ")
+           << indices.getRank() << ", got " << indexRank;
+  for (MemRefType type : {table, indices})
+    if (!type.getLayout().isIdentity())
+      return op->emitOpError("expected dense tensors, got ") << type;
+  return success();
+}
+
 MemRefType GatherGlobalOp::getGatheredType() {
-  SmallVector<int64_t> shape(getIndices().getType().getShape().take_back(getIndexRank()));
-  llvm::append_range(shape, getTable().getType().getShape().drop_front());
-  return MemRefType::get(shape, getTable().getType().getElementType());
+  return getGathered(getTable().getType(), getIndices().getType(), getIndexRank());
 }
 
 LogicalResult GatherGlobalOp::verify() {
-  MemRefType indices = getIndices().getType();
-  if (!indices.getElementType().isInteger(32) && !indices.getElementType().isInteger(64))
-    return emitOpError("expected indices of type i32 or i64, got ") << indices.getElementType();
-  if (!isa<FloatType>(getTable().getType().getElementType()))
-    return emitOpError("expected a table of floats, got ") << getTable().getType();
-  if (int64_t(getIndexRank()) < 1 || int64_t(getIndexRank()) > indices.getRank())
-    return emitOpError("expected an index_rank from 1 to ")
-           << indices.getRank() << ", got " << getIndexRank();
-  for (MemRefType type : {getTable().getType(), indices})
-    if (!type.getLayout().isIdentity())
-      return emitOpError("expected dense tensors, got ") << type;
-  if (failed(verifyGlobal(*this, getGatheredType(), getOffsets().size(), getDims(),
+  if (failed(verifyLookup(*this, getTable().getType(), getIndices().getType(), getIndexRank())) ||
+      failed(verifyGlobal(*this, getGatheredType(), getOffsets().size(), getDims(),
                           getInBounds().size(), tileOf(getType()), getExtents())))
     return failure();
   return verifyNotPartial(*this, getType());
+}
+
+MemRefType GatherAsyncOp::getGatheredType() {
+  return getGathered(getTable().getType(), getIndices().getType(), getIndexRank());
+}
+
+LogicalResult GatherAsyncOp::verify() {
+  SharedType dest = getDest().getType();
+  if (failed(verifyLookup(*this, getTable().getType(), getIndices().getType(), getIndexRank())) ||
+      failed(verifySlot(*this, dest)) ||
+      failed(verifyGlobal(*this, getGatheredType(), getOffsets().size(), getDims(),
+                          getInBounds().size(), tileOf(dest), getExtents())))
+    return failure();
+  int64_t last = getGatheredType().getRank() - 1;
+  if (getDims()[1] != last || last < int64_t(getIndexRank()))
+    return emitOpError("expected columns along the table's last dimension, got dimension ")
+           << getDims()[1];
+  int64_t unit = 16 / dest.getElementBytes(), row = getTable().getType().getShape().back();
+  if (dest.getCols() % unit || row % unit || dest.getRowPitch() % 16)
+    return emitOpError("expected rows of multiples of 16 bytes, got ")
+           << getTable().getType() << " and " << dest;
+  return success();
 }
 
 LogicalResult StoreGlobalOp::verify() {

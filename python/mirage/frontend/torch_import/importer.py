@@ -49,6 +49,7 @@ from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
 from mirage.transforms.copies import without_copies, without_repeats
+from mirage.transforms.nested_joins import flat_joins
 from mirage.transforms.pages import rows_of_pages
 from mirage.transforms.selections import selected_pieces
 
@@ -345,7 +346,7 @@ class _Importer:
         full = KernelGraph(self.name, (), tuple(self.lowering.ops), tuple(outputs))
         graph = without_copies(without_dead_ops(with_gelus(full, self.lowering.errors)))
         graph = rows_of_pages(selected_pieces(without_repeats(graph)))
-        graph = without_repeats(graph)
+        graph = flat_joins(without_repeats(graph))
         updated = {self.arguments[place].name for place in self.captured.updates}
         read = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
         read |= {v for v, a in self.inputs if a.name in updated}

@@ -20,7 +20,8 @@ from mirage.pipeline.compile.broken import broken_in
 from mirage.pipeline.compile.stored_rows import stored_by_kernels
 from mirage.pipeline.result import Step
 from mirage.pipeline.verify import Checked
-from mirage.runtime.manifest import Manifest
+from mirage.runtime.manifest import IndexBound, Manifest
+from mirage.semantics.index_bounds import index_bounds
 from mirage.semantics.row_updates import results_of
 from mirage.semantics.signature import signature
 from mirage.semantics.substitute import rename_graph
@@ -102,6 +103,7 @@ class Builder:
             _named(compiled.artifact.manifest, self._names(part)),
             evidence={"verdicts": [c.verdict.to_json() for c in self.checked if c.kept]},
             prediction={} if prediction is None else prediction.to_json(),
+            bounds=tuple(IndexBound(*found) for found in index_bounds(part)),
         )
         return replace(compiled, artifact=replace(compiled.artifact, manifest=manifest))
 

@@ -143,6 +143,11 @@ class Op:
         """The dimension along which the result holds the operands side by side, if it does."""
         return None
 
+    @property
+    def names_rows(self) -> tuple[Value, int] | None:
+        """The operand that names rows by index, and how many rows there are, if one does."""
+        return None
+
     def result_type(self, b: Builder) -> TensorType:
         """The type that the result has by the operands, as a builder of this level makes it.
 

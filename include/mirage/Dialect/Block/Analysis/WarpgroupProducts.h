@@ -66,6 +66,9 @@ bool isKeptFactor(ConvertLayoutOp convert);
 /// Loads of the loop's own body that are held in shared memory, in order.
 llvm::SmallVector<LoadOp> getStagedLoads(LoopOp loop);
 
+/// The tiles that a loop loads or looks up at each step and holds in shared memory.
+llvm::SmallVector<mlir::Value> getStagedTiles(LoopOp loop);
+
 /// The tensor map that copies the load's tile, one panel of its swizzle at a
 /// time. Precondition: layouts are assigned, the launch uses warpgroups.
 kernel::TensorMapAttr getTensorMap(LoadOp load);

@@ -118,6 +118,35 @@ def Thread_CopyAsyncOp : Thread_Op<"copy_async", [Thread_Needs<"AsyncCopy">, Att
   let hasVerifier = 1;
 }
 
+def Thread_GatherAsyncOp : Thread_Op<"gather_async", [Thread_Needs<"AsyncCopy">, AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "copies rows of a table by index to shared memory, asynchronously";
+  let description = [{
+    `table`, `indices` and `index_rank` as for `thread.gather_global`, the rest as for
+    `thread.copy_async`. Columns of the tile lie along the last dimension of the table, in rows
+    of multiples of 16 bytes that are aligned to as many. The indices are read at once. Rows
+    whose index is not one of the table are NaN, and nothing is read for them.
+
+    ```mlir
+    thread.gather_async %table, %ids[%b, %i, %j] index_rank 2 dims [1, 2] in_bounds [true, true] to %tile
+      : memref<1000x64xf16>, memref<2x16xi64> to !thread.shared<16x64xf16, swizzle = 128>
+    ```
+  }];
+  let arguments = (ins Thread_GlobalMemRef:$table, Thread_GlobalMemRef:$indices,
+                       Variadic<Index>:$offsets, I64Attr:$index_rank, DenseI64ArrayAttr:$dims,
+                       DenseBoolArrayAttr:$in_bounds, OptionalAttr<DenseI64ArrayAttr>:$extents,
+                       Thread_SharedType:$dest, Optional<I1>:$when);
+  let assemblyFormat = [{
+    $table `,` $indices `[` $offsets `]` `index_rank` $index_rank `dims` $dims
+    `in_bounds` $in_bounds (`extents` $extents^)? `to` $dest (`when` $when^)? attr-dict
+    `:` type($table) `,` type($indices) `to` type($dest)
+  }];
+  let extraClassDeclaration = [{
+    /// The tensor that the tile is of, as if it were in memory.
+    ::mlir::MemRefType getGatheredType();
+  }];
+  let hasVerifier = 1;
+}
+
 def Thread_CopyCommitOp : Thread_Op<"copy_commit", [Thread_Needs<"AsyncCopy">, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "closes a group of asynchronous copies";
   let description = [{

@@ -1,0 +1,26 @@
+"""Which inputs of a program are indices, and of how many rows.
+
+Kernels read nothing for an index that is none of a table's rows, and store nothing; a caller who
+wants an error instead compares indices with these bounds before a launch.
+"""
+
+from __future__ import annotations
+
+from mirage.semantics.ops.op import all_ops
+from mirage.semantics.ugraph import KernelGraph, launches
+
+
+def index_bounds(graph: KernelGraph) -> tuple[tuple[int, int], ...]:
+    """The numbers of inputs that are indices as they are, each with the rows that it may name;
+    inputs that something is computed of first have no bounds."""
+    numbers = {v: i for i, v in enumerate(graph.inputs)}
+    for op in graph.ops:
+        if op.renames and op.operands[0] in numbers:
+            numbers[op.result] = numbers[op.operands[0]]
+    for launch in launches(graph.ops):
+        for param, value in zip(launch.body.params, launch.operands, strict=True):
+            if value in numbers:
+                numbers[param] = numbers[value]
+    named = (op.names_rows for op in all_ops(graph.ops))
+    found = {(numbers[x[0]], x[1]) for x in named if x is not None and x[0] in numbers}
+    return tuple(sorted(found))
