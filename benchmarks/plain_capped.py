@@ -64,7 +64,7 @@ class PlainCapped(PlainDecoder):
         blocks = None
         if tokens > 1:
             blocks = create_block_mask(
-                lambda b, h, i, j: i >= j, None, None, tokens, tokens, device=str(q.device)
+                lambda b, h, i, j: i >= j, None, None, tokens, tokens, device=q.device
             )
         found = flex_attention(q, k, v, score_mod=bounded, block_mask=blocks, enable_gqa=True)
         assert isinstance(found, torch.Tensor)
