@@ -24,7 +24,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 import torch  # noqa: E402
-from decoder_models import DECODERS, USES, arguments, random_weights  # noqa: E402
+from decoder_models import USES, arguments, random_weights  # noqa: E402
+from decoders import DECODERS  # noqa: E402
 
 STEPS = 8
 

@@ -6,6 +6,7 @@ a model is measured.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,6 +38,10 @@ class Decoder:
     base: float
     eps: float
     normed: bool = False
+    tied: bool = False
+    """Whether the last product takes the table of the tokens."""
+    gain: float = 1.0
+    """What the weights of norms are near to."""
 
     def with_layers(self, layers: int | None) -> Decoder:
         """The same with so many layers; with None as it is."""
@@ -67,18 +72,42 @@ class Decoder:
                     layer + "self_attn.k_norm.weight": (self.head,),
                 }
         found["model.norm.weight"] = (self.width,)
-        found["lm_head.weight"] = (self.vocabulary, self.width)
+        if not self.tied:
+            found["lm_head.weight"] = (self.vocabulary, self.width)
         return found
 
+    def configuration(self) -> dict[str, Any]:
+        """What Transformers calls the sizes."""
+        return {
+            "vocab_size": self.vocabulary, "hidden_size": self.width,
+            "intermediate_size": self.inner, "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads, "num_key_value_heads": self.shared,
+            "head_dim": self.head, "rms_norm_eps": self.eps, "max_position_embeddings": 8192,
+            "rope_parameters": {"rope_type": "default", "rope_theta": self.base},
+            "tie_word_embeddings": self.tied, "attn_implementation": "sdpa",
+        }  # fmt: skip
 
-DECODERS = {
-    d.name: d
-    for d in (
-        Decoder("llama3_8b", "Llama", 128256, 4096, 14336, 32, 32, 8, 128, 5e5, 1e-5),
-        Decoder("qwen3_8b", "Qwen3", 151936, 4096, 12288, 36, 32, 8, 128, 1e6, 1e-6, normed=True),
-        Decoder("tiny", "Llama", 96, 64, 96, 2, 4, 2, 16, 1e4, 1e-5),
-    )
-}
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Forms of attention in plain PyTorch that differ."""
+        return "masked", "full", "written"
+
+    def cached(self, use: Use) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Shapes of the two tensors that a layer keeps, with tokens in dimension 2: keys and
+        values."""
+        shape = (use.rows, self.shared, use.cache, self.head)
+        return shape, shape
+
+    def active(self, tokens: int) -> Iterator[tuple[float, float]]:
+        """Of each weight of the layers and of the last norm: elements that so many tokens read, and
+        those with which one token is multiplied."""
+        for name, shape in self.shapes().items():
+            if "embed" not in name and "lm_head" not in name:
+                yield elements(shape), elements(shape) * (len(shape) > 1)
+
+    def attending(self, use: Use) -> int:
+        """Flops of one query in all heads of a layer with one key and its value."""
+        return 4 * self.heads * self.head
 
 
 @dataclass(frozen=True)
@@ -115,16 +144,18 @@ def random_weights(
     decoder: Decoder, device: str | torch.device, dtype: torch.dtype, seed: int = 0
 ) -> dict[str, torch.Tensor]:
     """Weights of the order of one over the root of what they sum over, so that activations stay of
-    order one; gains near one."""
+    order one; gains near one, in all."""
     generator = torch.Generator(device).manual_seed(seed)
     found: dict[str, torch.Tensor] = {}
     for name, shape in decoder.shapes().items():
         x = torch.empty(shape, dtype=dtype, device=device).normal_(generator=generator)
         if len(shape) == 1:
-            x = x.mul_(GAIN).add_(1.0)
-        elif "embed" not in name:
-            x = x.mul_(shape[1] ** -0.5)
+            x = x.mul_(GAIN).add_(decoder.gain)
+        elif "embed" not in name or decoder.tied:
+            x = x.mul_(shape[-1] ** -0.5)
         found[name] = x
+    if decoder.tied:
+        found["lm_head.weight"] = found["model.embed_tokens.weight"]
     return found
 
 
@@ -132,46 +163,46 @@ def arguments(
     decoder: Decoder, use: Use, device: str | torch.device, dtype: torch.dtype, seed: int = 1
 ) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
     """Token ids (rows, tokens), their positions (tokens), and the keys and values of each layer
-    (rows, heads, cache, head), which a call writes to."""
+    (``decoder.cached``), which a call writes to."""
     generator = torch.Generator(device).manual_seed(seed)
     ids = torch.randint(
         decoder.vocabulary, (use.rows, use.tokens), generator=generator, device=device
     )
     first = use.cache - 1 if use.decodes else 0
     positions = torch.arange(first, first + use.tokens, device=device)
-    shape = (use.rows, decoder.shared, use.cache, decoder.head)
 
-    def caches() -> list[torch.Tensor]:
+    def caches(shape: tuple[int, ...]) -> list[torch.Tensor]:
         made: list[torch.Tensor] = []
         for _ in range(decoder.layers):
             x = torch.zeros(shape, dtype=dtype, device=device)
             made.append(x.normal_(generator=generator) if use.decodes else x)
         return made
 
-    return ids, positions, caches(), caches()
+    keys, values = decoder.cached(use)
+    return ids, positions, caches(keys), caches(values)
 
 
 def costs(decoder: Decoder, use: Use, width: int = 2) -> dict[str, Any]:
     """The least that a call has to do: ``bytes`` of weights and caches that are read and written
     (``width`` bytes an element), ``flops``, and the ``floor`` in µs that the larger of both takes.
     """
-    shapes = decoder.shapes()
     tokens = use.rows * use.tokens
-    table = shapes.pop("model.embed_tokens.weight")
-    read = sum(map(_elements, shapes.values())) + min(tokens, table[0]) * table[1]
-    keys = use.cache if use.decodes else use.tokens  # of a prompt they are written
-    cached = 2 * decoder.layers * use.rows * decoder.shared * keys * decoder.head
-    head = shapes.pop("lm_head.weight")
-    inside = sum(_elements(s) for s in shapes.values() if len(s) > 1)
-    flops = 2 * inside * tokens + 2 * _elements(head) * use.rows
+    active = list(decoder.active(tokens))
+    table = decoder.vocabulary * decoder.width
+    looked_up = 0 if decoder.tied else min(tokens, decoder.vocabulary) * decoder.width
+    read = sum(r for r, _ in active) + table + looked_up
+    seen = use.cache if use.decodes else use.tokens  # of a prompt they are written
+    cached = decoder.layers * sum(elements(s) // use.cache * seen for s in decoder.cached(use))
+    flops = 2 * sum(u for _, u in active) * tokens + 2 * table * use.rows
     pairs = use.rows * (use.cache if use.decodes else use.tokens * (use.tokens + 1) // 2)
-    flops += 4 * decoder.layers * decoder.heads * decoder.head * pairs
+    flops += decoder.layers * decoder.attending(use) * pairs
     moved = width * (read + cached)
     floor = max(moved / BANDWIDTH, flops / ARITHMETIC) * 1e6
     return {"bytes": moved, "flops": flops, "floor": floor}
 
 
-def _elements(shape: tuple[int, ...]) -> int:
+def elements(shape: tuple[int, ...]) -> int:
+    """How many a tensor has."""
     count = 1
     for n in shape:
         count *= n

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from decoder_models import Decoder, Use
+from decoder_models import BANDWIDTH, Decoder, Use
 from encoder_models import Encoder, argument
 from mirage.cost.target import target_for
 from mirage.pipeline.commands.export import export_with
@@ -96,12 +96,25 @@ def kernels_of(found: Optimized) -> str:
             continue
         manifest = step.compiled.artifact.manifest
         time_us = manifest.prediction.get("time")
+        times = times_of(manifest.prediction, len(manifest.kernels))
         entries = "\n".join(
-            f"{k.entry}: grid {k.grid}, block {k.block}, {k.shared_bytes} bytes"
-            for k in manifest.kernels
+            f"{k.entry}: grid {k.grid}, block {k.block}, {k.shared_bytes} bytes{time}"
+            for k, time in zip(manifest.kernels, times, strict=True)
         )
         lines[f"{manifest.name}: predicted {time_us} us\n{entries}\n{describe(step.graph)}"] = None
     return "\n\n".join(lines) + "\n"
+
+
+def times_of(prediction: Row, kernels: int) -> list[str]:
+    """What each kernel is predicted to take, and its floor by memory; nothing where that is not
+    known kernel by kernel."""
+    parts = prediction.get("parts") or ([prediction] if "bytes_read" in prediction else [])
+    if len(parts) != kernels:
+        return [""] * kernels
+    return [
+        f", {p['time']:.2f} us of {moved / BANDWIDTH * 1e6:.2f}, {p['bound']}"
+        for p, moved in ((p, p["bytes_read"] + p["bytes_written"]) for p in parts)
+    ]
 
 
 def said(row: Row) -> str:

@@ -28,7 +28,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 import encoder_models  # noqa: E402
-from decoder_models import DECODERS, USES, costs  # noqa: E402
+from decoder_models import USES, costs  # noqa: E402
+from decoders import DECODERS  # noqa: E402
 from encoder_models import ENCODERS  # noqa: E402
 
 Row = dict[str, Any]

@@ -17,7 +17,8 @@ import timing
 import torch
 from decoder_models import Decoder, Use, arguments, random_weights
 from mirage.runtime import load
-from plain_decoder import Attention, PlainDecoder
+from plain_decoder import Attention
+from plain_models import plain
 
 Row = dict[str, Any]
 Args = tuple[torch.Tensor, torch.Tensor, list[torch.Tensor], list[torch.Tensor]]
@@ -39,9 +40,11 @@ PEERS = (
     Peer("eager", "masked"),
     Peer("eager full", "full"),
     Peer("compile full", "full", "default"),
+    Peer("compile flex", "flex", "default"),
     Peer("compile", "masked", "default"),
     Peer("compile written", "written", "default"),
     Peer("autotune full", "full", "max-autotune-no-cudagraphs"),
+    Peer("autotune flex", "flex", "max-autotune-no-cudagraphs"),
     Peer("autotune written", "written", "max-autotune-no-cudagraphs"),
 )
 """In the order in which they are prepared. All are replayed as CUDA graphs of our own capture, as
@@ -71,7 +74,7 @@ class Bench:
         args = arguments(decoder, use, "cuda", torch.bfloat16)
         with torch.no_grad():
             exact = self.exact(decoder, weights, args)
-            eager = PlainDecoder(decoder, weights)
+            eager = plain(decoder, weights)
             row["errors"] = {
                 OURS: errors(exact, outcome(model, args)),
                 "eager": errors(exact, outcome(eager, args)),
@@ -79,7 +82,7 @@ class Bench:
             del exact
             mine, theirs = row["errors"][OURS], row["errors"]["eager"]
             row["correct"] = all(mine[k] <= ALLOWED * theirs[k] + 1e-12 for k in theirs)
-            self.time(row, model, args, self._chosen(use),
+            self.time(row, model, args, self._chosen(decoder, use),
                       lambda peer: prepared(peer, decoder, weights, args))  # fmt: skip
         return row
 
@@ -95,8 +98,7 @@ class Bench:
         """In float32, without TF32."""
         ids, positions, keys, values = args
         wide = [[x.float() for x in xs] for xs in (keys, values)]
-        plain = PlainDecoder(decoder, weights, "written", torch.float32)
-        logits = plain(ids, positions, *wide)
+        logits = plain(decoder, weights, "written", torch.float32)(ids, positions, *wide)
         return Outcome(logits, *(tuple(x[:, :, positions] for x in xs) for xs in wide))
 
     def time(
@@ -144,12 +146,13 @@ class Bench:
             for name, rows in row["profile"].items():
                 print(f"   profile of {name}\n{profile_text(rows)}", flush=True)
 
-    def _chosen(self, use: Use) -> Iterator[Peer]:
-        """A prompt has one form of attention."""
-        seen: set[str | None] = set()
+    def _chosen(self, decoder: Decoder, use: Use) -> Iterator[Peer]:
+        """Those that differ: of a prompt, only FlexAttention is another form."""
+        seen: set[tuple[str | None, str]] = set()
         for peer in self.peers:
-            if use.decodes or peer.mode not in seen:
-                seen.add(peer.mode)
+            form = peer.attention if use.decodes or peer.attention == "flex" else "full"
+            if peer.attention in decoder.forms and (peer.mode, form) not in seen:
+                seen.add((peer.mode, form))
                 yield peer
 
 
@@ -189,7 +192,7 @@ def errors(exact: Outcome, got: Outcome) -> dict[str, float]:
 
 def prepared(peer: Peer, decoder: Decoder, weights: Any, args: Args) -> Callable[[int], Any]:
     """A peer, compiled and run once."""
-    return compiled(PlainDecoder(decoder, weights, peer.attention), peer.mode, args)
+    return compiled(plain(decoder, weights, peer.attention), peer.mode, args)
 
 
 def compiled(

@@ -15,14 +15,7 @@ from transformers.initialization import no_init_weights
 def config_of(decoder: Decoder) -> Any:
     """The configuration."""
     kind = getattr(transformers, f"{decoder.kind}Config")
-    return kind(
-        vocab_size=decoder.vocabulary, hidden_size=decoder.width,
-        intermediate_size=decoder.inner, num_hidden_layers=decoder.layers,
-        num_attention_heads=decoder.heads, num_key_value_heads=decoder.shared,
-        head_dim=decoder.head, rms_norm_eps=decoder.eps, max_position_embeddings=8192,
-        rope_parameters={"rope_type": "default", "rope_theta": decoder.base},
-        tie_word_embeddings=False, attn_implementation="sdpa",
-    )  # fmt: skip
+    return kind(**decoder.configuration())
 
 
 def untouched(decoder: Decoder, dtype: torch.dtype) -> Any:
@@ -112,7 +105,9 @@ def served(decoder: Decoder, dtype: torch.dtype) -> Served:
 
 def example(decoder: Decoder, use: Use, dtype: torch.dtype) -> tuple[Any, ...]:
     """Arguments without memory, like those of ``decoder_models.arguments``."""
-    shape = (use.rows, decoder.shared, use.cache, decoder.head)
-    caches = [[torch.empty(shape, dtype=dtype) for _ in range(decoder.layers)] for _ in range(2)]
+    caches = [
+        [torch.empty(shape, dtype=dtype) for _ in range(decoder.layers)]
+        for shape in decoder.cached(use)
+    ]
     ids = torch.zeros(use.rows, use.tokens, dtype=torch.int64)
     return ids, torch.arange(use.tokens), *caches

@@ -15,11 +15,13 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
 import encoder_models
 import measured_models
-from decoder_models import DECODERS, USES, Decoder, arguments, costs, random_weights
+from decoder_models import USES, Decoder, arguments, costs, random_weights
+from decoders import DECODERS
 from encoder_models import ENCODERS, PlainEncoder, argument
 from exported_models import exported
 from mirage.runtime import load
-from plain_decoder import Attention, PlainDecoder
+from plain_decoder import Attention
+from plain_models import plain
 from transformers_decoder import served
 from transformers_encoder import Encoded, untouched
 
@@ -27,10 +29,13 @@ TINY = DECODERS["tiny"]
 
 
 @pytest.mark.parametrize("use", ["tiny_decode", "tiny_prefill"])
-@pytest.mark.parametrize("attention", ["masked", "full", "written"])
+@pytest.mark.parametrize("attention", ["masked", "full", "written", "flex"])
 @pytest.mark.parametrize(
-    "decoder", [TINY, replace(TINY, kind="Qwen3", normed=True)], ids=["llama", "qwen3"]
-)
+    "decoder",
+    [TINY, replace(TINY, kind="Qwen3", normed=True), DECODERS["tiny_capped"],
+     DECODERS["tiny_latent"]],
+    ids=["llama", "qwen3", "gemma2", "deepseek2"],
+)  # fmt: skip
 def test_plain_decoders_are_those_of_transformers(
     decoder: Decoder, attention: Attention, use: str
 ) -> None:
@@ -39,7 +44,7 @@ def test_plain_decoders_are_those_of_transformers(
     module.model.load_state_dict(weights)
     mine, theirs = (arguments(decoder, USES[use], "cpu", torch.float32) for _ in range(2))
     with torch.no_grad():
-        got, want = PlainDecoder(decoder, weights, attention)(*mine), module(*theirs)
+        got, want = plain(decoder, weights, attention)(*mine), module(*theirs)
     torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
     for a, b in zip((*mine[2], *mine[3]), (*theirs[2], *theirs[3]), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
@@ -48,9 +53,12 @@ def test_plain_decoders_are_those_of_transformers(
 def test_weights_are_those_of_the_published_models() -> None:
     counts = {
         name: sum(torch.Size(s).numel() for s in DECODERS[name].shapes().values())
-        for name in ("llama3_8b", "qwen3_8b")
+        for name in ("llama3_8b", "qwen3_8b", "gemma2_9b", "deepseek2_lite")
     }
-    assert counts == {"llama3_8b": 8_030_261_248, "qwen3_8b": 8_190_735_360}
+    assert counts == {
+        "llama3_8b": 8_030_261_248, "qwen3_8b": 8_190_735_360, "gemma2_9b": 9_241_705_984,
+        "deepseek2_lite": 15_706_484_224,
+    }  # fmt: skip
 
 
 def test_a_step_of_decoding_is_bound_by_memory_and_a_prompt_is_not() -> None:
@@ -69,26 +77,29 @@ def test_a_step_of_decoding_is_bound_by_memory_and_a_prompt_is_not() -> None:
         pytest.param("tiny_decode", TINY, id="llama decode"),
         pytest.param("tiny_decode", replace(TINY, kind="Qwen3", normed=True), id="qwen3 decode"),
         pytest.param("tiny_prefill", TINY, id="llama prefill"),
+        pytest.param("tiny_decode", DECODERS["tiny_capped"], id="gemma2 decode"),
+        pytest.param("tiny_decode", DECODERS["tiny_latent"], id="deepseek2 decode"),
     ],
 )
 def test_what_is_exported_computes_the_same(
     use: str, decoder: Decoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MIRAGE_CACHE_DIR", str(tmp_path / "cache"))
-    decoder = replace(decoder, layers=1)
+    routes = decoder.name == "tiny_latent"  # from its second layer on
+    decoder = replace(decoder, layers=1 + routes)
     row = exported(decoder, USES[use], tmp_path, chip="h200", budget=20.0)
     assert row["kernels"]
-    if USES[use].decodes:  # kernels store new keys and values
+    if USES[use].decodes and not routes:  # kernels store new keys and values
         assert sum("index_copy" in call for call in row["calls"]) == 0, row["calls"]
     weights = random_weights(decoder, "cpu", torch.bfloat16)
     state = {f"model.{name}": x for name, x in weights.items()}
-    model: Any = load(tmp_path / f"tiny.1.{use}.mirage", device="cpu", state=state)
+    model: Any = load(tmp_path / f"{row['name']}.mirage", device="cpu", state=state)
     args = arguments(decoder, USES[use], "cpu", torch.bfloat16)
     bench = measured_models.Bench(1, 0.0, None)
     with torch.no_grad():
         exact = bench.exact(decoder, weights, args)
         mine = measured_models.errors(exact, measured_models.outcome(model, args))
-        eager = PlainDecoder(decoder, weights)
+        eager = plain(decoder, weights)
         theirs = measured_models.errors(exact, measured_models.outcome(eager, args))
     assert all(mine[what] <= 2 * theirs[what] + 1e-6 for what in theirs), (mine, theirs)
 

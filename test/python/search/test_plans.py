@@ -13,7 +13,7 @@ from mirage.cost.copy_kernels import copies_in
 from mirage.search import SearchLimits, SearchReport, StopReason, superoptimize
 from mirage.search.kernel.solver import KernelSolver, Pick
 from mirage.search.kernel.workers import Region
-from mirage.search.program.parts import Program
+from mirage.search.program.parts import Program, regrouped
 from mirage.search.program.plans import PlanSearch
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
@@ -133,6 +133,31 @@ def test_kernels_that_share_inputs_are_one_where_that_is_faster() -> None:
     one = superoptimize(program, H200, SearchLimits(outputs=1)).candidates[0].graph
     assert max(len(op.results) for op in one.ops) == 1
     agree(program, one)
+
+
+def test_results_of_one_kernel_may_have_other_dimensions() -> None:
+    """Keys and values of one token, of which only the values are stored by heads."""
+    x, w, v = tensor("x", 1, 1024), tensor("w", 1024, 512), tensor("v", 1024, 512)
+    b = Builder()
+    values = b.reshape(b.matmul(x, v), (1, 4, 1, 128))
+    keys = b.unary(UnaryFn.TANH, b.matmul(x, w))
+    program = graph("step", (x, w, v), b, keys, values)
+    best = superoptimize(program, H200).candidates[0].graph
+    (launch,) = (op for op in best.ops if isinstance(op, Launch))
+    assert len(launch.results) == 2
+    check_graph(best)
+    agree(program, best)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [((1, 1024), (8, 1, 128), True), ((4, 8), (8, 4), False), ((1,), (), True),
+     ((2, 12), (4, 6), False), ((2, 3, 4), (6, 4), True), ((8,), (16,), False)],
+)  # fmt: skip
+def test_dimensions_that_are_several_of_the_others(
+    first: tuple[int, ...], second: tuple[int, ...], same: bool
+) -> None:
+    assert regrouped(first, second) == regrouped(second, first) == same
 
 
 def test_what_is_stored_for_one_kernel_may_be_shared_by_others() -> None:

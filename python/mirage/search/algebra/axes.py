@@ -57,8 +57,10 @@ class AxisTable:
     _names: dict[int, str] = field(default_factory=dict[int, str])
 
     @staticmethod
-    def of(graph: KernelGraph) -> AxisTable:
-        """Solves the axis equations of ``graph``; ops that cannot be labelled contribute none."""
+    def of(graph: KernelGraph, together: bool = False) -> AxisTable:
+        """Solves the axis equations of ``graph``; ops that cannot be labelled contribute none. With
+        ``together`` one kernel computes all outputs: those of as many elements as the first have
+        its axes, whatever their shapes."""
         table = AxisTable()
         for value in graph.inputs:
             table._declare(value)
@@ -66,6 +68,10 @@ class AxisTable:
             for value in op.results:
                 table._declare(value)
             table._equate(op)
+        first, *others = graph.outputs if together else (None,)
+        for other in others:
+            if first is not None and other.type.size == first.type.size:
+                table._unify(table._flat(first), table._flat(other))
         table._name(graph)
         return table
 
@@ -159,10 +165,10 @@ class AxisTable:
             for i, p in enumerate(op.permutation):
                 self._unify(source[p], self._vars[op.result][i])
         elif isinstance(op, Reshape):
-            flat = [
-                tuple(v for dim in self._vars[x] for v in dim) for x in (op.operands[0], op.result)
-            ]
-            self._unify(flat[0], flat[1])
+            self._unify(self._flat(op.operands[0]), self._flat(op.result))
+
+    def _flat(self, value: Value) -> tuple[int, ...]:
+        return tuple(v for dim in self._vars[value] for v in dim)
 
     def _align(self, a: tuple[tuple[int, ...], ...], b: tuple[tuple[int, ...], ...]) -> None:
         for x, y in zip(reversed(a), reversed(b), strict=False):

@@ -195,14 +195,24 @@ def _output_dims(problem: KernelProblem) -> Dims:
 
 
 def _dims_of(problem: KernelProblem, dims: Dims, output: Value) -> Dims:
-    """The axes of an output, when those of the first output are ``dims``."""
+    """The axes of an output, when those of the first output are ``dims``: of dimensions that are
+    aligned, or of all of them in order, where sizes of 1 stand elsewhere or dimensions of one
+    output are several of the other."""
     first, rank = problem.outputs[0], len(output.shape)
-    own, like = problem.table.dims(output), problem.table.dims(first)[len(dims) - rank :]
+    table = problem.table
+    own, its = table.dims(output), table.dims(first)
+    if output.shape != first.shape and output.type.size == first.type.size:
+        mine, theirs = ([table.sizes[x] for d in of for x in d] for of in (own, its))
+        if mine == theirs:
+            names = iter([name for dim in dims for name in dim])
+            return tuple(tuple(next(names) for _ in dim) for dim in own)
     named: list[tuple[str, ...]] = []
-    for size, mine, its, names in zip(
-        output.shape, own, like, dims[len(dims) - rank :], strict=True
+    if rank > len(dims):
+        raise UnlabelableError("expected outputs of one kernel to have the same shape")
+    for size, mine, like, names in zip(
+        output.shape, own, its[len(dims) - rank :], dims[len(dims) - rank :], strict=True
     ):
-        sizes = [[problem.table.sizes[x] for x in labels] for labels in (mine, its)]
+        sizes = [[table.sizes[x] for x in labels] for labels in (mine, like)]
         if size > 1 and sizes[0] != sizes[1]:
             raise UnlabelableError("expected outputs of one kernel to have the same shape")
         named.append(names if size > 1 else ())

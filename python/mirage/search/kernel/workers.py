@@ -48,7 +48,7 @@ class Region:
         definitions = {r: op for op in graph.ops for r in op.results}
         hot = frozenset(graph.inputs[i] for i in self.hot)
         # axes are named for each kernel: what another kernel splits may be one axis here
-        table = AxisTable.of(graph)
+        table = AxisTable.of(graph, together=True)
         return KernelProblem(
             graph.outputs, graph.inputs, definitions, table, hot=hot, scales=self.scales
         )

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from itertools import accumulate
+from math import prod
+from operator import mul
 
 from mirage.cost.copy_kernels import unfused_in, unfused_report
 from mirage.cost.kernel_time import HOT
@@ -16,6 +19,15 @@ from mirage.search.program.dag import Dag, Part
 from mirage.search.program.storable import Storable
 from mirage.semantics.ops.op import Lookup
 from mirage.semantics.ugraph import KernelGraph, Matmul, Op, Value
+
+
+def regrouped(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """Whether dimensions of one shape are several of the other, in order, and of all of them:
+    1024 is 8 times 128, whatever sizes of 1 stand between."""
+    short, long = sorted((tuple(n for n in s if n > 1) for s in (first, second)), key=len)
+    places = list(accumulate(long, mul))
+    return all(p in places for p in accumulate(short, mul)) and prod(short) == prod(long)
+
 
 NEAR = 4
 """How many values that kernels compute lie between the results of one kernel, less one."""
@@ -207,17 +219,21 @@ class Program:
         return int(last.shape != value.shape)
 
     def _alike(self, first: Value, second: Value) -> bool:
-        """Whether one block could compute a tile of each: the same shape, or one with size 1, and
-        an input of the program on which both depend."""
+        """Whether one block could compute a tile of each: the same shape, or one with size 1, or
+        dimensions of one that are several of the other; and an input of the program on which both
+        depend."""
         if self.stays(first) or self.stays(second):
             return False
         large, small = sorted((first, second), key=lambda v: -v.type.size)
+        if not self._sources[first] & self._sources[second]:
+            return False
+        if first.type.size == second.type.size and regrouped(first.shape, second.shape):
+            return True
         rank = len(small.shape)
         if rank > len(large.shape):
             return False
         aligned = zip(small.shape, large.shape[len(large.shape) - rank :], strict=True)
-        shared = self._sources[first] & self._sources[second]
-        return all(a in (1, b) for a, b in aligned) and bool(shared)
+        return all(a in (1, b) for a, b in aligned)
 
     @cached_property
     def _sources(self) -> dict[Value, frozenset[Value]]:

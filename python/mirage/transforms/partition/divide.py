@@ -20,6 +20,9 @@ _INTEGERS = 1 << 40
 """Bytes that a tensor of integers counts for, besides its own, where it is handed over."""
 LARGEST = 43
 """Primitive ops, views apart, of a part that is searched as one."""
+REMAINDER = 0.25
+"""A run that is no heavier than this share of the largest one goes to a neighbour, which may be as
+much heavier then: no kernel of a few ops by themselves could be one with what they read."""
 
 
 def weight(op: Op) -> int:
@@ -34,7 +37,8 @@ def divide(
     largest: float = LARGEST,
     stored: Collection[Value] = (),
 ) -> list[list[Op]]:
-    """Runs of ``ops``, each of weight ``largest`` at most where it has more than one op.
+    """Runs of ``ops``, each of weight ``largest`` at most where it has more than one op and no
+    remainder has joined it.
 
     ``ops`` are in an order in which they can run; ``definitions`` has also the views that they read
     what others of them compute through. ``stored`` are values that are written in any case.
@@ -62,7 +66,27 @@ def divide(
         end = best[start][3]
         found.append(list(ops[start:end]))
         start = end
-    return found
+    return _joined(found, largest)
+
+
+def _joined(runs: list[list[Op]], largest: float) -> list[list[Op]]:
+    """Runs without remainders that a neighbour can take: the one before, as a rule, so that equal
+    layers stay equal; the lightest goes first."""
+    weights = [sum(map(weight, run)) for run in runs]
+    while True:
+        pairs = [
+            (other > at, weights[at], at, other)
+            for at in range(len(weights))
+            for other in (at - 1, at + 1)
+            if weights[at] <= REMAINDER * largest and 0 <= other < len(weights)
+            if weights[at] + weights[other] <= (1 + REMAINDER) * largest
+        ]
+        if not pairs:
+            return runs
+        _, _, at, other = min(pairs)
+        first = min(at, other)
+        runs = [*runs[:first], [*runs[first], *runs[first + 1]], *runs[first + 2 :]]
+        weights = [*weights[:first], weights[at] + weights[other], *weights[first + 2 :]]
 
 
 def _roots(definitions: Mapping[Value, Op]) -> Callable[[Value], Value]:

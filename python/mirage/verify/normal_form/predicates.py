@@ -169,8 +169,8 @@ class _Known:
 
     def is_truth(self, x: Value) -> bool:
         """Whether all elements are truth values (0 or 1), for certain."""
-        if x.dtype is DType.I1:
-            return True
+        if x.dtype is DType.I1 or self.constants.get(x) in (0, 1):
+            return True  # tiles hold truth values as floats, constants too
         op = self.makers.get(x)
         if op is None:
             return False

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
-from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
-from mirage.transforms.partition.divide import LARGEST, weight
+from mirage.transforms.partition.divide import LARGEST, divide, weight
 from mirage.transforms.partition.partition import Part, partition, parts_to_search
 
 F32 = DType.F32
@@ -51,6 +51,26 @@ def test_equal_layers_are_cut_alike() -> None:
     assert len(parts) > 4 * len(different)
     # Cuts are where the residual alone is handed over, never inside of a layer.
     assert all([v.shape for v in part.outputs] == [(4, 8)] for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [((39, 9), [48]), ((29, 39, 9), [29, 48]), ((8, 39, 9), [8, 48]), ((8, 29, 39), [37, 39]),
+     ((39, 20), [39, 20]), ((43, 11), [43, 11])],
+)  # fmt: skip
+def test_a_remainder_goes_to_a_neighbour(weights: tuple[int, ...], expected: list[int]) -> None:
+    build = Builder()
+    narrow = Value(TensorType((1,), F32))
+    y = narrow
+    for count in weights:  # between two runs one number is handed over, inside of them many
+        y = build.broadcast(y, (64,))
+        for _ in range(count - 1):
+            y = build.unary(UnaryFn.TANH, y)
+        y = build.reduce(ReduceFn.SUM, y, (0,))
+    ops = tuple(build.ops)
+    runs = divide(ops, {v: op for op in ops for v in op.results})
+    assert [sum(map(weight, run)) for run in runs] == expected
+    assert [op for run in runs for op in run] == list(ops)
 
 
 @pytest.mark.parametrize("count", [9, 20])

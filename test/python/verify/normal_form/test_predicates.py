@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from mirage.cost import H200
+from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import KernelGraph, TensorType, Value
+from mirage.semantics.ugraph import KernelGraph, Launch, TensorType, Value
 from mirage.verify import Kind, VerifyOptions, verify
 
 OPTIONS = VerifyOptions(seed=5, numerics=False)
@@ -124,6 +126,20 @@ def test_what_is_kept_of_whole_numbers_is_whole() -> None:
     )
     assert verify(*(kept(mask) for mask in pair), OPTIONS).kind is Kind.PROVED
     assert not verify(*(kept(mask, positions=False) for mask in pair), OPTIONS).equivalent
+
+
+@pytest.mark.parametrize("fn", [AND, OR])
+@pytest.mark.parametrize("known", [0, 1])
+def test_known_truth_values_are_numbers_in_kernels(fn: BinaryFn, known: int) -> None:
+    """A window without an end, as models write it, beside the kernel that is found for it."""
+    b = Builder()
+    r, c = Value(TensorType((1,), DType.I64)), Value(TensorType((256,), DType.I64))
+    mask = b.binary(fn, b.constant(known, DType.I1), b.binary(LT, r, c))
+    y = b.binary(BinaryFn.MUL, b.cast(mask, DType.F32), b.constant(-3))
+    program = KernelGraph("mask", (r, c), tuple(b.ops), (y,))
+    found = superoptimize(program, H200).candidates[0].graph
+    assert any(isinstance(op, Launch) for op in found.ops)
+    assert verify(program, found, OPTIONS).kind is Kind.PROVED
 
 
 def test_only_truth_values_have_a_minimum_for_a_conjunction() -> None:
