@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
 
+from mirage.cost.compilable import MAX_ROWS
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normal_form import Algebra, Atom, Fn2Atom, InAtom, MaxAtom
 from mirage.search.algebra.normalizer import MatmulRoles
@@ -79,7 +80,11 @@ def find_merges(
     roles: Sequence[MatmulRoles],
     repeat: bool = False,
 ) -> Merges:
-    """Axes that are one; with ``repeat`` also those of which small tensors have one alone."""
+    """Axes that are one; with ``repeat`` also those of which small tensors have one alone.
+
+    Rows or columns whose inner axis fills no whole tiles stay apart: tiles of both would end where
+    those of the inner one do not, which no proof relates. Each row of the outer axis has a last
+    tile that is cut short then."""
     polys, atoms = below(algebra, outputs)
     reads = [atom for atom in atoms if isinstance(atom, InAtom)]
     sequences = [[a for dim in atom.dims for a in dim] for atom in reads]
@@ -99,7 +104,14 @@ def find_merges(
                 return False
         return all((a in s) == (b in s) for s in sums)
 
+    def straddled(a: str, b: str) -> bool:
+        size = problem.table.sizes[b]
+        sides = [side for m in roles for side in (m.rows, m.columns)]
+        return size > MAX_ROWS and size % MAX_ROWS > 0 and any({a, b} <= side for side in sides)
+
     def useful(a: str, b: str) -> bool:
+        if straddled(a, b):
+            return False
         sides = [side for m in roles for side in (m.rows, m.columns, m.contracted)]
         if any(a in side and b in side for side in sides):
             return True
