@@ -96,6 +96,7 @@ def features_of(
             _exact(launch),
             _tiles_of(launch, is_odd),
             _tiles_of(launch, lambda tensor: tensor.dtype.is_eight_bits),
+            _tiles_of(launch, lambda _: True),
             _computed_with(launch, estimated.matmuls),
         ),
         taken,
@@ -167,6 +168,7 @@ class _Facts:
     exact: set[Value]  # of more than 16 bits, whose elements were numbers of 16 bits
     odd: set[Value]  # tiles of tensors whose rows start at odd elements
     eight_bits: set[Value]  # tiles of tensors of 8-bit floats, as they are loaded
+    loaded: set[Value]  # tiles of any tensors, as they are loaded
     computed_with: set[Value]  # what other ops than products read
 
 
@@ -284,7 +286,8 @@ def _count(
             a, b = op.operands
             half = a.dtype.is_half and b.dtype.is_half
             eight_bits = {a, b} <= facts.eight_bits
-            operands = Operands(half, (a in facts.exact, b in facts.exact), eight_bits)
+            exact = a in facts.exact, b in facts.exact
+            operands = Operands(half, exact, eight_bits, not {a, b} <= facts.loaded)
             for factor in (a, b):
                 if factor in facts.eight_bits and not account.features.warpgroups:
                     account.convert(float(factor.type.size), in_loop)
