@@ -171,6 +171,12 @@ class _Facts:
     loaded: set[Value]  # tiles of any tensors, as they are loaded
     computed_with: set[Value]  # what other ops than products read
 
+    def operands(self, a: Value, b: Value) -> Operands:
+        """The factors of a matmul."""
+        half = a.dtype.is_half and b.dtype.is_half
+        exact = a in self.exact, b in self.exact
+        return Operands(half, exact, {a, b} <= self.eight_bits, not {a, b} <= self.loaded)
+
 
 @dataclass
 class _Counter:
@@ -284,10 +290,7 @@ def _count(
             _count_rows(account, op, (table, indices), in_loop, read)
         case Matmul():
             a, b = op.operands
-            half = a.dtype.is_half and b.dtype.is_half
-            eight_bits = {a, b} <= facts.eight_bits
-            exact = a in facts.exact, b in facts.exact
-            operands = Operands(half, exact, eight_bits, not {a, b} <= facts.loaded)
+            operands = facts.operands(a, b)
             for factor in (a, b):
                 if factor in facts.eight_bits and not account.features.warpgroups:
                     account.convert(float(factor.type.size), in_loop)

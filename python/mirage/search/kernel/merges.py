@@ -80,11 +80,7 @@ def find_merges(
     roles: Sequence[MatmulRoles],
     repeat: bool = False,
 ) -> Merges:
-    """Axes that are one; with ``repeat`` also those of which small tensors have one alone.
-
-    Rows or columns whose inner axis fills no whole tiles stay apart: tiles of both would end where
-    those of the inner one do not, which no proof relates. Each row of the outer axis has a last
-    tile that is cut short then."""
+    """Axes that are one; with ``repeat`` also those of which small tensors have one alone."""
     polys, atoms = below(algebra, outputs)
     reads = [atom for atom in atoms if isinstance(atom, InAtom)]
     sequences = [[a for dim in atom.dims for a in dim] for atom in reads]
@@ -104,14 +100,7 @@ def find_merges(
                 return False
         return all((a in s) == (b in s) for s in sums)
 
-    def straddled(a: str, b: str) -> bool:
-        size = problem.table.sizes[b]
-        sides = [side for m in roles for side in (m.rows, m.columns)]
-        return size > MAX_ROWS and size % MAX_ROWS > 0 and any({a, b} <= side for side in sides)
-
     def useful(a: str, b: str) -> bool:
-        if straddled(a, b):
-            return False
         sides = [side for m in roles for side in (m.rows, m.columns, m.contracted)]
         if any(a in side and b in side for side in sides):
             return True
@@ -120,7 +109,9 @@ def find_merges(
     after: dict[str, str] = {}
     for s in sequences:
         for a, b in pairwise(s):
-            if a not in after and together(a, b) and useful(a, b):
+            if a in after or _straddled(problem.table.sizes[b], roles, {a, b}):
+                continue
+            if together(a, b) and useful(a, b):
                 after[a] = b
     groups: dict[str, tuple[str, ...]] = {}
     taken = set(problem.table.sizes)
@@ -139,6 +130,14 @@ def find_merges(
         if len(views) == len({tensor for tensor, _ in views}):
             return merges
     return Merges(split=False)
+
+
+def _straddled(inner: int, roles: Sequence[MatmulRoles], axes: set[str]) -> bool:
+    """Whether tiles along two axes in one would hold the end of a row of the inner one, ``inner``
+    long, and the start of the next: no proof relates what both hold. Apart, each row has a last
+    tile that is cut short."""
+    sides = (side for m in roles for side in (m.rows, m.columns))
+    return inner > MAX_ROWS and inner % MAX_ROWS > 0 and any(axes <= side for side in sides)
 
 
 def below(algebra: Algebra, outputs: Sequence[int]) -> tuple[list[int], list[Atom]]:
