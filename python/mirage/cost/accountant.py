@@ -49,6 +49,13 @@ def _up(x: Num, multiple: int) -> Num:
     return np.ceil(x / multiple) * multiple
 
 
+def _chain(fragments: Num, steps: Num, warps: Num, beside: float) -> Num:
+    """Clocks of so many steps of products that depend on each other, for a warp's part of a
+    result's fragments, ``beside`` of which go on side by side."""
+    own = np.maximum(1.0, fragments / np.minimum(fragments, np.maximum(warps, 1.0)))
+    return steps * own / np.minimum(own, beside) * MMA_LATENCY
+
+
 @dataclass(frozen=True)
 class Around:
     """The loops around an op, except those whose steps :attr:`KernelFeatures.steps` counts."""
@@ -158,7 +165,8 @@ class Accountant:
             part = np.minimum(m * n, PROMOTED * 32.0 * self.features.warps)
             held = np.where(narrow, part, 0.0)
             self.features.live = np.maximum(self.features.live, held)
-        if shared is None:
+        unknown = shared is None
+        if unknown:
             shared = self._contraction_warps(padded / _up(k, 16), k)
         shared = np.where(self.features.warpgroups, 1.0, shared)
         # each warp reads its strip of one operand and all of the other; warps share strips of at
@@ -177,12 +185,14 @@ class Accountant:
         width = np.where(narrow, 1.0, 2.0)
         move = np.where(ring, width * k * np.ceil(m / 64.0) * (64.0 + n), move)
         self._add("move", move, in_loop)
-        # those of the result, which warps have that do not share the contraction
-        fragments = padded / (16.0 * 8.0 * _up(k, 16))
-        own = np.maximum(1.0, fragments / np.minimum(fragments, np.maximum(warps / shared, 1.0)))
-        chain = _up(k, 16) / 16.0 / shared * own / np.minimum(own, 4.0) * MMA_LATENCY
+        fragments, steps = padded / (16.0 * 8.0 * _up(k, 16)), _up(k, 16) / 16.0
         if not half:
-            chain = chain * TF32_CHAIN * operands.share
+            steps = steps * TF32_CHAIN * operands.share
+        beside = 4.0 if half else 16.0
+        chain = _chain(fragments, steps, warps / shared, beside) / shared
+        if unknown:  # as is best
+            most = np.minimum(warps, _up(k, 16) / 16.0)
+            chain = np.minimum(chain, _chain(fragments, steps, warps / most, beside) / most)
         clocks = np.where(ring, GROUP_LATENCY, np.maximum(chain, MMA_LATENCY) + 60.0)
         self._add("clocks", clocks, in_loop)
         # those that share a contraction write their results to shared memory, and read all of them
