@@ -24,6 +24,7 @@ SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
 MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
 SHUFFLES = 60.0  # clocks of a reduction over four lanes
 GROUP_LATENCY = 60.0  # clocks from the last product of a warpgroup to its result
+BESIDE = 4.0  # products that go on side by side; of f32 factors four times as many
 TF32_CHAIN = 6.0  # times the steps along K of f32 factors: 8 of K at a time, three products each
 SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
@@ -47,13 +48,6 @@ def splits_lines(type_: TensorType) -> bool:
 
 def _up(x: Num, multiple: int) -> Num:
     return np.ceil(x / multiple) * multiple
-
-
-def _chain(fragments: Num, steps: Num, warps: Num, beside: float) -> Num:
-    """Clocks of so many steps of products that depend on each other, for a warp's part of a
-    result's fragments, ``beside`` of which go on side by side."""
-    own = np.maximum(1.0, fragments / np.minimum(fragments, np.maximum(warps, 1.0)))
-    return steps * own / np.minimum(own, beside) * MMA_LATENCY
 
 
 @dataclass(frozen=True)
@@ -86,6 +80,17 @@ class Operands:
     def share(self) -> float:
         """Of the products of TF32 parts that operands of 32 bits take."""
         return 1.0 - sum(self.exact) / 3.0
+
+
+def _chain(fragments: Num, steps: Num, warps: Num, shared: Num, operands: Operands) -> Num:
+    """Clocks of products that depend on each other, where so many warps share the contraction: a
+    warp's part of a result's fragments, some of which go on side by side, over its part of the
+    steps along K."""
+    own = np.maximum(1.0, fragments / np.minimum(fragments, np.maximum(warps / shared, 1.0)))
+    if operands.half:
+        return steps / shared * own / np.minimum(own, BESIDE) * MMA_LATENCY
+    steps = TF32_CHAIN * operands.share * steps
+    return steps / shared * own / np.minimum(own, 4.0 * BESIDE) * MMA_LATENCY
 
 
 @dataclass
@@ -186,13 +191,11 @@ class Accountant:
         move = np.where(ring, width * k * np.ceil(m / 64.0) * (64.0 + n), move)
         self._add("move", move, in_loop)
         fragments, steps = padded / (16.0 * 8.0 * _up(k, 16)), _up(k, 16) / 16.0
-        if not half:
-            steps = steps * TF32_CHAIN * operands.share
-        beside = 4.0 if half else 16.0
-        chain = _chain(fragments, steps, warps / shared, beside) / shared
-        if unknown:  # as is best
-            most = np.minimum(warps, _up(k, 16) / 16.0)
-            chain = np.minimum(chain, _chain(fragments, steps, warps / most, beside) / most)
+        if unknown:  # all warps have as much
+            own = fragments / warps
+            chain = steps * own / np.clip(own, 1.0, BESIDE) * MMA_LATENCY
+        else:
+            chain = _chain(fragments, steps, warps, shared, operands)
         clocks = np.where(ring, GROUP_LATENCY, np.maximum(chain, MMA_LATENCY) + 60.0)
         self._add("clocks", clocks, in_loop)
         # those that share a contraction write their results to shared memory, and read all of them
