@@ -24,6 +24,8 @@ SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
 MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
 SHUFFLES = 60.0  # clocks of a reduction over four lanes
 GROUP_LATENCY = 60.0  # clocks from the last product of a warpgroup to its result
+BESIDE = 4.0  # products that go on side by side; of f32 factors four times as many
+TF32_CHAIN = 6.0  # times the steps along K of f32 factors: 8 of K at a time, three products each
 SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
 MOST = frozenset({"live", "scratch"})
@@ -66,16 +68,29 @@ class Around:
 class Operands:
     """Of a matmul: whether both are multiplied as numbers of 16 bits; and, where they are not,
     which ones are casts of such numbers, which TF32 holds as they are. ``eight_bits``: both are
-    tiles of tensors of 8 bits, of which warpgroups multiply twice as many at a time."""
+    tiles of tensors of 8 bits, of which warpgroups multiply twice as many at a time. ``computed``:
+    one of the two is computed by the block."""
 
     half: bool
     exact: tuple[bool, bool] = (False, False)
     eight_bits: bool = False
+    computed: bool = False
 
     @property
     def share(self) -> float:
         """Of the products of TF32 parts that operands of 32 bits take."""
         return 1.0 - sum(self.exact) / 3.0
+
+
+def _chain(fragments: Num, steps: Num, warps: Num, shared: Num, operands: Operands) -> Num:
+    """Clocks of products that depend on each other, where so many warps share the contraction: a
+    warp's part of a result's fragments, some of which go on side by side, over its part of the
+    steps along K."""
+    own = np.maximum(1.0, fragments / np.minimum(fragments, np.maximum(warps / shared, 1.0)))
+    if operands.half:
+        return steps / shared * own / np.minimum(own, BESIDE) * MMA_LATENCY
+    steps = TF32_CHAIN * operands.share * steps
+    return steps / shared * own / np.minimum(own, 4.0 * BESIDE) * MMA_LATENCY
 
 
 @dataclass
@@ -155,7 +170,8 @@ class Accountant:
             part = np.minimum(m * n, PROMOTED * 32.0 * self.features.warps)
             held = np.where(narrow, part, 0.0)
             self.features.live = np.maximum(self.features.live, held)
-        if shared is None:
+        unknown = shared is None
+        if unknown:
             shared = self._contraction_warps(padded / _up(k, 16), k)
         shared = np.where(self.features.warpgroups, 1.0, shared)
         # each warp reads its strip of one operand and all of the other; warps share strips of at
@@ -174,10 +190,12 @@ class Accountant:
         width = np.where(narrow, 1.0, 2.0)
         move = np.where(ring, width * k * np.ceil(m / 64.0) * (64.0 + n), move)
         self._add("move", move, in_loop)
-        fragments = np.maximum(
-            1.0, padded / (16.0 * 8.0 * _up(k, 16) * warps)
-        )  # independent ones of a warp
-        chain = padded / (16.0 * 8.0 * 16.0 * warps) * MMA_LATENCY / np.minimum(fragments, 4.0)
+        fragments, steps = padded / (16.0 * 8.0 * _up(k, 16)), _up(k, 16) / 16.0
+        if unknown:  # all warps have as much
+            own = fragments / warps
+            chain = steps * own / np.clip(own, 1.0, BESIDE) * MMA_LATENCY
+        else:
+            chain = _chain(fragments, steps, warps, shared, operands)
         clocks = np.where(ring, GROUP_LATENCY, np.maximum(chain, MMA_LATENCY) + 60.0)
         self._add("clocks", clocks, in_loop)
         # those that share a contraction write their results to shared memory, and read all of them
@@ -188,6 +206,7 @@ class Accountant:
             self.features.scratch = np.maximum(self.features.scratch, scratch)
         if not in_loop and not self.around.looped:
             self.features.live = np.maximum(self.features.live, m * n)
+            self._add("turned", float(operands.computed), in_loop)
 
     def _contraction_warps(self, size: Num, k: Num) -> Num:
         """Warps that share a contraction: all, if there are fewer fragments of the result."""

@@ -96,6 +96,7 @@ def features_of(
             _exact(launch),
             _tiles_of(launch, is_odd),
             _tiles_of(launch, lambda tensor: tensor.dtype.is_eight_bits),
+            _tiles_of(launch, lambda _: True),
             _computed_with(launch, estimated.matmuls),
         ),
         taken,
@@ -167,7 +168,14 @@ class _Facts:
     exact: set[Value]  # of more than 16 bits, whose elements were numbers of 16 bits
     odd: set[Value]  # tiles of tensors whose rows start at odd elements
     eight_bits: set[Value]  # tiles of tensors of 8-bit floats, as they are loaded
+    loaded: set[Value]  # tiles of any tensors, as they are loaded
     computed_with: set[Value]  # what other ops than products read
+
+    def operands(self, a: Value, b: Value) -> Operands:
+        """The factors of a matmul."""
+        half = a.dtype.is_half and b.dtype.is_half
+        exact = a in self.exact, b in self.exact
+        return Operands(half, exact, {a, b} <= self.eight_bits, not {a, b} <= self.loaded)
 
 
 @dataclass
@@ -282,9 +290,7 @@ def _count(
             _count_rows(account, op, (table, indices), in_loop, read)
         case Matmul():
             a, b = op.operands
-            half = a.dtype.is_half and b.dtype.is_half
-            eight_bits = {a, b} <= facts.eight_bits
-            operands = Operands(half, (a in facts.exact, b in facts.exact), eight_bits)
+            operands = facts.operands(a, b)
             for factor in (a, b):
                 if factor in facts.eight_bits and not account.features.warpgroups:
                     account.convert(float(factor.type.size), in_loop)

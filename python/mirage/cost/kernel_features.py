@@ -85,6 +85,7 @@ class KernelFeatures:
     rows_step: Num = 0.0
     sums_once: Num = 0.0  # bytes that warps which share a contraction exchange
     sums_step: Num = 0.0
+    turned_once: Num = 0.0  # products behind a loop, of which a factor is computed
     accumulators: Num = 0.0  # f32 elements held over the loop
     live: Num = 0.0  # elements of the largest computed tile
     known: Known | None = None  # known of a written launch only

@@ -16,12 +16,16 @@ from mirage.cost import H200
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 from cost_fit import Measured, choices, loss, ranks, regret, search, spearman, summary, within
 
-MEASURED = Path(__file__).parent / "Inputs" / "measured_kernels.json.xz"
+INPUTS = Path(__file__).parent / "Inputs"
+
+
+def kernels_of(name: str) -> dict[str, Any]:
+    return json.loads(lzma.decompress((INPUTS / name).read_bytes()))
 
 
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:
-    return json.loads(lzma.decompress(MEASURED.read_bytes()))
+    return kernels_of("measured_kernels.json.xz")
 
 
 def test_rank_correlation() -> None:
@@ -52,6 +56,21 @@ def test_the_table_predicts_what_was_measured(data: dict[str, Any]) -> None:
     assert summary(estimated, estimated.predict(H200))["all"] > 0.94
     chosen = choices(data, m, H200)
     assert len(chosen) == 2 + len(set(m.programs))
+
+
+def test_the_choice_is_near_the_best_of_the_first_eight() -> None:
+    """On average within 2 %, at worst within 10 %, over 85 programs."""
+    data = kernels_of("measured_kernels_of_85_programs.json.xz")
+    m = Measured.of(data, assembled=True)
+    s = summary(m, m.predict(H200))
+    assert s["kernels"] >= 960
+    assert s["within_programs"] > 0.73
+    assert s["mean_log_error"] < 0.13
+    choices(data, m, H200)
+    ratios = [c["chosen"] / c["best_of_finalists"] for c in data["choices"].values()]
+    assert len(ratios) >= 85
+    assert sum(ratios) / len(ratios) < 1.02
+    assert max(ratios) < 1.10
 
 
 def test_parameters_are_found_again(data: dict[str, Any]) -> None:

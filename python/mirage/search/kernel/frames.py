@@ -274,11 +274,9 @@ def _for_warpgroups(
     if axis == kind.loop:
         return [o for o in options if o[0] in (64, 128)] or [o for o in options if o[0] == 32]
     if any(axis in side for m in use.matmuls for side in (m.rows, m.columns)):
-        tiles = (
-            (*GROUP_TILES, MAX_COLUMNS)
-            if MAX_COLUMNS not in {o[0] for o in options}
-            else GROUP_TILES
-        )
+        # the largest ones are worth a last tile that is cut short (1088 rows are 9 tiles of 128)
+        large = {MAX_ROWS, MAX_COLUMNS} - {o[0] for o in options}
+        tiles = (*GROUP_TILES, *sorted(large))
         cut = axis in use.free and axis not in use.mixed  # those that are summed too stay whole
         dividing = [t for t in DIVIDING_TILES if use.sizes[axis] % t == 0]
         between = [t for t in (*tiles, *dividing) if cut and t < use.sizes[axis]]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
 
+from mirage.cost.compilable import MAX_ROWS
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normal_form import Algebra, Atom, Fn2Atom, InAtom, MaxAtom
 from mirage.search.algebra.normalizer import MatmulRoles
@@ -108,7 +109,9 @@ def find_merges(
     after: dict[str, str] = {}
     for s in sequences:
         for a, b in pairwise(s):
-            if a not in after and together(a, b) and useful(a, b):
+            if a in after or _straddled(problem.table.sizes[b], roles, {a, b}):
+                continue
+            if together(a, b) and useful(a, b):
                 after[a] = b
     groups: dict[str, tuple[str, ...]] = {}
     taken = set(problem.table.sizes)
@@ -127,6 +130,14 @@ def find_merges(
         if len(views) == len({tensor for tensor, _ in views}):
             return merges
     return Merges(split=False)
+
+
+def _straddled(inner: int, roles: Sequence[MatmulRoles], axes: set[str]) -> bool:
+    """Whether tiles along two axes in one would hold the end of a row of the inner one, ``inner``
+    long, and the start of the next: no proof relates what both hold. Apart, each row has a last
+    tile that is cut short."""
+    sides = (side for m in roles for side in (m.rows, m.columns))
+    return inner > MAX_ROWS and inner % MAX_ROWS > 0 and any(axes <= side for side in sides)
 
 
 def below(algebra: Algebra, outputs: Sequence[int]) -> tuple[list[int], list[Atom]]:

@@ -191,7 +191,7 @@ class EdgeAccounts:
         left, right = (not half and self._load_width(child) in (1, 2) for child in edge.children)
         widths = [self._load_width(child) for child in edge.children]
         eight_bits = half and all(width == 1 for width in widths)
-        operands = Operands(half, (left, right), eight_bits)
+        operands = Operands(half, (left, right), eight_bits, 0 in widths)
         account.matmul(m, n, self.columns.tile[k], operands, inside)
         loaded = eight_bits or (2 in widths and {0, 2}.issuperset(widths))
         # which of the two are rows is known once all of the kernel is
