@@ -36,6 +36,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # one process for each core instead
 
 import argparse
+import gzip
 import json
 import random
 import resource
@@ -73,6 +74,12 @@ from oracle_judge import Judge
 from program_mutants import misplaced
 
 CHUNK, LAYER_CHUNK = 36, 6  # mutants that a process judges at a time
+VARIANTS = 8  # variants, of one subject after the other
+SECONDS = {False: 4.0, True: 12.0}
+"""Processor time for the mutants (variants) that are judged at a time: of what takes longer there
+are fewer."""
+JUDGED_SECONDS = 3.0  # for one answer of the oracle
+SHARE, VARIANT_SHARE = 0.5, 0.3  # of the catalogue's programs
 LAYER = "layer"
 WORKS = (3e6, 1.5e7)  # elements that the oracle computes in a run, where fewer do not do
 COMMIT_FILE = "COMMIT"
@@ -126,7 +133,7 @@ def _judge(subject: Subject, seed: int) -> Judge | None:
         _JUDGES[key] = None
         for work in WORKS:
             try:
-                _JUDGES[key] = Judge(subject.reference, seed, work)
+                _JUDGES[key] = Judge(subject.reference, seed, work, JUDGED_SECONDS)
                 break
             except (TooMuchWork, Unsupported):
                 continue
@@ -150,13 +157,18 @@ def _outcomes(task: Task, folder: Path | None, deadline: float) -> list[dict[str
     judge = _judge(subject, task.seed)
     if judge is None or (task.variants and not is_accepted(subject)):
         return []
-    own: dict[str, Any] = {}
+    own: dict[str, Any] = {"first": task.first}
     if task.kind == POSITIONS:
-        own = {"faults": misplaced, "first": task.first}
-    found = attack(
+        own |= {"faults": misplaced, "twice": 0.0}
+    found: list[dict[str, Any]] = []
+    until = time.process_time() + SECONDS[task.variants]
+    for outcome in attack(
         subject, judge, task.seed, task.count, variants=task.variants, deadline=deadline, **own
-    )
-    return [asdict(o) for o in found]
+    ):
+        found.append(asdict(outcome))
+        if time.process_time() > until:
+            break
+    return found
 
 
 # ---- all of them
@@ -166,12 +178,10 @@ def tasks(seed: int, count: int, variants: int, layers: int, folder: Path | None
     """What a run consists of, in an order in which any beginning has some of everything."""
     found: list[Task] = []
     there = {kind: len(_subjects(kind, 0, folder)) for kind in (CATALOGUE, SMALL, LAYER)}
-    share = 0.5 if there[CATALOGUE] else 0.0
-    for kind, some in ((CATALOGUE, share), (SMALL, 1.0 - share)):
-        for number in range(there[kind]):
-            for wanted, equal in ((count, False), (variants, True)):
-                each = ceil(wanted * some / there[kind])
-                found += _split(kind, number, seed, each, equal)
+    for wanted, equal, share in ((count, False, SHARE), (variants, True, VARIANT_SHARE)):
+        some = share if there[CATALOGUE] else 0.0
+        found += _of_all(CATALOGUE, there[CATALOGUE], seed, wanted * some, equal)
+        found += _of_all(SMALL, there[SMALL], seed, wanted * (1.0 - some), equal)
     for number in range(there[LAYER]):
         found += _split(LAYER, number, seed, ceil(layers / there[LAYER]), False)
     random.Random(seed).shuffle(found)
@@ -194,12 +204,28 @@ def position_tasks(seed: int, count: int, folder: Path | None) -> list[Task]:
     return found
 
 
+def _of_all(kind: str, there: int, seed: int, count: float, equal: bool) -> Iterator[Task]:
+    """Mutants (or variants) of all subjects; of some, where there are fewer of them than that."""
+    if not there or not count:
+        return
+    each = ceil(count / there)
+    numbers = list(range(there))
+    if equal and each < VARIANTS:  # a subject is to be looked at before
+        each = VARIANTS
+        numbers = random.Random(seed).sample(numbers, min(there, ceil(count / each)))
+    for number in numbers:
+        yield from _split(kind, number, seed, each, equal)
+
+
 def _split(kind: str, number: int, seed: int, count: int, equal: bool) -> Iterator[Task]:
-    """Chunks of one subject: each with random numbers, and small ones with sizes, of its own."""
+    """Chunks of one subject: each with random numbers, and small ones with sizes, of its own;
+    chunks of a program that stays the same have other mutants each."""
     most = LAYER_CHUNK if kind == LAYER else CHUNK
     for chunk, first in enumerate(range(0, count, most)):
         own = 10_000 * seed + chunk
-        yield Task(kind, number, own if kind == SMALL else 0, own, min(most, count - first), equal)
+        which = first if kind == CATALOGUE and not equal else None
+        some, sizes = min(most, count - first), own if kind == SMALL else 0
+        yield Task(kind, number, sizes, own, some, equal, which)
 
 
 def _label(task: Task) -> str:
@@ -210,7 +236,7 @@ def _label(task: Task) -> str:
 def begun(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What an earlier run with the same settings has left in a file, or nothing yet."""
     if path.exists():
-        found = json.loads(path.read_text())
+        found = _read(path)
         if found.get("settings") != settings:
             raise SystemExit(
                 f"{path}: expected a file of a run with {dict(settings)}, got one with "
@@ -294,11 +320,19 @@ def _processor_seconds() -> float:
 # ---- the command
 
 
-def _write(path: Path, data: object, indent: int | None) -> None:
+def write(path: Path, data: object, indent: int | None) -> None:
+    """Data as JSON, packed if the file's name says so."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(data, indent=indent) + "\n")
+    text = (json.dumps(data, indent=indent) + "\n").encode()
+    temporary.write_bytes(gzip.compress(text, 3) if path.suffix == ".gz" else text)
     os.replace(temporary, path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A file that :func:`write` has written; its text is packed if its name says so."""
+    data = path.read_bytes()
+    return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
 
 
 def main() -> int:
@@ -320,7 +354,9 @@ def main() -> int:
     second.add_argument("--layers", type=int, default=500, help="mutants of layers, besides")
     second.add_argument("--processes", type=int, default=2)
     second.add_argument("--seconds", type=float, default=500.0, help="when to stop")
-    second.add_argument("--out", type=Path, required=True, help="JSON file to write")
+    second.add_argument(
+        "--out", type=Path, required=True, help="JSON file to write (.json.gz: packed)"
+    )
     third = ways.add_parser("merge", help="add up what runs found")
     third.add_argument("parts", nargs="+", type=Path, help="files of `run`")
     third.add_argument("--out", type=Path, help="JSON file to write")
@@ -342,13 +378,13 @@ def main() -> int:
         names = ("seed", "count", "positions", "variants", "layers")
         settings = {name: getattr(a, name) for name in names} | {"candidates": bool(a.candidates)}
         result = begun(a.out, settings)
-        run(todo, a.candidates, a.processes, a.seconds, result, lambda: _write(a.out, result, None))
+        run(todo, a.candidates, a.processes, a.seconds, result, lambda: write(a.out, result, None))
         parts = [result]
     else:
-        parts = [json.loads(path.read_text()) for path in arguments.parts]
+        parts = [_read(path) for path in arguments.parts]
     total = merged(parts)
     if arguments.way == "merge" and arguments.out:
-        _write(arguments.out, total, 1)
+        write(arguments.out, total, 1)
     print(json.dumps(total, indent=1))
     print(table(total), file=sys.stderr)
     return int(failed(total))

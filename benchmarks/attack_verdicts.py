@@ -19,7 +19,7 @@ from program_mutants import Faults, Mutant, every_fault, mutants, numbered
 from rounding_faults import ROUNDING
 
 TWICE = 0.3
-"""Share of the mutants that have two faults."""
+"""Share of the mutants that have one more fault."""
 EVERY = 1000
 """All situations."""
 PATIENCE = 4.0
@@ -105,10 +105,12 @@ def attack(
     decide: Verify = verify,
     faults: Faults = every_fault,
     first: int | None = None,
+    twice: float = TWICE,
 ) -> Iterator[Outcome]:
-    """Outcomes of ``count`` mutants (of those ``faults``, a part of them with two) of one
-    candidate, or of variants that should be equal; none after ``deadline`` (of ``time.time``).
-    With ``first`` they are those from that number on (:func:`program_mutants.numbered`)."""
+    """Outcomes of ``count`` mutants (of those ``faults``, a share of them with one more than they
+    have) of one candidate, or of variants that should be equal; none after ``deadline`` (of
+    ``time.time``). With ``first`` they are those from that number on
+    (:func:`program_mutants.numbered`)."""
     rng = random.Random(f"{subject.name} {seed} {variants}")
     faults = equal_variants if variants else faults
     seen: set[str] = set()
@@ -118,7 +120,7 @@ def attack(
     for mutant in some:
         if time.time() > deadline:
             return
-        if first is None and not variants and rng.random() < TWICE:
+        if not variants and rng.random() < twice:
             mutant = _once_more(mutant, rng, faults)
         text = signature(subject.reference) + "\n" + signature(mutant.graph)
         key = hashlib.sha256(text.encode()).hexdigest()[:16]

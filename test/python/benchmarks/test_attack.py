@@ -3,7 +3,6 @@ the oracle; and verifiers that are wrong on purpose are caught."""
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import cache
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
-from attack import begun, run, tasks
+from attack import SECONDS, begun, run, tasks, work, write
 from attack_subjects import (
     CATALOGUE,
     POSITIONS,
@@ -139,16 +138,17 @@ def test_equal_mutants_count_once() -> None:
     assert {name: total[name] for name in FAILURES} == dict.fromkeys(FAILURES, 0)
 
 
-def test_a_run_that_was_cut_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["part.json", "part.json.gz"])
+def test_a_run_that_was_cut_goes_on(tmp_path: Path, name: str) -> None:
     todo = tasks(6, 40, 0, 0, None)[:8]
     settings = {"seed": 6}
-    result = begun(tmp_path / "part.json", settings)
+    result = begun(tmp_path / name, settings)
     run(todo, None, 1, -1.0, result)
     assert not result["done"]
     run(todo[:3], None, 1, 60.0, result)
     assert len(result["done"]) == 3
-    (tmp_path / "part.json").write_text(json.dumps(result))
-    again = begun(tmp_path / "part.json", settings)
+    write(tmp_path / name, result, None)
+    again = begun(tmp_path / name, settings)
     first = list(again["outcomes"])
     run(todo, None, 1, 60.0, again)
     assert len(again["done"]) == 8
@@ -157,7 +157,31 @@ def test_a_run_that_was_cut_goes_on(tmp_path: Path) -> None:
     assert total["mutants"] == len({o["key"] for o in again["outcomes"]})
     assert "tasks done" in table(total)
     with pytest.raises(SystemExit, match="name another file"):
-        begun(tmp_path / "part.json", {"seed": 7})
+        begun(tmp_path / name, {"seed": 7})
+
+
+def test_what_takes_long_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = tasks(6, 400, 0, 0, None)[0]
+    every = work(task, None, float("inf"))[1]
+    monkeypatch.setitem(SECONDS, False, 0.0)
+    first = work(task, None, float("inf"))[1]
+    assert every is not None
+    assert first is not None
+    assert [o["key"] for o in first] == [every[0]["key"]]
+    assert len(every) > 1
+
+
+def test_parts_of_one_candidate_have_different_mutants() -> None:
+    """Each fault alone, kinds in turns, before any two."""
+    subject = small("lora/one_kernel")
+    judge = Judge(subject.reference)
+    found = [
+        list(attack(subject, judge, 0, 12, effort=LIGHT, first=first, twice=0.0, decide=refutes))
+        for first in (0, 12)
+    ]
+    assert not {o.key for o in found[0]} & {o.key for o in found[1]}
+    assert len({o.kind for o in found[0]}) == len(found[0])
+    assert not any(";" in o.description for o in found[0])
 
 
 @pytest.mark.parametrize("name", LOOKUPS)

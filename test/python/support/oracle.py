@@ -46,9 +46,9 @@ from mirage.semantics.ugraph import (
 )
 from oracle_boxes import (
     Box,
+    Parts,
     aligned,
     cut,
-    inside,
     only,
     positions,
     reshaped,
@@ -121,16 +121,16 @@ class Oracle:
         self.left = most
         self.made = {v: op for op in graph.ops for v in op.results}
         self.inputs = dict(zip(graph.inputs, inputs, strict=True))
-        self.known: dict[Value, list[tuple[Box, Tensor]]] = {}
+        self.known: dict[Value, Parts] = {}
         self.blocks: dict[tuple[Launch, tuple[int, ...]], list[Tensor]] = {}
 
     def part(self, value: Value, box: Box) -> Tensor:
         """A part of a value of the kernel level."""
-        there = self.known.setdefault(value, [])
-        for place, (known, x) in enumerate(there):
-            if inside(box, known):
-                there.insert(0, there.pop(place))  # the next one is asked for beside it, as a rule
-                return cut(x, box, known)
+        if value not in self.known:
+            self.known[value] = Parts()
+        found = self.known[value].find(box)
+        if found is not None:
+            return found
         if value in self.inputs:
             small = value.type.size <= 1 << 14
             box_now = whole(value.shape) if small else box
@@ -142,7 +142,7 @@ class Oracle:
             x = self._made(value, box)
         if tuple(x.shape[1:]) != sizes(box_now):
             raise AssertionError(f"expected {sizes(box_now)} of {value.type}, got {x.shape}")
-        there.insert(0, (box_now, x))
+        self.known[value].add(box_now, x)
         return cut(x, box, box_now)
 
     def work(self, elements: float) -> None:

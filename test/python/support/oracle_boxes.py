@@ -36,6 +36,33 @@ def cut(x: Tensor, box: Box, of: Box) -> Tensor:
     return x[(slice(None), *(slice(a - c, b - c) for (a, b), (c, _) in zip(box, of, strict=True)))]
 
 
+_RECENT = 32
+"""Boxes that are looked through for one that has another: of thousands it is one of the last."""
+
+
+class Parts:
+    """Parts of a tensor that are there already."""
+
+    def __init__(self) -> None:
+        self.every: dict[Box, Tensor] = {}
+        self.recent: list[Box] = []
+
+    def find(self, box: Box) -> Tensor | None:
+        """A part, if it is there, or one that has all of it."""
+        if box in self.every:
+            return self.every[box]
+        for place, known in enumerate(self.recent):
+            if inside(box, known):
+                self.recent.insert(0, self.recent.pop(place))  # the next one is beside it mostly
+                return cut(self.every[known], box, known)
+        return None
+
+    def add(self, box: Box, x: Tensor) -> None:
+        self.every[box] = x
+        self.recent.insert(0, box)
+        del self.recent[_RECENT:]
+
+
 def aligned(box: Box, shape: Sequence[int]) -> Box:
     """What of an operand that broadcasts is read for ``box`` of the result."""
     last = box[len(box) - len(shape) :]

@@ -4,8 +4,9 @@ part of a tensor of any size can be made by itself, and always holds the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from math import inf, prod
 from zlib import crc32
@@ -27,7 +28,7 @@ from mirage.semantics.ugraph import (
     all_ops,
 )
 from oracle import Input
-from oracle_boxes import Box, cut, inside, sizes
+from oracle_boxes import Box, Parts, sizes
 from oracle_scalar import rounded
 from oracle_torch import torch
 
@@ -55,42 +56,71 @@ def _mixed(x: Array) -> Array:
     return x ^ (x >> np.uint64(31))
 
 
+_RADII = np.sqrt(-2.0 * np.log((np.arange(1 << 16) + 0.5) * 2.0**-16))
+_ANGLES = np.cos(np.arange(1 << 16) * (2.0 * np.pi * 2.0**-16))
+"""A normal number is a radius times an angle's cosine (Box and Muller), of 16 bits each."""
+
+
 @dataclass(frozen=True)
 class Place:
     """The elements of a box: their numbers, those of their rows (what the last dimension holds) and
     of their columns."""
 
-    numbers: Array
-    rows: Array
-    columns: Array
-    width: int
+    shape: tuple[int, ...]
+    box: Box
 
-    @staticmethod
-    def of(shape: Sequence[int], box: Box) -> Place:
+    @cached_property
+    def numbers(self) -> Array:
+        return self._along(len(self.box))
+
+    @cached_property
+    def rows(self) -> Array:
+        """Of the same shape, as are columns."""
+        if not self.box:
+            return np.zeros((), dtype=np.int64)
+        return np.broadcast_to(self._along(len(self.box) - 1)[..., None], sizes(self.box))
+
+    @cached_property
+    def columns(self) -> Array:
+        if not self.box:
+            return np.zeros((), dtype=np.int64)
+        return np.broadcast_to(np.arange(*self.box[-1]), sizes(self.box))
+
+    @property
+    def width(self) -> int:
+        return self.shape[-1] if self.shape else 1
+
+    def _along(self, rank: int) -> Array:
+        """The numbers of what the first dimensions hold."""
         numbers = np.zeros((), dtype=np.int64)
-        for d, (a, b) in enumerate(box):
-            along = np.arange(a, b).reshape((-1, *(1,) * (len(box) - d - 1)))
-            numbers = numbers + along * prod(shape[d + 1 :])
-        width = shape[-1] if shape else 1
-        return Place(numbers, numbers // width, numbers % width, width)
+        for d, (a, b) in enumerate(self.box[:rank]):
+            along = np.arange(a, b).reshape((-1, *(1,) * (rank - d - 1)))
+            numbers = numbers + along * prod(self.shape[d + 1 : rank])
+        return numbers
 
     def bits(self, seed: int, of: Array | None = None) -> Array:
         """64 random bits for each element, or for each number ``of``."""
         numbers = self.numbers if of is None else of
-        with np.errstate(over="ignore"):
-            start = np.uint64(seed & (1 << 63) - 1) * np.uint64(0xD1B54A32D192ED03)
-        return _mixed(_mixed(numbers.astype(np.uint64) + start) + np.uint64(1))
+        start = _mixed(np.array([seed & (1 << 63) - 1], dtype=np.uint64))
+        return _mixed(numbers.astype(np.uint64) + start.reshape(()))
 
     def normal(self, seed: int) -> Array:
         """A normal number for each element."""
-        bits = self.bits(seed)
-        first = ((bits >> np.uint64(32)).astype(np.float64) + 0.5) * 2.0**-32
-        second = (bits & np.uint64(0xFFFFFFFF)).astype(np.float64) * (2.0 * np.pi * 2.0**-32)
-        return np.sqrt(-2.0 * np.log(first)) * np.cos(second)
+        parts = self.bits(seed).reshape(-1).view(np.uint16)
+        found = _RADII[parts[::4]] * _ANGLES[parts[1::4]]
+        return found.reshape(sizes(self.box))
 
 
 Draw = Callable[[Place, int], Array]
 """Elements at places, by a seed."""
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Normal numbers: those of one of few draws, times ``std``."""
+
+    std: float
+    number: int = 0
 
 
 def _shifted(mean: float, std: float) -> Draw:
@@ -214,21 +244,52 @@ class Situation:
     ordinary: bool
 
 
+_KEPT = 3e7
+"""Elements of inputs that are kept."""
+
+
+class Kept:
+    """Parts of inputs that were made, up to a number of elements of all of them."""
+
+    def __init__(self, most: float = _KEPT) -> None:
+        self.most, self.elements = most, 0
+        self.parts: dict[Input, Parts] = {}
+
+    def of(self, drawn: Input) -> Input:
+        def part(box: Box) -> torch.Tensor:
+            there = self.parts.get(drawn)
+            x = None if there is None else there.find(box)
+            if x is not None:
+                return x
+            x = drawn(box)
+            self.elements += x.numel()
+            if self.elements > self.most:
+                self.parts.clear()
+                self.elements = x.numel()
+            self.parts.setdefault(drawn, Parts()).add(box, x)
+            return x
+
+        return part
+
+
 @dataclass(frozen=True)
 class Together:
-    """Situations whose runs are side by side."""
+    """Situations whose runs are side by side. What is made of them is ``kept`` where they are tried
+    again and again."""
 
     every: tuple[Situation, ...]
+    kept: Kept | None = None
 
     @property
     def name(self) -> tuple[str, ...]:
         """What tells it from others of the same program."""
         return tuple(s.name for s in self.every)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Input, ...]:
         """Those of all situations; an input that is the same in all of them has one run."""
-        return tuple(map(_side_by_side, zip(*(s.inputs for s in self.every), strict=True)))
+        found = map(_side_by_side, zip(*(s.inputs for s in self.every), strict=True))
+        return tuple(found if self.kept is None else map(self.kept.of, found))
 
 
 def _side_by_side(inputs: Sequence[Input]) -> Input:
@@ -249,31 +310,8 @@ def in_groups(situations: Iterable[Situation], size: int) -> Iterator[Together]:
         yield Together(some)
 
 
-_KEPT = 3e7
-"""Elements of inputs that are kept."""
-
-
-class _Kept:
-    """Parts of inputs that were drawn, up to a number of elements of all of them."""
-
-    def __init__(self) -> None:
-        self.elements = 0
-        self.parts: dict[Input, list[tuple[Box, torch.Tensor]]] = {}
-
-    def of(self, drawn: Input) -> Input:
-        def part(box: Box) -> torch.Tensor:
-            for known, x in self.parts.get(drawn, ()):
-                if inside(box, known):
-                    return cut(x, box, known)
-            x = drawn(box)
-            self.elements += prod(sizes(box))
-            if self.elements > _KEPT:
-                self.parts.clear()
-                self.elements = prod(sizes(box))
-            self.parts.setdefault(drawn, []).append((box, x))
-            return x
-
-        return part
+_DRAWS = 3
+"""Different draws of normal numbers for each input: situations have them at scales of their own."""
 
 
 class Situations:
@@ -281,15 +319,16 @@ class Situations:
 
     def __init__(self, graph: KernelGraph, seed: int) -> None:
         self.graph, self.seed = graph, seed
-        self._kept = _Kept()
+        self._kept = Kept()
         self._usual: dict[int, Input] = {}
+        self._normals: dict[tuple[int, int], Input] = {}
         self.roles = roles(graph)
         self.floats = [i for i, v in enumerate(graph.inputs) if not v.dtype.is_integer]
 
     def ordinary(self, number: int, factor: float = 1.0) -> Situation:
         """Normal numbers at their usual scales, times ``factor``."""
         name = f"normal {number}, times {factor:g}"
-        draws = {i: _shifted(0.0, factor * self.roles[i].scale) for i in self.floats}
+        draws = {i: Normal(factor * self.roles[i].scale, number) for i in self.floats}
         return self._situation(name, draws, True)
 
     def own_scales(self, number: int) -> Situation:
@@ -297,7 +336,7 @@ class Situations:
         name = f"own scales {number}"
         rng = np.random.default_rng((self.seed, crc32(name.encode())))
         powers = {i: int(rng.integers(-12, 5)) for i in self.floats}
-        draws = {i: _shifted(0.0, 2.0 ** powers[i]) for i in self.floats}
+        draws = {i: Normal(2.0 ** powers[i], number) for i in self.floats}
         told = ", ".join(f"2^{p}" for p in powers.values())
         return self._situation(f"{name}: {told}", draws, True)
 
@@ -306,7 +345,7 @@ class Situations:
         for i in self.floats:
             v, role = self.graph.inputs[i], self.roles[i]
             for power in (-14, 6, 12):
-                yield self._situation(f"input {i} times 2^{power}", {i: _shifted(0.0, 2.0**power)})
+                yield self._situation(f"input {i} times 2^{power}", {i: Normal(2.0**power, 1)})
             if len(v.shape) < 2 or role.gain:
                 continue
             for name, draw in (ROWS | MASKS if role.added else ROWS).items():
@@ -334,7 +373,9 @@ class Situations:
                 draws[g] = gains
         return draws
 
-    def _situation(self, name: str, draws: dict[int, Draw], ordinary: bool = False) -> Situation:
+    def _situation(
+        self, name: str, draws: Mapping[int, Draw | Normal], ordinary: bool = False
+    ) -> Situation:
         inputs: list[Input] = []
         for i in range(len(self.graph.inputs)):
             if ordinary or i in draws:
@@ -345,21 +386,44 @@ class Situations:
                 inputs.append(self._usual[i])
         return Situation(name, tuple(inputs), ordinary)
 
-    def _input(self, i: int, name: str, draw: Draw | None) -> Input:
+    def _input(self, i: int, name: str, draw: Draw | Normal | None) -> Input:
         v, role = self.graph.inputs[i], self.roles[i]
         seed = crc32(repr((self.seed, name, i)).encode())
         if v.dtype.is_integer:
             top = 2 if v.dtype.value == "i1" else role.rows
             return self._kept.of(_whole_numbers(v, seed, top))
-        return self._kept.of(_drawn(v, draw or _shifted(0.0, role.scale), seed))
+        draw = draw or Normal(role.scale)
+        if isinstance(draw, Normal):  # the draw is kept, not what is made of it
+            return _scaled(v, self._normal(i, draw.number % _DRAWS), draw.std)
+        return self._kept.of(_drawn(v, draw, seed))
+
+    def _normal(self, i: int, number: int) -> Input:
+        if (i, number) not in self._normals:
+            v, seed = self.graph.inputs[i], crc32(repr((self.seed, number, i)).encode())
+
+            def part(box: Box) -> torch.Tensor:
+                numbers = Place(v.shape, box).normal(seed).astype(np.float32)
+                return torch.from_numpy(numbers.reshape((1, *sizes(box))))
+
+            self._normals[i, number] = self._kept.of(part)
+        return self._normals[i, number]
+
+
+def _scaled(v: Value, numbers: Input, std: float) -> Input:
+    def part(box: Box) -> torch.Tensor:
+        x = numbers(box) * std
+        return rounded(x, v.dtype).to(torch.float64)
+
+    return part
 
 
 def _drawn(v: Value, draw: Draw, seed: int) -> Input:
     most = _LARGEST[v.dtype.value]
 
     def part(box: Box) -> torch.Tensor:
-        x = draw(Place.of(v.shape, box), seed).reshape((1, *sizes(box)))
-        x = np.where(np.isfinite(x), np.clip(x, -most, most), x)
+        x = draw(Place(v.shape, box), seed).reshape((1, *sizes(box)))
+        if not np.abs(x).max(initial=0.0) <= most:
+            x = np.where(np.isfinite(x), np.clip(x, -most, most), x)
         return rounded(torch.from_numpy(x), v.dtype).to(torch.float64)
 
     return part
@@ -367,26 +431,30 @@ def _drawn(v: Value, draw: Draw, seed: int) -> Input:
 
 def _whole_numbers(v: Value, seed: int, top: int) -> Input:
     def part(box: Box) -> torch.Tensor:
-        bits = Place.of(v.shape, box).bits(seed).reshape((1, *sizes(box)))
+        bits = Place(v.shape, box).bits(seed).reshape((1, *sizes(box)))
         return torch.from_numpy((bits % np.uint64(top)).astype(np.float64))
 
     return part
 
 
-def beside(situation: Situation, graph: KernelGraph, number: int) -> Situation:
-    """The same inputs, each element at most one half rounding away."""
+def beside(
+    situation: Situation, graph: KernelGraph, number: int, far: float | None = None
+) -> Situation:
+    """The same inputs, each element at most one half rounding away; with ``far`` so far (relative)
+    and not rounded to its type."""
 
     def moved(v: Value, given: Input, seed: int) -> Input:
         if v.dtype.is_integer:
             return given
-        size = {"f16": 2.0**-11, "bf16": 2.0**-8}.get(v.dtype.value, 2.0**-24)
+        half = {"f16": 2.0**-11, "bf16": 2.0**-8}.get(v.dtype.value, 2.0**-24)
+        size = 1.01 * half if far is None else far
 
         def part(box: Box) -> torch.Tensor:
             x = given(box)
-            signs = Place.of(v.shape, box).bits(seed).reshape((1, *sizes(box))) % np.uint64(3)
+            signs = Place(v.shape, box).bits(seed).reshape((1, *sizes(box))) % np.uint64(3)
             step = torch.from_numpy(signs.astype(np.float64)) - 1.0
-            near = torch.where(x.isfinite(), x * (1.0 + 1.01 * size * step), x)
-            return rounded(near, v.dtype).to(torch.float64)
+            near = torch.where(x.isfinite(), x * (1.0 + size * step), x)
+            return near if far is not None else rounded(near, v.dtype).to(torch.float64)
 
         return part
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from faults import Fault, NotApplicable, Scope, type_of
 from index_faults import index_faults
@@ -85,10 +86,9 @@ def mutants(
 def numbered(
     graph: KernelGraph, name: str, first: int, count: int, faults: Faults
 ) -> Iterator[Mutant]:
-    """The mutants of those numbers: each fault alone, in an order that ``name`` chooses, then two
-    or three at once. Other numbers are other choices."""
-    order = list(faults(graph, random.Random(name)))
-    random.Random(name).shuffle(order)
+    """The mutants of those numbers: each fault alone, kinds in turns and else in an order that
+    ``name`` chooses, then two or three at once. Other numbers are other choices."""
+    order = _in_turns(faults(graph, random.Random(name)), random.Random(name))
     for fault in order[first : first + count]:
         mutant = _applied(graph, fault)
         if mutant is not None:
@@ -97,6 +97,19 @@ def numbered(
         mutant = _several(graph, random.Random(f"{name} {number}"), faults)
         if mutant is not None:
             yield mutant
+
+
+def _in_turns(faults: Iterable[Fault], rng: random.Random) -> list[Fault]:
+    """Faults of one kind after the other, so that frequent ops do not crowd out rare faults."""
+    kinds: dict[str, list[Fault]] = {}
+    for fault in faults:
+        kinds.setdefault(fault.kind, []).append(fault)
+    for some in kinds.values():
+        rng.shuffle(some)
+    order = sorted(kinds)
+    rng.shuffle(order)
+    rounds = zip_longest(*(kinds[kind] for kind in order))
+    return [fault for some in rounds for fault in some if fault is not None]
 
 
 def _several(graph: KernelGraph, rng: random.Random, faults: Faults) -> Mutant | None:

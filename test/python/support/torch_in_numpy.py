@@ -42,6 +42,9 @@ class Tensor(np.ndarray):
         (wanted,) = shape if len(shape) == 1 and not isinstance(shape[0], int) else (shape,)
         return _tensor(np.broadcast_to(self, tuple(wanted)))
 
+    def contiguous(self) -> Tensor:
+        return _tensor(np.ascontiguousarray(self)) if self.ndim else self
+
     def clone(self) -> Tensor:
         return _tensor(self.copy())
 

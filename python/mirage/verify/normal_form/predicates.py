@@ -11,13 +11,16 @@ reaches: such a function may be any, so the one that infinity makes too.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from itertools import product
+from typing import Any
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import Elementwise, Op, Source, Value, View
+from mirage.semantics.ugraph import Elementwise, Movement, Op, Source, Value
 
 Rule = Callable[[Builder], Value]
 _BEYOND = Fraction(2) ** 1100
@@ -61,9 +64,23 @@ _WHOLE = (
 """Whole of whole numbers."""
 
 
+_EXACTLY: Mapping[object, Callable[..., Any]] = {
+    UnaryFn.NEG: operator.neg,
+    BinaryFn.ADD: operator.add,
+    BinaryFn.SUB: operator.sub,
+    BinaryFn.MUL: operator.mul,
+    BinaryFn.MAX: max,
+    BinaryFn.MIN: min,
+}
+"""Functions of a few numbers that are computed for each of them."""
+_TRUTHS = frozenset({Fraction(0), Fraction(1)})
+_FEW = 8
+
+
 class _Known:
     def __init__(self, makers: Mapping[Value, Op], constants: Mapping[Value, Number]) -> None:
         self.makers, self.constants = makers, constants
+        self._few: dict[Value, frozenset[Fraction] | None] = {}
 
     def reached(self, b: Builder, x: Value) -> Value:
         """The operand of a comparison, a number in place of infinity."""
@@ -169,19 +186,42 @@ class _Known:
 
     def is_truth(self, x: Value) -> bool:
         """Whether all elements are truth values (0 or 1), for certain."""
-        if x.dtype is DType.I1 or self.constants.get(x) in (0, 1):
-            return True  # tiles hold truth values as floats, constants too
+        numbers = self._numbers(x)
+        return numbers is not None and numbers <= _TRUTHS
+
+    def _numbers(self, x: Value) -> frozenset[Fraction] | None:
+        """A few numbers one of which each element is, for certain; None where none are known."""
+        if x not in self._few:
+            found = self._made_of(x)
+            self._few[x] = None if found is None or len(found) > _FEW else found
+        return self._few[x]
+
+    def _made_of(self, x: Value) -> frozenset[Fraction] | None:
+        if x.dtype is DType.I1:
+            return _TRUTHS
+        if x in self.constants:
+            number = self.constants[x]
+            return frozenset({number}) if isinstance(number, Fraction) else None
         op = self.makers.get(x)
         if op is None:
-            return False
-        if _same_elements(op):
-            return all(map(self.is_truth, op.operands))
+            return None
         fn = op.function
-        return (fn in UNARY and UNARY[fn].truth) or (fn in BINARY and BINARY[fn].truth)
+        if (fn in UNARY and UNARY[fn].truth) or (fn in BINARY and BINARY[fn].truth):
+            return _TRUTHS
+        if not _same_elements(op) and fn not in _EXACTLY:
+            return None
+        operands = [numbers for v in op.operands if (numbers := self._numbers(v)) is not None]
+        if len(operands) < len(op.operands):
+            return None
+        if _same_elements(op):  # and zeros past the end of what is loaded
+            return frozenset({Fraction(0)} if isinstance(op, Source) else ()).union(*operands)
+        alike = len(set(op.operands)) == 1  # a value and itself
+        pairs = ((n,) * len(operands) for n in operands[0]) if alike else product(*operands)
+        return frozenset(_EXACTLY[fn](*pair) for pair in pairs)
 
 
 def _same_elements(op: Op) -> bool:
     """Whether the result has elements of the operands: loaded, moved, or of another type."""
     if isinstance(op, Elementwise):
         return op.identity
-    return isinstance(op, (Source, View)) and bool(op.operands)
+    return isinstance(op, (Source, Movement)) and bool(op.operands)

@@ -189,3 +189,57 @@ def test_infinity_is_no_other_number(
 ) -> None:
     first, second = (kept(against(*side), False) for side in pair)
     assert not verify(first, second, OPTIONS).equivalent
+
+
+def cut_and_joined(b: Builder, x: Value) -> Value:
+    h = N // 2
+    return b.concat([b.slice(x, (0, i), (N, h)) for i in (0, h)], 1)
+
+
+STILL_TRUE: dict[str, Callable[[Builder, Value], Value]] = {
+    "negated twice": lambda b, x: b.unary(UnaryFn.NEG, b.unary(UnaryFn.NEG, x)),
+    "times one": lambda b, x: b.binary(BinaryFn.MUL, x, b.constant(1.0)),
+    "the larger of itself": lambda b, x: b.binary(MAX, x, x),
+    "doubled and halved": lambda b, x: b.binary(BinaryFn.MUL, b.binary(ADD, x, x), b.constant(0.5)),
+    "cut and joined": cut_and_joined,
+    "one less its opposite": lambda b, x: b.binary(
+        SUB, b.constant(1.0), b.binary(SUB, b.constant(1.0), x)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STILL_TRUE)
+def test_truth_values_that_were_computed_with_are_truth_values(name: str) -> None:
+    def both(change: Callable[[Builder, Value], Value]) -> Mask:
+        def mask(b: Builder, r: Value, c: Value) -> Value:
+            some, other = (b.cast(t, DType.F32) for t in (causal(b, r, c), near(b, r, c)))
+            return b.binary(AND, change(b, some), other)
+
+        return mask
+
+    pair = both(lambda b, x: x), both(STILL_TRUE[name])
+    assert verify(*(kept(mask) for mask in pair), OPTIONS).kind is Kind.PROVED
+
+
+def test_sums_of_truth_values_are_none() -> None:
+    """They are 2 where both are true, and so is their minimum."""
+
+    def summed(fn: BinaryFn) -> Mask:
+        def mask(b: Builder, r: Value, c: Value) -> Value:
+            some, other = (b.cast(t, DType.F32) for t in (causal(b, r, c), near(b, r, c)))
+            y = b.binary(fn, b.binary(ADD, some, other), b.binary(ADD, some, b.constant(1.0)))
+            return y if y.dtype is DType.F32 else b.cast(y, DType.F32)
+
+        return mask
+
+    first, second = (kept_times(summed(fn)) for fn in (AND, MIN))
+    assert not verify(first, second, OPTIONS).equivalent
+
+
+def kept_times(mask: Mask) -> KernelGraph:
+    """A mask of positions as a number, times x."""
+    x = Value(TensorType((N, N), DType.F32), "x")
+    b = Builder()
+    places = iota(b, (N, 1), 0), iota(b, (1, N), 1)
+    y = b.binary(BinaryFn.MUL, mask(b, *places), x)
+    return KernelGraph("times", (x,), tuple(b.ops), (y,))

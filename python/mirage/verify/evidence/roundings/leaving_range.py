@@ -19,7 +19,7 @@ import numpy as np
 from mirage.semantics.domain import Float64, Planes
 from mirage.semantics.evaluation.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import KernelGraph, all_ops
 from mirage.verify.evidence.roundings.activations import HIGHEST, LOWEST, Activations, Situation
 from mirage.verify.evidence.roundings.side_by_side import alike, chunks, stacked
 from mirage.verify.evidence.samples.sampled_outputs import Sample
@@ -87,8 +87,12 @@ def suspects(
     """Situations in which a candidate's values may leave the range of f16 and the reference's may
     not, with the number of the candidate: those that are ``active``, every ``step``-th from
     ``first`` on. ``graphs`` are the reference and the candidates."""
-    moved = [i for i in draw.free if graphs[0].inputs[i].dtype is DType.F16][:_MOST_INPUTS]
+    floats = [i for i in draw.free if not graphs[0].inputs[i].dtype.is_integer]
+    halves = [i for i in floats if graphs[0].inputs[i].dtype is DType.F16]
+    moved = (halves or floats)[:_MOST_INPUTS]
     numbers = [n for n in range(first, len(graphs) - 1, step) if active(n)]
+    if not halves:  # numbers of f16 are the candidate's own
+        numbers = [n for n in numbers if _has_halves(graphs[n + 1])]
     if not moved or not numbers:
         return
     natural = np.log2(np.array(draw.scales))
@@ -105,7 +109,7 @@ def suspects(
                     found.update(zip(those, values, strict=True))
                 sizes[place] += [found[k] for k in range(len(some))]
         for place in places[1:]:
-            for what, powers in _found((sizes[0], sizes[place]), draw, points, moved):
+            for what, powers in _found((sizes[0], sizes[place]), draw, points, moved, bool(halves)):
                 yield (
                     place - 1,
                     draw.scaled(
@@ -113,6 +117,10 @@ def suspects(
                         [2.0 ** float(p) for p in powers],
                     ),
                 )
+
+
+def _has_halves(graph: KernelGraph) -> bool:
+    return any(v.dtype is DType.F16 for op in all_ops(graph.ops) for v in op.results)
 
 
 def _points(base: Array, moved: list[int]) -> list[Array]:
@@ -134,9 +142,11 @@ def _found(
     draw: Activations,
     points: list[Array],
     moved: list[int],
+    halves: bool,
 ) -> Iterator[tuple[str, Array]]:
     """Scales, as powers of two, at which the estimate says that the candidate leaves the range.
-    ``sizes`` are those of the reference and of the candidate at each of the points."""
+    ``sizes`` are those of the reference and of the candidate at each of the points; ``halves`` says
+    whether the inputs are of f16 themselves."""
     base = points[0]
     powers = _box(draw.stream("box", *base), base, moved)
     offsets = (powers - base)[:, moved]
@@ -152,11 +162,12 @@ def _found(
             rows.append(estimate)
         estimates.append(rows)
     (high_r, low_r), (high_c, low_c) = estimates
-    inputs = powers[:, moved].max(1) + 2.5  # they are numbers of f16 themselves
-    over_r = np.maximum(high_r.max(0, initial=-np.inf), inputs)
+    inputs = powers[:, moved].max(1) + 2.5 if halves else -np.inf
+    over_r = np.maximum(high_r.max(0, initial=-np.inf), inputs) + np.zeros(len(powers))
     over_c = high_c.max(0, initial=-np.inf)
     room = np.minimum(_OVER - over_r, over_c - _OVER)
-    under_r = np.minimum(low_r.min(0, initial=np.inf), powers[:, moved].min(1))
+    least = powers[:, moved].min(1) if halves else np.inf
+    under_r = np.minimum(low_r.min(0, initial=np.inf), least)
     under_c = low_c.min(0, initial=np.inf)
     with np.errstate(invalid="ignore"):
         room_under = np.minimum(under_r, _UNDER) - under_c
