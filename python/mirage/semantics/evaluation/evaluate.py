@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -112,17 +113,17 @@ def evaluate_sampled(
         v: Tensor(x.planes, x.region) for v, x in zip(graph.inputs, inputs, strict=True)
     }
     last_use = _last_uses(graph)
-    for number, op in enumerate(graph.ops):
-        if not any(v in wanted.regions for v in op.results):
-            continue
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        for number, op in enumerate(graph.ops):
+            if not any(v in wanted.regions for v in op.results):
+                continue
             if isinstance(op, Launch):
                 found = _launch(domain, op, values, wanted, shared, sets)
             else:
                 found = (_primitive(domain, op, values, wanted, sets),)
-        values.update(zip(op.results, found, strict=True))
-        for v in last_use.get(number, ()):
-            values.pop(v, None)
+            values.update(zip(op.results, found, strict=True))
+            for v in last_use.get(number, ()):
+                values.pop(v, None)
     return tuple(Sampled(values[v].planes, values[v].region) for v in graph.outputs)
 
 
@@ -201,6 +202,8 @@ def _takes(op: Op, operands: Sequence[Tensor], region: Region) -> Takes:
 
 def _last_uses(graph: KernelGraph) -> dict[int, list[Value]]:
     """For each op number the values that nothing after it reads."""
+    if (known := _LAST_USES.get(graph)) is not None:
+        return known
     last: dict[Value, int] = {}
     for number, op in enumerate(graph.ops):
         for v in (*op.operands, *op.results):
@@ -210,4 +213,9 @@ def _last_uses(graph: KernelGraph) -> dict[int, list[Value]]:
     uses: dict[int, list[Value]] = {}
     for v, number in last.items():
         uses.setdefault(number, []).append(v)
+    _LAST_USES[graph] = uses
     return uses
+
+
+# Of graphs that there are: the same one is run on one input after another.
+_LAST_USES: WeakKeyDictionary[KernelGraph, dict[int, list[Value]]] = WeakKeyDictionary()

@@ -35,6 +35,7 @@ from mirage.verify.arithmetic.primes import Primes
 _LIMB = 1 << 13
 _MAX_TERMS = 1 << 13  # terms of 2^25 * 2^13 each that sum up to less than 2^52
 _STEP = 1 << 12
+_KEYED = ("order", *UnaryFn, *BinaryFn, *product(DType, DType))
 _GIANTS = 16  # so many times as many baby steps in a discrete logarithm
 
 
@@ -127,22 +128,21 @@ class FieldPair(Domain):
         self.p = Modulus(primes.p)
         self.q = Modulus(primes.q)
         self.moduli = (self.p, self.q)
-        rng = np.random.default_rng(seed)
-        self._keys: dict[object, tuple[int, int]] = {}
         # The order of keys must not depend on the order in which programs use them.
-        for name in ("order", *UnaryFn, *BinaryFn, *product(DType, DType)):
-            for plane in (0, 1):
-                self._keys[name, plane] = (int(rng.integers(1 << 62)), int(rng.integers(1 << 62)))
+        named = [(name, plane) for name in _KEYED for plane in (0, 1)]
+        drawn = np.random.default_rng(seed).integers(1 << 62, size=(len(named), 2))
+        self._keys: dict[object, tuple[int, int]] = {
+            key: (a, b) for key, (a, b) in zip(named, drawn.tolist(), strict=True)
+        }
         self._low = self._powers(primes.w, _STEP)
         self._high = self._powers(pow(primes.w, _STEP, primes.p), primes.q // _STEP + 1)
 
     def _powers(self, base: int, count: int) -> Array:
-        powers = np.empty(count)
-        value = 1
-        for i in range(count):
-            powers[i] = value
-            value = value * base % self.primes.p
-        return powers
+        powers = np.ones(1)
+        while len(powers) < count:
+            factor = float(pow(base, len(powers), self.primes.p))
+            powers = np.concatenate((powers, self.p.mul(powers, np.asarray(factor))))
+        return powers[:count]
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Planes:
         """Uniformly random numbers, not zero."""
