@@ -33,7 +33,7 @@ def optimized(
 ) -> OptimizedSizes:
     shapes = [{0: Dim("batch", min=1, max=most)} if i < rows else None for i in range(len(inputs))]
     graph = mi.from_torch(function, *inputs, dynamic_shapes=shapes)
-    return graph.superoptimize(chip="sm_80", budget=60, use_cache=False, **options)
+    return graph.superoptimize(chip="sm_80", budget=60, jobs=1, use_cache=False, **options)
 
 
 def silu(x: np.ndarray) -> np.ndarray:
@@ -183,7 +183,7 @@ def test_calls_between_parts_get_the_size() -> None:
     x, w = torch.randn(9, 3, 32), torch.randn(32, 16)
     shapes = [{0: Dim("batch", min=1, max=40)}, None]
     sizes = mi.from_torch(f, x, w, dynamic_shapes=shapes, allow_fallback=True)
-    found = sizes.superoptimize(chip="sm_80", budget=60, use_cache=False)
+    found = sizes.superoptimize(chip="sm_80", budget=60, jobs=1, use_cache=False)
     assert not found.is_one_artifact
     assert any(isinstance(s, Call) for s in found.classes[0].plan.plan.steps)
     for size in (1, 7, 17, 40):
@@ -207,7 +207,7 @@ def test_rows_are_looked_up_and_numbered_by_calls() -> None:
     ids, mask = torch.randint(50, (9, 6)), torch.ones(9, 6, dtype=torch.bool)
     batch = {0: Dim("batch", min=1, max=16)}
     sizes = mi.from_torch(f, ids, mask, dynamic_shapes=[batch, batch], allow_fallback=True)
-    found = sizes.superoptimize(chip="sm_80", budget=60, use_cache=False)
+    found = sizes.superoptimize(chip="sm_80", budget=60, jobs=1, use_cache=False)
     for size in (1, 5, 16):
         ids, mask = torch.randint(50, (size, 6)), torch.rand(size, 6) < 0.7
         mask[:, 0] = True
@@ -230,7 +230,7 @@ def test_what_is_summed_over_rows_of_no_input_is_refused(function: Callable[...,
         sizes = mi.from_torch(
             function, torch.zeros(9, 8), torch.zeros(8), dynamic_shapes=shapes, allow_fallback=True
         )
-        sizes.superoptimize(chip="sm_80", budget=5, use_cache=False)
+        sizes.superoptimize(chip="sm_80", budget=5, jobs=1, use_cache=False)
 
     with pytest.raises(DynamicShapeError):
         whole_way()

@@ -23,7 +23,9 @@ chosen: list[Any] = []
 
 def interpret(program: Program, options: Mapping[str, Any]) -> Any:
     """Searches and verifies as on a GPU, then interprets what was chosen."""
-    optimized = optimize(program, OptimizeOptions.of(compile=False, candidates=2, **options))
+    optimized = optimize(
+        program, OptimizeOptions.of(compile=False, candidates=2, jobs=1, **options)
+    )
     chosen.append(optimized.graph)
     types = {"f16": torch.float16, "f32": torch.float32}
 

@@ -25,7 +25,9 @@ from mirage.pipeline.select import ranking, select_cheapest
 from mirage.semantics.alternatives import parts_of
 from mirage.semantics.ugraph import KernelGraph, launches
 
-OPTIONS = OptimizeOptions(chip="sm_90a", verify_seed=0, use_cache=False, budget=20.0, candidates=6)
+OPTIONS = OptimizeOptions(
+    chip="sm_90a", verify_seed=0, jobs=1, use_cache=False, budget=20.0, candidates=6
+)
 
 
 @pytest.fixture(scope="module")
