@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -239,3 +241,22 @@ def _summarise(counters: Counters, program: Program, shared: int) -> None:
     counters.declared_registers = dict(program.kernel.declared)
     counters.live_registers = program.live_registers
     counters.shared_bytes = shared
+
+
+_KEPT = 4
+_IDLE: dict[str, Emulator] = {}
+_LOCK = Lock()
+
+
+@contextmanager
+def emulator_of(ptx: str) -> Generator[Emulator]:
+    """The emulator of a text, parsed and compiled already where it is one of the last that ran. It
+    is nobody else's meanwhile, and is not used again where something was raised."""
+    with _LOCK:
+        emulator = _IDLE.pop(ptx, None)
+    emulator = emulator or Emulator(ptx)
+    yield emulator
+    with _LOCK:
+        _IDLE[ptx] = emulator
+        while len(_IDLE) > _KEPT:
+            del _IDLE[next(iter(_IDLE))]

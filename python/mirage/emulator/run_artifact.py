@@ -8,6 +8,7 @@ check_artifact(artifact, lambda x, w: x @ w)     # random inputs, all checks on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -16,7 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from mirage.emulator.counters import Counters
-from mirage.emulator.emulator import Emulator
+from mirage.emulator.emulator import emulator_of
 from mirage.emulator.errors import EmulatorError, LaunchError
 from mirage.emulator.launch_arguments import Uninitialised, memory_of
 from mirage.emulator.launch_limits import Limits
@@ -141,26 +142,29 @@ def run_artifact(
         names = ", ".join(t.name for t in manifest.inputs)
         raise LaunchError(f"expected {len(manifest.inputs)} inputs ({names}), got {len(inputs)}")
     buffers, fresh = _buffers(manifest, inputs)
-    modules = [Emulator(artifact.ptx(i)) for i in range(len(manifest.modules))]
     counters: list[Counters] = []
-    for kernel in manifest.kernels:
-        arguments = [
-            np.int32(manifest.size.value) if a.kind == "size" and manifest.size is not None
-            else _argument(buffers, fresh, a)
-            for a in kernel.arguments
-        ]  # fmt: skip
-        result = modules[kernel.module].launch(
-            kernel.entry,
-            grid=kernel.grid,
-            block=kernel.block,
-            cluster=kernel.cluster or (1, 1, 1),
-            shared_bytes=kernel.shared_bytes,
-            args=arguments,
-            limits=limits,
-            checks=checks,
-            stats=stats,
-        )
-        counters.append(result.stats)
+    with ExitStack() as stack:
+        modules = [
+            stack.enter_context(emulator_of(artifact.ptx(i))) for i in range(len(manifest.modules))
+        ]
+        for kernel in manifest.kernels:
+            arguments = [
+                np.int32(manifest.size.value) if a.kind == "size" and manifest.size is not None
+                else _argument(buffers, fresh, a)
+                for a in kernel.arguments
+            ]  # fmt: skip
+            result = modules[kernel.module].launch(
+                kernel.entry,
+                grid=kernel.grid,
+                block=kernel.block,
+                cluster=kernel.cluster or (1, 1, 1),
+                shared_bytes=kernel.shared_bytes,
+                args=arguments,
+                limits=limits,
+                checks=checks,
+                stats=stats,
+            )
+            counters.append(result.stats)
     for (kind, i), argument in fresh.items():
         if kind == "output" and argument.unwritten and checks:
             spec = manifest.outputs[i]

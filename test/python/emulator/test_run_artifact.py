@@ -13,6 +13,7 @@ from mirage.emulator import (
     Uninitialised,
     UninitialisedReadError,
 )
+from mirage.emulator.emulator import emulator_of
 from mirage.emulator.run_artifact import MismatchError, check_artifact, random_inputs, run_artifact
 from mirage.runtime.manifest import Argument
 from small_artifact import PTX, small_artifact
@@ -105,3 +106,30 @@ def test_some_blocks_alone() -> None:
     assert (y[32:] == 2 * x[32:]).all()
     with pytest.raises(LaunchError, match="below 2"):
         emulator.launch("twice", grid=(2,), block=(32,), args=[x, y], only=[2])
+
+
+def test_a_text_is_parsed_once_and_again_after_an_error() -> None:
+    text = PTX + "// parsed once"
+    with emulator_of(text) as first:
+        program = first.program("twice")
+        with emulator_of(text) as meanwhile:
+            assert meanwhile is not first
+    with emulator_of(text) as again:
+        assert again is first
+        assert again.program("twice") is program
+    with pytest.raises(LaunchError), emulator_of(text) as broken:
+        broken.program("none")
+    with emulator_of(text) as parsed:
+        assert parsed is not broken
+
+
+def test_few_emulators_are_kept() -> None:
+    texts = [PTX + f"// number {n}" for n in range(9)]
+    emulators = []
+    for text in texts:
+        with emulator_of(text) as emulator:
+            emulators.append(emulator)
+    with emulator_of(texts[0]) as again:
+        assert again is not emulators[0]
+    with emulator_of(texts[-1]) as again:
+        assert again is emulators[-1]

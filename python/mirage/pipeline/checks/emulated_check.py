@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
 
 import numpy as np
 
 from mirage.cost.copy_kernels import unfused_in
-from mirage.emulator.emulator import Emulator
+from mirage.emulator.emulator import emulator_of
 from mirage.emulator.errors import (
     EmulatorError,
     InstructionBudgetError,
@@ -178,11 +177,6 @@ def _shared_positions(op: Op) -> int | None:
     return prod(axis.extent for axis in launch.grid)
 
 
-@lru_cache(4)
-def _parsed(ptx: str) -> Emulator:
-    return Emulator(ptx)
-
-
 def _others(count: int, most: int) -> list[int]:
     """Blocks to run besides the last one, where tails and masks are: the first, and one between."""
     between = int(np.random.default_rng(count).integers(0, count))
@@ -205,15 +199,16 @@ def _run(
         else a
         for argument, a in given
     ]
-    ran = _parsed(artifact.ptx(kernel.module)).launch(
-        kernel.entry,
-        grid=kernel.grid,
-        block=kernel.block,
-        cluster=kernel.cluster or (1, 1, 1),
-        shared_bytes=kernel.shared_bytes,
-        args=args,
-        limits=Limits(max_instructions=most),
-        stats=False,
-        only=blocks,
-    )
+    with emulator_of(artifact.ptx(kernel.module)) as emulator:
+        ran = emulator.launch(
+            kernel.entry,
+            grid=kernel.grid,
+            block=kernel.block,
+            cluster=kernel.cluster or (1, 1, 1),
+            shared_bytes=kernel.shared_bytes,
+            args=args,
+            limits=Limits(max_instructions=most),
+            stats=False,
+            only=blocks,
+        )
     return ran.stats.instructions
