@@ -19,6 +19,7 @@ from mirage.verify.evidence.roundings.activations import Activations, Situation
 from mirage.verify.evidence.roundings.corner_cases import beyond_f16, large_integers, truths
 from mirage.verify.evidence.roundings.explicit import asks_of_infinity
 from mirage.verify.evidence.roundings.far_below import far_below
+from mirage.verify.evidence.roundings.hidden_roundings import hidden_roundings
 from mirage.verify.evidence.roundings.leaving_range import suspects
 from mirage.verify.evidence.roundings.pace import Pace
 from mirage.verify.evidence.roundings.side_by_side import at_once
@@ -111,7 +112,8 @@ class Situations:
         turn = self.turn.number, self.turn.of
         own = suspects(self.graphs, little, draw, active, *turn)
         shifts = other_shifts(self.graphs, draw, active, *turn)
-        for candidate, situation in itertools.chain(own, shifts):
+        hidden = hidden_roundings(self.graphs, draw, active, *turn)
+        for candidate, situation in itertools.chain(own, shifts, hidden):
             yield (Test(situation, little, (1, seen[candidate]), candidate),)
             seen[candidate] += 1
         yield from _grouped(

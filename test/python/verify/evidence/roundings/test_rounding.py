@@ -223,9 +223,9 @@ def test_a_product_may_be_transposed_in_f32_at_every_seed() -> None:
 
         return build
 
-    both = [program([(16, 5), (5, 48)], F32, softmax(t)) for t in (False, True)]
+    usual, turned = (program([(16, 5), (5, 48)], F32, softmax(t)) for t in (False, True))
     for seed in range(40):
-        test = Verification(*both, 0, VerifyOptions(seed=seed), seed, None, {})
+        test = Verification(usual, turned, 0, VerifyOptions(seed=seed), seed, None, {})
         assert test.tests(rounding=True) == (True, True), f"seed {seed}: {test.evidence[-1]}"
 
 
