@@ -5,16 +5,16 @@ rounded to 16 bits as well makes little of a difference. Where rows of ``x`` are
 numbers, ``half`` rounds nothing: the reference is as exact as f32, and the candidate a thousand
 times as far off. Inputs a few roundings beside such rows are none, so they must not count as well.
 
-So where both round something to fewer digits than an output has, one input after the other has all
-its digits, and the others have numbers of which sums and products are exact in few: signs, or a
-single one in each row, times a power of two. What is too large is measured again in other draws of
-the same kind, so it is no luck of one. That casts which the reference writes are left out makes a
-candidate better, here as elsewhere, and is not asked about: there may be no other rounding.
+So where a reference rounds something to fewer digits than an output has, one input after the other
+has all its digits, and the others have numbers of which sums and products are exact in few: signs,
+or a single one in each row, times a power of two. What is too large is measured again in other
+draws of the same kind, so it is no luck of one. That casts which the reference writes are left out
+makes a candidate better, here as elsewhere, and is not asked about: there may be no other rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -44,31 +44,19 @@ def _single_numbers(rng: Rng, shape: Shape) -> Array:
 _KINDS = (("signs", _signs), ("single numbers", _single_numbers))
 
 
-def hidden_roundings(
-    graphs: Sequence[KernelGraph],
-    draw: Activations,
-    active: Callable[[int], bool],
-    first: int = 0,
-    step: int = 1,
-) -> Iterator[tuple[int, Situation]]:
-    """The situations for candidates that may round behind a rounding of the reference, with the
-    number of the candidate: those that are ``active``, every ``step``-th from ``first`` on.
-    ``graphs`` are the reference and the candidates."""
-    if not _rounds(graphs[0], graphs[0]):
+def hidden_roundings(draw: Activations, reference: KernelGraph) -> Iterator[Situation | None]:
+    """The situations, where a candidate may round behind a rounding of the reference; None where it
+    is somebody else's turn."""
+    if not _rounds(reference):
         return  # ordinary inputs show what a candidate rounds
-    for number in range(first, len(graphs) - 1, step):
-        if not active(number) or not _rounds(graphs[number + 1], graphs[0]):
-            continue
-        for i in draw.free[:_MOST_INPUTS]:
-            for name, kind in _KINDS:
-                if not active(number):
-                    return
-                yield number, _digits_of(draw, i, name, kind)
+    for i in draw.free[:_MOST_INPUTS]:
+        for name, kind in _KINDS:
+            yield _digits_of(draw, i, name, kind) if draw.mine() else None
 
 
-def _rounds(graph: KernelGraph, reference: KernelGraph) -> bool:
-    """Whether there is a value of fewer digits than an output of the reference."""
-    outputs = {v.dtype for v in reference.outputs if not v.dtype.is_integer}
+def _rounds(graph: KernelGraph) -> bool:
+    """Whether there is a value of fewer digits than an output."""
+    outputs = {v.dtype for v in graph.outputs if not v.dtype.is_integer}
     values = {v.dtype for op in all_ops(graph.ops) for v in op.results if not v.dtype.is_integer}
     return any(not value.holds(output) for value in values for output in outputs)
 

@@ -112,15 +112,17 @@ class Situations:
         turn = self.turn.number, self.turn.of
         own = suspects(self.graphs, little, draw, active, *turn)
         shifts = other_shifts(self.graphs, draw, active, *turn)
-        hidden = hidden_roundings(self.graphs, draw, active, *turn)
-        for candidate, situation in itertools.chain(own, shifts, hidden):
+        for candidate, situation in itertools.chain(own, shifts):
             yield (Test(situation, little, (1, seen[candidate]), candidate),)
             seen[candidate] += 1
-        yield from _grouped(
-            Test(situation, little, (2, number))
-            for number, situation in enumerate(islice(_in_turns(self._kinds(draw, little)), most))
-            if situation is not None
-        )
+        kinds = islice(_in_turns(self._kinds(draw, little)), most)
+        # what is hidden is asked for however little time there is
+        for place, some in ((2, hidden_roundings(draw, self.graphs[0])), (3, kinds)):
+            yield from _grouped(
+                Test(situation, little, (place, number))
+                for number, situation in enumerate(some)
+                if situation is not None
+            )
 
     def _kinds(self, draw: Activations, sample: Sample) -> list[Iterator[Situation | None]]:
         return [
