@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
 
@@ -204,9 +205,10 @@ class TypedFloat(Domain):
         return self._round(np.matmul(self._in(a, dtype), self._in(b, dtype)), dtype)
 
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
-        return self._round(
-            np.asarray(REDUCE[fn](self._in(x, dtype), axis=dims, keepdims=True)), dtype
-        )
+        given = self._in(x, dtype)
+        if fn is ReduceFn.SUM:
+            return self._round(_summed(given, dims), dtype)
+        return self._round(np.asarray(REDUCE[fn](given, axis=dims, keepdims=True)), dtype)
 
     def cast(self, x: Planes, dtype: DType) -> Planes:
         return self._round(x[0], dtype)
@@ -219,3 +221,14 @@ class TypedFloat(Domain):
         return self._round(
             self._in(x, dtype) * np.exp(np.where(b == n, np.zeros_like(b), b - n)), dtype
         )
+
+
+def _summed(x: Array, dims: tuple[int, ...]) -> Array:
+    """The sum over ``dims``, kept as dimensions of size 1. NumPy adds in pairs or one after the
+    other, as elements lie in memory, which is no part of a program: a transposed array would have
+    several times the error. So they are laid out one after the other first."""
+    kept = [d for d in range(x.ndim) if d not in dims]
+    rows = np.ascontiguousarray(x.transpose(*kept, *dims))
+    terms = prod(x.shape[d] for d in dims)
+    shape = [1 if d in dims else n for d, n in enumerate(x.shape)]
+    return np.asarray(rows.reshape(*(x.shape[d] for d in kept), terms).sum(-1).reshape(shape))

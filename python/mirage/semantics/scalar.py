@@ -64,6 +64,12 @@ class DType(enum.Enum):
             return False
         return not given.is_integer or given.bits > self.bits
 
+    def holds(self, given: DType) -> bool:
+        """Whether all numbers of a type of floats are numbers of this one."""
+        if self is given:
+            return True
+        return not (self.is_integer or given.is_integer) and self.bits > given.bits
+
     @property
     def in_tile(self) -> DType:
         """What a tile holds that is loaded from a tensor of this type: whole numbers and truth

@@ -238,6 +238,18 @@ def test_typed_floats_round_like_the_types():
     assert got[0, 1] == inf
 
 
+@pytest.mark.parametrize("dims", [(2,), (1,), (0, 2), (1, 2), (0, 1, 2)], ids=str)
+def test_sums_are_rounded_alike_however_arrays_lie_in_memory(dims: tuple[int, ...]):
+    x = np.random.default_rng(0).random((6, 70, 48), dtype=np.float32)
+    (want,) = TypedFloat().reduce(ReduceFn.SUM, (x,), dims, DType.F32)
+    assert want.shape == tuple(1 if d in dims else n for d, n in enumerate(x.shape))
+    np.testing.assert_allclose(want, x.sum(dims, dtype=np.float64, keepdims=True), rtol=1e-6)
+    for order in ((0, 2, 1), (2, 1, 0), (1, 0, 2)):
+        other = np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+        (got,) = TypedFloat().reduce(ReduceFn.SUM, (other,), dims, DType.F32)
+        np.testing.assert_array_equal(got, want)
+
+
 def test_stable_reference_survives_large_scores():
     graph = PAIRS["softmax"].reference
     (x,) = inputs_of(graph)

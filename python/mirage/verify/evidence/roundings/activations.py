@@ -53,12 +53,14 @@ LARGEST = {
 class Situation:
     """One set of inputs, and what it is, for people. On ``ordinary`` inputs a program computes
     about what it means over the real numbers. With ``sums_off`` it is not errors that are measured,
-    but whether there are numbers though sums are a little off."""
+    but whether there are numbers though sums are a little off. ``again`` gives other inputs of the
+    same kind, by their number, where those that are a few roundings away are of another."""
 
     name: str
     inputs: list[Sampled]
     ordinary: bool = False
     sums_off: bool = False
+    again: Callable[[int], list[Sampled]] | None = None
 
 
 # ---- drawing

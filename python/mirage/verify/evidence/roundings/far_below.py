@@ -32,8 +32,8 @@ _MASKED = 1e20
 """Scores that are larger are masked."""
 
 
-class _Maxima(TypedFloat):
-    """Arithmetic that notes the largest of all maxima, but of what is masked."""
+class NotedMaxima(TypedFloat):
+    """Arithmetic of types that notes the largest of all maxima, but of what is masked."""
 
     def __init__(self) -> None:
         self.largest = -np.inf
@@ -68,7 +68,7 @@ def _deep_enough(
         special = {i: np.full(draw.shapes[i], x) for i, x in signs.items()}
         name = f"scores far below zero: input {negative} is {-size:.4g}, the others {size:.4g}"
         situation = draw.situation(name, special)
-        noted = _Maxima()
+        noted = NotedMaxima()
         outputs_of(reference, 0, noted, situation.inputs, sample)
         if not -np.inf < noted.largest < 0.0:
             return None

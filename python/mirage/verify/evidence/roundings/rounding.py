@@ -217,10 +217,8 @@ class _Gate:
         for count in _NEIGHBOURS:
             if count * work > _AROUND and found:
                 break
-            near = [
-                beside(situation.inputs, types, k) if k else situation.inputs
-                for k in range(len(found), count)
-            ]
+            another = situation.again or partial(beside, situation.inputs, types)
+            near = [another(k) if k else situation.inputs for k in range(len(found), count)]
             for sets in chunks(near, sample):
                 exact = self._of_reference(Yardstick, sets, sample)
                 reference = self._of_reference(TypedFloat, sets, sample)
@@ -261,7 +259,7 @@ class _Gate:
             found = compare_rows(x, r, c, dtype, situation.name, f"output {number}")
             if not found.holds and not found.certain:
                 found = self._around(which, number, situation, sample)
-            if found.holds:
+            if found.holds and situation.again is None:  # a cast may be all that is rounded there
                 lost = self._lost(number, (x, s, r, c), situation, sample)
                 if lost:
                     found = replace(found, holds=False, where=f"output {number}: {lost}")

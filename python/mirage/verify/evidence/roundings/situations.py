@@ -19,6 +19,7 @@ from mirage.verify.evidence.roundings.activations import Activations, Situation
 from mirage.verify.evidence.roundings.corner_cases import beyond_f16, large_integers, truths
 from mirage.verify.evidence.roundings.explicit import asks_of_infinity
 from mirage.verify.evidence.roundings.far_below import far_below
+from mirage.verify.evidence.roundings.hidden_roundings import hidden_roundings
 from mirage.verify.evidence.roundings.leaving_range import suspects
 from mirage.verify.evidence.roundings.pace import Pace
 from mirage.verify.evidence.roundings.side_by_side import at_once
@@ -114,11 +115,14 @@ class Situations:
         for candidate, situation in itertools.chain(own, shifts):
             yield (Test(situation, little, (1, seen[candidate]), candidate),)
             seen[candidate] += 1
-        yield from _grouped(
-            Test(situation, little, (2, number))
-            for number, situation in enumerate(islice(_in_turns(self._kinds(draw, little)), most))
-            if situation is not None
-        )
+        kinds = islice(_in_turns(self._kinds(draw, little)), most)
+        # what is hidden is asked for however little time there is
+        for place, some in ((2, hidden_roundings(draw, self.graphs[0])), (3, kinds)):
+            yield from _grouped(
+                Test(situation, little, (place, number))
+                for number, situation in enumerate(some)
+                if situation is not None
+            )
 
     def _kinds(self, draw: Activations, sample: Sample) -> list[Iterator[Situation | None]]:
         return [

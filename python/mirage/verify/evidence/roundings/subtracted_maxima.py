@@ -7,22 +7,49 @@ is what keeps one of them at 1. Whether a random choice of situations shows that
 luck, so each candidate with exponentials of something else than ``x - max(x)`` is measured in all
 of these situations. That is read off its ops: of ``exp(x - m)``, all that ``m`` is a maximum of is
 what exponentials are taken of, and this ``x`` is among it.
+
+A maximum that is rounded to fewer digits than those numbers have is something else, too. What it is
+off by grows with the scores: by 16 at 5000 in bf16, of which f16 holds no exponential, and by 256
+at 1e5, of which f32 holds none. So scores are brought to where they are as large as the reference
+allows, and the largest of them half a step from the numbers that 16 bits hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from math import floor, log2
 
 import numpy as np
 
 from mirage.semantics.scalar import Array, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import AccumulateFn, KernelGraph, Op, Value, all_ops, launches, loops
-from mirage.verify.evidence.roundings.activations import HIGHEST, LOWEST, Activations, Situation
+from mirage.verify.evidence.roundings.activations import (
+    HIGHEST,
+    LARGEST,
+    LOWEST,
+    Activations,
+    Situation,
+)
+from mirage.verify.evidence.roundings.far_below import NotedMaxima
+from mirage.verify.evidence.samples.floats import outputs_of
 
 _FLOOR = -1e20
 """Smaller numbers in a maximum are there for rows that are masked as a whole."""
 _MOST_INPUTS = 16
 _LARGE = 32.0
+_LARGEST = 2.0**17
+"""Scores of which f32 holds two digits behind the point."""
+_MOST_SCALED = 3
+"""Inputs with which scores grow that are tried."""
+_ENDS, _CLOSE = (0.0, 24.0), 0.25
+"""Powers of two between which an input's factor is looked for, and how closely."""
+_HIGHEST = 5.0
+"""Of a few thousand normal numbers the largest."""
+_DIGITS = (8, 11)
+"""Of bf16 and of f16."""
+_PARTS = (7.0 / 16.0, 9.0 / 16.0, 3.0 / 8.0, 5.0 / 8.0)
+"""Of a step: as scores are rounded themselves, one of them may be past its middle."""
 
 
 def other_shifts(
@@ -40,7 +67,7 @@ def other_shifts(
         return
     for number in numbers:
         if active(number) and not subtracts_maxima(graphs[number + 1]):
-            for situation in _situations(draw):
+            for situation in chain(_situations(draw), _large_scores(draw, graphs[0])):
                 if not active(number):
                     break
                 yield number, situation
@@ -63,6 +90,64 @@ def _of_one_sign(draw: Activations, negative: int) -> Situation:
     return draw.situation(f"input {negative} negative, the others positive", special)
 
 
+def _large_scores(draw: Activations, reference: KernelGraph) -> Iterator[Situation]:
+    """Scores as large as they may be where the reference still gives numbers, by each of a few
+    inputs; the largest of them is a number that types of 16 bits hold badly."""
+    tried = 0
+    for i in draw.free:
+        found = _largest(draw, reference, i)
+        if found is None:
+            continue
+        factor, largest = found
+        for score in _badly_held(largest):
+            yield _with_factor(draw, i, factor * score / largest, f"scores up to {score:.6g}")
+        tried += 1
+        if tried == _MOST_SCALED:
+            return
+
+
+def _with_factor(draw: Activations, i: int, factor: float, what: str = "") -> Situation:
+    (usual,) = draw.situation("", {}).inputs[i].planes
+    return draw.situation(f"{what}: input {i} times {factor:.4g}", {i: usual * factor})
+
+
+def _largest(draw: Activations, reference: KernelGraph, i: int) -> tuple[float, float] | None:
+    """By how much an input may be multiplied, and the largest score there; None where scores do not
+    grow with it."""
+
+    def tried(power: float) -> tuple[float, int]:
+        noted = NotedMaxima()
+        inputs = _with_factor(draw, i, 2.0**power).inputs
+        outputs = outputs_of(reference, 0, noted, inputs, draw.sample)
+        return noted.largest, sum(int(np.isfinite(x).sum()) for x in outputs)
+
+    low, high = _ENDS
+    usual, numbers = tried(low)
+    if not 0.0 < usual < _LARGEST or tried(low + 2.0)[0] < 2.0 * usual:
+        return None
+    most = LARGEST[draw.graph.inputs[i].dtype] / (_HIGHEST * draw.scales[i])
+    high, best = min(high, float(np.log2(most))), usual
+    while high - low > _CLOSE:
+        middle = (low + high) / 2.0
+        largest, found = tried(middle)
+        if largest <= _LARGEST and found >= numbers:
+            low, best = middle, largest
+        else:
+            high = middle
+    return 2.0**low, best
+
+
+def _badly_held(largest: float) -> Iterator[float]:
+    """Numbers below that a type of 16 bits rounds by nearly half a step, up and down."""
+    for digits in _DIGITS:
+        power = floor(log2(largest))
+        steps = floor(largest * 2.0 ** (digits - 1 - power))
+        if steps == 2 ** (digits - 1):  # the next number below has smaller steps
+            power, steps = power - 1, 2**digits
+        for part in _PARTS:
+            yield (steps - part) * 2.0 ** (power + 1 - digits)
+
+
 def subtracts_maxima(graph: KernelGraph) -> bool:
     """Whether the exponentials of a program are taken of what a maximum was subtracted from."""
     return _Exponentials(graph).all_safe
@@ -73,6 +158,7 @@ class _Exponentials:
 
     def __init__(self, graph: KernelGraph) -> None:
         self._same: dict[Value, Value] = {}  # what a value has the elements of, or the largest
+        self._rounded: dict[Value, Value] = {}  # the same, but for digits
         self._made: dict[Value, Op] = {}
         self._read(graph)
         exps = (op for op in all_ops(graph.ops) if op.function is UnaryFn.EXP)
@@ -96,15 +182,20 @@ class _Exponentials:
         for op in all_ops(graph.ops):
             self._made.update((v, op) for v in op.results)
             if len(op.operands) == len(op.results) == 1 and op.function is None:
-                self._same[op.result] = op.operands[0]
+                self._moved(op.result, op.operands[0])
         for launch in launches(graph.ops):
-            self._same.update(zip(launch.results, launch.ends, strict=True))
+            for value, end in zip(launch.results, launch.ends, strict=True):
+                self._moved(value, end)
             self._same.update(zip(launch.defines, launch.operands, strict=True))
             for loop in loops(launch):
                 for value, accumulator in zip(loop.results, loop.accumulators, strict=True):
                     self._same[value] = accumulator.value
                     if accumulator.fn is AccumulateFn.SUM:
                         del self._same[value]
+
+    def _moved(self, value: Value, given: Value) -> None:
+        exact = given.dtype.is_integer or value.dtype.holds(given.dtype)
+        (self._same if exact else self._rounded)[value] = given
 
     def _difference(self, argument: Value) -> tuple[Value, Value] | None:
         """``x`` and ``m`` of ``c * (x - m)``."""
@@ -135,7 +226,13 @@ class _Exponentials:
                 continue
             seen.add(value)
             op, number = self._made.get(value), self._number(value)
-            if op is not None and op.function in (BinaryFn.MAX, ReduceFn.MAX):
+            given = self._rounded.get(value)
+            if given is not None:
+                # a maximum of numbers of the type is one of them
+                exact = self._largest_of(given)
+                held = all(value.dtype.holds(v.dtype) for v in exact)
+                found |= exact if held else {value}
+            elif op is not None and op.function in (BinaryFn.MAX, ReduceFn.MAX):
                 left += op.operands
             elif number is None or number > _FLOOR:
                 found.add(value)

@@ -12,6 +12,7 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.evidence.roundings.row_errors import compare_rows
+from mirage.verify.pair.verification import Verification
 
 F16, F32 = DType.F16, DType.F32
 M, K, N = 8, 512, 64
@@ -202,6 +203,30 @@ def test_one_wrong_row_among_large_ones_is_seen() -> None:
     assert compare_rows(exact, reference, candidate, F16, "", "").holds
     candidate[0] *= 1.01
     assert not compare_rows(exact, reference, candidate, F16, "", "").holds
+
+
+def test_a_product_may_be_transposed_in_f32_at_every_seed() -> None:
+    """Sums of a few dozen numbers are off by a few units of the last digit, and by more where they
+    are added one after the other. Which of both happens is no matter of how tensors are moved."""
+
+    def softmax(transposed: bool) -> Program:
+        def build(b: Builder, inputs: list[Value]) -> Value:
+            x, w = inputs
+            y = b.matmul(x, w)
+            if transposed:
+                y = b.matmul(b.transpose(w, (1, 0)), b.transpose(x, (1, 0)))
+                y = b.transpose(y, (1, 0))
+            for _ in range(2):
+                e = b.unary(UnaryFn.EXP, b.binary(BinaryFn.SUB, y, b.reduce(ReduceFn.MAX, y, (1,))))
+                y = b.binary(BinaryFn.DIV, e, b.reduce(ReduceFn.SUM, e, (1,)))
+            return y
+
+        return build
+
+    usual, turned = (program([(16, 5), (5, 48)], F32, softmax(t)) for t in (False, True))
+    for seed in range(40):
+        test = Verification(usual, turned, 0, VerifyOptions(seed=seed), seed, None, {})
+        assert test.tests(rounding=True) == (True, True), f"seed {seed}: {test.evidence[-1]}"
 
 
 def test_few_large_errors_decide_about_no_row_and_typical_ones_do() -> None:

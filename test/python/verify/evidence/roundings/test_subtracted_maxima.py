@@ -17,6 +17,7 @@ from mirage.verify.evidence.roundings import situations
 from mirage.verify.evidence.roundings.activations import Activations
 from mirage.verify.evidence.roundings.subtracted_maxima import subtracts_maxima
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
+from mirage.verify.pair.verification import Verification
 from mirage.workloads import get
 
 ROWS, WIDTH, KEYS = (2, 24), 64, 48
@@ -27,8 +28,8 @@ class Scores:
     """Products of rows that are normalized, and a softmax of them; ``factor`` is that of a row's
     norm, far larger than 1 where the row is zero."""
 
-    def __init__(self, dtype: DType) -> None:
-        self.x = Value(TensorType((*ROWS, WIDTH), dtype), "x")
+    def __init__(self, dtype: DType, rows: tuple[int, int] = ROWS) -> None:
+        self.x = Value(TensorType((*rows, WIDTH), dtype), "x")
         self.w = Value(TensorType((WIDTH, KEYS), dtype), "w")
         self.b = b = Builder()
         wide = b.cast(self.x, DType.F32)
@@ -71,9 +72,13 @@ RIGHT: dict[str, Shift] = {
 }
 
 
-def softmax(shift: Shift, dtype: DType) -> KernelGraph:
-    scores = Scores(dtype)
+def softmax(shift: Shift, dtype: DType, rows: tuple[int, int] = ROWS) -> KernelGraph:
+    scores = Scores(dtype, rows)
     return scores.softmax(shift(scores))
+
+
+def rounded(dtype: DType) -> Shift:
+    return lambda s: s.b.cast(s.b.cast(s.maximum, dtype), DType.F32)
 
 
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16])
@@ -109,6 +114,37 @@ def test_what_the_search_writes_subtracts_maxima(name: str) -> None:
     assert subtracts_maxima(graph_from_text(text).graph)
     summed = text.replace("block.reduce max", "block.reduce sum")
     assert not subtracts_maxima(graph_from_text(summed).graph)
+
+
+@pytest.mark.parametrize("rows", [ROWS, (1, 1)], ids=str)
+@pytest.mark.parametrize("weights", [DType.F16, DType.F32])
+def test_a_maximum_of_fewer_digits_is_refused_at_every_seed(
+    weights: DType, rows: tuple[int, int]
+) -> None:
+    """What it is off by grows with the scores, until none of a row's exponentials is held."""
+    whole, coarse = (attention(rounded(to), weights, rows) for to in (DType.F32, DType.BF16))
+    assert [subtracts_maxima(g) for g in (whole, coarse)] == [True, False]
+    for seed in range(40):
+        test = Verification(whole, coarse, 0, VerifyOptions(seed=seed), seed, None, {})
+        assert test.tests(rounding=True) == (True, False), f"seed {seed}: {test.evidence}"
+
+
+def attention(shift: Shift, weights: DType, rows: tuple[int, int]) -> KernelGraph:
+    """A softmax times values, its exponentials in a type."""
+    scores = Scores(DType.F16, rows)
+    b, v = scores.b, Value(TensorType((KEYS, WIDTH), DType.F16), "v")
+    numbers = b.unary(UnaryFn.EXP, b.binary(BinaryFn.SUB, scores.scores, shift(scores)))
+    total = b.reduce(ReduceFn.SUM, numbers, (2,))
+    y = b.binary(BinaryFn.DIV, b.cast(b.matmul(b.cast(numbers, weights), v), DType.F32), total)
+    y = b.cast(y, DType.F16)
+    return KernelGraph("attention", (scores.x, scores.w, v), tuple(b.ops), (y,))
+
+
+def test_a_maximum_of_its_own_numbers_may_be_rounded() -> None:
+    """The largest of numbers of bf16 is one of them."""
+    assert subtracts_maxima(softmax(rounded(DType.BF16), DType.BF16))
+    assert subtracts_maxima(softmax(rounded(DType.F16), DType.F16))
+    assert not subtracts_maxima(softmax(rounded(DType.F16), DType.BF16))
 
 
 def test_zeros_are_among_the_rows_that_are_compared() -> None:
