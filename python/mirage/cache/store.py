@@ -19,7 +19,7 @@ import shutil
 import tempfile
 import time
 import zlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -239,7 +239,7 @@ class Store:
         if self.folder is None:
             return
         for kind in KINDS:
-            for path in sorted(self.folder.glob(f"{kind}/??/*")):
+            for path in _files(self.folder, kind):
                 if len(path.name) != 64 or not set(path.name) <= set("0123456789abcdef"):
                     continue
                 try:
@@ -294,12 +294,24 @@ def _write(place: Path, content: bytes) -> None:
         raise
 
 
+def _inside(folder: Path) -> list[Path]:
+    """What is in a folder; nothing where another process has removed it."""
+    with suppress(OSError):
+        return sorted(folder.iterdir())
+    return []
+
+
+def _files(folder: Path, kind: str) -> list[Path]:
+    """The files of a kind, also those that are being written."""
+    return [path for inside in _inside(folder / kind) for path in _inside(inside)]
+
+
 def _remove_abandoned(folder: Path) -> None:
     """Files that a process which ended early has left under another name."""
     for kind in KINDS:
-        for path in folder.glob(f"{kind}/??/.*.part"):
+        for path in _files(folder, kind):
             with suppress(OSError):
-                if time.time() - path.stat().st_mtime > ABANDONED:
+                if path.suffix == ".part" and time.time() - path.stat().st_mtime > ABANDONED:
                     path.unlink()
 
 
@@ -308,8 +320,7 @@ def _remove_folders(folder: Path, *, whole: bool) -> None:
     if whole:
         shutil.rmtree(folder, ignore_errors=True)
         return
-    inside: Sequence[Path] = list(folder.glob("??")) if folder.is_dir() else ()
-    for path in (*inside, folder):
+    for path in (*_inside(folder), folder):
         with suppress(OSError):
             path.rmdir()
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mirage.cache import KINDS, BadSizeError, Store, cache_folder, key_of, shared_store
@@ -174,6 +175,32 @@ def test_processes_share_it(tmp_path: Path) -> None:
         assert process.returncode == 0, error
         assert "damaged" not in error
         assert out.startswith("seen ")
+
+
+@pytest.mark.parametrize("listed", ["a kind", "a part of a kind"])
+def test_a_folder_may_go_while_it_is_looked_through(
+    store: Store, listed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {keep(store, number) for number in range(3)}
+    assert store.folder is not None
+    gone = store.folder / "code"
+    if listed == "a part of a kind":
+        gone = sorted(gone.iterdir())[1]
+
+    def missing(function: Any) -> Any:
+        def listing(path: Any = ".") -> Any:
+            if Path(path) == gone:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+            return function(path)
+
+        return listing
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, missing(getattr(os, name)))
+    left = {entry.key for entry in store.entries()}
+    assert left == (set() if listed == "a kind" else {k for k in keys if k[:2] != gone.name})
+    store.clear()
+    keep(store, 1)
 
 
 # ---- size
