@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from baselines import Baseline, baselines  # noqa: E402
 from mirage.errors import MirageError  # noqa: E402
 from mirage.runtime import Executable, load  # noqa: E402
 from mirage.workloads import get, names  # noqa: E402
+from prepared import Inputs, PreparedInputs  # noqa: E402
 
 CHECKED_SEEDS = (0, 1, 2)
 ALLOWED = 2.0  # times PyTorch's own error
@@ -45,13 +47,27 @@ def main() -> int:
         print("error: no GPU was found, this script measures one", file=sys.stderr)
         return 2
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
-    started = time.monotonic()
-    rows: list[report.Row] = []
     groups = find(arguments.artifacts, arguments.only)
     if not groups:
         print(f"error: no folder <workload>.mirage in {arguments.artifacts}", file=sys.stderr)
         return 2
     info = environment()
+    with PreparedInputs(list(groups), CHECKED_SEEDS) as prepared:
+        rows = run(groups, prepared, info, arguments)
+    report.write(arguments.out, rows, info, arguments.stem)
+    print(report.markdown(rows, info))
+    return 0 if all(row.get("correct") for row in rows) else 1
+
+
+def run(
+    groups: dict[str, dict[str, Path]],
+    prepared: PreparedInputs,
+    info: dict[str, Any],
+    arguments: argparse.Namespace,
+) -> list[report.Row]:
+    """Measures one program after the other, and writes what there is after each."""
+    started = time.monotonic()
+    rows: list[report.Row] = []
     for name, folders in groups.items():
         used = time.monotonic() - started
         if used > arguments.seconds:
@@ -61,7 +77,7 @@ def main() -> int:
         print(f"[{used:5.0f} s] {name}", flush=True)
         try:
             programs = {label: load(folder) for label, folder in folders.items()}
-            row = measure(name, programs, arguments)
+            row = measure(name, programs, prepared.of(name), arguments)
         except Exception as e:  # one bad artifact must not hide the others' results
             if not isinstance(e, MirageError):
                 traceback.print_exc()
@@ -70,9 +86,7 @@ def main() -> int:
         print("          " + summary(row), flush=True)
         report.write(arguments.out, rows, info, arguments.stem)
         torch.cuda.empty_cache()
-    report.write(arguments.out, rows, info, arguments.stem)
-    print(report.markdown(rows, info))
-    return 0 if all(row.get("correct") for row in rows) else 1
+    return rows
 
 
 def parse() -> argparse.Namespace:
@@ -124,19 +138,23 @@ def find(folder: Path, only: tuple[str, ...]) -> dict[str, dict[str, Path]]:
 
 
 def measure(
-    name: str, programs: dict[str, Executable], arguments: argparse.Namespace
+    name: str,
+    programs: dict[str, Executable],
+    drawn: dict[int, Inputs],
+    arguments: argparse.Namespace,
 ) -> report.Row:
     """Correctness, then times, of one program: all its candidates and the baselines together."""
     workload = get(name)
     module = workload.torch_module()
-    inputs = workload.torch_inputs(CHECKED_SEEDS[0], device="cuda")
+    inputs = drawn[CHECKED_SEEDS[0]]
     others = (
         {"eager": Baseline(module)}
         if arguments.no_baselines
         else baselines(workload, module, inputs, autotune=arguments.autotune)
     )
     row: report.Row = {"name": name, "candidates": {k: about(p) for k, p in programs.items()}}
-    check(row, workload, module, programs)
+    check(row, workload.exact or module, module, programs, drawn)
+    del drawn
     if not row["correct"]:
         return row
 
@@ -191,13 +209,16 @@ def about(program: Executable) -> dict[str, Any]:
 
 
 def check(
-    row: report.Row, workload: Any, module: torch.nn.Module, programs: dict[str, Executable]
+    row: report.Row,
+    reference: Callable[..., Any],
+    module: torch.nn.Module,
+    programs: dict[str, Executable],
+    drawn: dict[int, Inputs],
 ) -> None:
-    """Errors of ours and of PyTorch against float64 on fresh inputs; ours may be twice as large."""
+    """Errors of ours and of PyTorch against float64 on each input; ours may be twice as large."""
     errors = dict.fromkeys([*programs, "eager"], Errors(0.0, 0.0))
-    for seed in CHECKED_SEEDS:
-        inputs = workload.torch_inputs(seed, device="cuda")
-        exact = exact_results(workload.exact or module, inputs)
+    for inputs in drawn.values():
+        exact = exact_results(reference, inputs)
         eager = results_of(module, inputs)
         errors["eager"] = errors["eager"].worst(Errors.of_all(eager, exact))
         for label, program in programs.items():

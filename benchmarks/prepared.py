@@ -1,0 +1,68 @@
+"""Inputs of programs, made by other processes before their turn.
+
+Random numbers of large inputs take NumPy longer than the measurement takes the GPU. Processes make
+those of the next programs while one is measured; they wait in files until they are asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from types import TracebackType
+
+import torch
+from mirage.workloads import get
+
+Inputs = tuple[torch.Tensor, ...]
+AHEAD = 2
+"""Programs whose inputs are made before their turn."""
+
+
+class PreparedInputs:
+    """The inputs of ``names``, in this order, of each of ``seeds``."""
+
+    def __init__(self, names: Sequence[str], seeds: Sequence[int]) -> None:
+        self._names, self._seeds = list(names), tuple(seeds)
+        self._made: dict[tuple[str, int], Future[None]] = {}
+
+    def __enter__(self) -> PreparedInputs:
+        # pylint: disable=consider-using-with
+        self._folder = tempfile.TemporaryDirectory(prefix="mirage-inputs-")
+        processes = max(1, min(len(self._seeds) * AHEAD, (os.cpu_count() or 1) - 2))
+        self._pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, e: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        self._folder.cleanup()
+
+    def of(self, name: str) -> dict[int, Inputs]:
+        """By seed, on the GPU. Those of the next programs are begun."""
+        at = self._names.index(name)
+        for other in self._names[at : at + 1 + AHEAD]:
+            for seed in self._seeds:
+                if (other, seed) not in self._made:
+                    path = self._path(other, seed)
+                    self._made[other, seed] = self._pool.submit(make, other, seed, path)
+        return {seed: self._take(name, seed) for seed in self._seeds}
+
+    def _take(self, name: str, seed: int) -> Inputs:
+        self._made[name, seed].result()
+        path = self._path(name, seed)
+        tensors = torch.load(path, weights_only=True, mmap=True)
+        path.unlink()
+        return tuple(x.to("cuda") for x in tensors)
+
+    def _path(self, name: str, seed: int) -> Path:
+        return Path(self._folder.name) / f"{name}-{seed}.pt"
+
+
+def make(name: str, seed: int, path: Path) -> None:
+    """Writes the inputs of a program; runs in a process of its own."""
+    torch.save(get(name).torch_inputs(seed), path)
