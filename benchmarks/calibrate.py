@@ -31,7 +31,6 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 import kept  # noqa: E402
-from mirage.cost import DEFAULT_CHIP  # noqa: E402
 
 MEASURED = HERE.parent / "test/python/benchmarks/Inputs/measured_kernels.json.xz"
 """Kernels measured on one H200, with what the model sees of each: what the parameters fit."""
@@ -70,7 +69,7 @@ def parse() -> argparse.Namespace:
         "--measured", type=Path, default=MEASURED,
         help="what is read where `measure` has left nothing in --out (%(default)s)",
     )  # fmt: skip
-    parser.add_argument("--chip", default=DEFAULT_CHIP)
+    parser.add_argument("--chip", help="default: the compiler's")
     parser.add_argument("--each", type=int, default=10, help="kernels of a program")
     parser.add_argument(
         "--finalists", type=int, help="of these, so many first choices (default: the driver's own)"
@@ -78,7 +77,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=11, help="rounds a median is taken over")
     parser.add_argument("--seconds", type=float, default=200.0, help="start nothing after this")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.what != "measure" and arguments.chip is None:  # which needs no compiler
+        from mirage.cost import DEFAULT_CHIP
+
+        arguments.chip = DEFAULT_CHIP
+    return arguments
 
 
 # ---- compile

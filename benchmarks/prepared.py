@@ -23,14 +23,13 @@ AHEAD = 2
 
 
 class PreparedInputs:
-    """The inputs of ``names``, in this order, of each of ``seeds``."""
+    """The inputs of ``names``, in this order, of each of ``seeds``, on ``device``."""
 
-    def __init__(self, names: Sequence[str], seeds: Sequence[int]) -> None:
-        self._names, self._seeds = list(names), tuple(seeds)
+    def __init__(self, names: Sequence[str], seeds: Sequence[int], device: str = "cuda") -> None:
+        self._names, self._seeds, self._device = list(names), tuple(seeds), device
         self._made: dict[tuple[str, int], Future[None]] = {}
 
     def __enter__(self) -> PreparedInputs:
-        # pylint: disable=consider-using-with
         self._folder = tempfile.TemporaryDirectory(prefix="mirage-inputs-")
         processes = max(1, min(len(self._seeds) * AHEAD, (os.cpu_count() or 1) - 2))
         self._pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
@@ -43,7 +42,7 @@ class PreparedInputs:
         self._folder.cleanup()
 
     def of(self, name: str) -> dict[int, Inputs]:
-        """By seed, on the GPU. Those of the next programs are begun."""
+        """By seed. Those of the next programs are begun."""
         at = self._names.index(name)
         for other in self._names[at : at + 1 + AHEAD]:
             for seed in self._seeds:
@@ -55,9 +54,9 @@ class PreparedInputs:
     def _take(self, name: str, seed: int) -> Inputs:
         self._made[name, seed].result()
         path = self._path(name, seed)
-        tensors = torch.load(path, weights_only=True, mmap=True)
+        tensors = torch.load(path, weights_only=True)
         path.unlink()
-        return tuple(x.to("cuda") for x in tensors)
+        return tuple(x.to(self._device) for x in tensors)
 
     def _path(self, name: str, seed: int) -> Path:
         return Path(self._folder.name) / f"{name}-{seed}.pt"
