@@ -182,6 +182,7 @@ def measured(pair: Pair, folders: list[Path], rounds: int) -> dict[str, Any]:
     from mirage.runtime import load
 
     graphs: dict[str, Any] = {}
+    alive: list[Any] = []  # a graph does not keep what its kernels read
     launches = 0
     correct = True
     for size, folder in zip(pair.sizes, folders, strict=True):
@@ -200,6 +201,7 @@ def measured(pair: Pair, folders: list[Path], rounds: int) -> dict[str, Any]:
                 lambda i, p=ours, x=sets, y=outs: p(inputs=x[i], out=y[i]), order
             )
             graphs[f"eager {size}"] = timing.capture(lambda i, m=module, x=sets: m(*x[i]), order)
+        alive.append((ours, sets, outs))
     times = timing.time_graphs(graphs, launches, rounds)
     odd, aligned = pair.sizes
     row = compared(pair, times[f"ours {odd}"].median, times[f"ours {aligned}"].median)
