@@ -43,7 +43,51 @@ def started_at_minus_infinity(q, k, v, m):
     )
 
 
+def of_segments(a, b, x):
+    return torch.where(a == b, x.float() * x.float(), 0.0).sum(-1).half()
+
+
+def in_steps_of_f16(a, b, x):
+    y = torch.where(a == b, x * x, torch.zeros((), dtype=torch.float16))
+    total = y[:, :8].sum(-1)
+    for k in range(8, 128, 8):
+        total = total + y[:, k : k + 8].sum(-1)
+    return total
+
+
+def moments_of_segments(a, b, x):
+    seen = (a == b).float()
+    count = seen.sum(-1)
+    return seen, count, (seen * x).sum(-1) / count
+
+
+def variances(a, b, x):
+    seen, count, mean = moments_of_segments(a, b, x)
+    return (seen * (x[None, :] - mean[:, None]) ** 2).sum(-1) / count
+
+
+def variances_in_one_pass(a, b, x):
+    seen, count, mean = moments_of_segments(a, b, x)
+    return (seen * x * x).sum(-1) / count - mean * mean
+
+
 SERVING_WRONG: list[Pair] = [
+    # segments, of which random numbers have one element each
+    Pair(
+        "sums of segments in f16", "128x1:i64 1x128:i64 128x128:f16", of_segments, in_steps_of_f16
+    ),
+    Pair(
+        "variances of segments in one pass",
+        "128x1:i64 1x128:i64 128",
+        variances,
+        variances_in_one_pass,
+    ),
+    Pair(
+        "variance of a vector in one pass",
+        "128",
+        lambda x: x.var(unbiased=False),
+        lambda x: (x * x).mean() - x.mean() ** 2,
+    ),
     # scales by the largest
     Pair(
         "largest without magnitudes",

@@ -122,8 +122,19 @@ def of_reduction(fn: ReduceFn, x: Array, dims: tuple[int, ...]) -> Array:
 def of_product(a: Array, b: Array) -> Array:
     """Signs of a matrix product."""
 
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    shape = (*batch, a.shape[-2], b.shape[-1])
+
     def some(first: Array, second: Array) -> Array:
-        return np.matmul(first.astype(np.float32), second.astype(np.float32)) > 0
+        if first.all():  # as inputs are, which may have any sign: no product is needed
+            found = second.any(axis=-2, keepdims=True)
+        elif second.all():
+            found = first.any(axis=-1, keepdims=True)
+        elif not first.any() or not second.any():
+            found = np.zeros((1, 1), dtype=bool)
+        else:
+            return np.matmul(first.astype(np.float32), second.astype(np.float32)) > 0
+        return np.broadcast_to(found, shape)
 
     an, az, ap = (has(a, bit) for bit in (NEG, ZERO, POS))
     bn, bz, bp = (has(b, bit) for bit in (NEG, ZERO, POS))

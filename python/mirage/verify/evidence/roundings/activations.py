@@ -27,6 +27,7 @@ from mirage.verify.evidence.roundings.input_roles import (
     gains_of,
     may_be_masks,
     natural_scales,
+    reduced_channels,
     rows_meet,
 )
 from mirage.verify.evidence.roundings.rows_of_activations import (
@@ -37,12 +38,14 @@ from mirage.verify.evidence.roundings.rows_of_activations import (
     ROWS,
     Rng,
 )
-from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers
+from mirage.verify.evidence.samples.integer_inputs import RUNS, compared_with, draw_integers
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 from mirage.verify.evidence.samples.where_defined import EVERYWHERE, where_defined
 
 LOWEST, HIGHEST = -14, 12
 """Powers of two between which the scales of inputs are."""
+_IN_SEGMENTS = 0.7
+"""Share of the situations in which integers say to which segment something belongs."""
 LARGEST = {
     DType.F16: 65504.0, DType.BF16: 3.3e38, DType.F32: 3.3e38, DType.F64: 1e300,
     DType.F8E4M3: 448.0, DType.F8E5M2: 57344.0,
@@ -88,6 +91,7 @@ class Activations:
         self._usual: dict[int, Array] = {}
         self.scales = [unit * s for s in natural_scales(graph)]
         self.gains = gains_of(graph)
+        self._reduced = reduced_channels(graph)
         self.masks = may_be_masks(graph)
         self.meeting = rows_meet(graph)
         self.extents = compared_with(graph)
@@ -129,8 +133,11 @@ class Activations:
         scales: Sequence[float] | None = None,
         fresh: bool = False,
         sums_off: bool = False,
+        runs: float | None = None,
     ) -> Situation:
-        """Normal inputs, some of them replaced."""
+        """Normal inputs, some of them replaced; integers are equal in ``runs`` of that share of a
+        row, if any."""
+        runs = self._runs(name) if runs is None else runs
         inputs: list[Sampled] = []
         for i in range(len(self.graph.inputs)):
             region = self.sample.inputs[i]
@@ -138,8 +145,15 @@ class Activations:
             if fixed is not None:
                 inputs.append(Sampled((fixed.astype(np.float64),), region))
                 continue
-            inputs.append(Sampled((self._drawn(name, i, special, scales, fresh),), region))
+            inputs.append(Sampled((self._drawn(name, i, special, scales, fresh, runs),), region))
         return Situation(name, inputs, sums_off=sums_off)
+
+    def segments(self) -> Iterator[Situation | None]:
+        """Integers that say to which of few segments something belongs, the same ones in all."""
+        if any(self.graph.inputs[i].dtype is not DType.I1 for i in self.integers):
+            for runs in RUNS:
+                name = f"integers equal in runs of {runs:g} of a row"
+                yield self.situation(name, {}, runs=runs) if self.mine() else None
 
     def _drawn(
         self,
@@ -148,6 +162,7 @@ class Activations:
         special: Mapping[int, Array],
         scales: Sequence[float] | None,
         fresh: bool,
+        runs: float,
     ) -> Array:
         dtype = self.graph.inputs[i].dtype
         if i in self.contents:
@@ -159,7 +174,8 @@ class Activations:
             return special[i]
         if dtype.is_integer:
             v, rng = self.graph.inputs[i], self.stream(name, i)
-            return draw_integers(rng, v, self.sample.inputs[i], self.extents.get(v, 0))
+            least = self.extents.get(v, 0)
+            return draw_integers(rng, v, self.sample.inputs[i], least, runs=runs)
         if i in special:
             return _representable(self.where.restricted(i, special[i]), dtype)
         usual = not fresh and (scales is None or scales[i] == self.scales[i])
@@ -173,22 +189,33 @@ class Activations:
             self._usual[i] = found
         return found
 
+    def _runs(self, name: str) -> float:
+        """The share of a row in which integers are equal, for all inputs of a situation; 0 where
+        each of them is drawn for itself."""
+        rng = self.stream(name, "segments")
+        return float(rng.choice(RUNS)) if rng.random() < _IN_SEGMENTS else 0.0
+
     # ---- kinds of situations
 
     def expected(self) -> int:
         """How many situations there are of all kinds but :meth:`own_scales`."""
         pairs = combinations(self.free, 2)
         found = sum(2 for i, j in pairs if self.shapes[i] and self.shapes[i] == self.shapes[j])
-        found += len(self.integers)  # at most
+        found += (1 + len(RUNS)) * len(self.integers)  # at most
         for i in self.free:
             found += 3 + 1  # scales, zeros
-            shape = self.shapes[i]
-            if len(shape) >= 2 and i not in self.gains:
+            if self._has_rows(i):
                 every = len(ROWS) + (len(MASKS) if i in self.masks else 0)
                 needed = max(1, int(self._needed(i).sum()))
                 found += ceil(every / min(every, needed)) + len(OUTLIERS)
                 found += len(ROWS) if i in self.meeting else 0
         return found
+
+    def _has_rows(self, i: int) -> bool:
+        """Whether rows of all kinds may be in an input."""
+        shape = self.graph.inputs[i].shape
+        some = bool(shape) and (len(shape) > 1 or shape[0] > 1)
+        return some and (i not in self.gains or i in self._reduced)
 
     def _needed(self, i: int) -> Array:
         """Of the rows that are there of an input, those that the compared part of the reference's
@@ -210,7 +237,7 @@ class Activations:
         """Rows of all kinds, in one input after the other."""
         for i in self.free:
             shape = self.shapes[i]
-            if len(shape) < 2 or i in self.gains:
+            if not self._has_rows(i):
                 continue
             needed = self._needed(i).reshape(-1)
             # those that matter first, so that each of them is of another kind
@@ -236,13 +263,11 @@ class Activations:
     def alike(self) -> Iterator[Situation | None]:
         """All rows of one kind, where a program takes several of them together: a mean far from 0
         is none beside rows of other kinds."""
-        inputs = [i for i in sorted(self.meeting.intersection(self.free)) if i not in self.gains]
+        inputs = [i for i in sorted(self.meeting.intersection(self.free)) if self._has_rows(i)]
         kinds = sorted(ROWS, key=lambda kind: kind[0] not in BOTH_SIGNS)
         for name, rows in kinds:
             for i in inputs:
                 shape = self.shapes[i]
-                if len(shape) < 2:
-                    continue
                 if not self.mine():
                     yield None
                     continue
@@ -272,7 +297,7 @@ class Activations:
         """A channel that is far larger than the others, where the gain is large too."""
         for i in self.free:
             shape = self.shapes[i]
-            if len(shape) < 2 or i in self.gains:
+            if not self._has_rows(i):
                 continue
             for factor, gain in zip(OUTLIERS, GAINS, strict=True):
                 if not self.mine():

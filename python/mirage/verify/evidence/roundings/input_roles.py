@@ -34,12 +34,33 @@ def natural_scales(graph: KernelGraph) -> list[float]:
 
 
 def gains_of(graph: KernelGraph) -> dict[int, int]:
-    """Inputs that have one number for each channel, with the number of channels."""
+    """Inputs that have one number for each channel, with the number of channels; none that are rows
+    themselves."""
+    reduced = _reduced_rows(graph)
     return {
         i: v.shape[-1]
         for i, v in enumerate(graph.inputs)
-        if v.shape and v.shape[-1] > 1 and v.type.size == v.shape[-1]
+        if v.shape and v.shape[-1] > 1 and v.type.size == v.shape[-1] and v not in reduced
     }
+
+
+def reduced_channels(graph: KernelGraph) -> set[int]:
+    """Inputs of one row, elements of which are reduced with each other, or functions of them."""
+    return {i for i, v in enumerate(graph.inputs) if v in _reduced_rows(graph, beside=True)}
+
+
+def _reduced_rows(graph: KernelGraph, beside: bool = False) -> set[Value]:
+    """Inputs of one row that are reduced; ``beside`` others, too: with several rows of these."""
+    inside = {v: {v} for v in graph.inputs if v.shape and v.type.size == v.shape[-1]}
+    found: set[Value] = set()
+    for op in graph.ops:
+        own = set[Value]().union(*(inside.get(v, set()) for v in op.operands))
+        if isinstance(op, Contraction) and len(op.operands) == 1:
+            found |= own
+        elif isinstance(op, View | Elementwise):
+            size = op.result.type.size
+            inside[op.result] = {v for v in own if beside or v.type.size == size}
+    return found
 
 
 def may_be_masks(graph: KernelGraph) -> set[int]:

@@ -129,6 +129,7 @@ class Situations:
             draw.rows(),
             constant_inputs(draw, self.graphs, sample),
             far_below(draw, self.graphs[0], sample),
+            draw.segments(),
             truths(draw),
             large_integers(draw) if any(map(compares_rounded, self.graphs)) else iter(()),
             beyond_f16(draw) if asks_of_infinity(self.graphs[0]) else iter(()),

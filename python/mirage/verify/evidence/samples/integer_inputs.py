@@ -3,13 +3,15 @@
 Normal numbers say little about a program that compares positions: a mask of them is noise, and no
 two of them are equal. So integer inputs are positions along their last dimension that has several
 elements half of the time, else whole numbers below the size of that dimension; truth values are
-true more often than not. Indices of a table's rows are below the number of these.
+true more often than not. Indices of a table's rows are below the number of these. Such numbers are
+hardly ever equal: of two inputs that say which segment an element is in, segments are drawn as
+runs, the same ones for all inputs of one length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from math import isfinite
+from math import ceil, isfinite
 
 import numpy as np
 
@@ -22,6 +24,8 @@ from mirage.semantics.ugraph import Elementwise, KernelGraph, View
 _LINEAR = frozenset({BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL})
 _TRUE = 0.7
 _AT_THE_ENDS = 0.3
+RUNS = (1.0, 0.5, 0.25, 1.0 / 16.0)
+"""Of segments: shares of a row."""
 _SMALL = 8
 
 
@@ -85,18 +89,26 @@ def compares_rounded(graph: KernelGraph) -> bool:
 
 
 def draw_integers(
-    rng: np.random.Generator, value: Value, region: Region, least: int = 0, rows: int | None = None
+    rng: np.random.Generator,
+    value: Value,
+    region: Region,
+    least: int = 0,
+    rows: int | None = None,
+    runs: float = 0.0,
 ) -> Array:
     """The part of an integer input that ``region`` says, in float64; of so many numbers at
-    ``least``, or of so many ``rows``."""
+    ``least``, or of so many ``rows``. With ``runs``, elements are equal in runs of that share of a
+    row."""
     shape = region_shape(region, value.shape)
     if value.dtype is DType.I1:
         return (rng.random(shape) < _TRUE).astype(np.float64)
     long = [d for d, n in enumerate(value.shape) if n > 1]
-    if long and rng.random() < 0.5:
+    if long and (runs or rng.random() < 0.5):
         dim = long[-1]
         index = region[dim]
         along = np.arange(value.shape[dim]) if index is None else index
+        if runs:
+            along = along // ceil(runs * value.shape[dim])
         where = tuple(-1 if d == dim else 1 for d in range(len(shape)))
         along = along if rows is None else along % rows
         return np.broadcast_to(along.reshape(where), shape).astype(np.float64)

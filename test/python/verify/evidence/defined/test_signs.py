@@ -112,6 +112,19 @@ def test_products_hold() -> None:
                     assert allows(found[i, j], float(z[i, j]))
 
 
+@pytest.mark.parametrize("code", SETS)
+def test_products_with_what_is_the_same_everywhere(code: int) -> None:
+    """As inputs are, which may have any sign: each element is one of a product with all of them."""
+    a = np.random.default_rng(2).choice(SETS, (2, 4, 3)).astype(np.uint8)
+    b = np.full((3, 5), code, np.uint8)
+    single = (of_product(a, b[:, :1]), of_product(a, np.tile(b[:, :1], (1, 2)))[..., 1:])
+    assert of_product(a, b).shape == (2, 4, 5)
+    assert (of_product(a, b) == single[0]).all()
+    assert (single[0] == single[1]).all()
+    turned = of_product(b.T, a.transpose(0, 2, 1))
+    assert (turned == of_product(a, b).transpose(0, 2, 1)).all()
+
+
 def test_what_proofs_need() -> None:
     """Exponentials are positive, and so are their sums; squares are not negative, and with eps
     they are positive."""

@@ -104,3 +104,12 @@ def compared(kind: str) -> KernelGraph:
 )
 def test_what_is_compared_as_floats_is_known(kind: str, is_rounded: bool) -> None:
     assert compares_rounded(compared(kind)) is is_rounded
+
+
+def test_inputs_of_one_length_are_equal_in_the_same_runs() -> None:
+    rng = np.random.default_rng(0)
+    rows, columns = tensor(12, 1), tensor(1, 12)
+    of_rows = draw_integers(rng, rows, (None, None), runs=0.25)
+    of_columns = draw_integers(rng, columns, (None, np.arange(6, 12)), runs=0.25)
+    assert of_rows[:, 0].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert of_columns[0].tolist() == [2, 2, 2, 3, 3, 3]
