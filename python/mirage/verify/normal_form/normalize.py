@@ -33,7 +33,7 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
 )
-from mirage.verify.normal_form.exponents import WRITTEN, exponential_rule
+from mirage.verify.normal_form.exponents import WRITTEN, exponential_rule, shift_rule
 from mirage.verify.normal_form.predicates import predicate_rule
 from mirage.verify.normal_form.real_functions import real_rule
 from mirage.verify.normal_form.split_launches import with_launches_split
@@ -103,7 +103,8 @@ class _Rewriter:
                 kept = _without_dead_reshapes(new.inside, set(new.ends))
                 result.append(new.rebuilt(kept, lambda v: v))
                 continue
-            rule = self._rule(op)
+            shifted = shift_rule(op, self.makers)
+            rule = shifted or self._rule(op)
             if rule is None:
                 result.append(op)
                 continue
@@ -112,7 +113,10 @@ class _Rewriter:
             made = {result for new in builder.ops for result in new.results}
             # keep the identity of the value: others may hold it
             if value.type == op.result.type and value in made:
-                result.extend(rename_ops(tuple(builder.ops), {value: op.result}))
+                renamed = rename_ops(tuple(builder.ops), {value: op.result})
+                result.extend(renamed)
+                if shifted is not None:  # rules for exponentials of it look for its logarithm
+                    self.makers.update((v, new) for new in renamed for v in new.results)
             else:
                 self.names[old.result] = value
                 result.extend(builder.ops)

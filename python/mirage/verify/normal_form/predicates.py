@@ -37,6 +37,8 @@ def predicate_rule(
         return lambda b: _least(b, *op.operands)
     if op.function is BinaryFn.KEEP:
         return known.kept_of_kept(op)
+    if op.function is BinaryFn.ADD:
+        return known.kept_and_masked(op)
     if op.function is UnaryFn.NOT:
         return lambda b: known.negated(b, op.operands[0])
     if op.function in _RULES:
@@ -99,6 +101,34 @@ class _Known:
         if not (self.is_truth(mask) and self.is_truth(other)):
             return None
         return lambda b: b.binary(BinaryFn.KEEP, _least(b, mask, other), x)
+
+    def kept_and_masked(self, op: Op) -> Rule | None:
+        """What a mask keeps, with minus infinity added where it keeps nothing, is all of it with
+        minus infinity added there, whatever number stands there."""
+        for kept, mask in (op.operands, op.operands[::-1]):
+            inner, outer = self.makers.get(kept), self.makers.get(mask)
+            if inner is None or outer is None or inner.function is not BinaryFn.KEEP:
+                continue
+            if outer.function is not UnaryFn.BIAS:
+                continue
+            (one, other), x = (
+                (self._truth(v.operands[0]) for v in (inner, outer)),
+                inner.operands[1],
+            )
+            if one == other and self.is_truth(one[0]):
+                return lambda b, x=x, mask=mask: b.binary(BinaryFn.ADD, x, mask)
+        return None
+
+    def _truth(self, x: Value) -> tuple[Value, bool]:
+        """The truth value that ``x`` is, whatever its type, and whether it is not that one."""
+        negative = False
+        while (op := self.makers.get(x)) is not None:
+            if op.function is UnaryFn.NOT and self.is_truth(op.operands[0]):
+                negative = not negative
+            elif not (isinstance(op, Elementwise) and op.identity):
+                break
+            x = op.operands[0]
+        return x, negative
 
     def written(self, b: Builder, op: Op) -> Value:
         x, y = (self.reached(b, v) for v in op.operands)

@@ -24,6 +24,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import Array, DType, UnaryFn
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Op, Value
+from mirage.verify.shared_inputs.held_positions import read, with_positions_written
 from mirage.verify.verify_options import SignatureMismatch
 
 
@@ -131,8 +132,13 @@ def align(
     uniform = {i: x for i, x in contents.items() if foreign and _uniform(x)}
     own = {i: contents[i] for i in sorted(foreign - uniform.keys())}
     opposite = _opposites(inputs, own, contents)
-    one, two = (_with_opposites(_filled(g, uniform), opposite) for g in graphs)
-    return Aligned(one, two, contents, foreign - uniform.keys() - opposite.keys(), different)
+    left = {i: read(x, inputs[i].dtype) for i, x in own.items() if i not in opposite}
+    held = {i: x for i, x in left.items() if x is not None}
+    one, two = (
+        with_positions_written(_with_opposites(_filled(g, uniform), opposite), held) for g in graphs
+    )
+    known = {*uniform, *opposite, *held}
+    return Aligned(one, two, contents, foreign - known, different)
 
 
 _CONTENT, _NAME = "content ", "name "

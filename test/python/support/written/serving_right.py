@@ -63,7 +63,100 @@ def alibi_by_maximum(q, k, v):
     return (p / p.sum(-1, keepdim=True)) @ v
 
 
+SELF = "2x24x8 2x24x8 2x24x8"
+
+
+def causal(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def window_of_five(q, k, v):
+    i, j = torch.arange(24)[:, None], torch.arange(24)[None, :]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=(j <= i) & (i - j < 5))
+
+
+def triangle(rows=24, columns=24, diagonal=0):
+    return torch.ones(rows, columns, dtype=torch.bool).tril(diagonal)
+
+
+def scores(q, k):
+    return q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+
+
+def parts(q, k, v, first=5):
+    """Two uneven parts of the keys, and the logarithms of their sums."""
+    found = []
+    for some in (slice(None, first), slice(first, None)):
+        a = q @ k[some].t() * 8**-0.5
+        found += [a.softmax(-1) @ v[some], a.logsumexp(-1, keepdim=True)]
+    return found
+
+
+def joined_by_a_sigmoid(q, k, v):
+    a, m, b, n = parts(q, k, v)
+    return a * torch.sigmoid(m - n) + b * torch.sigmoid(n - m)
+
+
+def joined_by_a_sum(q, k, v):
+    a, m, b, n = parts(q, k, v)
+    total = torch.logaddexp(m, n)
+    return a * torch.exp(m - total) + b * torch.exp(n - total)
+
+
+def joined_by_the_larger(q, k, v):
+    a, m, b, n = parts(q, k, v)
+    largest = torch.maximum(m, n)
+    x, y = torch.exp(m - largest), torch.exp(n - largest)
+    return (a * x + b * y) / (x + y)
+
+
+def attended(q, k, v):
+    return (q @ k.t() * 8**-0.5).softmax(-1) @ v
+
+
 SERVING_RIGHT: list[Pair] = [
+    # uneven parts
+    Pair("joined by a sigmoid", QKV, attended, joined_by_a_sigmoid),
+    Pair("joined by the larger", QKV, attended, joined_by_the_larger),
+    # masks that one of two programs holds
+    Pair(
+        "causal, filled by a held triangle",
+        SELF,
+        causal,
+        lambda q, k, v: scores(q, k).masked_fill(~triangle(), -INF).softmax(-1) @ v,
+    ),
+    Pair(
+        "causal, chosen by a held triangle",
+        SELF,
+        causal,
+        lambda q, k, v: torch.where(triangle(), scores(q, k), -INF).softmax(-1) @ v,
+    ),
+    Pair(
+        "causal, a held triangle of infinities added",
+        SELF,
+        causal,
+        lambda q, k, v: (scores(q, k) + torch.full((24, 24), -INF).triu(1)).softmax(-1) @ v,
+    ),
+    Pair(
+        "a window by held triangles",
+        SELF,
+        window_of_five,
+        lambda q, k, v: F.scaled_dot_product_attention(
+            q, k, v, attn_mask=triangle() & ~triangle(diagonal=-5)
+        ),
+    ),
+    Pair(
+        "a window as held numbers",
+        SELF,
+        window_of_five,
+        lambda q, k, v: F.scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            attn_mask=torch.zeros(24, 24).masked_fill(triangle(diagonal=-5), -INF)
+            + torch.full((24, 24), -INF).triu(1),
+        ),
+    ),
     # scales by the largest
     Pair(
         "largest of magnitudes by both ends",

@@ -15,12 +15,20 @@ from written.serving_right import (
     QKV,
     ROW,
     SEEN,
+    SELF,
     alibi,
+    attended,
+    causal,
+    joined_by_a_sum,
+    parts,
     quantised_product,
     rms,
     scaled,
+    scores,
     seen_attention,
     seen_in_tiles,
+    triangle,
+    window_of_five,
 )
 
 
@@ -71,7 +79,110 @@ def variances_in_one_pass(a, b, x):
     return (seen * x * x).sum(-1) / count - mean * mean
 
 
+def instance_norm_from_the_first(x):
+    y, c = x.float(), x[:, :1, :1, :1].float()
+    mean, off = y.mean((2, 3), keepdim=True), (y - c).mean((2, 3), keepdim=True)
+    square = ((y - c) ** 2).mean((2, 3), keepdim=True)
+    return ((y - mean) * torch.rsqrt(square - off**2 + 1e-5)).half()
+
+
+def group_norm_from_the_first(x):
+    y = x.float().reshape(2, 4, -1)
+    c = y[:1, :1, :1]
+    square, off = ((y - c) ** 2).mean(-1, keepdim=True), (y - c).mean(-1, keepdim=True)
+    normed = (y - y.mean(-1, keepdim=True)) * torch.rsqrt(square - off**2 + 1e-5)
+    return normed.reshape(x.shape).half()
+
+
+def joined_twice_moved(q, k, v):
+    a, m, b, n = parts(q, k, v)
+    return a * torch.sigmoid(m - n + m) + b * torch.sigmoid(n - m)
+
+
+def logarithm(x, off, back):
+    return torch.log(torch.exp(x - off).sum(-1, keepdim=True)) + back
+
+
 SERVING_WRONG: list[Pair] = [
+    # uneven parts
+    Pair("joined by a sum of logarithms of 4e4", QKV, attended, joined_by_a_sum),
+    Pair("joined by another sigmoid", QKV, attended, joined_twice_moved, False),
+    Pair(
+        "another maximum added again",
+        "6x16 6x16",
+        lambda x, y: logarithm(x, x.amax(-1, keepdim=True), x.amax(-1, keepdim=True)),
+        lambda x, y: logarithm(x, x.amax(-1, keepdim=True), y.amax(-1, keepdim=True)),
+        False,
+    ),
+    Pair(
+        "a maximum of each column",
+        "6x6",
+        lambda x: x.logsumexp(-1, keepdim=True),
+        lambda x: logarithm(x, x.amax(-1)[None, :], x.amax(-1, keepdim=True)),
+        False,
+    ),
+    # what is near the mean of one group is far from that of the next
+    Pair(
+        "group norm about the first element",
+        "2x8x6x16:f16",
+        lambda x: F.group_norm(x, 4),
+        group_norm_from_the_first,
+    ),
+    Pair(
+        "instance norm about the first channel",
+        "2x8x32x32:f16",
+        F.instance_norm,
+        instance_norm_from_the_first,
+    ),
+    # activations of bf16 that f16 does not hold
+    Pair(
+        "norm of bf16 in f16",
+        "6x64:bf16",
+        lambda x: rms(x.float(), 1.0).bfloat16(),
+        lambda x: rms(x.half().float(), 1.0).bfloat16(),
+    ),
+    Pair(
+        "softmax of bf16 in f16",
+        "6x64:bf16",
+        lambda x: x.softmax(-1),
+        lambda x: x.half().softmax(-1).bfloat16(),
+    ),
+    # masks that one of two programs holds
+    Pair(
+        "causal by a held triangle without its diagonal",
+        SELF,
+        causal,
+        lambda q, k, v: scores(q, k).masked_fill(~triangle(diagonal=-1), -INF).softmax(-1) @ v,
+        False,
+    ),
+    Pair(
+        "causal by the other held triangle",
+        SELF,
+        causal,
+        lambda q, k, v: torch.where(triangle().t(), scores(q, k), -INF).softmax(-1) @ v,
+        False,
+    ),
+    Pair(
+        "filled where it is kept",
+        SELF,
+        causal,
+        lambda q, k, v: (
+            (
+                scores(q, k).masked_fill(triangle(), 0.0) + torch.full((24, 24), -INF).triu(1)
+            ).softmax(-1)
+            @ v
+        ),
+        False,
+    ),
+    Pair(
+        "a window by held triangles, of one more",
+        SELF,
+        window_of_five,
+        lambda q, k, v: F.scaled_dot_product_attention(
+            q, k, v, attn_mask=triangle() & ~triangle(diagonal=-6)
+        ),
+        False,
+    ),
     # segments, of which random numbers have one element each
     Pair(
         "sums of segments in f16", "128x1:i64 1x128:i64 128x128:f16", of_segments, in_steps_of_f16

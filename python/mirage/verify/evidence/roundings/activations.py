@@ -214,7 +214,7 @@ class Activations:
     def _has_rows(self, i: int) -> bool:
         """Whether rows of all kinds may be in an input."""
         shape = self.graph.inputs[i].shape
-        some = bool(shape) and (len(shape) > 1 or shape[0] > 1)
+        some = len(shape) > 1 or prod(shape) > 1
         return some and (i not in self.gains or i in self._reduced)
 
     def _needed(self, i: int) -> Array:
@@ -274,6 +274,37 @@ class Activations:
                 rng = self.stream("alike", i, name)
                 x = rows(rng, prod(shape[:-1]), shape[-1])
                 yield self.situation(f"all rows of input {i}: {name}", {i: x.reshape(shape)})
+
+    def unlike(self) -> Iterator[Situation | None]:
+        """Where rows are taken together, a mean far above 0 in one part of a dimension and far
+        below it in the rest: what is near the mean of one group is far from that of the next."""
+        high, low = (dict(ROWS)[name] for name in BOTH_SIGNS)
+        for i in sorted(self.meeting.intersection(self.free)):
+            shape = self.shapes[i]
+            for dim in range(len(shape) - 1 if self._has_rows(i) else 0):
+                for what, part in self._parts(i, dim):
+                    if not self.mine():
+                        yield None
+                        continue
+                    rng = self.stream("unlike", i, dim, what)
+                    rows = prod(shape[:-1])
+                    both = [kind(rng, rows, shape[-1]).reshape(shape) for kind in (high, low)]
+                    place = part.reshape((-1, *(1,) * (len(shape) - dim - 1)))
+                    name = f"input {i}: mean 300 in {what} of dimension {dim}, -1000 in the rest"
+                    yield self.situation(name, {i: np.where(place, *both)})
+
+    def _parts(self, i: int, dim: int) -> Iterator[tuple[str, Array]]:
+        """Parts of an input's dimension that are neither all nor nothing of what is there."""
+        size, index = self.graph.inputs[i].shape[dim], self.sample.inputs[i][dim]
+        index = np.arange(size) if index is None else index
+        parts = {
+            "what is compared": self._compared(i, dim),
+            "one half": 2 * index < size,
+            "the first": index == 0,
+        }
+        for what, part in parts.items():
+            if part.any() and not part.all():
+                yield what, part
 
     def beside_each_other(self) -> Iterator[Situation | None]:
         """Inputs of one shape that are nearly equal, where their mean is far from 0: what is left

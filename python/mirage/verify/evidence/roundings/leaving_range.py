@@ -30,6 +30,9 @@ _STEP = 5.0
 _TRIED = 4096
 _MOST_INPUTS = 12
 _PICKED = 2  # situations for each end and base
+BOX, WIDE_BOX = (LOWEST, HIGHEST), (-30, 20)
+"""Between which powers of two inputs are: those of f16, and those of a type that holds more. Models
+in bf16 have activations that f16 does not hold."""
 _BASES = (0.0, -7.0)  # powers of two, of the natural scales: norms' epsilons rule at the second
 
 
@@ -109,7 +112,8 @@ def suspects(
                     found.update(zip(those, values, strict=True))
                 sizes[place] += [found[k] for k in range(len(some))]
         for place in places[1:]:
-            for what, powers in _found((sizes[0], sizes[place]), draw, points, moved, bool(halves)):
+            pair = sizes[0], sizes[place]
+            for what, powers in _found(pair, draw, points, moved, bool(halves)):
                 yield (
                     place - 1,
                     draw.scaled(
@@ -148,7 +152,7 @@ def _found(
     ``sizes`` are those of the reference and of the candidate at each of the points; ``halves`` says
     whether the inputs are of f16 themselves."""
     base = points[0]
-    powers = _box(draw.stream("box", *base), base, moved)
+    powers = _box(draw.stream("box", *base), base, moved, BOX if halves else WIDE_BOX)
     offsets = (powers - base)[:, moved]
     signs = np.array([points[k + 1][i] - base[i] for k, i in enumerate(moved)])
     estimates: list[list[Array]] = []  # of each program: the largest and the typical of each value
@@ -178,12 +182,12 @@ def _found(
                 yield what, powers[at]
 
 
-def _box(rng: np.random.Generator, base: Array, moved: list[int]) -> Array:
+def _box(rng: np.random.Generator, base: Array, moved: list[int], ends: tuple[int, int]) -> Array:
     """Many sets of scales; most of them leave most inputs where they are."""
     powers = np.tile(base, (_TRIED, 1))
     for i in moved:
         change = rng.random(_TRIED) < 0.6
-        powers[change, i] = rng.integers(LOWEST, HIGHEST + 1, int(change.sum()))
+        powers[change, i] = rng.integers(ends[0], ends[1] + 1, int(change.sum()))
     return powers
 
 

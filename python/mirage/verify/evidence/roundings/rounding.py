@@ -39,6 +39,7 @@ from mirage.verify.evidence.roundings.explicit import (
     with_written_casts,
     written_casts,
 )
+from mirage.verify.evidence.roundings.masked_numbers import MasksChoose
 from mirage.verify.evidence.roundings.pace import Pace
 from mirage.verify.evidence.roundings.row_errors import (
     SMALLEST,
@@ -276,7 +277,9 @@ class _Gate:
         lost = np.isnan(r) & np.isnan(x) & np.isfinite(c)
         # the difference of two numbers that are too large is none: a candidate may do better
         if not self.assumed.finite_inputs and lost.any() and has_nan(situation):
-            return "a NaN among the inputs is lost"
+            chosen = outputs_of(self.graphs[0], 0, MasksChoose(), situation.inputs, sample)[number]
+            if (lost & np.isnan(chosen)).any():
+                return "a NaN among the inputs is lost"
         known = np.isfinite(x) & np.isfinite(r) & np.isfinite(c) & np.isfinite(s)
         if not self.assumed.reassociation and (r != c)[known].any():
             return "other numbers than the reference's, and no reassociation is allowed"

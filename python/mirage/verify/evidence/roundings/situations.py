@@ -134,6 +134,7 @@ class Situations:
             large_integers(draw) if any(map(compares_rounded, self.graphs)) else iter(()),
             beyond_f16(draw) if asks_of_infinity(self.graphs[0]) else iter(()),
             draw.alike(),
+            draw.unlike(),
             draw.outliers(),
             draw.beside_each_other(),
             draw.single_scales(),
