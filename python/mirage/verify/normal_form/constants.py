@@ -7,8 +7,9 @@ is rounded to, in the type of the computation. So a constant of the candidate ma
 number that is rounded to the same one: the kernels are the same, bit for bit, and a proof for one
 is a proof for the other. That is so of the reference, too. Where the programs are not equal as they
 are, sums and products of few constants are tried: for the candidate's those of the reference
-(``0.2391``), then those of both (``1.4427`` is one over the ``0.6931`` beside it), and for the
-reference's those of the candidate (a root of a scale, twice).
+(``0.2391``) and of its functions (``0.7979 * 0.044715`` of a gelu), then those of both (``1.4427``
+is one over the ``0.6931`` beside it), and for the reference's those of the candidate (a root of a
+scale, twice).
 """
 
 from __future__ import annotations
@@ -21,15 +22,19 @@ from math import isclose, prod
 
 import numpy as np
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import Number, nearest
-from mirage.semantics.scalar import DType
+from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import (
     Constant,
     KernelGraph,
     Op,
     Structure,
+    TensorType,
+    Value,
     all_ops,
 )
+from mirage.verify.normal_form.exponents import WRITTEN
 
 _MOST_FACTORS = 3
 _MOST_NUMBERS = 20_000  # that are tried
@@ -60,7 +65,8 @@ def read_alike(
         [op for op in _constants(graph) if op.value not in {x.value for x in _constants(other)}]
         for graph, other in ((reference, candidate), (candidate, reference))
     ]
-    known = {op.value for op in _constants(reference) if isinstance(op.value, Fraction)}
+    numbers = {op.value for op in (*_constants(reference), *_written(reference))}
+    known = {value for value in numbers if isinstance(value, Fraction)}
     read = _read(foreign[1], known)
     left = [op for op in foreign[1] if op.value not in read]
     read |= _one_by_one(left, known)
@@ -73,6 +79,17 @@ def read_alike(
 
 def _constants(graph: KernelGraph) -> list[Constant]:
     return [op for op in all_ops(graph.ops) if isinstance(op, Constant)]
+
+
+def _written(graph: KernelGraph) -> list[Constant]:
+    """Those of the functions that a program has, where these are written out."""
+    found: list[Constant] = []
+    for fn in {op.function for op in all_ops(graph.ops) if op.function in WRITTEN}:
+        assert isinstance(fn, UnaryFn)
+        b = Builder()
+        WRITTEN[fn](b, Value(TensorType((1,), DType.F32)))
+        found += [op for op in b.ops if isinstance(op, Constant)]
+    return found
 
 
 def _one_by_one(others: Sequence[Constant], known: Iterable[Fraction]) -> dict[Number, Number]:

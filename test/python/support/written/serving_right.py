@@ -293,6 +293,12 @@ SERVING_RIGHT: list[Pair] = [
         lambda x, a, b: x @ a + x @ b,
         lambda x, a, b: x @ (a + b),
     ),
+    Pair(
+        "gelu with its constants multiplied",
+        ROW,
+        lambda x: F.gelu(x, approximate="tanh"),
+        lambda x: 0.5 * x * (1 + torch.tanh(x * (0.7978845608028654 + 0.0356774081363 * x * x))),
+    ),
     # whole numbers
     Pair("blocks by shifts", "9:i64", lambda i: (i // 4) * 4 + i % 4, lambda i: i),
     Pair(

@@ -359,6 +359,13 @@ SERVING_WRONG: list[Pair] = [
         False,
     ),
     Pair(
+        "gelu with another product of its constants",
+        ROW,
+        lambda x: F.gelu(x, approximate="tanh"),
+        lambda x: 0.5 * x * (1 + torch.tanh(x * (0.7978845608028654 + 0.0356775 * x * x))),
+        False,
+    ),
+    Pair(
         "weights exchanged",
         "6x8 8x8 8x8",
         lambda x, a, b: F.silu(x @ a) @ b,
