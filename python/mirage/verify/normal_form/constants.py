@@ -19,6 +19,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, islice
 from math import isclose, prod
+from typing import cast
 
 import numpy as np
 
@@ -65,7 +66,7 @@ def read_alike(
         [op for op in _constants(graph) if op.value not in {x.value for x in _constants(other)}]
         for graph, other in ((reference, candidate), (candidate, reference))
     ]
-    numbers = {op.value for op in (*_constants(reference), *_written(reference))}
+    numbers = {*(op.value for op in _constants(reference)), *_written(reference)}
     known = {value for value in numbers if isinstance(value, Fraction)}
     read = _read(foreign[1], known)
     left = [op for op in foreign[1] if op.value not in read]
@@ -81,14 +82,13 @@ def _constants(graph: KernelGraph) -> list[Constant]:
     return [op for op in all_ops(graph.ops) if isinstance(op, Constant)]
 
 
-def _written(graph: KernelGraph) -> list[Constant]:
+def _written(graph: KernelGraph) -> set[Number]:
     """Those of the functions that a program has, where these are written out."""
-    found: list[Constant] = []
+    found: set[Number] = set()
     for fn in {op.function for op in all_ops(graph.ops) if op.function in WRITTEN}:
-        assert isinstance(fn, UnaryFn)
         b = Builder()
-        WRITTEN[fn](b, Value(TensorType((1,), DType.F32)))
-        found += [op for op in b.ops if isinstance(op, Constant)]
+        WRITTEN[cast(UnaryFn, fn)](b, Value(TensorType((1,), DType.F32)))
+        found.update(op.number for op in b.ops if op.number is not None)
     return found
 
 

@@ -15,11 +15,10 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
+    Contraction,
     Elementwise,
     KernelGraph,
     Op,
-    Reduce,
-    Reshape,
     Value,
     View,
     all_ops,
@@ -88,53 +87,67 @@ def exponential_rule(op: Op, makers: Mapping[Value, Op]) -> Callable[[Builder], 
     return lambda b: _product(b, terms)
 
 
-def shift_rule(op: Op, makers: Mapping[Value, Op]) -> Callable[[Builder], Value] | None:
+@dataclass(frozen=True)
+class _Written:
+    """The ops before, and what reshapes are made of."""
+
+    makers: Mapping[Value, Op]
+    reshaped: Mapping[Value, Value]
+
+    def source(self, x: Value) -> Value:
+        """What ``x`` has all elements of, in their order."""
+        while True:
+            given, op = self.reshaped.get(x), self.makers.get(x)
+            if given is None and isinstance(op, Elementwise) and op.identity and not op.cuts:
+                given = op.operands[0]
+            if given is None:
+                return x
+            x = given
+
+    def op(self, x: Value) -> Op | None:
+        return self.makers.get(self.source(x))
+
+
+def shift_rule(
+    op: Op, makers: Mapping[Value, Op], reshaped: Mapping[Value, Value]
+) -> Callable[[Builder], Value] | None:
     """What to write for ``m + log(sum(e^(x - m)))``: the logarithm of the sum of ``e^x``, whatever
     is taken off and added again. None for other ops."""
     if op.function is not BinaryFn.ADD:
         return None
+    known = _Written(makers, reshaped)
     for side, shift in (op.operands, op.operands[::-1]):
-        log = makers.get(_source(side, makers))
+        log = known.op(side)
         if log is None or log.function is not UnaryFn.LOG or side.shape != shift.shape:
             continue
-        total = makers.get(_source(log.operands[0], makers))
-        rule = None if total is None else _unshifted(total, _source(shift, makers), makers)
+        total = known.op(log.operands[0])
+        rule = None if total is None else _unshifted(total, known.source(shift), known)
         if rule is not None and shift.shape == op.result.shape:
             return lambda b, rule=rule: _logarithm(b, rule(b), op.result.shape)
     return None
 
 
-def _source(x: Value, makers: Mapping[Value, Op]) -> Value:
-    """What ``x`` has all elements of, in their order."""
-    while (op := makers.get(x)) is not None and (
-        isinstance(op, Reshape) or (isinstance(op, Elementwise) and op.identity and not op.cuts)
-    ):
-        x = op.operands[0]
-    return x
-
-
-def _unshifted(
-    total: Op, shift: Value, makers: Mapping[Value, Op]
-) -> Callable[[Builder], Value] | None:
+def _unshifted(total: Op, shift: Value, known: _Written) -> Callable[[Builder], Value] | None:
     """The sum of exponentials without what is taken off all of their arguments."""
-    whole = isinstance(total, Reduce) and total.fn is ReduceFn.SUM
-    if not whole and total.function is not BinaryFn.ADD:
+    if total.function not in (ReduceFn.SUM, BinaryFn.ADD):
         return None
     arguments: list[Value] = []
     for v in total.operands:
-        exp = makers.get(v)
-        less = None if exp is None or exp.function is not UnaryFn.EXP else makers[exp.operands[0]]
+        exp = known.makers.get(v)
+        if exp is None or exp.function is not UnaryFn.EXP:
+            return None
+        less = known.makers.get(exp.operands[0])
         if less is None or less.function is not BinaryFn.SUB:
             return None
         x, off = less.operands
         # taken off each argument of a sum alike: it has the shape of the sums
-        if _source(off, makers) is not shift or off.shape != total.results[0].shape:
+        if known.source(off) is not shift or off.shape != total.results[0].shape:
             return None
         if x.shape != less.results[0].shape:
             return None
         arguments.append(x)
-    if isinstance(total, Reduce):
-        dims = total.dims
+    if isinstance(total, Contraction):
+        (dims,) = total.over
         return lambda b: b.reduce(ReduceFn.SUM, b.unary(UnaryFn.EXP, arguments[0]), dims)
     return lambda b: b.binary(BinaryFn.ADD, *(b.unary(UnaryFn.EXP, x) for x in arguments))
 

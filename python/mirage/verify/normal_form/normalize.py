@@ -103,7 +103,7 @@ class _Rewriter:
                 kept = _without_dead_reshapes(new.inside, set(new.ends))
                 result.append(new.rebuilt(kept, lambda v: v))
                 continue
-            shifted = shift_rule(op, self.makers)
+            shifted = shift_rule(op, self.makers, self.reshaped)
             rule = shifted or self._rule(op)
             if rule is None:
                 result.append(op)

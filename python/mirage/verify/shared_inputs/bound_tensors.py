@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -129,16 +129,23 @@ def align(
         _with_inputs(reference.graph, first, inputs),
         _with_inputs(second, other, inputs),
     )
+    return _brought_together(Aligned(*graphs, contents, foreign, different))
+
+
+def _brought_together(given: Aligned) -> Aligned:
+    """The same programs without those of the ``foreign`` tensors that can be said otherwise."""
+    inputs, contents, foreign = given.reference.inputs, given.contents, given.foreign
     uniform = {i: x for i, x in contents.items() if foreign and _uniform(x)}
     own = {i: contents[i] for i in sorted(foreign - uniform.keys())}
     opposite = _opposites(inputs, own, contents)
     left = {i: read(x, inputs[i].dtype) for i, x in own.items() if i not in opposite}
     held = {i: x for i, x in left.items() if x is not None}
     one, two = (
-        with_positions_written(_with_opposites(_filled(g, uniform), opposite), held) for g in graphs
+        with_positions_written(_with_opposites(_filled(g, uniform), opposite), held)
+        for g in (given.reference, given.candidate)
     )
     known = {*uniform, *opposite, *held}
-    return Aligned(one, two, contents, foreign - known, different)
+    return replace(given, reference=one, candidate=two, foreign=foreign - known)
 
 
 _CONTENT, _NAME = "content ", "name "
