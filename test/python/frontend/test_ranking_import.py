@@ -46,6 +46,10 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
         lambda x: (*x.max(1), *x.max(-1, keepdim=True), *x.min(0)),
         (X,),
     ),
+    "the least of small integers": (
+        lambda i: (i.amin(0), i.amin(1), *i.min(1), i.argmin(0), i.cummin(1)[0]),
+        ((IDS - 130).to(torch.int8),),
+    ),
     "histogram": (
         lambda i: (
             i.float().histc(5, 0, 4),

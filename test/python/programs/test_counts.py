@@ -60,3 +60,20 @@ def test_other_sums_are_calls(name: str) -> None:
     program, inputs = CALLS[name]
     graph = integers_as_calls(mi.from_torch(program, *inputs).graph)
     assert any("sum" in op.target for op in graph.ops if isinstance(op, External))
+
+
+WRAPPED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "a product": lambda i, x: (i * i).float() * x,
+    "a sum": lambda i, x: (i + i).float() * x,
+    "what has no negative": lambda i, x: (-i).abs().float() * x,
+    "a shift": lambda i, x: (i << 3).float() * x,
+    "the least": lambda i, x: (i.amin(-1, keepdim=True) - 1).float() * x,
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_integers_that_leave_their_type_begin_anew_at_its_other_end(name: str) -> None:
+    program, inputs = WRAPPED[name], (small(8, 64), normal(8, 64))
+    optimized = mi.optimize(mi.from_torch(program, *inputs, allow_fallback=True), OPTIONS)
+    (got,) = emulate(optimized, *inputs)
+    torch.testing.assert_close(got, program(*inputs), rtol=1e-5, atol=1e-4)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from mirage.semantics.bounds.integer_ranges import ranges_of
+from mirage.runtime.manifest import TORCH_NAMES
+from mirage.semantics.bounds.integer_ranges import may_wrap, ranges_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
@@ -167,6 +168,18 @@ def test_the_range_of_a_small_type_holds_what_wraps() -> None:
     assert ranges_of(KernelGraph("g", (x,), tuple(b.ops), (y,)))[y] == (-128, 127)
 
 
+def test_what_wraps_has_any_range_of_its_type() -> None:
+    b = Builder()
+    i = b.cast(iota(b, (1 << 17,), 0), DType.I32)
+    square = b.binary(BinaryFn.MUL, i, i)
+    least = b.binary(BinaryFn.MIN, square, b.constant(9, DType.I32))
+    ranges = ranges_of(KernelGraph("g", (), tuple(b.ops), (least,)))
+    assert ranges[square] == (-np.inf, np.inf)
+    assert ranges[least] == (-np.inf, 9)
+    wrapping = {op.result for op in b.ops if may_wrap(op, ranges)}
+    assert square in wrapping and i not in wrapping
+
+
 def test_positions_are_computed_and_token_ids_are_not() -> None:
     x, ids, b = value(16), value(16, dtype=DType.I64), Builder()
     i = iota(b, (16,), 0)
@@ -272,7 +285,8 @@ def test_calls_of_everything() -> None:
     mask = b.binary(BinaryFn.LE, i, b.constant(3, DType.I64))
     y = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.XOR, mask, b.unary(UnaryFn.NOT, mask)), rows)
     z = b.binary(BinaryFn.ADD, y, b.unary(UnaryFn.BIAS, b.cast(mask, DType.F32)))
-    outputs = (z, b.binary(BinaryFn.REMAINDER, column, b.constant(2, DType.I64)))
+    seen = b.binary(BinaryFn.KEEP, mask, b.unary(UnaryFn.NOT, mask))
+    outputs = (z, b.binary(BinaryFn.REMAINDER, column, b.constant(2, DType.I64)), seen)
     g = KernelGraph("g", (table, ids), tuple(b.ops), outputs)
     calls = as_calls(g)
     assert all(isinstance(op, External) for op in calls.ops)
@@ -283,7 +297,7 @@ def test_calls_of_everything() -> None:
         values.update(zip(op.results, call_external(op, values), strict=True))
     expected = evaluate_floats(g, [x.double().numpy(), index.double().numpy()])
     for v, e in zip(g.outputs, expected, strict=True):
-        assert values[v].dtype == {DType.F32: torch.float32, DType.I64: torch.int64}[v.dtype]
+        assert values[v].dtype == getattr(torch, TORCH_NAMES[v.dtype.value])
         np.testing.assert_allclose(values[v].double().numpy(), e, rtol=1e-6)
 
 

@@ -134,9 +134,9 @@ def extreme(b: Lowering, x: Value, dims: tuple[int, ...], keep: bool, least: boo
 
 
 def flipped(b: Lowering, x: Value) -> Value:
-    """The numbers in opposite order, and of those again ``x``. Not all integers have a negative:
-    there it is the one below."""
-    if not x.dtype.is_integer or not math.isinf(b.range_of(x)[0]):
+    """The numbers in opposite order, and of those again ``x``. The least integer has no negative,
+    so of integers it is the one below that."""
+    if not x.dtype.is_integer:
         return b.unary(UnaryFn.NEG, x)
     return b.combine(BinaryFn.SUB, -1, x)
 

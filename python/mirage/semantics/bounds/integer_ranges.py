@@ -59,6 +59,24 @@ def ranges_of(graph: KernelGraph, given: Mapping[Value, Range] | None = None) ->
     return ranges
 
 
+def may_wrap(op: Op, ranges: Mapping[Value, Range]) -> bool:
+    """Whether what an op gives may be beyond the integers that its type has, whose numbers then
+    begin anew at the other end."""
+    if not isinstance(op, Elementwise | Contraction) or op.number is not None:
+        return False
+    xs = [ranges[v] for v in op.operands]
+    return any(
+        v.dtype.is_integer and ((found := _found(op, v, xs)) is None or not _within(found, v.dtype))
+        for v in op.results
+    )
+
+
+def _within(found: Range, dtype: DType) -> bool:
+    """Whether a type has all these numbers; ends that are not known are those of the widest."""
+    limits = _of_bits(dtype)
+    return limits[0] <= found[0] and found[1] <= limits[1]
+
+
 def _range(op: Op, result: Value, xs: list[Range]) -> Range:
     limits = _TYPES.get(result.dtype, _ALL)
     if op.number is not None:
@@ -68,7 +86,8 @@ def _range(op: Op, result: Value, xs: list[Range]) -> Range:
     if found is None:
         return limits
     if result.dtype.is_integer:
-        return _both(found, limits)
+        kept = _within(found, result.dtype) or _chooses(op)
+        return _both(found, limits) if kept else limits
     exact = max(abs(end) for end in found) <= _EXACT[result.dtype]
     return found if exact else _ALL
 
@@ -99,6 +118,13 @@ def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
         case _:
             no_rule(op, "ranges of integers")
             return None
+
+
+def _chooses(op: Op) -> bool:
+    """Whether all numbers of the result are among those of operands, or zero."""
+    chosen = (BinaryFn.MIN, BinaryFn.MAX, BinaryFn.KEEP, ReduceFn.MAX, UnaryFn.RELU)
+    same = isinstance(op, View) or (isinstance(op, Elementwise) and op.identity)
+    return same or op.function in chosen
 
 
 def _of_bits(dtype: DType) -> Range:

@@ -151,6 +151,8 @@ def _binary(w: _Writer, op: Binary) -> None:
         if mask.dtype is not DType.I1:
             truth = TensorType(mask.shape, DType.I1)
             mask = w.call("ne.Scalar", (mask,), truth, (("other", 0),))
+        if x.dtype is DType.I1:  # with a number the others would be integers
+            name, arguments = BINARY[BinaryFn.AND].call
         w.call(name, (mask, x), op.result, arguments)
     else:
         w.typed(op, name, arguments)

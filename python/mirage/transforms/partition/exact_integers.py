@@ -5,7 +5,8 @@ range is known to lie within: positions and what is made of them, truth values, 
 range of a sum is that of its terms, times as many, and no part of it is beyond). All else (a sum of
 token ids, say) is a call. So is what a kernel would have to write for somebody who expects an
 integer: what the program returns, indices, operands of calls. And so is a conversion that may
-change a number: to integers from floats, or to narrower ones.
+change a number: to integers from floats, or to narrower ones. And so is what may leave its type
+(`i * i` of bytes): PyTorch begins anew at the other end, f32 goes on.
 
 One thing kernels do with any integer: compare it with a number whose range is known
 (`arange(n) <= position`) and less than 2^24. Rounding to f32 keeps the order of integers, is exact
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirage.semantics.bounds.integer_ranges import Range, ranges_of
+from mirage.semantics.bounds.integer_ranges import Range, may_wrap, ranges_of
 from mirage.semantics.positions import MAX_POSITIONS
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import (
@@ -79,4 +80,4 @@ def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
         return min(small[:2]) < MAX_POSITIONS
     if fn is BinaryFn.KEEP:  # so are those that are chosen
         return True
-    return all(end <= MAX_POSITIONS for end in small)
+    return not may_wrap(op, ranges) and all(end <= MAX_POSITIONS for end in small)
