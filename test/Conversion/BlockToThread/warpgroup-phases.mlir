@@ -68,3 +68,40 @@ kernel.graph @hidden(%x: tensor<64x64xf16>, %u: tensor<64x192xf16>, %v: tensor<1
   }
   kernel.return %r : tensor<64x64xf16>
 }
+
+// -----
+
+// What no product matters to and the loop only sums (of how much a row sees) is
+// there before the second product, which runs in the next step.
+
+// BLOCK-LABEL: kernel.graph @counted
+// BLOCK: block.matmul {{.*}} {deferred, warpgroup, warps = array<i64: 4, 1, 1>}
+
+// CHECK-LABEL: gpu.func @counted_0
+// CHECK: thread.warps first 0 count 4
+// CHECK: scf.for %[[J:.*]] = %c1 to %c3 step %c1 iter_args(%[[COUNT:.*]] = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}})
+// CHECK: %[[ROW:.*]] = thread.reduce sum
+// CHECK: thread.wgmma_wait 0
+// CHECK: %[[NEXT:.*]] = thread.binary add %[[COUNT]], %[[ROW]]
+// CHECK: scf.yield %[[NEXT]]
+kernel.graph @counted(%x: tensor<64x64xf16>, %u: tensor<64x192xf16>, %v: tensor<192x64xf16>, %seen: tensor<64x192xi1>) -> tensor<64x64xf16> attributes {form = #kernel.form<selected>} {
+  %r = kernel.launch(%x, %u, %v, %seen) grid [i = 1] schedule <warps = 4, stages = 2, engine = warpgroup> : (tensor<64x64xf16>, tensor<64x192xf16>, tensor<192x64xf16>, tensor<64x192xi1>) -> tensor<64x64xf16> {
+  ^bb0(%gx: tensor<64x64xf16>, %gu: tensor<64x192xf16>, %gv: tensor<192x64xf16>, %gseen: tensor<64x192xi1>):
+    %a = block.load %gx [[i], []] : tensor<64x64xf16> -> !block.tile<64x64xf16>
+    %e:2 = block.loop [j = 3] {
+      %t = block.load %gseen [[], [j]] : tensor<64x192xi1> -> !block.tile<64x64xf32>
+      %n = block.reduce sum %t dims [1] : (!block.tile<64x64xf32>) -> !block.tile<64x1xf32>
+      %b = block.load %gu [[], [j]] : tensor<64x192xf16> -> !block.tile<64x64xf16>
+      %p = block.matmul %a, %b : (!block.tile<64x64xf16>, !block.tile<64x64xf16>) -> !block.tile<64x64xf32>
+      %s = block.binary mul %p, %t : (!block.tile<64x64xf32>, !block.tile<64x64xf32>) -> !block.tile<64x64xf32>
+      %c = block.cast %s : (!block.tile<64x64xf32>) -> !block.tile<64x64xf16>
+      %d = block.load %gv [[j], []] : tensor<192x64xf16> -> !block.tile<64x64xf16>
+      %o = block.matmul %c, %d : (!block.tile<64x64xf16>, !block.tile<64x64xf16>) -> !block.tile<64x64xf32>
+      block.accumulate sum %n, sum %o : !block.tile<64x1xf32>, !block.tile<64x64xf32>
+    } : !block.tile<64x1xf32>, !block.tile<64x64xf32>
+    %k = block.binary keep %e#0, %e#1 : (!block.tile<64x1xf32>, !block.tile<64x64xf32>) -> !block.tile<64x64xf32>
+    %f = block.cast %k : (!block.tile<64x64xf32>) -> !block.tile<64x64xf16>
+    block.store %f [[i], []] : !block.tile<64x64xf16>
+  }
+  kernel.return %r : tensor<64x64xf16>
+}

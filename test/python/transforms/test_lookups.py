@@ -177,7 +177,8 @@ def test_what_wraps_has_any_range_of_its_type() -> None:
     assert ranges[square] == (-np.inf, np.inf)
     assert ranges[least] == (-np.inf, 9)
     wrapping = {op.result for op in b.ops if may_wrap(op, ranges)}
-    assert square in wrapping and i not in wrapping
+    assert square in wrapping
+    assert i not in wrapping
 
 
 def test_positions_are_computed_and_token_ids_are_not() -> None:

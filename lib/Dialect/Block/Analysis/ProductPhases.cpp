@@ -60,10 +60,13 @@ void ProductPhases::findPhases() {
     }
     phases[&op] = phase;
   }
+  // Products of the last of several phases may be deferred to the next step, and
+  // with them all that comes after; what does not depend on them is not.
+  int64_t latest = getCount() > 1 ? getCount() - 1 : getCount();
   for (Operation &op : llvm::reverse(body.without_terminator())) {
     if (phases[&op] > 0)
       continue;
-    int64_t phase = getCount();
+    int64_t phase = latest;
     for (Operation *user : op.getUsers())
       if (auto matmul = dyn_cast<MatmulOp>(user))
         phase = std::min(phase, phases[user] - 1);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from mirage.frontend.torch_import.comparisons import bias
+from mirage.frontend.torch_import.attention import attention
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
 from mirage.frontend.torch_import.views import strided
 from mirage.semantics.builder import normalize_dims
@@ -158,51 +158,6 @@ def _group_norm(b: Lowering, c: Call) -> Value:
     return b.typed(y, x.dtype)
 
 
-def _attention(b: Lowering, c: Call) -> Value:
-    """``op(q, k, v, mask, dropout, causal, scale, enable_gqa)``."""
-    q, k, v, mask = c.value(0), c.value(1), c.value(2), c.optional(3)
-    if c.number(4, 0.0) != 0.0:
-        raise Unsupported("dropout; pass dropout_p=0.0")
-    shape = (*q.shape[:-1], v.shape[-1])
-    rows, cols = q.shape[-2], k.shape[-2]
-    grouped = c.arg(7, False) and q.shape[-3] != k.shape[-3]
-    groups = k.shape[-3] if grouped else 1
-    if grouped:
-        # Query heads of a group are rows of one matrix, so that keys and values are not repeated.
-        q = b.reshape(q, (*q.shape[:-3], groups, q.shape[-3] // groups * rows, q.shape[-1]))
-    scores = b.matmul(q, b.swapped(k, -1, -2))
-    scores = b.combine(BinaryFn.MUL, scores, c.number(6, float(q.shape[-1]) ** -0.5))
-    masks = [] if mask is None else _additive(b, mask, scores.dtype)
-    if c.arg(5):  # rows and columns both count from the first one
-        row, col = b.grid(rows, cols)
-        masks.append(bias(b, b.binary(BinaryFn.LE, col, row), scores.dtype))
-    whole = scores.shape
-    if masks and grouped:
-        heads = whole[-2] // rows
-        scores = b.reshape(scores, (*whole[:-2], heads, rows, cols))
-        masks = [_by_groups(b, m, groups, heads) for m in masks]
-    for m in masks:
-        scores = b.binary(BinaryFn.ADD, scores, m)
-    weights = b.reshaped(b.typed(b.softmax(scores, -1), v.dtype), whole)
-    return b.reshaped(b.matmul(weights, v), shape)
-
-
-def _additive(b: Lowering, mask: Value, dtype: DType) -> list[Value]:
-    """What a mask adds to the scores; nothing for one that is known to let all of them be."""
-    number = b.number_of(mask)
-    if mask.dtype is DType.I1:
-        return [] if number == 1 else [bias(b, mask, dtype)]
-    return [] if number == 0 else [mask]
-
-
-def _by_groups(b: Lowering, mask: Value, groups: int, heads: int) -> Value:
-    """A mask for (head, row, column) as one for (group, head of it, row, column)."""
-    if len(mask.shape) < 3:
-        return mask
-    own = (groups, heads) if mask.shape[-3] != 1 else (1, 1)
-    return b.reshape(mask, (*mask.shape[:-3], *own, *mask.shape[-2:]))
-
-
 def _convolution(b: Lowering, c: Call) -> Value:
     """``op(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)`` where
     no two outputs read the same input, as pointwise convolutions (in steps, too) and patch
@@ -259,6 +214,6 @@ CONTRACTION: dict[str, Row] = {
     "aten.layer_norm": _layer_norm,
     "aten.native_layer_norm": _layer_norm,
     "aten.native_group_norm": _group_norm,
-    "aten.scaled_dot_product_attention": _attention,
+    "aten.scaled_dot_product_attention": attention,
 }
 """Torch ops that contract or reduce dimensions."""

@@ -207,6 +207,7 @@ class _Importer:
             assert argument.data is not None
             low, high = argument.data.min(), argument.data.max()
             self.lowering.given[value] = (float(low), float(high))
+            self.lowering.held[value] = argument.data.cpu().numpy()
 
     def _bind_foreign(self, argument: Argument, block_argument: Any) -> None:
         """An argument that is no tensor of a type that kernels have."""

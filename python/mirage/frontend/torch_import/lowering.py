@@ -18,7 +18,7 @@ from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder, normalize_dims
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import iota
-from mirage.semantics.scalar import ROUNDING_TO, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import ROUNDING_TO, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Contraction,
     Elementwise,
@@ -121,6 +121,8 @@ class Lowering(Builder):
         super().__init__()
         self.given: dict[Value, Range] = {}
         """What is known of integers that are computed at import."""
+        self.held: dict[Value, Array] = {}
+        """Tensors that were computed at import and are no formulas."""
         self.found: dict[tuple[Value, int], Value] = {}
         """What is stored at each of so many places, by the indices."""
         self.errors: dict[Value, tuple[Value, bool]] = {}

@@ -33,6 +33,12 @@ def _any(*, all_of: bool, over: bool) -> Row:
     return row
 
 
+def any_of_rows(b: Lowering, x: Value) -> Value:
+    """Whether one of a row's truth values holds, as a column."""
+    count = b.reduced(ReduceFn.SUM, b.cast(x, DType.F32), (-1,), True)
+    return b.combine(BinaryFn.NE, count, 0)
+
+
 def _vector_norm(b: Lowering, c: Call) -> Value:
     """``op(x, ord, dims, keepdim, dtype)``."""
     x = wide(b, b.typed(c.value(0), c.result.dtype))
