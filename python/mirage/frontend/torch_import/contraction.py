@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from mirage.frontend.torch_import.attention import attention
+from mirage.frontend.torch_import.fused_attention import attention
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
 from mirage.frontend.torch_import.views import strided
 from mirage.semantics.builder import normalize_dims

@@ -14,7 +14,7 @@ import numpy as np
 
 from mirage.frontend.torch_import.lowering import Lowering
 from mirage.semantics.domain import Float64, Planes
-from mirage.semantics.positions import Iota
+from mirage.semantics.ops.op import Lookup
 from mirage.semantics.scalar import Array, BinaryFn
 from mirage.semantics.ugraph import Elementwise, Value, View
 
@@ -57,8 +57,8 @@ class _Elements:
             return None
         if op.number is not None:
             return np.asarray(float(op.number))
-        if isinstance(op, Iota):
-            return place[op.dim].astype(np.float64)
+        if isinstance(op, Lookup) and not op.operands:  # positions
+            return op.compute(Float64(), (), 0, op.result.shape)[0][place]
         if isinstance(op, View):
             source = self._source(op, place)
             return None if source is None else self.at(op.operands[0], source)
