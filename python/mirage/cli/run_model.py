@@ -28,7 +28,8 @@ def run_model(options: argparse.Namespace, output: Output) -> int:
     for name in ("program", "stats"):
         if getattr(options, name):
             raise BadProgramError(f"{options.artifact}: a whole model is run without --{name}")
-    model = load(options.artifact, device="cpu" if options.emulate else None)
+    device = "cpu" if options.emulate else None
+    model = load(options.artifact, device=device, check_indices=options.check_indices)
     assert isinstance(model, Model)
     torch.manual_seed(options.seed)
     tensors = _given(model, options.inputs) if options.inputs is not None else _random(model)

@@ -11,6 +11,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,10 +111,14 @@ class SizedExecutable:
     def __init__(
         self,
         table: SizeTable,
-        make: Callable[[Artifact, Executable], Executable] = Executable,
+        make: Callable[..., Executable] = Executable,
+        *,
+        check_indices: bool = False,
     ) -> None:
+        """With ``check_indices`` calls look at their indices as those of an :class:`Executable`."""
         self.table = table
-        self._make = make
+        self._make = partial(make, check_indices=True) if check_indices else make
+        self._checks_indices = check_indices
         self._largest = tuple(map(Executable, table.artifacts))  # has the code
         self._known: dict[int, Executable] = {}
         m = table.artifacts[-1].manifest
@@ -143,7 +148,7 @@ class SizedExecutable:
         self, given: Sequence[torch.Tensor], out: Sequence[torch.Tensor] | None
     ) -> Any:
         """The outputs by the compiled launcher of the class; None where that gives way."""
-        number = self._classes.number(given)
+        number = None if self._checks_indices else self._classes.number(given)
         return None if number is None else self._largest[number].fast_results(given, out)
 
     def _found(self, given: Sequence[torch.Tensor]) -> Executable:

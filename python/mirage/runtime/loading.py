@@ -50,7 +50,7 @@ def load(
     ``check_tensors`` the hashes of large files are not computed. With ``check_indices`` a call
     whose indices are outside of their dimension raises
     :class:`~mirage.runtime.errors.ArgumentIndexError`, for which it waits for its inputs; without,
-    what is outside reads no number and is written nowhere. Programs for several sizes do not look.
+    what is outside reads no number and is written nowhere.
 
     Raises :class:`~mirage.runtime.errors.ArtifactError`,
     :class:`~mirage.runtime.errors.NoGpuError`.
@@ -59,7 +59,7 @@ def load(
         if state is not None:
             raise StateError(f"{path}: expected a whole model for a state dict, got one program")
         if _format_of(path) == SIZES:
-            return SizedExecutable(read_sizes(path))
+            return SizedExecutable(read_sizes(path), check_indices=check_indices)
         return Executable(read_artifact(path), check_indices=check_indices)
     from mirage.runtime.model import Model, SizedModel
     from mirage.runtime.model_artifact import read_model
@@ -69,5 +69,5 @@ def load(
         state = read_file(Path(state))
     artifact = read_model(path, check_tensors=check_tensors)
     if artifact.manifest.size is not None:
-        return SizedModel(artifact, device=device, state=state)
+        return SizedModel(artifact, device=device, state=state, check_indices=check_indices)
     return Model(artifact, device=device, state=state, check_indices=check_indices)

@@ -137,6 +137,7 @@ class SizedModel:
         *,
         device: str | torch.device | None = None,
         state: Mapping[str, torch.Tensor] | None = None,
+        check_indices: bool = False,
     ) -> None:
         """As that of :class:`Model`."""
         self.artifact = artifact
@@ -150,6 +151,7 @@ class SizedModel:
                 self.code[folder].prepare(self.device.index or 0)
         self._arguments = ModelArguments(m, self.device)
         self._known: dict[int, Model] = {}
+        self._check_indices = check_indices
         size = m.size
         assert size is not None
         most = (*(p.at_most for p in size.smaller), size.stated)
@@ -158,8 +160,8 @@ class SizedModel:
         each = wanted.spec.shape[0] // size.stated
         self._classes = Classes(size.at_least, size.at_most, most, size.arguments[0], each)
         self._direct = [
-            direct_call(class_at(artifact, number), self.code, self.held)
-            for number in range(len(most))
+            None if check_indices else direct_call(class_at(artifact, n), self.code, self.held)
+            for n in range(len(most))
         ]
 
     def __repr__(self) -> str:
@@ -194,7 +196,9 @@ class SizedModel:
             artifact = model_at(self.artifact, size)
             if len(self._known) >= KEPT_SIZES:
                 self._known.clear()
-            model = self._known[size] = Model(artifact, device=self.device, shares=self)
+            model = self._known[size] = Model(
+                artifact, device=self.device, shares=self, check_indices=self._check_indices
+            )
         return model
 
     def _size_of(self, leaves: Sequence[Any]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from mirage.semantics.ops.op import Op, Value
+from mirage.semantics.ops.op import Op, Value, all_ops
 from mirage.semantics.positions import (
     MAX_POSITIONS,
     Gather,
@@ -82,7 +82,10 @@ class _Fused:
     def __init__(self, launch: Launch, lookups: dict[Value, Lookup]) -> None:
         self.launch = launch
         outside = zip(launch.body.params, launch.operands, strict=True)
-        self.lookups = {p: lookups[v] for p, v in outside if v in lookups}
+        # a table of another lookup that the kernel computes has to be in memory
+        naming = (op for op in all_ops(launch.body.ops) if op.names_rows is not None)
+        kept = {v for op in naming for v in op.operands}
+        self.lookups = {p: lookups[v] for p, v in outside if v in lookups and p not in kept}
         self.params: dict[Value, Value] = {  # of what the new launch is handed
             v: p
             for p, v in zip(launch.body.params, launch.operands, strict=True)

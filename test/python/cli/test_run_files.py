@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mirage
 import ml_dtypes
 import numpy as np
 import pytest
@@ -170,3 +171,28 @@ def test_a_weight_goes_by_its_parameters_name_too(tmp_path: Path) -> None:
     assert emulate(folder, "--inputs", tmp_path / "in.npz") == 0
     write_tensors(tmp_path / "in.npz", {"layer.weight": x, spec.name: x})
     assert emulate(folder, "--inputs", tmp_path / "in.npz") == 2
+
+
+def test_indices_are_looked_at_where_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def rows(table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.embedding(ids, table) * 2
+
+    table, ids = torch.randn(37, 16), torch.tensor([3, 0, 36])
+    options = mirage.OptimizeOptions(candidates=1, cubin=False)
+    found = mirage.optimize(mirage.from_torch(rows, table, ids), options)
+    found.save(tmp_path / "one.mirage")
+    mirage.export(rows, table, ids, path=tmp_path / "model.mirage", options=options)
+    for name, called in (("one.mirage", ("table", "ids")), ("model.mirage", ("args_0", "args_1"))):
+        for last, code in ((36, 0), (37, 2)):
+            given = (table.numpy(), np.array([3, 0, last]))
+            write_tensors(tmp_path / "in.npz", dict(zip(called, given, strict=True)))
+            words = ("--check-indices", "--inputs", tmp_path / "in.npz")
+            assert emulate(str(tmp_path / name), *words) == code
+        assert re.search(
+            r"input 1 \(\w+\): expected indices from 0 to 36, got 37 at \[2\]",
+            capsys.readouterr().err,
+        )
+    write_tensors(tmp_path / "in.npz", {"table": table.numpy(), "ids": np.array([3, 0, 37])})
+    assert emulate(str(tmp_path / "one.mirage"), "--inputs", tmp_path / "in.npz") == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ import mirage
 import mirage.runtime
 import pytest
 import torch
+import torch.nn.functional as F
+from mirage.runtime.by_size import SizedExecutable, SizeTable
 from mirage.runtime.errors import ArgumentIndexError, CallError
 from mirage.runtime.index_check import IndexCheck, check_indices
 from mirage.runtime.manifest import IndexBound
+from sized_artifact import sized_artifact
 
 OPTIONS: dict[str, Any] = {"candidates": 1, "cubin": False}
 
@@ -67,3 +71,61 @@ def test_the_manifest_says_which_inputs_are_indices(tmp_path: Path) -> None:
     assert manifest.bounds == (IndexBound(1, 37),)
     with pytest.raises(ArgumentIndexError, match=r"input 1 \(.*\): .* got 40 at \[0\]"):
         IndexCheck(manifest)([table, torch.tensor([40, 0, 0])])
+
+
+COMPUTED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "one further": lambda table, ids: F.embedding(ids + 1, table) * 2,
+    "a column": lambda table, ids: F.embedding(ids[:, 1], table) * 2,
+    "turned around": lambda table, ids: F.embedding(ids.t(), table) * 2,
+    "from the end": lambda table, ids: table[ids] * 2,
+    "twice": lambda table, ids: F.embedding(ids // 2, F.embedding(ids[0], table)) * 2,
+    "one of each line": lambda table, ids: table.log_softmax(1).gather(1, ids) * 2,
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_indices_that_the_program_computes(tmp_path: Path, name: str) -> None:
+    program = COMPUTED[name]
+    table, ids = torch.randn(4, 16), torch.tensor([[0, 2], [1, 1], [2, 0], [2, 2]])
+    path = tmp_path / "rows.mirage"
+    mirage.export(program, table, ids, path=path, options=OPTIONS)
+    checked = mirage.runtime.load(path, device="cpu", check_indices=True)
+    torch.testing.assert_close(checked(table, ids), program(table, ids))
+    for beyond in (50, -50):
+        wrong = ids.clone()
+        wrong[0, 1] = beyond
+        with pytest.raises((IndexError, RuntimeError)):
+            program(table, wrong)
+        with pytest.raises((IndexError, RuntimeError)):
+            checked(table, wrong)
+
+
+def test_a_program_for_several_sizes_hands_it_on() -> None:
+    asked: list[bool] = []
+
+    class Launched:
+        def __init__(self, artifact: Any, shares: Any, *, check_indices: bool = False) -> None:
+            asked.append(check_indices)
+
+        def __call__(self, *, inputs: Any, out: Any) -> tuple[Any, ...]:
+            return ()
+
+    sizes = SizeTable([sized_artifact(4), sized_artifact(16)], 1, 13)
+    for check in (False, True):
+        program = SizedExecutable(sizes, Launched, check_indices=check)  # type: ignore[arg-type]
+        program(torch.zeros(6, 4))
+    assert asked == [False, True]
+
+
+def test_a_model_for_several_sizes_looks_at_its_indices(tmp_path: Path) -> None:
+    table, ids = torch.randn(37, 16), torch.tensor([3, 0, 36, 4])
+    path = tmp_path / "sized.mirage"
+    size = torch.export.Dim("n", min=1, max=4)
+    mirage.export(
+        norm, table, ids, path=path, options=OPTIONS, dynamic_shapes=({}, {0: size})
+    )  # fmt: skip
+    checked = mirage.runtime.load(path, device="cpu", check_indices=True)
+    for n in (2, 4):
+        torch.testing.assert_close(checked(table, ids[:n]), norm(table, ids[:n]))
+        with pytest.raises(IndexError):
+            checked(table, torch.full((n,), 37))

@@ -89,6 +89,20 @@ def test_kernels_find_what_they_load() -> None:
         np.testing.assert_allclose(evaluate_floats(graph, [x, ids])[0], expected)
 
 
+def test_tables_that_are_looked_up_themselves_stay() -> None:
+    table, ids, others = value(11, 16), value(24, dtype=DType.I64), value(8, dtype=DType.I64)
+    b = Builder()
+    rows = gather(b, gather(b, table, ids), others)
+    y = b.binary(BinaryFn.MUL, rows, b.constant(2.0))
+    reference = KernelGraph("g", (table, ids, others), tuple(b.ops), (y,))
+    once = fused(searched(reference)[0])
+    check_graph(once)
+    again = fused(once)
+    check_graph(again)
+    assert signature(again) == signature(once)
+    assert [type(op) for op in again.ops] == [Gather, Launch]
+
+
 def test_rows_in_another_shape_are_rows_by_indices_in_it() -> None:
     table, ids, b = value(9, 12), value(2, 3, dtype=DType.I64), Builder()
     x = b.reshape(gather(b, table, ids), (6, 12))

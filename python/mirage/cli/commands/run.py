@@ -60,6 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-checks", action="store_true", help="with --emulate: faster, without race detection"
     )
+    parser.add_argument(
+        "--check-indices",
+        action="store_true",
+        help="say which input has an index that is outside of its dimension, in place of running",
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
     parser.add_argument(
         "--tolerance",
@@ -81,6 +86,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.outputs is not None:
         check_writable(options.outputs, {spec.name: spec.dtype for spec in what.outputs})
     inputs, want = _problem(what, program, options, tensors)
+    if options.check_indices:
+        _check_indices(what, inputs)
     data: dict[str, Any] = {"artifact": str(options.artifact), "name": what.name}
     if options.emulate:
         outputs = _emulate(what, inputs, options, output, data)
@@ -235,6 +242,18 @@ def _problem(
         ]
         inputs = given_inputs(options.inputs, tensors, wanted)
     return inputs, evaluate_floats(program.graph, inputs)
+
+
+def _check_indices(what: _Runnable, inputs: tuple[Any, ...]) -> None:
+    """Raises :class:`~mirage.runtime.errors.ArgumentIndexError` for what is outside."""
+    from mirage.runtime.index_check import IndexCheck
+
+    if what.artifact is None:
+        raise BadProgramError(
+            "expected one artifact for --check-indices, got a program of several parts; write it "
+            "with `mirage export`, and run that"
+        )
+    IndexCheck(what.artifact.manifest)(_tensors(what, inputs, "cpu"))
 
 
 def _emulate(
