@@ -251,6 +251,15 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
         lambda x: (torch.log1p(x.abs()), F.softplus(x), F.softplus(8 * x, beta=2, threshold=30)),
         (X,),
     ),
+    "softplus": (
+        lambda x: (
+            F.softplus(4 * x, threshold=2),
+            F.softplus(4 * x, beta=3, threshold=1),
+            F.softplus(4 * x, beta=-2),
+            F.softplus(4 * x, beta=-2, threshold=1),
+        ),
+        (X,),
+    ),
     "slices": (
         lambda b: (b[:, 1:3, ..., :4], b[1], b[:, -1], b[..., 2:-1], b.narrow(3, 1, 2)),
         (B,),
@@ -395,11 +404,11 @@ class Counter(nn.Module):
 
 REFUSED: list[tuple[str, Callable[..., object], tuple[object, ...], type[FrontendError], str]] = [
     (
-        "threshold of softplus",
-        lambda x: F.softplus(x, threshold=2.0),
+        "softplus without a scale",
+        lambda x: F.softplus(x, beta=0.0),
         (X,),
         UnsupportedOpError,
-        "beta 1 with threshold 2",
+        "beta 0",
     ),
     (
         "convolution",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from mirage.frontend.torch_import.comparisons import choose
 from mirage.frontend.torch_import.lowering import (
     Call,
     Lowering,
@@ -101,20 +102,24 @@ def _log1p(b: Lowering, c: Call) -> Value:
 
 
 def _softplus(b: Lowering, c: Call) -> Value:
-    """``op(x, beta, threshold)`` as ``max(x, 0) + log(1 + exp(-|beta x|)) / beta``, which overflows
-    nowhere; above a threshold of 20 (the least that is taken) PyTorch returns ``x``, which differs
-    by less than f32 rounding.
+    """``op(x, beta, threshold)`` as ``(max(y, 0) + log(1 + exp(-|y|))) / beta`` with ``y = beta
+    x``, which overflows nowhere. Where ``y`` is above the threshold PyTorch returns ``x``; from a
+    threshold of 20 on that differs by less than f32 rounding.
     """
     x, beta, threshold = c.value(0), c.number(1, 1.0), c.number(2, 20.0)
-    if beta <= 0 or threshold < 20:
-        raise Unsupported(f"beta {float(beta):g} with threshold {float(threshold):g}")
+    if beta == 0:
+        raise Unsupported("beta 0")
     y = wide(b, x)
     scaled = y if beta == 1 else b.combine(BinaryFn.MUL, y, beta)
     small = b.unary(UnaryFn.EXP, b.unary(UnaryFn.NEG, b.unary(UnaryFn.ABS, scaled)))
     tail = b.unary(UnaryFn.LOG, b.combine(BinaryFn.ADD, small, 1.0))
     tail = tail if beta == 1 else b.combine(BinaryFn.MUL, tail, 1 / beta)
-    positive = b.unary(UnaryFn.RELU, y)
-    return b.typed(b.binary(BinaryFn.ADD, positive, tail), x.dtype)
+    over = b.unary(UnaryFn.RELU, y if beta > 0 else scaled)
+    over = over if beta > 0 else b.combine(BinaryFn.MUL, over, 1 / beta)
+    soft = b.binary(BinaryFn.ADD, over, tail)
+    if threshold < 20:
+        soft = choose(b, b.combine(BinaryFn.LT, threshold, scaled), y, soft, y.dtype)
+    return b.typed(soft, x.dtype)
 
 
 def _fill(argument: int | None, number: Number = 0.0) -> Row:
