@@ -15,7 +15,17 @@ from fuzz_subjects import KINDS, ROWS
 
 
 @pytest.mark.parametrize(
-    "name", ["embedding_norm", "cross_entropy", "scatter_add", "scatter_reduce", "bags", "lengths"]
+    "name",
+    [
+        "embedding_norm",
+        "cross_entropy",
+        "scatter_add",
+        "scatter_reduce",
+        "bags",
+        "lengths",
+        "ragged",
+        "windowed",
+    ],
 )
 def test_index_inputs(name: str, tmp_path: Path) -> None:
     found = fuzz(name, 4 * ROWS, 1, tmp_path, keep=2)
