@@ -117,18 +117,18 @@ void TileEmitter::beginCopy(Operation *read) {
   pendingGroup[slot] = committed - 1;
 }
 
+void TileEmitter::waitForTile(Operation *read) {
+  auto wait =
+      thread::RingWaitOp::create(builder, loc, rings[read].front(), round ? round : index(0));
+  sharedViews[read->getResult(0)] = {wait.getTiles().front(), false};
+}
+
 void TileEmitter::emitLoad(block::LoadOp op) {
   if (thread::SharedType shared = getShared(op.getResult())) {
     // Loads of a loop with stages are emitted by the loop.
     if (shared.isRing())
       return;
-    if (rings.count(op)) {
-      auto wait =
-          thread::RingWaitOp::create(builder, loc, rings[op].front(), round ? round : index(0));
-      sharedViews[op.getResult()] = {wait.getTiles().front(), false};
-      return;
-    }
-    return beginCopy(op);
+    return rings.count(op) ? waitForTile(op) : beginCopy(op);
   }
   FragmentType type = typeOf(op.getResult());
   TilePlace tile = getTilePlace(tensors.lookup(op.getSource()), op.getMap(), op.getType(),

@@ -40,9 +40,13 @@ SmallVector<TensorMapParameter> mirage::getTensorMaps(kernel::LaunchOp launch) {
     if (!llvm::is_contained(found, parameter))
       found.push_back(parameter);
   };
-  launch.getBody().walk([&](block::LoadOp load) {
-    if (thread::SharedType shared = getShared(load.getResult()))
-      add(block::getTensorMap(load), shared.getElementType());
+  launch.getBody().walk([&](Operation *op) {
+    auto load = dyn_cast<block::LoadOp>(op);
+    if (load && getShared(load.getResult()))
+      add(block::getTensorMap(load), getShared(load.getResult()).getElementType());
+    auto gather = dyn_cast<block::GatherOp>(op);
+    if (gather && getShared(gather.getResult()) && block::isBoxOfRow(gather))
+      add(block::getTensorMap(gather), getShared(gather.getResult()).getElementType());
   });
   auto store = cast<block::StoreOp>(launch.getBody().front().getTerminator());
   for (unsigned number = 0; number < launch->getNumResults(); ++number)
@@ -58,6 +62,9 @@ Value TileEmitter::getTensorMap(kernel::TensorMapAttr map) {
   llvm_unreachable("getTensorMaps lists what rings and stores use");
 }
 
+/// Warps of the role that copies, where all of them do.
+static constexpr int64_t kWriters = 4;
+
 /// Any offset that no ring has, for equal allocations would count as one; they are
 /// planned later.
 static constexpr int64_t beyond = int64_t(1) << 20;
@@ -65,23 +72,31 @@ static constexpr int64_t beyond = int64_t(1) << 20;
 void TileEmitter::createRings() {
   int64_t warps = launch.getSchedule()->getWarps();
   Block &body = launch.getBody().front();
-  auto createRing = [&](ArrayRef<block::LoadOp> loads, int64_t slots) -> Value {
+  int64_t writers = block::hasWrittenTiles(launch) ? kWriters : 0;
+  auto createRing = [&](ArrayRef<Operation *> reads, int64_t slots) -> Value {
     SmallVector<thread::SharedType> tiles;
-    for (block::LoadOp load : loads)
-      tiles.push_back(getShared(load.getResult()).getSlotType());
+    int64_t sharers = 1, rowBoxes = 0;
+    bool loads = false;
+    for (Operation *read : reads) {
+      tiles.push_back(getShared(read->getResult(0)).getSlotType());
+      if (auto load = dyn_cast<block::LoadOp>(read)) {
+        loads = true;
+        sharers = std::max(sharers, block::getSharers(load));
+      } else {
+        rowBoxes += block::isBoxOfRow(cast<block::GatherOp>(read));
+      }
+    }
     auto type = thread::RingType::get(launch.getContext(), slots, tiles);
-    Location at = loads.front()->getLoc();
-    int64_t sharers = 1;
-    for (block::LoadOp load : loads)
-      sharers = std::max(sharers, block::getSharers(load));
-    return thread::RingCreateOp::create(builder, at, type, warps, sharers);
+    // Loaded tiles are filled together, each box of a row by itself.
+    return thread::RingCreateOp::create(builder, reads.front()->getLoc(), type, warps, sharers,
+                                        writers, (loads ? 1 : 0) + rowBoxes);
   };
   for (auto loop : body.getOps<block::LoopOp>())
     if (loop->hasAttr(block::kTurns))
       turns[loop] = createTurns(turns.size());
-  for (auto load : body.getOps<block::LoadOp>())
-    if (getShared(load.getResult()))
-      rings[load] = {createRing(load, 1)};
+  for (Operation &op : body)
+    if (isa<block::LoadOp, block::GatherOp>(op) && getShared(op.getResult(0)))
+      rings[&op] = {createRing(&op, 1)};
   for (auto loop : body.getOps<block::LoopOp>()) {
     block::ProductPhases phases(loop);
     for (const block::RingLoads &ring : phases.getRings())
@@ -107,19 +122,33 @@ void TileEmitter::setMaxRegisters(int64_t role) {
     thread::SetMaxRegistersOp::create(builder, loc, shares[role], /*decrease=*/role == 0);
 }
 
+/// Tiles of loads and lookups outside of loops.
+void TileEmitter::fillOutsideOfLoops() {
+  for (Operation &op : launch.getBody().front())
+    if (isa<block::LoadOp, block::GatherOp>(op) && rings.count(&op)) {
+      findTableRows(&op, StringRef());
+      emitFill(&op, rings[&op].front(), round ? round : index(0));
+    }
+}
+
 /// What the copying warp does stands behind the change of registers, so that the
 /// assembler knows how many there are. The other warps of its group are idle: they
-/// would wait for slots that nothing of theirs keeps from being used again.
+/// would wait for slots that nothing of theirs keeps from being used again, unless all
+/// of them write to each slot.
 void TileEmitter::emitProducer() {
-  Block &body = launch.getBody().front();
   auto fill = [&] {
-    for (auto load : body.getOps<block::LoadOp>())
-      if (rings.count(load))
-        emitFill(load, rings[load].front(), round ? round : index(0));
-    for (auto loop : body.getOps<block::LoopOp>())
+    fillOutsideOfLoops();
+    for (auto loop : launch.getBody().getOps<block::LoopOp>())
       emitFills(loop);
   };
   setMaxRegisters(0);
+  if (block::hasWrittenTiles(launch)) {
+    forEachPosition(fill);
+    // No thread leaves while copies of its own are under way.
+    thread::CopyCommitOp::create(builder, loc);
+    thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(0));
+    return;
+  }
   if (!launch->hasAttr(block::kRegisterShares))
     return forEachPosition(fill);
   int64_t warps = launch.getSchedule()->getWarps();
@@ -190,7 +219,8 @@ void TileEmitter::emitRoles() {
   if (launch.getSchedule()->getCluster() > 1)
     clusterRank = thread::ClusterRankOp::create(builder, loc);
   createRings();
-  int64_t copying = launch->hasAttr(block::kRegisterShares) ? 4 : 1;
+  bool inGroup = launch->hasAttr(block::kRegisterShares) || block::hasWrittenTiles(launch);
+  int64_t copying = inGroup ? kWriters : 1;
   emitRole(warps, copying, fillBarrier, [&] { emitProducer(); });
   emitRole(0, warps, readBarrier, [&] { emitConsumers(); });
 }
@@ -242,29 +272,34 @@ Value TileEmitter::getGroup() {
   return arith::DivUIOp::create(builder, loc, thread, index(thread::kGroupThreads));
 }
 
-void TileEmitter::emitFill(ArrayRef<block::LoadOp> loads, Value ring, Value step) {
-  SmallVector<Value> maps, coordinates;
-  SmallVector<int64_t> shared;
-  for (block::LoadOp load : loads) {
-    maps.push_back(getTensorMap(block::getTensorMap(load)));
-    SmallVector<int64_t> shapes;
-    for (int i = 0; i < 2; ++i)
-      llvm::append_range(shapes, getTile(getMatrix(load)).getShape());
-    SmallVector<Value> at =
-        getTilePlace(tensors.lookup(load.getSource()), load.getMap(), load.getType(), shapes)
-            .offsets;
-    if (int64_t sharers = block::getSharers(load); sharers > 1) {
-      shared.push_back(int64_t(maps.size()) - 1);
-      int64_t dim = block::getPartDim(load.getType());
-      Value part = index(load.getType().getShape()[dim] / sharers);
-      Value before = arith::MulIOp::create(builder, loc, clusterRank, part);
-      at[dim] = arith::AddIOp::create(builder, loc, at[dim], before);
-    }
-    llvm::append_range(coordinates, at);
+/// Adds a loaded tile to the boxes of a fill.
+void TileEmitter::addBox(block::LoadOp load, Boxes &boxes) {
+  boxes.maps.push_back(getTensorMap(block::getTensorMap(load)));
+  SmallVector<int64_t> shapes;
+  for (int i = 0; i < 2; ++i)
+    llvm::append_range(shapes, getTile(getMatrix(load)).getShape());
+  SmallVector<Value> at =
+      getTilePlace(tensors.lookup(load.getSource()), load.getMap(), load.getType(), shapes).offsets;
+  if (int64_t sharers = block::getSharers(load); sharers > 1) {
+    boxes.shared.push_back(int64_t(boxes.maps.size()) - 1);
+    int64_t dim = block::getPartDim(load.getType());
+    Value part = index(load.getType().getShape()[dim] / sharers);
+    Value before = arith::MulIOp::create(builder, loc, clusterRank, part);
+    at[dim] = arith::AddIOp::create(builder, loc, at[dim], before);
   }
-  DenseI64ArrayAttr numbers = shared.empty() ? nullptr : builder.getDenseI64ArrayAttr(shared);
-  thread::RingFillOp::create(builder, loads.front()->getLoc(), ring, step, maps, coordinates,
-                             numbers);
+  llvm::append_range(boxes.coordinates, at);
+}
+
+void TileEmitter::emitFill(ArrayRef<Operation *> reads, Value ring, Value step) {
+  if (block::hasWrittenTiles(launch))
+    return emitWrites(reads, ring, step);
+  Boxes boxes;
+  for (Operation *read : reads)
+    addBox(cast<block::LoadOp>(read), boxes);
+  DenseI64ArrayAttr numbers =
+      boxes.shared.empty() ? nullptr : builder.getDenseI64ArrayAttr(boxes.shared);
+  thread::RingFillOp::create(builder, reads.front()->getLoc(), ring, step, boxes.maps,
+                             boxes.coordinates, numbers, DenseI64ArrayAttr());
 }
 
 /// The producer's part of a loop.
@@ -272,6 +307,8 @@ void TileEmitter::emitFills(block::LoopOp op) {
   extents[op.getAxis()] = op.getExtent();
   LoopSteps steps = getSteps(op);
   stepsHere[op] = steps.count;
+  for (Operation &read : op.getBody().front())
+    findTableRows(&read, op.getAxis());
   auto loop = scf::ForOp::create(builder, op.getLoc(), index(0), steps.count, index(1));
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());

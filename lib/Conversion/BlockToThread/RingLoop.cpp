@@ -309,9 +309,9 @@ void RingLoop::waitForSlot(const block::RingLoads &loads, Value ring, Value step
       }
   };
   for (auto [number, tile] : llvm::enumerate(wait.getTiles())) {
-    block::LoadOp load = loads.loads[number];
-    tiles.sharedViews[load.getResult()] = {tile, false};
-    emitViews(emitViews, load.getResult());
+    Value loaded = loads.loads[number]->getResult(0);
+    tiles.sharedViews[loaded] = {tile, false};
+    emitViews(emitViews, loaded);
   }
 }
 

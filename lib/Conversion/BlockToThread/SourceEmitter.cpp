@@ -38,9 +38,9 @@ TilePlace TileEmitter::getGatheredPlace(block::GatherOp op, int64_t rows, int64_
 void TileEmitter::emitGather(block::GatherOp op) {
   if (thread::SharedType shared = block::getShared(op.getResult())) {
     // Those of a loop with stages are emitted by the loop.
-    if (!shared.isRing())
-      beginCopy(op);
-    return;
+    if (shared.isRing())
+      return;
+    return rings.count(op) ? waitForTile(op) : beginCopy(op);
   }
   FragmentType type = typeOf(op.getResult());
   TilePlace tile = getGatheredPlace(op, type.getRows(), type.getCols());

@@ -43,6 +43,18 @@ struct LoopSteps {
   bool all = true;
 };
 
+/// Boxes that one op copies to a ring.
+struct Boxes {
+  llvm::SmallVector<mlir::Value> maps, coordinates;
+  /// Those of which each block of a cluster copies a part.
+  llvm::SmallVector<int64_t> shared;
+};
+
+/// The row of a table that an index names, 0 where there is none, and whether there is (i1).
+struct TableRow {
+  mlir::Value row, exists;
+};
+
 /// A loop whose tiles all warps copy to shared memory.
 struct StagedLoop {
   block::LoopOp op;
@@ -77,7 +89,8 @@ llvm::LogicalResult checkPlaces(kernel::LaunchOp launch);
 /// Emits the body of one launch as thread ops.
 ///
 /// With `engine = warpgroup` the body is executed by a role of the schedule's
-/// warps; the copies of its loops are issued by another role of one warp.
+/// warps; the copies of its loops are issued by another role of one warp, or of four
+/// where rows are looked up one by one.
 ///
 /// Copies to shared memory are asynchronous and form groups. `committed`
 /// counts them in program order; a shared tile is usable once its group has
@@ -178,7 +191,14 @@ private:
   mlir::Value createTurns(int64_t number);
   void forEachPosition(llvm::function_ref<void()> emitWork);
   mlir::Value getRingStep(mlir::Operation *loop, mlir::Value step);
-  void emitFill(llvm::ArrayRef<block::LoadOp> loads, mlir::Value ring, mlir::Value step);
+  void fillOutsideOfLoops();
+  void emitFill(llvm::ArrayRef<mlir::Operation *> reads, mlir::Value ring, mlir::Value step);
+  void addBox(block::LoadOp load, Boxes &boxes);
+  void emitWrites(llvm::ArrayRef<mlir::Operation *> reads, mlir::Value ring, mlir::Value step);
+  void emitRowBox(block::GatherOp op, mlir::Value ring, mlir::Value step, int64_t number,
+                  mlir::Value tile);
+  TableRow getTableRow(block::GatherOp op);
+  void findTableRows(llvm::ArrayRef<mlir::Operation *> reads, llvm::StringRef axis);
   void emitFills(block::LoopOp op);
   bool emitBoxStore(block::StoreOp op, unsigned number, mlir::Value fragment,
                     const TilePlace &place);
@@ -201,6 +221,8 @@ private:
   void gatherToShared(block::GatherOp gather, mlir::Value slot, mlir::Value when);
   /// A tile outside of loops: its copy is begun.
   void beginCopy(mlir::Operation *read);
+  /// One that another role copies.
+  void waitForTile(mlir::Operation *read);
 
   // Results that are rows of other tensors (PlacedStores.cpp).
   /// Which row, and whether there is such a row (i1).
@@ -246,6 +268,8 @@ private:
   mlir::Value round;
   /// Number of the block in its cluster.
   mlir::Value clusterRank;
+  /// Of lookups of one row, in the role that copies.
+  llvm::DenseMap<mlir::Operation *, TableRow> tableRows;
   llvm::DenseMap<mlir::Operation *, mlir::Value> stepsBefore, stepsHere;
   /// Of loops in which groups of warps take turns.
   llvm::DenseMap<mlir::Operation *, mlir::Value> turns;

@@ -87,6 +87,15 @@ void MbarrierArriveLowering::arriveElsewhere(Emitter &e, int64_t cluster, Value 
   }
 }
 
+struct CopyArriveLowering : ThreadPattern<CopyArriveOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(CopyArriveOp op, Adaptor operands, Emitter &e, Results &) const override {
+    Value address = barrierAddress(e, single(operands.getBarriers()), single(operands.getIndex()));
+    e.ptx("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [$0];", "r", {address});
+    return success();
+  }
+};
+
 struct MbarrierExpectLowering : ThreadPattern<MbarrierExpectOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(MbarrierExpectOp op, Adaptor operands, Emitter &e, Results &) const override {
@@ -205,9 +214,9 @@ static void addInstruction(const TypeConverter &converter, RewritePatternSet &pa
 void mirage::thread::populateSyncPatterns(const TypeConverter &converter,
                                           RewritePatternSet &patterns) {
   patterns.add<BarrierLowering, MbarrierAllocLowering, MbarrierInitLowering, MbarrierArriveLowering,
-               MbarrierExpectLowering, MbarrierWaitLowering, ClusterBarrierLowering,
-               ClusterRankLowering, SignalLowering, WaitCounterLowering>(converter,
-                                                                         patterns.getContext());
+               CopyArriveLowering, MbarrierExpectLowering, MbarrierWaitLowering,
+               ClusterBarrierLowering, ClusterRankLowering, SignalLowering, WaitCounterLowering>(
+      converter, patterns.getContext());
   addInstruction<FenceOp>(converter, patterns, [](FenceOp op) { return fenceText(op.getKind()); });
   addInstruction<SetMaxRegistersOp>(converter, patterns, [](SetMaxRegistersOp op) {
     return llvm::formatv("setmaxnreg.{0}.sync.aligned.u32 {1};", op.getDecrease() ? "dec" : "inc",

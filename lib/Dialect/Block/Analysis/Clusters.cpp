@@ -90,6 +90,9 @@ std::optional<std::string> mirage::block::whyNoCluster(kernel::LaunchOp launch, 
         ", ");
     return text;
   }
+  // What warps write to their rings themselves is not for others.
+  if (launch.getBody().walk([](GatherOp) { return WalkResult::interrupt(); }).wasInterrupted())
+    return "tiles that are loaded, got ones of rows by index";
   // Blocks of a cluster take the same steps.
   for (auto loop : launch.getBody().getOps<LoopOp>()) {
     if (!loop.getSteps())

@@ -77,7 +77,7 @@ void ProductPhases::findPhases() {
 }
 
 void ProductPhases::findRings() {
-  for (LoadOp load : getStagedLoads(loop)) {
+  for (Value tile : getStagedTiles(loop)) {
     RingLoads found;
     found.first = std::numeric_limits<int64_t>::max();
     auto visit = [&](auto &self, Value value) -> void {
@@ -92,14 +92,14 @@ void ProductPhases::findRings() {
         (isa<MatmulOp>(user) ? found.byProducts : found.byOps) = true;
       }
     };
-    visit(visit, load.getResult());
+    visit(visit, tile);
     auto same = llvm::find_if(rings, [&](const RingLoads &ring) {
       return std::tie(ring.first, ring.last, ring.byProducts, ring.byOps) ==
              std::tie(found.first, found.last, found.byProducts, found.byOps);
     });
     if (same == rings.end())
       same = rings.insert(rings.end(), found);
-    same->loads.push_back(load);
+    same->loads.push_back(tile.getDefiningOp());
   }
   llvm::stable_sort(rings,
                     [](const RingLoads &a, const RingLoads &b) { return a.first < b.first; });

@@ -20,14 +20,6 @@ SharedType mirage::block::getSharedType(int64_t rows, int64_t cols, Type element
   return SharedType::get({rows, cols}, elementType, how.swizzle, how.pad / bytes);
 }
 
-SmallVector<LoadOp> mirage::block::getStagedLoads(LoopOp loop) {
-  SmallVector<LoadOp> loads;
-  for (LoadOp load : loop.getBody().front().getOps<LoadOp>())
-    if (getShared(load.getResult()))
-      loads.push_back(load);
-  return loads;
-}
-
 SmallVector<Value> mirage::block::getStagedTiles(LoopOp loop) {
   SmallVector<Value> tiles;
   for (Operation &op : loop.getBody().front())
@@ -73,6 +65,50 @@ bool mirage::block::isBox(LoadOp load) {
   return !whyNoBox(cast<RankedTensorType>(load.getSource().getType()), load.getType());
 }
 
+bool mirage::block::canGatherAsync(GatherOp gather) {
+  constexpr int64_t piece = 16;
+  auto table = cast<RankedTensorType>(gather.getTable().getType());
+  ArrayRef<int64_t> tile = gather.getType().getShape();
+  int64_t bytes = table.getElementType().getIntOrFloatBitWidth() / 8;
+  if (table.getElementType() != gather.getType().getElementType() ||
+      table.getShape().back() * bytes % piece || tile.back() * bytes % piece)
+    return false;
+  TileType matrix = getTile(getMatrix(gather.getResult()));
+  return matrix.getRank() == 2 && matrix.getShape()[1] == tile.back();
+}
+
+/// The part of a row of a table that a tile is, where it is of one row: a tile of the table.
+static TileType getPartOfRow(GatherOp gather) {
+  size_t rank = cast<RankedTensorType>(gather.getIndices().getType()).getRank();
+  ArrayRef<int64_t> tile = gather.getType().getShape();
+  if (llvm::any_of(tile.take_front(rank), [](int64_t extent) { return extent > 1; }))
+    return {};
+  SmallVector<int64_t> part = {1};
+  llvm::append_range(part, tile.drop_front(rank));
+  return TileType::get(part, gather.getType().getElementType());
+}
+
+bool mirage::block::isBoxOfRow(GatherOp gather) {
+  TileType part = getPartOfRow(gather);
+  auto table = cast<RankedTensorType>(gather.getTable().getType());
+  return part && canGatherAsync(gather) && !whyNoBox(table, part);
+}
+
+bool mirage::block::canFillRing(GatherOp gather) {
+  if (!canGatherAsync(gather))
+    return false;
+  ArrayRef<int64_t> matrix = getTile(getMatrix(gather.getResult())).getShape();
+  return getSharedType(matrix[0], matrix[1], gather.getType().getElementType()).getPad() == 0;
+}
+
+bool mirage::block::hasWrittenTiles(kernel::LaunchOp launch) {
+  return launch.getBody()
+      .walk([](GatherOp gather) {
+        return getShared(gather.getResult()) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 static kernel::TensorMapAttr getBox(unsigned parameter, TileType tile, SharedType held) {
   SmallVector<int64_t> box(tile.getShape());
   if (held.getSwizzle())
@@ -87,6 +123,11 @@ kernel::TensorMapAttr mirage::block::getTensorMap(LoadOp load) {
     part[getPartDim(tile)] /= sharers;
   return getBox(cast<BlockArgument>(load.getSource()).getArgNumber(),
                 TileType::get(part, tile.getElementType()), getShared(load.getResult()));
+}
+
+kernel::TensorMapAttr mirage::block::getTensorMap(GatherOp gather) {
+  return getBox(cast<BlockArgument>(gather.getTable()).getArgNumber(), getPartOfRow(gather),
+                getShared(gather.getResult()));
 }
 
 /// Whether each of several groups of four warps owns 64 rows in a row of a tile, and all of
@@ -162,11 +203,11 @@ StoreParts mirage::block::getStoreParts(const BoxStore &box, thread::FragmentTyp
           thread::FragmentType::get(whole.getElementType(), part), count};
 }
 
-/// The load that a factor is a view of, or null.
-static LoadOp getLoad(Value value) {
+/// The op of a kind that a factor is a view of, or null.
+template <typename OpT> static OpT getSource(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (auto load = dyn_cast<LoadOp>(op))
-      return load;
+    if (auto source = dyn_cast<OpT>(op))
+      return source;
     if (!isa<ReshapeOp, TransposeOp>(op))
       return nullptr;
     value = op->getOperand(0);
@@ -174,8 +215,17 @@ static LoadOp getLoad(Value value) {
   return nullptr;
 }
 
+static LoadOp getLoad(Value value) { return getSource<LoadOp>(value); }
+
+/// The lookup that a factor is a view of, if it goes through a ring, or null.
+static GatherOp getRingGather(Value value) {
+  auto gather = getSource<GatherOp>(value);
+  return gather && canFillRing(gather) ? gather : GatherOp();
+}
+
 bool mirage::block::isComputedBefore(Value factor, MatmulOp matmul) {
-  return factor.getParentBlock() != matmul->getBlock() && !getLoad(factor);
+  return factor.getParentBlock() != matmul->getBlock() && !getLoad(factor) &&
+         !getRingGather(factor);
 }
 
 bool mirage::block::isKeptFactor(ConvertLayoutOp convert) {
@@ -188,8 +238,10 @@ bool mirage::block::isKeptFactor(ConvertLayoutOp convert) {
 }
 
 /// Why a factor is no tile in shared memory: a box that the loop or the launch
-/// loads and does not change.
+/// loads and does not change, or looked up rows in pieces of 16 bytes.
 static std::optional<std::string> whyNotShared(Value factor) {
+  if (getRingGather(factor))
+    return std::nullopt;
   LoadOp load = getLoad(factor);
   if (!load)
     return say("a right factor that is loaded and not changed");

@@ -120,8 +120,8 @@ private:
       for (auto loop : launch.getBody().getOps<LoopOp>())
         outside += barriers * std::min<int64_t>(stages, loop.getExtent()) *
                    ProductPhases(loop).getRings().size();
-      for (auto load : launch.getBody().getOps<LoadOp>())
-        outside += getShared(load.getResult()) ? barriers : 0;
+      for (Operation &op : launch.getBody().front())
+        outside += isa<LoadOp, GatherOp>(op) && getShared(op.getResult(0)) ? barriers : 0;
       outside += getStoreBytes(launch);
     }
     DenseMap<Operation *, int64_t> inLoop;

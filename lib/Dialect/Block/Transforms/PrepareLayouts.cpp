@@ -42,20 +42,6 @@ static bool canCopyAsync(LoadOp load) {
          load.getType().getShape().back() * bytes % asyncCopyUnit == 0;
 }
 
-/// Whether rows that are looked up can be copied to shared memory, by pieces of 16 bytes. The
-/// tile's columns lie along the rows.
-static bool canGatherAsync(GatherOp gather) {
-  constexpr int64_t piece = 16;
-  auto table = cast<RankedTensorType>(gather.getTable().getType());
-  ArrayRef<int64_t> tile = gather.getType().getShape();
-  int64_t bytes = table.getElementType().getIntOrFloatBitWidth() / 8;
-  if (table.getElementType() != gather.getType().getElementType() ||
-      table.getShape().back() * bytes % piece || tile.back() * bytes % piece)
-    return false;
-  TileType matrix = getTile(getMatrix(gather.getResult()));
-  return matrix.getRank() == 2 && matrix.getShape()[1] == tile.back();
-}
-
 ValueSet mirage::block::findStaged(kernel::LaunchOp launch) {
   ValueSet staged;
   auto addWithViews = [&](auto &self, Value value) -> void {
@@ -81,11 +67,12 @@ ValueSet mirage::block::findStaged(kernel::LaunchOp launch) {
     if ((feedsMatmul(load.getResult()) && !isConverted) || prefetched)
       addWithViews(addWithViews, load.getResult());
   });
-  if (!launch.getSchedule()->usesWarpgroups())
-    launch.getBody().walk([&](GatherOp gather) {
-      if (feedsMatmul(gather.getResult()) && canGatherAsync(gather))
-        addWithViews(addWithViews, gather.getResult());
-    });
+  launch.getBody().walk([&](GatherOp gather) {
+    bool canStage = launch.getSchedule()->usesWarpgroups() ? canFillRing(gather)
+                                                           : canGatherAsync(gather);
+    if (feedsMatmul(gather.getResult()) && canStage)
+      addWithViews(addWithViews, gather.getResult());
+  });
   return staged;
 }
 

@@ -341,18 +341,51 @@ static LogicalResult verifyCluster(Operation *op, int64_t blocks) {
 
 LogicalResult MbarrierArriveOp::verify() { return verifyCluster(*this, getCluster()); }
 
-LogicalResult RingCreateOp::verify() { return verifyCluster(*this, getCluster()); }
+LogicalResult RingCreateOp::verify() {
+  if (getFullArrivals() == 0)
+    return emitOpError("expected writers or fills, got none, so that no slot would ever be full");
+  return verifyCluster(*this, getCluster());
+}
+
+/// That `numbers` are some of those of a ring's tiles.
+static LogicalResult verifyTileNumbers(Operation *op, ArrayRef<int64_t> numbers, size_t tiles,
+                                       StringRef which) {
+  for (auto [place, number] : llvm::enumerate(numbers))
+    if (number < 0 || number >= int64_t(tiles) || (place && number <= numbers[place - 1]))
+      return op->emitOpError("expected ")
+             << which << " tiles to be numbers from 0 to " << int64_t(tiles) - 1
+             << " in increasing order, got " << numbers;
+  return success();
+}
+
+/// That a ring has writers, for an op that they alone execute.
+static LogicalResult verifyWriters(Operation *op, Value ring) {
+  auto create = ring.getDefiningOp<RingCreateOp>();
+  if (!create || create.getWriters() == 0)
+    return op->emitOpError("expected a ring with writers, which fill its slots together");
+  return success();
+}
+
+LogicalResult RingAcquireOp::verify() { return verifyWriters(*this, getRing()); }
+LogicalResult RingPublishOp::verify() { return verifyWriters(*this, getRing()); }
 
 LogicalResult RingFillOp::verify() {
-  ArrayRef<SharedType> tiles = getRing().getType().getTiles();
+  SmallVector<SharedType> tiles(getRing().getType().getTiles());
   ArrayRef<int64_t> shared = getShared().value_or(ArrayRef<int64_t>());
   auto ring = getRing().getDefiningOp<RingCreateOp>();
+  if (std::optional<ArrayRef<int64_t>> into = getInto()) {
+    if (failed(verifyWriters(*this, getRing())) ||
+        failed(verifyTileNumbers(*this, *into, tiles.size(), "filled")))
+      return failure();
+    tiles = llvm::map_to_vector(*into, [&](int64_t number) { return tiles[number]; });
+  } else if (ring && ring.getWriters()) {
+    return emitOpError("expected the numbers of the tiles that it fills (into), for the ring has "
+                       "writers");
+  }
   if (!shared.empty() && (!ring || ring.getCluster() == 1))
     return emitOpError("expected a ring of a cluster of blocks, with which tiles are shared");
-  for (auto [place, number] : llvm::enumerate(shared))
-    if (number < 0 || number >= int64_t(tiles.size()) || (place && number <= shared[place - 1]))
-      return emitOpError("expected shared tiles to be numbers from 0 to ")
-             << int64_t(tiles.size()) - 1 << " in increasing order, got " << shared;
+  if (failed(verifyTileNumbers(*this, shared, tiles.size(), "shared")))
+    return failure();
   if (tiles.size() != getMaps().size())
     return emitOpError("expected ")
            << tiles.size() << " tensor maps, one for each tile, got " << getMaps().size();
@@ -370,13 +403,23 @@ LogicalResult RingFillOp::verify() {
   return success();
 }
 
-LogicalResult RingWaitOp::inferReturnTypes(MLIRContext *, std::optional<Location>, Adaptor adaptor,
-                                           SmallVectorImpl<Type> &types) {
-  auto ring = dyn_cast<RingType>(adaptor.getRing().getType());
+/// The tiles of a slot.
+static LogicalResult inferTiles(Value value, SmallVectorImpl<Type> &types) {
+  auto ring = dyn_cast<RingType>(value.getType());
   if (!ring)
     return failure();
   llvm::append_range(types, ring.getTiles());
   return success();
+}
+
+LogicalResult RingWaitOp::inferReturnTypes(MLIRContext *, std::optional<Location>, Adaptor adaptor,
+                                           SmallVectorImpl<Type> &types) {
+  return inferTiles(adaptor.getRing(), types);
+}
+
+LogicalResult RingAcquireOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                              Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  return inferTiles(adaptor.getRing(), types);
 }
 
 LogicalResult SetMaxRegistersOp::verify() {

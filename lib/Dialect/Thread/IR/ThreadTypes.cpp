@@ -228,10 +228,15 @@ LogicalResult MbarrierType::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+int64_t RingType::getTileBytes(int64_t number) const {
+  SharedType tile = getTiles()[number];
+  return tile.getRows() * tile.getCols() * tile.getElementBytes();
+}
+
 int64_t RingType::getStepBytes() const {
   int64_t bytes = 0;
-  for (SharedType tile : getTiles())
-    bytes += tile.getRows() * tile.getCols() * tile.getElementBytes();
+  for (size_t number = 0; number < getTiles().size(); ++number)
+    bytes += getTileBytes(int64_t(number));
   return bytes;
 }
 

@@ -23,7 +23,8 @@ class ExpandedRing {
 public:
   /// Allocates from `offset` on, which moves to the end: until they are planned,
   /// allocations lie one after the other, for equal ones would count as one.
-  ExpandedRing(RingCreateOp op, int64_t &offset) : type(op.getType()), cluster(op.getCluster()) {
+  ExpandedRing(RingCreateOp op, int64_t &offset)
+      : type(op.getType()), cluster(op.getCluster()), isWritten(op.getWriters() > 0) {
     OpBuilder builder(op);
     Location loc = op.getLoc();
     int64_t slots = type.getSlots();
@@ -41,7 +42,7 @@ public:
     auto barriers = MbarrierType::get(builder.getContext(), slots);
     full = MbarrierAllocOp::create(builder, loc, barriers, take(slots * 8, 8));
     empty = MbarrierAllocOp::create(builder, loc, barriers, take(slots * 8, 8));
-    MbarrierInitOp::create(builder, loc, full, builder.getI64IntegerAttr(1));
+    MbarrierInitOp::create(builder, loc, full, builder.getI64IntegerAttr(op.getFullArrivals()));
     MbarrierInitOp::create(builder, loc, empty,
                            builder.getI64IntegerAttr(op.getReaders() * cluster));
     if (cluster == 1) {
@@ -56,13 +57,20 @@ public:
     OpBuilder builder(op);
     Location loc = op.getLoc();
     Place place = getPlace(builder, loc, op.getStep());
-    Value previous = arith::AddIOp::create(builder, loc, place.round, index(builder, loc, 1));
-    MbarrierWaitOp::create(builder, loc, empty, place.slot, getParity(builder, loc, previous));
-    MbarrierExpectOp::create(builder, loc, full, place.slot,
-                             builder.getI64IntegerAttr(type.getStepBytes()));
+    SmallVector<Value> filled(tiles);
+    int64_t bytes = type.getStepBytes();
+    if (std::optional<ArrayRef<int64_t>> into = op.getInto()) {
+      filled = llvm::map_to_vector(*into, [&](int64_t number) { return tiles[number]; });
+      bytes = 0;
+      for (int64_t number : *into)
+        bytes += type.getTileBytes(number);
+    } else {
+      waitForFree(builder, loc, place);
+    }
+    MbarrierExpectOp::create(builder, loc, full, place.slot, builder.getI64IntegerAttr(bytes));
     ValueRange coordinates = op.getCoordinates();
     ArrayRef<int64_t> shared = op.getShared().value_or(ArrayRef<int64_t>());
-    for (auto [number, map, tile] : llvm::enumerate(op.getMaps(), tiles)) {
+    for (auto [number, map, tile] : llvm::enumerate(op.getMaps(), filled)) {
       size_t dims = cast<TensorMapType>(map.getType()).getBox().size();
       Value slot = SlotOp::create(builder, loc, tile, place.slot);
       bool isShared = llvm::is_contained(shared, int64_t(number));
@@ -74,14 +82,31 @@ public:
     op.erase();
   }
 
+  void expand(RingAcquireOp op) const {
+    OpBuilder builder(op);
+    Place place = getPlace(builder, op.getLoc(), op.getStep());
+    waitForFree(builder, op.getLoc(), place);
+    replaceBySlots(builder, op, place);
+  }
+
+  /// Warps arrive for what they have stored, threads when their copies are done.
+  void expand(RingPublishOp op) const {
+    OpBuilder builder(op);
+    Place place = getPlace(builder, op.getLoc(), op.getStep());
+    CopyArriveOp::create(builder, op.getLoc(), full, place.slot);
+    MbarrierArriveOp::create(builder, op.getLoc(), full, place.slot);
+    op.erase();
+  }
+
   void expand(RingWaitOp op) const {
     OpBuilder builder(op);
     Location loc = op.getLoc();
     Place place = getPlace(builder, loc, op.getStep());
     MbarrierWaitOp::create(builder, loc, full, place.slot, getParity(builder, loc, place.round));
-    for (auto [result, tile] : llvm::zip_equal(op.getTiles(), tiles))
-      result.replaceAllUsesWith(SlotOp::create(builder, loc, tile, place.slot));
-    op.erase();
+    // Products read through the asynchronous proxy; what threads write does not go through it.
+    if (isWritten)
+      FenceOp::create(builder, loc, FenceKind::AsyncProxy);
+    replaceBySlots(builder, op, place);
   }
 
   void expand(RingReleaseOp op) const {
@@ -96,6 +121,16 @@ private:
     Value slot, round;
   };
 
+  /// Until the step that used the slot before has been released.
+  void waitForFree(OpBuilder &builder, Location loc, const Place &place) const {
+    Value previous = arith::AddIOp::create(builder, loc, place.round, index(builder, loc, 1));
+    MbarrierWaitOp::create(builder, loc, empty, place.slot, getParity(builder, loc, previous));
+  }
+  template <typename OpT> void replaceBySlots(OpBuilder &builder, OpT op, const Place &place) const {
+    for (auto [result, tile] : llvm::zip_equal(op.getTiles(), tiles))
+      result.replaceAllUsesWith(SlotOp::create(builder, op.getLoc(), tile, place.slot));
+    op.erase();
+  }
   static Value index(OpBuilder &builder, Location loc, int64_t value) {
     return arith::ConstantIndexOp::create(builder, loc, value);
   }
@@ -110,6 +145,7 @@ private:
 
   RingType type;
   int64_t cluster;
+  bool isWritten;
   SmallVector<Value> tiles;
   /// `rank` of the block in its cluster, null without one.
   Value full, empty, rank;
@@ -133,10 +169,11 @@ struct ExpandRings : mirage::thread::impl::ExpandRingsBase<ExpandRings> {
       ExpandedRing expanded(ring, offset);
       for (Operation *user : llvm::make_early_inc_range(ring->getUsers())) {
         bool known = TypeSwitch<Operation *, bool>(user)
-                         .Case<RingFillOp, RingWaitOp, RingReleaseOp>([&](auto op) {
-                           expanded.expand(op);
-                           return true;
-                         })
+                         .Case<RingFillOp, RingAcquireOp, RingPublishOp, RingWaitOp, RingReleaseOp>(
+                             [&](auto op) {
+                               expanded.expand(op);
+                               return true;
+                             })
                          .Default(false);
         if (!known) {
           user->emitOpError("expected a ring to be used by ring ops alone");

@@ -89,7 +89,7 @@ private:
                   auto scratch = dyn_cast<ScratchOpInterface>(op);
                   bool usesShared = (scratch && scratch.getScratchBytes()) ||
                                     llvm::any_of(op->getOperandTypes(), llvm::IsaPred<SharedType>);
-                  bool isFine = isa<SlotOp, TmaLoadOp, BulkCopyOp>(op);
+                  bool isFine = isa<SlotOp, TmaLoadOp, BulkCopyOp, GatherAsyncOp>(op);
                   return usesShared && !isFine ? WalkResult::interrupt() : WalkResult::advance();
                 })
                 .wasInterrupted();

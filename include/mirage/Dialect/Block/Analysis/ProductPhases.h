@@ -22,9 +22,9 @@
 
 namespace mirage::block {
 
-/// Loads whose tiles are needed and given back at the same time: one ring.
+/// Loads and lookups whose tiles are needed and given back at the same time: one ring.
 struct RingLoads {
-  llvm::SmallVector<LoadOp> loads;
+  llvm::SmallVector<mlir::Operation *> loads;
   /// The phases that read them first and last.
   int64_t first = 0, last = 0;
   /// Who reads them: products, other ops.

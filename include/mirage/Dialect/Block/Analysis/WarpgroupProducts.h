@@ -54,6 +54,21 @@ thread::SharedType getSharedType(int64_t rows, int64_t cols, mlir::Type elementT
 /// Whether the tensor memory accelerator can copy the load's tile.
 bool isBox(LoadOp load);
 
+/// Whether the rows of a looked up tile can be copied to shared memory one by one, by
+/// pieces of 16 bytes. The tile's columns lie along the rows.
+bool canGatherAsync(GatherOp gather);
+
+/// Whether the tile is of one row of its table, and the tensor memory accelerator can copy it:
+/// the matrix of an expert among those of all.
+bool isBoxOfRow(GatherOp gather);
+
+/// Whether warpgroups can read a looked up tile from a ring.
+bool canFillRing(GatherOp gather);
+
+/// Whether warps write tiles to rings of the launch by themselves, as looked up rows
+/// are. Precondition: layouts are assigned, the launch uses warpgroups.
+bool hasWrittenTiles(kernel::LaunchOp launch);
+
 /// Whether a left factor of warpgroups is computed outside of the product's loop, so that
 /// all steps read the same.
 bool isComputedBefore(mlir::Value factor, MatmulOp matmul);
@@ -63,15 +78,14 @@ bool isComputedBefore(mlir::Value factor, MatmulOp matmul);
 /// steps read to other values unless another factor is in registers beside it.
 bool isKeptFactor(ConvertLayoutOp convert);
 
-/// Loads of the loop's own body that are held in shared memory, in order.
-llvm::SmallVector<LoadOp> getStagedLoads(LoopOp loop);
-
 /// The tiles that a loop loads or looks up at each step and holds in shared memory.
 llvm::SmallVector<mlir::Value> getStagedTiles(LoopOp loop);
 
 /// The tensor map that copies the load's tile, one panel of its swizzle at a
 /// time. Precondition: layouts are assigned, the launch uses warpgroups.
 kernel::TensorMapAttr getTensorMap(LoadOp load);
+/// The same of a box of one row of a table.
+kernel::TensorMapAttr getTensorMap(GatherOp gather);
 
 /// A result that leaves a launch of warpgroups through shared memory.
 struct BoxStore {

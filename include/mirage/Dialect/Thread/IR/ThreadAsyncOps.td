@@ -65,6 +65,20 @@ def Thread_MbarrierArriveOp : Thread_SyncOp<"mbarrier_arrive", [Thread_Needs<"Mb
   let hasVerifier = 1;
 }
 
+def Thread_CopyArriveOp : Thread_SyncOp<"copy_arrive", [Thread_Needs<"Mbarrier">]> {
+  let summary = "one arrival of each thread, when its asynchronous copies are done";
+  let description = [{
+    Those by `cp.async` that the thread began before. It publishes nothing else: what is
+    stored needs a `thread.mbarrier_arrive` beside it.
+
+    ```mlir
+    thread.copy_arrive %full[%stage] : !thread.mbarrier<4>
+    ```
+  }];
+  let arguments = (ins Thread_MbarrierType:$barriers, Index:$index);
+  let assemblyFormat = "$barriers `[` $index `]` attr-dict `:` type($barriers)";
+}
+
 def Thread_MbarrierExpectOp : Thread_SyncOp<"mbarrier_expect", [Thread_Needs<"Mbarrier">]> {
   let summary = "one arrival by one thread, which adds the bytes that copies will bring";
   let description = [{

@@ -21,17 +21,34 @@ def Thread_RingCreateOp : Thread_RingOp<"ring_create"> {
     and again at the end of the kernel, for no block may leave while others still
     write to its memory.
 
+    With `writers` so many warps fill each slot together, between `thread.ring_acquire` and
+    `thread.ring_publish`; and one of their threads starts what `fills` times
+    `thread.ring_fill` copies to it. What the warps write themselves is ordered before
+    products of warpgroups where a step is waited for.
+
     ```mlir
     %ring = thread.ring_create readers 8
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
     %shared = thread.ring_create readers 8 cluster 2
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
+    %written = thread.ring_create readers 8 writers 4 fills 1
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
     ```
   }];
   let arguments = (ins ConfinedAttr<I64Attr, [IntPositive]>:$readers,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$cluster);
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$cluster,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$writers,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "1">:$fills);
   let results = (outs Thread_RingType:$ring);
-  let assemblyFormat = "`readers` $readers (`cluster` $cluster^)? attr-dict `:` type($ring)";
+  let extraClassDeclaration = [{
+    /// Arrivals that complete a slot: of each fill's thread, of each writing warp, and of
+    /// each of its threads when its copies are done.
+    int64_t getFullArrivals() { return getFills() + getWriters() * (1 + 32); }
+  }];
+  let assemblyFormat = [{
+    `readers` $readers (`cluster` $cluster^)? (`writers` $writers^)? (`fills` $fills^)? attr-dict
+    `:` type($ring)
+  }];
   let hasVerifier = 1;
 }
 
@@ -48,6 +65,10 @@ def Thread_RingFillOp : Thread_RingOp<"ring_fill", [AttrSizedOperandSegments]> {
     cluster, and each block copies one part of their rows, in the order of its rank, to
     all of them: the box has no more than these, and `coordinates` are those of the part.
 
+    Where the ring has writers, `into` says which tiles the maps are for, in increasing order, and
+    the op stands between `thread.ring_acquire`, which has waited, and `thread.ring_publish`.
+    Without maps it is one of the step's fills that copies nothing.
+
     ```mlir
     thread.ring_fill %ring step %k from %ma, %mb at %i, %kk, %kk, %j
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>,
@@ -57,14 +78,55 @@ def Thread_RingFillOp : Thread_RingOp<"ring_fill", [AttrSizedOperandSegments]> {
     thread.ring_fill %pairs step %k from %ma, %half at %i, %kk, %part, %j shared [1]
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>,
         !thread.tensormap<128x64xf16, swizzle = 128>, !thread.tensormap<32x64xf16, swizzle = 128>
+    thread.ring_fill %written step %k into [1] from %mb at %kk, %j
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>,
+        !thread.tensormap<64x64xf16, swizzle = 128>
+    thread.ring_fill %written step %k into []
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
     ```
   }];
   let arguments = (ins Thread_RingType:$ring, Index:$step, Variadic<Thread_TensorMapType>:$maps,
                        Variadic<Index>:$coordinates,
-                       OptionalAttr<DenseI64ArrayAttr>:$shared);
+                       OptionalAttr<DenseI64ArrayAttr>:$shared,
+                       OptionalAttr<DenseI64ArrayAttr>:$into);
   let assemblyFormat = [{
-    $ring `step` $step `from` $maps `at` $coordinates (`shared` $shared^)? attr-dict `:` type($ring) `,` type($maps)
+    $ring `step` $step (`into` $into^)? (`from` $maps^ `at` $coordinates)? (`shared` $shared^)? attr-dict
+    `:` type($ring) (`,` type($maps)^)?
   }];
+  let hasVerifier = 1;
+}
+
+def Thread_RingAcquireOp : Thread_RingOp<"ring_acquire", [InferTypeOpAdaptor]> {
+  let summary = "the tiles of one step, once they are free, for those who write them";
+  let description = [{
+    The ring's writers execute it for steps 0, 1, 2, … in order. They write each tile, by
+    `thread.gather_async` or a `thread.ring_fill` of it, and then execute
+    `thread.ring_publish`.
+
+    ```mlir
+    %a, %b = thread.ring_acquire %ring step %k
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
+    ```
+  }];
+  let arguments = (ins Thread_RingType:$ring, Index:$step);
+  let results = (outs Variadic<Thread_SharedType>:$tiles);
+  let assemblyFormat = "$ring `step` $step attr-dict `:` type($ring)";
+  let hasVerifier = 1;
+}
+
+def Thread_RingPublishOp : Thread_RingOp<"ring_publish"> {
+  let summary = "each warp that executes it has begun to write the tiles of a step";
+  let description = [{
+    The tiles are there once all asynchronous copies that the ring's writers began before
+    are done.
+
+    ```mlir
+    thread.ring_publish %ring step %k
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
+    ```
+  }];
+  let arguments = (ins Thread_RingType:$ring, Index:$step);
+  let assemblyFormat = "$ring `step` $step attr-dict `:` type($ring)";
   let hasVerifier = 1;
 }
 

@@ -112,8 +112,9 @@ def Thread_RingType : Thread_Type<"Ring", "ring"> {
   let parameters = (ins "int64_t":$slots, ArrayRefParameter<"::mirage::thread::SharedType">:$tiles);
   let assemblyFormat = "`<` $slots `,` $tiles `>`";
   let extraClassDeclaration = [{
-    /// Bytes that one step brings.
+    /// Bytes that one step brings, and those of one of its tiles.
     int64_t getStepBytes() const;
+    int64_t getTileBytes(int64_t number) const;
   }];
   let genVerifyDecl = 1;
 }
