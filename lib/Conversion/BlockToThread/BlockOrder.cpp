@@ -214,6 +214,24 @@ int64_t TileEmitter::getGroupHeight(int64_t rows, bool isSized) {
   return height;
 }
 
+static bool isCutAlong(ArrayRef<Attribute> map, Attribute axis) {
+  return llvm::any_of(
+      map, [&](Attribute axes) { return llvm::is_contained(cast<ArrayAttr>(axes), axis); });
+}
+
+/// Whether blocks along an axis read the same tile. Those that look one row of a table up
+/// each, such as an expert's matrix, often name the same one as their neighbours.
+static bool isSharedAlong(Operation *read, Attribute axis) {
+  if (auto load = dyn_cast<block::LoadOp>(read))
+    return !isCutAlong(load.getMap().getValue(), axis);
+  auto gather = dyn_cast<block::GatherOp>(read);
+  if (!gather)
+    return false;
+  ArrayRef<Attribute> map = gather.getMap().getValue();
+  size_t rank = cast<RankedTensorType>(gather.getIndices().getType()).getRank();
+  return !isCutAlong(block::isBoxOfRow(gather) ? map.drop_front(rank) : map, axis);
+}
+
 /// Whether loops load tiles that blocks along one of the last two axes of the grid
 /// share, and tiles that blocks along the other one share.
 bool TileEmitter::sharesTiles(kernel::LaunchOp launch) {
@@ -222,12 +240,9 @@ bool TileEmitter::sharesTiles(kernel::LaunchOp launch) {
     return false;
   auto isShared = [&](Attribute axis) {
     return launch.getBody()
-        .walk([&](block::LoadOp load) {
-          bool cut = llvm::any_of(load.getMap(), [&](Attribute axes) {
-            return llvm::is_contained(cast<ArrayAttr>(axes), axis);
-          });
-          return cut || load->getParentOp() == launch ? WalkResult::advance()
-                                                      : WalkResult::interrupt();
+        .walk([&](Operation *op) {
+          bool isShared = op->getParentOp() != launch && isSharedAlong(op, axis);
+          return isShared ? WalkResult::interrupt() : WalkResult::advance();
         })
         .wasInterrupted();
   };

@@ -5,6 +5,7 @@
 #include "SharedAccess.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -160,11 +161,8 @@ struct GatherAsyncLowering : ThreadPattern<GatherAsyncOp> {
     std::optional<Row> only;
     if (op.getDims()[0] >= int64_t(op.getIndexRank()) || op.getDims()[0] == -1)
       only = findRow(op, e, table, indices, offsets, Value(), Value());
-    for (int64_t first = 0; first < total; first += threads) {
-      Value piece = e.add(e.thread(), first);
-      Value isPiece = total - first < threads
-                          ? e.compare(arith::CmpIPredicate::slt, piece, e.i32(total))
-                          : Value();
+    auto emitPiece = [&](Value piece, bool isLast) {
+      Value isPiece = isLast ? e.compare(arith::CmpIPredicate::slt, piece, e.i32(total)) : Value();
       e.ifThen(isPiece, [&] {
         Value row = e.createOrFold<arith::DivUIOp>(piece, e.i32(perRow));
         Value col = e.mul(e.createOrFold<arith::RemUIOp>(piece, e.i32(perRow)), width);
@@ -174,6 +172,51 @@ struct GatherAsyncLowering : ThreadPattern<GatherAsyncOp> {
         Row from = only ? *only : findRow(op, e, table, indices, offsets, row, inside);
         copyPiece(op, e, from, offsets, row, col, inside, table, to);
       });
+    };
+    bool inRole = op->getParentOfType<WarpsOp>() != nullptr;
+    // In a role, tiles of one row are copied as boxes; here are those whose row does not exist.
+    // Their addresses would be computed ahead, for which there are no registers.
+    if (only && inRole) {
+      e.thread();
+      auto loop = scf::ForOp::create(e, e.i32(0), e.i32(total), e.i32(threads));
+      OpBuilder::InsertionGuard guard(e);
+      e.setInsertionPointToStart(loop.getBody());
+      return emitPiece(e.add(e.thread(), loop.getInductionVar()), total % threads != 0);
+    }
+    for (int64_t first = 0; first < total;) {
+      if (inRole && !only && total - first >= kTogether * threads) {
+        emitTogether(op, e, tile, table, indices, offsets, dest, perRow, first);
+        first += kTogether * threads;
+        continue;
+      }
+      emitPiece(e.add(e.thread(), first), total - first < threads);
+      first += threads;
+    }
+  }
+
+  /// Some pieces of each thread, whose indices are on their way at the same time. Of a role that
+  /// does little else, so that there are registers.
+  static constexpr int64_t kTogether = 4;
+  static void emitTogether(GatherAsyncOp op, Emitter &e, const GlobalTile &tile, Value table,
+                           Value indices, ArrayRef<Value> offsets, Value dest, int64_t perRow,
+                           int64_t first) {
+    SharedType shared = op.getDest().getType();
+    struct Piece {
+      Value row, col, inside;
+      Row from;
+    };
+    SmallVector<Piece> pieces;
+    for (int64_t number = 0; number < kTogether; ++number) {
+      Value piece = e.add(e.thread(), first + number * e.role.numThreads());
+      Value row = e.createOrFold<arith::DivUIOp>(piece, e.i32(perRow));
+      Value col = e.mul(e.createOrFold<arith::RemUIOp>(piece, e.i32(perRow)),
+                        kBytes / shared.getElementBytes());
+      Value inside = tile.isInside(e, tile.begin(e, table, offsets, row, col), {});
+      pieces.push_back({row, col, inside, findRow(op, e, table, indices, offsets, row, inside)});
+    }
+    for (const Piece &piece : pieces) {
+      Value to = SharedAddresses(e, shared, dest, piece.row, piece.col, -1, -1).get({});
+      copyPiece(op, e, piece.from, offsets, piece.row, piece.col, piece.inside, table, to);
     }
   }
 

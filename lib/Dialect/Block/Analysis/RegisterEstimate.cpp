@@ -139,17 +139,19 @@ int64_t mirage::block::getTileRegisterBudget(const Chip &chip, int64_t numWarps)
   return chip.getMostRegisters(numWarps) - others;
 }
 
-RegisterShares mirage::block::getRegisterShares(const Chip &chip, int64_t warps) {
+RegisterShares mirage::block::getRegisterShares(const Chip &chip, int64_t warps, bool written) {
   // Units of setmaxnreg and the fewest that it takes; more than 240 were never of use.
   // What is shared out is what the block starts with, not all that there is.
-  constexpr int64_t unit = 8, fewest = 24, most = 240;
+  constexpr int64_t unit = 8, most = 240;
+  int64_t copying = written ? 40 : 24;
   int64_t groups = warps / 4, lanes = chip.getMostRegisters(warps + 4) * (groups + 1);
-  return {fewest, std::min(most, (lanes - fewest) / groups / unit * unit)};
+  return {copying, std::min(most, (lanes - copying) / groups / unit * unit)};
 }
 
 int64_t mirage::block::getTileRegisterBudget(const Chip &chip, kernel::ScheduleAttr schedule) {
   int64_t fixed = getTileRegisterBudget(chip, schedule.getBlockWarps());
   if (!schedule.usesWarpgroups() || !chip.has(Ability::WarpRegisters))
     return fixed;
-  return std::max(fixed, getRegisterShares(chip, schedule.getWarps()).computing - others);
+  return std::max(fixed, getRegisterShares(chip, schedule.getWarps(), /*written=*/false).computing -
+                             others);
 }

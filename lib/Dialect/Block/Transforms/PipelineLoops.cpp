@@ -241,7 +241,8 @@ private:
                   getSums(launch) + besideSums <= target.getMostRegisters(warps);
     if (enough || !target.has(Ability::WarpRegisters))
       return;
-    RegisterShares shares = getRegisterShares(target, launch.getSchedule()->getWarps());
+    RegisterShares shares =
+        getRegisterShares(target, launch.getSchedule()->getWarps(), hasWrittenTiles(launch));
     if (shares.computing > target.getMostRegisters(warps))
       launch->setAttr(
           kRegisterShares,

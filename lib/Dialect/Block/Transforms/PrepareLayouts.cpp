@@ -68,8 +68,8 @@ ValueSet mirage::block::findStaged(kernel::LaunchOp launch) {
       addWithViews(addWithViews, load.getResult());
   });
   launch.getBody().walk([&](GatherOp gather) {
-    bool canStage = launch.getSchedule()->usesWarpgroups() ? canFillRing(gather)
-                                                           : canGatherAsync(gather);
+    bool canStage =
+        launch.getSchedule()->usesWarpgroups() ? canFillRing(gather) : canGatherAsync(gather);
     if (feedsMatmul(gather.getResult()) && canStage)
       addWithViews(addWithViews, gather.getResult());
   });

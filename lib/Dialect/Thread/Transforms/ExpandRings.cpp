@@ -126,7 +126,8 @@ private:
     Value previous = arith::AddIOp::create(builder, loc, place.round, index(builder, loc, 1));
     MbarrierWaitOp::create(builder, loc, empty, place.slot, getParity(builder, loc, previous));
   }
-  template <typename OpT> void replaceBySlots(OpBuilder &builder, OpT op, const Place &place) const {
+  template <typename OpT>
+  void replaceBySlots(OpBuilder &builder, OpT op, const Place &place) const {
     for (auto [result, tile] : llvm::zip_equal(op.getTiles(), tiles))
       result.replaceAllUsesWith(SlotOp::create(builder, op.getLoc(), tile, place.slot));
     op.erase();

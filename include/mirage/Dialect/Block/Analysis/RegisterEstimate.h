@@ -39,11 +39,12 @@ void orderForRegisters(kernel::LaunchOp launch);
 void moveLoadsFirst(kernel::LaunchOp launch);
 
 /// Registers of a thread where the warps that do not compute give theirs to
-/// those that do: the copying warp and three idle ones make a group of four.
+/// those that do: the copying warp and three idle ones make a group of four. Where all
+/// four copy rows one by one (`written`), they need addresses.
 struct RegisterShares {
   int64_t copying, computing;
 };
-RegisterShares getRegisterShares(const Chip &chip, int64_t warps);
+RegisterShares getRegisterShares(const Chip &chip, int64_t warps, bool written);
 
 /// The budget of a launch's warps, which with warpgroups can be moved to them.
 int64_t getTileRegisterBudget(const Chip &chip, kernel::ScheduleAttr schedule);
