@@ -7,6 +7,7 @@ from math import prod
 
 from mirage import _target
 from mirage.cost.analysis import BlockAnalysis
+from mirage.semantics.positions import TileGather
 from mirage.semantics.ugraph import (
     Launch,
     Matmul,
@@ -27,6 +28,18 @@ def is_box(tensor: TensorType, tile: Sequence[int]) -> bool:
         and tile[-1] * width % _target.BOX_TILE_UNIT == 0
         and prod(tile[:-1]) <= _target.MAX_BOX_ROWS
     )
+
+
+def fills_ring(lookup: TileGather) -> bool:
+    """Whether warps copy the rows of a looked up tile to a ring, by pieces of 16 bytes."""
+    table, tile = lookup.operands[0], lookup.result
+    width, columns = table.dtype.bytes, tile.shape[-1]
+    if tile.dtype is not table.dtype or any(
+        n * width % _target.BOX_ROW_UNIT for n in (table.shape[-1], columns)
+    ):
+        return False
+    _, pad = _target.shared_rows(prod(tile.shape[:-1]), columns * width)
+    return pad == 0
 
 
 def instruction_depth(width: int) -> int:
@@ -86,6 +99,8 @@ def _reasons_of(op: Matmul, analysis: BlockAnalysis) -> Iterator[str]:
                 yield f"factors in the type of their tensors, got {load.operands[0].type}"
             if not is_box(load.operands[0].type, load.result.shape):
                 yield f"tiles that are boxes, got {load.result.shape} of {load.operands[0].type}"
+        elif isinstance(lookup := analysis.source(factor), TileGather) and fills_ring(lookup):
+            continue
         elif factor is right:  # what is computed comes from registers, on the left only
             yield "a right factor that is loaded and not changed"
 

@@ -683,3 +683,56 @@ func.func @gather_narrow(%a: memref<9x12xf16>, %at: memref<16xi32>, %s: !thread.
   thread.gather_async %a, %at[%i, %i] index_rank 1 dims [0, 1] in_bounds [true, true] to %s : memref<9x12xf16>, memref<16xi32> to !thread.shared<16x12xf16>
   return
 }
+
+// -----
+
+func.func @ring_nobody() {
+  // expected-error @+1 {{expected writers or fills, got none, so that no slot would ever be full}}
+  %r = thread.ring_create readers 4 fills 0 : !thread.ring<2, <64x64xf16, swizzle = 128>>
+  return
+}
+
+// -----
+
+func.func @ring_not_written(%i: index) {
+  %r = thread.ring_create readers 4 : !thread.ring<2, <64x64xf16, swizzle = 128>>
+  // expected-error @+1 {{expected a ring with writers, which fill its slots together}}
+  %t = thread.ring_acquire %r step %i : !thread.ring<2, <64x64xf16, swizzle = 128>>
+  return
+}
+
+// -----
+
+func.func @ring_not_published(%i: index) {
+  %r = thread.ring_create readers 4 : !thread.ring<2, <64x64xf16, swizzle = 128>>
+  // expected-error @+1 {{expected a ring with writers, which fill its slots together}}
+  thread.ring_publish %r step %i : !thread.ring<2, <64x64xf16, swizzle = 128>>
+  return
+}
+
+// -----
+
+func.func @ring_fill_of_written(%m: !thread.tensormap<64x64xf16, swizzle = 128>, %i: index) {
+  %r = thread.ring_create readers 4 writers 4 : !thread.ring<2, <64x64xf16, swizzle = 128>>
+  // expected-error @+1 {{expected the numbers of the tiles that it fills (into), for the ring has writers}}
+  thread.ring_fill %r step %i from %m at %i, %i : !thread.ring<2, <64x64xf16, swizzle = 128>>, !thread.tensormap<64x64xf16, swizzle = 128>
+  return
+}
+
+// -----
+
+func.func @ring_fill_into_others(%m: !thread.tensormap<64x64xf16, swizzle = 128>, %i: index) {
+  %r = thread.ring_create readers 4 writers 4 : !thread.ring<2, <64x64xf16, swizzle = 128>>
+  // expected-error @+1 {{expected filled tiles to be numbers from 0 to 0 in increasing order, got 1}}
+  thread.ring_fill %r step %i into [1] from %m at %i, %i : !thread.ring<2, <64x64xf16, swizzle = 128>>, !thread.tensormap<64x64xf16, swizzle = 128>
+  return
+}
+
+// -----
+
+func.func @ring_fill_too_few(%i: index) {
+  %r = thread.ring_create readers 4 writers 4 : !thread.ring<2, <64x64xf16, swizzle = 128>>
+  // expected-error @+1 {{expected 1 tensor maps, one for each tile, got 0}}
+  thread.ring_fill %r step %i into [0] : !thread.ring<2, <64x64xf16, swizzle = 128>>
+  return
+}

@@ -144,6 +144,8 @@ func.func @roles(%map: !thread.tensormap<64x64xf16, swizzle = 128>, %g: memref<6
     thread.mbarrier_wait %full[%i] parity %i : !thread.mbarrier<4>
     // CHECK: thread.mbarrier_arrive %[[FULL]][%{{.*}}] : <4>
     thread.mbarrier_arrive %full[%i] : !thread.mbarrier<4>
+    // CHECK: thread.copy_arrive %[[FULL]][%{{.*}}] : <4>
+    thread.copy_arrive %full[%i] : !thread.mbarrier<4>
     // CHECK: thread.mbarrier_arrive %[[FULL]][%{{.*}}] cluster 2 : <4>
     thread.mbarrier_arrive %full[%i] cluster 2 : !thread.mbarrier<4>
     // CHECK: thread.fence async_proxy
@@ -204,6 +206,17 @@ func.func @rings(%ma: !thread.tensormap<64x64xf16, swizzle = 128>, %mb: !thread.
   %a, %b = thread.ring_wait %r step %i : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
   // CHECK: thread.ring_release %{{.*}} step %{{.*}} :
   thread.ring_release %r step %i : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
+  // CHECK: %[[WRITTEN:.*]] = thread.ring_create readers 8 writers 4 fills 2 : <4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
+  %w = thread.ring_create readers 8 writers 4 fills 2 : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
+  // CHECK: %{{.*}}:2 = thread.ring_acquire %[[WRITTEN]] step %{{.*}} :
+  %c, %d = thread.ring_acquire %w step %i : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
+  // CHECK: thread.ring_fill %[[WRITTEN]] step %{{.*}} into [1] from %{{.*}} at %{{.*}}, %{{.*}}, %{{.*}} : <4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>, !thread.tensormap<1x64x32xf16, swizzle = 64>
+  thread.ring_fill %w step %i into [1] from %mb at %i, %i, %i
+    : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>, !thread.tensormap<1x64x32xf16, swizzle = 64>
+  // CHECK: thread.ring_fill %[[WRITTEN]] step %{{.*}} into [] : <4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
+  thread.ring_fill %w step %i into [] : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
+  // CHECK: thread.ring_publish %[[WRITTEN]] step %{{.*}} :
+  thread.ring_publish %w step %i : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
   return
 }
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from gathered_products import GatheredProduct
 from mirage.compiler import CompileOptions, compile_graph
 from mirage.cost.analysis import BlockAnalysis
 from mirage.cost.compilable import CheckError, check_launch
@@ -18,7 +19,16 @@ from mirage.mlir_io.text import graph_from_text
 from mirage.runtime.artifact import Artifact
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
-from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Matmul, Output, TensorType, Value
+from mirage.semantics.ugraph import (
+    KernelGraph,
+    Launch,
+    Loop,
+    Matmul,
+    Output,
+    TensorType,
+    Value,
+    launches,
+)
 from product_kernels import product_kernel
 from warpgroup_attention import Attention
 from warpgroup_graphs import Product
@@ -62,6 +72,20 @@ def test_search_and_compiler_agree_on_tensors() -> None:
     assert agree(product_kernel(128, 128, 136, (64, 64, 64), 2, 4))
     assert not agree(product_kernel(128, 128, 132, (64, 64, 64), 2, 4))
     assert agree(product_kernel(128, 131, 128, (64, 64, 64), 2, 4))
+
+
+def test_search_and_compiler_agree_on_looked_up_rows() -> None:
+    """In pieces of 16 bytes on the right; others come from registers, on the left only."""
+    for product, expected in (
+        (GatheredProduct(), True),
+        (GatheredProduct(by_expert=False, swapped=True), True),
+        (GatheredProduct(by_row=False), True),
+        (GatheredProduct(n=68), False),
+        (GatheredProduct(k=132, tile=(64, 64, 16)), True),
+        (GatheredProduct(k=132, swapped=True), False),
+    ):
+        (launch,) = launches(graph_from_text(product.text()).graph.ops)
+        assert agree(launch) == expected, product
 
 
 def test_a_right_factor_that_is_computed_is_refused() -> None:

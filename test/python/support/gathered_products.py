@@ -10,9 +10,9 @@ from math import ceil
 @dataclass(frozen=True)
 class GatheredProduct:
     """``x[rows[b]] @ w[owner[b]]`` for each block of rows: ``block`` rows of ``tokens`` x k with
-    one of ``experts`` matrices k x n (``swapped``: stored as n x k). ``gate``: two such products, the
-    silu of the first times the second. ``by_row``: the left factor's rows are looked up, else it is
-    an input in blocks. ``by_expert``: the right factor is looked up, else it is one matrix.
+    one of ``experts`` matrices k x n (``swapped``: stored as n x k). ``gate``: two such products,
+    the silu of the first times the second. ``by_row``: the left factor's rows are looked up, else
+    it is an input in blocks. ``by_expert``: the right factor is looked up, else it is one matrix.
     ``resident``: blocks at most, each of which has several tiles.
     """
 

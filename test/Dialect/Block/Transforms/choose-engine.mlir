@@ -174,3 +174,43 @@ kernel.graph @other_steps(%a: tensor<128x64xf16>, %b: tensor<64x64xf16>) -> tens
   }
   kernel.return %r : tensor<128x64xf32>
 }
+
+// -----
+
+// Rows by index are copied to a block's own rings, and not for others.
+// CHECK-LABEL: kernel.graph @looked_up
+// CHECK: schedule <warps = 4, stages = 2, engine = warpgroup> :
+kernel.graph @looked_up(%x: tensor<9x64xf16>, %rows: tensor<192xi64>, %b: tensor<64x128xf16>) -> tensor<192x128xf32> {
+  // expected-remark @+1 {{no cluster of blocks: expected tiles that are loaded, got ones of rows by index}}
+  %r = kernel.launch(%x, %rows, %b) grid [n = 2, m = 4] schedule <warps = 4, stages = 2, engine = warpgroup, cluster = 2> : (tensor<9x64xf16>, tensor<192xi64>, tensor<64x128xf16>) -> tensor<192x128xf32> {
+  ^bb0(%gx: tensor<9x64xf16>, %gr: tensor<192xi64>, %gb: tensor<64x128xf16>):
+    %s = block.loop [k = 4] {
+      %a = block.gather %gx, %gr [[m], [k]] : tensor<9x64xf16>, tensor<192xi64> -> !block.tile<64x16xf16>
+      %y = block.load %gb [[k], [n]] : tensor<64x128xf16> -> !block.tile<16x64xf16>
+      %p = block.matmul %a, %y : (!block.tile<64x16xf16>, !block.tile<16x64xf16>) -> !block.tile<64x64xf32>
+      block.accumulate sum %p : !block.tile<64x64xf32>
+    } : !block.tile<64x64xf32>
+    block.store %s [[m], [n]] : !block.tile<64x64xf32>
+  }
+  kernel.return %r : tensor<192x128xf32>
+}
+
+// -----
+
+// Rows in pieces of less than 16 bytes do not reach a ring.
+// CHECK-LABEL: kernel.graph @narrow_rows
+// CHECK: schedule <warps = 4, stages = 2> :
+kernel.graph @narrow_rows(%x: tensor<64x64xf16>, %w: tensor<9x68xf16>, %rows: tensor<64xi64>) -> tensor<64x68xf32> {
+  // expected-remark @+1 {{no products of warpgroups: expected a right factor that is loaded and not changed}}
+  %r = kernel.launch(%x, %w, %rows) grid [m = 1, n = 2] schedule <warps = 4, stages = 2, engine = warpgroup> : (tensor<64x64xf16>, tensor<9x68xf16>, tensor<64xi64>) -> tensor<64x68xf32> {
+  ^bb0(%gx: tensor<64x64xf16>, %gw: tensor<9x68xf16>, %gr: tensor<64xi64>):
+    %s = block.loop [k = 4] {
+      %a = block.load %gx [[m], [k]] : tensor<64x64xf16> -> !block.tile<64x16xf16>
+      %y = block.gather %gw, %gr [[k], [n]] : tensor<9x68xf16>, tensor<64xi64> -> !block.tile<16x64xf16>
+      %p = block.matmul %a, %y : (!block.tile<64x16xf16>, !block.tile<16x64xf16>) -> !block.tile<64x64xf32>
+      block.accumulate sum %p : !block.tile<64x64xf32>
+    } : !block.tile<64x64xf32>
+    block.store %s [[m], [n]] : !block.tile<64x64xf32>
+  }
+  kernel.return %r : tensor<64x68xf32>
+}

@@ -121,3 +121,50 @@ gpu.module @clusters {
     gpu.return
   }
 }
+
+// Rows that warps copy by themselves, beside a box. 4 warps and their 128 threads arrive, and the one that fills.
+!rows = !thread.ring<2, <64x64xf16, swizzle = 128>, <64x128xf16, swizzle = 128>>
+
+gpu.module @written {
+  // Tiles' memory is the readers' after the ring, as of other copies that they wait for.
+  // PLAN: gpu.func @written{{.*}}thread.shared_bytes = 49184
+
+  // CHECK-LABEL: gpu.func @written
+  gpu.func @written(%x: memref<99x512xf16>, %at: memref<64xi64>, %mb: !thread.tensormap<64x64xf16, swizzle = 128>)
+      kernel attributes {known_block_size = array<i32: 256, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    // CHECK: %[[FULL:.*]] = thread.mbarrier_alloc
+    // CHECK: %[[EMPTY:.*]] = thread.mbarrier_alloc
+    // CHECK: thread.mbarrier_init %[[FULL]] arrivals 133
+    // CHECK: thread.mbarrier_init %[[EMPTY]] arrivals 4
+    %ring = thread.ring_create readers 4 writers 4 fills 1 : !rows
+    thread.warps first 4 count 4 barrier 2 {
+      scf.for %k = %c0 to %c8 step %c1 {
+        // CHECK: thread.mbarrier_wait %[[EMPTY]]
+        // CHECK-NOT: thread.mbarrier_wait
+        // CHECK: thread.mbarrier_expect %[[FULL]][%{{.*}}] bytes 16384
+        // CHECK: thread.tma_load
+        // CHECK: thread.gather_async
+        // CHECK: thread.copy_arrive %[[FULL]]
+        // CHECK: thread.mbarrier_arrive %[[FULL]]
+        %a, %b = thread.ring_acquire %ring step %k : !rows
+        thread.ring_fill %ring step %k into [1] from %mb at %k, %c0 : !rows, !thread.tensormap<64x64xf16, swizzle = 128>
+        thread.gather_async %x, %at[%c0, %c0] index_rank 1 dims [0, 1] in_bounds [true, true] to %a
+          : memref<99x512xf16>, memref<64xi64> to !thread.shared<64x64xf16, swizzle = 128>
+        thread.ring_publish %ring step %k : !rows
+      }
+    }
+    thread.warps first 0 count 4 barrier 1 {
+      scf.for %k = %c0 to %c8 step %c1 {
+        // What threads have written is behind the fence for products.
+        // CHECK: thread.mbarrier_wait %[[FULL]]
+        // CHECK-NEXT: thread.fence async_proxy
+        %a, %b = thread.ring_wait %ring step %k : !rows
+        thread.ring_release %ring step %k : !rows
+      }
+    }
+    gpu.return
+  }
+}

@@ -83,7 +83,8 @@ def ChooseEngine : Pass<"mirage-choose-engine"> {
     - factors are f16 or bf16, and the warps, four at a time, can share each
       product in parts of 64 rows and a multiple of 8 columns;
     - every tile that is loaded there is a box of a tensor whose rows start at
-      multiples of 16 bytes.
+      multiples of 16 bytes; right factors that are looked up, and left ones where that
+      is possible, consist of pieces of 16 bytes of their rows.
 
     Elsewhere the engine becomes `warp`, with a remark that says why.
   }];

@@ -23,6 +23,13 @@ def ExpandRings : Pass<"mirage-expand-rings", "::mlir::ModuleOp"> {
     one phase ahead of the other, as the fill of round r + 1 waits for the
     releases of round r, and those come after the waits for the fill of round r.
 
+    Where a ring has writers, *full* counts the threads of their copies, their warps, and
+    one arrival for each fill of a step; `ring_acquire` waits as `ring_fill` does else,
+    `ring_publish` arrives at *full* twice, for copies when they are done (`copy_arrive`)
+    and for stores, and `ring_wait` goes on with a fence, behind which products see both.
+    Each writer waits for the releases that all of them had to fill for, so that none of
+    them is more than a phase ahead either.
+
     Of a ring of a cluster each block's *empty* counts the warps of all blocks, which
     arrive at those of all blocks, and *full* counts all bytes that come to the block,
     whoever copies them. A copy that comes from elsewhere counts in the right phase, even
