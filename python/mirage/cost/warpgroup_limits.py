@@ -7,10 +7,10 @@ from math import prod
 
 from mirage import _target
 from mirage.cost.analysis import BlockAnalysis
-from mirage.semantics.positions import TileGather
 from mirage.semantics.ugraph import (
     Launch,
     Matmul,
+    Op,
     Rearrangement,
     TensorType,
     Value,
@@ -30,9 +30,11 @@ def is_box(tensor: TensorType, tile: Sequence[int]) -> bool:
     )
 
 
-def fills_ring(lookup: TileGather) -> bool:
-    """Whether warps copy the rows of a looked up tile to a ring, by pieces of 16 bytes."""
-    table, tile = lookup.operands[0], lookup.result
+def fills_ring(source: Op | None) -> bool:
+    """Whether a factor's source looks rows up that warps copy to a ring, by pieces of 16 bytes."""
+    if source is None or source.names_rows is None:
+        return False
+    table, tile = source.operands[0], source.result
     width, columns = table.dtype.bytes, tile.shape[-1]
     if tile.dtype is not table.dtype or any(
         n * width % _target.BOX_ROW_UNIT for n in (table.shape[-1], columns)
@@ -99,9 +101,8 @@ def _reasons_of(op: Matmul, analysis: BlockAnalysis) -> Iterator[str]:
                 yield f"factors in the type of their tensors, got {load.operands[0].type}"
             if not is_box(load.operands[0].type, load.result.shape):
                 yield f"tiles that are boxes, got {load.result.shape} of {load.operands[0].type}"
-        elif isinstance(lookup := analysis.source(factor), TileGather) and fills_ring(lookup):
-            continue
-        elif factor is right:  # what is computed comes from registers, on the left only
+        elif factor is right and not fills_ring(analysis.source(factor)):
+            # What is computed comes from registers, on the left only.
             yield "a right factor that is loaded and not changed"
 
 
