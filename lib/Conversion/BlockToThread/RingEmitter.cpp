@@ -76,20 +76,22 @@ void TileEmitter::createRings() {
   auto createRing = [&](ArrayRef<Operation *> reads, int64_t slots) -> Value {
     SmallVector<thread::SharedType> tiles;
     int64_t sharers = 1, rowBoxes = 0;
-    bool loads = false;
+    bool loads = false, copies = false;
     for (Operation *read : reads) {
       tiles.push_back(getShared(read->getResult(0)).getSlotType());
       if (auto load = dyn_cast<block::LoadOp>(read)) {
         loads = true;
         sharers = std::max(sharers, block::getSharers(load));
+      } else if (block::isBoxOfRow(cast<block::GatherOp>(read))) {
+        ++rowBoxes;
       } else {
-        rowBoxes += block::isBoxOfRow(cast<block::GatherOp>(read));
+        copies = true;
       }
     }
     auto type = thread::RingType::get(launch.getContext(), slots, tiles);
     // Loaded tiles are filled together, each box of a row by itself.
     return thread::RingCreateOp::create(builder, reads.front()->getLoc(), type, warps, sharers,
-                                        writers, (loads ? 1 : 0) + rowBoxes);
+                                        writers, copies, (loads ? 1 : 0) + rowBoxes);
   };
   for (auto loop : body.getOps<block::LoopOp>())
     if (loop->hasAttr(block::kTurns))

@@ -7,7 +7,8 @@
 //   start the copies of boxes; a box of one row of a table (an expert's matrix) as well,
 //     at the place that its index says
 //   copy looked up rows by pieces of 16 bytes
-//   arrive: each thread when its copies are done, each warp for what it has stored
+//   arrive: each thread when its copies are done, if it copies rows; each warp for what
+//     it has stored
 //
 // Rows whose index is not one of the table are NaN, which threads store. A box whose row
 // does not exist is written in this way, too.
@@ -68,6 +69,11 @@ void TileEmitter::emitRowBox(block::GatherOp op, Value ring, Value step, int64_t
   thread::RingFillOp::create(builder, loc, ring, step, ValueRange(), ValueRange(),
                              DenseI64ArrayAttr(), builder.getDenseI64ArrayAttr({}));
   gatherToShared(op, tile, Value());
+  // Nothing else of the ring's is copied by threads, whose arrivals every step would pay for.
+  if (ring.getDefiningOp<thread::RingCreateOp>().getCopies())
+    return;
+  thread::CopyCommitOp::create(builder, loc);
+  thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(0));
 }
 
 /// Reads the index of a lookup of one row; all threads read the same.

@@ -6,7 +6,7 @@
 // CHECK: kernel.invoke @experts_kernels::@experts_0({{.*}}) grid [8, 1, 1] block [256, 1, 1]
 // CHECK-SAME: maps [#kernel.tensor_map<parameter = 2, box = [1, 64, 64], swizzle = 128>, #kernel.tensor_map<parameter = 4, box = [1, 64, 64], swizzle = 128>]
 // CHECK: gpu.func @experts_0(%[[X:.*]]: memref<9x192xf16>, %[[ROWS:.*]]: memref<4x64xi64>, %[[W:.*]]: memref<3x192x128xf16>, %[[OWNER:.*]]: memref<1x4xi64>
-// CHECK: %[[RING:.*]] = thread.ring_create readers 4 writers 4 : <2, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 128>>
+// CHECK: %[[RING:.*]] = thread.ring_create readers 4 writers 4 copies : <2, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 128>>
 // CHECK: thread.warps first 4 count 4 barrier 2 {
 // CHECK: %[[INDEX:.*]] = memref.load %[[OWNER]]
 // CHECK: %[[EXISTS:.*]] = arith.cmpi ult, %[[INDEX]], %c3_i64

@@ -206,8 +206,8 @@ func.func @rings(%ma: !thread.tensormap<64x64xf16, swizzle = 128>, %mb: !thread.
   %a, %b = thread.ring_wait %r step %i : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
   // CHECK: thread.ring_release %{{.*}} step %{{.*}} :
   thread.ring_release %r step %i : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
-  // CHECK: %[[WRITTEN:.*]] = thread.ring_create readers 8 writers 4 fills 2 : <4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
-  %w = thread.ring_create readers 8 writers 4 fills 2 : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
+  // CHECK: %[[WRITTEN:.*]] = thread.ring_create readers 8 writers 4 copies fills 2 : <4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
+  %w = thread.ring_create readers 8 writers 4 copies fills 2 : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
   // CHECK: %{{.*}}:2 = thread.ring_acquire %[[WRITTEN]] step %{{.*}} :
   %c, %d = thread.ring_acquire %w step %i : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
   // CHECK: thread.ring_fill %[[WRITTEN]] step %{{.*}} into [1] from %{{.*}} at %{{.*}}, %{{.*}}, %{{.*}} : <4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>, !thread.tensormap<1x64x32xf16, swizzle = 64>

@@ -26,7 +26,8 @@ def check(product: GatheredProduct) -> str:
     ptx = compile_mlir(product.text()).ptx()
     assert "wgmma.mma_async" in ptx
     assert "mma.sync" not in ptx
-    assert "cp.async.mbarrier.arrive.noinc" in ptx
+    # Arrivals of all threads are for rows alone.
+    assert ("cp.async.mbarrier.arrive.noinc" in ptx) == product.by_row
     assert "cp.async.bulk.tensor" in ptx
     check_mlir(product.text())
     return ptx
@@ -80,6 +81,7 @@ def test_blocks_that_go_on() -> None:
     """Other experts follow, one of which may not exist."""
     check(replace(SMALL, resident=2, n=128, stages=3))
     check(replace(SMALL, resident=3, blocks=5, gate=True))
+    check(replace(SMALL, resident=3, blocks=5, stages=3, by_row=False))
 
 
 def test_clusters_are_not_for_looked_up_rows() -> None:
@@ -134,6 +136,18 @@ def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
     init = "fence.mbarrier_init.release.cluster;"
     leaving = "cp.async.wait_group 0;"  # consumers have waited for all copies by then
     assert set(_original().unnoticed(kind)) <= {init, leaving}
+
+
+@pytest.mark.parametrize("kind", ["wait", "fence"])
+def test_missing_synchronisation_of_boxes_is_noticed(kind: Kind) -> None:
+    """Where warps write no more than what a missing expert has."""
+    original = Original(compile_mlir(replace(RING, by_row=False, blocks=4).text()))
+    init, copied = "fence.mbarrier_init.release.cluster;", "cp.async.wait_group 0;"
+    assert set(original.unnoticed(kind)) <= {init, copied}
+    if kind == "fence":
+        place = original.ptx.index("fence.proxy.async.shared::cta;")
+        end = original.ptx.index(";", place) + 1
+        assert original.notices(original.ptx[:place] + original.ptx[end:])
 
 
 @pytest.mark.parametrize(

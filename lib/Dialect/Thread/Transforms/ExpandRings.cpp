@@ -24,7 +24,8 @@ public:
   /// Allocates from `offset` on, which moves to the end: until they are planned,
   /// allocations lie one after the other, for equal ones would count as one.
   ExpandedRing(RingCreateOp op, int64_t &offset)
-      : type(op.getType()), cluster(op.getCluster()), isWritten(op.getWriters() > 0) {
+      : type(op.getType()), cluster(op.getCluster()), isWritten(op.getWriters() > 0),
+        copies(op.getCopies()) {
     OpBuilder builder(op);
     Location loc = op.getLoc();
     int64_t slots = type.getSlots();
@@ -93,7 +94,8 @@ public:
   void expand(RingPublishOp op) const {
     OpBuilder builder(op);
     Place place = getPlace(builder, op.getLoc(), op.getStep());
-    CopyArriveOp::create(builder, op.getLoc(), full, place.slot);
+    if (copies)
+      CopyArriveOp::create(builder, op.getLoc(), full, place.slot);
     MbarrierArriveOp::create(builder, op.getLoc(), full, place.slot);
     op.erase();
   }
@@ -146,7 +148,7 @@ private:
 
   RingType type;
   int64_t cluster;
-  bool isWritten;
+  bool isWritten, copies;
   SmallVector<Value> tiles;
   /// `rank` of the block in its cluster, null without one.
   Value full, empty, rank;

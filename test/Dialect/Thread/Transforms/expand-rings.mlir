@@ -139,7 +139,7 @@ gpu.module @written {
     // CHECK: %[[EMPTY:.*]] = thread.mbarrier_alloc
     // CHECK: thread.mbarrier_init %[[FULL]] arrivals 133
     // CHECK: thread.mbarrier_init %[[EMPTY]] arrivals 4
-    %ring = thread.ring_create readers 4 writers 4 fills 1 : !rows
+    %ring = thread.ring_create readers 4 writers 4 copies fills 1 : !rows
     thread.warps first 4 count 4 barrier 2 {
       scf.for %k = %c0 to %c8 step %c1 {
         // CHECK: thread.mbarrier_wait %[[EMPTY]]
@@ -164,6 +164,31 @@ gpu.module @written {
         %a, %b = thread.ring_wait %ring step %k : !rows
         thread.ring_release %ring step %k : !rows
       }
+    }
+    gpu.return
+  }
+}
+
+// Boxes alone: only warps arrive beside those who fill, whatever they may have had to store.
+gpu.module @stored {
+  // CHECK-LABEL: gpu.func @stored
+  gpu.func @stored(%ma: !thread.tensormap<64x64xf16, swizzle = 128>, %mb: !thread.tensormap<64x64xf16, swizzle = 128>)
+      kernel attributes {known_block_size = array<i32: 256, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    // CHECK: thread.mbarrier_init %{{.*}} arrivals 6
+    %ring = thread.ring_create readers 4 writers 4 fills 2 : !rows
+    thread.warps first 4 count 4 barrier 2 {
+      %a, %b = thread.ring_acquire %ring step %c0 : !rows
+      thread.ring_fill %ring step %c0 into [0] from %ma at %c0, %c0 : !rows, !thread.tensormap<64x64xf16, swizzle = 128>
+      thread.ring_fill %ring step %c0 into [1] from %mb at %c0, %c0 : !rows, !thread.tensormap<64x64xf16, swizzle = 128>
+      // CHECK-NOT: thread.copy_arrive
+      // CHECK: thread.mbarrier_arrive
+      thread.ring_publish %ring step %c0 : !rows
+    }
+    thread.warps first 0 count 4 barrier 1 {
+      // CHECK: thread.fence async_proxy
+      %a, %b = thread.ring_wait %ring step %c0 : !rows
+      thread.ring_release %ring step %c0 : !rows
     }
     gpu.return
   }

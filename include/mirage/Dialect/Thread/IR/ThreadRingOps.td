@@ -23,30 +23,33 @@ def Thread_RingCreateOp : Thread_RingOp<"ring_create"> {
 
     With `writers` so many warps fill each slot together, between `thread.ring_acquire` and
     `thread.ring_publish`; and one of their threads starts what `fills` times
-    `thread.ring_fill` copies to it. What the warps write themselves is ordered before
-    products of warpgroups where a step is waited for.
+    `thread.ring_fill` copies to it. With `copies` a slot is full only when the asynchronous
+    copies that threads have begun are done, too; without, these must have been waited for.
+    What the warps write themselves is ordered before products of warpgroups where a step is
+    waited for.
 
     ```mlir
     %ring = thread.ring_create readers 8
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
     %shared = thread.ring_create readers 8 cluster 2
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
-    %written = thread.ring_create readers 8 writers 4 fills 1
+    %written = thread.ring_create readers 8 writers 4 copies fills 1
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
     ```
   }];
   let arguments = (ins ConfinedAttr<I64Attr, [IntPositive]>:$readers,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$cluster,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$writers,
+                       UnitAttr:$copies,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "1">:$fills);
   let results = (outs Thread_RingType:$ring);
   let extraClassDeclaration = [{
     /// Arrivals that complete a slot: of each fill's thread, of each writing warp, and of
     /// each of its threads when its copies are done.
-    int64_t getFullArrivals() { return getFills() + getWriters() * (1 + 32); }
+    int64_t getFullArrivals() { return getFills() + getWriters() * (getCopies() ? 1 + 32 : 1); }
   }];
   let assemblyFormat = [{
-    `readers` $readers (`cluster` $cluster^)? (`writers` $writers^)? (`fills` $fills^)? attr-dict
+    `readers` $readers (`cluster` $cluster^)? (`writers` $writers^)? (`copies` $copies^)? (`fills` $fills^)? attr-dict
     `:` type($ring)
   }];
   let hasVerifier = 1;
@@ -118,7 +121,7 @@ def Thread_RingPublishOp : Thread_RingOp<"ring_publish"> {
   let summary = "each warp that executes it has begun to write the tiles of a step";
   let description = [{
     The tiles are there once all asynchronous copies that the ring's writers began before
-    are done.
+    are done, if the ring has `copies`.
 
     ```mlir
     thread.ring_publish %ring step %k

@@ -25,8 +25,8 @@ def ExpandRings : Pass<"mirage-expand-rings", "::mlir::ModuleOp"> {
 
     Where a ring has writers, *full* counts the threads of their copies, their warps, and
     one arrival for each fill of a step; `ring_acquire` waits as `ring_fill` does else,
-    `ring_publish` arrives at *full* twice, for copies when they are done (`copy_arrive`)
-    and for stores, and `ring_wait` goes on with a fence, behind which products see both.
+    `ring_publish` arrives at *full* for stores and, of a ring with `copies`, for copies
+    when they are done (`copy_arrive`), and `ring_wait` goes on with a fence, behind which products see both.
     Each writer waits for the releases that all of them had to fill for, so that none of
     them is more than a phase ahead either.
 
