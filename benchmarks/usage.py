@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import resource
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
 PAUSE = 0.5
-"""Seconds between two looks at the memory, each of which takes some milliseconds."""
+"""Least seconds between two looks at the memory."""
+
+SHARE = 0.05
+"""Of the time, what looking may take: the pages of a large process are many."""
 
 
 def processor_time() -> float:
@@ -49,8 +53,11 @@ class Memory:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._done.wait(PAUSE):
+        pause = PAUSE
+        while not self._done.wait(pause):
+            begin = time.thread_time()
             self.most = max(self.most, memory_of(self.process))
+            pause = max(PAUSE, (time.thread_time() - begin) / SHARE)
 
 
 def memory_of(process: int) -> float:

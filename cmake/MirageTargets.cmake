@@ -99,6 +99,9 @@ function(mirage_add_library name)
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
   if(NOT ARG_WITHOUT_MLIR)
     mirage_precompile(${name})
+    # Most of a compilation is the parsing of MLIR's headers, and most files are small.
+    set_target_properties(${name} PROPERTIES
+      UNITY_BUILD ${MIRAGE_UNITY} UNITY_BUILD_BATCH_SIZE 6)
   endif()
 endfunction()
 

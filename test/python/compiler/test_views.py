@@ -59,7 +59,7 @@ PROGRAMS: dict[str, tuple[Program, list[tuple[int, ...]], int]] = {
 def test_nothing_is_copied(name: str, chip: str) -> None:
     program, shapes, most = PROGRAMS[name]
     inputs = drawn(*shapes)
-    found = mi.from_torch(Module(program), *inputs).superoptimize(chip=chip)
+    found = mi.from_torch(Module(program), *inputs).superoptimize(chip=chip, jobs=1)
     kernels = [k for a in found.artifacts for k in a.manifest.kernels]
     assert len(kernels) == len(list(launches(found.graph.ops))) <= most
     assert not list(unfused_in(found.graph))
@@ -74,7 +74,7 @@ def test_warpgroups_read_parts_by_tensor_maps() -> None:
     """Boxes of a part of a tensor: its own steps, its own end."""
     x, w = drawn((256, 320), (256, 512))
     module = Module(lambda x, w: x[:, 64:] @ w[:, 128:384])
-    found = mi.from_torch(module, x, w).superoptimize(chip="sm_90a")
+    found = mi.from_torch(module, x, w).superoptimize(chip="sm_90a", jobs=1)
     (artifact,) = found.artifacts
     maps = [a.map for k in artifact.manifest.kernels for a in k.arguments if a.map is not None]
     assert any(m.strides == (320, 1) for m in maps)

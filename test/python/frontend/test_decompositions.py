@@ -35,6 +35,22 @@ class WritesIntoItsOwn(nn.Module):
         return y.mul_(2)
 
 
+class Composite(nn.Module):
+    """Ops that PyTorch makes of others: some stay whole, some are defined in Python."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(24, 24)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = nn.functional.layer_norm(self.linear(x), (24,)) + nn.functional.glu(x.tile(2))
+        y = torch.einsum("ij,kj->ik", y, x) + nn.functional.cosine_similarity(x, y, -1)[:, None]
+        z = nn.functional.scaled_dot_product_attention(y[None], y[None], x[None])[0]
+        parts = torch.tensor_split(z, 3, -1)
+        whole = nn.functional.dropout(parts[0].flatten(), 0.5, training=False)
+        return torch.var(torch.vstack(parts).square(), -1) + whole[0]
+
+
 def named(text: str) -> str:
     """The text with one name for what is computed at import: each is called after its last op."""
     return re.sub(r"folded_\w+", "folded", text)
@@ -80,6 +96,23 @@ def test_both_ways_lead_to_the_same(module: nn.Module, monkeypatch: pytest.Monke
     for p, q in zip(quick.program.parameters, taken_apart.program.parameters, strict=True):
         assert named(p.name) == named(q.name)
         assert torch.equal(p.data, q.data)
+
+
+@pytest.mark.parametrize(
+    "module", [Composite(), WritesIntoItsOwn(), nn.GroupNorm(4, 12), nn.GELU(), nn.Softmin(-1)]
+)
+def test_it_is_what_pytorch_makes_of_it(module: nn.Module) -> None:
+    """Whatever is registered for it alone."""
+    program = exported(
+        module, rand(12, 24) if not isinstance(module, nn.GroupNorm) else rand(2, 12)
+    )
+    table = decompositions._decompositions()
+    found, expected = decompositions._run(program, table), program.run_decompositions(dict(table))
+    assert str(found.graph) == str(expected.graph)
+    assert found.graph_signature == expected.graph_signature
+    for mine, theirs in zip(found.graph.nodes, expected.graph.nodes, strict=True):
+        for what in ("stack_trace", "nn_module_stack"):
+            assert mine.meta.get(what) == theirs.meta.get(what)
 
 
 def test_solvers_stay_whole() -> None:

@@ -9,12 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 import search_programs as programs
 from mirage.mlir_io import graph_from_text, graph_to_text
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
-from mirage.semantics.ugraph import KernelGraph
 from mirage.workloads.attention import positional_attention
 from thread_kernels import mirage_opt
 
@@ -30,6 +28,8 @@ STAGES = (
 )
 """Defaults everywhere, but for the chip of a machine that may have another, and secret numbers."""
 LOWERING = (f"--mirage-lower-block=chip={CHIP}", f"--mirage-thread-to-ptx=chip={CHIP}")
+
+SPLIT = "\n// -----\n"
 
 PROGRAMS = (
     programs.matmul(16, 64, 48),
@@ -60,13 +60,16 @@ def stage_by_stage(text: str, *flags: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
-def test_both_ways_lead_to_the_same(program: KernelGraph, tmp_path: Path) -> None:
-    optimized = optimize(program, OptimizeOptions(chip=CHIP, verify_seed=1, jobs=1))
-    selected = stage_by_stage(optimized.mlir["reference"], *STAGES)
-    read = graph_from_text(selected)
-    assert graph_to_text(read.graph, form=read.form) == optimized.mlir["selected"]
-    file = tmp_path / "kernels.ptx"
-    stage_by_stage(selected, *LOWERING, f"--mirage-print-ptx=file={file}")
-    (module,) = optimized.artifact.manifest.modules
-    assert file.read_bytes().strip() == optimized.artifact.files[module.ptx].strip()
+def test_both_ways_lead_to_the_same(tmp_path: Path) -> None:
+    """For each program; one process takes all of them, one after the other."""
+    options = OptimizeOptions(chip=CHIP, verify_seed=1, jobs=1)
+    optimized = [optimize(program, options) for program in PROGRAMS]
+    texts = (SPLIT.join(o.mlir["reference"] for o in optimized), "--split-input-file", *STAGES)
+    for selected, whole in zip(stage_by_stage(*texts).split(SPLIT), optimized, strict=True):
+        read = graph_from_text(selected)
+        name = read.graph.name
+        assert graph_to_text(read.graph, form=read.form) == whole.mlir["selected"], name
+        file = tmp_path / f"{name}.ptx"
+        stage_by_stage(selected, *LOWERING, f"--mirage-print-ptx=file={file}")
+        (module,) = whole.artifact.manifest.modules
+        assert file.read_bytes().strip() == whole.artifact.files[module.ptx].strip(), name

@@ -28,10 +28,20 @@ _CAST = re.compile(r"(?:block|kernel)\.cast [^\n]*-> (?:tensor|!block\.tile)<[\d
 
 @cache
 def compile_mlir(text: str, chip: str = "sm_90a") -> Artifact:
-    """The artifact of a kernel graph in form ``selected``.
+    """The artifact of a kernel graph in form ``selected``; once of a graph, however it is printed.
 
     ``MIRAGE_OPT`` names a mirage-opt to lower with instead of the bindings.
     """
+    try:
+        with ir.Context():
+            printed = ir.Module.parse(text).operation.get_asm(use_local_scope=True)
+    except ir.MLIRError:
+        printed = text
+    return _compiled(printed, chip)
+
+
+@cache
+def _compiled(text: str, chip: str) -> Artifact:
     if not (tool := os.environ.get("MIRAGE_OPT")):
         return compile_text(text, CompileOptions(chip, cubin=False, use_cache=False)).artifact
     passes = f"mirage-lower-block{{chip={chip}}},mirage-thread-to-ptx{{chip={chip}}}"
@@ -45,7 +55,7 @@ def compile_mlir(text: str, chip: str = "sm_90a") -> Artifact:
 
 def compile_graph(graph: KernelGraph, chip: str = "sm_90a") -> Artifact:
     """The artifact of a µGraph."""
-    return compile_mlir(graph_to_text(graph, form="selected"), chip)
+    return _compiled(graph_to_text(graph, form="selected"), chip)
 
 
 def check_graph(

@@ -19,7 +19,7 @@ from mirage.workloads.position_programs import (
     window,
 )
 
-OPTIONS = mi.OptimizeOptions(chip="h200", candidates=2, verify_seed=1, cubin=False)
+OPTIONS = mi.OptimizeOptions(chip="h200", candidates=2, verify_seed=1, jobs=1, cubin=False)
 SMALL = [
     masked_prompt("window", 4, 2, 256, 64, window(100)),
     masked_prompt("prefix", 4, 2, 192, 64, prefix(70)),

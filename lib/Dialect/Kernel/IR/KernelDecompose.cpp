@@ -7,6 +7,8 @@
 
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 #include <numeric>
 
 using namespace mlir;
@@ -65,8 +67,6 @@ private:
   Type wide;
 };
 
-Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
-
 SmallVector<int64_t> lastDims(Value x, int64_t count) {
   SmallVector<int64_t> dims(count);
   std::iota(dims.begin(), dims.end(), cast<RankedTensorType>(x.getType()).getRank() - count);
@@ -76,29 +76,29 @@ SmallVector<int64_t> lastDims(Value x, int64_t count) {
 } // namespace
 
 Value SoftmaxOp::decompose(OpBuilder &builder, bool stable) {
-  Emitter emit(builder, getLoc(), elementOf(getInput()));
+  Emitter emit(builder, getLoc(), getElementTypeOrSelf(getInput()));
   int64_t dim = getDim();
   Value x = emit.widen(getInput());
   if (stable)
     x = emit.binary(BinaryFn::Sub, x, emit.reduce(ReduceFn::Max, x, dim));
   Value e = emit.unary(UnaryFn::Exp, x);
   Value quotient = emit.binary(BinaryFn::Div, e, emit.reduce(ReduceFn::Sum, e, dim));
-  return emit.cast(quotient, elementOf(getInput()));
+  return emit.cast(quotient, getElementTypeOrSelf(getInput()));
 }
 
 Value RmsNormOp::decompose(OpBuilder &builder, bool) {
-  Emitter emit(builder, getLoc(), elementOf(getInput()));
+  Emitter emit(builder, getLoc(), getElementTypeOrSelf(getInput()));
   Value x = emit.widen(getInput());
   Value meanSquare = emit.mean(emit.unary(UnaryFn::Square, x), lastDims(x, getDims()));
   Value y = emit.scaleByDeviation(x, meanSquare, getEps().convertToDouble());
   if (getGain())
     y = emit.binary(BinaryFn::Mul, y, emit.widen(getGain()));
-  return emit.cast(y, elementOf(getInput()));
+  return emit.cast(y, getElementTypeOrSelf(getInput()));
 }
 
 Value LayerNormOp::decompose(OpBuilder &builder, bool) {
   Value input = getInputs().front();
-  Emitter emit(builder, getLoc(), elementOf(input));
+  Emitter emit(builder, getLoc(), getElementTypeOrSelf(input));
   Value x = emit.widen(input);
   SmallVector<int64_t> dims = lastDims(x, getDims());
   Value centered = emit.binary(BinaryFn::Sub, x, emit.mean(x, dims));
@@ -108,5 +108,5 @@ Value LayerNormOp::decompose(OpBuilder &builder, bool) {
     y = emit.binary(BinaryFn::Mul, y, emit.widen(getInputs()[1]));
   if (getInputs().size() > 2)
     y = emit.binary(BinaryFn::Add, y, emit.widen(getInputs()[2]));
-  return emit.cast(y, elementOf(input));
+  return emit.cast(y, getElementTypeOrSelf(input));
 }

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any
 
 import torch
+from torch._C import DispatchKey
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.export import exported_program
 from torch.export.graph_signature import OutputKind
 
 from mirage.frontend.torch_import.folding import is_small, pure
@@ -16,6 +19,13 @@ from mirage.frontend.torch_import.op_table import TABLE
 
 CHECK = torch.ops.aten._assert_tensor_metadata.default
 """Of types and shapes, which are those of the example inputs."""
+
+_SPLIT: Any = getattr(exported_program, "_split_decomp_table_to_cia_and_python_decomp", None)
+_DECOMPOSE: Any = getattr(exported_program, "_decompose_exported_program", None)
+
+_Table = dict[Any, Callable[..., Any]]
+_split: dict[frozenset[Any], tuple[_Table, _Table]] = {}
+"""For the ops of a table: what it makes of composite ones, and of others."""
 
 
 def decomposed(
@@ -26,17 +36,48 @@ def decomposed(
     ``in_place``: most of what PyTorch does here takes as long for two ops as for a thousand."""
     graph = exported.graph
     if not in_place or not all(_stays(node) for node in graph.nodes):
-        found = exported.run_decompositions(dict(_decompositions()))
+        found = _run(exported, _decompositions())
         _drop_steps(found.graph)
         if not any(spec.kind is OutputKind.TOKEN for spec in found.graph_signature.output_specs):
             return found
         # what checks its result as it runs stays whole, and checks it where it is called
-        return exported.run_decompositions(
-            {op: made for op, made in _decompositions().items() if not _is_solver(op)}
-        )
+        checked = {op: made for op, made in _decompositions().items() if not _is_solver(op)}
+        return _run(exported, checked)
     for node in graph.find_nodes(op="call_function", target=CHECK):
         graph.erase_node(node)
     return exported
+
+
+def _run(
+    exported: torch.export.ExportedProgram, table: Mapping[Any, Callable[..., Any]]
+) -> torch.export.ExportedProgram:
+    """``exported.run_decompositions(table)``, but in a third of the time: PyTorch looks for all
+    composite ops there are and registers anew what each is made of, whatever the program has. Here
+    only those are registered that are to stay whole or to become something of the table's own."""
+    if _SPLIT is None or _DECOMPOSE is None:  # a version of PyTorch that does it in another way
+        return exported.run_decompositions(dict(table))
+    key = frozenset(table)
+    if key not in _split:
+        composite, others = _SPLIT(dict(table))
+        own = {op: made for op, made in composite.items() if not _is_default(op, made)}
+        _split[key] = own, others
+    composite, others = _split[key]
+    with unset_fake_temporarily():
+        return _DECOMPOSE(
+            exported,
+            cia_to_decomp=dict(composite),
+            python_decomp_table=dict(others),
+            joint_loss_index=None,
+            decompose_custom_triton_ops=False,
+        )
+
+
+def _is_default(op: Any, made: Any) -> bool:
+    """Whether that is what PyTorch does with a composite op of its own accord."""
+    kernel = op.py_kernels.get(DispatchKey.CompositeImplicitAutograd)
+    if kernel is not None and made is kernel:
+        return True
+    return isinstance(made, partial) and not made.args and made.keywords == {"kernel": op}
 
 
 def _drop_steps(graph: torch.fx.Graph) -> None:

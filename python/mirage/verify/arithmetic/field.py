@@ -36,6 +36,7 @@ _LIMB = 1 << 13
 _MAX_TERMS = 1 << 13  # terms of 2^25 * 2^13 each that sum up to less than 2^52
 _STEP = 1 << 12
 _KEYED = ("order", *UnaryFn, *BinaryFn, *product(DType, DType))
+_FEW = 256  # elements of which a division takes less time than the calls that do without one
 _GIANTS = 16  # so many times as many baby steps in a discrete logarithm
 
 
@@ -52,20 +53,25 @@ class Modulus:
 
     def reduce(self, x: Array) -> Array:
         """Residues of integers of magnitude below 2^52."""
-        r = x - np.floor(x * self.inverse) * self.m
+        if x.size <= _FEW:
+            return np.asarray(np.remainder(x, self.m))
+        r = x * self.inverse
+        np.floor(r, out=r)
+        np.multiply(r, self.m, out=r)
+        np.subtract(x, r, out=r)
         # The quotient may be off by one either way.
-        r = np.where(r < 0.0, r + self.m, r)
-        return np.where(r >= self.m, r - self.m, r)
+        np.add(r, self.m, out=r, where=r < 0.0)
+        return np.subtract(r, self.m, out=r, where=r >= self.m)
 
     def add(self, a: Array, b: Array) -> Array:
         """Sum."""
-        r = a + b
-        return np.where(r >= self.m, r - self.m, r)
+        r = np.asarray(a + b)
+        return np.subtract(r, self.m, out=r, where=r >= self.m)
 
     def sub(self, a: Array, b: Array) -> Array:
         """Difference."""
-        r = a - b
-        return np.where(r < 0.0, r + self.m, r)
+        r = np.asarray(a - b)
+        return np.add(r, self.m, out=r, where=r < 0.0)
 
     def mul(self, a: Array, b: Array) -> Array:
         """Product."""

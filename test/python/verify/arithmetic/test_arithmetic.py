@@ -61,6 +61,24 @@ def test_draws_differ():
 P = 33554393  # the largest prime below 2^25: the hardest case for exactness
 
 
+@pytest.mark.parametrize("count", [1, 4, 40])
+def test_residues_of_few_and_of_many(count: int) -> None:
+    """Which are not computed alike; what is no number is none afterwards."""
+    m = Modulus(P)
+    largest = (1 << 52) - 1
+    near = [n * P + k for n in (0, 1, 2, P - 1, P, (largest // P) - 1) for k in (-1, 0, 1)]
+    integers = [x for n in (*near, largest) for x in (n, -n)]
+    drawn = np.random.default_rng(0).integers(-largest, largest, 3000).tolist()
+    for every in (integers[:count], [*integers, *drawn][-count * 100 :]):
+        found = m.reduce(np.array(every, float))
+        np.testing.assert_array_equal(found, [x % P for x in every])
+    with np.errstate(invalid="ignore"):
+        for nothing in (np.full(count, np.nan), np.full(count * 100, -np.inf)):
+            assert np.isnan(m.reduce(nothing)).all()
+    assert m.reduce(np.array(float(P + 1))).shape == ()
+    assert m.add(np.float64(P - 1), np.float64(2)).shape == ()
+
+
 def test_modulus_is_exact_at_the_edges():
     m = Modulus(P)
     edge = np.array([0.0, 1.0, P - 1.0, P - 2.0, (P - 1) // 2])
