@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mirage.runtime.errors import StateError as StateError
     from mirage.runtime.errors import TruncatedArtifactError as TruncatedArtifactError
     from mirage.runtime.errors import UnreadableArtifactError as UnreadableArtifactError
+    from mirage.runtime.errors import UnwritableArtifactError as UnwritableArtifactError
     from mirage.runtime.errors import WrongChipError as WrongChipError
     from mirage.runtime.executable import Executable as Executable
     from mirage.runtime.loading import load as load
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 _ERRORS = (
     "ArtifactError", "ArtifactVersionError", "CallError", "DriverError", "MissingOpError",
     "NoGpuError", "StateError", "TruncatedArtifactError", "UnreadableArtifactError",
-    "WrongChipError",
+    "UnwritableArtifactError", "WrongChipError",
 )  # fmt: skip
 _WHERE = {
     **dict.fromkeys(("Artifact", "read_artifact", "write_artifact"), "artifact"),
