@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from types import FrameType
+from typing import Any, NoReturn
 
 import mirage
 from mirage.cli.ended import Ended
@@ -42,10 +45,24 @@ exit codes:
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """Says which options have names like those that it does not know."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.command: argparse.ArgumentParser | None = None
+
+    def error(self, message: str) -> NoReturn:
+        unknown = re.findall(r"--[\w-]+", message) if message.startswith("unrecognized") else []
+        known = re.findall(r"--[\w-]+", (self.command or self).format_help())
+        close = [found[0] for word in unknown if (found := get_close_matches(word, known, 1))]
+        super().error(message + (f"; did you mean {', '.join(close)}?" if close else ""))
+
+
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     """The parser of the whole command line, with the options of all commands or of the ``chosen``
     one: they come from what the command runs, which takes its time to import."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="mirage",
         description="Superoptimizer for tensor programs: finds faster equivalent programs for a "
         "GPU, shows that they are equivalent and compiles them.",
@@ -53,7 +70,9 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"mirage {mirage.__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
+    )
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"
@@ -70,6 +89,8 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
         )
         if chosen in (None, name):
             module.add_arguments(command)
+        if chosen == name:
+            parser.command = command
         command.set_defaults(run=module.run)
     return parser
 

@@ -20,7 +20,7 @@ from mirage.compiler.ptxas import (
     functions_in,
     ptxas_version,
 )
-from mirage.cost.target import UnknownTargetError, target_for
+from mirage.cost.target import UnknownTargetError, name_in_table, target_for
 from mirage.runtime.artifact import Artifact, sha256
 from mirage.runtime.manifest import IndexBound
 from mirage.semantics.index_bounds import index_bounds
@@ -44,15 +44,15 @@ class CompileOptions:
     use_cache: bool = True
 
     def __post_init__(self) -> None:
-        self.code_chip  # noqa: B018  (an unknown one is an error here)
+        try:
+            object.__setattr__(self, "chip", name_in_table(self.chip))
+        except UnknownTargetError as e:
+            raise UnsupportedChipError(str(e)) from None
 
     @property
     def code_chip(self) -> str:
-        """The chip whose code is generated. Raises :class:`UnsupportedChipError`."""
-        try:
-            return target_for(self.chip).chip
-        except UnknownTargetError as e:
-            raise UnsupportedChipError(str(e)) from None
+        """The chip whose code is generated."""
+        return target_for(self.chip).chip
 
 
 @dataclass(frozen=True)

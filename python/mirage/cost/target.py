@@ -7,7 +7,9 @@ read for the search and the cost model. :func:`target_for` finds a row by name, 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 
 from mirage import _target
 from mirage.errors import MirageError
@@ -105,11 +107,37 @@ H200, A100 = TARGETS["h200"], TARGETS["a100"]
 
 
 def target_for(name: str) -> Target:
-    """The row of a chip (``sm_90a``) or card (``h200``). Raises :class:`UnknownTargetError`."""
-    target = TARGETS.get(name)
+    """The row of a chip (``sm_90a``) or card (``h200``), whose name may be written as it is sold or
+    as its driver says it (``NVIDIA H100 PCIe``). Raises :class:`UnknownTargetError`."""
+    plain = _plain(name)
+    cards = {_plain(known): target for known, target in TARGETS.items()}
+    target = TARGETS.get(name) or cards.get(plain) or _of_driver(name)
     if target is None:
-        raise UnknownTargetError(f"expected {_target.known_chips()}, got {name!r}")
+        close = get_close_matches(plain, cards, 1)
+        hint = f"; did you mean {cards[close[0]].name}?" if close else ""
+        raise UnknownTargetError(f"expected {_target.known_chips()}, got {name!r}{hint}")
     return target
+
+
+def name_in_table(name: str) -> str:
+    """What the table calls a chip or card. Raises :class:`UnknownTargetError`."""
+    return name if name in TARGETS else target_for(name).name
+
+
+def _plain(name: str) -> str:
+    """A card's name without its maker, its series and what stands between words."""
+    words = re.split(r"[\s_-]+", name.lower())
+    return "".join(w for w in words if w not in ("nvidia", "geforce", "tesla", "sxm"))
+
+
+def _of_driver(name: str) -> Target | None:
+    """The card that a driver calls ``name``; the first one of a chip stands for any of that chip,
+    and is none that was found."""
+    for target in {t.chip: t for t in reversed(TARGETS.values())}.values():
+        card = _target.card_of_device(*target.capability, name)
+        if card is not None and card != TARGETS[target.chip].name:
+            return TARGETS[card]
+    return None
 
 
 def target_of_device(capability: tuple[int, int], device: str) -> Target:

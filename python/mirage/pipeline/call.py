@@ -5,6 +5,7 @@ order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mirage.errors import MirageError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import torch
 
     from mirage.compiler import Compiled
+    from mirage.emulator.counters import Counters
     from mirage.pipeline.result import Step
     from mirage.pipeline.sized_plan import SizedPlan
 
@@ -39,6 +41,16 @@ def on_gpu(executables: dict[int, Executable]) -> Launcher:
         return executable(inputs=inputs)
 
     return launch
+
+
+def in_emulator(
+    number: int, compiled: Compiled, inputs: list[torch.Tensor]
+) -> Sequence[torch.Tensor]:
+    """Executes a part on the CPU: exactly, with all checks, and slowly."""
+    from mirage.emulator.tensors import run_on_tensors
+
+    del number
+    return run_on_tensors(compiled.artifact, inputs)
 
 
 def loaded(parts: Sequence[Compiled]) -> dict[int, Executable]:
@@ -108,6 +120,22 @@ def on_gpu_by_size(plan: SizedPlan) -> SizedLauncher:
         else:
             parts.append(SizedExecutable(SizeTable([artifact], 1, plan.most)))
     return lambda number, size, inputs: parts[number](inputs=inputs)
+
+
+def sized_emulator(
+    plan: SizedPlan, *, checks: bool = True, counters: list[Counters] | None = None
+) -> SizedLauncher:
+    """Executes the parts of a class of sizes on the CPU."""
+    from mirage.emulator.tensors import run_on_tensors
+    from mirage.runtime.sizes import at_size
+
+    def launch(number: int, size: int, inputs: list[torch.Tensor]) -> Sequence[torch.Tensor]:
+        artifact = plan.artifacts[number]
+        if artifact.manifest.size is not None:
+            artifact = replace(artifact, manifest=at_size(artifact.manifest, size))
+        return run_on_tensors(artifact, inputs, checks=checks, counters=counters)
+
+    return launch
 
 
 class SizedRunner:

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from mirage.cache import as_plain
 from mirage.compiler.chips import default_chip
-from mirage.cost.target import target_for
+from mirage.cost.target import name_in_table, target_for
 from mirage.errors import MirageError
 from mirage.search import BOUNDS, SearchLimits
 from mirage.verify import VerifyOptions
@@ -144,7 +144,7 @@ class OptimizeOptions:
     )
 
     def __post_init__(self) -> None:
-        target_for(self.chip)
+        object.__setattr__(self, "chip", name_in_table(self.chip))
         for name in ("budget", "candidates", "finalists", "draws"):
             if not getattr(self, name) > 0:
                 raise OptionError(f"expected a positive {name}, got {getattr(self, name)!r}")

@@ -225,10 +225,17 @@ class Optimized:
         *tensors: torch.Tensor | Sequence[torch.Tensor],
         inputs: Sequence[torch.Tensor] | None = None,
     ) -> tuple[Any, ...]:
-        from mirage.pipeline.call import Runner, loaded, on_gpu
+        """The results, of tensors on a GPU; where torch sees none, kernels are executed in the
+        emulator, which is exact and slow."""
+        import torch
 
+        from mirage.pipeline.call import Runner, in_emulator, loaded, on_gpu
+
+        emulated = not torch.cuda.is_available()
         if self._runner is None:
             self._runner = Runner(self.program, self.graph, self.steps)
-            if self._runner.steps.plan.writes:  # what fails to load does so before an update
+            if self._runner.steps.plan.writes and not emulated:
+                # what fails to load does so before an update
                 self._executables = loaded(self._runner.parts)
-        return self._runner(on_gpu(self._executables), tensors, inputs, write=True)
+        launch = in_emulator if emulated else on_gpu(self._executables)
+        return self._runner(launch, tensors, inputs, write=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mirage.errors import MirageError
 from mirage.frontend.program import SizedProgram
-from mirage.pipeline.call import SizedLauncher, SizedRunner, on_gpu_by_size
+from mirage.pipeline.call import SizedLauncher, SizedRunner, on_gpu_by_size, sized_emulator
 from mirage.pipeline.checks.kernel_check import KernelCheck
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions
 from mirage.pipeline.result import Optimized
@@ -104,6 +104,12 @@ class OptimizedSizes:
         return write_sizes(self.table, folder)
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[Any, ...]:
+        """The results, of tensors on a GPU; where torch sees none, kernels are executed in the
+        emulator, which is exact and slow."""
+        import torch
+
+        if not torch.cuda.is_available():
+            return self.run(sized_emulator, tensors)
         if self._executable is None and self.is_one_artifact:
             self._executable = SizedExecutable(self.table)
         if self._executable is not None:

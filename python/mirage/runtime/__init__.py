@@ -8,42 +8,59 @@ program = mirage.runtime.load("rms_linear.mirage")
 
 model = mirage.runtime.load("llama.mirage")        # a whole model, as `mirage export` writes it
 logits = model(ids, cache_position=position)
+
+Names load on first use, so that the import costs next to nothing where nothing is run.
 """
 
-from mirage.runtime.artifact import Artifact, read_artifact, write_artifact
-from mirage.runtime.errors import (
-    ArtifactError,
-    ArtifactVersionError,
-    CallError,
-    DriverError,
-    MissingOpError,
-    NoGpuError,
-    StateError,
-    TruncatedArtifactError,
-    UnreadableArtifactError,
-    WrongChipError,
-)
-from mirage.runtime.executable import Executable
-from mirage.runtime.loading import load
-from mirage.runtime.manifest import Manifest
-from mirage.runtime.model import Model
+from __future__ import annotations
 
-__all__ = [
-    "Artifact",
-    "ArtifactError",
-    "ArtifactVersionError",
-    "CallError",
-    "DriverError",
-    "Executable",
-    "Manifest",
-    "MissingOpError",
-    "Model",
-    "NoGpuError",
-    "StateError",
-    "TruncatedArtifactError",
-    "UnreadableArtifactError",
-    "WrongChipError",
-    "load",
-    "read_artifact",
-    "write_artifact",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mirage.runtime.artifact import Artifact as Artifact
+    from mirage.runtime.artifact import read_artifact as read_artifact
+    from mirage.runtime.artifact import write_artifact as write_artifact
+    from mirage.runtime.errors import ArtifactError as ArtifactError
+    from mirage.runtime.errors import ArtifactVersionError as ArtifactVersionError
+    from mirage.runtime.errors import CallError as CallError
+    from mirage.runtime.errors import DriverError as DriverError
+    from mirage.runtime.errors import MissingOpError as MissingOpError
+    from mirage.runtime.errors import NoGpuError as NoGpuError
+    from mirage.runtime.errors import StateError as StateError
+    from mirage.runtime.errors import TruncatedArtifactError as TruncatedArtifactError
+    from mirage.runtime.errors import UnreadableArtifactError as UnreadableArtifactError
+    from mirage.runtime.errors import UnwritableArtifactError as UnwritableArtifactError
+    from mirage.runtime.errors import WrongChipError as WrongChipError
+    from mirage.runtime.executable import Executable as Executable
+    from mirage.runtime.loading import load as load
+    from mirage.runtime.manifest import Manifest as Manifest
+    from mirage.runtime.model import Model as Model
+
+_ERRORS = (
+    "ArtifactError", "ArtifactVersionError", "CallError", "DriverError", "MissingOpError",
+    "NoGpuError", "StateError", "TruncatedArtifactError", "UnreadableArtifactError",
+    "UnwritableArtifactError", "WrongChipError",
+)  # fmt: skip
+_WHERE = {
+    **dict.fromkeys(("Artifact", "read_artifact", "write_artifact"), "artifact"),
+    **dict.fromkeys(_ERRORS, "errors"),
+    "Executable": "executable",
+    "load": "loading",
+    "Manifest": "manifest",
+    "Model": "model",
+}
+
+__all__ = [*_WHERE]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'mirage.runtime' has no attribute {name!r}")
+    module = import_module(f"mirage.runtime.{_WHERE[name]}")
+    value = globals()[name] = getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE})

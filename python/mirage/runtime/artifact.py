@@ -16,7 +16,11 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirage.runtime.errors import TruncatedArtifactError, UnreadableArtifactError
+from mirage.runtime.errors import (
+    TruncatedArtifactError,
+    UnreadableArtifactError,
+    UnwritableArtifactError,
+)
 from mirage.runtime.manifest import Manifest, from_json
 
 MANIFEST = "manifest.json"
@@ -100,7 +104,7 @@ def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
     """Writes the folder ``path`` (replacing an artifact that is there) and returns it.
 
     Raises :class:`UnreadableArtifactError` if ``path`` is something else than an artifact, and
-    ``OSError``.
+    :class:`UnwritableArtifactError`.
     """
     with writing(path) as folder:
         write_files(artifact, folder)
@@ -120,7 +124,7 @@ def writing(path: str | os.PathLike[str]) -> Generator[Path]:
     """A temporary folder that becomes ``path`` at the end, unless an error is raised.
 
     Raises :class:`UnreadableArtifactError` if ``path`` is something else than an artifact, and
-    ``OSError``.
+    :class:`UnwritableArtifactError`.
     """
     target = Path(path)
     check_target(target)
@@ -132,6 +136,11 @@ def writing(path: str | os.PathLike[str]) -> Generator[Path]:
         yield temporary
         temporary.chmod(0o755)
         _replace(temporary, target)
+    except OSError as error:
+        raise UnwritableArtifactError(
+            f"{target}: cannot be written ({error.strerror or error}); nothing is left there but "
+            "what was there before"
+        ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -13,6 +13,10 @@ class UnreadableArtifactError(ArtifactError):
     """The folder or its manifest cannot be read, or does not say what a manifest must say."""
 
 
+class UnwritableArtifactError(ArtifactError, OSError):
+    """The folder cannot be written, as on a full disk; nothing is left of what was begun."""
+
+
 class TruncatedArtifactError(ArtifactError):
     """A file of the artifact is missing or not as it was written."""
 

@@ -48,7 +48,7 @@ def write_model(model: ModelArtifact, path: str | os.PathLike[str]) -> Path:
     returns it. Hashes are those of what is written, whatever the manifest has.
 
     Raises :class:`UnreadableArtifactError` if ``path`` is something else than an artifact, and
-    ``OSError``.
+    :class:`~mirage.runtime.errors.UnwritableArtifactError`.
     """
     with writing(path) as folder:
         hashes: dict[str, str] = {}

@@ -39,6 +39,8 @@ def model_state(
             f"({some}), but {why}; pass state=module.state_dict(), or export with "
             "weights='safetensors'"
         )
+    if not wanted:
+        _check_unused(artifact, given or {})
     shared: dict[tuple[str | None, str], torch.Tensor] = {}
     tensors: list[torch.Tensor] = []
     for one in held:
@@ -52,6 +54,17 @@ def model_state(
             shared[place] = _on(device, one, source.get(one.key))
         tensors.append(shared[place])
     return State(tuple(tensors), {h.spec.name: x for h, x in zip(held, tensors, strict=True)})
+
+
+def _check_unused(artifact: ModelArtifact, given: Mapping[str, Any]) -> None:
+    """Weights that would be passed over, as the model has its own, are an error."""
+    for one in artifact.manifest.state:
+        if one.file is not None and one.key in given:
+            raise StateError(
+                f"model {artifact.manifest.name!r}: expected no state dict, as {one.key!r} and the "
+                f"rest are in {one.file}; load the model without one, or export it with "
+                "weights='reference'"
+            )
 
 
 def _filled(held: Held, device: torch.device) -> torch.Tensor:

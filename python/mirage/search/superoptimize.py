@@ -23,6 +23,7 @@ from mirage.search.program.joins import without_joins
 from mirage.search.program.late_joins import with_late_joins
 from mirage.search.program.parts import Program
 from mirage.search.program.plans import PLANS, Kept, Plan, PlanSearch, Step, step_time
+from mirage.search.program.product_orders import with_least_products
 from mirage.search.program.shared_views import each_view_once, without_round_trips
 from mirage.search.program.short_rows import with_parts_of_short_rows
 from mirage.search.program.slices import with_early_slices
@@ -124,10 +125,11 @@ def _kind(op: Op) -> tuple[object, ...]:
 
 def searched(graph: KernelGraph, *, stable: bool = False) -> tuple[KernelGraph, KernelGraph]:
     """``graph`` in primitive ops (softmax with its row maximum if ``stable``), and the program that
-    a search for it looks at: the same with its slices and joins where they cost least."""
+    a search for it looks at: the same with its slices, joins and products where they cost least."""
     source = decompose(graph, stable=stable)
     graph = with_parts_of_short_rows(each_view_once(source))
-    graph = with_late_joins(without_joins(with_early_slices(graph)))
+    graph = with_least_products(without_joins(with_early_slices(graph)))
+    graph = with_late_joins(graph)
     return source, with_copied_parts(graph)
 
 

@@ -55,6 +55,10 @@ class Iota(Lookup):
     def needs(self, region: Region) -> tuple[Region, ...]:
         return ()
 
+    @property
+    def counts_along(self) -> int | None:
+        return self.dim
+
 
 @dataclass(frozen=True, eq=False)
 class Gather(Lookup):

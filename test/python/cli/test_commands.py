@@ -260,3 +260,19 @@ def test_a_search_of_which_nothing_is_left_is_a_negative_result(
     code, out, _ = run(capsys, "search", "lora_m1", "--budget", "0.000001")
     assert code == 1
     assert "part 0 keeps its own ops: the budget of 1e-06 s is used up" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("optimize", "rms_norm", "--bugdet", "5"), "did you mean --budget?"),
+        (("export", "model.py", "--dynamc", "x:0"), "did you mean --dynamic?"),
+        (("cache", "list", "--jsn"), "did you mean --json?"),
+        (("optimize", "rms_norm", "--frobnicate"), "unrecognized arguments: --frobnicate\n"),
+    ],
+)
+def test_misspelled_options(
+    words: tuple[str, ...], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert hint in capsys.readouterr().err

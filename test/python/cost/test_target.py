@@ -210,3 +210,34 @@ def test_staged_rows() -> None:
         swizzle, pad = _target.shared_rows(rows, row)
         assert swizzle == next((s for s in (128, 64, 32) if rows > 1 and row % s == 0), 0)
         assert pad in ((16, 0) if not swizzle else (0,))
+
+
+@pytest.mark.parametrize(
+    ("name", "card"),
+    [
+        ("H100", "h100"),
+        ("NVIDIA H100 PCIe", "h100-pcie"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("h100_nvl", "h100-nvl"),
+        ("NVIDIA H200", "h200"),
+        ("A100 80GB", "a100-80gb"),
+        ("NVIDIA A100-SXM4-80GB", "a100-80gb"),
+        ("RTX 4090", "rtx4090"),
+        ("NVIDIA GeForce RTX 3090", "rtx3090"),
+        ("SM_90A", "h200"),
+    ],
+)
+def test_names_that_cards_are_sold_under(name: str, card: str) -> None:
+    assert target_for(name).name == card
+
+
+@pytest.mark.parametrize(("name", "hint"), [("h101", "h100"), ("rtx4080", "rtx4090")])
+def test_names_that_are_near(name: str, hint: str) -> None:
+    with pytest.raises(UnknownTargetError, match=rf"got '{name}'; did you mean {hint}\?"):
+        target_for(name)
+
+
+@pytest.mark.parametrize("name", ["", "foo", "NVIDIA", "B200"])
+def test_names_of_no_card(name: str) -> None:
+    with pytest.raises(UnknownTargetError):
+        target_for(name)

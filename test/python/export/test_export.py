@@ -164,6 +164,13 @@ def test_weights_by_reference(tmp_path: Path) -> None:
         load(path, device="cpu", state={})
 
 
+def test_weights_that_would_not_be_read(folder: Path) -> None:
+    """A model with weights of its own takes no others without a word."""
+    with pytest.raises(StateError, match=r"expected no state dict, as '.*' and the rest are in"):
+        load(folder, device="cpu", state=net().state_dict())
+    assert load(folder, device="cpu", state={}) is not None
+
+
 def test_the_state_may_be_a_file(tmp_path: Path, folder: Path) -> None:
     args, named = arguments()
     path = tmp_path / "net.mirage"

@@ -331,3 +331,20 @@ def test_what_is_under_way_is_told() -> None:
 
 def _of(phase: str, phases: list[str]) -> list[int]:
     return [k for k, p in enumerate(phases) if p == phase]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_kernels_are_emulated() -> None:
+    """Also beside a call of PyTorch."""
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.inv(x @ y) @ y
+
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(8, 8, generator=generator) for _ in range(2))
+    fast = replace(FAST, compile=True, use_cache=False, jobs=1)
+    optimized = optimize(mi.from_torch(program, x, y, allow_fallback=True), fast)
+    for (got,) in (optimized(x, y), optimized(inputs=[x, y])):
+        torch.testing.assert_close(got, program(x, y), rtol=1e-3, atol=1e-3)
+    with pytest.raises(ArgumentCountError):
+        optimized(x)

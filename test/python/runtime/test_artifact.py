@@ -14,6 +14,7 @@ from mirage.runtime import (
     ArtifactVersionError,
     TruncatedArtifactError,
     UnreadableArtifactError,
+    UnwritableArtifactError,
     load,
     read_artifact,
     write_artifact,
@@ -49,10 +50,11 @@ def test_nothing_is_left_when_writing_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> str:
-        raise OSError("no space left")
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("mirage.runtime.artifact.json.dumps", fail)
-    with pytest.raises(OSError, match="no space"):
+    message = r"a: cannot be written \(No space left on device\); nothing is left there"
+    with pytest.raises(UnwritableArtifactError, match=message):
         write_artifact(small_artifact(), tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 

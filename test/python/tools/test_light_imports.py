@@ -39,4 +39,17 @@ def test_few_modules_of_ours() -> None:
     own = {name for name in loaded("import mirage") if name.startswith("mirage")}
     assert own == {"mirage"}
     runtime = {name for name in loaded("import mirage.runtime") if name.startswith("mirage.")}
-    assert {name.split(".")[1] for name in runtime} == {"runtime", "errors"}
+    assert runtime == {"mirage.runtime"}
+    code = "import mirage.runtime; mirage.runtime.load"
+    used = {name for name in loaded(code) if name.startswith("mirage.")}
+    assert {name.split(".")[1] for name in used} == {"runtime", "errors"}
+
+
+def test_names_of_the_runtime() -> None:
+    import mirage.runtime
+
+    for name in mirage.runtime.__all__:
+        assert getattr(mirage.runtime, name).__name__ == name
+    assert {*mirage.runtime.__all__} <= {*dir(mirage.runtime)}
+    with pytest.raises(AttributeError, match="no attribute 'lod'"):
+        _ = mirage.runtime.lod

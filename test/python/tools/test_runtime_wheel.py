@@ -77,6 +77,7 @@ def test_it_imports_nothing_but_itself(environment: Path) -> None:
     names = run(
         environment,
         "import json, mirage.runtime\n"
+        "[getattr(mirage.runtime, name) for name in mirage.runtime.__all__]\n"
         "files = [[n, getattr(m, '__file__', '')] for n, m in sys.modules.items()]\n"
         "print(json.dumps(files))",
     )

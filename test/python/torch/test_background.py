@@ -19,7 +19,8 @@ import mirage.torch
 import pytest
 import torch
 from mirage.frontend.program import Program
-from mirage.pipeline.commands.emulate import emulate, sized_emulator
+from mirage.pipeline.call import sized_emulator
+from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import load_class
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.parts import part as part_module

@@ -12,7 +12,7 @@ import pytest
 import torch
 from any_size import any_size
 from mirage.frontend.program import Program
-from mirage.pipeline.commands.emulate import sized_emulator
+from mirage.pipeline.call import sized_emulator
 from mirage.pipeline.optimize import optimize_class
 from mirage.pipeline.options import OptimizeOptions
 from mirage.torch.backend import MOST_SIZES, backend

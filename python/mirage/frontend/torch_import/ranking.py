@@ -54,7 +54,10 @@ def _ordered(b: Lowering, c: Call, dim: int, count: int | None, descending: bool
     here = b.reshape(rank, (*rank.shape[:-1], 1, size))
     has = b.binary(BinaryFn.EQ, here, b.reshape(wanted, (count, 1)))
     values = _picked(b, has, b.reshape(line, here.shape))
-    places = _picked(b, has, b.typed(iota(b, (size,), 0), DType.F32))
+    places = b.binary(BinaryFn.KEEP, has, b.typed(iota(b, (size,), 0), DType.F32))
+    places = b.reduced(
+        ReduceFn.MAX, places, (-1,), False
+    )  # no larger than the largest, as is known
     values = truth(b, values) if x.dtype is DType.I1 else b.typed(values, x.dtype)
     found = [b.swapped(v, dim, -1) for v in (values, b.typed(places, DType.I64))]
     b.orders[found[1]] = x, dim, found[0]

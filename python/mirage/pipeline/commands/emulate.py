@@ -8,13 +8,11 @@ y, = emulate(optimized, x, w)      # torch tensors on the CPU, all checks on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mirage.emulator.counters import Counters
 from mirage.emulator.tensors import run_on_tensors
-from mirage.pipeline.call import Runner, SizedLauncher
-from mirage.runtime.sizes import at_size
+from mirage.pipeline.call import Runner, SizedLauncher, sized_emulator
 
 if TYPE_CHECKING:
     import torch
@@ -60,17 +58,3 @@ def emulate_sizes(
         return sized_emulator(plan, checks=checks, counters=counters)
 
     return optimized.run(launcher, tensors)
-
-
-def sized_emulator(
-    plan: SizedPlan, *, checks: bool = True, counters: list[Counters] | None = None
-) -> SizedLauncher:
-    """Executes the parts of a class of sizes."""
-
-    def launch(number: int, size: int, inputs: list[torch.Tensor]) -> Sequence[torch.Tensor]:
-        artifact = plan.artifacts[number]
-        if artifact.manifest.size is not None:
-            artifact = replace(artifact, manifest=at_size(artifact.manifest, size))
-        return run_on_tensors(artifact, inputs, checks=checks, counters=counters)
-
-    return launch

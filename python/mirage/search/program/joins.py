@@ -14,9 +14,10 @@ ops an exponential keeps its joins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial, reduce
 from math import prod
 
 from mirage.semantics.builder import Builder
@@ -56,7 +57,7 @@ class Joined:
         return tuple(v.shape[self.dim] for v in self.parts)
 
 
-class _Stuck(Exception):
+class StuckError(Exception):
     """Joins that some op needs as one tensor."""
 
     def __init__(self, joins: frozenset[Concat]) -> None:
@@ -79,7 +80,7 @@ def _without(graph: KernelGraph, moved: set[Concat]) -> KernelGraph | frozenset[
     """The graph without some joins, or those of them that must stay."""
     try:
         return Rewriter(graph, moved).run()
-    except _Stuck as stuck:
+    except StuckError as stuck:
         return stuck.joins
 
 
@@ -93,7 +94,7 @@ class Rewriter:
         self.values: dict[Value, Value] = {v: v for v in graph.inputs}
 
     def run(self) -> KernelGraph:
-        """The rewritten graph; raises :class:`_Stuck`."""
+        """The rewritten graph; raises :class:`StuckError`."""
         for op in self.graph.ops:
             if isinstance(op, Concat) and op in self.moved:
                 parts = tuple(self._whole(v) for v in op.operands)
@@ -113,7 +114,7 @@ class Rewriter:
 
     def _whole(self, value: Value) -> Value:
         if value in self.joined:
-            raise _Stuck(self.joined[value].joins)
+            raise StuckError(self.joined[value].joins)
         return self.values[value]
 
     def _move(self, op: Op) -> None:
@@ -121,7 +122,7 @@ class Rewriter:
         joins = frozenset[Concat]().union(*(j.joins for j in found))
         new = self._moved(op)
         if new is None:
-            raise _Stuck(joins)
+            raise StuckError(joins)
         self._note(op, new, joins)
 
     def _note(self, op: Op, new: tuple[int, list[Value]] | Value, joins: frozenset[Concat]) -> None:
@@ -217,20 +218,11 @@ class Rewriter:
 
     def _matmul(self, op: Matmul) -> tuple[int, list[Value]] | Value | None:
         a, b = (self._known(v) for v in op.operands)
-        ranks = [len(v.shape) for v in op.operands]
         rank = len(op.result.shape)
-        if isinstance(a, Joined) and a.dim == ranks[0] - 1:
-            if not (isinstance(b, Joined) and b.dim == ranks[1] - 2 and a.sizes == b.sizes):
-                return None
-            total: Value | None = None
-            for x, y in zip(a.parts, b.parts, strict=True):
-                product = self.build.matmul(x, y)
-                total = (
-                    product if total is None else self.build.binary(BinaryFn.ADD, total, product)
-                )
-            return total
-        if isinstance(b, Joined) and b.dim == ranks[1] - 2:
-            return None
+        (over_a,), (over_b,) = op.over
+        for side, dim in ((a, over_a), (b, over_b)):
+            if isinstance(side, Joined) and side.dim == dim:
+                return self._sum_of_products(side, (a, over_a), (b, over_b))
         known = a if isinstance(a, Joined) else b
         assert isinstance(known, Joined)
         dim = known.dim + rank - len(known.parts[0].shape)
@@ -247,6 +239,26 @@ class Rewriter:
                 return None
             sides.append(parts)
         return dim, [self.build.matmul(x, y) for x, y in zip(*sides, strict=True)]
+
+    def _sum_of_products(self, join: Joined, *sides: tuple[Joined | Value, int]) -> Value | None:
+        """A product that sums over the parts of a join, which is one of its sides or both."""
+        parts: list[Sequence[Value]] = []
+        for side, dim in sides:
+            if isinstance(side, Value):
+                found = self.summed_beside(side, dim, join)
+            else:
+                found = side.parts if side.dim == dim and side.sizes == join.sizes else None
+            if found is None:
+                return None
+            parts.append(found)
+        products = (self.build.matmul(x, y) for x, y in zip(*parts, strict=True))
+        return reduce(partial(self.build.binary, BinaryFn.ADD), products)
+
+    def summed_beside(self, whole: Value, dim: int, joined: Joined) -> Sequence[Value] | None:
+        """What is multiplied with each part of a join, of a value that is whole; None where the
+        join has to stay."""
+        del whole, dim, joined
+        return None
 
 
 def _resized(result: Value, dim: int, part: Value, own: int) -> tuple[int, ...]:

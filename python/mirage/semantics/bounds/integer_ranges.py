@@ -107,12 +107,14 @@ def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
         case Binary():
             if op.fn in (BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER) and result.dtype.is_integer:
                 xs = [_both(x, _of_bits(result.dtype)) for x in xs]
-            return (0, 1) if BINARY[op.fn].truth else _binary(op.fn, *xs)
+            return _truth(op.fn, *xs) if BINARY[op.fn].truth else _binary(op.fn, *xs)
         case Contraction(function=ReduceFn.MAX):
             return xs[0]
         case Contraction(function=ReduceFn.SUM):
             terms = op.operands[0].type.size // max(result.type.size, 1)
             return (terms * xs[0][0], terms * xs[0][1]) if terms else (0, 0)
+        case Boundary(names_rows=(_, rows)) if xs[1][0] >= 0 and xs[1][1] < rows:
+            return xs[0]
         case Elementwise() | Movement() | Contraction() | Boundary() | Structure() | Composite():
             return None
         case _:
@@ -150,6 +152,22 @@ def _unary(fn: UnaryFn, x: Range) -> Range:
             return (max(x[0], 0.0), max(x[1], 0.0))
         case _:
             return (0, 1) if fn is UnaryFn.NOT else _ALL
+
+
+def _truth(fn: BinaryFn, a: Range, b: Range) -> Range:
+    """Of numbers whose ranges are known some comparisons are."""
+    always = never = False
+    match fn:
+        case BinaryFn.LT:
+            always, never = a[1] < b[0], a[0] >= b[1]
+        case BinaryFn.LE:
+            always, never = a[1] <= b[0], a[0] > b[1]
+        case BinaryFn.EQ | BinaryFn.NE:
+            apart, one = a[1] < b[0] or b[1] < a[0], a == b and a[0] == a[1]
+            always, never = (one, apart) if fn is BinaryFn.EQ else (apart, one)
+        case _:
+            pass
+    return (float(always), float(not never))
 
 
 def _binary(fn: BinaryFn, a: Range, b: Range) -> Range:

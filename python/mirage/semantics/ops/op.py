@@ -401,3 +401,8 @@ class Lookup(Boundary):
     """A tensor of the kernel level whose elements are found where they are loaded."""
 
     in_block: ClassVar[bool] = False
+
+    @property
+    def counts_along(self) -> int | None:
+        """The dimension along which each element is its own index, where that is all it is."""
+        return None

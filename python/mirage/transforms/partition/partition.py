@@ -34,6 +34,7 @@ from mirage.transforms.partition.divide import LARGEST, divide, weight
 from mirage.transforms.partition.empty import without_empty
 from mirage.transforms.partition.exact_integers import integers_as_calls
 from mirage.transforms.partition.exports import exports_as_calls
+from mirage.transforms.partition.whole_floats import integers_as_floats
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def partition(graph: KernelGraph, largest: float = inf) -> tuple[Step, ...]:
     outputs of ``graph`` that are no inputs. Parts are divided where they are heavier than
     ``largest`` (:mod:`mirage.transforms.partition.divide`).
     """
-    called = exports_as_calls(integers_as_calls(_narrow(without_empty(graph))))
+    called = exports_as_calls(integers_as_calls(integers_as_floats(_narrow(without_empty(graph)))))
     outside = any(isinstance(op, Boundary) for op in graph.ops)
     if called is graph and not outside and graph.ops and not compared_with_itself(graph):
         computed = set(graph.outputs).difference(graph.inputs)

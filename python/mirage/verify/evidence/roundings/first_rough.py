@@ -35,7 +35,8 @@ def first_rough(
 ) -> Value | None:
     """The first tensor that the candidate stores with errors that are too large in a situation;
     None where there is none, or it cannot be told. ``number`` is the place of the candidate in the
-    sample, ``stored`` what its tensors are said to hold of ``program``."""
+    sample, ``stored`` what its tensors are said to hold of ``program``. Integers and truth values
+    are not rounded: what they are computed of is."""
     wanted = sample.demands[number].regions
     order = {v: i for i, op in enumerate(candidate.ops) for v in op.results}
     known = {*program.inputs, *(v for op in program.ops for v in op.results)}
@@ -43,6 +44,7 @@ def first_rough(
         (
             (p, c)
             for p, c in stored
+            if not (p.dtype.is_integer or c.dtype.is_integer)
             if p in known and c in order and p.type.size == c.type.size and _any(wanted.get(c))
         ),
         key=lambda pair: order[pair[1]],

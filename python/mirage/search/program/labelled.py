@@ -1,0 +1,181 @@
+"""Values whose dimensions have labels, and products that sum over those that two of them share.
+
+A label stands for one index of a program, whatever tensor it is in: a chain of products and views
+is then a sum over labels of a product of tensors, in whatever order it was written. Views act on
+labels: a reshape splits or joins them, a slice is a part of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.indexing.indices import reshape_groups
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import Value
+
+Shape = tuple[int, ...]
+Labels = tuple["Label", ...]
+
+
+class UnlabelledError(Exception):
+    """A view that no labels follow, such as a part of several dimensions in one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Label:
+    """An index below ``size``."""
+
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A label that is several, outermost first."""
+
+    whole: Label
+    parts: Labels
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A label of which ``part`` runs over what begins at ``offset``."""
+
+    whole: Label
+    part: Label
+    offset: int
+
+
+Step = Split | Cut
+
+
+def labels_for(shape: Shape) -> tuple[Labels, ...]:
+    """New labels, one for each dimension, none where there is one index only."""
+    return tuple((Label(n),) if n != 1 else () for n in shape)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A view of a tensor whose dimensions had labels: those of its dimensions, and the ``steps``
+    from the first labels to these."""
+
+    dims: tuple[Labels, ...]
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """Of the view."""
+        return tuple(prod(label.size for label in labels) for labels in self.dims)
+
+    def moved(self, sources: Mapping[int, int], shape: Shape) -> Seen:
+        """Dimensions in other places, by the dimension that each one of the new ``shape`` was; what
+        was none is repeated along a new label."""
+        repeated = labels_for(shape)
+        dims = (self.dims[sources[d]] if d in sources else repeated[d] for d in range(len(shape)))
+        return Seen(tuple(dims), self.steps)
+
+    def cut(self, offsets: Shape, shape: Shape) -> Seen:
+        """A block; raises :class:`UnlabelledError` where that is a part of several labels."""
+        dims, steps = list(self.dims), list(self.steps)
+        for dim, (labels, offset, size) in enumerate(zip(dims, offsets, shape, strict=True)):
+            if size == prod(label.size for label in labels):
+                continue
+            if len(labels) != 1:
+                raise UnlabelledError
+            part = Label(size)
+            steps.append(Cut(labels[0], part, offset))
+            dims[dim] = (part,)
+        return Seen(tuple(dims), tuple(steps))
+
+    def reshaped(self, shape: Shape) -> Seen:
+        """In another shape; raises :class:`UnlabelledError` where its dimensions are no labels and
+        no parts of labels."""
+        dims: list[Labels] = [()] * len(shape)
+        steps = list(self.steps)
+        for group in reshape_groups(self.shape, shape):
+            left = [label for d in group.operand for label in self.dims[d]]
+            for dim in group.result:
+                dims[dim] = _taken(left, shape[dim], steps)
+        return Seen(tuple(dims), tuple(steps))
+
+
+def _taken(left: list[Label], size: int, steps: list[Step]) -> Labels:
+    """The first labels of ``left``, ``size`` indices together, which are then gone from it; what is
+    split is noted in ``steps``."""
+    taken: list[Label] = []
+    while size > 1:
+        label = left.pop(0)
+        if size % label.size == 0:
+            taken.append(label)
+            size //= label.size
+        elif label.size % size == 0:
+            outer, inner = Label(size), Label(label.size // size)
+            steps.append(Split(label, (outer, inner)))
+            left.insert(0, inner)
+            taken.append(outer)
+            size = 1
+        else:
+            raise UnlabelledError
+    return tuple(taken)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A value and the label of each of its dimensions."""
+
+    value: Value
+    labels: Labels
+
+
+def labelled(
+    b: Builder, value: Value, dims: Sequence[Labels], steps: Sequence[Step] = ()
+) -> Labelled:
+    """``value``, whose dimensions have the labels ``dims``, after those of ``steps`` that are
+    about its labels."""
+    labels = tuple(label for dim in dims for label in dim)
+    value = shaped(b, value, tuple(label.size for label in labels))
+    for step in steps:
+        if step.whole not in labels:
+            continue
+        at = labels.index(step.whole)
+        new = step.parts if isinstance(step, Split) else (step.part,)
+        labels = (*labels[:at], *new, *labels[at + 1 :])
+        shape = tuple(label.size for label in labels)
+        if isinstance(step, Split):
+            value = shaped(b, value, shape)
+        else:
+            offsets = tuple(step.offset if d == at else 0 for d in range(len(shape)))
+            value = b.slice(value, offsets, shape)
+    return Labelled(value, labels)
+
+
+def shaped(b: Builder, value: Value, shape: Shape) -> Value:
+    """The value in another shape, itself where it has that."""
+    return value if value.shape == shape else b.reshape(value, shape)
+
+
+def in_order(b: Builder, x: Labelled, labels: Labels) -> Value:
+    """The value with its dimensions in another order."""
+    order = tuple(x.labels.index(label) for label in labels)
+    return x.value if order == tuple(range(len(order))) else b.transpose(x.value, order)
+
+
+def product(
+    b: Builder, x: Labelled, y: Labelled, kept: Collection[Label], dtype: DType
+) -> Labelled:
+    """The product of two values, summed over the labels that both have and that are not ``kept``:
+    those of ``x`` alone are rows, those of ``y`` alone columns."""
+    both = tuple(label for label in x.labels if label in y.labels)
+    batch = tuple(label for label in both if label in kept)
+    summed = tuple(label for label in both if label not in kept)
+    rows = tuple(label for label in x.labels if label not in both)
+    columns = tuple(label for label in y.labels if label not in both)
+    front = tuple(label.size for label in batch)
+    m, k, n = (prod(label.size for label in labels) for labels in (rows, summed, columns))
+    left = shaped(b, in_order(b, x, (*batch, *rows, *summed)), (*front, m, k))
+    right = shaped(b, in_order(b, y, (*batch, *summed, *columns)), (*front, k, n))
+    result = b.matmul(*(v if v.dtype is dtype else b.cast(v, dtype) for v in (left, right)))
+    labels = (*batch, *rows, *columns)
+    return Labelled(shaped(b, result, tuple(label.size for label in labels)), labels)

@@ -1,0 +1,195 @@
+"""Integers that are computed of floats, as these floats.
+
+Ranks, counts and what is looked for among positions are whole numbers in f32 before a program
+makes integers of them. Kernels hold small integers as f32 anyway, but they write none and convert
+none: of what an op of PyTorch or a lookup reads as an integer, all that it is computed of would be
+calls. So what is known to be whole and small stays f32 from op to op, and where an integer is
+wanted, one conversion makes it.
+
+What is known of ranges shortens the way: elements that are one number, choices that are made, rows
+whose number is known, positions at an index. Rows of a table of a few rows are a sum over its rows
+of the one that is meant, so that no index is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from mirage.semantics.bounds.integer_ranges import Range, ranges_of
+from mirage.semantics.builder import Builder
+from mirage.semantics.ops.op import Op, Value
+from mirage.semantics.positions import MAX_POSITIONS, Lookup, iota
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, TensorType, View
+
+FEW = 16
+"""Rows of a table, and of what is looked up in it, that are compared one with each other."""
+INTEGERS = (DType.I32, DType.I64)
+"""Types that small numbers do not wrap around in."""
+SAME = {
+    BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL, BinaryFn.MAX, BinaryFn.MIN, BinaryFn.KEEP,
+    BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE, UnaryFn.NEG, UnaryFn.ABS, ReduceFn.SUM,
+    ReduceFn.MAX,
+}  # fmt: skip
+"""Functions that are the same of whole floats."""
+
+
+def integers_as_floats(graph: KernelGraph) -> KernelGraph:
+    """``graph`` with the integers that are computed of floats as these; the same object where there
+    are none."""
+    if not any(_converts(op) for op in graph.ops):
+        return graph
+    ranges = ranges_of(graph)
+    if not any(_converts(op) and _small(op.result, ranges) for op in graph.ops):
+        return graph
+    return _Floats(graph, ranges).run()
+
+
+def _converts(op: Op) -> bool:
+    """Whether an op makes integers of floats."""
+    if not (isinstance(op, Elementwise) and op.cuts):
+        return False
+    return op.result.dtype in INTEGERS and not op.operands[0].dtype.is_integer
+
+
+def _small(value: Value, ranges: Mapping[Value, Range]) -> bool:
+    return max(map(abs, ranges[value])) < MAX_POSITIONS
+
+
+class _Floats:
+    def __init__(self, graph: KernelGraph, ranges: Mapping[Value, Range]) -> None:
+        self.graph, self.ranges = graph, ranges
+        self.definitions = {v: op for op in graph.ops for v in op.results}
+        self.build = Builder()
+        self.floats: dict[Value, Value] = {}  # in f32, by the integer
+        self.names: dict[Value, Value] = {}  # what is computed of them: truth values, floats
+        self.written: set[Value] = set()  # integers that are converted
+
+    def run(self) -> KernelGraph:
+        for op in self.graph.ops:
+            if not (self._is_float(op) and (self._shortened(op) or self._moved(op))):
+                operands = tuple(map(self._as_it_is, op.operands))
+                same = operands == op.operands
+                self.build.ops.append(op if same else replace(op, operands=operands))
+        outputs = tuple(map(self._as_it_is, self.graph.outputs))
+        return KernelGraph(self.graph.name, self.graph.inputs, tuple(self.build.ops), outputs)
+
+    def _is_float(self, op: Op) -> bool:
+        """Whether an op reads what is computed as floats, or begins with it."""
+        if len(op.results) != 1:
+            return False
+        return _converts(op) or any(v in self.floats or v in self.names for v in op.operands)
+
+    # ---- values
+
+    def _as_it_is(self, value: Value) -> Value:
+        """The value in its own type."""
+        if value in self.floats and value not in self.written:
+            self.written.add(value)
+            self.build.cast(self.floats[value], value.dtype)
+            self.build.ops[-1] = replace(self.build.ops[-1], results=(value,))
+        return self.names.get(value, value)
+
+    def _float(self, value: Value) -> Value:
+        """The value in f32; of truth values, zero and one."""
+        if value in self.floats:
+            return self.floats[value]
+        made = self.definitions.get(value)
+        if made is not None and made.number is not None and not value.shape:
+            return self.build.constant(made.number, DType.F32)
+        value = self.names.get(value, value)
+        return value if value.dtype is DType.F32 else self.build.cast(value, DType.F32)
+
+    def _give(self, old: Value, new: Value) -> bool:
+        """Notes what ``old`` is; True, for what has found it."""
+        if new.shape != old.shape:
+            new = self.build.broadcast(new, old.shape)
+        if old.dtype in INTEGERS:
+            self.floats[old] = new
+        else:
+            self.names[old] = new if new.dtype is old.dtype else self.build.cast(new, old.dtype)
+        return True
+
+    # ---- ops
+
+    def _moved(self, op: Op) -> bool:
+        """An op on floats instead; False where that is not the same."""
+        result, dtype = op.result, op.result.dtype
+        integers = [v for v in (*op.operands, result) if v.dtype in INTEGERS]
+        if not integers or not all(_small(v, self.ranges) for v in integers):
+            return False
+        if isinstance(op, Elementwise) and (op.identity or op.cuts):
+            (x,) = op.operands
+            if dtype in INTEGERS and self.ranges[result] != self.ranges[x]:
+                return False
+            return dtype is not DType.I1 and self._give(result, self._float(x))
+        if not isinstance(op, View) and op.function not in SAME:
+            return False
+        if any(v.dtype not in (*INTEGERS, DType.I1) for v in op.operands):
+            return False
+        operands = tuple(v if v.dtype is DType.I1 else self._float(v) for v in op.operands)
+        operands = tuple(self.names.get(v, v) for v in operands)
+        kind = DType.F32 if dtype in INTEGERS else dtype
+        new = Value(TensorType(result.shape, kind))
+        self.build.ops.append(replace(op, operands=operands, results=(new,)))
+        return self._give(result, new)
+
+    def _shortened(self, op: Op) -> bool:
+        """What the ranges of an op's operands say that it is; False where they say nothing."""
+        result = op.result
+        if op.names_rows is not None:
+            return self._row(op, *op.operands)
+        low, high = self.ranges[result]
+        computed = isinstance(op, Elementwise | Contraction)
+        if computed and low == high and result.dtype in INTEGERS:
+            return self._give(result, self.build.constant(int(low), DType.F32))
+        if len(op.operands) != 2 or not result.dtype.is_integer or result.dtype is DType.I1:
+            return False
+        a, b = op.operands
+        kept = self._one_of(op, self.ranges[a], self.ranges[b])
+        if kept is None or not _small((a, b)[kept], self.ranges):
+            return False
+        return self._give(result, self._float((a, b)[kept]))
+
+    @staticmethod
+    def _one_of(op: Op, a: Range, b: Range) -> int | None:
+        """The operand that the result always is."""
+        match op.function:
+            case BinaryFn.ADD if a == (0, 0):
+                return 1
+            case BinaryFn.ADD | BinaryFn.SUB if b == (0, 0):
+                return 0
+            case BinaryFn.MAX if a[0] >= b[1] or b[0] >= a[1]:
+                return int(b[0] >= a[1])
+            case BinaryFn.MIN if a[1] <= b[0] or b[1] <= a[0]:
+                return int(b[1] <= a[0])
+            case BinaryFn.KEEP if a == (1, 1):
+                return 1
+            case _:
+                return None
+
+    def _row(self, op: Op, table: Value, index: Value) -> bool:
+        """Rows of a table by numbers that are known to be those of rows."""
+        low, high = self.ranges[index]
+        if index not in self.floats or low < 0 or high >= table.shape[0]:
+            return False
+        b, source, result = self.build, self.definitions.get(table), op.result
+        if isinstance(source, Lookup) and source.counts_along == 0 and len(table.shape) == 1:
+            return self._give(result, self.floats[index])
+        if table.dtype.is_integer and table not in self.floats:
+            return False
+        rows, *row = table.shape
+        table = self.floats.get(table, self.names.get(table, table))
+        if low == high:
+            offsets = (int(low), *(0 for _ in row))
+            one = b.slice(table, offsets, (1, *row))
+            return self._give(result, b.reshape(one, (*(1 for _ in index.shape), *row)))
+        count = index.type.size
+        if max(rows, count) > FEW:
+            return False
+        wanted = b.reshape(self.floats[index], (count, 1))
+        number = b.cast(iota(b, (rows,), 0), DType.F32)
+        meant = b.reshape(b.binary(BinaryFn.EQ, wanted, number), (count, rows, *(1 for _ in row)))
+        found = b.reduce(ReduceFn.SUM, b.binary(BinaryFn.KEEP, meant, table), (1,))
+        return self._give(result, b.reshape(found, result.shape))
