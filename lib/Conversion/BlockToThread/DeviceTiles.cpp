@@ -2,6 +2,7 @@
 
 #include "TileEmitter.h"
 
+#include "mirage/Dialect/Block/Analysis/OverlappingTiles.h"
 #include "mirage/Dialect/Common/ElementTypes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -27,6 +28,18 @@ Value TileEmitter::getPart(ArrayAttr axes, int64_t &parts) {
     parts *= extent;
   }
   return part ? part : index(0);
+}
+
+/// Whether the last of the parts that axes cut a dimension into begins earlier, so that it
+/// ends where the tensor does.
+bool TileEmitter::lastPartOverlaps(ArrayAttr axes) {
+  if (isSized || axes.size() != 1 || !launch.getSchedule()->usesWarpgroups())
+    return false;
+  StringRef axis = cast<StringAttr>(axes[0]).getValue();
+  auto [found, isNew] = overlapping.try_emplace(axis, false);
+  if (isNew)
+    found->second = block::lastTileMayOverlap(launch, axis);
+  return found->second;
 }
 
 /// Tensor dimensions of the rows and columns of a tile of at most two
@@ -65,9 +78,13 @@ TilePlace TileEmitter::getTilePlace(Value tensor, MemRefType type, ArrayAttr map
     int64_t parts;
     Value part = getPart(cast<ArrayAttr>(axes), parts);
     int64_t size = tile.getShape()[dim], extent = type.getShape()[added + dim];
-    result.offsets.push_back(
-        size == 1 ? part : arith::MulIOp::create(builder, loc, part, index(size)).getResult());
-    covered.push_back(parts * size == extent);
+    bool overlaps = parts * size > extent && lastPartOverlaps(cast<ArrayAttr>(axes));
+    Value offset =
+        size == 1 ? part : arith::MulIOp::create(builder, loc, part, index(size)).getResult();
+    if (overlaps)
+      offset = arith::MinUIOp::create(builder, loc, offset, index(extent - size));
+    result.offsets.push_back(offset);
+    covered.push_back(parts * size == extent || overlaps);
     if (covered.back() || llvm::is_contained(result.dims, added + int64_t(dim)))
       continue;
     Value isPart =

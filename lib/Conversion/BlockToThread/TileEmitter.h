@@ -215,6 +215,7 @@ private:
   TilePlace getTilePlace(mlir::Value tensor, mlir::MemRefType type, mlir::ArrayAttr map,
                          block::TileType tile, llvm::ArrayRef<int64_t> holderShape);
   mlir::Value getPart(mlir::ArrayAttr axes, int64_t &parts);
+  bool lastPartOverlaps(mlir::ArrayAttr axes);
   /// Of a `block.load` or a `block.gather`.
   void copyToShared(mlir::Operation *read, mlir::Value slot, mlir::Value when);
   TilePlace getGatheredPlace(block::GatherOp op, int64_t rows, int64_t cols);
@@ -276,6 +277,8 @@ private:
   /// Position along each grid axis and each loop around.
   llvm::StringMap<mlir::Value> position;
   llvm::StringMap<int64_t> extents;
+  /// For axes that were asked for, whether their last tiles may overlap the ones before.
+  llvm::StringMap<bool> overlapping;
 
   llvm::DenseMap<mlir::Value, mlir::Value> fragments;
   /// Integers that the block has read, of index type.

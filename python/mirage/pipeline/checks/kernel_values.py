@@ -118,7 +118,7 @@ def _tiles(launch: Launch, written: Array) -> list[list[Region]]:
     extents, outputs = axis_extents(launch), launch.body.outputs
     first, tile = launch.results[0], outputs[0].value.shape
     indices = np.unravel_index(written, first.shape or (1,))[: len(tile)]
-    numbers = [i // t for i, t in zip(indices, tile, strict=True)]
+    numbers = [_numbers(launch, written, dim) for dim in range(len(tile))]
     found: list[list[Region]] = []
     for place in sorted(set(zip(*(n.tolist() for n in numbers), strict=True))) or [()]:
         own: Region = tuple(
@@ -126,10 +126,15 @@ def _tiles(launch: Launch, written: Array) -> list[list[Region]]:
             for p, t, n in zip(place, tile, first.shape, strict=True)
         )
         at = launch_positions(launch, {first: own})
+        mine = np.logical_and.reduce([n == p for n, p in zip(numbers, place, strict=True)])
+        earlier = {
+            axes for axes, i, p, t in zip(outputs[0].map, indices, place, tile, strict=True)
+            if i[mine].min() < p * t
+        }  # fmt: skip
         found.append(
             [
                 tuple(
-                    _inside(part_numbers(axes, extents, at), t, n)
+                    _inside(part_numbers(axes, extents, at), t, n, axes in earlier)
                     for axes, t, n in zip(o.map, o.value.shape, v.shape, strict=True)
                 )
                 for o, v in zip(outputs, launch.results, strict=True)
@@ -138,8 +143,29 @@ def _tiles(launch: Launch, written: Array) -> list[list[Region]]:
     return found
 
 
-def _inside(parts: Array, tile: int, size: int) -> Array:
-    index = (np.unique(parts)[:, None] * tile + np.arange(tile)).ravel()
+def _numbers(launch: Launch, written: Array, dim: int) -> Array:
+    """The number along a dimension of the tile that each element of the first result was written
+    with. Where tiles of warpgroups do not divide a dimension, the last one may end where the tensor
+    does and overlap the one before: the block that writes the last index then writes as many before
+    it. Whether the block of the tile before wrote those too makes no difference."""
+    shape, output = launch.results[0].shape, launch.body.outputs[0]
+    size, tile = shape[dim], output.value.shape[dim]
+    index = np.unravel_index(written, shape)[dim]
+    numbers = index // tile
+    if launch.schedule.warpgroups and tile < size and size % tile and len(output.map[dim]) == 1:
+        step = prod(shape[dim + 1 :])
+        begin, end = (written + (i - index) * step for i in (size - tile, size - 1))
+        overlaps = (index >= size - tile) & np.isin(begin, written) & np.isin(end, written)
+        numbers = np.where(overlaps, (size - 1) // tile, numbers)
+    return numbers
+
+
+def _inside(parts: Array, tile: int, size: int, earlier: bool) -> Array:
+    """The indices of tiles; a last one that begins ``earlier`` ends where the tensor does."""
+    starts = np.unique(parts) * tile
+    if earlier:
+        starts = np.minimum(starts, size - tile)
+    index = (starts[:, None] + np.arange(tile)).ravel()
     return index[index < size]
 
 

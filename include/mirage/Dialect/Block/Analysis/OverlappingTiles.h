@@ -1,0 +1,25 @@
+//===- OverlappingTiles.h - last tiles that begin earlier -------*- C++ -*-===//
+//
+// Where tiles do not divide a tensor, the last one either hangs over its end or begins
+// earlier and overlaps the one before: two blocks then compute the same rows. Copies of
+// the tensor memory accelerator take longer for rows beyond the end than for others
+// (a product of 65 rows in tiles of 64 takes 1.7 times as long as one of 128 with the
+// same code), so launches of warpgroups let the last tile begin earlier where each row of
+// the results is a function of the same row of what is loaded.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MIRAGE_DIALECT_BLOCK_ANALYSIS_OVERLAPPINGTILES_H
+#define MIRAGE_DIALECT_BLOCK_ANALYSIS_OVERLAPPINGTILES_H
+
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+
+namespace mirage::block {
+
+/// Whether the last tile along an axis of the grid may begin earlier, so that it ends where
+/// the tensors end. Tiles may have any rank.
+bool lastTileMayOverlap(kernel::LaunchOp launch, llvm::StringRef axis);
+
+} // namespace mirage::block
+
+#endif // MIRAGE_DIALECT_BLOCK_ANALYSIS_OVERLAPPINGTILES_H
