@@ -43,6 +43,8 @@ WITH_BOXES, WITHOUT = 1.10, 1.25
 """Times the aligned size's time that a size beside it may take."""
 ALLOWED = 2.0
 """Times eager's own error against float64 that ours may be."""
+SEEDS = 3
+"""Draws of inputs, of which the worst error of each side counts."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ def measured(pair: Pair, folders: list[Path], rounds: int) -> dict[str, Any]:
         workload = pair.program(size)
         ours, module = load(folder), workload.torch_module()
         inputs = workload.torch_inputs(0, device="cuda")
-        correct = correct and is_correct(workload, ours, inputs)
+        correct = is_correct(workload, ours) and correct
         bytes_ = sum(x.numel() * x.element_size() for x in inputs)
         copies = timing.copies_needed(bytes_)
         launches = launches or timing.launches_per_graph(copies)
@@ -209,17 +211,23 @@ def measured(pair: Pair, folders: list[Path], rounds: int) -> dict[str, Any]:
     return {**row, "eager": eager[0], "eager_aligned": eager[1], "correct": correct}
 
 
-def is_correct(workload: Workload, ours: Any, inputs: tuple[Any, ...]) -> bool:
-    """Whether our error against float64 is at most ``ALLOWED`` times eager's."""
+def is_correct(workload: Workload, ours: Any) -> bool:
+    """Whether the worst of our errors against float64 on several inputs is at most ``ALLOWED``
+    times the worst of eager's: the largest error of one draw is chance."""
     import torch
     from accuracy import Errors, exact_results, results_of
 
     module = workload.torch_module()
-    exact = exact_results(workload.exact or module, inputs)
-    eager = results_of(module, inputs)
-    out = tuple(torch.full_like(x, float("nan")) for x in eager)
-    ours(inputs=inputs, out=out)
-    return Errors.of_all(out, exact).within(ALLOWED, Errors.of_all(eager, exact))
+    worst = {"ours": Errors(0.0, 0.0), "eager": Errors(0.0, 0.0)}
+    for seed in range(SEEDS):
+        inputs = workload.torch_inputs(seed, device="cuda")
+        exact = exact_results(workload.exact or module, inputs)
+        eager = results_of(module, inputs)
+        out = tuple(torch.full_like(x, float("nan")) for x in eager)
+        ours(inputs=inputs, out=out)
+        for side, results in (("ours", out), ("eager", eager)):
+            worst[side] = worst[side].worst(Errors.of_all(results, exact))
+    return worst["ours"].within(ALLOWED, worst["eager"])
 
 
 # ---- results
