@@ -28,6 +28,8 @@ BESIDE = 4.0  # products that go on side by side; of f32 factors four times as m
 TF32_CHAIN = 6.0  # times the steps along K of f32 factors: 8 of K at a time, three products each
 SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
+GROUP_ROWS = 64.0
+"""Rows of a product that four warps have."""
 MOST = frozenset({"live", "scratch"})
 """Features of which the largest amount counts, not the sum; none is below 0."""
 
@@ -244,11 +246,12 @@ class Accountant:
     def reduce(self, elements: Num, results: Num, in_loop: bool, across: bool) -> None:
         """A reduction of a tile of ``elements``: ``across`` rows, or of columns."""
         self._add("alu", elements, in_loop)
-        # rows of a warpgroup's products lie within four lanes of a warp
-        within = self.features.warpgroups if in_loop else False
+        # rows of a warpgroup's products lie within four lanes of a warp, unless groups share them
+        ring = np.asarray(self.features.warpgroups if in_loop else False, dtype=bool)
+        within = ring & (results >= GROUP_ROWS / 4.0 * self.features.warps)
         # a warp has whole rows, or a thread whole columns
         threads = self.features.warps * (1.0 if across else 32.0)
-        own = ~np.asarray(within, dtype=bool) & (results >= threads)
+        own = ~ring & (results >= threads)
         self._add("rows", np.where(own, 1.0, 0.0), in_loop)
         self._add("exchanges", np.where(within | own, 0.0, 1.0), in_loop)
         self._add("clocks", np.where(within, SHUFFLES, 0.0), in_loop)

@@ -144,11 +144,18 @@ def _busy(f: KernelFeatures, target: Target, together: Num) -> Num:
     # one warpgroup alone computes between products that depend on each other; several take turns
     # (or are in different blocks), but have no products beside what they do behind the loop, unless
     # they go on apart
-    several = (together * f.warps >= 8) & (np.logical_not(f.serial) | (together > 1))
+    in_turn = np.logical_not(np.asarray(f.serial, dtype=bool) | _meet(f))
+    several = (together * f.warps >= 8) & (in_turn | (together > 1))
     beside = np.where(f.warpgroups & several, BESIDE, 1.0)
     busy = np.maximum(mma, move) + once * np.where(f.apart, BESIDE, 1.0) + step * beside
     busy = busy + ODD * (f.odd_once + f.odd_step * f.steps) / target.clock
     return busy + np.where(f.warpgroups & (np.asarray(f.sfu_step) > 0), BETWEEN * f.steps, 0.0)
+
+
+def _meet(f: KernelFeatures) -> Num:
+    """Whether groups share rows, and exchange values at each step: none works while another one
+    multiplies."""
+    return np.asarray(f.warpgroups, dtype=bool) & (np.asarray(f.exchanges_step) > 0)
 
 
 def _shared_with(f: KernelFeatures, o: Occupancy) -> Num:
@@ -263,6 +270,7 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     latency = np.where(load > 0, first, 0.0)
     chain = latency + (steps + once) / target.clock
     # half of a block's work is beside what it waits for; not that of a warpgroup which is alone
+    many = many & ~(_meet(f) & (o.together <= 1))
     part = np.where(many | ~np.asarray(f.warpgroups, dtype=bool), 0.5, 1.0)
     chain = chain + part * busy / few * _shared_with(f, o)
     # rings that nothing but products reads: all of that goes on side by side
