@@ -58,16 +58,19 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
       // Several at once through registers, where their rows start anywhere.
       constexpr int64_t chunk = ThroughRegisters::kChunk;
       bool fits = shape[1] % chunk == 0 && shared.getRowPitch() % 16 == 0;
-      int64_t perRow = shape[1] / chunk, threads = e.role.numThreads();
-      if (width == 1 && fits && ThroughRegisters::canShift(tile) &&
-          (threads % perRow == 0 || perRow % threads == 0))
+      if (width == 1 && fits && ThroughRegisters::canShift(tile))
         width = chunk, shifts = true;
     }
     ChunkMap map{shape[fast] / width, shape[1 - fast] * (shape[fast] / width), e.role.numThreads()};
     if (map.rowsDivideThreads() || map.threadsDivideRow())
       return emitRegular(e, tile, shared, source, offsets, dest, fast, width, shifts, map);
+    ThroughRegisters small(e, tile);
     for (int64_t i = 0; i < map.iterations(); ++i) {
       Value chunk = e.add(e.thread(), i * map.threads);
+      // What is asked for outside of a branch is not written inside of it.
+      bool flushes = !shifts || i + 1 == map.iterations();
+      if (flushes)
+        small.flush();
       guard(e, map, i, [&] {
         Value count = e.i32(map.fastCount);
         Value slowIndex = e.createOrFold<arith::DivUIOp>(chunk, count);
@@ -75,9 +78,9 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
         Value row = fast == 1 ? slowIndex : fastIndex, col = fast == 1 ? fastIndex : slowIndex;
         GlobalTile::Access access = tile.begin(e, source, offsets, row, col);
         SharedAddresses address(e, shared, dest, row, col, -1, -1);
-        ThroughRegisters small(e, tile);
-        emitChunk(e, tile, access, address, {}, width, /*shifts=*/false, small);
-        small.flush();
+        emitChunk(e, tile, access, address, {}, width, shifts, small);
+        if (flushes)
+          small.flush();
       });
     }
   }

@@ -47,9 +47,25 @@ def test_products(chip: str, m: int, n: int, k: int, stages: int) -> None:
     check_mlir(text, chip=chip)
 
 
-@pytest.mark.parametrize("tile", [(16, 64, 16), (32, 8, 64), (64, 128, 16), (16, 24, 48)])
+@pytest.mark.parametrize("tile", [(16, 64, 16), (32, 8, 64), (64, 128, 16)])
 def test_tiles(tile: tuple[int, int, int]) -> None:
     check_mlir(product(65, 133, 67, tile, "f16", 2))
+
+
+@pytest.mark.parametrize("tile", [(16, 24, 48), (16, 40, 80), (32, 72, 144)])
+@pytest.mark.parametrize("stages", [1, 2])
+def test_rows_of_which_threads_have_no_whole_number(
+    tile: tuple[int, int, int], stages: int
+) -> None:
+    """Rows of 3, 5, 6, 9, 10 and 18 pieces: they are shifted as others are, element by element is
+    the last one of all only."""
+    text = product(65, 133, 149, tile, "f16", stages)
+    ptx = compile_mlir(text).ptx()
+    assert re.search(r"prmt\.b32\.f4e|shf\.r", ptx)
+    assert len(re.findall(r"ld\.global(?:\.nc)?\.b16", ptx)) < len(
+        re.findall(r"b32\.f4e|shf\.r", ptx)
+    )
+    check_mlir(text)
 
 
 def test_wrong_words_are_noticed() -> None:
