@@ -81,6 +81,8 @@ def Thread_RingFillOp : Thread_RingOp<"ring_fill", [AttrSizedOperandSegments]> {
     thread.ring_fill %pairs step %k from %ma, %half at %i, %kk, %part, %j shared [1]
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>,
         !thread.tensormap<128x64xf16, swizzle = 128>, !thread.tensormap<32x64xf16, swizzle = 128>
+    %written = thread.ring_create readers 8 writers 4 copies fills 1
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
     thread.ring_fill %written step %k into [1] from %mb at %kk, %j
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>,
         !thread.tensormap<64x64xf16, swizzle = 128>
@@ -107,7 +109,9 @@ def Thread_RingAcquireOp : Thread_RingOp<"ring_acquire", [InferTypeOpAdaptor]> {
     `thread.ring_publish`.
 
     ```mlir
-    %a, %b = thread.ring_acquire %ring step %k
+    %written = thread.ring_create readers 8 writers 4 copies fills 1
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
+    %a, %b = thread.ring_acquire %written step %k
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
     ```
   }];
@@ -124,7 +128,9 @@ def Thread_RingPublishOp : Thread_RingOp<"ring_publish"> {
     are done, if the ring has `copies`.
 
     ```mlir
-    thread.ring_publish %ring step %k
+    %written = thread.ring_create readers 8 writers 4 copies fills 1
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
+    thread.ring_publish %written step %k
       : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
     ```
   }];
