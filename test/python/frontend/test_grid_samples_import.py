@@ -27,12 +27,16 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
     "places of maxima": (pooled(2), (POOLED,)),
     "of windows that overlap": (pooled((3, 2), (2, 1), (1, 1)), (POOLED,)),
     "of windows that are not dense": (pooled(2, 2, 0, 2), (POOLED,)),
+    "of windows beyond the end": (pooled(3, 2, 1, 1, True), (rand(2, 3, 8, 6),)),
+    "of windows beyond one end": (pooled((2, 4), (3, 3), (0, 2), 1, True), (rand(2, 7, 6),)),
+    "of windows beyond the end that are not dense": (pooled(2, 3, 0, 3, True), (rand(2, 8, 9),)),
     "of a row": (lambda x: F.max_pool1d(x, 3, 2, 1, return_indices=True), (rand(3, 8),)),
     "of a space": (
         lambda x: F.max_pool3d(x, 2, return_indices=True), (rand(2, 4, 5, 4),)
     ),
     "of the first": (pooled(2, 1), (torch.zeros(1, 1, 4, 4),)),
     "of nothing finite": (pooled(3, 2, 1), (torch.full((1, 1, 4, 4), -torch.inf),)),
+    "of equal ones": (pooled(3, 2, 1, 1, True), (torch.zeros(1, 2, 6, 6),)),
     "between pixels": (sampled(align_corners=False), (IMAGE, GRID)),
     "from corner to corner": (sampled(align_corners=True), (IMAGE, GRID)),
     "at the border": (sampled(padding_mode="border", align_corners=False), (IMAGE, 2 * GRID)),
@@ -72,6 +76,16 @@ def test_a_maximum_may_be_no_number() -> None:
     x = POOLED.clone()
     x[0, 0, 1, 1] = x[0, 0, 1, 2] = x[1, 2, 4, 4] = torch.nan
     check(pooled(3, 2, 1), x)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_places_of_few_numbers_in_padded_windows(seed: int) -> None:
+    """Of equal maxima the first, of what is no number the last, beside infinity and padding."""
+    numbers = torch.tensor([1.0, 1.0, 0.0, -torch.inf, -torch.inf, torch.nan])
+    generator = torch.Generator().manual_seed(seed)
+    x = numbers[torch.randint(6 - seed % 2, (2, 3, 6, 8), generator=generator)]
+    for options in ((3, 2, 1), (3, 2, 1, 1, True), ((4, 3), (3, 1), (2, 1), 1, True)):
+        check(pooled(*options), x)
 
 
 def test_inverse_error_function() -> None:

@@ -50,6 +50,10 @@ ROWS: dict[str, tuple[Program, tuple[Tensor, ...]]] = {
     "places of pooled maxima": (
         lambda x: F.max_pool2d(x, 2, return_indices=True)[1].float() * 2.0, (IMAGE,)
     ),
+    "places of padded maxima": (
+        lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True, return_indices=True)[1].float() * 2.0,
+        (IMAGE,),
+    ),
     "grid_sample": (
         lambda x, g: F.grid_sample(x, g, align_corners=False) * 2.0, (IMAGE, GRID)
     ),

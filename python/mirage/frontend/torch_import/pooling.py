@@ -45,6 +45,11 @@ class Windows:
         """How many elements there are up to the end of the last window."""
         return (self.new - 1) * self.stride + (self.size - 1) * self.dilation + 1 - self.before
 
+    def meets_padding(self, i: int) -> tuple[bool, bool]:
+        """Whether element ``i`` of a window lies before the tensor, or after it."""
+        first = i * self.dilation - self.before
+        return first < 0, first + (self.new - 1) * self.stride >= self.old
+
     def counts(self, padded: bool) -> list[int]:
         """How many elements each window has, those that are ``padded`` too."""
         begin = [i * self.stride - self.before for i in range(self.new)]
@@ -114,7 +119,10 @@ def _largest_with_places(
     b: Lowering, x: Value, windows: Sequence[tuple[int, Windows]]
 ) -> list[Value]:
     """The largest of each window, and the row-major place of the first one in the dimensions that
-    are pooled. One element after the other is larger than all before it, or is no number."""
+    are pooled. One element after the other is larger than all before it, or is no number.
+
+    Padding is read as the nearest element of the tensor: a dense window has that one as well, and
+    different elements are met in the same order for the first time, and for the last time."""
     shape = list(x.shape)
     for dim, w in windows:
         shape[dim] = w.new
@@ -125,45 +133,55 @@ def _largest_with_places(
         raise Unsupported(f"the places of maxima of more than {MOST_SLICES} elements")
     if any(w.before and w.dilation > 1 for _, w in windows):
         raise Unsupported("the places of maxima of windows that are padded and not dense")
-    best: Value | None = None
     steps = [max(1, prod(inside[i + 1 :])) for i in range(len(inside))]
-    place = _place(b, [(w, None) for _, w in windows], steps, len(shape))
+    found: tuple[Value, Value] | None = None
     for offsets in product(*(range(w.size) for _, w in windows)):
         part = x
         for (dim, w), i in zip(windows, offsets, strict=True):
             part = _taken(b, part, dim, w, i)
         own = [(w, i) for (_, w), i in zip(windows, offsets, strict=True)]
         here = _place(b, own, steps, len(shape))
-        before = b.filled(float("-inf"), part.type) if best is None else best
-        larger = b.binary(BinaryFn.LT, before, part)
+        if found is None:
+            found = part, here
+            continue
+        best, place = found
+        larger = b.binary(BinaryFn.LT, best, part)
         larger = b.binary(BinaryFn.OR, larger, b.binary(BinaryFn.NE, part, part))
         place = choose(b, larger, here, place, DType.F32)
-        best = choose(b, larger, part, before, x.dtype)
-    assert best is not None
+        found = choose(b, larger, part, best, x.dtype), place
+    assert found is not None
+    best, place = found
     return [best, b.typed(b.spread(place, tuple(shape)), DType.I64)]
 
 
 def _taken(b: Lowering, x: Value, dim: int, w: Windows, i: int) -> Value:
-    """Element ``i`` of each window along ``dim``, minus infinity where that is padding."""
+    """Element ``i`` of each window along ``dim``; of padding the nearest one that is there, or,
+    where windows that are not dense may lack that one, minus infinity."""
     front, back = x.shape[:dim], x.shape[dim + 1 :]
     parts = [x]
     for length, at in ((w.before, 0), (w.end - w.old, 1)):
         if length > 0:
-            none = b.filled(float("-inf"), TensorType((*front, length, *back), x.dtype))
-            parts.insert(at * len(parts), none)
+            shape = (*front, length, *back)
+            if w.dilation == 1:
+                more = b.spread(b.cut(x, dim, at * (w.old - 1), 1), shape)
+            else:
+                more = b.filled(float("-inf"), TensorType(shape, x.dtype))
+            parts.insert(at * len(parts), more)
     padded = parts[0] if len(parts) == 1 else b.concat(tuple(parts), dim)
     return strided(b, padded, dim, i * w.dilation, w.stride, w.new)
 
 
 def _place(
-    b: Lowering, own: Sequence[tuple[Windows, int | None]], steps: Sequence[int], rank: int
+    b: Lowering, own: Sequence[tuple[Windows, int]], steps: Sequence[int], rank: int
 ) -> Value:
-    """The place in its plane of an element of each window; of None the first that is there."""
+    """The place in its plane of an element of each window; of padding the nearest one."""
     total: Value | None = None
     for k, ((w, i), step) in enumerate(zip(own, steps, strict=True)):
         at = b.combine(BinaryFn.MUL, b.typed(iota(b, (w.new,), 0), DType.F32), w.stride)
-        at = b.combine(BinaryFn.ADD, at, (i or 0) * w.dilation - w.before)
-        at = b.combine(BinaryFn.MAX, at, 0) if i is None else at
+        at = b.combine(BinaryFn.ADD, at, i * w.dilation - w.before)
+        before, after = w.meets_padding(i)
+        at = b.combine(BinaryFn.MAX, at, 0) if before else at
+        at = b.combine(BinaryFn.MIN, at, w.old - 1) if after else at
         at = b.combine(BinaryFn.MUL, at, step)
         at = b.reshape(at, (w.new, *(1 for _ in own[k + 1 :])))
         total = at if total is None else b.binary(BinaryFn.ADD, total, at)
