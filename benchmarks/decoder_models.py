@@ -88,6 +88,11 @@ class Decoder:
         }  # fmt: skip
 
     @property
+    def precise(self) -> tuple[str, ...]:
+        """How names of weights end that stay in float32 whatever type the others have."""
+        return ()
+
+    @property
     def forms(self) -> tuple[str, ...]:
         """Forms of attention in plain PyTorch that differ."""
         return "masked", "full", "written"
@@ -144,11 +149,12 @@ def random_weights(
     decoder: Decoder, device: str | torch.device, dtype: torch.dtype, seed: int = 0
 ) -> dict[str, torch.Tensor]:
     """Weights of the order of one over the root of what they sum over, so that activations stay of
-    order one; gains near one, in all."""
+    order one; gains near one, in all. Of type ``dtype`` but for ``decoder.precise``."""
     generator = torch.Generator(device).manual_seed(seed)
     found: dict[str, torch.Tensor] = {}
     for name, shape in decoder.shapes().items():
-        x = torch.empty(shape, dtype=dtype, device=device).normal_(generator=generator)
+        stored = torch.float32 if name.endswith(decoder.precise) else dtype
+        x = torch.empty(shape, dtype=stored, device=device).normal_(generator=generator)
         if len(shape) == 1:
             x = x.mul_(GAIN).add_(decoder.gain)
         elif "embed" not in name or decoder.tied:

@@ -72,6 +72,11 @@ class Latent(Decoder):
             found |= {layer + "mlp." + n: s for n, s in self._inner(dense=number == 0).items()}
         return found
 
+    @property
+    def precise(self) -> tuple[str, ...]:
+        """What chooses a token's experts."""
+        return ("mlp.gate.weight",)
+
     def _latent(self) -> dict[str, tuple[int, ...]]:
         return {
             "q_proj": (self.heads * (self.head + self.turned), self.width),

@@ -112,7 +112,7 @@ class PlainLatent(PlainDecoder):
     def _routed(self, x: torch.Tensor, name: str) -> torch.Tensor:
         """The sum of each token's experts, weighted."""
         d = self.decoder
-        scores = fn.linear(x.float(), self._weight(name + "gate").float()).softmax(-1)
+        scores = fn.linear(x.float(), self.weights[name + "gate.weight"].float()).softmax(-1)
         weights, chosen = scores.topk(d.top, -1, sorted=False)
         up = self.weights[name + "experts.gate_up_proj"]
         down = self.weights[name + "experts.down_proj"]
