@@ -131,6 +131,7 @@ def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any, boo
     """
     from mirage.cost.predict import predict
     from mirage.cost.target import target_for
+    from mirage.errors import MirageError
     from mirage.pipeline.options import OptimizeOptions
     from mirage.pipeline.search import add_candidates
     from mirage.pipeline.select import ranking
@@ -145,7 +146,12 @@ def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any, boo
     rng = random.Random(f"{arguments.seed} {name}")
     limits = SearchLimits(candidates=40)
     stable, exps = stabilize_candidates(add_candidates(get(name).graph(), target, limits)[0])
-    (part,) = [op for op in stable.ops if isinstance(op, Alternatives)]
+    parts = [op for op in stable.ops if isinstance(op, Alternatives)]
+    if len(parts) != 1:
+        raise MirageError(
+            f"expected a program that is searched as a whole, {name} is {len(parts)} parts"
+        )
+    (part,) = parts
     ranked = ranking(part, target)
     near = [(t, p) for t, p in ranked if t <= SPREAD * ranked[0][0]]
     finalists = arguments.finalists or OptimizeOptions().finalists

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 LARGEST = 100_000
 """Bytes of a summary."""
+DIGITS = 6
+"""Significant digits of a summary's numbers: more than any clock has."""
 
 
 class TooLargeError(ValueError):
@@ -55,7 +58,15 @@ def summary(data: Mapping[str, Any], rows: str, details: Collection[str] = ()) -
 
 
 def _compact(data: Any) -> str:
-    return json.dumps(data, separators=(",", ":"))
+    return json.dumps(_rounded(data), separators=(",", ":"))
+
+
+def _rounded(data: Any) -> Any:
+    if isinstance(data, float) and isfinite(data):
+        return float(f"{data:.{DIGITS}g}")
+    if isinstance(data, Mapping):
+        return {key: _rounded(value) for key, value in data.items()}
+    return [_rounded(x) for x in data] if isinstance(data, (list, tuple)) else data
 
 
 def _replace(path: Path, text: str) -> None:

@@ -24,6 +24,14 @@ def test_a_summary_leaves_details_out(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "times.raw.json").read_text()) == DATA
 
 
+def test_a_summary_has_as_many_digits_as_clocks_have(tmp_path: Path) -> None:
+    rows = [{"time": [17.453332742055256, 1e-9 / 3, 100000], "none": float("inf")}]
+    kept.write(tmp_path / "t.json", {"rows": rows}, "rows")
+    (row,) = json.loads((tmp_path / "t.json").read_text())["rows"]
+    assert row == {"time": [17.4533, 3.33333e-10, 100000], "none": float("inf")}
+    assert json.loads((tmp_path / "t.raw.json").read_text())["rows"] == rows
+
+
 def test_rows_may_have_names(tmp_path: Path) -> None:
     kept.write(tmp_path / "t.json", {"rows": {"a": {"x": 1, "y": 2}}}, "rows", ("y",))
     assert json.loads((tmp_path / "t.json").read_text()) == {"rows": {"a": {"x": 1}}}
