@@ -155,7 +155,6 @@ def test_mma(shape: str, d: str, ab: str, c: str) -> None:
         f"ld.global.b{8 * word} {reg}{10 + i}, [%d55+{word * i}];" for i in range(sum(count))
     )
     typed = {"f32": "%f", "f64": "%g"}
-    file = typed.get(c, reg) if word == 4 or c == "f64" else reg
     # f32 accumulators live in .f32 registers, f64 operands in .f64 ones.
     names: list[list[str]] = []
     start = 10
@@ -175,7 +174,6 @@ def test_mma(shape: str, d: str, ab: str, c: str) -> None:
     results = [f"{prefix}{(100 if prefix != '%g' else 10) + i}" for i in range(out_words)]
     op = f"mma.sync.aligned.{shape}.row.col.{d}.{ab}.{ab}.{c}"
     lists = ["{" + ", ".join(v) + "}" for v in (results, *names)]
-    del file
     body = f"""
     {move}
     {op} {lists[0]}, {lists[1]}, {lists[2]}, {lists[3]};
