@@ -11,6 +11,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from functions_of_c import functions_of_c
 from mirage.semantics import positions
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.ops import op as kinds
@@ -131,6 +132,54 @@ def test_functions_are_short() -> None:
         and node.end_lineno - node.lineno + 1 > LONGEST_FUNCTION
     }
     assert long == LONG_FUNCTIONS, "split what does more than one thing"
+
+
+def test_functions_of_c_are_short() -> None:
+    """The same holds for the compiler and for what launches kernels."""
+    found = {
+        f"{path.relative_to(ROOT)}:{each.line} {each.head}": each.lines
+        for folder in ("include", "lib", "python", "test", "tools")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".c", ".cpp", ".h")
+        for each in functions_of_c(path.read_text())
+    }
+    assert len(found) > 500
+    long = {name: lines for name, lines in found.items() if lines > LONGEST_FUNCTION}
+    assert long == {}, "split what does more than one thing"
+
+
+def test_functions_of_c_are_found() -> None:
+    text = """
+#define BODY {
+namespace a { // {
+class B : C<int()> {
+public:
+  B(int x)
+      : C(x), y(x) {}
+  bool operator==(const B &other) const {
+    if (other.y) {
+      return "{" == other.name;
+    }
+    return '{' == 0;
+  }
+  int y = 0, table[2] = {1, 2};
+};
+template <typename T> static T f(
+    T x = 3) {
+  auto g = [&] { return x; };
+  struct Local {
+    int h() { return 1; }
+  };
+  return g();
+}
+static const int values[] = {1};
+auto lambda = [](int x) {
+  return x;
+};
+} // namespace a
+"""
+    found = [(f.line, f.lines) for f in functions_of_c(text)]
+    assert found == [(6, 2), (8, 6), (16, 8), (25, 3)]
 
 
 def test_files_are_short() -> None:
