@@ -38,8 +38,8 @@ def spread(
     name: str, target: Target, count: int, finalists: int | None, seed: str
 ) -> list[tuple[int, KernelGraph, bool]]:
     """``(rank, graph, whether the driver would compile it)`` of ``count`` candidates of a program:
-    those that it would compile first (``finalists`` of them, by default as many as it takes), some of
-    the others over a spread of ranks, and the first with other schedules. Raises
+    those that it would compile first (``finalists`` of them, by default as many as it takes), some
+    of the others over a spread of ranks, and the first with other schedules. Raises
     :class:`~mirage.errors.MirageError` where a program is not searched as a whole."""
     rng = random.Random(seed)
     searched = search(name, target, finalists or OptimizeOptions().finalists)
