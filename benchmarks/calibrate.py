@@ -5,13 +5,15 @@
     python benchmarks/calibrate.py measure --artifacts build/artifacts-calibration --out DIR  # GPU
     python benchmarks/calibrate.py fit --out benchmarks/results
     python benchmarks/calibrate.py report --out benchmarks/results
+    python benchmarks/calibrate.py pack --out DIR --measured FILE.json.xz
 
 ``compile`` takes candidates of many programs over a spread of ranks, some with other schedules, and
 keeps beside each artifact what the model sees of it. ``measure`` checks their results against
 PyTorch and times them with cold L2 into ``cost_model.json``. ``fit`` looks for parameters of the
 chip that explain the times and prints them for ``lib/Target/Chip.cpp``, with rank correlations on
 kernels and on whole programs that it did not see. ``report`` predicts with the parameters as they
-are in the table, writes predictions beside measurements and draws them.
+are in the table, writes predictions beside measurements and draws them. ``pack`` keeps what these
+two read of a measurement, for tests and for those who have no GPU.
 """
 
 from __future__ import annotations
@@ -51,21 +53,23 @@ DETAILS = (
 
 def main() -> int:
     arguments = parse()
-    return {"compile": compile_all, "measure": measure_all, "fit": fit, "report": report}[
-        arguments.what
-    ](arguments)
+    return COMMANDS[arguments.what](arguments)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("what", choices=("compile", "measure", "fit", "report"))
+    parser.add_argument("what", choices=COMMANDS)
     parser.add_argument("--programs", nargs="*", help="workloads (default: a selection)")
     parser.add_argument("--artifacts", type=Path, help="folder of the compiled kernels")
     parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument(
         "--measured", type=Path, default=MEASURED,
-        help="what is read where `measure` has left nothing in --out (%(default)s)",
+        help="what is read where `measure` has left nothing in --out (%(default)s), and what "
+        "`pack` writes",
     )  # fmt: skip
+    parser.add_argument(
+        "--assembled", action="store_true", help="pack nothing that was estimated of kernels"
+    )
     parser.add_argument("--chip", help="default: the compiler's")
     parser.add_argument("--each", type=int, default=10, help="kernels of a program")
     parser.add_argument(
@@ -263,6 +267,17 @@ def report(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def pack(arguments: argparse.Namespace) -> int:
+    """Writes what ``fit`` and ``report`` read of what ``measure`` has left."""
+    from cost_fit import needed
+
+    raw = kept.raw_path(arguments.out / "cost_model.json")
+    data = needed(json.loads(raw.read_text()), estimated=not arguments.assembled)
+    text = json.dumps(data, separators=(",", ":"))
+    arguments.measured.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+    return 0
+
+
 def read(arguments: argparse.Namespace) -> dict[str, Any]:
     """The measurements: those that ``measure`` wrote, else those that are committed."""
     raw = kept.raw_path(arguments.out / "cost_model.json")
@@ -274,6 +289,11 @@ def read(arguments: argparse.Namespace) -> dict[str, Any]:
 def keep(arguments: argparse.Namespace, data: dict[str, Any]) -> None:
     """The result files."""
     kept.write(arguments.out / "cost_model.json", data, "kernels", DETAILS)
+
+
+COMMANDS = {
+    "compile": compile_all, "measure": measure_all, "fit": fit, "report": report, "pack": pack,
+}  # fmt: skip
 
 
 def draw(data: dict[str, Any], path: Path) -> None:
