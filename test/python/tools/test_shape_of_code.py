@@ -44,7 +44,7 @@ TWINS: dict[str, set[str]] = {
     "search": {"cli", "passes", "pipeline"},
     "select": {"passes", "pipeline"},
     "shortlist": {"passes", "pipeline"},
-    "skip_steps": {"passes", "transforms"},
+    "skip_steps": {"passes", "pipeline", "transforms"},
     "stabilize": {"passes", "pipeline", "transforms"},
     "verify": {"cli", "passes", "pipeline"},
 }
