@@ -67,9 +67,6 @@ def parse() -> argparse.Namespace:
         help="what is read where `measure` has left nothing in --out (%(default)s), and what "
         "`pack` writes",
     )  # fmt: skip
-    parser.add_argument(
-        "--assembled", action="store_true", help="pack nothing that was estimated of kernels"
-    )
     parser.add_argument("--chip", help="default: the compiler's")
     parser.add_argument("--each", type=int, default=10, help="kernels of a program")
     parser.add_argument(
@@ -272,7 +269,7 @@ def pack(arguments: argparse.Namespace) -> int:
     from cost_fit import needed
 
     raw = kept.raw_path(arguments.out / "cost_model.json")
-    data = needed(json.loads(raw.read_text()), estimated=not arguments.assembled)
+    data = needed(json.loads(raw.read_text()))
     text = json.dumps(data, separators=(",", ":"))
     arguments.measured.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
     return 0

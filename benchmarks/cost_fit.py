@@ -87,10 +87,9 @@ class Measured:
         return total + target.combine * (kernels - 1)
 
 
-def needed(data: dict[str, Any], estimated: bool = True) -> dict[str, Any]:
-    """What is read here of a result file, without counts that are zero; with or without what was
-    ``estimated`` of kernels besides what the compiler says of them."""
-    columns = ("features", "estimated") if estimated else ("features",)
+def needed(data: dict[str, Any]) -> dict[str, Any]:
+    """The part of a result file that is read here, without counts that are zero."""
+    columns = ("features", "estimated")
     return {
         "environment": data["environment"],
         "kernels": {
