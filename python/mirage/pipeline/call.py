@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import torch
 
     from mirage.compiler import Compiled
-    from mirage.emulator.counters import Counters
     from mirage.pipeline.result import Step
     from mirage.pipeline.sized_plan import SizedPlan
 
@@ -122,9 +121,7 @@ def on_gpu_by_size(plan: SizedPlan) -> SizedLauncher:
     return lambda number, size, inputs: parts[number](inputs=inputs)
 
 
-def sized_emulator(
-    plan: SizedPlan, *, checks: bool = True, counters: list[Counters] | None = None
-) -> SizedLauncher:
+def sized_emulator(plan: SizedPlan) -> SizedLauncher:
     """Executes the parts of a class of sizes on the CPU."""
     from mirage.emulator.tensors import run_on_tensors
     from mirage.runtime.sizes import at_size
@@ -133,7 +130,7 @@ def sized_emulator(
         artifact = plan.artifacts[number]
         if artifact.manifest.size is not None:
             artifact = replace(artifact, manifest=at_size(artifact.manifest, size))
-        return run_on_tensors(artifact, inputs, checks=checks, counters=counters)
+        return run_on_tensors(artifact, inputs)
 
     return launch
 
