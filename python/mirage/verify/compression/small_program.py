@@ -74,8 +74,8 @@ _SINGLE = 2
 def even_cells(digit: Digit, count: int) -> Weights:
     """Divide each segment of a digit into at most ``count`` cells of about equal size.
 
-    If there are at least four cells, two of them are single indices. Without them no value could occur
-    exactly once, such as a maximum, or the only term that is left of a softmax."""
+    If there are at least four cells, two of them are single indices. Without them no value could
+    occur exactly once, such as a maximum, or the only term that is left of a softmax."""
     if digit.pinned:
         return (1,) * digit.radix
     result: list[int] = []
