@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mirage.pipeline.sized_plan import SizedPlan
 
 Launcher: TypeAlias = "Callable[[int, Compiled, list[torch.Tensor]], Sequence[torch.Tensor]]"
-"""Runs a compiled part, given by its number among the parts, on contiguous tensors."""
+"""A function that runs a compiled part, given by its number, on contiguous tensors."""
 
 
 def on_gpu(executables: dict[int, Executable]) -> Launcher:
@@ -65,7 +65,7 @@ def loaded(parts: Sequence[Compiled]) -> dict[int, Executable]:
 
 
 class NotCompiledError(MirageError):
-    """The program was optimized with ``compile=False``."""
+    """The program was optimized with ``compile=False``, so it cannot be called."""
 
 
 class Runner:
@@ -89,8 +89,8 @@ class Runner:
         *,
         write: bool = False,
     ) -> tuple[Any, ...]:
-        """The results; ``launch`` runs a compiled part. With ``write``, inputs that the program
-        updates may have their new values afterwards.
+        """Run the program and return its results; ``launch`` runs a compiled part. With ``write``,
+        inputs that the program updates may be written in place.
 
         Raises :class:`~mirage.runtime.errors.CallError`, :class:`~mirage.runtime.errors.NoGpuError`
         """
@@ -104,13 +104,14 @@ class Runner:
 
 
 SizedLauncher: TypeAlias = "Callable[[int, int, list[torch.Tensor]], Sequence[torch.Tensor]]"
-"""Runs a compiled part of a class, by its number, at a size, on contiguous tensors."""
+"""A function that runs a compiled part of a size class, given by its number, at a size, on
+contiguous tensors."""
 KEPT_SIZES = 1024
-"""Sizes whose steps are kept."""
+"""The most sizes whose steps are kept."""
 
 
 def on_gpu_by_size(plan: SizedPlan) -> SizedLauncher:
-    """Launches on the GPU."""
+    """Return a launcher for a class of sizes that runs on the GPU."""
     from mirage.runtime.by_size import SizedExecutable, SizeTable
 
     parts: list[Executable | SizedExecutable] = []
@@ -125,7 +126,7 @@ def on_gpu_by_size(plan: SizedPlan) -> SizedLauncher:
 def sized_emulator(
     plan: SizedPlan, *, checks: bool = True, counters: list[Counters] | None = None
 ) -> SizedLauncher:
-    """Executes the parts of a class of sizes on the CPU."""
+    """Return a launcher for a class of sizes that runs in the emulator, on the CPU."""
     from mirage.emulator.tensors import run_on_tensors
     from mirage.runtime.sizes import at_size
 
@@ -139,7 +140,7 @@ def sized_emulator(
 
 
 class SizedRunner:
-    """What was found for a class of sizes, on tensors; what calls need is looked up once for each
+    """The result for a class of sizes, run on tensors. What calls need is looked up once for each
     size."""
 
     def __init__(self, program: Program, plan: SizedPlan) -> None:
@@ -155,7 +156,7 @@ class SizedRunner:
         *,
         write: bool = False,
     ) -> tuple[Any, ...]:
-        """The results for all inputs of the graph at a size of the class; see
+        """Return the results for all inputs of the graph at a size of the class; see
         :class:`Runner`."""
         steps = self._steps.get(size)
         if steps is None:
@@ -177,7 +178,7 @@ def run_steps(
     tensors: Sequence[torch.Tensor | Sequence[torch.Tensor]],
     inputs: Sequence[torch.Tensor] | None,
 ) -> tuple[Any, ...]:
-    """What a :class:`Runner` gives that is used once; no input is written to."""
+    """Run steps once, as a :class:`Runner` does; no input is written to."""
     return Runner(program, graph, steps)(launch, tensors, inputs)
 
 
@@ -186,7 +187,7 @@ def _arguments(
     tensors: Sequence[torch.Tensor | Sequence[torch.Tensor]],
     inputs: Sequence[torch.Tensor] | None,
 ) -> list[Any]:
-    """All inputs of the graph: what the caller passes, and the module's weights (without their
+    """Return all inputs of the graph: the caller's tensors and the module's weights (without their
     gradients).
     """
     given: Sequence[Any] = tensors
@@ -215,7 +216,7 @@ def _arguments(
 
 
 def _carried(x: Any, dtype: str, value: Value) -> Any:
-    """What carries an input of a type that kernels do not have."""
+    """Return the tensor that carries an input of a type that kernels do not have."""
     if name_of(x) != dtype:
         what = value.name or "an input"
         raise ArgumentTypeError(f"{what}: expected a tensor of {dtype}, got {name_of(x)}")

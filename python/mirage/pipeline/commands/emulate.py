@@ -30,10 +30,10 @@ def emulate(
     counters: list[Counters] | None = None,
     write: bool = False,
 ) -> tuple[Any, ...]:
-    """The results, as calling ``optimized`` gives them on a GPU; ``counters`` get those of each
-    kernel. With ``write``, inputs that it updates may be written in place. Raises what
-    :meth:`mirage.Optimized.__call__` and
-    :func:`mirage.emulator.run_artifact.run_artifact` raise.
+    """Return the results that calling ``optimized`` gives on a GPU; ``counters`` collects the
+    counters of each kernel. With ``write``, inputs that it updates may be written in place. Raises
+    the errors of :meth:`mirage.Optimized.__call__` and
+    :func:`mirage.emulator.run_artifact.run_artifact`.
     """
 
     def launch(
@@ -51,8 +51,8 @@ def emulate_sizes(
     checks: bool = True,
     counters: list[Counters] | None = None,
 ) -> Sequence[Any]:
-    """The results of a program with a dynamic size, as calling it gives them on a GPU. Raises what
-    that and :func:`mirage.emulator.run_artifact.run_artifact` raise."""
+    """Return the results that calling a program with a dynamic size gives on a GPU. Raises the
+    errors of that call and of :func:`mirage.emulator.run_artifact.run_artifact`."""
 
     def launcher(plan: SizedPlan) -> SizedLauncher:
         return sized_emulator(plan, checks=checks, counters=counters)
