@@ -6,8 +6,8 @@ stores it into the cache itself, at the row that it reads from the index when it
 
 1. the call may write in place (:mod:`mirage.pipeline.make_plan`) to an input of the program, at one
    index, a row that a launch computes and nothing else reads, and
-2. from the part of that launch to the call nothing else accesses the memory of that input, since the
-   store happens that much earlier, and
+2. from the part of that launch to the call nothing else accesses the memory of that input, since
+   the store happens that much earlier, and
 3. the index is known before the part, and
 4. each tile of the row lies in one piece in the cache.
 
