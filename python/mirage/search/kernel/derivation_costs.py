@@ -331,8 +331,8 @@ class Measure(EdgeAccounts):
         return again
 
     def _first(self, edges: list[Edge]) -> tuple[set[Goal], set[Goal]]:
-        """Return the values that the loop before a nest computes, and those that the nest's inner loop
-        computes."""
+        """Return the values that the loop before a nest computes, and those that the nest's inner
+        loop computes."""
         first: set[Goal] = set()
         nested: set[Goal] = set()
         if self.derivations.kind.inner is None:
