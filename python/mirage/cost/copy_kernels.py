@@ -169,7 +169,7 @@ def is_unfused(op: Op, copies: Container[Op]) -> bool:
 
 
 def unfused_in(graph: KernelGraph) -> Iterator[Op]:
-    """Return the ops of a graph, other than launches, that become kernels of their own, in
+    """Yield the ops of a graph, other than launches, that become kernels of their own, in
     order."""
     copies = copies_in(graph)
     return (op for op in graph.ops if is_unfused(op, copies))

@@ -156,7 +156,7 @@ class RegisterEstimator(BlockAnalysis):
 
     @cached_property
     def _needed(self) -> tuple[float, float]:
-        """Return the registers that are wanted, and the values that are added at once."""
+        """The registers that are wanted, and the values that are added at once."""
         held = sum(self._held(v) for v in self.accumulated)
         computed = [
             self._held(v)
@@ -222,7 +222,7 @@ class RegisterEstimator(BlockAnalysis):
         return self.launch.schedule.stages > 1 and self.chained() + max(held, default=0.0) <= limit
 
     def _products_in(self, value: Value) -> Iterator[Value]:
-        """Return the results of products from which a value is computed."""
+        """Yield the results of products from which a value is computed."""
         seen: set[Value] = set()
         left = [value]
         while left:

@@ -33,7 +33,7 @@ class Forms(Mapping[str, str]):
 
     @property
     def graphs(self) -> Graphs:
-        """Return the graphs that the texts are written from."""
+        """The graphs that the texts are written from."""
         return {stage: self._graph(stage) for stage in self._graphs}
 
     def _graph(self, stage: str) -> tuple[str, KernelGraph]:

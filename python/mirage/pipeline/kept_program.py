@@ -242,7 +242,7 @@ class _Restorer:
         )
 
     def _compiling(self, others: Sequence[KeptFinalist]) -> Iterable[Finalist]:
-        """Yield the other finalists that still compile."""
+        """Return the other finalists that still compile."""
         return filter(None, map(self._if_possible, others))
 
     def _if_possible(self, kept: KeptFinalist) -> Finalist | None:

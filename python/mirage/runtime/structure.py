@@ -47,7 +47,7 @@ class Structure:
             yield f"{where}.{self.keys[number]}" if named else f"{where}[{key!r}]", child
 
     def flatten(self, value: Any, where: str) -> Iterator[Any]:
-        """Return the leaves of a value. Raises :class:`ArgumentStructureError` if it has another
+        """Yield the leaves of a value. Raises :class:`ArgumentStructureError` if it has another
         structure."""
         if self.kind == "leaf":
             yield value

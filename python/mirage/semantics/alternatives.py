@@ -55,7 +55,7 @@ _APPLIED: WeakKeyDictionary[Alternatives, Alternatives] = WeakKeyDictionary()
 
 
 def parts_of(graph: KernelGraph) -> list[Alternatives]:
-    """Yield the parts of a program that have candidates, in order."""
+    """Return the parts of a program that have candidates, in order."""
     return [op for op in graph.ops if isinstance(op, Alternatives)]
 
 

@@ -180,7 +180,7 @@ def _shared_positions(op: Op) -> int | None:
 
 
 def _others(count: int, most: int) -> list[int]:
-    """Yield the blocks to run besides the last one, which has the tails and masks: the first, and
+    """Return the blocks to run besides the last one, which has the tails and masks: the first, and
     one in between."""
     between = int(np.random.default_rng(count).integers(0, count))
     return list(dict.fromkeys(b for b in (0, between) if b != count - 1))[: max(0, most)]

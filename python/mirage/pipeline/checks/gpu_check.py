@@ -99,7 +99,7 @@ def beside_pytorch(
 
 
 def _inputs(program: Program, scale: float, device: str) -> Iterator[torch.Tensor]:
-    """Return tensors on the device: the contents of buffers and constants, and random numbers for
+    """Yield tensors on the device: the contents of buffers and constants, and random numbers for
     the other inputs."""
     import torch
 

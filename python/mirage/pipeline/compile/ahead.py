@@ -77,12 +77,12 @@ class Ahead:
 
     @property
     def done(self) -> bool:
-        """Return whether all compilations have ended, successfully or not."""
+        """Whether all compilations have ended, successfully or not."""
         return all(f.done() for f in self.futures.values())
 
     @property
     def seconds(self) -> float:
-        """Return the total seconds of the compilations that have ended."""
+        """The total seconds of the compilations that have ended."""
         found = 0.0
         for future in self.futures.values():
             if future.done():

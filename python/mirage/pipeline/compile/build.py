@@ -55,7 +55,7 @@ class Builder:
     """The texts of parts, by their signatures: equal parts are written once."""
 
     def steps(self, selected: KernelGraph) -> Iterator[Step]:
-        """Return the parts of ``selected`` in the order in which they run, each compiled, and the
+        """Yield the parts of ``selected`` in the order in which they run, each compiled, and the
         calls between them. Raises :class:`mirage.compiler.CompileError`."""
         pieces = self._pieces(selected)
         alone = _count(pieces) == 1

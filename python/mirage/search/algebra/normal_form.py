@@ -327,7 +327,7 @@ def _plain(c: Coefficient) -> Coefficient:
 
 
 def inputs_of(algebra: Algebra, polys: Iterable[int]) -> Iterator[InAtom]:
-    """Return the inputs in some normal forms."""
+    """Yield the inputs in some normal forms."""
     seen: set[int] = set()
     left = list(polys)
     while left:

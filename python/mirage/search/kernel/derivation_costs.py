@@ -166,7 +166,7 @@ class Measure(EdgeAccounts):
 
     @cached_property
     def _rates(self) -> dict[str, Num]:
-        """Return the work per µs of a block, for each kind of work."""
+        """The work per µs of a block, for each kind of work."""
         t = self.target
         return {
             "load": t.dram_bytes / t.sms,

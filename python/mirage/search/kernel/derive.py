@@ -183,7 +183,7 @@ class Derivations:
                         yield from self._matmuls(goal, [((atoms, rest), 1)], axis)
 
     def _last_sums(self, bound: tuple[SubAxis, ...]) -> Iterator[SubAxis]:
-        """Return the sub-axes that may be summed last: before a grid sum, the tile and loop sums of
+        """Yield the sub-axes that may be summed last: before a grid sum, the tile and loop sums of
         its axis must be complete."""
         grid = [b for b in bound if b[1] == "G"]
         if grid:

@@ -271,7 +271,7 @@ class Emitter:
 
     @cached_property
     def _uses(self) -> Counter[Goal]:
-        """Return how many values use each value."""
+        """The number of values that use each value."""
         return Counter(child for edge in self.choice.values() for child in edge.children)
 
     def reduce(self, edge: Reduction, row: str | None, col: str | None) -> Value:

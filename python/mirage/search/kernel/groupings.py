@@ -94,7 +94,7 @@ class Groupings:
     def common_factors(
         self, terms: Summands
     ) -> Iterator[tuple[tuple[tuple[int, ...], tuple[SubAxis, ...]], Summands]]:
-        """Return factors that all terms share, with the sums that only they carry; and the terms
+        """Yield factors that all terms share, with the sums that only they carry; and the terms
         without them."""
         shared = list(terms[0][0][0])
         for (atoms, _), _ in terms[1:]:

@@ -60,7 +60,7 @@ def nested_types(analysis: Analysis, target: Target, best: float) -> list[FrameT
 
 
 def _pairs(algebra: Algebra, polys: tuple[int, ...]) -> Iterator[tuple[str, _Sum]]:
-    """Return the axes of sums, with the sums inside of their summands that depend on the axis."""
+    """Yield the axes of sums, with the sums inside of their summands that depend on the axis."""
     every, atoms = below(algebra, polys)
     for poly in every:
         for (factors, bound), _ in algebra.polys[poly]:

@@ -134,7 +134,7 @@ def losing(problem: KernelProblem, algebra: Algebra, polys: Sequence[int]) -> li
 
 
 def _read(problem: KernelProblem, output: Value) -> Iterator[Value]:
-    """Return the leaves that an output is computed from."""
+    """Yield the leaves that an output is computed from."""
     leaves, seen, left = set(problem.leaves), {output}, [output]
     while left:
         value = left.pop()

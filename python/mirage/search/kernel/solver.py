@@ -88,7 +88,7 @@ class KernelSolver:
 
     @property
     def derivations(self) -> TypeDerivations:
-        """Yield the derivations in each type of frame."""
+        """The derivations in each type of frame."""
         return TypeDerivations(self.limits, self.report)
 
     def solve(self, problem: KernelProblem, count: int | None = None) -> list[Pick]:

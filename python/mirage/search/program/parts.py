@@ -239,7 +239,7 @@ class Program:
 
     @cached_property
     def _sources(self) -> dict[Value, frozenset[Value]]:
-        """Return the inputs of the program on which each value depends."""
+        """The inputs of the program on which each value depends."""
         out = {v: frozenset({v}) for v in self.graph.inputs}
         for op in self.graph.ops:
             below = frozenset[Value]().union(*(out[v] for v in op.operands))

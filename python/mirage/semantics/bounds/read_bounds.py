@@ -41,7 +41,7 @@ def part_of(load: Source) -> Part:
 
 
 def bounding_parts(launch: Launch, known: Mapping[Value, object]) -> Iterator[Part]:
-    """Return the parts of integer params that blocks load and that may bound a loop. ``known`` are
+    """Yield the parts of integer params that blocks load and that may bound a loop. ``known`` are
     params with known numbers."""
     grid = {a.name for a in launch.grid}
     extents = axis_extents(launch)

@@ -58,7 +58,7 @@ class Terms:
 def verify_all(
     reference: KernelGraph, claims: Sequence[Claim], terms: Terms, executor: Executor | None = None
 ) -> Iterator[Verdict]:
-    """Return a verdict for each candidate, in order. A candidate that is undecided at the deadline
+    """Yield a verdict for each candidate, in order. A candidate that is undecided at the deadline
     gets "unknown". Raises what :func:`verify` raises.
     """
     claims = [c if _is_useful(c, reference, terms) else Claim(c.candidate) for c in claims]

@@ -186,7 +186,7 @@ def _owed(
 def _factors_of_owed(
     graph: KernelGraph, wanted: Demand, inputs: Sequence[Sampled], smooth: bool
 ) -> Iterator[Array]:
-    """Return the magnitudes of the factors of a reference's arguments that are also known to be
+    """Yield the magnitudes of the factors of a reference's arguments that are also known to be
     nonzero."""
     parts = not_zero(graph, wanted)
     if not parts:

@@ -187,7 +187,7 @@ class _Attempt:
 
 
 def _elements(shape: tuple[int, ...], one: bool) -> list[Region]:
-    """Yield the elements of an output, one at a time; only the first if all are alike."""
+    """Return the elements of an output, one at a time; only the first if all are alike."""
     places = [(0,) * len(shape)] if one else list(np.ndindex(*shape))
     return [tuple(np.asarray([p]) for p in place) for place in places]
 

@@ -287,7 +287,7 @@ class _Sizes:
         return tuple(self.size(self.structure.slot(value, d)) for d in range(len(value.shape)))
 
     def axes(self, graph: KernelGraph) -> Iterator[tuple[str, str]]:
-        """Return the extents of all grid and loop axes of a program, as text."""
+        """Yield the extents of all grid and loop axes of a program, as text."""
         for number, op in enumerate(launches(graph.ops)):
             for name in axis_extents(op):
                 yield f"{number}.{name}", self.size(self.structure.axis(op, name))

@@ -149,7 +149,7 @@ def _found(
     moved: list[int],
     halves: bool,
 ) -> Iterator[tuple[str, Array]]:
-    """Return scales, as powers of two, at which the estimate says that the candidate leaves the
+    """Yield scales, as powers of two, at which the estimate says that the candidate leaves the
     range. ``sizes`` are those of the reference and of the candidate at each of the points;
     ``halves`` says whether each input is itself of type f16."""
     base = points[0]

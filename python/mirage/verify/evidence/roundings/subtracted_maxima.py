@@ -141,7 +141,7 @@ def _largest(draw: Activations, reference: KernelGraph, i: int) -> tuple[float, 
 
 
 def _badly_held(largest: float) -> Iterator[float]:
-    """Return smaller numbers that a 16-bit type rounds by nearly half a step, up and down."""
+    """Yield smaller numbers that a 16-bit type rounds by nearly half a step, up and down."""
     for digits in _DIGITS:
         power = floor(log2(largest))
         steps = floor(largest * 2.0 ** (digits - 1 - power))
