@@ -24,8 +24,11 @@ RingLoop::RingLoop(TileEmitter &tiles, block::LoopOp op)
   overlaps = !deferred && op.getStages().value_or(1) > 1 &&
              llvm::all_of(last, block::isOnlySummed) &&
              (phases.getCount() > 1 || llvm::none_of(last, isHeld));
-  if (deferred)
-    findLate();
+  if (!deferred)
+    return;
+  findLate();
+  if (op->hasAttr(block::kSpeculates))
+    speculation = block::getSpeculatedStep(op);
 }
 
 void RingLoop::emit() {
@@ -132,9 +135,8 @@ void RingLoop::emitDeferredLoop(SmallVector<Value> carried) {
   waitForSlots(1, tiles.index(0));
   takeTurn(tiles.index(0));
   start(1, tiles.index(0));
-  passTurn();
   finish(1);
-  emitOps(1, tiles.index(0));
+  emitFirstOps(tiles.index(0), /*speculates=*/false);
   emitPhases(2, last - 1, tiles.index(0));
   endStep(tiles.index(0));
   emitLate();
@@ -159,9 +161,8 @@ void RingLoop::emitDeferredLoop(SmallVector<Value> carried) {
     start(1, step);
     waitForSlots(last, previous);
     start(last, previous);
-    passTurn();
     finish(1);
-    emitOps(1, step);
+    emitFirstOps(step, speculation.has_value());
     emitPhases(2, last - 1, step);
     finishDeferred();
     endStep(step);
@@ -241,16 +242,29 @@ void RingLoop::emitPhases(int64_t first, int64_t last, Value step) {
 }
 
 void RingLoop::emitOps(int64_t phase, Value step) {
-  auto isRead = [](const block::RingLoads &loads) { return !loads.byProducts; };
-  for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
-    if (loads.first == phase && (isRead(loads) || phase == 0))
-      waitForSlot(loads, ring, step);
+  waitForRead(phase, step);
   for (Operation &inner : op.getBody().front().without_terminator())
-    if (phases.getPhase(&inner) == phase && !isa<block::MatmulOp>(inner) && !isView(&inner) &&
-        !llvm::is_contained(late, &inner))
+    if (isComputed(&inner, phase))
       tiles.emit(&inner);
+  releaseRead(phase, step);
+}
+
+/// Whether the op is computed in the phase, by itself.
+bool RingLoop::isComputed(Operation *inner, int64_t phase) const {
+  return phases.getPhase(inner) == phase && !isa<block::MatmulOp>(inner) && !isView(inner) &&
+         !llvm::is_contained(late, inner);
+}
+
+/// Waits for the slots that other ops than products read first in the phase.
+void RingLoop::waitForRead(int64_t phase, Value step) {
   for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
-    if (loads.last == phase && isRead(loads))
+    if (loads.first == phase && (!loads.byProducts || phase == 0))
+      waitForSlot(loads, ring, step);
+}
+
+void RingLoop::releaseRead(int64_t phase, Value step) {
+  for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
+    if (loads.last == phase && !loads.byProducts)
       release(ring, step);
 }
 
@@ -313,32 +327,6 @@ void RingLoop::waitForSlot(const block::RingLoads &loads, Value ring, Value step
     tiles.sharedViews[loaded] = {tile, false};
     emitViews(emitViews, loaded);
   }
-}
-
-/// Waits until the group before has started its products of the step; the first
-/// group waits for the last one's of the step before, which it does not in step 0.
-void RingLoop::takeTurn(Value step) {
-  Value turns = tiles.turns.lookup(op);
-  if (!turns)
-    return;
-  Value group = tiles.getGroup();
-  Value isFirst =
-      arith::CmpIOp::create(builder, tiles.loc, arith::CmpIPredicate::eq, group, tiles.index(0));
-  Value round = arith::AddIOp::create(
-      builder, tiles.loc, step,
-      arith::SelectOp::create(builder, tiles.loc, isFirst, tiles.index(1), tiles.index(0)));
-  Value parity = arith::RemUIOp::create(builder, tiles.loc, round, tiles.index(2));
-  thread::MbarrierWaitOp::create(builder, tiles.loc, turns, group, parity);
-}
-
-void RingLoop::passTurn() {
-  Value turns = tiles.turns.lookup(op);
-  if (!turns)
-    return;
-  int64_t groups = tiles.launch.getSchedule()->getWarps() / 4;
-  Value next = arith::AddIOp::create(builder, tiles.loc, tiles.getGroup(), tiles.index(1));
-  next = arith::RemUIOp::create(builder, tiles.loc, next, tiles.index(groups));
-  thread::MbarrierArriveOp::create(builder, tiles.loc, turns, next);
 }
 
 void RingLoop::start(int64_t phase, Value step) {

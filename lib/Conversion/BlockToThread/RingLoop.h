@@ -20,7 +20,9 @@
 //
 // There groups of warps can take turns in starting products: while one computes,
 // the tensor cores work for the other. Otherwise all would compute at the same
-// time. A turn passes from group to group and round again.
+// time. A turn passes from group to group and round again, as soon as a group has
+// its maxima: one that passes it as soon as its products are started leaves the
+// tensor cores to both groups at once, and then both wait for their exponentials.
 //
 // Steps are counted from the first one that the block takes, as the slots are.
 // There is at least one, so that the first and the last one exist.
@@ -36,6 +38,7 @@
 #include "TileEmitter.h"
 
 #include "mirage/Dialect/Block/Analysis/ProductPhases.h"
+#include "mirage/Dialect/Block/Analysis/SpeculatedMaxima.h"
 
 namespace mirage {
 
@@ -67,11 +70,22 @@ private:
   void enterStep(mlir::Value step);
   void emitPhases(int64_t first, int64_t last, mlir::Value step);
   void emitOps(int64_t phase, mlir::Value step);
+  void emitFirstOps(mlir::Value step, bool speculates);
+
+  // Steps that take exponentials before their maximum (SpeculatedStep.cpp).
+  void emitSpeculated();
+  void emitUses();
+  llvm::SmallVector<mlir::Value> getSpeculated() const;
+
   void emitLate();
   void endStep(mlir::Value step);
+  bool isComputed(mlir::Operation *inner, int64_t phase) const;
+  void waitForRead(int64_t phase, mlir::Value step);
+  void releaseRead(int64_t phase, mlir::Value step);
 
   void takeTurn(mlir::Value step);
   void passTurn();
+  bool passesLate();
   void waitForSlots(int64_t phase, mlir::Value step);
   void waitForSlot(const block::RingLoads &loads, mlir::Value ring, mlir::Value step);
   void start(int64_t phase, mlir::Value step);
@@ -92,6 +106,7 @@ private:
   llvm::SmallVector<mlir::Value> rings;
   llvm::SmallVector<block::RunningMaxOp> maxima;
   bool deferred, overlaps;
+  std::optional<block::SpeculatedStep> speculation;
   LoopSteps steps;
   /// Ops that make factors of deferred products out of f32 values, which are
   /// computed once the products that use the last step's factors are done.

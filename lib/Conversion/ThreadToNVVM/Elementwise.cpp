@@ -172,6 +172,21 @@ struct RescaleLowering : ThreadPattern<RescaleOp> {
   }
 };
 
+struct ExceedsLowering : ThreadPattern<ExceedsOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(ExceedsOp op, Adaptor operands, Emitter &e, Results &results) const override {
+    SmallVector<Value> values = unpack(e, op.getOperand().getType(), operands.getOperand());
+    Value limit = e.f32(float(op.getLimit().convertToDouble())), exceeds;
+    for (Value value : llvm::SmallSetVector<Value, 4>(values.begin(), values.end())) {
+      Value isBeyond = e.fcompare(arith::CmpFPredicate::UGT, value, limit);
+      exceeds = exceeds ? arith::OrIOp::create(e, exceeds, isBeyond).getResult() : isBeyond;
+    }
+    results.push_back(
+        {e.intrinsic("llvm.nvvm.vote.any.sync", e.getI1Type(), {e.i32(-1), exceeds})});
+    return success();
+  }
+};
+
 /// Two f32 to a pair of 2-byte floats by one instruction.
 Value convertPair(Emitter &e, Value low, Value high, Type element) {
   StringRef name = element.isF16() ? "llvm.nvvm.ff2f16x2.rn" : "llvm.nvvm.ff2bf16x2.rn";
@@ -218,6 +233,6 @@ struct MaskLowering : ThreadPattern<MaskOp> {
 void mirage::thread::populateElementwisePatterns(const TypeConverter &converter,
                                                  RewritePatternSet &patterns) {
   patterns.add<ConstantLowering, SplatLowering, IotaLowering, UnaryLowering, BinaryLowering,
-               ScaleLowering, RescaleLowering, CastLowering, MaskLowering>(converter,
-                                                                           patterns.getContext());
+               ScaleLowering, RescaleLowering, ExceedsLowering, CastLowering, MaskLowering>(
+      converter, patterns.getContext());
 }

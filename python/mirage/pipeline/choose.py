@@ -16,6 +16,7 @@ from mirage.pipeline.select import ranking
 from mirage.semantics.alternatives import Alternatives, replaced
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
+from mirage.transforms.gathered_copies import with_copied_rows
 from mirage.transforms.lookups import fused
 from mirage.transforms.partition.calls import as_calls
 
@@ -87,7 +88,8 @@ class Chooser:
             programs = (op.programs[p] for p in order[: self.options.finalists])
             return next(filter(self._is_right, programs), None) or as_calls(op.programs[0])
 
-        return fused(replaced(verified, program))
+        graph = replaced(verified, program)
+        return fused(with_copied_rows(graph, self.compiler.target))
 
     def _is_right(self, program: KernelGraph) -> bool:
         """Return whether a part's program compiles and none of its kernels is wrong."""

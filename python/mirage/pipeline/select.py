@@ -10,6 +10,7 @@ from mirage.cost.predict import predict
 from mirage.pipeline.errors import StageError
 from mirage.semantics.alternatives import Alternatives, inlined, kept_of, original, with_parts
 from mirage.semantics.ugraph import KernelGraph
+from mirage.transforms.gathered_copies import with_copied_rows
 from mirage.transforms.lookups import fused
 
 
@@ -38,8 +39,8 @@ def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[
     """Return the form ``selected``: for each part, the candidate with the least predicted cost
     (after the first ``skip``).
 
-    Kernels compute the lookups that they load. A part without a candidate keeps its reference; the
-    second result counts such parts.
+    Kernels compute the lookups that they load, or have rows copied in order first. A part without
+    a candidate keeps its reference; the second result counts such parts.
     """
     without = 0
 
@@ -50,7 +51,7 @@ def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[
         without += not ranked
         return ranked[min(skip, len(ranked) - 1)][1] if ranked else 0
 
-    return fused(inlined(graph, choose)), without
+    return fused(with_copied_rows(inlined(graph, choose), target)), without
 
 
 def keep_cheapest(graph: KernelGraph, target: Target, count: int) -> tuple[KernelGraph, int]:

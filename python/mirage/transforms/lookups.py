@@ -35,7 +35,7 @@ _TABLES = (DType.F16, DType.BF16, DType.F32)
 
 def fused(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with launches that compute the lookups that they load."""
-    graph = _without_views(graph)
+    graph = rows_without_views(graph)
     lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and _in_tiles(op)}
     if not lookups:
         return graph
@@ -48,7 +48,7 @@ def fused(graph: KernelGraph) -> KernelGraph:
     return without_dead_ops(replace(graph, ops=ops))
 
 
-def _without_views(graph: KernelGraph) -> KernelGraph:
+def rows_without_views(graph: KernelGraph) -> KernelGraph:
     """Turn reshapes of gathered rows that keep each row into reshapes of the indices."""
     made = {op.result: op for op in graph.ops if isinstance(op, Gather)}
     ops: list[Op] = []

@@ -62,6 +62,25 @@ func.func @binary(%x: !partial) {
 
 #split = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>
 !partial = !thread.fragment<16x8xf32, #split, partial>
+func.func @exceeds_partial(%x: !partial) {
+  // expected-error @+1 {{expected the operand not to be partial; sum it with thread.reduce_warps first}}
+  %c = thread.exceeds %x, 1.0 : !partial
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+func.func @exceeds_f16(%x: !thread.fragment<16x8xf16, #acc>) {
+  // expected-error @+1 {{expected elements of f32, got 'f16'}}
+  %c = thread.exceeds %x, 1.0 : !thread.fragment<16x8xf16, #acc>
+  return
+}
+
+// -----
+
+#split = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>
+!partial = !thread.fragment<16x8xf32, #split, partial>
 func.func @rescale(%x: !partial) {
   // expected-error @+1 {{expected a factor of type '!thread.fragment<16x8xf32, #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>>', got '!thread.fragment<16x8xf32, #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>, partial>'}}
   %c = thread.rescale %x by %x : !partial, !partial

@@ -30,6 +30,8 @@ func.func @registers(%x: !thread.fragment<16x8xf32, #acc>, %s: f32, %i: index) {
   %g = thread.binary pow %x, %f : !thread.fragment<16x8xf32, #acc>
   // CHECK: thread.scale %{{.*}} by 1.250000e-01 : <16x8xf32, #[[ACC]]>
   %h = thread.scale %x by 0.125 : !thread.fragment<16x8xf32, #acc>
+  // CHECK: thread.exceeds %{{.*}}, 8.192000e+03 : <16x8xf32, #[[ACC]]>
+  %again = thread.exceeds %x, 8192.0 : !thread.fragment<16x8xf32, #acc>
   // CHECK: thread.rescale %{{.*}} by %{{.*}} : <16x8xf32, #[[ACC]]>, <16x8xf32, #[[ACC]]>
   %hr = thread.rescale %h by %x : !thread.fragment<16x8xf32, #acc>, !thread.fragment<16x8xf32, #acc>
   // CHECK: thread.cast %{{.*}} : <16x8xf32, #[[ACC]]> -> <16x8xbf16, #[[ACC]]>

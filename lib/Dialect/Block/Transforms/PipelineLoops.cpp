@@ -4,6 +4,7 @@
 #include "mirage/Dialect/Block/Analysis/LayoutModel.h"
 #include "mirage/Dialect/Block/Analysis/ProductPhases.h"
 #include "mirage/Dialect/Block/Analysis/RegisterEstimate.h"
+#include "mirage/Dialect/Block/Analysis/SpeculatedMaxima.h"
 #include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
 #include "mirage/Dialect/Thread/IR/LayoutConversion.h"
@@ -214,6 +215,25 @@ private:
     if (launch.getSchedule()->getWarps() > 4 && !launch.getSchedule()->getResident())
       loop->setAttr(kTurns, UnitAttr::get(&getContext()));
     ++numDeferred;
+    return std::max(needed, speculate(launch, loop, target));
+  }
+
+  /// Exponentials are taken before the maximum of their step is known where registers
+  /// hold the scores beside them, for a step that is done again, while the products of
+  /// the step before run. Returns the registers that this takes, or 0.
+  int64_t speculate(kernel::LaunchOp launch, LoopOp loop, const Chip &target) {
+    std::optional<SpeculatedStep> step = getSpeculatedStep(loop);
+    if (!step)
+      return 0;
+    int64_t needed = besideSums + 2 * getTileRegisters(step->scores);
+    for (Value result : loop.getResults())
+      needed += getTileRegisters(result);
+    for (Value factor : ProductPhases(loop).getHeldFactors())
+      needed += getTileRegisters(factor);
+    if (needed > getTileRegisterBudget(target, *launch.getSchedule()))
+      return 0;
+    loop->setAttr(kSpeculates, UnitAttr::get(&getContext()));
+    ++numSpeculating;
     return needed;
   }
 

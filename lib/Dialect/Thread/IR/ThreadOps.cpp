@@ -96,6 +96,13 @@ LogicalResult RescaleOp::verify() {
   return success();
 }
 
+LogicalResult ExceedsOp::verify() {
+  FragmentType type = getOperand().getType();
+  if (!type.getElementType().isF32())
+    return emitOpError("expected elements of f32, got ") << type.getElementType();
+  return verifyNotPartial(*this, type, "the operand");
+}
+
 LogicalResult CastOp::verify() {
   FragmentType from = getOperand().getType(), to = getType();
   if (from.withElementType(to.getElementType()) != to)

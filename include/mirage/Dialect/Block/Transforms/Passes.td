@@ -163,7 +163,9 @@ def PipelineLoops : Pass<"mirage-pipeline-loops"> {
   }];
   let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
   let statistics = [Statistic<"numRings", "rings", "loads that became rings">,
-                    Statistic<"numDeferred", "deferred", "loops whose last products run in the next step">];
+                    Statistic<"numDeferred", "deferred", "loops whose last products run in the next step">,
+                    Statistic<"numSpeculating", "speculating",
+                              "loops that take exponentials before their maximum is known">];
   let dependentDialects = ["::mirage::block::BlockDialect", "::mirage::thread::ThreadDialect"];
 }
 

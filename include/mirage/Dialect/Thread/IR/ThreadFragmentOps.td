@@ -138,6 +138,22 @@ def Thread_MaskOp : Thread_FragmentOp<"mask", [AllTypesMatch<["operand", "result
   let hasVerifier = 1;
 }
 
+def Thread_ExceedsOp : Thread_Op<"exceeds", [Pure]> {
+  let summary = "whether an element that the warp holds is beyond a limit, or NaN";
+  let description = [{
+    The same in all lanes of a warp, so that a warp may branch on it; other warps may
+    have another answer. A minus infinity is below each limit.
+
+    ```mlir
+    %again = thread.exceeds %sums, 8192.0 : !thread.fragment<16x1xf32, #rows>
+    ```
+  }];
+  let arguments = (ins Thread_FragmentType:$operand, F64Attr:$limit);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$operand `,` $limit attr-dict `:` type($operand)";
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Changes of shape and layout
 //===----------------------------------------------------------------------===//

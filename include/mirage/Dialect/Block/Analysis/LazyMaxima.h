@@ -13,21 +13,45 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_LAZYMAXIMA_H
-#define MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_LAZYMAXIMA_H
+#ifndef MIRAGE_DIALECT_BLOCK_ANALYSIS_LAZYMAXIMA_H
+#define MIRAGE_DIALECT_BLOCK_ANALYSIS_LAZYMAXIMA_H
 
 #include "mirage/Dialect/Block/IR/Block.h"
 
-namespace mirage {
+namespace mirage::block {
 
 /// By how much a maximum may be beyond the number that is used: 8 ln 2. Exponentials
 /// are at most 256 then, which a sum of f32 and a factor of 16 bits hold as well as
 /// those up to 1.
 constexpr double lazySlack = 5.545177444479562;
 
-/// Whether another number may be used in the place of the maximum.
-bool isLazy(block::RunningMaxOp running);
+/// How the values of a loop's body are made of exponentials that a running maximum is
+/// subtracted in.
+class ExponentialDegrees {
+public:
+  /// What a value is: made of none of them; the maximum; a difference with it on the
+  /// right; the exponential of one; a sum of products in which one exponential is a
+  /// factor; anything else.
+  enum Kind { Free, Maximum, Difference, Exponential, Linear, Other };
 
-} // namespace mirage
+  static bool isLinear(Kind kind) { return kind == Exponential || kind == Linear; }
 
-#endif // MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_LAZYMAXIMA_H
+  /// Visits the body of the loop around `running`.
+  explicit ExponentialDegrees(RunningMaxOp running);
+
+  Kind get(mlir::Value value) const;
+
+private:
+  Kind compute(mlir::Operation *op) const;
+
+  mlir::Value maximum;
+  llvm::DenseMap<mlir::Value, Kind> kinds;
+};
+
+/// Whether another number may be used in the place of the maximum. Precondition:
+/// layouts are assigned.
+bool isLazy(RunningMaxOp running);
+
+} // namespace mirage::block
+
+#endif // MIRAGE_DIALECT_BLOCK_ANALYSIS_LAZYMAXIMA_H

@@ -1,0 +1,67 @@
+//===- ProductTurns.cpp - groups take turns in starting products ----------===//
+//
+// A turn passes from group to group and round again (RingLoop.h). An mbarrier for each
+// group is arrived at by the group before.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RingLoop.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace mirage;
+
+/// Waits until the group before has started its products of the step; the first
+/// group waits for the last one's of the step before, which it does not in step 0.
+void RingLoop::takeTurn(Value step) {
+  Value turns = tiles.turns.lookup(op);
+  if (!turns)
+    return;
+  Value group = tiles.getGroup();
+  Value isFirst =
+      arith::CmpIOp::create(builder, tiles.loc, arith::CmpIPredicate::eq, group, tiles.index(0));
+  Value round = arith::AddIOp::create(
+      builder, tiles.loc, step,
+      arith::SelectOp::create(builder, tiles.loc, isFirst, tiles.index(1), tiles.index(0)));
+  Value parity = arith::RemUIOp::create(builder, tiles.loc, round, tiles.index(2));
+  thread::MbarrierWaitOp::create(builder, tiles.loc, turns, group, parity);
+}
+
+void RingLoop::passTurn() {
+  Value turns = tiles.turns.lookup(op);
+  if (!turns)
+    return;
+  int64_t groups = tiles.launch.getSchedule()->getWarps() / 4;
+  Value next = arith::AddIOp::create(builder, tiles.loc, tiles.getGroup(), tiles.index(1));
+  next = arith::RemUIOp::create(builder, tiles.loc, next, tiles.index(groups));
+  thread::MbarrierArriveOp::create(builder, tiles.loc, turns, next);
+}
+
+/// Whether a group passes its turn on when it has its maxima. Groups that take part in
+/// each other's cannot wait for each other's turns before.
+bool RingLoop::passesLate() {
+  return !maxima.empty() && phases.getPhase(maxima.back()) == 1 &&
+         llvm::none_of(op.getBody().front().without_terminator(), [&](Operation &inner) {
+           return isComputed(&inner, 1) && block::needsOtherWarps(&inner);
+         });
+}
+
+/// What follows the first products of a step whose last ones are deferred. The turn
+/// passes when the warps know their maxima, or go on without them.
+void RingLoop::emitFirstOps(Value step, bool speculates) {
+  bool passesAtOnce = speculates || !passesLate();
+  waitForRead(1, step);
+  if (passesAtOnce)
+    passTurn();
+  if (speculates)
+    emitSpeculated();
+  for (Operation &inner : op.getBody().front().without_terminator()) {
+    if (speculates || !isComputed(&inner, 1))
+      continue;
+    tiles.emit(&inner);
+    if (!passesAtOnce && &inner == maxima.back().getOperation())
+      passTurn();
+  }
+  releaseRead(1, step);
+}

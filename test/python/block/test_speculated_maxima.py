@@ -1,0 +1,77 @@
+"""Steps that take their exponentials before the maximum is known, executed with all checks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from lowering import check_mlir, compile_mlir
+from mirage.emulator.run_artifact import random_inputs, run_artifact
+from mirage.runtime.artifact import Artifact
+from warpgroup_attention import Attention
+
+SMALL = Attention(64, 320)
+LIMIT = "0f46000000"  # 8192 in PTX
+
+
+def speculates(attention: Attention) -> bool:
+    """Whether steps look at their sums."""
+    return LIMIT in compile_mlir(attention.text()).ptx()
+
+
+@pytest.mark.parametrize("scale", [0.125, 1.0, 6.0])
+@pytest.mark.parametrize(("tile", "stages"), [((64, 64), 3), ((128, 64), 2), ((128, 128), 2)])
+def test_maxima_that_move(scale: float, tile: tuple[int, int], stages: int) -> None:
+    """With large scores, sums are beyond the limit at some steps."""
+    rows, keys = tile
+    attention = replace(SMALL, rows=rows, keys=4 * keys, tile=tile, warps=rows // 16, stages=stages)
+    attention = replace(attention, scale=scale)
+    assert speculates(attention)
+    check_mlir(attention.text())
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [
+        replace(SMALL, bias=True, scale=3.0),
+        replace(SMALL, rows=70, keys=200, scale=3.0),
+        replace(SMALL, dtype="bf16", out="f32", scale=3.0),
+        replace(SMALL, rows=192, keys=192, seen=192, scale=3.0),
+        replace(SMALL, held=True),
+        replace(SMALL, turned=True, heads=2),
+    ],
+)
+def test_other_attention(attention: Attention) -> None:
+    """A bias, sizes that do not divide, other types, a causal mask, other orders."""
+    assert speculates(attention)
+    check_mlir(attention.text())
+
+
+def test_where_registers_are_few() -> None:
+    """Scores are kept beside their exponentials until the sums are known."""
+    assert not speculates(Attention(128, 256, 128, (128, 128), warps=8))
+
+
+def right(attention: Attention, limit: str) -> bool:
+    """Whether results are right with another limit of the sums."""
+    artifact = compile_mlir(attention.text())
+    manifest, ptx = artifact.manifest, artifact.ptx()
+    files = {**artifact.files, manifest.modules[0].ptx: ptx.replace(LIMIT, limit).encode()}
+    inputs = random_inputs(manifest.inputs)
+    (found,) = run_artifact(Artifact(manifest, files), inputs, stats=False).outputs
+    q, k, v = (x[0].astype(np.float64) for x in inputs)
+    scores = attention.scale * q @ k.T
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    return bool(np.allclose(found[0], e @ v / e.sum(-1, keepdims=True), atol=2e-2))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+def test_steps_that_are_done_again() -> None:
+    """Results are right if all steps are done again, and wrong if none is."""
+    attention = replace(SMALL, scale=6.0)
+    assert speculates(attention)
+    assert right(attention, LIMIT)
+    assert right(attention, "0f00000000")
+    assert not right(attention, "0f7F800000")
