@@ -91,7 +91,7 @@ struct GatherGlobalLowering : ThreadPattern<GatherGlobalOp> {
       Value index = LLVM::LoadOp::create(e, indexType.getElementType(), pointer, indexBytes);
       if (indexBytes == 4)
         index = e.createOrFold<arith::ExtSIOp>(e.getI64Type(), index);
-      // Negative ones are large without a sign.
+      // Negative indices are large unsigned numbers.
       Value exists = e.compare(arith::CmpIPredicate::ult, index, e.i64(rows));
       Value row = e.select(exists, index, e.i64(0));
       Row result{e.offset(table, e.mul(row, rowElements * tile.getElementBytes())), exists};
@@ -175,7 +175,7 @@ struct GatherAsyncLowering : ThreadPattern<GatherAsyncOp> {
     };
     bool inRole = op->getParentOfType<WarpsOp>() != nullptr;
     // In a role, tiles of one row are copied as boxes; here are those whose row does not exist.
-    // Their addresses would be computed ahead, for which there are no registers.
+    // Their addresses would be computed in advance, and registers do not suffice for them.
     if (only && inRole) {
       e.thread();
       auto loop = scf::ForOp::create(e, e.i32(0), e.i32(total), e.i32(threads));
@@ -220,7 +220,7 @@ struct GatherAsyncLowering : ThreadPattern<GatherAsyncOp> {
     }
   }
 
-  /// Reads the index of a row of the tile (of its only one, where `row` is null).
+  /// Reads the index of a row of the tile (of its only row if `row` is null).
   static Row findRow(GatherAsyncOp op, Emitter &e, Value table, Value indices,
                      ArrayRef<Value> offsets, Value row, Value inside) {
     MemRefType indexType = op.getIndices().getType(), tableType = op.getTable().getType();
@@ -239,14 +239,14 @@ struct GatherAsyncLowering : ThreadPattern<GatherAsyncOp> {
                                        e.offset(indices, e.mul(elements, bytes)), bytes);
     if (bytes == 4)
       index = e.createOrFold<arith::ExtSIOp>(e.getI64Type(), index);
-    // Negative ones are large without a sign.
+    // Negative indices are large unsigned numbers.
     Value exists = e.compare(arith::CmpIPredicate::ult, index, e.i64(tableType.getShape().front()));
     int64_t rowBytes =
         getStrides(tableType.getShape()).front() * (tableType.getElementTypeBitWidth() / 8);
     return {e.offset(table, e.mul(e.select(exists, index, e.i64(0)), rowBytes)), exists};
   }
 
-  /// What is outside of the tensor is zero, what is of no row NaN.
+  /// Elements outside of the tensor are zero, and rows that do not exist are NaN.
   static void copyPiece(GatherAsyncOp op, Emitter &e, Row from, ArrayRef<Value> offsets, Value row,
                         Value col, Value inside, Value table, Value to) {
     MemRefType gathered = op.getGatheredType();
@@ -270,7 +270,7 @@ struct GatherAsyncLowering : ThreadPattern<GatherAsyncOp> {
       NVVM::CpAsyncOp::create(e, to, pointer, kBytes, NVVM::LoadCacheModifierKind::CG, size);
     });
     e.ifThen(missing, [&] {
-      // All bits set are no number in any type of floats.
+      // All bits set represent NaN in every floating-point type.
       auto type = VectorType::get({4}, e.getI32Type());
       Value none = arith::ConstantOp::create(
           e, cast<TypedAttr>(DenseElementsAttr::get(type, llvm::APInt::getAllOnes(32))));

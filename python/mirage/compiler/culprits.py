@@ -40,7 +40,7 @@ def kernels_at(text: str, lines: Iterable[int]) -> tuple[int, ...]:
     with ir.Context():
         try:
             module = ir.Module.parse(text)
-        except ir.MLIRError:  # what cannot be read has no kernels
+        except ir.MLIRError:  # text that cannot be parsed has no kernels
             return ()
         ops = [op for graph in module.body.operations for op in _ops_of(graph.operation)]
         for op in ops:

@@ -16,8 +16,8 @@ from mirage.semantics.ugraph import TensorType
 Num = Any
 LINE = 128.0  # bytes of a cache line
 START = 16.0  # bytes at whose multiples rows of boxes start
-# what a row takes more which two lines hold, five sectors for four in two requests: of a tile that
-# threads copy, and of a box
+# additional cost of a row that lies in two lines (two requests, five sectors instead of four): for
+# a tile that threads copy, and for a box
 SPLIT_ROW, SPLIT_BOX_ROW = 0.5, 1.5
 BURST = 64.0  # bytes of a DRAM burst
 SECTOR = 32.0  # bytes of the smallest DRAM and L2 access

@@ -29,17 +29,17 @@ class BlockAnalysis:
         self.launch = launch
         self.warps = launch.schedule.warps
         self.fed: dict[Load, tuple[int, int]] = {}
-        """Loads that matmuls read, and the matrix that they see."""
+        """The shape of the matrix that matmuls read from each load."""
         self.definitions: dict[Value, Op] = {}
         self.matmuls: list[Matmul] = []
         self.trips: dict[Value, int] = {}
-        """How often a block computes a value."""
+        """The number of times that a block computes each value."""
         self.sums: set[Value] = set()
-        """Values with which a loop does nothing but sum them."""
+        """Values that a loop only sums."""
         self.accumulated: list[Value] = []
         """Values that loops accumulate."""
         self.looped: dict[Value, Value] = {}
-        """What a loop accumulates, by the result that comes out of it."""
+        """The value that a loop accumulates, by the loop's result."""
         self.stepped: set[Value] = set()
         """Values that differ from step to step of a loop."""
         self._find(launch.body.ops, 1, frozenset())

@@ -124,7 +124,7 @@ def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple
     together = o.waves <= 1
     boxes = np.where(together, IN_STEP, 1.0)
     load = load + f.split_once + f.split_step * f.steps
-    # what another block of the cluster copies comes from L2 once
+    # tiles that another block of the cluster copies are read from L2 once
     read = f.blocks * (load - (f.given_step + f.given_split_step) * f.steps)
     first = np.minimum(f.dram_read, read)
     plain = np.where(together, first + (read - first) / AGAIN_IN_STEP, read) / target.l2_bytes
@@ -211,7 +211,7 @@ def _turns(f: KernelFeatures, target: Target, o: Occupancy, busy: Num) -> Num:
     steps, and the turns of its slots, each of which is read, released, and waits for the next tile.
     """
     wait = np.where(o.waves <= 1, BOX_WAIT, target.step_latency)
-    # what two lines hold is asked for twice
+    # rows in two lines are requested twice
     split = f.split_step - f.given_split_step
     wait = wait * (1.0 + split / np.maximum(f.load_step, 1.0))
     wait = wait + BOX_WAIT_GROUP * (f.warps / 4.0 - 1.0)

@@ -39,7 +39,7 @@ def features_in(
             found.append(features_of(op, hot, resources))
         view = op.renames or isinstance(op, Lookup) or (moves_elements(op) and op not in copies)
         if not view or not written.isdisjoint(op.operands):
-            written.update(op.results)  # what a view of an input has is no more in a cache than it
+            written.update(op.results)  # a view of an input is not in a cache either
     return found
 
 

@@ -144,7 +144,7 @@ class RegisterEstimator(BlockAnalysis):
     def __init__(self, launch: Launch) -> None:
         super().__init__(launch)
         self.grid: dict[Matmul, WarpGrid] = {}
-        """How many warps go along rows, columns and the contraction of each matmul."""
+        """The numbers of warps along the rows, columns and contraction of each matmul."""
         for op in self.matmuls:
             grids, _ = self.grids(op, 1.0)
             self.grid[op] = grids[0] if grids else WarpGrid(1, 1, 1)

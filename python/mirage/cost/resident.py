@@ -21,7 +21,7 @@ def with_resident_blocks(launch: Launch, target: Target) -> Launch:
     if not launch.schedule.warpgroups or any(loop.steps is not None for loop in loops(launch)):
         return launch
     if any(isinstance(op, Reduce) for op in all_ops(launch.inside)):
-        return launch  # what warps exchange for it would need memory beside the double buffer
+        return launch  # the exchange of warps would need memory in addition to the double buffer
     # loops that compute between products take turns, which are counted from a block's start
     features = features_of(launch)
     if np.any(features.sfu_step):
@@ -35,6 +35,6 @@ def with_resident_blocks(launch: Launch, target: Target) -> Launch:
     except CheckError:
         return launch
     other = features_of(longer)
-    if resident_blocks(other, target) < started:  # what they store through takes a block's place
+    if resident_blocks(other, target) < started:  # the store buffers leave room for fewer blocks
         return launch
     return longer if report(other, target).time < report(features, target).time else launch

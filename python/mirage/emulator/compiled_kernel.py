@@ -54,7 +54,7 @@ class Program:
         self.polling_loops: set[int] = set()
         """Backward branches of loops that wait for memory to change."""
         self.plain_spins: set[int] = set()
-        """Those that read it with plain loads, which may never see the change."""
+        """Polling loops that read the memory with plain loads, which may never see the change."""
         self._find_loops(compiled)
         leaders = {0, *kernel.labels.values()}
         leaders |= {i + 1 for i, c in enumerate(compiled) if c.control is not None}

@@ -76,7 +76,7 @@ class GraphOps(ABC, Generic[H]):
     @staticmethod
     def _same_type(what: str, *values: Value) -> None:
         if all(v.dtype.is_eight_bits for v in values):
-            return  # what is computed of both kinds is f32
+            return  # results of both types are f32
         if len({v.dtype for v in values}) > 1:
             got = " and ".join(str(v.type) for v in values)
             raise GraphTypeError(

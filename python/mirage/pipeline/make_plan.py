@@ -131,8 +131,8 @@ class _InPlace:
         self.given, self.types = plan, types
         self.roots: dict[int, frozenset[int]] = {i: frozenset((i,)) for i in range(plan.inputs)}
         self.views: dict[int, torch.Tensor] = {}
-        """Values that are an updated input, or views of it: where they lie in a dense one."""
-        self.sources: dict[int, int] = {}  # of which value a value is the view
+        """The positions, in a dense tensor, of values that are an updated input or views of it."""
+        self.sources: dict[int, int] = {}  # the value that each view is a view of
 
     def plan(self) -> Plan:
         """Return the plan with calls that write in place."""

@@ -182,7 +182,7 @@ class Optimized:
         if not self.is_one_artifact:
             raise NothingFoundError(
                 f"expected a program that is one artifact, got {len(artifacts)} of "
-                f"{len(self.steps)} parts (inputs that are not read, results that are no tensors, "
+                f"{len(self.steps)} parts (inputs that are not read, results other than tensors, "
                 "views and calls of PyTorch are not in artifacts)"
             )
         return artifacts[0]
@@ -233,7 +233,7 @@ class Optimized:
         if self._runner is None:
             self._runner = Runner(self.program, self.graph, self.steps)
             if self._runner.steps.plan.writes and not emulated:
-                # what fails to load does so before an update
+                # errors of loading occur before any update
                 self._executables = loaded(self._runner.parts)
         launch = in_emulator if emulated else on_gpu(self._executables)
         return self._runner(launch, tensors, inputs, write=True)

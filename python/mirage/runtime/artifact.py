@@ -158,7 +158,7 @@ def check_target(path: str | os.PathLike[str]) -> None:
     folder = target.absolute().parent
     while not folder.exists():
         folder = folder.parent
-    try:  # what permissions say is not all: file systems may be read-only, or take no folders
+    try:  # permissions do not suffice: a file system may be read-only or refuse folders
         os.rmdir(tempfile.mkdtemp(prefix=f".{target.name}.", dir=folder))
     except OSError as error:
         raise UnreadableArtifactError(

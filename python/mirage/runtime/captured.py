@@ -96,7 +96,7 @@ class _Captured:
         self.inputs = tuple(
             x if number in self._written else _buffer(x) for number, x in enumerate(tensors)
         )
-        """The memory that replays look at."""
+        """The memory that replays read."""
         self._places = [x.data_ptr() for x in self.inputs]
 
     def _record(self, run: Callable[..., Any], device: torch.device, recorder: Recorder) -> None:

@@ -200,7 +200,7 @@ class Planner:
         for key in touched:
             self.memo[key] = self._right(key, self.memo[key])
             if not self.memo[key] and key not in again & self._blamed and key in self._few:
-                # what was left out beside better ways may be all that there is
+                # ways that were dropped for better ones may be the only ones left
                 every = self.solver.solve(self._few.pop(key).problem())
                 self.memo[key] = self._right(key, every[: 2 * self.limits.choices])
         for key in again & self._blamed:

@@ -105,7 +105,7 @@ def backend(
     classes = compile_class if compiler is None or class_compiler is not None else None
     graph = _Graph(module, compile_graph, classes, devices, watch)
     if any(map(_is_dynamic, example_inputs)):
-        with suppress(Exception):  # what a later version of PyTorch says of sizes
+        with suppress(Exception):  # later versions of PyTorch may describe sizes differently
             graph.rows = rows_of(module)
         return graph.for_sizes
     return graph.compiled(example_inputs) or module.forward

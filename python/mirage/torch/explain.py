@@ -95,7 +95,7 @@ def _what(graph: Report) -> str:
         return f"PyTorch answers, being compiled for {job.seconds:.0f} s ({job.doing})"
     text = "compiled"
     optimized: Any = graph.compiled
-    if hasattr(optimized, "graph"):  # what compile_program gives
+    if hasattr(optimized, "graph"):  # a result of compile_program
         kernels = len(list(launches(optimized.graph.ops)))
         text = _count(kernels, "kernel")
         if optimized.report.prediction is not None:

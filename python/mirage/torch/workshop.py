@@ -140,7 +140,7 @@ class Workshop:
                     job.error = error.message
                 self._forget(child)
                 child = None
-            except Exception as error:  # what is sent or comes back is no message
+            except Exception as error:  # the request or the reply is not a valid message
                 job.error = f"{type(error).__name__}: {error}"
                 if child is not None:
                     child.end()

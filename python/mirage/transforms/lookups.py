@@ -85,7 +85,7 @@ class _Fused:
         naming = (op for op in all_ops(launch.body.ops) if op.names_rows is not None)
         kept = {v for op in naming for v in op.operands}
         self.lookups = {p: lookups[v] for p, v in outside if v in lookups and p not in kept}
-        self.params: dict[Value, Value] = {  # of what the new launch is handed
+        self.params: dict[Value, Value] = {  # of the new launch's operands
             v: p
             for p, v in zip(launch.body.params, launch.operands, strict=True)
             if p not in self.lookups

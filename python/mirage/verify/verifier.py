@@ -72,7 +72,7 @@ def verify_aligned(aligned: Aligned, options: VerifyOptions) -> Verdict:
         evidence = (*verdict.evidence, Evidence(name, None, text))
         return replace(verdict, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
     if difference is not None:
-        text = f"{count} random inputs, all bound tensors that are no parameters as they are"
+        text = f"{count} random inputs, bound tensors other than parameters with their own elements"
         d = difference
         inputs = f"float64, inputs {d.scale:g} times standard normal, bound tensors as they are"
         witness = Witness(verdict.seed, d.output, d.element, d.expected, d.actual, inputs)

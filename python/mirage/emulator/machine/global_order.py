@@ -292,7 +292,7 @@ class GlobalOrder:
                 published = self._knowledge(machine, row)
                 released.append(row)
             for place in places:
-                # what reads, changes and writes keeps what was released there before
+                # a read-modify-write keeps what was released there before
                 before = self._published.get(place, {}) if reads else {}
                 if before or published:
                     self._published[place] = _joined(before, published or {})

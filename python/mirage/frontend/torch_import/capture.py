@@ -29,7 +29,7 @@ from mirage.frontend.torch_import.folding import fold
 from mirage.frontend.torch_import.places import is_user_file
 
 ir: Any = untyped_ir
-SUBMODULE = "<submodule>"  # leads places that are no file
+SUBMODULE = "<submodule>"  # the prefix of positions that are not in a file
 
 
 @dataclass(frozen=True)

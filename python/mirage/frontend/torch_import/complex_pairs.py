@@ -57,7 +57,7 @@ class _Pairs:
         self.graph = graph
         self.pairs: dict[Node, Node] = {}
         self.replaced: dict[Node, Node] = {}
-        """Ops that take complex numbers and give real ones, and what stands for them."""
+        """Replacements of ops with complex operands and real results."""
         self.gone: set[Node] = set()
         self.at: Node | None = None
         self.first = next(n for n in graph.nodes if n.op != "placeholder")

@@ -42,7 +42,7 @@ def decomposed(
         _drop_steps(found.graph)
         if not any(spec.kind is OutputKind.TOKEN for spec in found.graph_signature.output_specs):
             return found
-        # what checks its result as it runs stays whole, and checks it where it is called
+        # solvers that check their results remain whole, and check them when called
         checked = {op: made for op, made in _decompositions().items() if not _is_solver(op)}
         return _run(exported, checked)
     for node in graph.find_nodes(op="call_function", target=CHECK):

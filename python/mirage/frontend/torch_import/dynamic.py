@@ -233,7 +233,7 @@ def _symbol(exported: torch.export.ExportedProgram, shapes: Sequence[Any]) -> tu
 def _range(exported: torch.export.ExportedProgram, symbol: Any, name: str) -> tuple[int, int]:
     known = exported.range_constraints[symbol]
     least, most = max(int(known.lower), 1), _NO_LIMIT
-    if bool(known.upper < _NO_LIMIT):  # there is an infinite one that is no number
+    if bool(known.upper < _NO_LIMIT):  # an infinite bound is not an integer
         most = int(known.upper)
     if not least < most < _NO_LIMIT:
         raise DynamicShapeError(

@@ -188,7 +188,7 @@ ELEMENTWISE: dict[str, Row] = {
     "aten.scalar_tensor": _fill(0),
     "aten.zeros": _fill(None, 0.0),
     "aten.zeros_like": _fill(None, 0.0),
-    # What memory held before is any number, zero for instance.
+    # Uninitialised memory may hold any number, for example zero.
     "aten.empty.memory_format": _fill(None, 0.0),
     "aten.new_empty": _fill(None, 0.0),
     "aten.empty_like": _fill(None, 0.0),

@@ -196,7 +196,7 @@ def _counted(b: Lowering, c: Call, x: Value, bounds: Value, or_at: bool) -> Valu
     if len(bounds.shape) > 1:
         bounds = b.reshape(bounds, (*bounds.shape[:-1], 1, bounds.shape[-1]))
     column = b.reshape(x, (*x.shape, 1))
-    # What is no number is beyond all boundaries.
+    # NaN is beyond all boundaries.
     beyond = b.binary(BinaryFn.LT if or_at else BinaryFn.LE, column, bounds)
     count = b.cast(b.unary(UnaryFn.NOT, beyond), DType.F32)
     return b.typed(b.reduced(ReduceFn.SUM, count, (-1,), False), c.result.dtype)

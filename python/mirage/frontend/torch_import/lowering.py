@@ -120,18 +120,18 @@ class Lowering(Builder):
     def __init__(self) -> None:
         super().__init__()
         self.given: dict[Value, Range] = {}
-        """What is known of integers that are computed at import."""
+        """The ranges of integers that are computed at import."""
         self.held: dict[Value, Array] = {}
-        """Tensors that were computed at import and are no formulas."""
+        """Tensors that were computed at import and are not formulas of positions."""
         self.found: dict[tuple[Value, int], Value] = {}
-        """What is stored at each of so many places, by the indices."""
+        """The results of :func:`indexing._stored_at`, by the indices and the number of places."""
         self.errors: dict[Value, tuple[Value, bool]] = {}
-        """What error functions give: of what, and whether it is the complement."""
+        """The argument of each error function, by its result, and whether it is the complement."""
         self.orders: dict[Value, tuple[Value, int, Value]] = {}
-        """The places of elements in order: of which tensor, along which dimension, and what stands
-        there."""
+        """The tensor, the dimension and the sorted elements of a sort, by the result that holds the
+        positions of the elements."""
         self._known: dict[Value, Fraction] = {}
-        """The numbers of rank 0 that are known."""
+        """The values of rank 0 whose numbers are known."""
 
     def _add(self, op: Op) -> Value:
         """Return the op's result; for known numbers, the number that it equals, if that is
@@ -141,7 +141,7 @@ class Lowering(Builder):
         elif (found := kept_for_certain(op, self._known)) is not None:
             return found if isinstance(found, Value) else self.filled(found, op.result.type)
         elif (number := exact_number(op, self._known)) is not None:
-            if op.result.dtype is not DType.I1:  # truth values are no constants
+            if op.result.dtype is not DType.I1:  # truth values are not constants
                 return self.constant(number, op.result.dtype)
             self._known[op.result] = number
         return super()._add(op)

@@ -42,7 +42,7 @@ class ModuleCall:
         signature = exported.graph_signature
         nodes = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
         self.held: dict[int, HeldTensor] = {}
-        """By their places among the inputs of the graph."""
+        """The tensors that the module holds, by their positions among the inputs of the graph."""
         values: list[Any] = []
         users: list[int] = []
         for place, spec in enumerate(signature.input_specs):
@@ -60,10 +60,10 @@ class ModuleCall:
         names = self._names(exported)
         self.arguments = [(name, values[place]) for name, place in zip(names, users, strict=True)]
         self.tensors = [p for p in users if isinstance(values[p], torch.Tensor)]
-        """Places of the arguments that are tensors."""
+        """The positions of the arguments that are tensors."""
         self.devices = {v.device for v in values if isinstance(v, torch.Tensor)}
         self.results = self._results(exported, values)
-        """Where each result lies; inputs are counted as the graph has them."""
+        """The memory of each result; inputs are numbered as in the graph."""
 
     def _names(self, exported: torch.export.ExportedProgram) -> list[str]:
         """Return the names of arguments in messages and files."""

@@ -64,7 +64,7 @@ def _along(b: Lowering, x: Value, dim: int, fn: ReduceFn, windows: Windows) -> V
     if w.size == w.stride and w.dilation == 1 and not w.before and w.end <= w.old:
         tiles = b.reshaped(b.cut(x, dim, 0, w.end), (*front, w.new, w.size, *back))
         return b.reduced(fn, tiles, (dim + 1,), False)
-    if w.new == 1 and w.dilation == 1:  # however far it reaches beyond what there is
+    if w.new == 1 and w.dilation == 1:  # even if it reaches beyond the input
         part = b.cut(x, dim, 0, min(w.size - w.before, w.old))
         return b.reshaped(b.reduced(fn, part, (dim,), False), (*front, 1, *back))
     if w.size > MOST_SLICES:

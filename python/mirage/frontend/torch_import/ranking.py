@@ -85,7 +85,7 @@ def _ranks(b: Lowering, x: Value, descending: bool) -> Value:
         level = b.binary(BinaryFn.EQ, mine, other)
         before = b.binary(BinaryFn.OR, less, b.binary(BinaryFn.AND, earlier, level))
     else:
-        # What is no number is not equal to itself, and below or equal to nothing.
+        # NaN is not equal to itself, and neither below nor equal to any number.
         less, more = _less(b, low, high), _less(b, high, low)
         level = b.unary(UnaryFn.NOT, more)
         before = b.binary(BinaryFn.OR, less, b.binary(BinaryFn.AND, earlier, level))
@@ -139,7 +139,7 @@ def _median(*, ignored: bool) -> Row:
                 return (size - 1) // 2
             number = b.cast(b.binary(BinaryFn.EQ, line, line), DType.F32)
             count = b.reduce(ReduceFn.SUM, number, (-1,))
-            if not ignored:  # the first that is no number comes after those that are
+            if not ignored:  # the first NaN comes after all numbers
                 all_are = b.combine(BinaryFn.EQ, count, size)
                 return choose(b, all_are, (size - 1) // 2, count, DType.F32)
             half = b.combine(BinaryFn.MUL, b.combine(BinaryFn.SUB, count, 1.0), 0.5)

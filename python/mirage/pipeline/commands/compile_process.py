@@ -103,7 +103,7 @@ def main() -> None:
         os.nice(NICE)
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever is printed is no message
+    os.dup2(2, 1)  # printed text must not be read as a message
     while True:
         try:
             request = read_message(requests)

@@ -72,7 +72,7 @@ def _failing(
 ) -> None:
     """Add the kernels that do not compile to ``found``. ``known`` says that at least one of them,
     together with others, does not."""
-    alone = len(kernels) < 2  # what a group's own ops are to blame for is no kernel's fault
+    alone = len(kernels) < 2  # errors of a group's own ops are not a kernel's fault
     if not kernels or ((alone or not known) and compiles(group_of(kernels))):
         return
     if alone:

@@ -52,9 +52,9 @@ class Parts:
         self.steps = parts_to_search(whole)
         self.deadline = part_options.deadline
         self.different: dict[str, Part] = {}
-        """Of equal parts the first, by their key."""
+        """The first of each set of equal parts, by their key."""
         self.places: Counter[str] = Counter()
-        """How many equal parts there are."""
+        """The number of equal parts, by their key."""
         self.keys = [self._key(s) if isinstance(s, Part) else None for s in self.steps]
         for step, key in zip(self.steps, self.keys, strict=True):
             if isinstance(step, Part) and key is not None:
@@ -64,7 +64,7 @@ class Parts:
         every = sum(self.sizes.values())
         self.hurried = options.budget < FIRST_ANSWERS * every
         self.budgets = {key: options.budget * size / every for key, size in self.sizes.items()}
-        """Seconds of each part, if all take as long as they may."""
+        """The seconds of each part if all parts use their full time."""
         self.solvers: dict[str, PartSolver] = {}
         self.solved: dict[str, SolvedPart] = {}
 

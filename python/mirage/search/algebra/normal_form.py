@@ -296,7 +296,7 @@ class Algebra:
             return self.add(a, b, -1)
         if fn is BinaryFn.MUL:
             constants = self.constant_value(a), self.constant_value(b)
-            if 0 in constants and None in constants:  # NaN of what is no finite number
+            if 0 in constants and None in constants:  # NaN for infinite numbers
                 return self.single(self.atom(Fn2Atom(fn, a, b)))
             return self.mul(a, b)
         if fn is BinaryFn.DIV:

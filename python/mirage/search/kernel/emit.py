@@ -219,7 +219,7 @@ class Emitter:
         build = self.builder(edge.goal)
         pad_left, pad_right = self._pads(left, right, k)
         dtype = self._operand_type(edge)
-        # what does not change in the loop is masked and converted before it
+        # values that do not change in the loop are masked and converted before it
         before = self.builder(left), self.builder(right)
         if pad_left:
             a = self._mask(before[0], a, -1, k, 0.0)

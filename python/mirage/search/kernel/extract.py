@@ -19,9 +19,9 @@ class Choices:
         places = {goal: place for place, goal in enumerate(derivations.order)}
         self.edges: list[Edge] = []
         self.needs: list[list[tuple[Edge, list[int]]]] = []
-        """For each goal its edges themselves, and the goals that each needs."""
+        """The edges of each goal, with the goals that each edge needs."""
         self.of_goal: list[list[tuple[int, list[int]]]] = []
-        """For each goal its edges, and the goals that each needs."""
+        """The numbers of the edges of each goal, with the goals that each edge needs."""
         for goal in derivations.order:
             own: list[tuple[int, list[int]]] = []
             for edge in derivations.edges[goal]:

@@ -125,7 +125,7 @@ class EdgeAccounts:
         assert isinstance(atom, InAtom)
         own = self.tensors[atom.tensor].type
         account.load(size, self._run(atom.dims), own, inside, edge.goal in self.factors)
-        # what is converted goes to registers, or is computed there
+        # converted tensors are loaded into registers
         direct = own.dtype.in_tile is not own.dtype
         return self.map_ok(atom.dims) & (~self._ring(edge.goal) | self._box(atom) | direct)
 
@@ -206,7 +206,7 @@ class EdgeAccounts:
             along = all(self._loaded(child)[2] == k for child in edge.children)
             feasible = feasible & ~(self.columns.warpgroups & (deep | (not along)))
         if self.half:
-            for child in edge.children:  # what is computed is f32
+            for child in edge.children:  # computed values are f32
                 if (self._load_width(child) or 4) != (2 if half else 4):
                     account.around = self._around[self.derivations.where(child)]
                     size = self.elements(self.labels(child))

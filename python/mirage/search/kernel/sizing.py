@@ -22,7 +22,7 @@ class Sizing:
         places = places.astype(np.int64)
         places = places[np.diff(places, prepend=-1) > 0]
         self.few = alone if len(places) == alone.count else alone.take(places)
-        """Those at which edges are costed to pick derivations."""
+        """The columns at which edges are costed to select derivations."""
         self.known = Known()
         self.known_few = self.known if self.few is columns else Known()
 

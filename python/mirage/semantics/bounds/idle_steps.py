@@ -66,7 +66,7 @@ def idle_steps(
     idle = np.ones((1,) * (len(launch.grid) + 1), bool)
     for op in loop.body:
         if isinstance(op, Scan):
-            known = type(op) is RunningMax  # of another one nothing is known
+            known = type(op) is RunningMax  # nothing is known about other accumulators
             idle = idle & (known and _no_more(found.tiles[op.operands[0]].all))
     for a in loop.accumulators:
         if a.fn is AccumulateFn.SUM:

@@ -21,8 +21,8 @@ class Maxima:
 
     def __init__(self, home: Callable[[Loop | None], Builder]) -> None:
         self.home = home
-        self.arguments: dict[Shift, Value] = {}  # what the values carried before
-        self.shifted: dict[Shift, Value] = {}  # what they carry now: the maximum
+        self.arguments: dict[Shift, Value] = {}  # the former argument of each shift
+        self.shifted: dict[Shift, Value] = {}  # the present one, which is the maximum
         self._local: dict[Shift, Value] = {}  # the maximum over this step only
         self._rescales: dict[tuple[Shift, Fraction, Align, int], Value] = {}
         self._factors: dict[tuple[Shift, Value, Fraction], Value] = {}

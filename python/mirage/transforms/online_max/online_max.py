@@ -169,7 +169,7 @@ class _Rewriter:
         loaded = self._copy(op, b)
         for carried in self.facts.loads[op]:
             shift = carried.shift
-            # what does not step with a loop is computed once, before it
+            # values that do not change in a loop are computed once, before it
             home = self.builders[shift.loop]
             self._take_loaded(shift)
             if not shift.moves:

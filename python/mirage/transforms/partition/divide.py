@@ -49,7 +49,7 @@ def divide(
         return [list(ops)]
     handed = _handed_over(ops, _roots(definitions), stored)
     count = len(ops)
-    # Of what follows each place: bytes, runs, the sum of squares of weights, the end of the first.
+    # For the ops from each position on: bytes, runs, sum of squared weights, end of the first run.
     best: list[tuple[int, int, int, int]] = [(0, 0, 0, count)] * (count + 1)
     for start in reversed(range(count)):
         total, options = 0, list[tuple[int, int, int, int]]()

@@ -40,8 +40,8 @@ class _Exports:
         self.handed = self._handed(exported)
         self.kept = exported - self.handed
         self.ops: list[Op] = []
-        self.own: dict[Value, Value] = {}  # what kernels read, in the place of what is handed out
-        self.given: dict[Value, Value] = {}  # what calls give, by the value that it is
+        self.own: dict[Value, Value] = {}  # the values that kernels read instead of exported ones
+        self.given: dict[Value, Value] = {}  # results of calls, by the value that they are
 
     def run(self) -> KernelGraph:
         if not self.handed:

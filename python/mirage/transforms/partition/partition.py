@@ -105,7 +105,7 @@ class _Cutter:
         self.carried = set(carried(graph))
         in_memory = set(graph.inputs)
         handed_over = compared_with_itself(graph)
-        ends: set[Op] = set()  # what they compute is read in later levels only
+        ends: set[Op] = set()  # ops whose results are read in later levels only
         for op in graph.ops:
             level = max((self.depth[v] for v in op.operands), default=0)
             self.levels.setdefault(level, []).append(op)
@@ -120,7 +120,7 @@ class _Cutter:
         self.carried |= self._read_later()
         called = {v for op in graph.ops if isinstance(op, Boundary) for v in op.operands}
         self.exported = called.union(graph.outputs)
-        self.placed: set[Value] = set()  # what is carried along and in a part
+        self.placed: set[Value] = set()  # carried values that are in a part
 
     def _latest(self, own: Mapping[Op, int], ends: Container[Op]) -> dict[Op, int]:
         """Return the last level of each op, such that no earlier op reads its result. An op that

@@ -41,7 +41,7 @@ class RealNumbers(Symbolic):
         self._known: set[int] = set()  # symbols that are not negative
         self._signs: set[int] = set()
         self._sign_of: dict[int, int] = {}  # of a symbol
-        self._roots: dict[int, Sum] = {}  # what a symbol is the square root of
+        self._roots: dict[int, Sum] = {}  # the radicand of each symbol that is a square root
         super().__init__(most_work=most_work)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:

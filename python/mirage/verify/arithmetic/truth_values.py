@@ -28,7 +28,7 @@ class TruthValues(Symbolic):
         self._whole: set[int] = set()  # symbols
         self._kept: dict[object, tuple[object, Element]] = {}  # by the key of what keeps it
         self._truths: set[object] = set()  # keys of elements that are 0 or 1
-        self._masks: dict[object, object] = {}  # what a bias is that of
+        self._masks: dict[object, object] = {}  # the mask of each bias
         self._quotients: dict[int, tuple[Ratio, int]] = {}  # which ones symbols are
         self._odd: dict[object, Element] = {}  # what halves leave, by the halves
 

@@ -41,7 +41,7 @@ class _Splitter:
     def __init__(self, graph: KernelGraph) -> None:
         self.graph = graph
         self.ops: list[Op] = []
-        self.there: set[Value] = set(graph.inputs)  # what the new program computes
+        self.there: set[Value] = set(graph.inputs)  # the values that the new program computes
         self.apart: dict[Value, tuple[_Cuts, Value]] = {}  # with its dimensions split
         self.useful = False  # whether a product, sum or function is computed so
 

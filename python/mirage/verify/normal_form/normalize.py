@@ -57,7 +57,7 @@ class Depth(enum.Enum):
 
 def normalize(graph: KernelGraph, depth: Depth = Depth.USUAL) -> KernelGraph:
     """Write out functions in ``graph``, at both levels."""
-    if depth is Depth.REALS:  # what is written by others may be written out once more
+    if depth is Depth.REALS:  # expansions may contain further functions to expand
         graph = _written(graph, depth)
     return _written(graph, depth)
 
@@ -76,7 +76,7 @@ class _Rewriter:
         self.names: dict[Value, Value] = {}
         self.constants: dict[Value, Number] = {}
         self.reshaped: dict[Value, Value] = {}
-        self.makers: dict[Value, Op] = {}  # of what is there, as it was written
+        self.makers: dict[Value, Op] = {}  # of the values in the new graph
 
     def now(self, value: Value) -> Value:
         return self.names.get(value, value)

@@ -209,7 +209,7 @@ class _Known:
         op = self.makers.get(x)
         if op is None:
             return False
-        if op.function is BinaryFn.KEEP:  # what is kept, or zero
+        if op.function is BinaryFn.KEEP:  # the kept value, or zero
             return self.is_whole(op.operands[1])
         if _same_elements(op) or op.function in _WHOLE:
             return all(map(self.is_whole, op.operands))

@@ -70,7 +70,7 @@ def in_place(
         references = [stable[0], decompose(first)]
         defined = defined_evidence(references, stable[1], sample, rng, order, contents)
     except UnknownOp:
-        return verdict  # calls, of which nothing is known
+        return verdict  # nothing is known about calls
     proved = Verdict(
         Kind.PROVED, None, (proof, defined), verdict.seed, None, None, order,
         defined=defined.holds is True,

@@ -139,7 +139,7 @@ def account_for(
             failed.append(tried[0])
     outputs = set(candidate.outputs)
     if not any(outputs.intersection(piece.targets) for piece, _ in failed):
-        failed = []  # what could not be shown is not needed: larger pieces hold
+        failed = []  # pieces that could not be proved are not needed: larger ones hold
     return Account(tuple(shown), tuple(failed))
 
 

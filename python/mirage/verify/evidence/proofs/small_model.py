@@ -158,7 +158,7 @@ def _small_pair(reading: Reading, reciprocals_as_symbols: bool, signs: bool) -> 
         ).needs
         wanted = dict(singles)
         for d, n in needs.singles.items():
-            # More single indices than a digit has are no use, and pinned digits have no others.
+            # Single indices are at most all of a digit's indices, and pinned digits have no others.
             if d not in parallel and not structure.digits[d].pinned:
                 wanted[d] = min(max(n, singles.get(d, 0)), structure.digits[d].radix)
         if wanted == singles:

@@ -102,7 +102,7 @@ def written_casts(graph: KernelGraph, strict: bool = False) -> frozenset[Op]:
     casts: list[Op] = []
     for op in all_ops(graph.ops):
         if isinstance(op, Structure):
-            continue  # loads of tensors of 16 bits are no casts: the type of a tensor rounds
+            continue  # loads of 16-bit tensors are not casts: the tensor's type rounds
         if isinstance(op, Elementwise) and op.identity and op.result.dtype.is_half:
             casts.append(op)
         for v in op.operands:

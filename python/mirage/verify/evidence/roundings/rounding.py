@@ -289,7 +289,7 @@ class _Gate:
         known = np.isfinite(x) & np.isfinite(r) & np.isfinite(c) & np.isfinite(s)
         if not self.assumed.reassociation and (r != c)[known].any():
             return "other numbers than the reference's, and no reassociation is allowed"
-        with np.errstate(invalid="ignore"):  # what is not known
+        with np.errstate(invalid="ignore"):  # unknown values may be NaN
             return self._roundings(number, (x, s, r, c), known, situation, sample)
 
     def _roundings(

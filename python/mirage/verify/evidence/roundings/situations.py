@@ -116,7 +116,7 @@ class Situations:
             yield (Test(situation, little, (1, seen[candidate]), candidate),)
             seen[candidate] += 1
         kinds = islice(_in_turns(self._kinds(draw, little)), most)
-        # what is hidden is asked for however little time there is
+        # hidden roundings are tested even if there is little time
         for place, some in ((2, hidden_roundings(draw, self.graphs[0])), (3, kinds)):
             yield from _grouped(
                 Test(situation, little, (place, number))

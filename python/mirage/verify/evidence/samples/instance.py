@@ -21,7 +21,7 @@ from mirage.verify.compression.readings import readings
 from mirage.verify.compression.small_program import Cells, compress, joined
 from mirage.verify.evidence.samples.sampled_outputs import Sample, Sampler
 
-_PATIENCE = 8.0  # times the work, where there is no cheaper way
+_PATIENCE = 8.0  # times the work, if there is no cheaper way
 _CELLS = (64, 32, 16, 8, 4)
 _FAR = 16.0  # times the limit: half as many cells will not do either
 

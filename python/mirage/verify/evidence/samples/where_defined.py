@@ -98,7 +98,7 @@ def _looked_for(graph: KernelGraph) -> Where:
         return EVERYWHERE
     try:
         return _Choice(graph, sample, floats).made()
-    except UnknownOp:  # calls: nothing is known of what they give
+    except UnknownOp:  # nothing is known about the results of calls
         return EVERYWHERE
 
 
