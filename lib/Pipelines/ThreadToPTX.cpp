@@ -41,7 +41,7 @@ void mirage::buildThreadToPTX(OpPassManager &manager, const ThreadToPTXOptions &
   }
 
   GpuNVVMAttachTargetOptions target;
-  // What is no chip at all has been refused by then.
+  // Unknown chips have been refused before.
   const Chip *chip = Chip::find(options.chip.getValue());
   target.chip = chip ? std::string(chip->name) : options.chip.getValue();
   target.features = options.features;

@@ -213,7 +213,7 @@ struct GatherAsyncLowering : ThreadPattern<GatherAsyncOp> {
     };
     bool inRole = op->getParentOfType<WarpsOp>() != nullptr;
     // In a role, tiles of one row are copied as boxes; here are those whose row does not exist.
-    // Their addresses would be computed ahead, for which there are no registers.
+    // Their addresses would be computed in advance, and registers do not suffice for them.
     if (only && inRole) {
       e.thread();
       auto loop = scf::ForOp::create(e, e.i32(0), e.i32(total), e.i32(threads));
@@ -258,7 +258,7 @@ struct GatherAsyncLowering : ThreadPattern<GatherAsyncOp> {
     }
   }
 
-  /// Reads the index of a row of the tile (of its only one, where `row` is null).
+  /// Reads the index of a row of the tile (of its only row if `row` is null).
   static Row findRow(GatherAsyncOp op, Emitter &e, Value table, Value indices,
                      ArrayRef<Value> offsets, Value row, Value inside) {
     MemRefType indexType = op.getIndices().getType();
@@ -277,7 +277,7 @@ struct GatherAsyncLowering : ThreadPattern<GatherAsyncOp> {
     return readRow(e, indexType, pointer, op.getTable().getType(), table);
   }
 
-  /// What is outside of the tensor is zero, what is of no row NaN.
+  /// Elements outside of the tensor are zero, and rows that do not exist are NaN.
   static void copyPiece(GatherAsyncOp op, Emitter &e, Row from, ArrayRef<Value> offsets, Value row,
                         Value col, Value inside, Value table, Value to) {
     MemRefType gathered = op.getGatheredType();
@@ -301,7 +301,7 @@ struct GatherAsyncLowering : ThreadPattern<GatherAsyncOp> {
       NVVM::CpAsyncOp::create(e, to, pointer, kBytes, NVVM::LoadCacheModifierKind::CG, size);
     });
     e.ifThen(missing, [&] {
-      // All bits set are no number in any type of floats.
+      // All bits set represent NaN in every floating-point type.
       auto type = VectorType::get({4}, e.getI32Type());
       Value none = arith::ConstantOp::create(
           e, cast<TypedAttr>(DenseElementsAttr::get(type, llvm::APInt::getAllOnes(32))));

@@ -1,4 +1,5 @@
-"""What was found, shown and compiled before, on disk: one store with several kinds of entries.
+"""Earlier results of search, verification and compilation, on disk: one store with several kinds of
+entries.
 
 from mirage.cache import key_of, shared_store
 

@@ -1,8 +1,7 @@
-"""The cache as one file, to be taken to another machine.
+"""The cache as one file, for transfer to another machine.
 
-An archive is a tar file whose members are the files of the cache, ``kind/key``. What is imported is
-looked through first, member by member: nothing is kept of an archive in which one is not what it
-says.
+An archive is a tar file whose members are the files of the cache, ``kind/key``. All members are
+checked before any is imported: if one of them is invalid, nothing is kept.
 """
 
 from __future__ import annotations
@@ -19,12 +18,13 @@ from mirage.errors import MirageError
 
 
 class ArchiveError(MirageError, ValueError):
-    """A file that is no archive of a cache, or cannot be written; the message says why."""
+    """A file is not an archive of a cache, or cannot be written; the message says why."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """Entries that are new, that were there, and that there was no room for."""
+    """The numbers of entries that were new, that already existed, and that exceeded the size
+    limit."""
 
     new: int
     known: int
@@ -32,7 +32,7 @@ class Imported:
 
 
 def export_archive(store: Store, path: Path, kinds: Iterable[str] = KINDS) -> tuple[int, int]:
-    """Writes all whole entries of some kinds; how many, and their bytes. Raises
+    """Write all valid entries of some kinds; return their number and bytes. Raises
     :class:`ArchiveError`."""
     wanted, count, size = set(kinds), 0, 0
     try:
@@ -53,7 +53,7 @@ def export_archive(store: Store, path: Path, kinds: Iterable[str] = KINDS) -> tu
 
 
 def import_archive(store: Store, path: Path) -> Imported:
-    """Adds an archive's entries to the cache, once all of them are found to be whole. Raises
+    """Add an archive's entries to the cache, once all of them are found to be valid. Raises
     :class:`ArchiveError`."""
     if store.folder is None:
         raise ArchiveError("expected a cache that keeps entries, MIRAGE_CACHE_SIZE says 0")

@@ -1,7 +1,7 @@
-"""Where the cache is, and how large it may become.
+"""The location and the size limit of the cache.
 
-``MIRAGE_CACHE_DIR`` moves the folder (the user's cache folder by default, XDG on Linux);
-``MIRAGE_CACHE_SIZE`` bounds it.
+``MIRAGE_CACHE_DIR`` sets the folder (the default is the user's cache folder, XDG on Linux);
+``MIRAGE_CACHE_SIZE`` limits its size.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from pathlib import Path
 from mirage.errors import MirageError
 
 DEFAULT_SIZE = 2 << 30
-"""Bytes. A layer takes about 100 KB."""
+"""The default size limit in bytes. A layer takes about 100 KB."""
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class BadSizeError(MirageError, ValueError):
-    """``MIRAGE_CACHE_SIZE`` is no size."""
+    """``MIRAGE_CACHE_SIZE`` is not a size."""
 
 
 def cache_folder() -> Path:
-    """The folder that holds the cache; it need not exist."""
+    """Return the folder of the cache, which need not exist."""
     override = os.environ.get("MIRAGE_CACHE_DIR")
     if override:
         return Path(override)
@@ -33,14 +33,13 @@ def cache_folder() -> Path:
 
 
 def size_limit() -> int:
-    """Bytes that the cache may take; 0 where nothing is to be kept. Raises
-    :class:`BadSizeError`."""
+    """Return the limit in bytes; 0 means that nothing is kept. Raises :class:`BadSizeError`."""
     text = os.environ.get("MIRAGE_CACHE_SIZE", "")
     return parse_size(text) if text.strip() else DEFAULT_SIZE
 
 
 def parse_size(text: str) -> int:
-    """``500M``, ``2G`` or a number of bytes. Raises :class:`BadSizeError`."""
+    """Parse ``500M``, ``2G`` or a number of bytes. Raises :class:`BadSizeError`."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if found is None:
         raise BadSizeError(
@@ -50,7 +49,7 @@ def parse_size(text: str) -> int:
 
 
 def shown_size(count: int) -> str:
-    """Bytes for people."""
+    """Format a number of bytes for people."""
     amount, unit = float(count), "B"
     for larger in ("KiB", "MiB", "GiB"):
         if amount < 1024:

@@ -1,7 +1,6 @@
-"""Dataclasses as plain data and back, by the types of their fields.
+"""Conversion of dataclasses to plain data and back, by the types of their fields.
 
-What is read has exactly the fields of the class, each of its type: entries of a cache are read by
-no one who could ask what was meant.
+Reading is strict: data must have exactly the fields of the class, each of its type.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ T = TypeVar("T")
 
 
 class PlainError(ValueError):
-    """Plain data that does not fit a type."""
+    """Plain data does not match a type."""
 
 
 def as_plain(value: Any) -> Any:
-    """``value`` as lists, dicts, strings and numbers (infinite ones among them)."""
+    """Convert ``value`` to lists, dicts, strings and numbers (including infinite ones)."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: as_plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Enum):
@@ -45,7 +44,8 @@ def as_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], data: Any) -> T:
-    """What :func:`as_plain` made of a value of ``kind``. Raises :class:`PlainError`."""
+    """Convert data that :func:`as_plain` made to a value of ``kind``. Raises
+    :class:`PlainError`."""
     return cast("T", _read(kind, data))
 
 

@@ -1,12 +1,12 @@
-"""Entries on disk, each a file that says which kind of thing it is, under which key and by whom.
+"""Entries on disk, each a file that states its kind, key and version.
 
-A file is written under another name and renamed, so whoever reads it sees all of it or nothing;
-processes share the folder without locks. A file is a line with the hash of the rest, a line of
-JSON (the header), and the payload, compressed. What cannot be read counts as absent, what cannot be
-written is not kept: neither is an error, and both are said once in the log ``mirage.cache``.
+A file is written under another name and renamed, so a reader sees all of it or nothing; processes
+share the folder without locks. A file is a line with the hash of the rest, a line of JSON (the
+header), and the compressed payload. An unreadable entry counts as absent, and an entry that cannot
+be written is not kept: neither is an error, and each is logged once in ``mirage.cache``.
 
-Where the folder takes more than its limit, what was not used for the longest time goes. Everything
-may be deleted at any time.
+If the folder exceeds its limit, the least recently used entries are removed. Everything may be
+deleted at any time.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ KINDS = {
     "check": "kernels that passed in the emulator",
     "code": "compiled kernels",
 }
-"""Kinds of entries, and what each holds."""
+"""The kinds of entries, and the contents of each."""
 
 OLD = ("artifacts", "verdicts", "checks")
-"""Folders of versions that had several caches."""
+"""The folders of older versions, which had several caches."""
 
 LARGEST = 1 << 30
-"""Bytes of one entry at most."""
+"""The most bytes of one entry."""
 USED = 600.0
-"""Seconds between two notes that an entry was used."""
+"""The seconds between two notes that an entry was used."""
 ABANDONED = 3600.0
-"""Seconds after which a file under another name belongs to nobody."""
+"""The seconds after which a temporary file counts as abandoned."""
 ROOM = 0.9
-"""Of the limit is left where something had to go."""
+"""The share of the limit that remains after entries are removed."""
 
 
 class DamagedEntryError(ValueError):
-    """A file that is not what was written; the message says in which way."""
+    """A file differs from what was written; the message says how."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says of itself. ``about`` is for people, ``created`` seconds since the epoch."""
+    """The header of a file. ``about`` is for people; ``created`` is in seconds since the epoch."""
 
     kind: str
     key: str
@@ -71,7 +71,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Entry:
-    """A file of the cache. ``header`` is None where it cannot be read."""
+    """A file of the cache. ``header`` is None if it cannot be read."""
 
     kind: str
     key: str
@@ -82,19 +82,20 @@ class Entry:
 
 
 def key_of(kind: str, version: str, *parts: object) -> str:
-    """The key of what depends on ``parts`` (plain data) and on a version."""
+    """Return the key of a value that depends on ``parts`` (plain data) and on a version."""
     text = json.dumps([kind, version, *parts], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def packed(header: Header, payload: bytes) -> bytes:
-    """The contents of a file."""
+    """Return the contents of a file."""
     body = json.dumps(asdict(header)).encode() + b"\n" + zlib.compress(payload, 3)
     return f"{FORMAT} {hashlib.sha256(body).hexdigest()}\n".encode() + body
 
 
 def unpacked(content: bytes) -> tuple[Header, bytes]:
-    """What :func:`packed` wrote. Raises :class:`DamagedEntryError`."""
+    """Return the header and payload of contents that :func:`packed` made. Raises
+    :class:`DamagedEntryError`."""
     first, _, body = content.partition(b"\n")
     name, _, digest = first.decode(errors="replace").rpartition(" ")
     if name != FORMAT:
@@ -114,11 +115,10 @@ def unpacked(content: bytes) -> tuple[Header, bytes]:
 
 
 class Store:
-    """The entries of a folder (of memory alone without one), at most ``limit`` bytes.
+    """The entries of a folder (or only of memory without a folder), at most ``limit`` bytes.
 
-    ``memory`` holds payloads that count as entries of this process; ``seen``, where it is not None,
-    collects the payloads of all entries that are read and written, for a process that is to have
-    the same.
+    ``memory`` holds payloads that count as entries in this process. ``seen``, unless it is None,
+    collects the payloads of all entries that are read and written, to be sent to another process.
     """
 
     def __init__(self, folder: Path | None, limit: int) -> None:
@@ -132,7 +132,7 @@ class Store:
     # ---- reading
 
     def get(self, kind: str, key: str) -> bytes | None:
-        """The payload of an entry, if it is there and whole."""
+        """Return the payload of an entry; None if it is missing or damaged."""
         payload = self.memory.get((kind, key))
         if payload is None:
             payload = self._read(kind, key)
@@ -141,7 +141,7 @@ class Store:
         return payload
 
     def has(self, kind: str, key: str) -> bool:
-        """Whether there is an entry, whole or not."""
+        """Return whether there is an entry, valid or not."""
         place = self.place(kind, key)
         return (kind, key) in self.memory or (place is not None and place.is_file())
 
@@ -169,14 +169,14 @@ class Store:
         return payload
 
     def damaged(self, kind: str, key: str, why: str) -> None:
-        """Removes an entry that is not what it should be, and says so."""
+        """Remove a damaged entry and log it."""
         self._say(f"an entry of the cache is damaged ({kind} {key[:12]}: {why}); it is made again")
         self.drop(kind, key)
 
     # ---- writing
 
     def put(self, kind: str, key: str, payload: bytes, *, version: str, about: str = "") -> bool:
-        """Keeps an entry; whether that was possible."""
+        """Keep an entry; return whether that was possible."""
         if kind not in KINDS:
             raise ValueError(f"expected a kind among {', '.join(KINDS)}, got {kind!r}")
         if self.seen is not None:
@@ -188,7 +188,7 @@ class Store:
         return self.put_file(header, packed(header, payload))
 
     def put_file(self, header: Header, content: bytes) -> bool:
-        """Keeps an entry that is packed already; whether that was possible."""
+        """Keep an entry that is already packed; return whether that was possible."""
         place = self.place(header.kind, header.key)
         if place is None or len(content) > self.limit:
             return False
@@ -204,7 +204,7 @@ class Store:
         return True
 
     def drop(self, kind: str, key: str) -> None:
-        """Removes an entry, if it is there."""
+        """Remove an entry, if it exists."""
         self.memory.pop((kind, key), None)
         place = self.place(kind, key)
         if place is not None:
@@ -212,8 +212,8 @@ class Store:
                 place.unlink()
 
     def clear(self, kinds: Iterable[str] = KINDS) -> tuple[int, int]:
-        """Removes all entries of some kinds; how many, and their bytes. With all kinds what older
-        versions have left goes, too."""
+        """Remove all entries of some kinds; return their number and bytes. If all kinds are given,
+        files of older versions are removed, too."""
         wanted = set(kinds)
         count = size = 0
         for entry in list(self.entries()):
@@ -231,11 +231,11 @@ class Store:
     # ---- all of it
 
     def place(self, kind: str, key: str) -> Path | None:
-        """The file of an entry; None where there is no folder."""
+        """Return the file of an entry; None without a folder."""
         return None if self.folder is None else self.folder / kind / key[:2] / key
 
     def entries(self, headers: bool = False) -> Iterator[Entry]:
-        """All files of the cache; with ``headers`` their contents are read and checked."""
+        """Yield all files of the cache; with ``headers``, their contents are read and checked."""
         if self.folder is None:
             return
         for kind in KINDS:
@@ -254,8 +254,8 @@ class Store:
                 yield Entry(kind, path.name, path, stat.st_size, stat.st_mtime, header)
 
     def _make_room(self, written: int) -> None:
-        """Removes what was not used for long, where the folder has become too large. It is looked
-        through once a process, and again when as much as a twentieth was written."""
+        """Remove the least recently used entries if the folder has become too large. It is examined
+        once per process, and again after a twentieth of the limit has been written."""
         if self._written is not None and self._written + written < self.limit / 20:
             self._written += written
             return
@@ -274,7 +274,7 @@ class Store:
             total -= entry.bytes
 
     def _say(self, text: str) -> None:
-        """A line in the log, once."""
+        """Log a line, once."""
         what = text.partition(" (")[0]
         if what not in self._said:
             self._said.add(what)
@@ -295,19 +295,19 @@ def _write(place: Path, content: bytes) -> None:
 
 
 def _inside(folder: Path) -> list[Path]:
-    """What is in a folder; nothing where another process has removed it."""
+    """Return the contents of a folder; nothing if another process has removed it."""
     with suppress(OSError):
         return sorted(folder.iterdir())
     return []
 
 
 def _files(folder: Path, kind: str) -> list[Path]:
-    """The files of a kind, also those that are being written."""
+    """Return the files of a kind, including those that are being written."""
     return [path for inside in _inside(folder / kind) for path in _inside(inside)]
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Files that a process which ended early has left under another name."""
+    """Remove temporary files of processes that ended early."""
     for kind in KINDS:
         for path in _files(folder, kind):
             with suppress(OSError):
@@ -316,7 +316,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _remove_folders(folder: Path, *, whole: bool) -> None:
-    """A kind's folders that are empty, or ``whole`` with all that is in it."""
+    """Remove a kind's empty folders, or (with ``whole``) all of its folders with their contents."""
     if whole:
         shutil.rmtree(folder, ignore_errors=True)
         return
@@ -331,7 +331,7 @@ _INSTEAD: list[Store] = []
 
 @contextmanager
 def shared_as(store: Store) -> Generator[None]:
-    """Has :func:`shared_store` give another store for a while, in all threads."""
+    """Let :func:`shared_store` return another store in the ``with`` block, in all threads."""
     _INSTEAD.append(store)
     try:
         yield
@@ -340,7 +340,8 @@ def shared_as(store: Store) -> Generator[None]:
 
 
 def shared_store() -> Store:
-    """The cache of this user, as the environment says; the same object for the same folder."""
+    """Return the cache of this user, as set by the environment; the same object for the same
+    folder."""
     if _INSTEAD:
         return _INSTEAD[-1]
     try:

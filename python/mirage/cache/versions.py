@@ -1,7 +1,7 @@
-"""Versions of what entries rest on: hashes of the contents of the package's own files.
+"""Versions of the code that entries depend on: hashes of the contents of the package's own files.
 
-A version number alone would not do: what a changed rule of the verifier has shown must not be
-taken for what the rule before would have shown, in the tree of a developer either.
+A version number alone would not suffice: a result under a changed rule of the verifier must not be
+mistaken for one under the old rule, in a developer's tree either.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import mirage
 
 COMPILED = "compiled"
-"""Stands for the compiled half: bindings, passes, the table of chips."""
+"""The name of the compiled half: bindings, passes, the table of chips."""
 
 _FOUND = (
     "cache", "compiler", "cost", "errors.py", "frontend/program.py", "mlir_io", "pipeline",
@@ -29,19 +29,19 @@ RESTS_ON: dict[str, tuple[str, ...]] = {
     "check": ("cost", "emulator", "errors.py", "pipeline", "runtime", "semantics"),
     "code": ("cache", "compiler", "cost", "errors.py", "runtime", COMPILED),
 }
-"""What entries of each kind depend on, besides what their keys are made of."""
+"""The code that entries of each kind depend on, besides the parts of their keys."""
 
 
 def kind_version(kind: str) -> str:
-    """The version of entries of a kind that this process reads and writes."""
+    """Return the version of entries of a kind that this process reads and writes."""
     return version_of(*RESTS_ON[kind])
 
 
 @cache
 def version_of(*rooms: str) -> str:
-    """Hash of mirage's version and of all source files of some packages (``verify``), modules
-    (``errors.py``) and of the compiled half (:data:`COMPILED`); the same on each machine with the
-    same files.
+    """Return a hash of mirage's version and of all source files of some packages (``verify``),
+    modules (``errors.py``) and the compiled half (:data:`COMPILED`). It is the same on each machine
+    with the same files.
     """
     state = hashlib.sha256(mirage.__version__.encode())
     for room in sorted(set(rooms)):
@@ -56,7 +56,7 @@ def version_of(*rooms: str) -> str:
 
 
 def _files(room: str) -> Iterator[tuple[str, Path]]:
-    """Files with their names within the package, in an order that is the same everywhere."""
+    """Yield files with their names within the package, in an order that is the same everywhere."""
     patterns = (f"{room}/**/*.py",) if not room.endswith(".py") else (room,)
     if room == COMPILED:
         patterns = ("_mlir_libs/*.so*", "_mlir_libs/*.dylib", "_target*.so")

@@ -1,4 +1,4 @@
-"""What several commands say about artifacts."""
+"""Options and texts about artifacts that several commands share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_chip_argument(parser: argparse.ArgumentParser, what: str = "") -> None:
-    """``--chip``, to be read with :func:`chip_of`; ``what`` it is for."""
+    """Add ``--chip``, to be read with :func:`chip_of`; ``what`` says what it is for."""
     parser.add_argument(
         "--chip",
         metavar="NAME",
@@ -24,14 +24,14 @@ def add_chip_argument(parser: argparse.ArgumentParser, what: str = "") -> None:
 
 
 def chip_of(options: argparse.Namespace) -> str:
-    """The chip that was asked for, else the default."""
+    """Return the requested chip, or the default."""
     from mirage.compiler import default_chip
 
     return default_chip() if options.chip is None else str(options.chip)
 
 
 def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options that :func:`compile_options` reads."""
+    """Add the options that :func:`compile_options` reads."""
     from mirage.pipeline.options import OptimizeOptions
 
     add_chip_argument(parser)
@@ -40,14 +40,14 @@ def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def compile_options(options: argparse.Namespace) -> CompileOptions:
-    """The options of the compiler."""
+    """Return the options of the compiler."""
     from mirage.compiler import CompileOptions
 
     return CompileOptions(chip_of(options), cubin=options.cubin, use_cache=options.use_cache)
 
 
 def describe(output: Output, compiled: Compiled, path: Path) -> None:
-    """An artifact in words."""
+    """Describe an artifact in words."""
     manifest = compiled.artifact.manifest
     ptx = sum(len(compiled.artifact.files[m.ptx]) for m in manifest.modules)
     output.table(
@@ -73,7 +73,7 @@ def describe(output: Output, compiled: Compiled, path: Path) -> None:
 
 
 def describe_json(compiled: Compiled, path: Path) -> dict[str, Any]:
-    """The same as data."""
+    """Describe an artifact as data."""
     manifest = compiled.artifact.manifest
     return {
         "artifact": str(path),

@@ -1,5 +1,5 @@
-"""Numbers of an optimized program, checked with what the machine has: an interpreter, the emulator,
-a GPU.
+"""Checks of an optimized program's numbers with the means of this machine: an interpreter, the
+emulator, a GPU.
 
 Each check gives ``{check, against, error, allowed, ok, detail}``. Errors are relative L2 errors
 against float64; allowed is twice the error that the reference program makes when it rounds as a GPU
@@ -31,7 +31,8 @@ ALLOWED = 2.0
 
 
 def relative_error(got: Array, want: Array) -> float:
-    """Norm of the difference over the norm of ``want``; infinite for NaN and infinity."""
+    """Return the norm of the difference over the norm of ``want``; infinite for NaN and
+    infinity."""
     with np.errstate(invalid="ignore"):
         difference = float(np.linalg.norm(got.astype(np.float64) - want))
     error = difference / (float(np.linalg.norm(want)) or 1.0)
@@ -54,13 +55,13 @@ def _worst(got: tuple[Array, ...], want: tuple[Array, ...]) -> float:
 
 
 def _reference(graph: KernelGraph, inputs: tuple[Array, ...]) -> tuple[tuple[Array, ...], float]:
-    """The program in float64, and the error that is allowed."""
+    """Return the program's results in float64, and the allowed error."""
     want = evaluate_floats(graph, inputs)
     return want, ALLOWED * _worst(evaluate_floats(graph, inputs, TypedFloat()), want)
 
 
 def interpret(loaded: LoadedProgram, chosen: KernelGraph) -> Result:
-    """The chosen µGraph, every tile of it, evaluated on the CPU with the roundings of its types."""
+    """Evaluate the chosen µGraph, every tile of it, on the CPU with the roundings of its types."""
     start = time.monotonic()
     inputs = loaded.inputs(0)
     want, allowed = _reference(loaded.graph, inputs)
@@ -72,7 +73,7 @@ def interpret(loaded: LoadedProgram, chosen: KernelGraph) -> Result:
 
 
 def emulate_smaller(small: LoadedProgram, options: OptimizeOptions) -> Result:
-    """A smaller version of the program, optimized in the same way, its PTX executed in the
+    """Optimize a smaller version of the program in the same way and execute its PTX in the
     emulator.
     """
     from mirage.emulator.run_artifact import run_artifact
@@ -95,7 +96,7 @@ def emulate_smaller(small: LoadedProgram, options: OptimizeOptions) -> Result:
 
 
 def has_gpu() -> bool:
-    """Whether torch sees a GPU."""
+    """Return whether torch sees a GPU."""
     try:
         import torch
     except ImportError:
@@ -104,7 +105,7 @@ def has_gpu() -> bool:
 
 
 def on_the_gpu(loaded: LoadedProgram, artifact: Artifact) -> list[Result]:
-    """The artifact beside torch: errors of both against float64, times of both in CUDA-graph
+    """Compare the artifact with torch: errors of both against float64, times of both in CUDA-graph
     replay.
     """
     import torch
@@ -138,7 +139,7 @@ def _arrays(outputs: tuple[torch.Tensor, ...]) -> tuple[Array, ...]:
 def _eager(
     loaded: LoadedProgram, tensors: list[torch.Tensor]
 ) -> Callable[[], tuple[torch.Tensor, ...]]:
-    """The program in PyTorch, on the same tensors."""
+    """Run the program in PyTorch, on the same tensors."""
     import torch
 
     if loaded.workload is not None:
@@ -160,7 +161,8 @@ def _eager(
 
 
 def graph_time(call: Callable[[], object], launches: int = 20, rounds: int = 30) -> float:
-    """Median microseconds of one call in the replay of a CUDA graph of ``launches`` calls."""
+    """Return the median microseconds of one call in the replay of a CUDA graph of ``launches``
+    calls."""
     import torch
 
     stream = torch.cuda.Stream()

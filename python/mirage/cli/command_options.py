@@ -1,4 +1,4 @@
-"""Options of commands, made from the fields of dataclasses: type, default and help stand there."""
+"""Options of commands, made from the fields of dataclasses, which define type, default and help."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def add_option(
     name: str,
     flag: str | None = None,
 ) -> None:
-    """The field ``name`` of the dataclass ``kind`` as ``--flag`` (the name unless given).
+    """Add the field ``name`` of the dataclass ``kind`` as ``--flag`` (the name unless given).
 
-    Where the field is true by default the option is ``--no-flag``. An option that is not given has
-    the field's default, or None where that is made by a function.
+    If the field is true by default, the option is ``--no-flag``. An option that is not given has
+    the field's default, or None if a function makes that default.
     """
     (field,) = (f for f in fields(kind) if f.name == name)
     flag = (flag or name).replace("_", "-")

@@ -1,4 +1,4 @@
-"""``--dynamic``: dimensions that are known at the call only."""
+"""``--dynamic``: dimensions that are known only at the call."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _FORM = re.compile(r"(?P<inputs>[A-Za-z_]\w*:\d+(,[A-Za-z_]\w*:\d+)*)=(?P<min>\d
 
 
 class DynamicOptionError(MirageError, ValueError):
-    """A dimension is not declared as it should be."""
+    """A dimension is not declared correctly."""
 
 
 def add_dynamic_argument(parser: argparse.ArgumentParser) -> None:
-    """The option."""
+    """Add the option."""
     parser.add_argument(
         "--dynamic",
         action="append",
@@ -29,7 +29,8 @@ def add_dynamic_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def dynamic_shapes(given: Sequence[str]) -> dict[str, dict[int, Any]]:
-    """What the option says, as ``torch.export`` takes it. Raises :class:`DynamicOptionError`."""
+    """Return the dimensions in the form that ``torch.export`` takes. Raises
+    :class:`DynamicOptionError`."""
     import torch
 
     found: dict[str, dict[int, Any]] = {}
@@ -55,5 +56,5 @@ def dynamic_shapes(given: Sequence[str]) -> dict[str, dict[int, Any]]:
 
 
 def told(shapes: Mapping[str, Mapping[int, Any]]) -> str:
-    """The dimensions, in words."""
+    """Describe the dimensions in words."""
     return ", ".join(f"{name}:{dim}" for name, dims in shapes.items() for dim in dims)

@@ -1,7 +1,7 @@
-"""What ends a command from outside."""
+"""The end of a command from outside."""
 
 from __future__ import annotations
 
 
 class Ended(SystemExit):
-    """SIGTERM has come: no fault of whatever ran then."""
+    """The process has received SIGTERM; the running code is not at fault."""

@@ -1,4 +1,4 @@
-"""The inputs that a user hands to ``mirage run``: by name, with the right shapes and types."""
+"""The inputs that a user passes to ``mirage run``: by name, with the right shapes and types."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Wanted:
-    """An input: what it is called (a weight also by its parameter's name), and of which kind.
-    ``own`` is what the program holds for it."""
+    """An expected input: its name (a weight also has its parameter's name) and type. ``own`` is the
+    program's own tensor for it."""
 
     names: tuple[str, ...]
     shape: tuple[int, ...]
@@ -28,8 +28,8 @@ class Wanted:
 def given_inputs(
     path: Path, tensors: Mapping[str, Array], wanted: Sequence[Wanted]
 ) -> tuple[Array, ...]:
-    """The inputs among the tensors of a file, in order, in arrays that NumPy computes with; those
-    that the program holds itself need not be there. Raises :class:`TensorFileError`."""
+    """Return the inputs among the tensors of a file, in order, as arrays that NumPy can compute
+    with. Inputs that the program holds itself may be missing. Raises :class:`TensorFileError`."""
     found = [_found(path, w, tensors) for w in wanted]
     known = {name for w in wanted for name in w.names}
     unknown = [name for name in tensors if name not in known]

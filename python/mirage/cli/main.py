@@ -46,7 +46,7 @@ exit codes:
 
 
 class Parser(argparse.ArgumentParser):
-    """Says which options have names like those that it does not know."""
+    """A parser that suggests options with names similar to an unknown one."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -60,8 +60,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
-    """The parser of the whole command line, with the options of all commands or of the ``chosen``
-    one: they come from what the command runs, which takes its time to import."""
+    """Return the parser of the whole command line, with the options of all commands or only of the
+    ``chosen`` one: options come from modules that take time to import."""
     parser = Parser(
         prog="mirage",
         description="Superoptimizer for tensor programs: finds faster equivalent programs for a "
@@ -96,14 +96,13 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """SIGTERM ends the command as an exception does: nothing is left half-written."""
+    """End the command on SIGTERM as an exception does: nothing is left half-written."""
     raise Ended(128 + number)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs ``mirage`` with ``arguments`` (those of the process by default) and returns its exit
-    code.
-    """
+    """Run ``mirage`` with ``arguments`` (by default those of the process) and return its exit
+    code."""
     try:
         words = sys.argv[1:] if arguments is None else list(arguments)
         chosen = next((word for word in words if not word.startswith("-")), "")

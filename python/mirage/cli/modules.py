@@ -1,4 +1,4 @@
-"""The module that a command is asked to export, and how it is called."""
+"""The module that a command is asked to export, and its call."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class LoadedModule:
 
 
 def load_module(spec: str, inputs: Path | None = None) -> LoadedModule:
-    """The module that ``spec`` names. Its arguments are the tensors of the file ``inputs``, by
-    their names, else those that its file has as ``example_inputs``: a tuple, or a dictionary for
-    named arguments. Raises :class:`BadProgramError` and
+    """Return the module that ``spec`` names. Its arguments are the tensors of the file ``inputs``,
+    by their names, or else its file's ``example_inputs``: a tuple, or a dictionary for named
+    arguments. Raises :class:`BadProgramError` and
     :class:`~mirage.cli.tensor_archives.TensorFileError`.
     """
     place, colon, name = spec.rpartition(":")
@@ -67,7 +67,7 @@ def load_module(spec: str, inputs: Path | None = None) -> LoadedModule:
 
 
 def _from_file(path: Path) -> dict[str, Any]:
-    """The tensors of a file, as torch has them."""
+    """Return the tensors of a file, as torch tensors."""
     import ml_dtypes
     import numpy as np
     import torch

@@ -1,4 +1,4 @@
-"""Example inputs of a file that are a dictionary by the names of the program's parameters."""
+"""Example inputs of a file that are a dictionary by the program's parameter names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def _parameters_of(item: Any) -> dict[str, inspect.Parameter]:
 
 
 def names_of(item: Any, example: Any) -> list[str] | None:
-    """Of example inputs that are a dictionary by parameters their names, in the order of these;
-    None of any others."""
+    """Return the names of example inputs that are a dictionary by parameters, in the order of the
+    parameters; None for any others."""
     if not isinstance(example, dict):
         return None
     parameters = _parameters_of(item)
@@ -22,14 +22,14 @@ def names_of(item: Any, example: Any) -> list[str] | None:
 
 
 def are_first(item: Any, names: Sequence[str]) -> bool:
-    """Whether all may be given by position."""
+    """Return whether all may be passed by position."""
     first = list(_parameters_of(item).items())[: len(names)]
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return all(name in names and p.kind in places for name, p in first)
 
 
 def by_name(item: Any, names: Sequence[str]) -> Callable[..., Any]:
-    """The program as a function of its inputs by position."""
+    """Return the program as a function of its inputs by position."""
 
     def call(*inputs: Any) -> Any:
         return item(**dict(zip(names, inputs, strict=True)))

@@ -1,4 +1,4 @@
-"""Options and texts that the commands around the search share."""
+"""Options and texts that the commands for searching share."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def add_search_arguments(parser: argparse.ArgumentParser, fallback: bool = True) -> None:
-    """Options that :func:`optimize_options` reads; with ``fallback`` also the one that leaves ops
-    to PyTorch."""
+    """Add the options that :func:`optimize_options` reads; with ``fallback``, also the one that
+    leaves ops to PyTorch."""
     from mirage.pipeline.options import OptimizeOptions
     from mirage.search import BOUNDS, SearchLimits
 
@@ -42,7 +42,7 @@ def add_search_arguments(parser: argparse.ArgumentParser, fallback: bool = True)
 def optimize_shown(
     program: Program, options: argparse.Namespace, output: Output, **more: Any
 ) -> Optimized:
-    """Optimizes a program, and shows how far that is."""
+    """Optimize a program and show the progress."""
     from mirage.pipeline.optimize import optimize
 
     with output.progress() as progress:
@@ -50,7 +50,7 @@ def optimize_shown(
 
 
 def optimize_options(options: argparse.Namespace, output: Output, **more: Any) -> OptimizeOptions:
-    """What the command line says, as options of the pipeline."""
+    """Return the command line's options as options of the pipeline."""
     from mirage.pipeline.options import OptimizeOptions
     from mirage.search import BOUNDS
 
@@ -70,7 +70,7 @@ def optimize_options(options: argparse.Namespace, output: Output, **more: Any) -
 
 
 def show_candidates(output: Output, report: Report) -> None:
-    """A table of what the search found and what verification said."""
+    """Print a table of the candidates and their verdicts."""
     verdicts = {(c.part, c.index): c for c in report.checked}
     rows: list[tuple[object, ...]] = []
     for part, result in enumerate(report.searches):
@@ -88,7 +88,7 @@ def show_candidates(output: Output, report: Report) -> None:
 
 
 def show_choice(output: Output, optimized: Optimized) -> None:
-    """The chosen µGraph: in words, its evidence, and what it is predicted to cost."""
+    """Print the chosen µGraph: in words, with its evidence and its predicted cost."""
     output.heading("chosen µGraph")
     output.code(optimized.describe())
     kept = [c for c in optimized.verdicts if c.kept]
@@ -108,7 +108,7 @@ def show_choice(output: Output, optimized: Optimized) -> None:
 
 
 def show_prediction(output: Output, optimized: Optimized) -> None:
-    """Predicted bytes and time."""
+    """Print the predicted bytes and time."""
     prediction = optimized.report.prediction
     if prediction is None:
         return
@@ -121,7 +121,7 @@ def show_prediction(output: Output, optimized: Optimized) -> None:
 
 
 def show_classes(optimized: OptimizedSizes, output: Output) -> dict[str, Any]:
-    """What was found for each class of sizes, in words and as data."""
+    """Describe the result for each class of sizes, in words and as data."""
     s = optimized.sizes
     output.say(f"{s.name} from {s.at_least} to {s.at_most}: {len(optimized.classes)} classes")
     found: list[dict[str, Any]] = []
@@ -137,13 +137,13 @@ def show_classes(optimized: OptimizedSizes, output: Output) -> dict[str, Any]:
 
 
 def show_seconds(output: Output, report: Report) -> None:
-    """Where the time went."""
+    """Print where the time went."""
     spent = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in report.seconds.items())
     output.say(f"time: {spent}", style="dim")
 
 
 def optimized_json(optimized: Optimized) -> dict[str, Any]:
-    """The account of an optimization as data."""
+    """Return the report on an optimization as data."""
     return {
         "name": optimized.graph.name,
         "chip": optimized.options.chip,

@@ -1,8 +1,8 @@
-"""What a command prints: JSON for machines, text and tables for people.
+"""The output of commands: JSON for machines, text and tables for people.
 
 A command builds one JSON object; with ``--json`` that object, and nothing else, is standard output.
-Without it the command prints as it goes along. Errors go to standard error (with ``--json``: as an
-object with the key ``error`` to standard output).
+Without it the command prints as it runs. Errors go to standard error (with ``--json``: as an object
+with the key ``error`` to standard output).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from typing import Any
 
 PIPE_WIDTH = 160
-"""Columns of tables where standard output is no terminal."""
+"""The width of tables if standard output is not a terminal."""
 
 
 class Output:
-    """Standard output of one command."""
+    """The standard output of one command."""
 
     def __init__(self, *, as_json: bool, quiet: bool = False) -> None:
         self.as_json = as_json
@@ -37,22 +37,22 @@ class Output:
         return self._console
 
     def say(self, text: str = "", style: str | None = None) -> None:
-        """A line for people."""
+        """Print a line for people."""
         if not self.as_json and not self.quiet:
             self.console.print(text, style=style, markup=False)
 
     def heading(self, text: str) -> None:
-        """A line that starts a section."""
+        """Print a line that starts a section."""
         self.say()
         self.say(text, style="bold")
 
     def code(self, text: str) -> None:
-        """Verbatim text, such as IR."""
+        """Print verbatim text, such as IR."""
         if not self.as_json and not self.quiet:
             sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """A table for people; columns of numbers are aligned on the right."""
+        """Print a table for people; columns of numbers are aligned on the right."""
         if self.as_json or self.quiet:
             return
         from rich import box
@@ -68,7 +68,7 @@ class Output:
 
     @contextmanager
     def progress(self) -> Generator[Callable[[str], None]]:
-        """Shows what is under way in the last line of a terminal, until it is done."""
+        """Show the current activity in the last line of a terminal, until it is done."""
         if self.as_json or self.quiet or not self.console.is_terminal:
             yield lambda text: None
             return
@@ -80,13 +80,13 @@ class Output:
             yield lambda text: live.update(Text(text, style="dim"), refresh=True)
 
     def result(self, data: dict[str, Any]) -> None:
-        """The command's result; printed with ``--json`` only."""
+        """Print the command's result; only with ``--json``."""
         if self.as_json:
             json.dump(data, sys.stdout, indent=2, default=str)
             sys.stdout.write("\n")
 
     def error(self, kind: str, message: str, code: int) -> None:
-        """An error; ``kind`` is the name of its exception."""
+        """Print an error; ``kind`` is the name of its exception."""
         if self.as_json:
             self.result({"error": {"kind": kind, "message": message, "exit_code": code}})
         else:

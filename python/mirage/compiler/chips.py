@@ -1,4 +1,4 @@
-"""Which chip code is generated for where the caller names none."""
+"""The chip for which code is generated if the caller names none."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""From a kernel graph in form ``binary`` to a manifest and PTX.
+"""Conversion of a kernel graph in form ``binary`` to a manifest and PTX.
 
 In that form all computation is in ``kernel.invoke`` of functions whose code is in ``gpu.binary``
-ops; reshapes are names for the same memory, slices for a part of it, and joins for what their
-operands are parts of. Everything else is an error that names the op.
+ops. Reshapes are names for the same memory, slices for a part of it, and joins for the memory that
+their operands are parts of. Everything else is an error that names the op.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class _View:
 
 @dataclass(frozen=True)
 class Names:
-    """What the program's author calls things; inputs that are weights have a parameter name."""
+    """The names that the program's author gave to inputs and outputs; inputs that are weights have
+    a parameter name."""
 
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
@@ -75,7 +76,7 @@ class Names:
 
 
 def collect(module: ir.Module, compiler: str, chip: str, names: Names | None = None) -> Artifact:
-    """The artifact of the only graph in ``module``, which must be in form ``binary``. Raises
+    """Return the artifact of the only graph in ``module``, which must be in form ``binary``. Raises
     :class:`CompileError`.
     """
     graphs = [op for op in module.body.operations if op.operation.name == "kernel.graph"]
@@ -86,7 +87,7 @@ def collect(module: ir.Module, compiler: str, chip: str, names: Names | None = N
 
 
 def _binaries(module: ir.Module) -> Iterator[tuple[str, str]]:
-    """Symbol and PTX of every ``gpu.binary``."""
+    """Yield the symbol and PTX of every ``gpu.binary``."""
     from mirage import ir
     from mirage.dialects import gpu
 
@@ -210,8 +211,8 @@ class _Collector:
         return TensorSpec(name or f"out{index}", shape, dense(shape), dtype)
 
     def _stored_rows(self) -> Iterator[tuple[ir.Value, _View]]:
-        """Results of kernels that are stored to inputs: the kernels take those, and find the row
-        themselves."""
+        """Yield the results of kernels that are stored to inputs: the kernels take those inputs
+        and find the row themselves."""
         for op in self.block.operations:
             if op.operation.name == "kernel.index_copy":
                 row, whole = op.operands[2], self.views[op.operands[0]]
@@ -222,12 +223,12 @@ class _Collector:
                     yield part, whole
 
     def _is_stored(self, op: ir.Operation) -> bool:
-        """Whether kernels store what an op joins to an input."""
+        """Return whether kernels store the parts that an op joins to an input."""
         views = (self.views.get(v) for v in op.operands)
         return all(v is not None and v.buffer.place is not None for v in views)
 
     def _updated(self, value: ir.Value, op: ir.Operation) -> int:
-        """The input that an output is after an update."""
+        """Return the input whose updated value an output is."""
         place = self._view(value, op).buffer.place
         if place is None or place.kind != "input":
             raise CompileError(f"{op.location}: expected an update of an input")
@@ -254,8 +255,8 @@ class _Collector:
         return tuple(planned)
 
     def _size(self) -> Size | None:
-        """The tensors that have more rows the larger the size is: those that kernels take for
-        such. Raises :class:`CompileError` where another kernel takes one for another."""
+        """Return the tensors whose rows are in proportion to the size, as kernels expect them.
+        Raises :class:`CompileError` if two kernels disagree."""
         stated = dynamic_of(self.graph)
         if stated is None:
             return None
@@ -318,7 +319,7 @@ class _Collector:
 
 
 def _parts_of_joins(block: ir.Block) -> dict[ir.Value, _View]:
-    """Results of kernels that are parts of a ``kernel.concat``, and where they lie."""
+    """Return the results of kernels that are parts of a ``kernel.concat``, and their places."""
     found: dict[ir.Value, _View] = {}
     for op in block.operations:
         if op.operation.name != "kernel.concat" or strides_of(op.operands[0]) is None:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from mirage.semantics.ugraph import KernelGraph
 
 PASSES = ("mirage-lower-block", "mirage-thread-to-ptx")
-"""From form ``selected`` (or ``scheduled``) to ``binary``; each takes the chip as an option."""
+"""The passes from form ``selected`` (or ``scheduled``) to ``binary``; each takes the chip as an
+option."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class CompileOptions:
 
     @property
     def code_chip(self) -> str:
-        """The chip whose code is generated."""
+        """The chip for which code is generated."""
         return target_for(self.chip).chip
 
 
@@ -65,7 +66,8 @@ class Compiled:
 
     @property
     def spilled_bytes(self) -> int:
-        """Bytes of registers that the assembler spilled, in all kernels; 0 where it did not run."""
+        """The bytes of registers that the assembler spilled, in all kernels; 0 if it did not
+        run."""
         resources = self.artifact.manifest.resources.values()
         return sum(r["spill_stores"] + r["spill_loads"] for r in resources)
 
@@ -78,7 +80,7 @@ def compile_graph(
     evidence: Mapping[str, Any] | None = None,
     prediction: Mapping[str, Any] | None = None,
 ) -> Compiled:
-    """Compiles a µGraph all of whose compute is in launches.
+    """Compile a µGraph whose computation is entirely in launches.
 
     ``parameters`` names the inputs that are weights. ``evidence`` and ``prediction`` (JSON data) go
     into the manifest. Raises :class:`CompileError`.
@@ -96,7 +98,7 @@ def compile_graph(
 def compile_module(
     module: ir.Module, options: CompileOptions | None = None, **about: Any
 ) -> Compiled:
-    """Compiles the kernel graph in ``module``, which stays as it is; see :func:`compile_text`."""
+    """Compile the kernel graph in ``module``, which is not changed; see :func:`compile_text`."""
     text = module.operation.get_asm(enable_debug_info=False, use_local_scope=True)
     return compile_text(text, options, **about)
 
@@ -109,7 +111,7 @@ def compile_text(
     evidence: Mapping[str, Any] | None = None,
     prediction: Mapping[str, Any] | None = None,
 ) -> Compiled:
-    """Compiles a module with one kernel graph in form ``selected`` or later, given as MLIR text.
+    """Compile a module with one kernel graph in form ``selected`` or later, given as MLIR text.
 
     Raises :class:`CompileError`.
     """
@@ -135,8 +137,8 @@ def compile_text(
 
 
 def lower(text: str, chip: str) -> ir.Module:
-    """``text`` (form ``selected`` or later) in form ``binary``. Raises :class:`CompileError` with
-    the diagnostics.
+    """Lower ``text`` (form ``selected`` or later) to form ``binary``. Raises :class:`CompileError`
+    with the diagnostics.
     """
     from mirage import ir, passmanager
 
@@ -175,7 +177,7 @@ def _compile(text: str, options: CompileOptions, names: Names) -> Compiled:
 
 
 def with_machine_code(artifact: Artifact) -> Compiled:
-    """``artifact`` with a cubin beside each PTX file where ptxas is there. Raises
+    """Return ``artifact`` with a cubin for each PTX file, if ptxas is available. Raises
     :class:`PtxasError`.
     """
     files = dict(artifact.files)
@@ -210,7 +212,7 @@ def with_machine_code(artifact: Artifact) -> Compiled:
 
 
 def _without_spills(ptx: str, report: AssemblerReport, chip: str) -> tuple[str, AssemblerReport]:
-    """PTX that asks for more registers where that avoids spills, else what was given."""
+    """Return PTX that requests more registers if that avoids spills, otherwise the given PTX."""
     generous = ask_for_registers(ptx, report.entries)
     again = assemble(generous, chip) if generous is not None else None
     if generous is None or again is None or len(again.spills) >= len(report.spills):
@@ -219,6 +221,6 @@ def _without_spills(ptx: str, report: AssemblerReport, chip: str) -> tuple[str, 
 
 
 def spill_notes(resources: Mapping[str, Any]) -> tuple[str, ...]:
-    """A remark for each kernel whose registers did not suffice."""
+    """Return a remark for each kernel whose registers did not suffice."""
     spilled = {name: r["spill_stores"] + r["spill_loads"] for name, r in resources.items()}
     return tuple(f"{name}: {n} bytes of registers are spilled" for name, n in spilled.items() if n)

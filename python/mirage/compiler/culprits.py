@@ -1,5 +1,5 @@
-"""Which launches of a module the compiler's diagnostics, and the assembler's, are about, by their
-lines in its text."""
+"""The launches of a module that diagnostics of the compiler and the assembler are about, found by
+their lines in its text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ _PLACE = re.compile(r'"[^"\n]*":(\d+):\d+')
 
 
 def lines_of(error: Any) -> list[int]:
-    """The lines (from 1 on) that the diagnostics of an ``ir.MLIRError`` speak of."""
+    """Return the lines (from 1 on) that the diagnostics of an ``ir.MLIRError`` mention."""
     places = (_PLACE.findall(str(d.location)) for d in error.error_diagnostics)
     return [int(line) for found in places for line in found]
 
 
 def lines_of_functions(module: Any, names: Collection[str]) -> list[int]:
-    """The lines of the launches that became calls of some functions of a compiled ``module``."""
+    """Return the lines of the launches that became calls of some functions of a compiled
+    ``module``."""
     ops = [op for graph in module.body.operations for op in _ops_of(graph.operation)]
     calls = (op for op in ops if op.name == "kernel.invoke")
     places = (str(op.location) for op in calls if _called_by(op) in names)
@@ -27,7 +28,8 @@ def lines_of_functions(module: Any, names: Collection[str]) -> list[int]:
 
 
 def kernels_at(text: str, lines: Iterable[int]) -> tuple[int, ...]:
-    """The numbers, among the launches of the graph in ``text``, of those with some of the lines."""
+    """Return the numbers of the launches at these lines, among the launches of the graph in
+    ``text``."""
     from mirage import ir
 
     wanted = sorted(set(lines))
@@ -38,7 +40,7 @@ def kernels_at(text: str, lines: Iterable[int]) -> tuple[int, ...]:
     with ir.Context():
         try:
             module = ir.Module.parse(text)
-        except ir.MLIRError:  # what cannot be read has no kernels
+        except ir.MLIRError:  # text that cannot be parsed has no kernels
             return ()
         ops = [op for graph in module.body.operations for op in _ops_of(graph.operation)]
         for op in ops:
@@ -57,5 +59,5 @@ def _ops_of(graph: Any) -> list[Any]:
 
 
 def _called_by(invoke: Any) -> str:
-    """The name of a function, without that of the module that it is in."""
+    """Return the name of a function, without that of its module."""
     return re.findall(r'@"?([^":]+)"?', str(invoke.attributes["callee"]))[-1]

@@ -1,4 +1,4 @@
-"""What can go wrong between a chosen µGraph and an artifact."""
+"""The errors between a chosen µGraph and an artifact."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mirage.errors import MirageError
 
 class CompileError(MirageError):
     """A program cannot be compiled; the message has the diagnostics. ``kernels`` are the numbers,
-    among the launches of the program, of those that are known to be why.
+    among the launches of the program, of those that are known to be the cause.
     """
 
     def __init__(self, message: str, kernels: tuple[int, ...] = ()) -> None:
@@ -20,9 +20,7 @@ class UnsupportedChipError(CompileError):
 
 
 class PtxasError(CompileError):
-    """The assembler rejects the code that was generated; ``entries`` are the functions that it
-    names.
-    """
+    """The assembler rejects the generated code; ``entries`` are the functions that it names."""
 
     def __init__(
         self, message: str, entries: tuple[str, ...] = (), kernels: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Artifacts that were compiled before, as entries of the cache (:mod:`mirage.cache`).
+"""Earlier compiled artifacts, as entries of the cache (:mod:`mirage.cache`).
 
 The key is a hash of everything that the result depends on: the IR (which has shapes and types in
 it), the chip, the options, and the compiler itself.
@@ -19,12 +19,12 @@ KIND = "code"
 
 
 def cache_key(ir: str, chip: str, options: Mapping[str, Any]) -> str:
-    """Hash of what an artifact is compiled from."""
+    """Return a hash of everything that an artifact is compiled from."""
     return key_of(KIND, kind_version(KIND), chip, dict(options), ir)
 
 
 def lookup(key: str) -> Artifact | None:
-    """The artifact with that key, if it is there and whole."""
+    """Return the artifact with that key, if it is present and valid."""
     store = shared_store()
     payload = store.get(KIND, key)
     if payload is None:
@@ -37,22 +37,22 @@ def lookup(key: str) -> Artifact | None:
 
 
 def store(key: str, artifact: Artifact) -> None:
-    """Keeps ``artifact``. A cache that cannot be written to is no error."""
+    """Keep ``artifact``. It is not an error if the cache cannot be written."""
     manifest = artifact.manifest
     about = f"{manifest.name} for {manifest.chip}, {len(manifest.kernels)} kernels"
     shared_store().put(KIND, key, to_bytes(artifact), version=kind_version(KIND), about=about)
 
 
 def to_bytes(artifact: Artifact) -> bytes:
-    """An artifact in one piece: a line that says what follows, then the files."""
+    """Return an artifact in one piece: a line that describes the rest, then the files."""
     files = {name: len(content) for name, content in artifact.files.items()}
     line = json.dumps({"manifest": artifact.manifest.to_json(), "files": files})
     return line.encode() + b"\n" + b"".join(artifact.files.values())
 
 
 def from_bytes(payload: bytes) -> Artifact:
-    """What :func:`to_bytes` wrote. Raises ``ValueError``, ``KeyError``, ``TypeError`` and
-    :class:`~mirage.runtime.errors.ArtifactError`."""
+    """Read the bytes that :func:`to_bytes` wrote. Raises ``ValueError``, ``KeyError``,
+    ``TypeError`` and :class:`~mirage.runtime.errors.ArtifactError`."""
     line, _, rest = payload.partition(b"\n")
     data = json.loads(line)
     manifest = from_json(data["manifest"], "the cache")

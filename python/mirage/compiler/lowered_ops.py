@@ -1,5 +1,5 @@
-"""What lowered IR says of kernels and tensors (attributes, steps, tensor maps), and what PTX says
-of kernels."""
+"""Facts about kernels and tensors in lowered IR (attributes, strides, tensor maps) and about
+kernels in PTX."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from mirage import ir
 
 _MAP_ALIGN = 16
-"""Bytes of which all steps of a tensor map, but for those within rows, are multiples."""
+"""The alignment in bytes of all strides of a tensor map, except for those within rows."""
 
 
 def dynamic_of(op: ir.Operation) -> tuple[int, tuple[int, ...]] | None:
-    """The largest size of an op, and the numbers of its tensors whose rows it decides."""
+    """Return the largest size of an op, and the numbers of its tensors whose rows it determines."""
     from mirage.mlir_io.attributes import read_dynamic
 
     return read_dynamic(op)
@@ -35,7 +35,8 @@ def pair(numbers: list[int]) -> tuple[int, int]:
 
 
 def tensor_maps(op: ir.Operation) -> Iterator[tuple[int, TensorMap]]:
-    """Tensor maps that a kernel takes after its tensors, each with the number of its tensor."""
+    """Yield the tensor maps that a kernel takes after its tensors, each with the number of its
+    tensor."""
     from mirage import ir
 
     tensors = [*op.operands, *op.results]
@@ -56,8 +57,8 @@ def tensor_maps(op: ir.Operation) -> Iterator[tuple[int, TensorMap]]:
 def _map_strides(
     shape: tuple[int, ...], strides: tuple[int, ...] | None, size: int
 ) -> tuple[int, ...] | None:
-    """Steps that a tensor map takes. Nothing steps along a dimension of one element, so that its
-    step may be any; the driver asks for multiples of so many bytes there, too."""
+    """Return the strides that a tensor map takes. A dimension of one element is never stepped
+    along, so its stride may be any; the driver requires an aligned one there, too."""
     if strides is None:
         return None
     steps = (_MAP_ALIGN // size if n == 1 else s for n, s in zip(shape, strides, strict=True))
@@ -84,12 +85,13 @@ def triple(op: ir.Operation, values: list[int]) -> tuple[int, int, int]:
 
 
 def maker_of(value: ir.Value) -> str:
-    """The name of the op that a value is a result of; empty for an argument."""
+    """Return the name of the op that defines a value; empty for an argument."""
     return str(getattr(value.owner, "name", ""))
 
 
 def start_of(op: ir.Operation) -> int:
-    """Bytes before the block of a ``kernel.slice``, which must lie in one piece or have steps."""
+    """Return the bytes before the block of a ``kernel.slice``, which must be contiguous or have
+    strides."""
     whole, dtype = tensor_type(op.operands[0])
     offsets = integers(op, "offsets")
     if strides_of(op.results[0]) is None:
@@ -103,7 +105,8 @@ def start_of(op: ir.Operation) -> int:
 
 
 def strides_of(value: ir.Value) -> tuple[int, ...] | None:
-    """The steps of a tensor that is part of another one, in elements; None of a dense one."""
+    """Return the strides of a tensor that is part of another one, in elements; None for a dense
+    tensor."""
     from mirage import ir
 
     encoding = ir.RankedTensorType(value.type).encoding
@@ -114,7 +117,7 @@ def strides_of(value: ir.Value) -> tuple[int, ...] | None:
 
 
 def tensor_type(value: ir.Value) -> tuple[tuple[int, ...], str]:
-    """Shape and element type of a tensor value."""
+    """Return the shape and element type of a tensor value."""
     from mirage import ir
 
     kind = ir.RankedTensorType(value.type)
@@ -122,7 +125,7 @@ def tensor_type(value: ir.Value) -> tuple[tuple[int, ...], str]:
 
 
 def ptx_version(ptx: str) -> str:
-    """The newest ``.version`` in the text."""
+    """Return the newest ``.version`` in the text."""
     versions = re.findall(r"^\s*\.version\s+(\d+)\.(\d+)", ptx, re.MULTILINE)
     if not versions:
         raise CompileError("expected PTX with a .version line, got none")
@@ -131,7 +134,8 @@ def ptx_version(ptx: str) -> str:
 
 
 def parameter_count(ptx: str, entry: str) -> int:
-    """Number of parameters of a kernel. Raises :class:`CompileError` if there is none."""
+    """Return the number of parameters of a kernel. Raises :class:`CompileError` if there is no such
+    kernel."""
     match = re.search(rf"\.entry\s+{re.escape(entry)}\s*(?:\((?P<params>[^)]*)\))?", ptx)
     if match is None:
         raise CompileError(f"expected PTX that defines kernel {entry!r}, got none")

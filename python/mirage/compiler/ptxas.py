@@ -1,9 +1,8 @@
-"""The assembler, where it is installed: machine code ahead of time, and what it says about the
-code.
+"""The assembler, if it is installed: machine code ahead of time, and its remarks on the code.
 
-Nothing needs ptxas: the driver compiles PTX when an artifact is loaded. Where it is on the PATH (or
-``MIRAGE_PTXAS`` names it), artifacts get machine code too and its remarks on spills and serialised
-tensor-core instructions are reported.
+Nothing requires ptxas: the driver compiles PTX when an artifact is loaded. If it is on the PATH (or
+``MIRAGE_PTXAS`` names it), artifacts also get machine code, and its remarks on spills and
+serialised tensor-core instructions are reported.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from pathlib import Path
 from mirage.compiler.errors import PtxasError
 
 _MOST_REGISTERS = 255
-"""Registers that the instruction set can name."""
+"""The registers that the instruction set can address."""
 _REGISTER_FILE = 65536
-"""Registers of a multiprocessor, on all chips that we compile for. Each of its four partitions has
-a quarter of them and every fourth warp, so that a block of 9 warps needs as many as one of 12."""
+"""The registers of a multiprocessor, on all chips that we compile for. Each of its four partitions
+has a quarter of them and every fourth warp, so a block of 9 warps needs as many as one of 12."""
 _FULL_ROW = 128
-"""Threads of one warp in each partition."""
+"""The threads of one warp in each partition."""
 _SERIALIZED = re.compile(r"C75(?:09|1\d|20)\b")
-"""Codes of remarks on tensor-core instructions that wait for each other."""
+"""The codes of remarks on tensor-core instructions that wait for each other."""
 _NAMED = re.compile(r"\bfunction '?([A-Za-z_$][\w$]*)")
 """The function that a remark or an error is about."""
 
 
 @dataclass(frozen=True)
 class EntryUsage:
-    """What a kernel needs of a multiprocessor: registers a thread, static shared memory and spills
-    in bytes.
+    """A kernel's use of a multiprocessor: registers of a thread, and static shared memory and
+    spills in bytes.
     """
 
     name: str
@@ -49,7 +48,7 @@ class EntryUsage:
 
 @dataclass(frozen=True)
 class AssemblerReport:
-    """Machine code, and what the assembler had to say."""
+    """Machine code, and the assembler's remarks."""
 
     version: str
     cubin: bytes
@@ -58,23 +57,23 @@ class AssemblerReport:
 
     @property
     def spills(self) -> tuple[EntryUsage, ...]:
-        """Kernels whose registers did not suffice."""
+        """The kernels whose registers did not suffice."""
         return tuple(e for e in self.entries if e.spill_stores or e.spill_loads)
 
     @property
     def serialized(self) -> tuple[str, ...]:
-        """Warnings about tensor-core instructions that wait for each other."""
+        """The warnings about tensor-core instructions that wait for each other."""
         return tuple(w for w in self.warnings if _SERIALIZED.search(w))
 
 
 def find_ptxas() -> str | None:
-    """Path of the assembler, or None."""
+    """Return the path of the assembler, or None."""
     return os.environ.get("MIRAGE_PTXAS") or shutil.which("ptxas")
 
 
 @cache
 def ptxas_version(path: str) -> str:
-    """Release number, such as ``13.0``; "unknown" where it cannot be told."""
+    """Return the release number, such as ``13.0``; "unknown" if it cannot be determined."""
     try:
         run = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=60, check=False
@@ -86,7 +85,7 @@ def ptxas_version(path: str) -> str:
 
 
 def assemble(ptx: str, chip: str) -> AssemblerReport | None:
-    """Machine code for ``chip``; None where there is no assembler, or one too old for this PTX.
+    """Return machine code for ``chip``; None if there is no assembler, or one too old for this PTX.
 
     Raises :class:`PtxasError` if it rejects the code.
     """
@@ -116,7 +115,7 @@ def assemble(ptx: str, chip: str) -> AssemblerReport | None:
 
 
 def parse_output(output: str) -> tuple[tuple[EntryUsage, ...], tuple[str, ...]]:
-    """Resource usage by kernel and warnings, from what ``ptxas -v`` prints."""
+    """Return resource usage by kernel and warnings, from the output of ``ptxas -v``."""
     entries: list[EntryUsage] = []
     warnings: list[str] = []
     name = ""
@@ -146,15 +145,16 @@ def parse_output(output: str) -> tuple[tuple[EntryUsage, ...], tuple[str, ...]]:
 
 
 def functions_in(remarks: Iterable[str]) -> tuple[str, ...]:
-    """The functions that some of the assembler's remarks and errors name, each once."""
+    """Return the functions that some of the assembler's remarks and errors name, each once."""
     return tuple(dict.fromkeys(name for line in remarks for name in _NAMED.findall(line)))
 
 
 def ask_for_registers(ptx: str, entries: tuple[EntryUsage, ...]) -> str | None:
-    """``ptx`` with a `.maxnreg` for each kernel that spills below the limit of its block's size.
+    """Return ``ptx`` with a `.maxnreg` for each kernel that spills although its block size allows
+    more registers.
 
-    ptxas does that to fit one more block on a multiprocessor, or to fit several that share one
-    (which the kernel then says no more). None where there is no such kernel.
+    ptxas spills in this way to fit one more block on a multiprocessor, or to fit several as the
+    kernel requests (that directive is then removed). Return None if there is no such kernel.
     """
     changed = ptx
     for entry in entries:

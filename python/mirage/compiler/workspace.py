@@ -1,12 +1,12 @@
-"""Where intermediate tensors lie in the workspace: dynamic storage allocation, offline.
+"""The places of intermediate tensors in the workspace: offline dynamic storage allocation.
 
-A problem is a list of buffers, each with a size and the first and last kernel that touches it; a
+A problem is a list of buffers, each with a size and the first and last kernel that accesses it. A
 solution gives offsets such that buffers that are alive at the same time do not overlap. Kernels of
 one artifact run one after the other. Minimal size is NP-hard (Garey & Johnson, SR2). Buffers are
-placed one by one at the lowest free offset, the largest first, or those that take the most bytes
-for the longest; while that takes more than all that is alive at some time, those that end highest
-are placed earlier, and the best is kept. What the programs of the catalogue take is within 1.1 of
-that bound (``test_workspace.py``).
+placed one by one at the lowest free offset, the largest first, or those with the largest product of
+bytes and lifetime first. As long as the result exceeds the bytes alive at some time, the buffers
+that end highest are moved forward in the order, and the best result is kept. For the programs of
+the catalogue, the result is within 1.1 of that bound (``test_workspace.py``).
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 ALIGNMENT = 256
-"""Offsets are multiples of this many bytes: kernels copy 16 bytes at a time, tensor maps want 128,
-sectors 32.
+"""The alignment of offsets in bytes: kernels copy 16 bytes at a time, tensor maps need 128, sectors
+32.
 """
 
 
 ROUNDS = 32
-"""Orders that are tried at most."""
+"""The most orders that are tried."""
 
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A buffer of ``bytes`` bytes that kernels number ``first`` to ``last`` touch."""
+    """A buffer of ``bytes`` bytes that kernels ``first`` to ``last`` access."""
 
     bytes: int
     first: int
@@ -34,16 +34,16 @@ class Lifetime:
 
     @property
     def room(self) -> int:
-        """Bytes times kernels."""
+        """The bytes times the number of kernels."""
         return self.bytes * (self.last - self.first + 1)
 
     def meets(self, other: Lifetime) -> bool:
-        """Whether both are alive during some kernel."""
+        """Return whether both are alive during some kernel."""
         return self.first <= other.last and other.first <= self.last
 
 
 def plan(buffers: Sequence[Lifetime]) -> tuple[int, ...]:
-    """An offset in bytes for each buffer."""
+    """Return an offset in bytes for each buffer."""
     numbers = range(len(buffers))
     by_size = sorted(numbers, key=lambda i: (-buffers[i].bytes, buffers[i].first, i))
     by_room = sorted(numbers, key=lambda i: (-buffers[i].room, buffers[i].first, i))
@@ -64,13 +64,13 @@ def plan(buffers: Sequence[Lifetime]) -> tuple[int, ...]:
 
 
 def peak(buffers: Sequence[Lifetime], offsets: Sequence[int]) -> int:
-    """Bytes of the workspace of a solution."""
+    """Return the bytes of the workspace of a solution."""
     return max((o + b.bytes for b, o in zip(buffers, offsets, strict=True)), default=0)
 
 
 def lower_bound(buffers: Sequence[Lifetime]) -> int:
-    """Bytes that no solution is below: of what is alive at a time all but the last buffer end where
-    another one may start."""
+    """Return a lower bound on the bytes of any solution: among buffers alive at a time, all but the
+    last end where another one may start."""
     most = 0
     for kernel in {b.first for b in buffers}:
         alive = [b.bytes for b in buffers if b.first <= kernel <= b.last]
@@ -81,7 +81,7 @@ def lower_bound(buffers: Sequence[Lifetime]) -> int:
 
 
 def _placed(buffers: Sequence[Lifetime], order: Sequence[int]) -> tuple[int, ...]:
-    """Each buffer at the lowest offset that is free when its turn comes."""
+    """Place each buffer, in order, at the lowest free offset."""
     offsets: dict[int, int] = {}
     for i in order:
         taken = sorted(
@@ -99,7 +99,7 @@ def _placed(buffers: Sequence[Lifetime], order: Sequence[int]) -> tuple[int, ...
 
 
 def check(buffers: Sequence[Lifetime], offsets: Sequence[int]) -> list[str]:
-    """What is wrong with a solution, in words."""
+    """Describe the errors of a solution."""
     problems = [
         f"buffer {i} starts at {o}, not a multiple of {ALIGNMENT}"
         for i, o in enumerate(offsets)

@@ -1,4 +1,4 @@
-"""Analytic cost of kernels, and the limits of what the code generator takes."""
+"""The analytic cost of kernels, and the limits of the code generator."""
 
 from mirage.cost.compilable import CheckError, check_launch
 from mirage.cost.cost_report import CostReport

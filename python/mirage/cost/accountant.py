@@ -1,4 +1,4 @@
-"""Adds up what a block does, op by op: for written launches and for the search's derivations."""
+"""Counts the work of a block, op by op: for written launches and for the search's derivations."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mirage.semantics.ugraph import TensorType
 Num = Any
 LINE = 128.0  # bytes of a cache line
 START = 16.0  # bytes at whose multiples rows of boxes start
-# what a row takes more which two lines hold, five sectors for four in two requests: of a tile that
-# threads copy, and of a box
+# additional cost of a row that lies in two lines (two requests, five sectors instead of four): for
+# a tile that threads copy, and for a box
 SPLIT_ROW, SPLIT_BOX_ROW = 0.5, 1.5
 BURST = 64.0  # bytes of a DRAM burst
 SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
@@ -29,22 +29,22 @@ TF32_CHAIN = 6.0  # times the steps along K of f32 factors: 8 of K at a time, th
 SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
 GROUP_ROWS = 64.0
-"""Rows of a product that four warps have."""
+"""The rows of a product that a group of four warps has."""
 MOST = frozenset({"live", "scratch"})
-"""Features of which the largest amount counts, not the sum; none is below 0."""
+"""The features whose largest amount counts instead of the sum; none is below 0."""
 
 
 COPY_UNIT = 4  # bytes of the smallest asynchronous copy
 
 
 def is_odd(type_: TensorType) -> bool:
-    """Whether rows of a tensor start at places that no asynchronous copy can begin at."""
+    """Return whether some rows of a tensor start at places where no asynchronous copy can start."""
     rows, width = type_.shape[-1:], type_.dtype.bytes
     return any(n * width % COPY_UNIT != 0 and type_.size > n for n in rows)
 
 
 def splits_lines(type_: TensorType) -> bool:
-    """Whether rows of a tensor start within lines of a cache."""
+    """Return whether some rows of a tensor start within cache lines."""
     return any(n * type_.dtype.bytes % LINE != 0 and type_.size > n for n in type_.shape[-1:])
 
 
@@ -57,21 +57,22 @@ class Around:
     """The loops around an op, except those whose steps :attr:`KernelFeatures.steps` counts."""
 
     times: Num = 1.0
-    """How often what is outside of those steps is done."""
+    """How often the ops outside of those steps run."""
     slots: Num = 1.0
-    """Tiles that a load holds at once."""
+    """The number of tiles that a load holds at once."""
     looped: bool = False
-    """Whether a loop adds up the results of matmuls."""
+    """Whether a loop sums the results of matmuls."""
     crowded: bool = False
     """Whether tiles of a loop stay in shared memory while warps exchange their sums."""
 
 
 @dataclass(frozen=True)
 class Operands:
-    """Of a matmul: whether both are multiplied as numbers of 16 bits; and, where they are not,
-    which ones are casts of such numbers, which TF32 holds as they are. ``eight_bits``: both are
-    tiles of tensors of 8 bits, of which warpgroups multiply twice as many at a time. ``computed``:
-    one of the two is computed by the block."""
+    """The operands of a matmul: whether both are multiplied as 16-bit numbers and, if not, which of
+    them are casts of such numbers, which TF32 represents exactly.
+
+    ``eight_bits``: both are tiles of tensors of 8 bits, of which warpgroups multiply twice as many
+    at a time. ``computed``: the block computes one of the two."""
 
     half: bool
     exact: tuple[bool, bool] = (False, False)
@@ -80,14 +81,14 @@ class Operands:
 
     @property
     def share(self) -> float:
-        """Of the products of TF32 parts that operands of 32 bits take."""
+        """The share of TF32 products that is needed, of those that 32-bit operands take."""
         return 1.0 - sum(self.exact) / 3.0
 
 
 def _chain(fragments: Num, steps: Num, warps: Num, shared: Num, operands: Operands) -> Num:
-    """Clocks of products that depend on each other, where so many warps share the contraction: a
-    warp's part of a result's fragments, some of which go on side by side, over its part of the
-    steps along K."""
+    """Return the clocks of products that depend on each other if ``shared`` warps share the
+    contraction: a warp's part of the result's fragments, some of which run in parallel, times its
+    part of the steps along K."""
     own = np.maximum(1.0, fragments / np.minimum(fragments, np.maximum(warps / shared, 1.0)))
     if operands.half:
         return steps / shared * own / np.minimum(own, BESIDE) * MMA_LATENCY
@@ -109,7 +110,7 @@ class Accountant:
         setattr(self.features, name, getattr(self.features, name) + amount)
 
     def merge(self, added: Mapping[str, Num]) -> None:
-        """What another account has counted."""
+        """Add the features that another account has counted."""
         own = vars(self.features)
         for name, amount in added.items():
             have = own[name]
@@ -119,7 +120,7 @@ class Accountant:
                 own[name] = np.maximum(have, amount) if name in MOST else have + amount
 
     def read(self, total_bytes: float, run_bytes: Num) -> None:
-        """One input tensor, whatever the number of loads from it; short rows use DRAM bursts
+        """Count one input tensor, whatever the number of loads from it; short rows use DRAM bursts
         badly."""
         row = np.minimum(run_bytes, total_bytes)
         waste = 0.03 * (row < LINE) + 0.12 * (row < BURST) + 0.5 * (row < SECTOR)
@@ -128,8 +129,8 @@ class Accountant:
     def load(
         self, elements: Num, run: Num, type_: TensorType, in_loop: bool, factor: bool = True
     ) -> None:
-        """A tile of ``elements`` of a tensor, ``run`` of them contiguous. ``factor``: a product may
-        read it."""
+        """Count a tile of ``elements`` of a tensor, ``run`` of them contiguous. ``factor``: a
+        product may read it."""
         width = type_.dtype.bytes
         if is_odd(type_):
             self._add("odd", elements, in_loop)
@@ -152,15 +153,16 @@ class Accountant:
         self._add("alu", elements * width / 16.0 * narrow, in_loop)
 
     def copy_odd(self, elements: Num, in_loop: bool) -> None:
-        """A factor whose rows start at odd elements: threads copy it to shared memory."""
+        """Count a factor whose rows start at odd elements: threads copy it to shared memory."""
         self._add("copied", elements, in_loop)
 
     def matmul(
         self, m: Num, n: Num, k: Num, operands: Operands, in_loop: bool, shared: Num = None
     ) -> None:
-        """A tile matmul, padded to fragments of 16x8x16 (or 8x16x16 with the sides exchanged).
+        """Count a tile matmul, padded to fragments of 16x8x16 (or 8x16x16 with the sides
+        exchanged).
 
-        ``shared`` says how many warps share the contraction, where that is known.
+        ``shared`` is the number of warps that share the contraction, if known.
         """
         padded = np.minimum(_up(m, 16) * _up(n, 8), _up(m, 8) * _up(n, 16)) * _up(k, 16)
         half = operands.half
@@ -211,7 +213,8 @@ class Accountant:
             self._add("turned", float(operands.computed), in_loop)
 
     def _contraction_warps(self, size: Num, k: Num) -> Num:
-        """Warps that share a contraction: all, if there are fewer fragments of the result."""
+        """Return the number of warps that share a contraction: all, if the result has fewer
+        fragments."""
         warps = self.features.warps
         most = np.minimum(warps, np.maximum(1.0, k / 16.0))
         return np.where(size < 16.0 * 8.0 * warps, most, 1.0)
@@ -219,7 +222,7 @@ class Accountant:
     def elementwise(
         self, elements: Num, flops: float, special: float, in_loop: bool, live: bool = True
     ) -> None:
-        """A scalar function of each element."""
+        """Count a scalar function of each element."""
         self._add("alu", elements * flops, in_loop)
         self._add("sfu", elements * special, in_loop)
         self._add("clocks", 10.0 + 20.0 * special, in_loop)
@@ -227,24 +230,26 @@ class Accountant:
             self.features.live = np.maximum(self.features.live, elements)
 
     def fetch(self, elements: Num, width: int, in_loop: bool) -> None:
-        """A loaded tile that ordinary arithmetic uses: read from shared memory and converted."""
+        """Count a loaded tile that ordinary arithmetic uses: it is read from shared memory and
+        converted."""
         self._add("move", elements * width, in_loop)
         self._add("alu", elements * (1.0 if width < 4 else 0.0), in_loop)
 
     def convert(self, elements: Num, in_loop: bool) -> None:
-        """A computed tile made an operand of a matmul: rounded, and moved to other lanes."""
+        """Count a computed tile that becomes an operand of a matmul: it is rounded and moved to
+        other lanes."""
         self._add("alu", 0.5 * elements, in_loop)
         self._add("move", 4.0 * elements, in_loop)
         self._add("clocks", 60.0, in_loop)
 
     def turn(self, elements: Num, width: int, in_loop: bool) -> None:
-        """A tile whose rows become columns for ops in registers: warps exchange it."""
+        """Count a tile whose rows become columns for ops in registers: warps exchange it."""
         self._add("alu", 2.0 * elements, in_loop)
         self._add("move", 2.0 * width * elements, in_loop)
         self._add("exchanges", 1.0, in_loop)
 
     def reduce(self, elements: Num, results: Num, in_loop: bool, across: bool) -> None:
-        """A reduction of a tile of ``elements``: ``across`` rows, or of columns."""
+        """Count a reduction of a tile of ``elements``: ``across`` rows, or of columns."""
         self._add("alu", elements, in_loop)
         # rows of a warpgroup's products lie within four lanes of a warp, unless groups share them
         ring = np.asarray(self.features.warpgroups if in_loop else False, dtype=bool)
@@ -257,13 +262,13 @@ class Accountant:
         self._add("clocks", np.where(within, SHUFFLES, 0.0), in_loop)
 
     def accumulate(self, elements: Num, of_matmul: bool, in_loop: bool = True) -> None:
-        """An accumulator of ``elements``; the sum is free where a matmul produces the value."""
+        """Count an accumulator of ``elements``; the sum is free if a matmul produces the value."""
         self.features.accumulators = self.features.accumulators + elements
         if not of_matmul:
             self._add("alu", elements, in_loop)
 
     def store(self, total_bytes: Num, run_bytes: Num = SECTOR) -> None:
-        """A result tensor; each piece of a sector is a write of its own."""
+        """Count a result tensor; each piece of a sector is a separate write."""
         self.features.dram_write = self.features.dram_write + total_bytes
         pieces = np.maximum(1.0, SECTOR / run_bytes)
         self.features.pieces = self.features.pieces + total_bytes * (pieces - 1.0)

@@ -1,4 +1,5 @@
-"""What the estimates need to know of a block: definitions, what matmuls read, who sums what."""
+"""Facts about a block for the estimates: definitions, operands of matmuls, and which warps sum
+what."""
 
 from __future__ import annotations
 
@@ -28,17 +29,17 @@ class BlockAnalysis:
         self.launch = launch
         self.warps = launch.schedule.warps
         self.fed: dict[Load, tuple[int, int]] = {}
-        """Loads that matmuls read, and the matrix that they see."""
+        """The shape of the matrix that matmuls read from each load."""
         self.definitions: dict[Value, Op] = {}
         self.matmuls: list[Matmul] = []
         self.trips: dict[Value, int] = {}
-        """How often a block computes a value."""
+        """The number of times that a block computes each value."""
         self.sums: set[Value] = set()
-        """Values with which a loop does nothing but sum them."""
+        """Values that a loop only sums."""
         self.accumulated: list[Value] = []
         """Values that loops accumulate."""
         self.looped: dict[Value, Value] = {}
-        """What a loop accumulates, by the result that comes out of it."""
+        """The value that a loop accumulates, by the loop's result."""
         self.stepped: set[Value] = set()
         """Values that differ from step to step of a loop."""
         self._find(launch.body.ops, 1, frozenset())
@@ -73,48 +74,48 @@ class BlockAnalysis:
                     self.fed[source] = (operand.shape[-2], operand.shape[-1])
 
     def source(self, value: Value) -> Op | None:
-        """The op that computes a value, seen through views."""
+        """Return the op that computes a value, looking through views."""
         op = self.definitions.get(value)
         while isinstance(op, Rearrangement):
             op = self.definitions.get(op.operands[0])
         return op
 
     def load_of(self, value: Value) -> Load | None:
-        """The load of a value that is a loaded tile, else None."""
+        """Return the load of a value that is a loaded tile, or None."""
         source = self.source(value)
         return source if isinstance(source, Load) else None
 
     def loaded(self, value: Value) -> bool:
-        """Whether a value is a loaded tile."""
+        """Return whether a value is a loaded tile."""
         return self.load_of(value) is not None
 
     def eight_bits(self, op: Matmul) -> bool:
-        """Whether both factors are tiles of tensors of 8 bits."""
+        """Return whether both factors are tiles of tensors of 8 bits."""
         loads = [self.load_of(x) for x in op.operands]
         return all(load is not None and load.operands[0].dtype.is_eight_bits for load in loads)
 
     def promoted(self, op: Matmul) -> bool:
-        """Whether warpgroups compute a product from zero at each step, and add it to the loop's sum
-        in f32: the hardware has few bits for sums of products of 8-bit factors."""
+        """Return whether warpgroups compute a product from zero at each step and add it to the
+        loop's sum in f32: the hardware has few bits for sums of products of 8-bit factors."""
         return self.launch.schedule.warpgroups and self.eight_bits(op)
 
     @cached_property
     def kept(self) -> frozenset[Value]:
-        """Left factors of warpgroups that are computed and the same at all steps: they are written
-        to shared memory once (``isKeptFactor`` in ``WarpgroupProducts.h``)."""
+        """The left factors of warpgroups that are computed and the same at all steps: they are
+        written to shared memory once (``isKeptFactor`` in ``WarpgroupProducts.h``)."""
         if not self.launch.schedule.warpgroups:
             return frozenset()
         left = {op.operands[0] for op in self.matmuls}
         return frozenset(x for x in left if x not in self.stepped and not self.loaded(x))
 
     def padded(self, extent: int) -> int:
-        """Extent of a dimension that a tensor-core instruction reads or writes."""
+        """Return the extent of a dimension that a tensor-core instruction reads or writes."""
         return round_up(extent, self._narrow if extent <= 8 else 16)
 
     # ---- matmuls
 
     def product(self, op: Matmul) -> Product:
-        """A matmul as the instruction sees it: transposed where it has few rows."""
+        """Return a matmul as the instruction computes it: transposed if it has few rows."""
         m, n = (self.padded(x) for x in op.result.shape[-2:])
         if op.result.shape[-2] <= 8 < op.result.shape[-1]:
             m, n = n, m
@@ -123,13 +124,13 @@ class BlockAnalysis:
         return Product(m, n, k, width, self.trips[op.result], op.result in self.sums)
 
     def before(self, op: Matmul) -> list[Matmul]:
-        """Matmuls from which elementwise ops alone lead to an operand."""
+        """Return the matmuls from which only elementwise ops lead to an operand."""
         others = [m for m in self.matmuls if m is not op]
         return [m for m in others if any(self._reaches(m, x) for x in op.operands)]
 
     def grids(self, op: Matmul, slack: float) -> tuple[list[WarpGrid], bool]:
-        """Ways in which warps may share a matmul, the best first, and whether its operands may
-        change warps before it.
+        """Return the ways in which warps may share a matmul, the best first, and whether its
+        operands may change warps before it.
         """
         if self.launch.schedule.warpgroups:  # their operands stay in shared memory
             return [WarpGrid(self.warps, 1, 1)], False
@@ -163,5 +164,5 @@ class BlockAnalysis:
 
 
 def round_up(x: int, multiple: int) -> int:
-    """The next multiple."""
+    """Return the next multiple."""
     return -(-x // multiple) * multiple

@@ -1,4 +1,4 @@
-"""Blocks that copy tiles for each other, where that takes less time."""
+"""Blocks that copy tiles for each other, if that takes less time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from mirage.cost.target import Target
 from mirage.semantics.ugraph import Launch, loops
 
 PAIR = 2
-"""Blocks of a cluster. Four of them do not all run at once on an H200, some of whose groups of
-multiprocessors have a number of them that is no multiple of four: 128 blocks take two waves."""
+"""The number of blocks in a cluster. Clusters of four do not all run at once on an H200, since the
+number of multiprocessors in some of its groups is not a multiple of four: 128 blocks take two
+waves."""
 
 
 def with_clusters(launch: Launch, target: Target) -> Launch:
-    """The launch, or the same one in pairs of blocks that copy tiles for each other: the one that
-    is predicted to be faster."""
+    """Return the launch, or the same launch in pairs of blocks that copy tiles for each other,
+    whichever is predicted to be faster."""
     schedule = launch.schedule
     if not schedule.warpgroups or schedule.resident % PAIR:
         return launch

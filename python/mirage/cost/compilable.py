@@ -1,4 +1,4 @@
-"""What the code generator takes: the one place that states the constraints on launches."""
+"""The limits of the code generator: the one place that states the constraints on launches."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mirage.cost.warpgroup_limits import why_no_warpgroups
 from mirage.semantics.ugraph import Launch, Load, Matmul, all_ops, axis_extents, loops
 
 MAX_WIDE_DIMS = 2
-"""Dimensions of a tile that may be larger than one."""
+"""The most dimensions of a tile that may be larger than one."""
 MAX_ROWS = 128
-"""Rows of a matmul tile."""
+"""The most rows of a matmul tile."""
 MAX_COLUMNS = 256
-"""Columns of a matmul tile."""
+"""The most columns of a matmul tile."""
 MAX_WARPS = 16
 MAX_BOX = _target.MAX_BOX_ROWS
-"""Rows that one copy of the tensor memory accelerator moves."""
+"""The most rows that one copy of the tensor memory accelerator moves."""
 MAX_BOX_RANK = _target.MAX_BOX_RANK
 GRID_LIMIT = 2**31 - 1
 
@@ -28,12 +28,12 @@ class CheckError(ValueError):
 
 
 def wide_dims(shape: tuple[int, ...]) -> int:
-    """Dimensions larger than one."""
+    """Return the number of dimensions larger than one."""
     return sum(n > 1 for n in shape)
 
 
 def check_launch(launch: Launch, target: Target) -> None:
-    """Raises :class:`CheckError` where a launch cannot be generated for ``target``."""
+    """Raise :class:`CheckError` if a launch cannot be generated for ``target``."""
     names = [a.name for a in launch.grid]
     names += [loop.axis.name for loop in loops(launch)]
     if len(set(names)) != len(names):

@@ -1,7 +1,7 @@
-"""Ops between kernels: which are kernels of their own, and what they cost.
+"""The ops between kernels that are kernels of their own, and their cost.
 
-Slices that only kernels read are addresses and strides, and so are the parts of a join that kernels
-compute for it alone; the others are copied. Compiled programs decide by the same rule
+Slices that only kernels read are addresses and strides, and so are the parts of a concatenation
+that kernels compute for it alone; others are copied. Compiled programs decide by the same rule
 (``mirage-view-tensors``).
 """
 
@@ -30,12 +30,12 @@ from mirage.semantics.ugraph import (
 )
 
 OWN_TILES = 0.55
-"""Of the rate of warps that multiply: what a product reaches with the tiles that it gets without a
-search (289 of 528 Tflop/s on an H200, 2048 x 4096 x 14336)."""
+"""The share of the full rate of warps that multiply that a product reaches with its default tiles,
+without a search (289 of 528 Tflop/s on an H200, 2048 x 4096 x 14336)."""
 
 
 def is_address(op: Op) -> bool:
-    """Whether an op is a slice that compiles to an address (unless it is an output)."""
+    """Return whether an op is a slice that compiles to an address (unless it is an output)."""
     if op.cut_at is None:
         return False
     start = contiguous_start(op.operands[0].shape, op.result.shape, op.cut_at)
@@ -43,13 +43,13 @@ def is_address(op: Op) -> bool:
 
 
 def copies_in(graph: KernelGraph) -> frozenset[Op]:
-    """The slices and joins of a graph that are kernels which copy."""
+    """Return the slices and concatenations of a graph that are copy kernels."""
     moves = [op for op in graph.ops if moves_elements(op)]
     return frozenset(moves) - _Views(graph).found() if moves else frozenset()
 
 
 def moves_elements(op: Op) -> bool:
-    """Whether an op is a slice or a join."""
+    """Return whether an op is a slice or a concatenation."""
     return op.cut_at is not None or op.joined_along is not None
 
 
@@ -66,7 +66,7 @@ class _Views:
                 self.readers.setdefault(v, []).append(op)
 
     def found(self) -> frozenset[Op]:
-        """Slices and joins that are addresses."""
+        """Return the slices and concatenations that are addresses."""
         found: set[Op] = set()
         for op in self.graph.ops:
             if op.cut_at is not None and op not in found:
@@ -86,7 +86,7 @@ class _Views:
     def _views(
         self, op: Op, offsets: Sequence[int], strides: Strides, align: int
     ) -> list[Op] | None:
-        """The slice and those of it, if only kernels read them in the end."""
+        """Return the slice and its slices, if only kernels read them in the end."""
         start = sum(n * step for n, step in zip(offsets, strides, strict=True))
         align = gcd(align, start * op.result.dtype.bytes)
         inner = self._read_by_kernels(op.result, strides, align)
@@ -112,7 +112,7 @@ class _Views:
         return found
 
     def _is_stored(self, op: Op) -> bool:
-        """Whether kernels store what is joined to a tensor that is updated."""
+        """Return whether kernels store the concatenated parts to a tensor that is updated."""
         readers = self.readers.get(op.result, [])
         return bool(readers) and all(reader.updates for reader in readers)
 
@@ -123,7 +123,8 @@ class _Views:
         )
 
     def _is_written_for(self, part: Value, strides: Strides) -> bool:
-        """Whether a kernel computes a part of a join for it alone, and may write it in place."""
+        """Return whether a kernel computes a part for this concatenation alone, so that it may
+        write it in place."""
         value = part
         while self.uses[value] == 1:
             if reshaped(part.shape, strides, value.shape) is None:
@@ -136,12 +137,12 @@ class _Views:
 
 
 def _is_kernel(op: Op) -> bool:
-    """Whether an op is a launch, or becomes one; those that copy do not count."""
+    """Return whether an op is a launch or becomes one; copies do not count."""
     return not (isinstance(op, Constant | Boundary) or op.renames or moves_elements(op))
 
 
 def _loads(op: Op, value: Value, strides: Strides, align: int) -> bool:
-    """Whether an op is a kernel that loads tiles of an operand with these strides."""
+    """Return whether an op is a kernel that loads tiles of an operand with these strides."""
     if not isinstance(op, Launch):
         return _is_kernel(op)
     params = {p for p, v in zip(op.body.params, op.operands, strict=True) if v is value}
@@ -153,13 +154,13 @@ def _loads(op: Op, value: Value, strides: Strides, align: int) -> bool:
 
 
 def copied_bytes(graph: KernelGraph) -> int:
-    """Bytes that slices and joins copy."""
+    """Return the number of bytes that slices and concatenations copy."""
     return sum(op.result.type.bytes for op in copies_in(graph))
 
 
 def is_unfused(op: Op, copies: Container[Op]) -> bool:
-    """Whether an op of a kernel graph, no launch, becomes a kernel of its own; ``copies`` are the
-    slices and joins that do."""
+    """Return whether an op of a kernel graph, other than a launch, becomes a kernel of its own;
+    ``copies`` are the slices and concatenations that do."""
     if op.renames or op.updates:
         return False
     if isinstance(op, Constant | Launch | External | Broadcast):
@@ -168,14 +169,16 @@ def is_unfused(op: Op, copies: Container[Op]) -> bool:
 
 
 def unfused_in(graph: KernelGraph) -> Iterator[Op]:
-    """The ops of a graph, no launches, that become kernels of their own, in order."""
+    """Yield the ops of a graph, other than launches, that become kernels of their own, in
+    order."""
     copies = copies_in(graph)
     return (op for op in graph.ops if is_unfused(op, copies))
 
 
 def unfused_report(op: Op, target: Target) -> CostReport:
-    """The predicted cost of a kernel for one op: its operands read once (of a slice or join what
-    it keeps), its results written once, and its products as fast as fixed tiles multiply."""
+    """Predict the cost of a kernel for one op: its operands are read once (of a slice or
+    concatenation, the part that it keeps), its results are written once, and its products are as
+    fast as fixed tiles allow."""
     written = float(sum(v.type.bytes for v in op.results))
     read = float(sum(v.type.bytes for v in op.operands))
     if moves_elements(op):
@@ -195,7 +198,7 @@ def unfused_report(op: Op, target: Target) -> CostReport:
 
 
 def product_time(op: Op, target: Target) -> float:
-    """µs of the products that an op adds up, at the full rate of warps that multiply."""
+    """Return the µs of the products that an op sums, at the full rate of warps that multiply."""
     if not isinstance(op, Contraction) or not op.sums or len(op.operands) < 2:
         return 0.0
     first = op.operands[0]

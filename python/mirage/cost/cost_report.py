@@ -1,4 +1,4 @@
-"""Predicted times, and where they come from."""
+"""Predicted times and their parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirage.cost.target import Target
 
 @dataclass(frozen=True)
 class CostReport:
-    """Predicted time in µs and where it comes from."""
+    """A predicted time in µs and its parts."""
 
     time: float
     launches: int = 1
@@ -28,20 +28,20 @@ class CostReport:
 
     @property
     def bound(self) -> str:
-        """What limits the (largest) kernel."""
+        """The limiting resource of the (largest) kernel."""
         if self.parts:
             return max(self.parts, key=lambda p: p.time).bound
         kinds = {"dram": self.dram, "l2": self.l2, "compute": self.compute, "latency": self.chain}
         return max(kinds, key=lambda k: kinds[k])
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "parts"}
         return {**own, "bound": self.bound, "parts": [p.to_json() for p in self.parts]}
 
     @staticmethod
     def sequence(parts: tuple[CostReport, ...], target: Target) -> CostReport:
-        """Kernels that run one after the other."""
+        """Return the cost of kernels that run one after the other."""
         if len(parts) == 1:
             return parts[0]
         return CostReport(

@@ -1,4 +1,4 @@
-"""Counts what a block of a launch does."""
+"""Counts the work of a launch's block."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from mirage.semantics.ugraph import (
 
 @dataclass(frozen=True)
 class Resources:
-    """What a compiled kernel needs: threads of a block, bytes of shared memory, registers of a
-    thread (None where nobody assembled it) and bytes that it spills and reads back.
+    """The resources of a compiled kernel: threads of a block, bytes of shared memory, registers of
+    a thread (None if it was not assembled) and bytes that it spills and reads back.
     """
 
     threads: int
@@ -53,8 +53,9 @@ class Resources:
 def features_of(
     launch: Launch, hot: Collection[Value] = (), compiled: Resources | None = None
 ) -> KernelFeatures:
-    """The features of a launch; ``hot`` are operands that L2 holds, as the kernel before has just
-    written them. ``compiled`` is what the compiler made of it, in place of estimates."""
+    """Return the features of a launch. ``hot`` are operands that L2 holds because the previous
+    kernel has just written them. ``compiled`` are the compiler's resources, used in place of
+    estimates."""
     if compiled is None:
         launch = with_enough_warps(launch)
     else:
@@ -112,7 +113,7 @@ def features_of(
 
 
 def _known(launch: Launch, estimated: RegisterEstimator, compiled: Resources | None) -> Known:
-    """Shared memory and registers: what the compiler said, else estimates."""
+    """Return shared memory and registers: those of the compiler if known, otherwise estimates."""
     registers = estimated.run()
     known = Known(float(shared_bytes(launch).staged), registers.used, registers.spilled_bytes)
     if compiled is None:
@@ -125,8 +126,9 @@ def _known(launch: Launch, estimated: RegisterEstimator, compiled: Resources | N
 
 
 def _stores_apart(launch: Launch) -> bool:
-    """Whether each of several groups of four warps owns 64 rows of a block's tiles, so that one is
-    done with its own while the others multiply (``groupsOwnRows`` in ``WarpgroupProducts.cpp``)."""
+    """Return whether each of several groups of four warps owns 64 rows of a block's tiles, so that
+    one finishes its rows while the others multiply (``groupsOwnRows`` in
+    ``WarpgroupProducts.cpp``)."""
     schedule = launch.schedule
     rows = {(1, 1, *output.value.shape)[-2] for output in launch.body.outputs}
     return schedule.resident > 0 and schedule.warps > 4 and rows == {16 * schedule.warps}
@@ -134,8 +136,8 @@ def _stores_apart(launch: Launch) -> bool:
 
 @dataclass(frozen=True)
 class _Steps:
-    """Steps of a loop that a block takes, on average, and how many times as many the block takes
-    that takes most."""
+    """The average number of a loop's steps that a block takes, and the ratio of the largest number
+    to the average."""
 
     mean: float
     uneven: float = 1.0
@@ -152,7 +154,7 @@ def _steps_of(launch: Launch, loop: Loop) -> _Steps:
 def _trips(
     ops: tuple[Op, ...], taken: Mapping[Loop, _Steps], around: float = 1.0
 ) -> Iterator[tuple[float, float, bool]]:
-    """For each loop how often its body runs, its steps, and whether there is no loop in it."""
+    """Yield, for each loop, how often its body runs, its steps, and whether it contains no loop."""
     for op in ops:
         if isinstance(op, Loop):
             trips = around * taken[op].mean
@@ -163,7 +165,7 @@ def _trips(
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is known of values of a block."""
+    """Facts about the values of a block."""
 
     exact: set[Value]  # of more than 16 bits, whose elements were numbers of 16 bits
     odd: set[Value]  # tiles of tensors whose rows start at odd elements
@@ -172,7 +174,7 @@ class _Facts:
     computed_with: set[Value]  # what other ops than products read
 
     def operands(self, a: Value, b: Value) -> Operands:
-        """The factors of a matmul."""
+        """Describe the factors of a matmul."""
         half = a.dtype.is_half and b.dtype.is_half
         exact = a in self.exact, b in self.exact
         return Operands(half, exact, {a, b} <= self.eight_bits, not {a, b} <= self.loaded)
@@ -180,7 +182,7 @@ class _Facts:
 
 @dataclass
 class _Counter:
-    """Counts ops; the loop of most steps is the one whose steps count as such."""
+    """Counts ops; the steps of the loop with the most steps count as the kernel's steps."""
 
     account: Accountant
     steps: float
@@ -192,7 +194,7 @@ class _Counter:
     given: Collection[Op]  # loads of which other blocks of the cluster copy their parts
 
     def count(self, ops: tuple[Op, ...], trips: float, extent: float, looped: bool = False) -> None:
-        """Ops of one body, which runs ``trips`` times, ``extent`` of them in a row."""
+        """Count the ops of one body, which runs ``trips`` times, ``extent`` of them in a row."""
         in_loop = looped and trips == self.steps
         times = trips / extent if in_loop else trips
         around = Around(times, min(self.stages, extent), looped)
@@ -211,7 +213,7 @@ class _Counter:
         self.account.around = Around()
 
     def _give(self, before: KernelFeatures) -> None:
-        """Of a load that has just been counted a block copies its own part alone."""
+        """Adjust the load that was just counted: a block copies only its own part of it."""
         now = self.account.features
         others = 1.0 - 1.0 / now.cluster
         now.given_step += others * (now.load_step - before.load_step)
@@ -229,7 +231,7 @@ class _Counter:
 
 
 def _exact(launch: Launch) -> set[Value]:
-    """Values of more than 16 bits whose elements were numbers of 16 bits."""
+    """Return the values of more than 16 bits whose elements were 16-bit numbers."""
     exact: set[Value] = set()
     for op in all_ops(launch.body.ops):
         match op:
@@ -243,7 +245,7 @@ def _exact(launch: Launch) -> set[Value]:
 
 
 def _tiles_of(launch: Launch, has: Callable[[TensorType], bool]) -> set[Value]:
-    """Tensors of some kind, and their tiles as they are loaded."""
+    """Return the tensors of some kind, and their tiles as they are loaded."""
     params = set(launch.body.params)
     found = {param for param in params if has(param.type)}
     for op in all_ops(launch.body.ops):
@@ -254,8 +256,8 @@ def _tiles_of(launch: Launch, has: Callable[[TensorType], bool]) -> set[Value]:
 
 
 def _computed_with(launch: Launch, products: Collection[Op]) -> set[Value]:
-    """Values that other ops than products read, in registers. (Products read shared memory, rows or
-    columns first.)"""
+    """Return the values that ops other than products read in registers. (Products read shared
+    memory, rows or columns first.)"""
     ops = list(all_ops(launch.body.ops))
     movements = {op for op in ops if isinstance(op, Movement)}
     read = {v for op in ops if op not in movements and op not in products for v in op.operands}
@@ -329,7 +331,7 @@ def _count(
 def _count_rows(
     account: Accountant, op: Op, looked_up: tuple[Value, Value], in_loop: bool, read: set[Value]
 ) -> None:
-    """Rows of a table by indices: as many bytes as what is looked up has, each row in one piece."""
+    """Count rows of a table by indices: as many bytes as the result has, each row contiguous."""
     table, indices = looked_up
     row = table.shape[1:]
     run = contiguous_run(op.result.shape[len(op.result.shape) - len(row) :], row)
@@ -344,8 +346,8 @@ def _count_rows(
 
 
 def isinstance_load(op: Transpose) -> bool:
-    """Whether a transpose reads a tile in the tensor's own type, that is (almost surely) a load:
-    free through ldmatrix."""
+    """Return whether a transpose reads a tile in the tensor's own type, that is (almost surely) a
+    load: ldmatrix transposes it for free."""
     return op.operands[0].dtype in (DType.F16, DType.BF16)
 
 
@@ -355,7 +357,7 @@ def _run_of(load: Load) -> int:
 
 
 def contiguous_run(tile: Sequence[int], tensor: Sequence[int]) -> int:
-    """Contiguous elements of a tile's rows in device memory."""
+    """Return the number of contiguous elements of a tile's rows in device memory."""
     run = 1
     for part, size in zip(reversed(tile), reversed(tensor), strict=True):
         run *= min(part, size)

@@ -1,4 +1,4 @@
-"""What one block of a kernel does, as numbers, or as arrays with one entry for each choice of
+"""The work of one block of a kernel, as numbers or as arrays with one entry for each choice of
 sizes."""
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ Num = Any
 """A float or a float array."""
 
 REGISTERS_MAX = 190
-"""f32 values per thread that a block may hold (accumulators and one intermediate tile)."""
+"""The f32 values per thread that a block may hold (accumulators and one intermediate tile)."""
 
 IN_PLACE = 0.25
-"""Registers more, of those that a tile takes, for ops on what a loop of warpgroups leaves: they
-replace it element by element (ptxas: 154 registers without, 168 with a bias and silu)."""
+"""The share of a tile's registers that ops on the result of a warpgroups' loop add: they replace it
+element by element (ptxas: 154 registers without, 168 with a bias and silu)."""
 
 BASE, PER_ACCUMULATOR, PER_LIVE = 30.0, 0.93, 0.7
-"""Registers of a thread for addresses and counters, and for each f32 value that it sums, or
+"""The registers of a thread for addresses and counters, and for each f32 value that it sums or
 computes (:mod:`mirage.cost.registers` says what they are fitted to)."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """Resources of a block, known from its ops or from the assembler."""
+    """The resources of a block, known from its ops or from the assembler."""
 
     shared: Num
     registers: Num
     spilled: Num
-    """Bytes that a thread writes to local memory and reads back."""
+    """The bytes that a thread writes to local memory and reads back."""
 
 
 @dataclass
 class KernelFeatures:
-    """What one block of a kernel does; ``_step`` is per loop step, ``_once`` outside the loop."""
+    """The work of one block of a kernel; ``_step`` is per loop step, ``_once`` outside the loop."""
 
     blocks: Num = 1.0
     steps: Num = 1.0
@@ -92,14 +92,14 @@ class KernelFeatures:
 
     @property
     def shared(self) -> Num:
-        """Bytes of shared memory of a block."""
+        """The bytes of shared memory of a block."""
         if self.known is not None:
             return self.known.shared
         return self.shared_once + self.shared_step * self.stages + self.scratch
 
     @property
     def registers(self) -> Num:
-        """Registers of a thread."""
+        """The registers of a thread."""
         if self.known is not None:
             return self.known.registers
         held = PER_ACCUMULATOR * self.accumulators + PER_LIVE * self.live
@@ -108,18 +108,18 @@ class KernelFeatures:
 
     @property
     def multiplies(self) -> Num:
-        """Whether it has matrix products."""
+        """Whether the kernel has matrix products."""
         products = (self.mma_once, self.mma_step, self.mma32_once, self.mma32_step)
         return sum(products[1:], start=np.asarray(products[0])) > 0
 
     @property
     def values(self) -> Num:
-        """f32 values per thread."""
+        """The f32 values per thread."""
         live = np.where(self.warpgroups, IN_PLACE * self.live, self.live)
         return (self.accumulators + live) / (32.0 * self.warps)
 
     def at(self, index: int) -> KernelFeatures:
-        """One entry of the arrays."""
+        """Return one entry of the arrays."""
         picked: dict[str, Any] = {}
         for f in fields(self):
             x = getattr(self, f.name)

@@ -1,4 +1,4 @@
-"""The analytic cost model: from what a kernel does to how long it takes.
+"""The analytic cost model: from the work of a kernel to its time.
 
 A kernel is described by :class:`KernelFeatures`, whose fields are floats or NumPy arrays (one
 entry for each choice of sizes, so that thousands of choices are costed at once). The estimate is
@@ -27,61 +27,61 @@ from mirage.cost.occupancy import Occupancy, occupancy
 from mirage.cost.target import Target
 
 BESIDE, BETWEEN = 0.3, 0.2
-"""What loops of warpgroups do beside products (and between those that depend on each other): the
-part of that arithmetic which counts where several groups take turns (all of it where one is alone
-on its SM), and µs of a step for waits and the change of turns. From attention of 32 heads and
-4096 tokens with head sizes of 64, 128 and 256 (eight kernels, within 0.86 to 1.10 times)."""
+"""Arithmetic in loops of warpgroups other than products: the share of it that counts if several
+groups take turns (all of it counts if one group is alone on its SM), and the µs of a step for waits
+and changes of turn. From attention of 32 heads and 4096 tokens with head sizes of 64, 128 and 256
+(eight kernels, within 0.86 to 1.10 times)."""
 
 
 FULL_RATE = 8.0
-"""Warps that keep the lanes of an SM busy: two for each scheduler. What loads last is alone there
-(softmax of 1024 columns: 5.9 µs with a row a warp, 6.3 with two, 7.6 with four)."""
+"""The warps that keep the lanes of an SM busy: two for each scheduler. The block that loads last is
+alone there (softmax of 1024 columns: 5.9 µs with a row a warp, 6.3 with two, 7.6 with four)."""
 
 FIRST_LOAD = 0.6
-"""Of the time until the first byte comes, what nothing hides. Blocks that load all they need at
-once wait for theirs one after the other: softmax of 4096 columns takes 22.1 µs with one block of
+"""The share of the time until the first byte arrives that nothing hides. Blocks that load all of
+their data at once wait one after the other: softmax of 4096 columns takes 22.1 µs with one block of
 eight rows on an SM at a time, 21.2 with two, 18.8 with three of four rows, 18.3 with twelve of one
 row by two warps (a copy takes 18.0)."""
 
 HOT = 0.6
-"""Of the time until the first byte comes, where L2 has it."""
+"""The share of the time until the first byte arrives if the data is in L2."""
 
 IN_STEP = 1.8
-"""How much faster boxes come where all blocks run at once: those that read the same ones do so at
-the same time, and L2 serves them together."""
+"""The factor by which boxes arrive faster if all blocks run at once: those that read the same ones
+do so at the same time, and L2 serves them together."""
 
 AGAIN_IN_STEP = 1.6
-"""The same where threads copy what has been read before. 32 rows by 4096 columns of a weight in 128
-blocks, 12.9 µs: 16.9 predicted without, 14.2 with it."""
+"""The same factor if threads copy data that has been read before. 32 rows by 4096 columns of a
+weight in 128 blocks, 12.9 µs: 16.9 predicted without, 14.2 with it."""
 
 TAKEN_IN_STEP = 1.15
-"""How much more one SM takes in there: 786 KB of a projection of 32 rows in 12.8 µs. With the two,
-and :func:`_thin`, the first choice among the 427 kernels of `fit` takes 3.7 % longer than the best,
-without 4.9 %."""
+"""The factor by which one SM receives more there: 786 KB of a projection of 32 rows in 12.8 µs.
+With the two, and :func:`_thin`, the first choice among the 427 kernels of `fit` takes 3.7 % longer
+than the best, without 4.9 %."""
 
 EXCHANGE_ALONE = 2.5
-"""How much longer warps take to exchange values in a kernel that multiplies without a loop, where
-nothing else is under way: one row of 256 times a matrix and two factors, 4.9 µs with three sums,
-3.7 with one. (Where blocks only stream, others load meanwhile: softmax of 583 rows takes 2.70 µs
-with a row for four warps, 2.85 with a row a warp.)"""
+"""The factor by which warps take longer to exchange values in a kernel that multiplies without a
+loop, where nothing runs in parallel: one row of 256 times a matrix and two factors, 4.9 µs with
+three sums, 3.7 with one. (Where blocks only stream, others load meanwhile: softmax of 583 rows
+takes 2.70 µs with a row for four warps, 2.85 with a row a warp.)"""
 
 ROW = 150.0
-"""Clocks of a reduction of rows across the lanes of a warp, five shuffles, where nothing but
-reductions says how warps share a tile: a warp has whole rows (or a thread whole columns)."""
+"""The clocks of a reduction of rows across the lanes of a warp, five shuffles, if only reductions
+determine how warps share a tile: a warp has whole rows (or a thread whole columns)."""
 
 BOX_STEP, BOX_WAIT, BOX_WAIT_GROUP = 0.165, 1.25, 0.1
-"""µs of a step at least; from a slot's release to its next tile, where all blocks start together
-and what they read is in no cache; and further ones for each further group, all of which release it.
-(Blocks that start one after the other wait `Target.step_latency`.) From 25 products of 64, 256 and
-1024 rows and of 2048, 24 of them within 0.88 to 1.11 times."""
+"""The least µs of a step; the µs from a slot's release to its next tile, if all blocks start
+together and their data is in no cache; and the additional µs for each further group, since all
+groups release it. (Blocks that start one after the other wait `Target.step_latency`.) From 25
+products of 64, 256 and 1024 rows and of 2048, 24 of them within 0.88 to 1.11 times."""
 
 TURNED = 400.0
-"""Clocks of a product behind a loop of which a factor is what the block has computed: all warps
-wait until it is in shared memory, with nothing else to do. (LoRA with 16 rows: 3.9 µs with the last
+"""The clocks of a product after a loop with a factor that the block has computed: all warps wait
+until it is in shared memory, with nothing else to do. (LoRA with 16 rows: 3.9 µs with the last
 product behind the loop, 3.4 in each of its two steps.)"""
 
 CLUSTER_START, CLUSTER_STEP = 0.8, 0.02
-"""µs that blocks of a cluster take more: until all of them have started, and where they leave
+"""The additional µs of blocks in a cluster: until all of them have started and until all leave
 together; and for each step, whose slot all of them release (products of 64 to 4096 rows in pairs,
 0.9 to 2.1 µs more for 32 to 224 steps)."""
 
@@ -93,19 +93,21 @@ it copies to shared memory at once (583x931x257 in two tilings)."""
 
 
 def _streams(f: KernelFeatures) -> Num:
-    """Whether blocks load all they need at once, and do nothing with it for which tiles would have
-    to come first: as one ends, another one loads."""
+    """Return whether blocks load all of their data at once and process it in any order: as one
+    block ends, another one loads."""
     return (np.asarray(f.steps) <= 1) & ~f.multiplies
 
 
 def _starts(f: KernelFeatures, o: Occupancy) -> Num:
-    """How often nothing is under way while a block's first load is: at the start, and where blocks
-    load all they need at once, whenever one follows another one that had its SM to itself."""
+    """Return how often a block's first load runs with nothing in parallel: at the start and, if
+    blocks load all of their data at once, whenever a block follows another one that had its SM to
+    itself."""
     return 1.0 + np.where(_streams(f), (o.waves - 1.0) / o.together, 0.0)
 
 
 def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple[Num, Num]:
-    """µs of device memory and of L2 for blocks that ``load`` so many bytes each."""
+    """Return the µs of device memory and of L2 for blocks that ``load`` this number of bytes
+    each."""
     streams = _streams(f)
     # blocks that run together are in different phases: half of them wait for what they loaded
     # outside the loop
@@ -122,7 +124,7 @@ def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple
     together = o.waves <= 1
     boxes = np.where(together, IN_STEP, 1.0)
     load = load + f.split_once + f.split_step * f.steps
-    # what another block of the cluster copies comes from L2 once
+    # tiles that another block of the cluster copies are read from L2 once
     read = f.blocks * (load - (f.given_step + f.given_split_step) * f.steps)
     first = np.minimum(f.dram_read, read)
     plain = np.where(together, first + (read - first) / AGAIN_IN_STEP, read) / target.l2_bytes
@@ -134,7 +136,8 @@ def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple
 
 
 def _busy(f: KernelFeatures, target: Target, together: Num) -> Num:
-    """µs that one block keeps the units of an SM busy, ``together`` of which run at once."""
+    """Return the µs that one block keeps the units of an SM busy, if ``together`` of them run at
+    once."""
     rate = np.where(f.warpgroups, target.mma_group, target.mma_half)
     mma = (f.mma_once + f.mma_step * f.steps) / rate
     mma = mma + (f.mma32_once + f.mma32_step * f.steps) / target.mma_f32
@@ -153,30 +156,30 @@ def _busy(f: KernelFeatures, target: Target, together: Num) -> Num:
 
 
 def _meet(f: KernelFeatures) -> Num:
-    """Whether groups share rows, and exchange values at each step: none works while another one
-    multiplies."""
+    """Return whether groups share rows and exchange values at each step: none can work while
+    another multiplies."""
     return np.asarray(f.warpgroups, dtype=bool) & (np.asarray(f.exchanges_step) > 0)
 
 
 def _shared_with(f: KernelFeatures, o: Occupancy) -> Num:
-    """How much longer a block's work takes it than if it had all units of its SM: as long as there
-    are blocks at once, or, where warps compute and multiply nothing, until there are enough of
-    them. (Warpgroups take turns, and blocks that stream one after the other are at different
-    places: while some compute, others load.)"""
+    """Return the factor by which a block takes longer than if it had all units of its SM: the
+    number of blocks that run at once or, if warps compute without multiplying, the number that
+    keeps the SM busy. (Warpgroups take turns, and blocks that stream one after the other are at
+    different places: while some compute, others load.)"""
     few = np.where(f.multiplies, 1.0, FULL_RATE / np.minimum(f.warps, FULL_RATE))
     apart = f.warpgroups | (_streams(f) & (o.waves > 1))
     return np.where(apart, 1.0, np.maximum(o.together, few))
 
 
 def _elementwise(f: KernelFeatures, target: Target) -> Num:
-    """µs in which a block's ops on elements keep an SM busy, where it multiplies nothing."""
+    """Return the µs in which a block's elementwise ops keep an SM busy, if it does not multiply."""
     alu = (f.alu_once + f.alu_step * f.steps) / target.alu
     sfu = (f.sfu_once + f.sfu_step * f.steps) / target.sfu
     return np.where(f.multiplies, 0.0, np.maximum(alu, sfu))
 
 
 def _dependent(f: KernelFeatures, target: Target, threads: Num) -> tuple[Num, Num]:
-    """Clocks of what one block does one after the other: of all steps, and outside the loop."""
+    """Return the clocks of the dependent work of one block: of all steps, and outside the loop."""
     barrier = target.step + target.step_warp * f.warps
     barrier = np.where(f.warpgroups, target.ring_step, barrier)
     exchange = target.exchange + target.exchange_warp * f.warps
@@ -204,10 +207,11 @@ def _dependent(f: KernelFeatures, target: Target, threads: Num) -> tuple[Num, Nu
 
 
 def _turns(f: KernelFeatures, target: Target, o: Occupancy, busy: Num) -> Num:
-    """µs of a loop over rings that only multiplies: its products; its steps; or the turns of its
-    slots, each of which is read, released, and waits for the next tile."""
+    """Return the µs of a loop over rings that only multiplies: the largest of its products, its
+    steps, and the turns of its slots, each of which is read, released, and waits for the next tile.
+    """
     wait = np.where(o.waves <= 1, BOX_WAIT, target.step_latency)
-    # what two lines hold is asked for twice
+    # rows in two lines are requested twice
     split = f.split_step - f.given_split_step
     wait = wait * (1.0 + split / np.maximum(f.load_step, 1.0))
     wait = wait + BOX_WAIT_GROUP * (f.warps / 4.0 - 1.0)
@@ -218,8 +222,8 @@ def _turns(f: KernelFeatures, target: Target, o: Occupancy, busy: Num) -> Num:
 
 
 def _tail(f: KernelFeatures, target: Target, o: Occupancy, memory: Num, chain: Num) -> Num:
-    """µs by which the last wave, where it is not full, takes longer than its part of what memory
-    gives: its blocks cannot be faster than one block is."""
+    """Return the µs by which the last wave, if it is not full, exceeds its share of memory time:
+    its blocks cannot be faster than one block is."""
     resident = target.sms * o.together
     full = np.floor(f.blocks / resident)
     rest = np.where(full >= 1, f.blocks - full * resident, 0.0)
@@ -227,8 +231,8 @@ def _tail(f: KernelFeatures, target: Target, o: Occupancy, memory: Num, chain: N
 
 
 def _thin(f: KernelFeatures, target: Target, o: Occupancy, dram: Num) -> Num:
-    """µs of device memory more where few SMs have a block more than the others: when these are
-    done, less is in flight."""
+    """Return the additional µs of device memory if only a few SMs have one more block than the
+    others: once those are done, less is in flight."""
     rest = np.where((f.blocks > target.sms) & (o.per_sm <= 3), f.blocks % target.sms, 0.0)
     held = np.maximum(f.shared_step * np.maximum(f.stages - 1.0, 0.5), 1.0)
     together = np.minimum(target.sms * o.together, f.blocks)
@@ -241,8 +245,9 @@ def _thin(f: KernelFeatures, target: Target, o: Occupancy, dram: Num) -> Num:
 
 
 def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, latency: Num) -> Num:
-    """µs of the blocks that an SM runs one after the other, each of which takes ``chain``. Blocks
-    that go on have their next tile's factors while they store this one, and start once."""
+    """Return the µs of the blocks that an SM runs one after the other, each of which takes
+    ``chain``. Resident blocks load the factors of their next tile while they store this one, and
+    start once."""
     started = np.where(f.resident, o.together, o.per_sm)
     hidden = np.where(f.resident, (o.waves - 1.0) * latency, 0.0)
     start = target.block_start * np.maximum(f.warps, 4.0) / 4.0
@@ -251,7 +256,7 @@ def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, l
 
 
 def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
-    """Time and its parts in µs; infinite where a limit of the target is broken."""
+    """Return the time and its parts in µs; infinite if a limit of the target is exceeded."""
     o = occupancy(f, target)
     load = f.load_once + f.load_step * f.steps
     dram, l2 = _memory(f, target, o, load)
@@ -309,7 +314,7 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
 
 
 def report(f: KernelFeatures, target: Target) -> CostReport:
-    """The estimate for scalar features."""
+    """Return the estimate for scalar features."""
     parts = {k: float(v) for k, v in estimate(f, target).items()}
     return CostReport(
         time=parts["time"],

@@ -1,4 +1,4 @@
-"""How many blocks of a kernel run at once."""
+"""The number of blocks of a kernel that run at once."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from mirage.cost.kernel_features import REGISTERS_MAX, KernelFeatures, Num
 from mirage.cost.target import Target
 
 FEWEST_REGISTERS = 24
-"""Of a thread (setmaxnreg)."""
+"""The fewest registers of a thread (setmaxnreg)."""
 ACCUMULATORS_MAX = 128
-"""f32 values per thread that loops accumulate."""
+"""The f32 values per thread that loops may accumulate."""
 ACCUMULATORS_OF_GROUPS = 144
-"""The same for warpgroups, which have the registers of the group that copies, too: enough for rows
-of 256 columns with their sums and maxima."""
+"""The f32 values per thread that loops of warpgroups may accumulate. Warpgroups also have the
+registers of the group that copies: enough for rows of 256 columns with their sums and maxima."""
 
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How many blocks run at once; ``feasible`` where a limit of the target is kept."""
+    """The number of blocks that run at once; ``feasible`` says whether the limits of the target are
+    kept."""
 
     threads: Num  # of a block that compute
     feasible: Num
@@ -55,5 +56,5 @@ def occupancy(f: KernelFeatures, target: Target) -> Occupancy:
 
 
 def resident_blocks(f: KernelFeatures, target: Target) -> int:
-    """Blocks that run at a time on all multiprocessors."""
+    """Return the number of blocks that run at a time on all multiprocessors."""
     return int(target.sms * np.asarray(occupancy(f, target).together))

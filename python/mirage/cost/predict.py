@@ -1,4 +1,4 @@
-"""What a whole program is predicted to cost: its kernels, and the single ops between them."""
+"""The predicted cost of a whole program: of its kernels and of the single ops between them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from mirage.semantics.ugraph import (
 def features_in(
     graph: KernelGraph, target: Target, compiled: Sequence[Resources] = ()
 ) -> list[KernelFeatures]:
-    """What each kernel of a graph does. What an earlier one has just written is read from L2.
+    """Return the features of each kernel of a graph. Values that an earlier kernel has just written
+    are read from L2.
 
     ``compiled`` are the resources of each compiled launch, in order.
     """
@@ -38,16 +39,16 @@ def features_in(
             found.append(features_of(op, hot, resources))
         view = op.renames or isinstance(op, Lookup) or (moves_elements(op) and op not in copies)
         if not view or not written.isdisjoint(op.operands):
-            written.update(op.results)  # what a view of an input has is no more in a cache than it
+            written.update(op.results)  # a view of an input is not in a cache either
     return found
 
 
 def predict(
     graph: KernelGraph, target: Target, compiled: Sequence[Resources] = ()
 ) -> CostReport | None:
-    """The predicted cost of a graph's kernels, those of single ops included; None where one of them
-    breaks a limit of ``target``. ``compiled`` are the resources of each launch, where it is
-    compiled already.
+    """Predict the cost of a graph's kernels, including those of single ops; None if one of them
+    exceeds a limit of ``target``. ``compiled`` are the resources of each launch, if already
+    compiled.
     """
     try:
         for op in () if compiled else launches(graph.ops):

@@ -1,4 +1,4 @@
-"""Registers that a thread needs, estimated from what it holds.
+"""An estimate of the registers that a thread needs, from the values that it holds.
 
 The coefficients are a least-squares fit to ptxas on 318 of our kernels that it compiled without
 reaching the limit (correlation 0.87 over all 335, mean error 21 registers).
@@ -30,62 +30,62 @@ from mirage.semantics.ugraph import (
 PER_MATMUL = 4.2
 PER_OPERAND = 1.53
 GATHERED_BYTES = 4.0
-"""Bytes spilled for each value too many where warps add up the sums of others."""
+"""The bytes spilled for each excess value if warps add the sums of other warps."""
 PROMOTED = 64 * _target.PROMOTED_COLUMNS / 128
-"""Registers of a part of a product that is added to sums in f32."""
+"""The registers of a part of a product that is added to sums in f32."""
 MOST_WARPS = 32
 MOST = 255
-"""Registers that the instruction set can name."""
+"""The registers that the instruction set can address."""
 REGISTERS_SM = 65536
 NO_TILES = 21
-"""Registers of a thread of a warpgroup that hold no tiles: addresses, counters, and what belongs to
+"""The registers of a warpgroup's thread that hold no tiles: addresses, counters, and values for
 rows."""
 MOST_MOVED = 240
-"""Registers that warpgroups are given at most."""
+"""The most registers that warpgroups are given."""
 BESIDE_SUMS = 26
-"""Registers of a thread of a warpgroup beside the sums of products that run: descriptors too. Of
-60 loops of up to 6 products ptxas 13.0 takes none that has fewer, and one that seems to have;
-``besideSums`` in ``PipelineLoops.cpp``."""
+"""The registers of a warpgroup's thread besides the sums of running products, including
+descriptors. In 60 loops of up to 6 products, ptxas 13.0 accepts none that has fewer, except for one
+that only seems to have fewer; see ``besideSums`` in ``PipelineLoops.cpp``."""
 WIDEST = 256
-"""Columns of an instruction of warpgroups, at most; a thread holds half as many sums."""
+"""The most columns of a warpgroup instruction; a thread holds half as many sums."""
 
 
 @dataclass(frozen=True)
 class Registers:
-    """Registers of a thread."""
+    """The registers of a thread."""
 
     wanted: float
     exchanged: float
-    """f32 values that a thread adds up at once where warps share a contraction."""
+    """The f32 values that a thread adds at once if warps share a contraction."""
     limit: int
-    """With more, a block of that many threads could not start."""
+    """The limit above which a block of this number of threads could not start."""
 
     @property
     def used(self) -> float:
-        """What ptxas will report."""
+        """The number that ptxas will report."""
         return min(self.wanted, self.limit)
 
     @property
     def spilled_bytes(self) -> float:
-        """Bytes that a thread probably writes to local memory and reads again, once."""
+        """The bytes that a thread probably writes to local memory and reads back, once."""
         return 8.0 * max(0.0, self.wanted - self.limit) + GATHERED_BYTES * max(
             0.0, self.exchanged - self.limit
         )
 
     @property
     def spills(self) -> bool:
-        """Whether values will probably go to local memory."""
+        """Whether values will probably be spilled to local memory."""
         return self.spilled_bytes > 0
 
 
 def registers_of(launch: Launch, registers_sm: int = REGISTERS_SM) -> Registers:
-    """The estimate for one launch."""
+    """Return the estimate for one launch."""
     return estimator_of(launch).run(registers_sm)
 
 
 def with_enough_warps(launch: Launch) -> Launch:
-    """The launch as the code generator will run it: with more warps where the tiles need more
-    registers than there are, if those have enough.
+    """Return the launch as the code generator will run it: with more warps if the tiles need more
+    registers than there are and more warps have enough.
     """
     warps = launch.schedule.warps
     while warps <= MOST_WARPS:
@@ -102,8 +102,8 @@ def with_enough_warps(launch: Launch) -> Launch:
 
 
 def _limit(schedule: Schedule, registers_sm: int) -> int:
-    """Registers that a thread can have; with warpgroups those of the group that copies move to the
-    others."""
+    """Return the registers that a thread can have; with warpgroups, those of the copying group move
+    to the others."""
     even = _even_share(schedule, registers_sm)
     if not schedule.warpgroups:
         return even
@@ -113,15 +113,15 @@ def _limit(schedule: Schedule, registers_sm: int) -> int:
 
 
 def _even_share(schedule: Schedule, registers_sm: int) -> int:
-    """Registers that each thread of a block starts with, at most."""
+    """Return the most registers that each thread of a block can start with."""
     return min(MOST, registers_sm // (128 * -(-schedule.block_warps // 4)))
 
 
 def check_registers(launch: Launch, registers_sm: int = REGISTERS_SM) -> None:
-    """Raises :class:`CheckError` where warpgroups hold more while products run, or between products
-    that depend on each other, than threads have registers: nothing can be spilled then, so that the
-    assembler would make products wait for each other. One instruction has to do with those that
-    threads start with."""
+    """Raise :class:`CheckError` if warpgroups hold more, while products run or between products
+    that depend on each other, than threads have registers. Nothing can be spilled then, so the
+    assembler would make products wait for each other. A single instruction must do with the
+    registers that threads start with."""
     schedule = launch.schedule
     if not schedule.warpgroups:
         return
@@ -139,24 +139,24 @@ def check_registers(launch: Launch, registers_sm: int = REGISTERS_SM) -> None:
 
 
 class RegisterEstimator(BlockAnalysis):
-    """Chooses how warps share each matmul, and counts what threads hold then."""
+    """Chooses how warps share each matmul, and counts the values that threads then hold."""
 
     def __init__(self, launch: Launch) -> None:
         super().__init__(launch)
         self.grid: dict[Matmul, WarpGrid] = {}
-        """How many warps go along rows, columns and the contraction of each matmul."""
+        """The numbers of warps along the rows, columns and contraction of each matmul."""
         for op in self.matmuls:
             grids, _ = self.grids(op, 1.0)
             self.grid[op] = grids[0] if grids else WarpGrid(1, 1, 1)
 
     def run(self, registers_sm: int = REGISTERS_SM) -> Registers:
-        """The estimate, on a chip with ``registers_sm`` registers per SM."""
+        """Return the estimate, on a chip with ``registers_sm`` registers per SM."""
         limit = _limit(self.launch.schedule, registers_sm)
         return Registers(*self._needed, limit)
 
     @cached_property
     def _needed(self) -> tuple[float, float]:
-        """Registers that are wanted, and values that are added up at once."""
+        """The registers that are wanted, and the values that are added at once."""
         held = sum(self._held(v) for v in self.accumulated)
         computed = [
             self._held(v)
@@ -179,9 +179,9 @@ class RegisterEstimator(BlockAnalysis):
         return wanted, max(exchanged, default=0.0)
 
     def chained(self) -> float:
-        """Registers that a thread holds at least between two products of a loop of which one has
-        a factor that is computed from the other's result: both, and what the loop accumulates; or
-        products beside the sums that they are added to."""
+        """Return the least registers that a thread holds between two products of a loop if a factor
+        of one is computed from the other's result: both results and the loop's accumulators; or
+        products besides the sums that they are added to."""
         between = [
             self._held(x) + max(map(self._held, self._products_in(x)), default=0.0)
             for op in self.matmuls
@@ -194,23 +194,24 @@ class RegisterEstimator(BlockAnalysis):
         return self.summed() + self._beside_sums() + max(between, default=0.0)
 
     def summed(self) -> float:
-        """Registers of what loops accumulate."""
+        """Return the registers of the values that loops accumulate."""
         return sum(self._held(v) for v in self.accumulated)
 
     def widest(self) -> float:
-        """Registers of the results of the widest instruction, where warpgroups multiply."""
+        """Return the registers of the results of the widest instruction, if warpgroups multiply."""
         columns = (self.product(op).n / self.grid[op].n for op in self.matmuls)
         return min(WIDEST, max(columns, default=0.0)) / 2
 
     def _beside_sums(self) -> float:
-        """Registers of the part of a product that is held beside the sums that it is added to."""
+        """Return the registers of the part of a product that is held besides the sums that it is
+        added to."""
         promoted = (self._held(op.result) for op in self.matmuls if self.promoted(op))
         return min(PROMOTED, max(promoted, default=0.0))
 
     def takes_turns(self) -> bool:
-        """Whether the last products of a step run beside the first ones of the next
-        (``deferProducts`` in ``PipelineLoops.cpp``), for which their factors are held so long:
-        groups of warps take turns then."""
+        """Return whether the last products of a step run in parallel with the first ones of the
+        next (``deferProducts`` in ``PipelineLoops.cpp``), so that their factors are held for that
+        long: groups of warps then take turns."""
         held = [
             self._held(x)
             for op in self.matmuls
@@ -221,7 +222,7 @@ class RegisterEstimator(BlockAnalysis):
         return self.launch.schedule.stages > 1 and self.chained() + max(held, default=0.0) <= limit
 
     def _products_in(self, value: Value) -> Iterator[Value]:
-        """Results of products from which a value is computed."""
+        """Yield the results of products from which a value is computed."""
         seen: set[Value] = set()
         left = [value]
         while left:
@@ -235,7 +236,7 @@ class RegisterEstimator(BlockAnalysis):
                 left += op.operands
 
     def _held(self, value: Value) -> float:
-        """Registers in which a thread holds its part of a tile."""
+        """Return the registers in which a thread holds its part of a tile."""
         op = self.definitions.get(value)
         if isinstance(op, Matmul):
             product, grid = self.product(op), self.grid[op]
@@ -249,5 +250,5 @@ class RegisterEstimator(BlockAnalysis):
 
 @lru_cache(maxsize=16)  # the same launch is checked, and then its cost predicted
 def estimator_of(launch: Launch) -> RegisterEstimator:
-    """What is known of the registers of a launch."""
+    """Return the register estimator of a launch."""
     return RegisterEstimator(launch)

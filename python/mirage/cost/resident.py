@@ -1,4 +1,4 @@
-"""Blocks that compute several tiles one after the other, where that takes less time."""
+"""Blocks that compute several tiles one after the other, if that takes less time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mirage.semantics.ugraph import Launch, Reduce, all_ops, loops
 
 
 def with_resident_blocks(launch: Launch, target: Target) -> Launch:
-    """The launch, or the same one with as many blocks as run at a time, each of which goes on with
-    the next tile while it stores one: the one that is predicted to be faster."""
+    """Return the launch, or the same launch with only as many blocks as run at a time, each of
+    which starts the next tile while it stores one; whichever is predicted to be faster."""
     if not launch.schedule.warpgroups or any(loop.steps is not None for loop in loops(launch)):
         return launch
     if any(isinstance(op, Reduce) for op in all_ops(launch.inside)):
-        return launch  # what warps exchange for it would need memory beside the double buffer
+        return launch  # the exchange of warps would need memory in addition to the double buffer
     # loops that compute between products take turns, which are counted from a block's start
     features = features_of(launch)
     if np.any(features.sfu_step):
@@ -35,6 +35,6 @@ def with_resident_blocks(launch: Launch, target: Target) -> Launch:
     except CheckError:
         return launch
     other = features_of(longer)
-    if resident_blocks(other, target) < started:  # what they store through takes a block's place
+    if resident_blocks(other, target) < started:  # the store buffers leave room for fewer blocks
         return launch
     return longer if report(other, target).time < report(features, target).time else launch

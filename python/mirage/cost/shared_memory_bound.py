@@ -1,11 +1,11 @@
-"""Shared memory that a launch may need: a bound from above on what the code generator plans.
+"""The shared memory that a launch may need: an upper bound on what the code generator plans.
 
 Loads that feed matmuls, and those that run ahead of a loop, are staged in shared memory, padded to
 whole tensor-core fragments; loads of a loop have one slot for each stage. Besides, ops that
 exchange values between warps need scratch memory while they run: changes of layout, reductions
 across warps, and above all the sums of warps that share the contraction of a matmul (each holds a
 whole result). How the warps share a matmul is decided late, by costs that are not known here, so
-the worst of what is plausible counts.
+the worst plausible case counts.
 
 Rings are alive during their loop, other tiles from the start; scratch memory is alive during its
 op alone, so that the memory of a loop's rings is free again for the sums after it.
@@ -37,35 +37,35 @@ from mirage.semantics.ugraph import (
 )
 
 STAGED_BYTES = _target.MIN_STAGED_BYTES
-"""Smaller tiles of a loop are loaded into registers."""
+"""The bytes below which tiles of a loop are loaded into registers."""
 SLACK = 2.0
-"""Sharings of a matmul that cost up to this factor of the best are taken to be possible."""
+"""The factor on the best cost up to which sharings of a matmul count as possible."""
 BARRIER_BYTES = _target.SLOT_BARRIER_BYTES
-"""Of the two mbarriers of a slot that another warp fills."""
+"""The bytes of the two mbarriers of a slot that another warp fills."""
 STORE_BYTES = 128
-"""Bytes of a row that one copy of the tensor memory accelerator stores."""
+"""The bytes of a row that one copy of the tensor memory accelerator stores."""
 ROW_PAD = _target.EXCHANGE_PAD
-"""Elements between the rows of an exchanged tile."""
+"""The elements of padding between the rows of an exchanged tile."""
 
 
 @dataclass(frozen=True)
 class SharedBytes:
-    """Bytes of shared memory of a block."""
+    """The bytes of shared memory of a block."""
 
     staged: int
-    """Tiles that loads bring in, when most of them are alive."""
+    """The bytes of loaded tiles when most of them are alive."""
     total: int
-    """With the scratch memory that may be needed on top."""
+    """The bytes including the scratch memory that may be needed on top."""
 
 
 @lru_cache(maxsize=16)  # the same launch is checked, and then its cost predicted
 def shared_bytes(launch: Launch) -> SharedBytes:
-    """Bounds of what the launch needs."""
+    """Return bounds on the memory that the launch needs."""
     return _Planner(launch).run()
 
 
 def _matrix(value: Value) -> tuple[int, ...]:
-    """The shape without leading ones."""
+    """Return the shape without leading ones."""
     shape = value.shape
     while len(shape) > 2 and shape[0] == 1:
         shape = shape[1:]
@@ -74,7 +74,8 @@ def _matrix(value: Value) -> tuple[int, ...]:
 
 @dataclass
 class _Scope:
-    """What one op of the block needs, or one of its outermost loops with all that is inside."""
+    """The memory for one op of the block, or for one of its outermost loops with everything
+    inside."""
 
     staged: int = 0
     scratch: int = 0
@@ -115,8 +116,8 @@ class _Planner(BlockAnalysis):
         return SharedBytes(staged, max(total, most))
 
     def _kept_factors(self, last: dict[Value, int]) -> Iterator[tuple[int, int, int]]:
-        """Bytes of factors that are written once for all steps, first and last loop that reads
-        them."""
+        """Yield the bytes of factors that are written once for all steps, and the first and last
+        loop that read them."""
         for value in self.kept:
             rows, cols = (self.padded(n) for n in value.shape[-2:])
             row = cols * value.dtype.bytes
@@ -130,10 +131,12 @@ class _Planner(BlockAnalysis):
             yield size, first, last[value]
 
     def _stored(self) -> tuple[int, int]:
-        """Bytes through which results of warpgroups leave. In blocks that go on with another tile,
-        of all that are boxes: two slots of a part each, at most :data:`STORE_BYTES` of its rows, or
-        a whole tile where groups are beside each other. And the most of what others take, one after
-        the other: a tile in the result's type, on its way out or to threads that store rows.
+        """Return the bytes through which results of warpgroups leave.
+
+        For all results that are boxes, in blocks that continue with another tile: two slots of a
+        part each, at most :data:`STORE_BYTES` of its rows, or a whole tile if groups are beside
+        each other. And the largest tile of the other results, which leave one after the other: a
+        tile in the result's type, on its way out or to threads that store rows.
         """
         parts = most = 0
         for output, value in zip(self.launch.body.outputs, self.launch.results, strict=True):
@@ -154,8 +157,8 @@ class _Planner(BlockAnalysis):
         return parts, most
 
     def _last_uses(self, ops: tuple[Op, ...]) -> dict[Value, int]:
-        """For each value the last op of the block that reads it, or a view of it; sums that warps
-        exchange after a matmul no longer need its operands.
+        """Return, for each value, the last op of the block that reads it or a view of it; sums that
+        warps exchange after a matmul no longer need its operands.
         """
         last: dict[Value, int] = {}
         for number, op in reversed(list(enumerate(ops))):
@@ -216,7 +219,8 @@ class _Planner(BlockAnalysis):
         scope.scratch = max(scope.scratch, need)
 
     def _across(self, op: Reduce) -> int:
-        """Bytes that a reduction across warps needs: a result of each warp along the dimension."""
+        """Return the bytes that a reduction across warps needs: a result of each warp along the
+        dimension."""
         (x,) = op.operands
         if op.dims == (len(x.shape) - 1,) and self._rows_of_warps(x):
             return 0
@@ -224,8 +228,8 @@ class _Planner(BlockAnalysis):
         return parts * self._exchange(op.result)
 
     def _rows_of_warps(self, value: Value) -> bool:
-        """Whether each row is held by one warp: warpgroups share products by rows where there are
-        64 for each, and elementwise work goes on from there."""
+        """Return whether each row is held by one warp: warpgroups share products by rows if there
+        are 64 for each, and elementwise work continues from there."""
         if not self.launch.schedule.warpgroups or value.shape[-2] % (16 * self.warps):
             return False
         op = self.definitions.get(self.looped.get(value, value))
@@ -234,9 +238,10 @@ class _Planner(BlockAnalysis):
         return op in self.matmuls
 
     def _moves(self, value: Value, user: Op) -> bool:
-        """Whether an operand of an elementwise op or a view may be held by other threads than the
-        result: not if it is read from shared memory, nor in a chain of elementwise ops, which of
-        warpgroups goes on from the products, in the loop and behind it.
+        """Return whether an operand of an elementwise op or a view may be held by other threads
+        than the result. It is not if it is read from shared memory, or within a chain of
+        elementwise ops; with warpgroups, a chain continues from the products, in the loop and after
+        it.
         """
         if self.loaded(value):
             return False
@@ -274,15 +279,15 @@ class _Planner(BlockAnalysis):
         return slots * round_up(rows * row, _target.shared_alignment(swizzle))
 
     def _spread(self, extent: int) -> int:
-        """Extent of a tile that no instruction reads: a power of two, or up to a quarter more; or
-        that of another tile that one reads, if they are combined.
+        """Return the extent of a tile that no instruction reads: a power of two, or up to a quarter
+        more; or that of another tile that an instruction reads, if they are combined.
         """
         power = 1 << (extent - 1).bit_length()
         own = power if extent <= 128 * self.warps else round_up(extent, max(1, power // 8))
         return max(own, self.padded(extent)) if self.matmuls and extent > 1 else own
 
     def _exchange(self, value: Value) -> int:
-        """Bytes of a tile on its way from one layout to another."""
+        """Return the bytes of a tile on its way from one layout to another."""
         wide = [n for n in value.shape if n > 1]
         if not wide:
             return 64
@@ -291,7 +296,8 @@ class _Planner(BlockAnalysis):
         return padded * max(value.dtype.bytes, 2)
 
     def _sharing(self, op: Matmul) -> tuple[int, bool]:
-        """Bytes of the sums that warps may exchange, and whether operands may change warps."""
+        """Return the bytes of the sums that warps may exchange, and whether operands may change
+        warps."""
         grids, moves = self.grids(op, SLACK)
         most = max((g.k for g in grids), default=1)
         m, n = (self.padded(x) for x in op.result.shape[-2:])

@@ -8,12 +8,14 @@ from mirage.cost.warpgroup_limits import is_box
 from mirage.semantics.ugraph import Launch, Source, loops
 
 PART_ROWS = 8
-"""Rows after which every swizzle of shared memory repeats: parts are cut in such units."""
+"""The number of rows after which every swizzle of shared memory repeats: parts are cut in these
+units."""
 
 
 def given_loads(launch: Launch) -> frozenset[Source]:
-    """Loads of loops of which a block copies a part, and the others of its cluster the rest: those
-    that do not depend on the axis along which the loops load most bytes that do not depend on it.
+    """Return the loads of loops of which a block copies only its part, and the others of its
+    cluster the rest. These are the loads that do not depend on the cluster's axis, which is the
+    axis whose independent loads have the most bytes.
     """
     blocks = launch.schedule.cluster
     if blocks == 1:

@@ -1,4 +1,4 @@
-"""What the cost model knows about a GPU: one row of the table in ``include/mirage/Target/Chip.h``.
+"""The cost model's facts about a GPU: one row of the table in ``include/mirage/Target/Chip.h``.
 
 The table is in C++, where the code generator asks it what a chip can do; here the same rows are
 read for the search and the cost model. :func:`target_for` finds a row by name, and
@@ -15,7 +15,7 @@ from mirage import _target
 from mirage.errors import MirageError
 
 DEFAULT_CHIP = _target.DEFAULT_CHIP
-"""What code is generated for where nobody names a chip and there is no GPU."""
+"""The chip for which code is generated if no chip is named and there is no GPU."""
 
 
 CHIPS: tuple[str, ...] = tuple(row["chip"] for row in _target.chips())
@@ -23,7 +23,7 @@ CHIPS: tuple[str, ...] = tuple(row["chip"] for row in _target.chips())
 
 
 class UnknownTargetError(MirageError, LookupError):
-    """A chip that is not in the table."""
+    """A chip is not in the table."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ class Target:
 
     @property
     def has_warpgroups(self) -> bool:
-        """Whether four warps together can multiply tiles in shared memory."""
+        """Whether groups of four warps can multiply tiles in shared memory."""
         return "warpgroup_mma" in self.abilities
 
     @property
     def flight_total(self) -> float:
-        """Bytes in flight on the whole chip that sustain 0.7 of DRAM's bandwidth."""
+        """The bytes in flight on the whole chip that sustain 0.7 of DRAM's bandwidth."""
         return self.flight * self.sms
 
 
@@ -101,14 +101,14 @@ def _read() -> dict[str, Target]:
 
 
 TARGETS = _read()
-"""All rows by the names of cards and of chips; of a chip's cards the first stands for it."""
+"""All rows by the names of cards and chips; the first card of a chip represents the chip."""
 
 H200, A100 = TARGETS["h200"], TARGETS["a100"]
 
 
 def target_for(name: str) -> Target:
-    """The row of a chip (``sm_90a``) or card (``h200``), whose name may be written as it is sold or
-    as its driver says it (``NVIDIA H100 PCIe``). Raises :class:`UnknownTargetError`."""
+    """Return the row of a chip (``sm_90a``) or card (``h200``). A card's name may also be its
+    product name or the driver's name (``NVIDIA H100 PCIe``). Raises :class:`UnknownTargetError`."""
     plain = _plain(name)
     cards = {_plain(known): target for known, target in TARGETS.items()}
     target = TARGETS.get(name) or cards.get(plain) or _of_driver(name)
@@ -120,19 +120,19 @@ def target_for(name: str) -> Target:
 
 
 def name_in_table(name: str) -> str:
-    """What the table calls a chip or card. Raises :class:`UnknownTargetError`."""
+    """Return the table's name of a chip or card. Raises :class:`UnknownTargetError`."""
     return name if name in TARGETS else target_for(name).name
 
 
 def _plain(name: str) -> str:
-    """A card's name without its maker, its series and what stands between words."""
+    """Return a card's name without its maker, its series and the separators between words."""
     words = re.split(r"[\s_-]+", name.lower())
     return "".join(w for w in words if w not in ("nvidia", "geforce", "tesla", "sxm"))
 
 
 def _of_driver(name: str) -> Target | None:
-    """The card that a driver calls ``name``; the first one of a chip stands for any of that chip,
-    and is none that was found."""
+    """Return the card that a driver calls ``name``. The first card of a chip represents any card of
+    that chip, so it does not count as found."""
     for target in {t.chip: t for t in reversed(TARGETS.values())}.values():
         card = _target.card_of_device(*target.capability, name)
         if card is not None and card != TARGETS[target.chip].name:
@@ -141,9 +141,8 @@ def _of_driver(name: str) -> Target | None:
 
 
 def target_of_device(capability: tuple[int, int], device: str) -> Target:
-    """The row of a GPU that the driver calls ``device``: that of its card, else of its chip.
-
-    Raises :class:`UnknownTargetError` where the table has no row for its compute capability.
+    """Return the row of the GPU that the driver calls ``device``: that of its card, or else of its
+    chip. Raises :class:`UnknownTargetError` if the table has no row for its compute capability.
     """
     card = _target.card_of_device(*capability, device)
     if card is None:

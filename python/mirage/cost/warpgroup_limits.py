@@ -1,4 +1,5 @@
-"""What warpgroups ask of a launch, as the code generator does (``WarpgroupProducts.h``)."""
+"""The requirements of warpgroups on a launch, as in the code generator
+(``WarpgroupProducts.h``)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from mirage.semantics.ugraph import (
 
 
 def is_box(tensor: TensorType, tile: Sequence[int]) -> bool:
-    """Whether the tensor memory accelerator copies a tile of a tensor."""
+    """Return whether the tensor memory accelerator copies a tile of a tensor."""
     width, rank = tensor.dtype.bytes, len(tensor.shape)
     return (
         _target.MIN_BOX_RANK <= rank <= _target.MAX_BOX_RANK
@@ -31,7 +32,8 @@ def is_box(tensor: TensorType, tile: Sequence[int]) -> bool:
 
 
 def fills_ring(source: Op | None) -> bool:
-    """Whether a factor's source looks rows up that warps copy to a ring, by pieces of 16 bytes."""
+    """Return whether a factor's source looks rows up that warps copy to a ring, in pieces of 16
+    bytes."""
     if source is None or source.names_rows is None:
         return False
     table, tile = source.operands[0], source.result
@@ -45,18 +47,19 @@ def fills_ring(source: Op | None) -> bool:
 
 
 def instruction_depth(width: int) -> int:
-    """Elements of the contraction that one instruction takes, of factors of so many bytes."""
+    """Return the elements of the contraction that one instruction takes, for factors of this number
+    of bytes."""
     return _target.WGMMA_BYTES // width
 
 
 def can_share(rows: int, columns: int, warps: int) -> bool:
-    """Whether groups of four warps can share a product."""
+    """Return whether groups of four warps can share a product."""
     return bool(_target.warpgroup_grids(rows, columns, warps))
 
 
 def why_no_warpgroups(launch: Launch) -> str | None:
-    """What warpgroups would need to multiply for a launch on a chip that has them, and what it has;
-    None where they can."""
+    """Say which requirement of warpgroups a launch does not meet, on a chip that has them; None if
+    it meets all."""
     return next(_reasons(launch), None)
 
 
@@ -112,7 +115,7 @@ def _eight_bits(factor: Value, analysis: BlockAnalysis) -> bool:
 
 
 def _reasons_of_eight_bits(op: Matmul, analysis: BlockAnalysis) -> Iterator[str]:
-    """Of a product one of whose factors is of 8 bits."""
+    """Yield the unmet requirements of a product with an 8-bit factor."""
     for factor, along in zip(op.operands, (-1, -2), strict=True):
         load = analysis.load_of(factor)
         if load is None or not load.operands[0].dtype.is_eight_bits:
@@ -131,8 +134,8 @@ def _reasons_of_eight_bits(op: Matmul, analysis: BlockAnalysis) -> Iterator[str]
 
 
 def _runs_along(value: Value, dim: int, analysis: BlockAnalysis) -> bool:
-    """Whether a dimension of a view is the last one of the tile that it is a view of, dimensions of
-    size 1 aside."""
+    """Return whether a dimension of a view is the last one of its source tile, ignoring dimensions
+    of size 1."""
     view = analysis.definitions[value]
     while isinstance(view, Rearrangement):
         dims = view.source_dims()
@@ -144,7 +147,8 @@ def _runs_along(value: Value, dim: int, analysis: BlockAnalysis) -> bool:
 
 
 def _read_by_others(analysis: BlockAnalysis) -> Iterator[Value]:
-    """What other ops than products and views read, or is stored or summed."""
+    """Yield the values that ops other than products and views read, or that are stored or
+    summed."""
     for op in all_ops(analysis.launch.body.ops):
         if op not in analysis.matmuls and not isinstance(op, Rearrangement):
             yield from op.operands

@@ -1,9 +1,9 @@
-"""How the warps of a block may share a matmul, and what that costs them.
+"""The ways in which the warps of a block may share a matmul, and their cost.
 
-The code generator chooses the sharing for all matmuls of a block together, by estimated
-instructions of one warp (``include/mirage/Target/WarpSharing.h``, whose functions count here too);
-here each matmul is looked at alone (and with the one that computes its
-operand), so the answer is a set: every sharing that is not clearly worse than the best.
+The code generator chooses the sharing for all matmuls of a block together, by the estimated
+instructions of one warp (``include/mirage/Target/WarpSharing.h``, whose functions are used here
+too). Here each matmul is considered alone (or with the one that computes its operand), so the
+answer is a set: every sharing that is not clearly worse than the best.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mirage import _target
 T = TypeVar("T")
 
 EXCHANGE = _target.EXCHANGE_COST
-"""Instructions' worth of waiting when warps exchange values through shared memory."""
+"""The cost, in instructions, of waiting when warps exchange values through shared memory."""
 
 
 @dataclass(frozen=True)
 class Product:
-    """A matmul: padded extents, bytes of an element, and how often a block computes it."""
+    """A matmul: its padded extents, the bytes of an element, and how often a block computes it."""
 
     m: int
     n: int
@@ -31,12 +31,12 @@ class Product:
     width: int
     trips: int
     accumulated: bool
-    """Whether a loop sums the results, so that warps can add theirs up once, after it."""
+    """Whether a loop sums the results, so that warps can add theirs once, after it."""
 
 
 @dataclass(frozen=True)
 class WarpGrid:
-    """Warps along the rows and columns of the result and along the contraction."""
+    """The numbers of warps along the rows and columns of the result and along the contraction."""
 
     m: int
     n: int
@@ -45,7 +45,7 @@ class WarpGrid:
 
 @lru_cache(maxsize=4096)
 def grid_costs(p: Product, warps: int) -> tuple[tuple[WarpGrid, float], ...]:
-    """Every way to share a product, with the instructions of a warp that it takes."""
+    """Return every way to share a product, with its cost in instructions of a warp."""
     grids = [WarpGrid(*g) for g in _target.warp_grids(p.m, p.n, p.k, p.width, warps)]
     return tuple((grid, _cost(p, grid)) for grid in grids)
 
@@ -64,8 +64,8 @@ def _cost(p: Product, grid: WarpGrid) -> float:
 def chain_costs(
     first: Product, second: Product, warps: int
 ) -> tuple[tuple[tuple[WarpGrid, WarpGrid, bool], float], ...]:
-    """Every way to share two products of which the first computes an operand of the second, and
-    whether values change warps between them.
+    """Return every way to share two products, the first of which computes an operand of the second,
+    and whether values change warps between them.
     """
     pairs: list[tuple[tuple[WarpGrid, WarpGrid, bool], float]] = []
     for a, cost_a in grid_costs(first, warps):
@@ -81,6 +81,7 @@ def chain_costs(
 
 
 def near_best(options: Sequence[tuple[T, float]], slack: float) -> list[T]:
-    """Options that cost at most ``slack`` times the least and an exchange more, the best first."""
+    """Return the options that cost at most ``slack`` times the least cost plus an exchange, the
+    best first."""
     ordered = sorted(options, key=lambda option: option[1])
     return [option for option, cost in ordered if cost <= slack * ordered[0][1] + EXCHANGE]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Step:
-    """One compiled instruction and how often warps executed it."""
+    """One compiled instruction, and how often warps executed it."""
 
     __slots__ = ("control", "count", "kind", "required", "run")
 
@@ -54,7 +54,7 @@ class Program:
         self.polling_loops: set[int] = set()
         """Backward branches of loops that wait for memory to change."""
         self.plain_spins: set[int] = set()
-        """Those that read it with plain loads, which may never see the change."""
+        """Polling loops that read the memory with plain loads, which may never see the change."""
         self._find_loops(compiled)
         leaders = {0, *kernel.labels.values()}
         leaders |= {i + 1 for i, c in enumerate(compiled) if c.control is not None}
@@ -77,13 +77,13 @@ class Program:
 
     @property
     def minimum_blocks(self) -> int:
-        """`.minnctapersm`, 1 if not given."""
+        """The value of `.minnctapersm`, 1 if not given."""
         return (self.kernel.directives.get("minnctapersm") or (1,))[0]
 
     def registers_per_thread(self, threads: int) -> int:
-        """What ptxas may give a thread: `.maxnreg`, else the register file shared out over the
-        threads of the blocks that have to fit, in steps of 8, at most 255 (counted as 256 by
-        setmaxnreg, never more than the file holds)."""
+        """Return the registers that ptxas may give a thread: `.maxnreg`, or else an equal share of
+        the register file among the threads of the blocks that have to fit, in steps of 8, at most
+        255 (counted as 256 by setmaxnreg, never more than the file holds)."""
         given = self.kernel.directives.get("maxnreg")
         if given:
             return given[0]
@@ -92,14 +92,14 @@ class Program:
         return min(share // 8 * 8, 256)
 
     def target(self, instruction: Instruction) -> int | None:
-        """Index that a branch goes to."""
+        """Return the index that a branch goes to."""
         if instruction.opcode != "bra" or not instruction.operands:
             return None
         label = instruction.operands[0]
         return self.kernel.labels[label.name] if isinstance(label, LabelRef) else None
 
     def forget(self) -> None:
-        """Frees the registers' values after a launch."""
+        """Free the registers' values after a launch."""
         for register in self.kernel.registers:
             register.data = np.zeros((0, 32), np.uint32)
             register.written = register.async_state = None
@@ -116,7 +116,7 @@ class Program:
                     )
 
     def execute(self, machine: Machine, c: Cohort, pc: int) -> None:
-        """Runs a cohort from `pc` until it blocks, splits, or others are ready to merge with it."""
+        """Run a cohort from `pc` until it blocks, splits, or others are ready to merge with it."""
         steps, leader, scheduler = self.steps, self.leader, machine.scheduler
         counters, budget = machine.counters, machine.limits.max_instructions
         while True:
@@ -148,8 +148,9 @@ class Program:
 
 
 def spins(body: Sequence[Instruction], compiled: Sequence[Compiled]) -> bool:
-    """Whether a loop only loads and computes, each turn from memory alone: nothing that it writes
-    is read in the next turn, so that turns are alike until somebody else changes memory."""
+    """Return whether a loop only loads and computes, each iteration from memory alone: no iteration
+    reads a register that the previous one wrote, so iterations are alike until another warp changes
+    memory."""
     loads = ("load-global", "load-shared", "load-generic")
     if not any(c.kind in loads for c in compiled):
         return False
@@ -183,7 +184,7 @@ def _compile(context: Context, instruction: Instruction) -> Compiled:
 
 
 def _guarded(compiled: Compiled, instruction: Instruction) -> Run | None:
-    """Adds the `@p` of an instruction; control instructions look at theirs themselves."""
+    """Add the `@p` guard of an instruction; control instructions evaluate theirs themselves."""
     run, guard = compiled.run, instruction.guard
     if run is None or guard is None:
         return run
@@ -216,7 +217,8 @@ def _guarded(compiled: Compiled, instruction: Instruction) -> Run | None:
 
 
 def guard_mask(c: Cohort, guard: Register, negated: bool) -> Array | None:
-    """Active lanes for which a guard holds; None if that is all active lanes of the cohort."""
+    """Return the active lanes for which a guard holds; None if these are all active lanes of the
+    cohort."""
     value = read_raw(guard, c)
     if negated:
         value = ~value

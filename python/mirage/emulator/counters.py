@@ -1,4 +1,4 @@
-"""What a launch did, counted as a profiler would count it."""
+"""The work of a launch, counted as a profiler would count it."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Counters:
     shared_bytes: int = 0
 
     def to_json(self) -> str:
-        """All counters as a JSON object, keys sorted."""
+        """Return all counters as a JSON object with sorted keys."""
         return json.dumps(asdict(self), sort_keys=True)
 
     def table(self) -> str:
-        """The counters as aligned text, one a line; nested ones are indented."""
+        """Return the counters as aligned text, one per line; nested ones are indented."""
         rows: list[tuple[str, str]] = []
         for name, value in asdict(self).items():
             if isinstance(value, dict):

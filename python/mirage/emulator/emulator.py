@@ -1,4 +1,4 @@
-"""The public entry: parse once, launch as often as needed."""
+"""The public interface: parse once, launch as often as needed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Triple = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class LaunchResult:
-    """What a launch returns; results are in the argument arrays."""
+    """The result of a launch; outputs are in the argument arrays."""
 
     stats: Counters
 
 
 def _run(program: Program, machine: Callable[..., Machine], numbers: Array, batch: int) -> None:
-    """Runs the blocks of these numbers, ``batch`` at a time."""
+    """Run the blocks with these numbers, ``batch`` at a time."""
     for step in program.steps:
         step.count = 0
     try:
@@ -54,16 +54,16 @@ class Emulator:
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """Names of the entries."""
+        """The names of the entries."""
         return tuple(self.module.kernels)
 
     @staticmethod
     def uninitialised(array: Array) -> Uninitialised:
-        """See `Uninitialised`."""
+        """Wrap an array; see `Uninitialised`."""
         return Uninitialised(array)
 
     def program(self, name: str) -> Program:
-        """The compiled kernel; unknown instructions are found here."""
+        """Return the compiled kernel; unknown instructions are found here."""
         if name not in self._programs:
             kernel = self.module.kernels.get(name)
             if kernel is None:
@@ -142,7 +142,7 @@ class Emulator:
             variable.address = memory.globals.add(f"variable {variable.name}", data).base
 
     def _place_shared(self, kernel: Kernel, dynamic: int, limits: Limits) -> int:
-        """Static variables first, then the dynamic ones, which all start at one place."""
+        """Place static variables first, then the dynamic ones, which all start at one address."""
         everything = [*self.module.variables, *kernel.variables]
         names = {v.name for v in everything if v.space == "shared"}
         used = [v for v in everything if v.name in names and v.space == "shared"]
@@ -169,7 +169,7 @@ class Emulator:
 
 
 def _chosen(grid: Triple, cluster: int, only: Sequence[int] | None) -> Array:
-    """The numbers of the blocks that run, those of a cluster side by side."""
+    """Return the numbers of the blocks that run, with those of a cluster adjacent."""
     total = grid[0] * grid[1] * grid[2]
     if only is None:
         return np.arange(total)
@@ -222,7 +222,7 @@ def _batch(
     *,
     checks: bool,
 ) -> int:
-    """How many blocks run side by side, a multiple of the cluster."""
+    """Return how many blocks run in parallel, a multiple of the cluster size."""
     warps = -(-(block[0] * block[1] * block[2]) // 32)
     registers = sum(r.bytes for r in program.kernel.registers)
     one = warps * 32 * (registers + 2 * program.local_bytes) + shared
@@ -250,8 +250,9 @@ _LOCK = Lock()
 
 @contextmanager
 def emulator_of(ptx: str) -> Generator[Emulator]:
-    """The emulator of a text, parsed and compiled already where it is one of the last that ran. It
-    is nobody else's meanwhile, and is not used again where something was raised."""
+    """Yield the emulator of a text. If the text was among the last ones that ran, its parsed and
+    compiled emulator is reused. Nothing else uses it inside of the ``with`` block, and it is not
+    reused after an exception."""
     with _LOCK:
         emulator = _IDLE.pop(ptx, None)
     emulator = emulator or Emulator(ptx)

@@ -1,4 +1,5 @@
-"""What the emulator raises. Every check has a type of its own, so that a test can name it."""
+"""The errors that the emulator raises. Every check has a type of its own, so that a test can name
+it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from mirage.errors import MirageError
 
 @dataclass(frozen=True)
 class Site:
-    """Where in the PTX something happened: 1-based line, its text, and the `.loc` in force."""
+    """A place in the PTX: the 1-based line, its text, and the `.loc` in force."""
 
     line: int
     text: str
@@ -22,7 +23,8 @@ class Site:
 
 @dataclass(frozen=True)
 class Thread:
-    """Who did it: block index in the grid, warp in the block, lane in the warp (None: all)."""
+    """A thread: the block's index in the grid, the warp in the block, and the lane in the warp
+    (None: all)."""
 
     block: tuple[int, int, int]
     warp: int
@@ -34,7 +36,7 @@ class Thread:
 
 
 class EmulatorError(MirageError):
-    """Base of all errors; `site`, `thread` and `address` are None where they make no sense."""
+    """The base of all errors; `site`, `thread` and `address` are None if they do not apply."""
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class UnknownInstructionError(EmulatorError):
 
 
 class LaunchError(EmulatorError):
-    """Arguments, grid, block, cluster or shared-memory sizes do not fit the kernel."""
+    """The arguments, grid, block, cluster or shared-memory sizes are not valid for the kernel."""
 
 
 class OutOfBoundsError(EmulatorError):
@@ -82,7 +84,8 @@ class UninitialisedReadError(EmulatorError):
 
 
 class RaceError(EmulatorError):
-    """Two warps touched the same shared memory, one of them writing, with no order between."""
+    """Two warps accessed the same shared memory, at least one of them writing, with no order
+    between them."""
 
 
 class MissingWaitError(EmulatorError):
@@ -99,7 +102,7 @@ class DivergenceError(EmulatorError):
 
 
 class DeadlockError(EmulatorError):
-    """Nothing can run; the message lists who waits for what."""
+    """Nothing can run; the message lists what each warp waits for."""
 
 
 class InstructionBudgetError(EmulatorError):

@@ -17,10 +17,10 @@ from mirage.emulator.tensor_map import TensorMap
 
 @dataclass(eq=False)
 class Uninitialised:
-    """An argument whose contents kernels must not read before they wrote them.
+    """An argument whose contents kernels must not read before they have written them.
 
     The first launch fills the array with NaN poison. `written` is a bool for each byte of the
-    memory that the array is part of; a later launch with the same object goes on from there.
+    memory that the array is part of; a later launch with the same object continues with it.
     """
 
     array: Array
@@ -28,14 +28,14 @@ class Uninitialised:
 
     @property
     def unwritten(self) -> int:
-        """Bytes of the array that no launch has written."""
+        """The number of bytes of the array that no launch has written."""
         if self.written is None:
             return self.array.nbytes
         view = self.written_bytes()
         return int(view.size - np.count_nonzero(view))
 
     def written_bytes(self) -> Array:
-        """Which bytes of the array a launch has written: the array's shape, then bytes."""
+        """Return which bytes of the array a launch has written: the array's shape, then bytes."""
         assert self.written is not None
         low, _ = np.lib.array_utils.byte_bounds(_root(self.array))
         return np.lib.stride_tricks.as_strided(
@@ -69,7 +69,8 @@ class ArgumentMemory:
         fresh: Uninitialised | None = None,
         dependent: bool = False,
     ) -> int:
-        """Address of the first element; the allocation spans the elements of the base array."""
+        """Return the address of the first element; the allocation spans the elements of the base
+        array."""
         root = _root(array)
         low, high = np.lib.array_utils.byte_bounds(root)
         known = self._known.get((low, high))
@@ -95,7 +96,7 @@ class ArgumentMemory:
 
 
 def _root(array: Array) -> Array:
-    """The array whose memory this is a view of."""
+    """Return the array whose memory this is a view of."""
     root = array
     while isinstance(root.base, np.ndarray):
         root = root.base
@@ -104,7 +105,8 @@ def _root(array: Array) -> Array:
 
 
 def memory_of(array: Array) -> Array:
-    """The memory that an array's elements span, as bytes [size]; writes go through."""
+    """Return the memory that an array's elements span, as bytes [size]; writes to it change the
+    array."""
     if array.flags.c_contiguous:
         return array.reshape(-1).view(np.uint8)
     low, high = np.lib.array_utils.byte_bounds(array)

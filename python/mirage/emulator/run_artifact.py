@@ -45,9 +45,9 @@ TOLERANCE = {
     "f16": 6e-3, "bf16": 3e-2, "f32": 1e-4, "f64": 1e-12, "f8E4M3FN": 0.13, "f8E5M2": 0.26,
     "i1": 0.0, "i8": 0.0, "i16": 0.0, "i32": 0.0, "i64": 0.0,
 }  # fmt: skip
-"""Largest error allowed of an element, relative to its magnitude plus the root mean square of all:
-a few roundings of the output type for intermediate values, exponentials among them, and float32
-accumulation of half-precision inputs."""
+"""The largest error allowed of an element, relative to its magnitude plus the root mean square of
+all elements: a few roundings of the output type for intermediate values, including exponentials,
+and float32 accumulation of half-precision inputs."""
 
 
 class MismatchError(EmulatorError):
@@ -56,8 +56,8 @@ class MismatchError(EmulatorError):
 
 @dataclass(frozen=True)
 class ArtifactRun:
-    """Outputs, the counters of each kernel in launch order, and what the inputs are afterwards that
-    kernels write to."""
+    """The outputs, the counters of each kernel in launch order, and the final contents of the
+    inputs that kernels write to."""
 
     outputs: tuple[Array, ...]
     counters: tuple[Counters, ...]
@@ -65,8 +65,8 @@ class ArtifactRun:
 
 
 def strided(spec: TensorSpec) -> Array:
-    """An array with a specification's shape and strides over memory of its own, filled with NaN
-    (integers with zero)."""
+    """Return an array with a specification's shape and strides over memory of its own, filled with
+    NaN (integers with zero)."""
     dtype = np.dtype(DTYPES[spec.dtype])
     filling = 0 if dtype.kind in "bi" else np.nan
     flat = np.full(max(spec.bytes // dtype.itemsize, 1), filling, dtype)
@@ -75,11 +75,11 @@ def strided(spec: TensorSpec) -> Array:
 
 
 def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> list[Array]:
-    """Normal values of standard deviation 1/2, reproducible; integers are below 4 (any table has
-    such rows), truth values are true three times of four.
+    """Return reproducible normal values of standard deviation 1/2. Integers are below 4 (any table
+    has such rows), and truth values are true in three of four cases.
 
-    The first element of each input is 2: kernels let lanes that are out of bounds read it and throw
-    it away, so it should show where one does not.
+    The first element of each input is 2: lanes that are out of bounds read it and must discard it,
+    so a lane that does not becomes visible.
     """
     generator = np.random.default_rng(seed)
     arrays: list[Array] = []
@@ -98,8 +98,8 @@ def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> list[Array]:
 def _buffers(
     manifest: Manifest, inputs: Sequence[Array]
 ) -> tuple[dict[tuple[str, int], Array], dict[tuple[str, int], Uninitialised]]:
-    """All tensors by kind and number, and those of them that nothing has written yet. Raises
-    LaunchError where inputs have other shapes."""
+    """Return all tensors by kind and number, and those of them that nothing has written yet. Raises
+    LaunchError if inputs have other shapes."""
     buffers: dict[tuple[str, int], Array] = {}
     fresh: dict[tuple[str, int], Uninitialised] = {}
     for i, (given, spec) in enumerate(zip(inputs, manifest.inputs, strict=True)):
@@ -130,12 +130,12 @@ def run_artifact(
     checks: bool = True,
     stats: bool = True,
 ) -> ArtifactRun:
-    """Outputs of the artifact for `inputs` (shapes of the manifest; converted to its element types
-    and strides).
+    """Return the outputs of the artifact for `inputs` (with shapes of the manifest; converted to
+    its element types and strides).
 
     Every intermediate buffer is an allocation of its own that starts uninitialised, even where the
-    workspace lets them share memory. Raises LaunchError where inputs do not fit or an output is not
-    written completely, and whatever the checks find.
+    workspace lets them share memory. Raises LaunchError if inputs do not match or an output is not
+    written completely, and the errors of the checks.
     """
     manifest = artifact.manifest
     if len(inputs) != len(manifest.inputs):
@@ -181,7 +181,7 @@ _SWIZZLES: dict[int, Swizzle] = {0: "none", 32: "32B", 64: "64B", 128: "128B"}
 
 
 def tensor_map(start: Array, described: Description) -> TensorMap:
-    """The map that a manifest describes, of the memory that begins with ``start``."""
+    """Return the map that a manifest describes, for the memory that starts with ``start``."""
     dtype = np.dtype(DTYPES[described.dtype])
     array = in_steps(memory_of(start), dtype, described.shape, described.strides)
     return TensorMap(array, described.box, _SWIZZLES[described.swizzle])
@@ -190,8 +190,8 @@ def tensor_map(start: Array, described: Description) -> TensorMap:
 def in_steps(
     memory: Array, dtype: np.dtype[Any], shape: Sequence[int], strides: Sequence[int] | None
 ) -> Array:
-    """The tensor at the start of some bytes whose elements lie ``strides`` (in elements) apart;
-    None: densely."""
+    """Return the tensor at the start of some bytes whose elements lie ``strides`` (in elements)
+    apart; None: densely."""
     if strides is None:
         return memory[: prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
     flat = memory[: span(shape, strides) * dtype.itemsize].view(dtype)
@@ -199,7 +199,7 @@ def in_steps(
 
 
 def span(shape: Sequence[int], strides: Sequence[int] | None) -> int:
-    """Elements from the first to the last one of a tensor."""
+    """Return the number of elements from the first to the last one of a tensor."""
     if strides is None:
         return prod(shape)
     return 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
@@ -227,9 +227,9 @@ def _argument(
 def compare(
     outputs: Sequence[Array], references: Sequence[Array], tolerances: Sequence[float]
 ) -> None:
-    """Raises MismatchError unless every element of an output is within its tolerance of the
-    reference, relative to its own magnitude plus the output's root mean square. Not-a-number only
-    matches not-a-number."""
+    """Raise MismatchError unless every element of an output is within its tolerance of the
+    reference, relative to its own magnitude plus the output's root mean square. NaN matches only
+    NaN."""
     for i, (output, reference, tolerance) in enumerate(
         zip(outputs, references, tolerances, strict=True)
     ):
@@ -273,12 +273,11 @@ def check_artifact(
     limits: Limits | None = None,
     stats: bool = True,
 ) -> ArtifactRun:
-    """Runs the artifact with all checks and compares every output with `reference`, which takes the
+    """Run the artifact with all checks and compare every output with `reference`, which takes the
     inputs as float64 arrays and returns one array or a tuple.
 
     `tolerance` replaces `TOLERANCE` of the output types; without `stats` the launch counts neither
-    sectors nor bank conflicts. Raises MismatchError and what
-    `run_artifact` raises.
+    sectors nor bank conflicts. Raises MismatchError and the errors of `run_artifact`.
     """
     manifest = artifact.manifest
     given = random_inputs(manifest.inputs, seed) if inputs is None else list(inputs)

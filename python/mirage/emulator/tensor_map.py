@@ -1,4 +1,4 @@
-"""Tensor maps for bulk tensor copies: what `cuTensorMapEncodeTiled` takes, as a value."""
+"""Tensor maps for bulk tensor copies: the arguments of `cuTensorMapEncodeTiled`, as a value."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Ways in: graphs built by hand and PyTorch modules."""
+"""The front ends: graphs built by hand, and PyTorch modules."""

@@ -1,8 +1,8 @@
 """The builder of block graphs: kernels written by hand.
 
-A kernel runs its block graph once for each point of a grid, optionally with one loop inside. Ops
-find their place by themselves: what depends on a loop's step is in the loop, an accumulator's
-result is after it, the rest is before it."""
+A kernel runs its block graph once for each point of a grid, optionally with one loop inside. The
+place of an op follows from its operands: an op that depends on the loop's step is in the loop, an
+op that depends on an accumulator's result is after it, and all others are before it."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from mirage.semantics.ugraph import (
 )
 
 Split = Mapping[str, int] | Sequence[int]
-"""Which tensor dimension each axis splits: by axis name, or one entry per grid axis (-1: none), as
-imap and omap.
+"""The tensor dimension that each axis splits: by axis name, or one entry per grid axis (-1: none),
+as imap and omap.
 """
 
 _BEFORE, _IN, _AFTER = 0, 1, 2
 
 
 class BlockGraphBuilder(GraphOps[Tile]):
-    """What one thread block does, under construction; see :func:`new_threadblock_graph`."""
+    """The program of one thread block, under construction; see :func:`new_threadblock_graph`."""
 
     _handle = Tile
 
@@ -68,12 +68,12 @@ class BlockGraphBuilder(GraphOps[Tile]):
     # ---- in and out
 
     def new_input(self, dtensor: Tensor, imap: Split = (), fmap: int | None = None) -> Tile:
-        """This block's tile of ``dtensor`` (an input iterator).
+        """Return this block's tile of ``dtensor`` (an input iterator).
 
         ``imap`` names the dimension that each axis splits: ``{"n": 1, "k": 0}``, several axes on a
-        dimension being outermost first; or one dimension per grid axis (-1: whole). ``fmap`` is
-        the dimension that the loop splits. Sizes that do not divide round up; what lies outside is
-        zero (see :meth:`mask`)."""
+        dimension being outermost first; or one dimension per grid axis (-1: whole). ``fmap`` is the
+        dimension that the loop splits. Tile sizes are rounded up; elements outside of the tensor
+        are zero (see :meth:`mask`)."""
         what = "new_input"
         if not isinstance(dtensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             got = type(dtensor).__name__
@@ -100,11 +100,11 @@ class BlockGraphBuilder(GraphOps[Tile]):
         shape: Sequence[int] | None = None,
         dtype: object = None,
     ) -> None:
-        """Stores ``tile`` to the next result of the kernel (an output saver); every grid axis must
-        have a dimension.
+        """Store ``tile`` to the next result of the kernel (an output saver); every grid axis must
+        split a dimension.
 
-        The result has the shape that the tiles make up, or ``shape`` where the last tiles reach
-        beyond the tensor; its element type is that of the first input, or ``dtype``."""
+        The result has the shape that the tiles cover, or ``shape`` if the last tiles extend beyond
+        the tensor; its element type is that of the first input, or ``dtype``."""
         what = "new_output"
         handle = self._own(what, tile)
         if self._phase[handle.value] == _IN:
@@ -185,8 +185,8 @@ class BlockGraphBuilder(GraphOps[Tile]):
     # ---- the loop
 
     def accumulate(self, x: Tile, fn: str = "sum", *, rescale: Tile | None = None) -> Tile:
-        """What the loop makes of ``x`` over its steps: ``"sum"``, ``"max"`` or ``"last"``; a value
-        after the loop.
+        """Combine ``x`` over the steps of the loop by ``"sum"``, ``"max"`` or ``"last"``, and
+        return the value after the loop.
 
         ``rescale`` (with sums): a :meth:`running_max` ``m``; before each step's value is added,
         the sum so far is multiplied by ``exp(m_previous - m_now)`` (online softmax)."""
@@ -217,7 +217,7 @@ class BlockGraphBuilder(GraphOps[Tile]):
         return self._handle_of(result, _AFTER)
 
     def running_max(self, x: Tile) -> Tile:
-        """The maximum of ``x`` over the steps so far, this one included."""
+        """Return the maximum of ``x`` over the steps so far, including this one."""
         self._need_loop("running_max")
         handle = self._own("running_max", x)
         if self._phase[handle.value] == _AFTER:
@@ -237,8 +237,8 @@ class BlockGraphBuilder(GraphOps[Tile]):
             )
 
     def mask(self, x: Tile, dim: int, axes: Sequence[str], extent: int, fill: float = 0.0) -> Tile:
-        """``fill`` where index ``part(axes) * tile + i`` along ``dim`` is not below ``extent``
-        (the tensor's size).
+        """Replace ``x`` by ``fill`` where index ``part(axes) * tile + i`` along ``dim`` is not
+        below ``extent`` (the tensor's size).
         """
         what = "mask"
         (d,) = self._integers(what, dim)
@@ -288,7 +288,8 @@ class BlockGraphBuilder(GraphOps[Tile]):
     # ---- the whole
 
     def launch(self, inputs: Sequence[Tensor]) -> Launch:
-        """The kernel on ``inputs``, in that order; called by :meth:`GraphBuilder.customized`."""
+        """Return the kernel applied to ``inputs``, in that order; called by
+        :meth:`GraphBuilder.customized`."""
         what, where = "customized", user_location()
         if not self._outputs:
             raise InvalidGraphError(f"{what}: expected a block graph with outputs, got none", where)
@@ -338,7 +339,7 @@ def new_threadblock_graph(
     warps: int = 4,
     stages: int = 2,
 ) -> BlockGraphBuilder:
-    """An empty block graph, to be used with :meth:`GraphBuilder.customized`.
+    """Return an empty block graph, to be used with :meth:`GraphBuilder.customized`.
 
     ``grid`` gives the extents of the grid's axes by name (``{"n": 128}``) or in the order x, y, z;
     ``loop`` the steps of the loop (``{"k": 64}``, or a number for an axis called ``i``)."""

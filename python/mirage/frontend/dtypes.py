@@ -38,7 +38,7 @@ _NAMES = {
 
 
 def as_dtype(dtype: object) -> DType:
-    """A :class:`DType` from one, from its name, or from a torch or NumPy dtype; raises
+    """Return a :class:`DType`, given one, its name, or a torch or NumPy dtype. Raises
     :class:`GraphTypeError`.
     """
     if isinstance(dtype, DType):

@@ -1,4 +1,4 @@
-"""What can be wrong with a program that a user writes or imports."""
+"""The errors in programs that a user writes or imports."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ class FrontendError(MirageError):
 
 
 class GraphShapeError(FrontendError, ValueError):
-    """Shapes, ranks or dimensions that do not fit the op."""
+    """Shapes, ranks or dimensions are not valid for the op."""
 
 
 class GraphTypeError(FrontendError, TypeError):
-    """Element types that do not fit the op, or an argument that is not a tensor, tile or number."""
+    """Element types are not valid for the op, or an argument is not a tensor, tile or number."""
 
 
 class ForeignValueError(FrontendError, ValueError):
-    """A value of one graph used in another."""
+    """A value of one graph is used in another."""
 
 
 class InvalidGraphError(FrontendError, ValueError):
-    """A graph as a whole that is no program: empty, no outputs, an input that nothing reads."""
+    """A graph as a whole is not a valid program: it is empty, has no outputs, or has an unused
+    input."""
 
 
 class BlockPhaseError(FrontendError, ValueError):
-    """A value of a loop's steps used outside of the loop without an accumulator, or the other way
-    round.
+    """A value of a loop's steps is used outside of the loop without an accumulator, or a value from
+    after the loop is used inside of it.
     """
 
 
 class UnsupportedOpError(FrontendError, NotImplementedError):
-    """An op of an imported module that has no meaning here; ``op`` is its name."""
+    """An op of an imported module is not supported; ``op`` is its name."""
 
     op: str = ""
 
 
 class DynamicShapeError(FrontendError, ValueError):
-    """A tensor whose shape is not known when the program is imported."""
+    """The shape of a tensor is not known when the program is imported."""
 
 
 class ImportFailedError(FrontendError, RuntimeError):

@@ -36,17 +36,17 @@ class Handle:
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """The shape."""
+        """The shape of the value."""
         return self.value.shape
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape."""
+        """The shape of the value."""
         return self.value.shape
 
     @property
     def dtype(self) -> DType:
-        """The element type."""
+        """The element type of the value."""
         return self.value.dtype
 
     def __repr__(self) -> str:

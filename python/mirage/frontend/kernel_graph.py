@@ -45,7 +45,7 @@ class GraphBuilder(GraphOps[Tensor]):
         name: str = "",
         strides: Sequence[int] | None = None,
     ) -> Tensor:
-        """An input tensor of shape ``dims``, dense and row-major (``strides``, in elements, may
+        """Add an input tensor of shape ``dims``, dense and row-major (``strides``, in elements, may
         only repeat that).
         """
         what = "new_input"
@@ -75,7 +75,7 @@ class GraphBuilder(GraphOps[Tensor]):
         return tensor
 
     def mark_output(self, *tensors: Tensor) -> None:
-        """Makes tensors results of the program, in the order of the calls."""
+        """Make tensors results of the program, in the order of the calls."""
         for tensor in tensors:
             self._outputs.append(self._own("mark_output", tensor))
 
@@ -100,7 +100,7 @@ class GraphBuilder(GraphOps[Tensor]):
     # ---- composites
 
     def softmax(self, x: Tensor, dim: int = -1) -> Tensor:
-        """Softmax along ``dim``."""
+        """Return the softmax of ``x`` along ``dim``."""
         (d,) = self._integers("softmax", dim)
         return self._apply("softmax", [x], lambda b, v: b.softmax(v[0], d))
 
@@ -112,8 +112,8 @@ class GraphBuilder(GraphOps[Tensor]):
         eps: float = 1e-6,
         normalized_shape: Sequence[int] | None = None,
     ) -> Tensor:
-        """``x * rsqrt(mean(x^2) + eps) [* gain]`` over the last dimensions (one, unless
-        ``normalized_shape`` has more).
+        """Return ``x * rsqrt(mean(x^2) + eps) [* gain]`` over the last dimension, or over those of
+        ``normalized_shape``.
         """
         what = "rms_norm"
         dims = self._normalized(what, x, normalized_shape, gain)
@@ -132,8 +132,8 @@ class GraphBuilder(GraphOps[Tensor]):
         eps: float = 1e-5,
         normalized_shape: Sequence[int] | None = None,
     ) -> Tensor:
-        """``(x - mean) * rsqrt(var + eps) [* gain [+ bias]]`` over the last dimensions; a bias
-        needs a gain.
+        """Return ``(x - mean) * rsqrt(var + eps) [* gain [+ bias]]`` over the last dimension, or
+        over those of ``normalized_shape``; a bias requires a gain.
         """
         what = "layer_norm"
         if gain is None and bias is not None:
@@ -150,7 +150,8 @@ class GraphBuilder(GraphOps[Tensor]):
     def _normalized(
         self, what: str, x: Tensor, normalized_shape: Sequence[int] | None, *weights: Tensor | None
     ) -> int:
-        """Number of trailing dimensions that are normalised; weights must have exactly those."""
+        """Return the number of trailing dimensions that are normalised; weights must have exactly
+        these dimensions."""
         shape = self._own(what, x).shape
         tail = shape[-1:] if normalized_shape is None else self._integers(what, normalized_shape)
         if not tail or shape[-len(tail) :] != tail:
@@ -168,14 +169,14 @@ class GraphBuilder(GraphOps[Tensor]):
         return len(tail)
 
     def mean(self, x: Tensor, dim: int | Sequence[int]) -> Tensor:
-        """Mean over a dimension or several, which keep size 1."""
+        """Return the mean over one or more dimensions, which keep size 1."""
         total = self.sum(x, dim)
         return self.mul(total, total.value.type.size / x.value.type.size)
 
     # ---- joining and cutting
 
     def concat(self, tensors: Sequence[Tensor], dim: int) -> Tensor:
-        """Tensors joined along ``dim``."""
+        """Concatenate tensors along ``dim``."""
         what = "concat"
         if not tensors:
             raise GraphTypeError(f"{what}: expected at least one tensor, got none", user_location())
@@ -193,7 +194,7 @@ class GraphBuilder(GraphOps[Tensor]):
         return self._apply(what, list(tensors), emit)
 
     def slice(self, x: Tensor, offsets: Sequence[int], sizes: Sequence[int]) -> Tensor:
-        """The block of shape ``sizes`` that starts at ``offsets``."""
+        """Return the block of shape ``sizes`` that starts at ``offsets``."""
         what = "slice"
         start, size = self._integers(what, offsets), self._integers(what, sizes)
         rank = len(self._own(what, x).shape)
@@ -205,13 +206,13 @@ class GraphBuilder(GraphOps[Tensor]):
         return self._apply(what, [x], lambda b, v: b.slice(v[0], start, size))
 
     def iota(self, size: int, dtype: object = DType.I64) -> Tensor:
-        """The positions ``0, 1, …, size - 1``."""
+        """Return the positions ``0, 1, …, size - 1``."""
         (n,) = self._integers("iota", size)
         kind = as_dtype(dtype)
         return self._apply("iota", [], lambda b, v: iota(b, (n,), 0, kind))
 
     def gather(self, table: Tensor, indices: Tensor) -> Tensor:
-        """The rows of ``table`` that ``indices`` name."""
+        """Return the rows of ``table`` that ``indices`` select."""
         return self._apply("gather", [table, indices], lambda b, v: gather(b, v[0], v[1]))
 
     # ---- kernels written by hand
@@ -219,8 +220,8 @@ class GraphBuilder(GraphOps[Tensor]):
     def customized(
         self, inputs: Sequence[Tensor], block_graph: BlockGraphBuilder
     ) -> tuple[Tensor, ...]:
-        """One kernel: ``block_graph`` run for each point of its grid on ``inputs``; returns its
-        outputs.
+        """Append one kernel that runs ``block_graph`` for each point of its grid on ``inputs``;
+        return its outputs.
         """
         handles = [self._own("customized", x) for x in inputs]
         launch = block_graph.launch(handles)
@@ -232,7 +233,7 @@ class GraphBuilder(GraphOps[Tensor]):
     # ---- the whole
 
     def build(self) -> KernelGraph:
-        """The program as data; raises :class:`InvalidGraphError`."""
+        """Return the program as data. Raises :class:`InvalidGraphError`."""
         outputs = self._outputs or self._unread()
         if not self._inputs and not self._builder.ops:
             raise InvalidGraphError("expected inputs and ops, got an empty graph", user_location())
@@ -261,11 +262,11 @@ class GraphBuilder(GraphOps[Tensor]):
         return [Tensor(self, v, self._values[v]) for v in results if v not in read]
 
     def program(self) -> Program:
-        """The program with its places in the source; raises :class:`InvalidGraphError`."""
+        """Return the program with its places in the source. Raises :class:`InvalidGraphError`."""
         return Program(self.build(), dict(self._locations))
 
     def superoptimize(self, **options: object) -> Optimized:
-        """Searches for a faster equivalent program, verifies and compiles it; options as in
+        """Search for a faster equivalent program, verify it and compile it; options as in
         ``mirage.OptimizeOptions``.
 
         The result is called with torch tensors: ``out, = optimized(inputs=[q, k, v])``.
@@ -282,7 +283,7 @@ class GraphBuilder(GraphOps[Tensor]):
         return program.superoptimize(**options)
 
     def compile(self, **options: object) -> Optimized:
-        """Compiles the graph as it stands; every op must be a customized kernel. Options as for
+        """Compile the graph as it is; every op must be a customized kernel. Options are those of
         :meth:`superoptimize`.
         """
 
@@ -290,7 +291,8 @@ class GraphBuilder(GraphOps[Tensor]):
 
 
 def new_kernel_graph(name: str = "main") -> GraphBuilder:
-    """An empty tensor program: add inputs and ops, then call :meth:`GraphBuilder.superoptimize`."""
+    """Return an empty tensor program: add inputs and ops, then call
+    :meth:`GraphBuilder.superoptimize`."""
     if not name.isidentifier():
         raise InvalidGraphError(f"expected an identifier as name, got {name!r}", user_location())
     return GraphBuilder(name)

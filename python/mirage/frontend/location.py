@@ -1,4 +1,4 @@
-"""Finding the line of the user's program that called into Mirage."""
+"""The line of the user's program that called into Mirage."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _COMMAND = tuple(os.path.join(path, "cli", "") for path in _PACKAGE)
 
 
 def is_internal(path: str) -> bool:
-    """Whether an absolute path lies in this package."""
+    """Return whether an absolute path lies in this package."""
     return path.startswith(_PACKAGE)
 
 
 def user_location() -> SourceLocation | None:
-    """The innermost caller outside of this package; None where there is none, or only the script
-    that starts the command.
+    """Return the innermost caller outside of this package; None if there is none, or only the
+    script that starts the command.
     """
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     inner = ""

@@ -27,19 +27,19 @@ POWERS: dict[Number, UnaryFn] = {
     -0.5: UnaryFn.RSQRT,
     -1.0: UnaryFn.RECIPROCAL,
 }
-"""Exponents that have a function of their own."""
+"""The exponents that have a function of their own."""
 
 
 def constant_for(build: Builder, number: Number, other: Value) -> Value:
-    """A constant to combine with ``other``: of its type, in blocks of the type that computation
-    has there (f32 or f64).
+    """Make a constant to combine with ``other``: it has the type of ``other`` or, in blocks, the
+    type of computation (f32 or f64).
     """
     wide = build.in_block and other.dtype is not DType.F64
     return build.constant(number, DType.F32 if wide else other.dtype.computed)
 
 
 class GraphOps(ABC, Generic[H]):
-    """Methods that append one op each and return its result.
+    """Methods that each append one op and return its result.
 
     Operands are handles of this graph; where two operands are taken, one may be a number. Element
     types of the operands must agree (:meth:`cast` converts). Raises :class:`GraphShapeError`,
@@ -49,7 +49,7 @@ class GraphOps(ABC, Generic[H]):
 
     @abstractmethod
     def _append(self, what: str, operands: tuple[H, ...], emit: Emit) -> H:
-        """Appends the op that ``emit`` builds from the operands' values."""
+        """Append the op that ``emit`` builds from the operands' values."""
 
     def _apply(self, what: str, operands: Sequence[object], emit: Emit) -> H:
         handles = tuple(self._own(what, x) for x in operands)
@@ -76,7 +76,7 @@ class GraphOps(ABC, Generic[H]):
     @staticmethod
     def _same_type(what: str, *values: Value) -> None:
         if all(v.dtype.is_eight_bits for v in values):
-            return  # what is computed of both kinds is f32
+            return  # results of both types are f32
         if len({v.dtype for v in values}) > 1:
             got = " and ".join(str(v.type) for v in values)
             raise GraphTypeError(
@@ -111,11 +111,11 @@ class GraphOps(ABC, Generic[H]):
     # ---- element by element
 
     def unary(self, fn: UnaryFn, x: H) -> H:
-        """``fn`` of each element."""
+        """Apply ``fn`` to each element."""
         return self._apply(fn.value, [x], lambda b, v: b.unary(fn, v[0]))
 
     def binary(self, fn: BinaryFn, a: H | Scalar, b: H | Scalar) -> H:
-        """``fn`` of each pair of elements, with NumPy broadcasting; one of the two may be a
+        """Apply ``fn`` to each pair of elements, with NumPy broadcasting; one of the two may be a
         number.
         """
         what = fn.value
@@ -142,79 +142,79 @@ class GraphOps(ABC, Generic[H]):
         return self._apply(what, [a, b], emit)
 
     def add(self, a: H | Scalar, b: H | Scalar) -> H:
-        """``a + b``."""
+        """Return ``a + b``."""
         return self.binary(BinaryFn.ADD, a, b)
 
     def sub(self, a: H | Scalar, b: H | Scalar) -> H:
-        """``a - b``."""
+        """Return ``a - b``."""
         return self.binary(BinaryFn.SUB, a, b)
 
     def mul(self, a: H | Scalar, b: H | Scalar) -> H:
-        """``a * b``."""
+        """Return ``a * b``."""
         return self.binary(BinaryFn.MUL, a, b)
 
     def div(self, a: H | Scalar, b: H | Scalar) -> H:
-        """``a / b``."""
+        """Return ``a / b``."""
         return self.binary(BinaryFn.DIV, a, b)
 
     def maximum(self, a: H | Scalar, b: H | Scalar) -> H:
-        """The greater of two."""
+        """Return the elementwise maximum of two operands."""
         return self.binary(BinaryFn.MAX, a, b)
 
     def minimum(self, a: H | Scalar, b: H | Scalar) -> H:
-        """The lesser of two."""
+        """Return the elementwise minimum of two operands."""
         return self.binary(BinaryFn.MIN, a, b)
 
     def pow(self, a: H | Scalar, b: H | Scalar) -> H:
-        """``a ** b``; squares, roots and reciprocals become those functions."""
+        """Return ``a ** b``; squares, roots and reciprocals become those functions."""
         fn = None if isinstance(b, Handle) else POWERS.get(self._number("pow", b))
         if fn is not None and isinstance(a, Handle):
             return self.unary(fn, a)
         return self.binary(BinaryFn.POW, a, b)
 
     def neg(self, x: H) -> H:
-        """``-x``."""
+        """Return ``-x``."""
         return self.unary(UnaryFn.NEG, x)
 
     def abs(self, x: H) -> H:
-        """Absolute value."""
+        """Return the absolute value of ``x``."""
         return self.unary(UnaryFn.ABS, x)
 
     def exp(self, x: H) -> H:
-        """``e ** x``."""
+        """Return ``e ** x``."""
         return self.unary(UnaryFn.EXP, x)
 
     def log(self, x: H) -> H:
-        """Natural logarithm."""
+        """Return the natural logarithm of ``x``."""
         return self.unary(UnaryFn.LOG, x)
 
     def sqrt(self, x: H) -> H:
-        """Square root."""
+        """Return the square root of ``x``."""
         return self.unary(UnaryFn.SQRT, x)
 
     def rsqrt(self, x: H) -> H:
-        """``1 / sqrt(x)``."""
+        """Return ``1 / sqrt(x)``."""
         return self.unary(UnaryFn.RSQRT, x)
 
     def reciprocal(self, x: H) -> H:
-        """``1 / x``."""
+        """Return ``1 / x``."""
         return self.unary(UnaryFn.RECIPROCAL, x)
 
     def square(self, x: H) -> H:
-        """``x * x``."""
+        """Return ``x * x``."""
         return self.unary(UnaryFn.SQUARE, x)
 
     def sigmoid(self, x: H) -> H:
-        """``1 / (1 + exp(-x))``."""
+        """Return ``1 / (1 + exp(-x))``."""
         return self.unary(UnaryFn.SIGMOID, x)
 
     def silu(self, x: H) -> H:
-        """``x * sigmoid(x)``."""
+        """Return ``x * sigmoid(x)``."""
         return self.unary(UnaryFn.SILU, x)
 
     def gelu(self, x: H, approximate: str = "none") -> H:
-        """Gaussian error linear unit; ``approximate="tanh"`` is the usual approximation, as in
-        PyTorch.
+        """Return the Gaussian error linear unit of ``x``; ``approximate="tanh"`` is the usual
+        approximation, as in PyTorch.
         """
         fns = {"none": UnaryFn.GELU, "tanh": UnaryFn.GELU_TANH}
         if approximate not in fns:
@@ -224,48 +224,49 @@ class GraphOps(ABC, Generic[H]):
         return self.unary(fns[approximate], x)
 
     def relu(self, x: H) -> H:
-        """``max(x, 0)``."""
+        """Return ``max(x, 0)``."""
         return self.unary(UnaryFn.RELU, x)
 
     def tanh(self, x: H) -> H:
-        """Hyperbolic tangent."""
+        """Return the hyperbolic tangent of ``x``."""
         return self.unary(UnaryFn.TANH, x)
 
     def floor(self, x: H) -> H:
-        """The greatest integer that is not above."""
+        """Return the greatest integer that is not above ``x``."""
         return self.unary(UnaryFn.FLOOR, x)
 
     def round_e4m3(self, x: H) -> H:
-        """Rounded to float8_e4m3fn, which a tensor then is of."""
+        """Round ``x`` to float8_e4m3fn, which is the element type of the resulting tensor."""
         return self.unary(UnaryFn.ROUND_E4M3, x)
 
     def round_e5m2(self, x: H) -> H:
-        """Rounded to float8_e5m2, which a tensor then is of."""
+        """Round ``x`` to float8_e5m2, which is the element type of the resulting tensor."""
         return self.unary(UnaryFn.ROUND_E5M2, x)
 
     def sin(self, x: H) -> H:
-        """Sine."""
+        """Return the sine of ``x``."""
         return self.unary(UnaryFn.SIN, x)
 
     def cos(self, x: H) -> H:
-        """Cosine."""
+        """Return the cosine of ``x``."""
         return self.unary(UnaryFn.COS, x)
 
     def not_(self, x: H) -> H:
-        """The other truth value."""
+        """Return the negation of a truth value."""
         return self.unary(UnaryFn.NOT, x)
 
     def bias(self, x: H) -> H:
-        """What a mask (of numbers) adds to scores: 0 where it is 1, minus infinity where it is
-        0."""
+        """Return the bias that a mask of numbers adds to scores: 0 where it is 1, minus infinity
+        where it is 0."""
         return self.unary(UnaryFn.BIAS, x)
 
     def keep(self, mask: H, x: H) -> H:
-        """``x`` where the mask is true, else 0, whatever is there."""
+        """Return ``x`` where the mask is true and 0 elsewhere, even where ``x`` is infinite or
+        NaN."""
         return self._apply("keep", [mask, x], lambda b, v: b.binary(BinaryFn.KEEP, v[0], v[1]))
 
     def clamp(self, x: H, min: Scalar | None = None, max: Scalar | None = None) -> H:
-        """``x`` limited to ``[min, max]``; a missing limit is none."""
+        """Limit ``x`` to ``[min, max]``; a limit may be missing."""
         if min is None and max is None:
             raise GraphTypeError("clamp: expected min, max or both, got neither", user_location())
         if min is not None and max is not None and min > max:
@@ -277,7 +278,7 @@ class GraphOps(ABC, Generic[H]):
         return x if max is None else self.minimum(x, max)
 
     def cast(self, x: H, dtype: object) -> H:
-        """``x`` converted to ``dtype``; to types of 8 bits it is rounded."""
+        """Convert ``x`` to ``dtype``; conversion to an 8-bit type rounds."""
         wanted: DType = as_dtype(dtype)
 
         def emit(build: Builder, v: tuple[Value, ...]) -> Value:
@@ -290,7 +291,8 @@ class GraphOps(ABC, Generic[H]):
     # ---- contraction and reduction
 
     def matmul(self, a: H, b: H) -> H:
-        """``[..., m, k] x [..., k, n] -> [..., m, n]``; leading dimensions broadcast."""
+        """Multiply matrices: ``[..., m, k] x [..., k, n] -> [..., m, n]``; leading dimensions
+        broadcast."""
 
         def emit(build: Builder, v: tuple[Value, ...]) -> Value:
             self._same_type("matmul", *v)
@@ -299,7 +301,8 @@ class GraphOps(ABC, Generic[H]):
         return self._apply("matmul", [a, b], emit)
 
     def reduction(self, x: H, dim: int | Sequence[int], fn: str = "sum") -> H:
-        """Sum (or ``fn="max"``) over a dimension or several, which keep size 1."""
+        """Return the sum (or with ``fn="max"`` the maximum) over one or more dimensions, which keep
+        size 1."""
         fns = {f.value: f for f in ReduceFn}
         if fn not in fns:
             raise GraphTypeError(
@@ -313,18 +316,18 @@ class GraphOps(ABC, Generic[H]):
         return self._apply("reduction", [x], lambda b, v: b.reduce(fns[fn], v[0], dims))
 
     def sum(self, x: H, dim: int | Sequence[int]) -> H:
-        """Sum over a dimension or several, which keep size 1."""
+        """Return the sum over one or more dimensions, which keep size 1."""
         return self.reduction(x, dim, "sum")
 
     def max(self, x: H, dim: int | Sequence[int]) -> H:
-        """Maximum over a dimension or several, which keep size 1."""
+        """Return the maximum over one or more dimensions, which keep size 1."""
         return self.reduction(x, dim, "max")
 
     # ---- views
 
     def transpose(self, x: H, *permutation: int) -> H:
-        """Dimension ``i`` of the result is dimension ``permutation[i]`` of ``x``; without one, the
-        last two change places.
+        """Reorder dimensions: dimension ``i`` of the result is dimension ``permutation[i]`` of
+        ``x``. Without a permutation, the last two dimensions are exchanged.
         """
         rank = len(self._own("transpose", x).shape)
         order = self._integers("transpose", permutation or (*range(rank - 2), rank - 1, rank - 2))
@@ -332,7 +335,7 @@ class GraphOps(ABC, Generic[H]):
         return self._apply("transpose", [x], lambda b, v: b.transpose(v[0], normal))
 
     def reshape(self, x: H, shape: Sequence[int]) -> H:
-        """Same elements in row-major order; one size may be -1."""
+        """Give the same elements another shape, in row-major order; one size may be -1."""
         sizes = self._integers("reshape", shape)
         total = self._own("reshape", x).value.type.size
         if sizes.count(-1) == 1:
@@ -344,6 +347,6 @@ class GraphOps(ABC, Generic[H]):
         return self._apply("reshape", [x], lambda b, v: b.reshape(v[0], sizes))
 
     def broadcast(self, x: H, shape: Sequence[int]) -> H:
-        """Dimensions of size 1, and missing leading ones, repeated."""
+        """Repeat dimensions of size 1 and missing leading dimensions."""
         sizes = self._integers("broadcast", shape)
         return self._apply("broadcast", [x], lambda b, v: b.broadcast(v[0], sizes))

@@ -1,4 +1,4 @@
-"""A program as the front ends hand it on."""
+"""A program in the form that the front ends produce."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Parameter:
     name: str  # as in ``module.state_dict()``; of a constant the name that the program gives it
     data: object
     trained: bool = True
-    """Whether it may hold anything (an ``nn.Parameter``); what a buffer or a constant holds is part
-    of the program."""
+    """Whether it may hold any values (an ``nn.Parameter``); the contents of a buffer or constant
+    are part of the program."""
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """A result that is no tensor: None, or a number that does not depend on the inputs."""
+    """A result that is not a tensor: None, or a number that does not depend on the inputs."""
 
     value: bool | int | float | str | None
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A result of a type that kernels do not have: the graph's output ``output`` carries it
+    """A result of a type that kernels do not have; the graph's output ``output`` carries it
     (:mod:`mirage.runtime.carriers`)."""
 
     output: int
@@ -50,13 +50,15 @@ class Seen:
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel graph with what else is known of it: where its ops stand in the user's program,
-    bound inputs, and which results are no tensors (``results`` has the others' places among the
-    graph's outputs; left out, the outputs are the results). ``keys`` says where each result stands
-    in what the program returns (``['loss']``, ``[0]``; empty: not known), ``unread`` names bound
+    """A kernel graph with the places of its ops in the user's program, its bound inputs, and the
+    structure of its results.
+
+    ``results`` gives each result's place among the graph's outputs, or its value if it is not a
+    tensor; without ``results``, the outputs are the results. ``keys`` says where each result stands
+    in the returned structure (``['loss']``, ``[0]``; empty: not known). ``unread`` names bound
     tensors that no result depends on. ``updates`` are inputs of the graph that the program writes
-    to: the first outputs are what they hold afterwards. ``carriers`` are the inputs of the graph
-    that carry tensors of types that kernels do not have, by their numbers: with those types.
+    to: the first outputs are their new contents. ``carriers`` maps the numbers of inputs that carry
+    tensors of types that kernels do not have to those types.
     """
 
     graph: KernelGraph
@@ -77,8 +79,8 @@ class Program:
     def returned(
         self, outputs: Sequence[T], seen: Callable[[T, str], T] = lambda output, dtype: output
     ) -> tuple[T | bool | int | float | str | None, ...]:
-        """All results, of which ``outputs`` are those of the graph; ``seen`` gives what an output
-        carries, of a type."""
+        """Return all results, given the graph's ``outputs``; ``seen`` returns the tensor that an
+        output carries, given its type."""
         if self.results is None:
             return tuple(outputs)
         found: list[T | bool | int | float | str | None] = []
@@ -100,13 +102,15 @@ class Program:
     # The only imports of a higher layer, so that a program can be optimized by a method of it.
 
     def superoptimize(self, **options: object) -> Optimized:
-        """:func:`mirage.optimize` with these options (fields of ``mirage.OptimizeOptions``)."""
+        """Optimize the program by :func:`mirage.optimize` with these options (fields of
+        ``mirage.OptimizeOptions``)."""
         from mirage.pipeline.optimize import OptimizeOptions, optimize
 
         return optimize(self, OptimizeOptions.of(**options))
 
     def compile(self, **options: object) -> Optimized:
-        """:func:`mirage.pipeline.optimize.compile_graph` with these options."""
+        """Compile the program by :func:`mirage.pipeline.optimize.compile_graph` with these
+        options."""
         from mirage.pipeline.optimize import OptimizeOptions, compile_graph
 
         return compile_graph(self, OptimizeOptions.of(**options))
@@ -114,9 +118,9 @@ class Program:
 
 @dataclass(frozen=True)
 class SizedProgram:
-    """A program for each size from ``at_least`` to ``at_most``, of which ``inputs`` (by their
-    numbers among the graph's) have rows in proportion: ``at`` gives it at one size. ``name`` is
-    that of the size."""
+    """A program for each size from ``at_least`` to ``at_most``; ``at`` returns it at one size.
+    ``inputs`` are the numbers of the graph's inputs that have rows in proportion to the size, and
+    ``name`` is the name of the size."""
 
     name: str
     at_least: int
@@ -130,15 +134,15 @@ class SizedProgram:
         return self.at(self.at_most)
 
     def superoptimize(self, **options: object) -> OptimizedSizes:
-        """:func:`mirage.pipeline.optimize.optimize_sizes` with these options (fields of
-        ``mirage.OptimizeOptions``)."""
+        """Optimize the program by :func:`mirage.pipeline.optimize.optimize_sizes` with these
+        options (fields of ``mirage.OptimizeOptions``)."""
         from mirage.pipeline.optimize import OptimizeOptions, optimize_sizes
 
         return optimize_sizes(self, OptimizeOptions.of(**options))
 
 
 def check_inputs_used(graph: KernelGraph, locations: Mapping[Value, SourceLocation | None]) -> None:
-    """Raises :class:`InvalidGraphError` if an input reaches no output."""
+    """Raise :class:`InvalidGraphError` if an input reaches no output."""
     used = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
     for i, value in enumerate(graph.inputs):
         if value not in used:

@@ -1,11 +1,11 @@
-"""Between MLIR and µGraphs as plain data, both ways and without loss.
+"""Conversion between MLIR and µGraphs as plain data, in both directions and without loss.
 
     read = read_graph(operation)                 # a kernel.graph
     write_graph(graph, form="reference")         # at the current insertion point
 
-What has a counterpart: every op of the `kernel` dialect but compiled calls, every op of the
-`block` dialect but those that layout assignment inserts. Anything else is a :class:`GraphIOError`
-at its operation."""
+Every op of the `kernel` dialect except compiled calls has a counterpart, and so has every op of the
+`block` dialect except those that layout assignment inserts. Anything else is a
+:class:`GraphIOError` at its operation."""
 
 from mirage.mlir_io.data import GraphIOError, InputNote, ReadGraph
 from mirage.mlir_io.reader import graphs_of, read_graph

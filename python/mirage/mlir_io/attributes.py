@@ -22,11 +22,11 @@ class Codec(ABC):
 
     @abstractmethod
     def read(self, attribute: ir.Attribute) -> Any:
-        """The plain value."""
+        """Return the plain value."""
 
     @abstractmethod
     def write(self, value: Any) -> ir.Attribute:
-        """The attribute, in the current context."""
+        """Return the attribute, in the current context."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class FloatCodec(Codec):
 
 
 EXACT = "exact"
-"""The attribute of a constant that is not the number that its double is read as."""
+"""The attribute of a constant whose number is not the one that its double is read as."""
 
 
 SEEN_AS = "seen_as"
-"""The attribute of a call that sees operands as other types than theirs."""
+"""The attribute of a call that sees operands in other types than theirs."""
 
 
 def fraction(text: str) -> Fraction | None:
-    """``1/3`` or ``5`` as a number, None for anything else."""
+    """Parse ``1/3`` or ``5`` as a number; return None for anything else."""
     return Fraction(text) if re.fullmatch(r"-?\d+(/[1-9]\d*)?", text) else None
 
 
@@ -118,8 +118,8 @@ MAP = MapCodec()
 
 
 def read_plain(attribute: ir.Attribute, op: ir.Operation) -> object:
-    """A value of an `external` argument: none (unit), bool, integer, float, string, or a tuple of
-    them.
+    """Return the value of an `external` argument: none (unit), bool, integer, float, string, or a
+    tuple of them.
     """
     if isinstance(attribute, ir.UnitAttr):
         return None
@@ -133,7 +133,7 @@ def read_plain(attribute: ir.Attribute, op: ir.Operation) -> object:
 
 
 def write_plain(value: object) -> ir.Attribute:
-    """The attribute that :func:`read_plain` reads as ``value``."""
+    """Return the attribute that :func:`read_plain` reads as ``value``."""
     if value is None:
         return ir.UnitAttr.get()
     if isinstance(value, bool):
@@ -153,7 +153,7 @@ _VERDICTS = ("unknown", "refuted", "probable", "proved")
 
 
 def read_verdict(attribute: ir.Attribute) -> VerdictNote:
-    """A `#kernel.verdict`."""
+    """Read a `#kernel.verdict`."""
     from mirage.dialects import kernel
 
     verdict = kernel.VerdictAttr(attribute)
@@ -161,7 +161,7 @@ def read_verdict(attribute: ir.Attribute) -> VerdictNote:
 
 
 def write_verdict(note: VerdictNote) -> ir.Attribute:
-    """The attribute that :func:`read_verdict` reads as ``note``."""
+    """Return the attribute that :func:`read_verdict` reads as ``note``."""
     from mirage.dialects import kernel
 
     return kernel.VerdictAttr.get(_VERDICTS.index(note.kind), note.bound_log2, note.evidence)
@@ -171,7 +171,7 @@ FORMS = ("reference", "candidates", "verified", "selected", "scheduled", "thread
 
 
 def read_form(attribute: ir.Attribute) -> str:
-    """A `#kernel.form`."""
+    """Read a `#kernel.form`."""
     from mirage.dialects import kernel
 
     return FORMS[kernel.FormAttr(attribute).value]
@@ -181,7 +181,7 @@ _DYNAMIC = re.compile(r"#kernel\.dynamic<bound = (\d+), tensors = \[([\d, ]+)\]>
 
 
 def read_dynamic(op: ir.Operation) -> tuple[int, tuple[int, ...]] | None:
-    """The largest size of an op, and the numbers of its tensors whose rows it decides."""
+    """Return the largest size of an op, and the numbers of its tensors whose rows it determines."""
     if "dynamic" not in op.attributes:
         return None
     text = str(op.attributes["dynamic"])
@@ -192,26 +192,26 @@ def read_dynamic(op: ir.Operation) -> tuple[int, tuple[int, ...]] | None:
 
 
 def write_dynamic(bound: int, tensors: Sequence[int]) -> ir.Attribute:
-    """The attribute of a graph whose largest size is ``bound``, which decides how many rows some of
-    its inputs have."""
+    """Return the attribute of a graph whose largest size is ``bound``, which determines the rows of
+    some of its inputs."""
     numbers = ", ".join(map(str, tensors))
     return ir.Attribute.parse(f"#kernel.dynamic<bound = {bound}, tensors = [{numbers}]>")
 
 
 def write_form(form: str) -> ir.Attribute:
-    """The attribute that :func:`read_form` reads as ``form``."""
+    """Return the attribute that :func:`read_form` reads as ``form``."""
     from mirage.dialects import kernel
 
     return kernel.FormAttr.get(FORMS.index(form))
 
 
 def read_holds(attribute: ir.Attribute) -> Holds:
-    """The hints of one candidate: the decomposition, then triples."""
+    """Read the hints of one candidate: the decomposition, then triples."""
     stable, *numbers = INTEGERS.read(attribute)
     places = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
     return Holds(bool(stable), tuple(places))
 
 
 def write_holds(holds: Holds) -> ir.Attribute:
-    """What :func:`read_holds` reads."""
+    """Return the attribute that :func:`read_holds` reads."""
     return INTEGERS.write((int(holds.stable), *(n for place in holds.places for n in place)))

@@ -1,4 +1,4 @@
-"""What IR says about a µGraph besides the µGraph, and what can be wrong with IR."""
+"""Facts in IR about a µGraph besides the µGraph itself, and the error for invalid IR."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ HOLDS = "kernel.holds"
 
 
 class GraphIOError(OperationError):
-    """IR that has no counterpart as data."""
+    """The IR has no counterpart as data."""
 
 
 @dataclass(frozen=True)
 class InputNote:
-    """What a graph's input is besides its type: the weight of the imported module that it stands
-    for.
+    """A fact about a graph's input besides its type: the weight of the imported module that it
+    stands for.
     """
 
     parameter: str | None = None
@@ -40,16 +40,16 @@ class ReadGraph:
     locations: Mapping[Op, ir.Location] = field(default_factory=dict[Op, "ir.Location"])
     notes: Mapping[int, InputNote] = field(default_factory=dict[int, InputNote])
     dynamic: tuple[int, tuple[int, ...]] | None = None
-    """The largest size of a graph with a dynamic one, and the inputs whose rows it decides."""
+    """The largest size of a graph with a dynamic one, and the inputs whose rows it determines."""
 
     def source(self, op: Op) -> SourceLocation | None:
-        """Where ``op`` stands in the user's program."""
+        """Return the place of ``op`` in the user's program."""
         location = self.locations.get(op)
         return None if location is None else source_of(location)
 
 
 def source_of(location: ir.Location) -> SourceLocation | None:
-    """The first file position in an MLIR location."""
+    """Return the first file position in an MLIR location."""
     if location.is_a_file():
         return SourceLocation(location.filename, location.start_line)
     if location.is_a_name():

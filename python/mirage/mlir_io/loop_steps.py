@@ -1,4 +1,4 @@
-"""Steps that a loop takes: from affine maps to numbers and back."""
+"""Conversion of the steps that a loop takes, from affine maps to numbers and back."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _Term: TypeAlias = "tuple[str, int]"
 
 
 def write_steps(steps: Steps) -> ir.Attribute:
-    """The map from positions along ``steps.axes``, and (as symbols) from what is read, to the first
-    step and the end."""
+    """Return the map from positions along ``steps.axes``, and (as symbols) from integers that are
+    read, to the first step and the end."""
     axes = steps.axes
     numbers = [_written(n, axes) for n in (steps.first, steps.end)]
     return ir.AffineMapAttr.get(ir.AffineMap.get(len(axes), len(steps.readings), numbers))
 
 
 def write_reading(reading: Reading, tensor: ir.Value) -> ir.Value:
-    """A `block.scalar` at the current insertion point."""
+    """Write a `block.scalar` at the current insertion point."""
     attributes = {
         "fn": EXTREME.write(reading.fn),
         "map": a.MAP.write(reading.map),
@@ -38,7 +38,7 @@ def write_reading(reading: Reading, tensor: ir.Value) -> ir.Value:
 
 
 def read_reading(op: ir.Operation) -> Reading:
-    """What :func:`write_reading` wrote."""
+    """Read the op that :func:`write_reading` wrote."""
     return Reading(
         EXTREME.read(op.attributes["fn"]),  # pyright: ignore[reportArgumentType]
         a.MAP.read(op.attributes["map"]),
@@ -65,7 +65,7 @@ def read_steps(
     readings: tuple[Reading, ...],
     op: ir.Operation,
 ) -> Steps:
-    """What :func:`write_steps` wrote, which MLIR may have simplified. Raises
+    """Read the map that :func:`write_steps` wrote, which MLIR may have simplified. Raises
     :class:`GraphIOError` for quotients of quotients and sums of two."""
     first, end = (_number(_read(e, op), axes) for e in affine_map.results)
     return Steps(first, end, readings)
@@ -73,8 +73,8 @@ def read_steps(
 
 @dataclass(frozen=True)
 class _Sum:
-    """``floor((sum of factor * term + constant) / divisor)``; terms are positions (`d`) and what is
-    read (`s`), by their number."""
+    """The number ``floor((sum of factor * term + constant) / divisor)``; terms are positions (`d`)
+    and integers that are read (`s`), by their number."""
 
     factors: dict[_Term, int]
     constant: int

@@ -1,6 +1,6 @@
-"""The ops with plain attributes only. What their classes say is all that is needed: the fields are
-the attributes, and ``Tile`` at the start of a name says that it is another op's at the level of
-tiles.
+"""The ops with plain attributes only. Their classes determine the conversion: the fields are the
+attributes, and ``Tile`` at the start of a name means that it is the tile-level variant of another
+op.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _CODECS: dict[Any, a.Codec] = {
 
 @dataclass(frozen=True)
 class Row:
-    """An op: its class, its name without the dialect, and what is no operand: fields that are
-    attributes of the same names."""
+    """An op: its class, its name without the dialect, and its fields that are attributes of the
+    same names."""
 
     kind: type[Op]
     mnemonic: str
@@ -41,7 +41,7 @@ class Row:
 
 @cache
 def row_of(kind: type[Op]) -> Row | None:
-    """None for ops that have more than plain attributes."""
+    """Return the row of an op; None for ops that have more than plain attributes."""
     hints = get_type_hints(kind)
     own = [f.name for f in fields(kind) if f.name not in ("operands", "results")]
     codecs = [_CODECS.get(hints[name]) for name in own]
@@ -52,7 +52,7 @@ def row_of(kind: type[Op]) -> Row | None:
 
 
 def row_named(name: str) -> Row | None:
-    """The row of ``kernel.reduce``, say; None where there is none."""
+    """Return the row of a name such as ``kernel.reduce``; None if there is none."""
     dialect, _, mnemonic = name.partition(".")
     for row in rows(in_block=dialect == "block"):
         if row.mnemonic == mnemonic:
@@ -61,7 +61,7 @@ def row_named(name: str) -> Row | None:
 
 
 def rows(*, in_block: bool) -> Iterator[Row]:
-    """Those that may stand at one level."""
+    """Yield the rows of the ops that may occur at one level."""
     for kind in _all(Op):
         row = row_of(kind) if (kind.in_block if in_block else kind.in_kernel) else None
         if row is not None:

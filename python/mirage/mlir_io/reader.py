@@ -1,4 +1,4 @@
-"""From MLIR to data."""
+"""Conversion of MLIR to data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mirage.semantics.ugraph import (
 
 
 def graphs_of(module: ir.Operation) -> Iterator[ir.Operation]:
-    """The `kernel.graph` operations directly inside of ``module``."""
+    """Yield the `kernel.graph` operations directly inside of ``module``."""
     for block in module.regions[0].blocks:
         for op in block.operations:
             if op.operation.name == "kernel.graph":
@@ -40,7 +40,7 @@ def graphs_of(module: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def read_graph(op: ir.Operation) -> ReadGraph:
-    """The `kernel.graph` ``op`` as data. Raises :class:`GraphIOError`."""
+    """Return the `kernel.graph` ``op`` as data. Raises :class:`GraphIOError`."""
     op = op.operation
     if op.name != "kernel.graph":
         raise GraphIOError(f"expected a kernel.graph, got {op.name}", op)
@@ -76,7 +76,7 @@ class _Reader:
     def region(
         self, region: ir.Region, name: str, owner: ir.Operation, names: dict[int, str]
     ) -> KernelGraph:
-        """A region of tensor ops and its terminator."""
+        """Read a region of tensor ops and its terminator."""
         (block,) = region.blocks
         inputs = self._arguments(block, owner, names)
         *operations, terminator = block.operations
@@ -103,7 +103,7 @@ class _Reader:
         return results
 
     def operation(self, op: ir.Operation) -> Op:
-        """One operation, with what is in it."""
+        """Read one operation with everything inside of it."""
         special = _SPECIAL.get(op.name)
         result = self._plain(op) if special is None else special(self, op)
         self.locations[result] = op.location
@@ -124,8 +124,8 @@ class _Reader:
         return row.kind(operands, self._results(op), **fields)
 
     def _constant(self, op: ir.Operation) -> Op:
-        """`exact` says which number the double in `value` is the nearest one to, where that is not
-        the one that it is read as.
+        """Read a constant. `exact` gives its number if that is not the number that the double in
+        `value` is read as.
         """
         value = a.FLOAT.read(op.attributes["value"])
         if a.EXACT not in op.attributes:
@@ -234,7 +234,7 @@ class _Reader:
 
 
 def _accumulate_fn(attribute: ir.Attribute) -> AccumulateFn:
-    """`#block.accumulate_fn<sum>`."""
+    """Read `#block.accumulate_fn<sum>`."""
     return AccumulateFn(str(attribute).partition("<")[2].rstrip(">"))
 
 

@@ -1,4 +1,4 @@
-"""µGraphs as MLIR text: the above with a context of its own."""
+"""µGraphs as MLIR text, in a context of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirage.semantics.ugraph import KernelGraph, Op
 
 
 class MalformedTextError(MirageError, ValueError):
-    """Text that is no MLIR module with one `kernel.graph`."""
+    """The text is not an MLIR module with one `kernel.graph`."""
 
 
 def graph_to_text(
@@ -26,8 +26,8 @@ def graph_to_text(
     debug_info: bool = False,
     dynamic: tuple[int, Sequence[int]] | None = None,
 ) -> str:
-    """A module with ``graph``; ``debug_info`` prints the locations too. ``dynamic`` is the largest
-    size and the numbers of the inputs whose rows it decides."""
+    """Return a module with ``graph``; ``debug_info`` prints the locations too. ``dynamic`` is the
+    largest size and the numbers of the inputs whose rows it determines."""
     with ir.Context():
         module = ir.Module.create(ir.Location.unknown())
         with ir.InsertionPoint(module.body):
@@ -39,10 +39,10 @@ def graph_to_text(
 
 
 def graph_from_text(text: str, *, name: str | None = None, where: str = "<text>") -> ReadGraph:
-    """The graph called ``name`` (the only one by default) of the module in ``text``.
+    """Return the graph called ``name`` (by default the only one) of the module in ``text``.
 
-    The result's MLIR locations are gone with their context. Raises :class:`MalformedTextError` and
-    :class:`~mirage.mlir_io.GraphIOError`.
+    The result has no MLIR locations, since their context no longer exists. Raises
+    :class:`MalformedTextError` and :class:`~mirage.mlir_io.GraphIOError`.
     """
     with ir.Context():
         try:

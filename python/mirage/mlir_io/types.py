@@ -1,4 +1,4 @@
-"""Types of device tensors and tiles."""
+"""The types of device tensors and tiles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DTYPES = {dtype.value: dtype for dtype in DType}
 
 
 def read_type(type_: ir.Type, op: ir.Operation) -> TensorType:
-    """A tensor of static shape, or a tile without a layout."""
+    """Read a tensor of static shape, or a tile without a layout."""
     from mirage.dialects import block
 
     if isinstance(type_, ir.RankedTensorType):
@@ -32,7 +32,7 @@ def read_type(type_: ir.Type, op: ir.Operation) -> TensorType:
 
 
 def element_type(dtype: DType) -> ir.Type:
-    """The MLIR type of an element."""
+    """Return the MLIR type of an element."""
     if dtype.is_integer:
         return ir.IntegerType.get_signless(int(dtype.value[1:]))
     classes = {
@@ -47,7 +47,7 @@ def element_type(dtype: DType) -> ir.Type:
 
 
 def write_type(type_: TensorType, *, in_block: bool = False) -> ir.Type:
-    """A device tensor, or (``in_block``) a tile."""
+    """Return the type of a device tensor, or (``in_block``) of a tile."""
     from mirage.dialects import block
 
     if in_block:

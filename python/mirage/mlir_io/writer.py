@@ -1,4 +1,4 @@
-"""From data to MLIR."""
+"""Conversion of data to MLIR."""
 
 from __future__ import annotations
 
@@ -36,13 +36,12 @@ def write_graph(
     notes: Mapping[int, InputNote] | None = None,
     default: ir.Location | None = None,
 ) -> ir.Operation:
-    """Writes a `kernel.graph` at the current insertion point, in the current context, and verifies
-    it.
+    """Write a `kernel.graph` at the current insertion point, in the current context, and verify it.
 
-    ``default`` is the location of ops that ``locations`` does not have.
+    ``default`` is the location of ops that are not in ``locations``.
 
-    Raises :class:`GraphIOError` for data that has no counterpart and ``ir.MLIRError`` for what the
-    dialects' verifiers refuse."""
+    Raises :class:`GraphIOError` for data that has no counterpart and ``ir.MLIRError`` if the
+    dialects' verifiers refuse it."""
     with default or ir.Location.unknown():
         return _Writer(locations or {}).graph(graph, form, notes or {})
 
@@ -80,7 +79,7 @@ class _Writer:
         return op
 
     def region(self, region: ir.Region, graph: KernelGraph, terminator: str) -> None:
-        """Fills a region with a graph's ops."""
+        """Fill a region with a graph's ops."""
         block = region.blocks.append(*[write_type(v.type) for v in graph.inputs])
         with self._isolated(graph.inputs, block):
             for op in graph.ops:
@@ -89,8 +88,8 @@ class _Writer:
 
     @contextmanager
     def _isolated(self, arguments: tuple[Value, ...], block: ir.Block) -> Generator[None]:
-        """Inside of ``block``, where only its arguments are known: a value may stand for itself
-        within.
+        """Continue inside of ``block``, where only its arguments are known: there, a value may
+        stand for itself.
         """
         outside = self.values
         self.values = dict(zip(arguments, block.arguments, strict=True))
@@ -118,7 +117,7 @@ class _Writer:
         return location
 
     def operation(self, op: Op) -> None:
-        """One op, with what is in it."""
+        """Write one op with everything inside of it."""
         special = _SPECIAL.get(type(op))
         created = self._plain(op) if special is None else special(self, op)
         self.values.update(zip(op.results, created.results, strict=True))
@@ -214,7 +213,7 @@ class _Writer:
         return created
 
     def _scalars(self, op: Launch) -> dict[tuple[Value, Reading], ir.Value]:
-        """What bounds the loops of a launch, each read once."""
+        """Write the integers that bound the loops of a launch, each read once."""
         scalars: dict[tuple[Value, Reading], ir.Value] = {}
         for loop in loops(op):
             readings = () if loop.steps is None else loop.steps.readings

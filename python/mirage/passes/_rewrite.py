@@ -1,4 +1,4 @@
-"""What the passes share: each `kernel.graph` read, handed to a stage and written back in its
+"""Code that passes share: each `kernel.graph` is read, passed to a stage and written back in its
 place.
 """
 
@@ -22,8 +22,8 @@ def rewrite_graphs(
     after: str | None,
     stage: Callable[[ReadGraph, ir.Operation], KernelGraph],
 ) -> None:
-    """Applies ``stage`` to each graph of ``module``, whose form must be one of ``before`` and
-    becomes ``after``.
+    """Apply ``stage`` to each graph of ``module``, whose form must be one of ``before`` and becomes
+    ``after``.
 
     None in ``before`` stands for a graph without a form, as ``after`` for leaving the form as it
     is. A graph with a dynamic size keeps it; kernels whose rows depend on each other are refused.
@@ -56,8 +56,8 @@ def rewrite_graphs(
 
 
 def _check_rows(graph: KernelGraph, dynamic: tuple[int, tuple[int, ...]], at: ir.Operation) -> None:
-    """Kernels stand for all sizes only if their rows do not depend on each other. Where candidates
-    stand side by side none is chosen yet."""
+    """Check that rows of kernels do not depend on each other, since kernels stand for all sizes
+    only then. Candidates in alternatives are not checked, since none is chosen yet."""
     from mirage.semantics.alternatives import parts_of
     from mirage.semantics.ugraph import launches
     from mirage.verify.independent_rows import why_rows_depend

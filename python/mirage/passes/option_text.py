@@ -20,7 +20,7 @@ _OPENING = {'"': '"', "'": "'", "{": "}"}
 
 
 class PassOptionError(MirageError):
-    """An option that a pass does not have, or a value that it does not take."""
+    """A pass does not have an option, or the option does not accept a value."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class NoOptions:
 
 
 def split_options(text: str) -> Iterator[tuple[str, str]]:
-    """The name and the value of each option in `text`, unquoted.
+    """Yield the name and the value of each option in `text`, unquoted.
 
     >>> list(split_options('seed=1 name="two words" flag'))
     [('seed', '1'), ('name', 'two words'), ('flag', 'true')]
@@ -61,7 +61,8 @@ def _end_of_word(text: str, start: int) -> int:
 
 
 def make_options(owner: str, kind: type[Options], text: str) -> Options:
-    """An instance of the dataclass `kind` with the options in `text`, defaults for the others.
+    """Return an instance of the dataclass `kind` with the options in `text` and defaults for the
+    others.
 
     Fields are int, float, bool, str, a tuple of one of those (`tuple[int, ...]`), or such a type
     `| None` (the empty text is None). Raises PassOptionError, naming the pass `owner`.
@@ -85,13 +86,13 @@ def make_options(owner: str, kind: type[Options], text: str) -> Options:
 
 
 def option_name(field: Field[Any]) -> str:
-    """The option's name in a pipeline: `max_blocks` is `max-blocks`."""
+    """Return the option's name in a pipeline: `max_blocks` is `max-blocks`."""
     return field.name.replace("_", "-")
 
 
 def copied(kind: type, names: Mapping[str, str]) -> list[tuple[str, Any, Any]]:
-    """Fields for :func:`dataclasses.make_dataclass`: those of the dataclass ``kind`` that ``names``
-    has, under the names that it gives, with their types, defaults and help.
+    """Return fields for :func:`dataclasses.make_dataclass`: those of the dataclass ``kind`` that
+    are in ``names``, under the given names, with their types, defaults and help.
     """
     known = {f.name: f for f in fields(kind)}
     hints = get_type_hints(kind)
@@ -102,7 +103,7 @@ def copied(kind: type, names: Mapping[str, str]) -> list[tuple[str, Any, Any]]:
 
 
 def chip_field(what: str) -> tuple[str, Any, Any]:
-    """The option `chip`, which says ``what`` it is for."""
+    """Return the option `chip`; ``what`` says what it is for."""
     return ("chip", str, field(default=DEFAULT_CHIP, metadata={"help": what}))
 
 

@@ -1,4 +1,4 @@
-"""What a pass written in Python is, how it is found, and how it runs in a `PassManager`.
+"""The definition of passes written in Python, their lookup, and their execution in a `PassManager`.
 
 A pass `mirage-foo-bar` is the module `mirage.passes.foo_bar` with an object `PASS`:
 
@@ -21,7 +21,7 @@ The same pass runs
   (`mirage.passes.worker`), once include/mirage/PythonPasses/Passes.td declares it.
 
 Nothing here imports the compiled bindings or a pass before it is needed. Modules of this package
-that are no passes start with an underscore or are packages.
+that are not passes start with an underscore or are packages.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class PythonPass(Generic[Options]):
 
 
 def names() -> tuple[str, ...]:
-    """The passes that are there, sorted."""
+    """Return the names of the available passes, sorted."""
     import mirage.passes
 
     modules = iter_modules(mirage.passes.__path__)
@@ -80,21 +80,21 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> PythonPass[Any]:
-    """Imports and returns the pass `name`. Raises PassError when there is none."""
+    """Import and return the pass `name`. Raises PassError if there is none."""
     if name not in names():
         raise PassError(f"no python pass is named '{name}'; there are {', '.join(names())}")
     return import_module("mirage.passes." + name.removeprefix(_PREFIX).replace("-", "_")).PASS
 
 
 def remark(op: ir.Operation, message: str) -> None:
-    """Reports something worth knowing about `op`, as a diagnostic."""
+    """Report a fact about `op` that is worth knowing, as a diagnostic."""
     from mirage._mlir_libs import _mirage
 
     _mirage.emit_remark(op.location, message)
 
 
 def warn(op: ir.Operation, message: str) -> None:
-    """Reports a doubt about `op` that does not stop the pass, as a diagnostic."""
+    """Report a doubt about `op` that does not stop the pass, as a diagnostic."""
     from mirage._mlir_libs import _mirage
 
     _mirage.emit_warning(op.location, message)
@@ -103,7 +103,7 @@ def warn(op: ir.Operation, message: str) -> None:
 def run_pass(
     python_pass: PythonPass[Options], op: ir.Operation, options: Options
 ) -> Mapping[str, int] | None:
-    """Runs a pass and checks what it left. Returns its counts, or None when it failed.
+    """Run a pass and check its result. Return its counts, or None if it failed.
 
     Errors of every kind have been emitted as diagnostics at their operation by then: a pass's own
     (`MirageError`), the verifier's, and bugs, which name the exception; `MIRAGE_DEBUG=1` prints
@@ -136,7 +136,7 @@ def run_pass(
 
 
 def add_to(pass_manager: PassManager, name: str, **options: object) -> None:
-    """Appends the pass `name` to `pass_manager`, to run in this process on its op (a module).
+    """Append the pass `name` to `pass_manager`, to run in this process on its op (a module).
 
     `options` are fields of the pass's options dataclass. Raises PassError when there is no such
     pass, PassOptionError when it has no such option. The pass reports failure like a C++ pass: the
@@ -157,7 +157,7 @@ def add_to(pass_manager: PassManager, name: str, **options: object) -> None:
 
 
 def parse_element(element: str) -> tuple[PythonPass[Any], Any]:
-    """The pass and the options that a pipeline element `name{option=value …}` means."""
+    """Return the pass and the options that a pipeline element `name{option=value …}` specifies."""
     name, brace, rest = element.partition("{")
     python_pass = load(name.strip())
     text = rest.rstrip().removesuffix("}") if brace else ""

@@ -39,7 +39,7 @@ PROTOCOL = 1
 
 
 def main() -> None:
-    """Serves requests until the client hangs up."""
+    """Serve requests until the client closes the connection."""
     # An interrupt ends the worker without a traceback; the client says what happened.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     channel = socket.socket(fileno=os.dup(0))
@@ -72,7 +72,7 @@ def _write(stream: BufferedRWPair, header: dict[str, Any], payload: bytes) -> No
 
 
 def handle(element: str, text: str) -> tuple[dict[str, Any], str]:
-    """Runs the pass `element` on the op in `text`: the reply's header and payload."""
+    """Run the pass `element` on the op in `text`; return the reply's header and payload."""
     from mirage import ir
 
     diagnostics: list[dict[str, Any]] = []

@@ -1,1 +1,1 @@
-"""The way of a program: from what is handed over to what can be called."""
+"""The stages of a program, from the source that the user hands over to a callable."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mirage.pipeline.sized_plan import SizedPlan
 
 Launcher: TypeAlias = "Callable[[int, Compiled, list[torch.Tensor]], Sequence[torch.Tensor]]"
-"""Runs a compiled part, given by its number among the parts, on contiguous tensors."""
+"""A function that runs a compiled part, given by its number, on contiguous tensors."""
 
 
 def on_gpu(executables: dict[int, Executable]) -> Launcher:
@@ -64,7 +64,7 @@ def loaded(parts: Sequence[Compiled]) -> dict[int, Executable]:
 
 
 class NotCompiledError(MirageError):
-    """The program was optimized with ``compile=False``."""
+    """The program was optimized with ``compile=False``, so it cannot be called."""
 
 
 class Runner:
@@ -88,8 +88,8 @@ class Runner:
         *,
         write: bool = False,
     ) -> tuple[Any, ...]:
-        """The results; ``launch`` runs a compiled part. With ``write``, inputs that the program
-        updates may have their new values afterwards.
+        """Run the program and return its results; ``launch`` runs a compiled part. With ``write``,
+        inputs that the program updates may be written in place.
 
         Raises :class:`~mirage.runtime.errors.CallError`, :class:`~mirage.runtime.errors.NoGpuError`
         """
@@ -103,13 +103,14 @@ class Runner:
 
 
 SizedLauncher: TypeAlias = "Callable[[int, int, list[torch.Tensor]], Sequence[torch.Tensor]]"
-"""Runs a compiled part of a class, by its number, at a size, on contiguous tensors."""
+"""A function that runs a compiled part of a size class, given by its number, at a size, on
+contiguous tensors."""
 KEPT_SIZES = 1024
-"""Sizes whose steps are kept."""
+"""The most sizes whose steps are kept."""
 
 
 def on_gpu_by_size(plan: SizedPlan) -> SizedLauncher:
-    """Launches on the GPU."""
+    """Return a launcher for a class of sizes that runs on the GPU."""
     from mirage.runtime.by_size import SizedExecutable, SizeTable
 
     parts: list[Executable | SizedExecutable] = []
@@ -136,7 +137,7 @@ def sized_emulator(plan: SizedPlan) -> SizedLauncher:
 
 
 class SizedRunner:
-    """What was found for a class of sizes, on tensors; what calls need is looked up once for each
+    """The result for a class of sizes, run on tensors. What calls need is looked up once for each
     size."""
 
     def __init__(self, program: Program, plan: SizedPlan) -> None:
@@ -152,7 +153,7 @@ class SizedRunner:
         *,
         write: bool = False,
     ) -> tuple[Any, ...]:
-        """The results for all inputs of the graph at a size of the class; see
+        """Return the results for all inputs of the graph at a size of the class; see
         :class:`Runner`."""
         steps = self._steps.get(size)
         if steps is None:
@@ -174,7 +175,7 @@ def run_steps(
     tensors: Sequence[torch.Tensor | Sequence[torch.Tensor]],
     inputs: Sequence[torch.Tensor] | None,
 ) -> tuple[Any, ...]:
-    """What a :class:`Runner` gives that is used once; no input is written to."""
+    """Run steps once, as a :class:`Runner` does; no input is written to."""
     return Runner(program, graph, steps)(launch, tensors, inputs)
 
 
@@ -183,7 +184,7 @@ def _arguments(
     tensors: Sequence[torch.Tensor | Sequence[torch.Tensor]],
     inputs: Sequence[torch.Tensor] | None,
 ) -> list[Any]:
-    """All inputs of the graph: what the caller passes, and the module's weights (without their
+    """Return all inputs of the graph: the caller's tensors and the module's weights (without their
     gradients).
     """
     given: Sequence[Any] = tensors
@@ -212,7 +213,7 @@ def _arguments(
 
 
 def _carried(x: Any, dtype: str, value: Value) -> Any:
-    """What carries an input of a type that kernels do not have."""
+    """Return the tensor that carries an input of a type that kernels do not have."""
     if name_of(x) != dtype:
         what = value.name or "an input"
         raise ArgumentTypeError(f"{what}: expected a tensor of {dtype}, got {name_of(x)}")

@@ -1,4 +1,4 @@
-"""Of what was compiled the program that is handed out: the fastest whose kernels are right."""
+"""The choice of the program that is returned: the fastest compiled one whose kernels are right."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Chooser:
         self.progress, self.options = progress, compiler.options
 
     def choose(self, verified: KernelGraph, chosen: list[Finalist]) -> list[Finalist]:
-        """The candidate that is predicted to be the fastest once it is compiled (registers, spills
-        and shared memory are known then) and whose kernels are right when they are run, followed by
-        the others that were compiled. Where there is none, the program's own ops, or at last calls
-        of PyTorch, remain.
+        """Return the candidate with the least predicted time after compilation (registers, spills
+        and shared memory are known then) whose kernels are right when they are run, followed by the
+        other compiled candidates. If there is none, return the program's own ops or, as a last
+        resort, calls of PyTorch.
         """
         compiled = bool(chosen)
         chosen = self.right(chosen)
@@ -55,7 +55,8 @@ class Chooser:
         return chosen
 
     def right(self, ranked: list[Finalist]) -> list[Finalist]:
-        """The finalists from the first on whose kernels are right when they are run."""
+        """Return the finalists, starting with the first whose kernels are right when they are
+        run."""
         if not self.options.check_kernels:
             return ranked
         for number, candidate in enumerate(ranked):
@@ -70,7 +71,7 @@ class Chooser:
         return []
 
     def _instead(self, verified: KernelGraph, compiled: bool) -> Iterator[tuple[KernelGraph, str]]:
-        """What remains where no candidate does, in the order in which it is tried."""
+        """Yield the alternatives to the candidates, in the order in which they are tried."""
         if compiled:  # kernels are wrong: parts whose kernels are right keep them
             yield self._right_parts(verified), "parts whose kernels are wrong are calls of PyTorch"
         own = decompose(self.whole, stable=True)
@@ -79,7 +80,8 @@ class Chooser:
         yield as_calls(self.whole), "every op is a call of PyTorch"
 
     def _right_parts(self, verified: KernelGraph) -> KernelGraph:
-        """Of each part the first candidate whose kernels are right, or its calls of PyTorch."""
+        """Take, for each part, the first candidate whose kernels are right, or its calls of
+        PyTorch."""
 
         def program(op: Alternatives) -> KernelGraph:
             order = [position for _, position in ranking(op, self.compiler.target)]
@@ -90,7 +92,7 @@ class Chooser:
         return fused(with_copied_rows(graph, self.compiler.target))
 
     def _is_right(self, program: KernelGraph) -> bool:
-        """Whether a part's program compiles, and none of its kernels is wrong."""
+        """Return whether a part's program compiles and none of its kernels is wrong."""
         try:
             steps = self.compiler.build(program)
         except CompileError:

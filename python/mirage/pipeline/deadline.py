@@ -1,17 +1,17 @@
-"""The time that everything together may take."""
+"""The time that all stages together may take."""
 
 from __future__ import annotations
 
 import time
 
 INTERRUPTED = "interrupted"
-"""The reason where the user has ended it."""
+"""The reason if the user has ended the run."""
 FOR_COMPILATION = "what is left of the budget is for compilation"
 
 
 class Deadline:
-    """When to end. ``at`` is in seconds since the epoch, as the clocks of processes differ.
-    ``reason`` says why the time is up, where it is.
+    """The end of the available time. ``at`` is in seconds since the epoch, since the clocks of
+    processes differ. ``reason`` says why the time is up, once it is.
     """
 
     def __init__(self, seconds: float, within: Deadline | None = None) -> None:
@@ -22,15 +22,15 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds; 0 at the end."""
+        """The seconds that are left; 0 after the end."""
         return max(0.0, self.at - time.time())
 
     def portion(self, part: float, but: float = 0.0) -> Deadline:
-        """A deadline for that share of the time left, ``but`` for some seconds."""
+        """Return a deadline for a share of the time left, minus ``but`` seconds."""
         return Deadline(part * max(0.0, self.left - but), self)
 
     def stop(self, reason: str) -> None:
-        """Ends now, and so does the deadline that this is a portion of."""
+        """End this deadline now, and the deadline that it is a portion of."""
         self.at = time.time()
         self._stopped = reason
         if self._within is not None:
@@ -38,7 +38,7 @@ class Deadline:
 
     @property
     def reason(self) -> str:
-        """Why the time is up; empty as long as it is not."""
+        """The reason why the time is up; empty until then."""
         if self._stopped or self.left > 0.0:
             return self._stopped
         if self._within is None:

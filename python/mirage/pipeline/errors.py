@@ -1,4 +1,4 @@
-"""What can go wrong in a stage."""
+"""The errors of stages."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from mirage.errors import MirageError
 
 
 class StageError(MirageError):
-    """A stage was given a graph that it does not take, or it found nothing."""
+    """A stage was given a graph that it does not accept, or it found nothing."""

@@ -11,7 +11,7 @@ from mirage.mlir_io.data import InputNote
 from mirage.semantics.ugraph import KernelGraph
 
 Graphs: TypeAlias = "Mapping[str, tuple[str, KernelGraph]]"
-"""Of each stage the form of the IR, and its result."""
+"""For each stage, the name of the IR form and the resulting graph."""
 _Made: TypeAlias = "KernelGraph | Callable[[], KernelGraph]"
 
 NONE: Graphs = MappingProxyType({})
@@ -20,8 +20,8 @@ STAGES = ("reference", "candidates", "stabilized", "verified", "selected")
 
 
 class Forms(Mapping[str, str]):
-    """MLIR of each stage's result; written when it is asked for, as few people read it. Where the
-    result of an earlier run was taken, ``again`` makes what was not kept."""
+    """The MLIR of each stage's result, written on demand, since it is rarely read. If the result of
+    an earlier run was taken, ``again`` makes the forms that were not kept."""
 
     def __init__(
         self, program: Program, graphs: Graphs = NONE, again: Callable[[], Graphs] | None = None
@@ -33,7 +33,7 @@ class Forms(Mapping[str, str]):
 
     @property
     def graphs(self) -> Graphs:
-        """What the texts are written of."""
+        """The graphs that the texts are written from."""
         return {stage: self._graph(stage) for stage in self._graphs}
 
     def _graph(self, stage: str) -> tuple[str, KernelGraph]:
@@ -44,13 +44,13 @@ class Forms(Mapping[str, str]):
         return form, graph
 
     def add(self, stage: str, graph: _Made, form: str | None = None) -> None:
-        """What ``stage`` makes, or what gives that; ``form`` (that of the IR) has the stage's name
-        unless given."""
+        """Add the result of ``stage``, or a function that returns it; the ``form`` of the IR is
+        named like the stage unless given."""
         self._graphs[stage] = (form or stage, graph)
         self._texts.pop(stage, None)
 
     def having(self, stage: str, graph: KernelGraph) -> Forms:
-        """The same with another result of a stage."""
+        """Return a copy with another result of a stage."""
         other = Forms(self._program, NONE, self._again)
         other._graphs = dict(self._graphs)
         other.add(stage, graph)

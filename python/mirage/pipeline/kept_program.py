@@ -1,10 +1,10 @@
-"""What was chosen for a whole program, kept in the cache for the next run.
+"""The choice for a whole program, kept in the cache for the next run.
 
-An entry has the finalists in the order in which they were taken, the account of how they came
-about, and measurements if some were made. Its key is made as those of parts are
-(:mod:`mirage.pipeline.parts.kept_part`), of the whole program and of all options that matter. What
-is read is parsed and checked, its kernels are those of the cache of code or are compiled again, and
-kernels that no check of this machine has seen are run before they are handed out.
+An entry has the finalists in the order of preference, the report, and measurements if any were
+made. Its key is made like the keys of parts (:mod:`mirage.pipeline.parts.kept_part`), from the
+whole program and all options that matter. An entry is parsed and checked when it is read. Its
+kernels come from the cache of code or are compiled again, and kernels that this machine has not
+checked are run before the program is returned.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger("mirage.cache")
 
 KIND = "program"
 FOUND = "found before"
-"""What a note starts with that says so."""
+"""The start of a note that says that the result was found before."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class KeptFinalist:
 
 @dataclass(frozen=True)
 class KeptSearch:
-    """What was said about the search of a part: its report, and cost and description of each
-    candidate that was verified."""
+    """The record of a part's search: its report, and the cost and description of each verified
+    candidate."""
 
     report: SearchReport
     stable: bool
@@ -66,7 +66,8 @@ class KeptSearch:
 
 @dataclass(frozen=True)
 class KeptProgram:
-    """``budget`` are the seconds that it had; ``late`` says that they were not enough."""
+    """The entry of a program. ``budget`` are the seconds that it had; ``late`` says that they did
+    not suffice."""
 
     reference: str
     budget: float
@@ -80,14 +81,15 @@ class KeptProgram:
 
 
 def key_for(program: Program, options: OptimizeOptions) -> tuple[str, str]:
-    """The key of a program's entry, and the program's canonical text."""
+    """Return the key of a program's entry, and the program's canonical text."""
     reference = signature(program.graph)
     identity = as_plain(options.identity(Matters.SEARCH, Matters.CHOICE))
     return key_of(KIND, kind_version(KIND), identity, reference), reference
 
 
 def is_kept(program: Program, options: OptimizeOptions) -> bool:
-    """Whether an earlier run has found what :func:`mirage.optimize` would search for."""
+    """Return whether an earlier run has the result that :func:`mirage.optimize` would search
+    for."""
     return options.reuses and _read(shared_store(), program, options) is not None
 
 
@@ -98,9 +100,9 @@ def found_before(
     *,
     run: bool = True,
 ) -> Optimized | None:
-    """What an earlier run has found; None where there is nothing, or where the budget promises
-    more. ``again`` makes the forms that are not kept, for those who ask for them. Without ``run``
-    no kernel is run: the checks are those that were made before."""
+    """Return the result of an earlier run; None if there is none, or if a larger budget may find
+    more. ``again`` makes the forms that are not kept, when they are read. Without ``run``, no
+    kernel is run: the checks are those of the earlier run."""
     store = shared_store()
     kept = _read(store, program, options)
     if kept is None:
@@ -131,7 +133,7 @@ def _read(store: Store, program: Program, options: OptimizeOptions) -> KeptProgr
 
 
 def keep(optimized: Optimized, late: bool, measured: Measurement | None = None) -> None:
-    """Keeps what was chosen; that it cannot be kept is no error."""
+    """Keep the choice; failing to keep it is not an error."""
     options, report = optimized.options, optimized.report
     if not options.use_cache:
         return
@@ -157,7 +159,7 @@ def keep(optimized: Optimized, late: bool, measured: Measurement | None = None) 
 
 
 def keep_measured(optimized: Optimized, measured: Measurement) -> None:
-    """Keeps the order that measurements gave, where what was measured is kept."""
+    """Keep the order that measurements gave, if the measured program is kept."""
     options = optimized.options
     kept = _read(shared_store(), optimized.program, replace(options, budget=0.001))
     if options.use_cache and kept is not None:
@@ -176,7 +178,7 @@ def _kept_search(result: SearchResult) -> KeptSearch:
 
 
 def _search_of(kept: KeptSearch) -> SearchResult:
-    """The result without its programs: what they were is not kept."""
+    """Return the search result without its programs, which are not kept."""
     nothing = KernelGraph("", (), (), ())
     candidates = [Candidate(nothing, cost, description) for cost, description in kept.candidates]
     return SearchResult(candidates, kept.report, None, kept.stable)
@@ -190,7 +192,7 @@ class _Restorer:
         )
 
     def optimized(self, again: Callable[[], Graphs], run: bool) -> Optimized | None:
-        """The program with what was chosen; None where a kernel of it is wrong."""
+        """Return the program with the kept choice; None if one of its kernels is wrong."""
         start = time.perf_counter()
         options, kept = self.options, self.kept
         first, *others = kept.finalists
@@ -240,7 +242,7 @@ class _Restorer:
         )
 
     def _compiling(self, others: Sequence[KeptFinalist]) -> Iterable[Finalist]:
-        """The other finalists, without those that cannot be had any more."""
+        """Return the other finalists that still compile."""
         return filter(None, map(self._if_possible, others))
 
     def _if_possible(self, kept: KeptFinalist) -> Finalist | None:

@@ -1,7 +1,8 @@
-"""An optimized program as a plan: its tensors numbered, and stores made in place where they may be.
+"""An optimized program as a plan: its tensors are numbered, and stores are made in place where
+allowed.
 
-A store ("index_copy") gives a new tensor. It may write to the old one instead if the caller lets go
-of that (the program updates it) and nothing that comes later reads what the store overwrites:
+A store ("index_copy") gives a new tensor. It may write to the old one instead if the caller gives
+that up (the program updates it) and nothing that comes later reads what the store overwrites:
 
 1. The store's target lies in the memory of an input that is updated, and nothing else that the
    store reads does (but for what is in its place there already, see below).
@@ -10,9 +11,9 @@ of that (the program updates it) and nothing that comes later reads what the sto
    ``index_copy`` to a view of ``x`` and then a ``select_scatter`` of the result to the same place,
    which has nothing to do once the first one writes in place.
 
-Values are in the memory of an input if a call may have made them views of it. Calls are those of
-PyTorch, so their schemas say that, but for ops that are made of others (``einsum`` may give a
-view); those are taken to.
+Values are in the memory of an input if a call may have made them views of it. The schemas of
+PyTorch's ops say whether they may return a view, except for ops that are composed of others
+(``einsum``); those are assumed to.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 
 def plan_of(graph: KernelGraph, steps: Sequence[Compiled], updates: Sequence[int] = ()) -> Plan:
-    """The plan of a program that is cut into ``steps``; parts are numbered in their order. The
-    first outputs are the new values of the inputs ``updates``."""
+    """Return the plan of a program that is cut into ``steps``; parts are numbered in their order.
+    The first outputs are the new values of the inputs ``updates``."""
     pieces = [s.external if s.external is not None else s.graph for s in steps]
     return plan_of_pieces(graph, [p for p in pieces if p is not None], updates)
 
@@ -45,14 +46,14 @@ def plan_of(graph: KernelGraph, steps: Sequence[Compiled], updates: Sequence[int
 def plan_of_pieces(
     graph: KernelGraph, pieces: Iterable[External | KernelGraph], updates: Sequence[int] = ()
 ) -> Plan:
-    """The same for parts that are not compiled."""
+    """Return the plan of a program whose parts are not compiled; see :func:`plan_of`."""
     return numbered_pieces(graph, pieces, updates).plan
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """The pieces of a program, its plan, and for each tensor the inputs in whose memory it may
-    be."""
+    """The pieces of a program, its plan, and, for each tensor, the inputs whose memory it may lie
+    in."""
 
     pieces: tuple[External | KernelGraph, ...]
     plan: Plan
@@ -62,7 +63,8 @@ class Pieces:
 def numbered_pieces(
     graph: KernelGraph, pieces: Iterable[External | KernelGraph], updates: Sequence[int] = ()
 ) -> Pieces:
-    """The plan of parts that are not compiled, and what was found on the way."""
+    """Return the plan of parts that are not compiled, with the pieces and memory that were
+    determined for it."""
     pieces = tuple(pieces)
     numbers: dict[Value, int] = {}
     types: list[TensorType] = []
@@ -94,13 +96,14 @@ def numbered_pieces(
 
 
 def in_place(plan: Plan, types: Sequence[TensorType]) -> Plan:
-    """The plan with stores to what it updates made in place where they may be; ``types`` are those
-    of its tensors."""
+    """Return the plan with stores made in place where allowed; ``types`` are the types of its
+    tensors."""
     return _InPlace(plan, types).plan() if plan.updates else plan
 
 
 def call_of(op: External) -> Call:
-    """The call that ``op`` stands for; its operands are numbered from 0, its results after them."""
+    """Return the call that ``op`` stands for; its operands are numbered from 0, and its results
+    follow them."""
     first = len(op.operands)
     results = tuple(range(first, first + len(op.results)))
     arguments = _arguments(op)
@@ -128,11 +131,11 @@ class _InPlace:
         self.given, self.types = plan, types
         self.roots: dict[int, frozenset[int]] = {i: frozenset((i,)) for i in range(plan.inputs)}
         self.views: dict[int, torch.Tensor] = {}
-        """Values that are an updated input, or views of it: where they lie in a dense one."""
-        self.sources: dict[int, int] = {}  # of which value a value is the view
+        """The positions, in a dense tensor, of values that are an updated input or views of it."""
+        self.sources: dict[int, int] = {}  # the value that each view is a view of
 
     def plan(self) -> Plan:
-        """The plan with calls that write in place."""
+        """Return the plan with calls that write in place."""
         import torch
 
         for i in self.given.updates:
@@ -164,14 +167,16 @@ class _InPlace:
         return all(self._overwrites(s, target, old) for s in readers)
 
     def _there(self, call: Call, value: int) -> bool:
-        """Whether what a store writes is in its place already, written there by another one."""
+        """Return whether the value that a store writes is already in its place, written there by
+        another store."""
         place = destination(call.op, self.views[call.operands[0]], dict(call.arguments))
         if place is None or value not in self.views:
             return False
         return _elements(self.views[value]) == _elements(place)
 
     def _overwrites(self, step: Step, target: int, old: set[int]) -> bool:
-        """Whether a step reads old values only to replace all of ``target`` in one of them."""
+        """Return whether a step reads old values only to replace all of ``target`` in one of
+        them."""
         if not isinstance(step, Call) or step.operands[0] not in self.views:
             return False
         if old.intersection(step.operands[1:]):
@@ -188,7 +193,7 @@ class _InPlace:
         return False
 
     def _note(self, step: Step) -> None:
-        """Where the results of a step may lie."""
+        """Record where the results of a step may lie."""
         if isinstance(step, Launch):
             self.roots.update(dict.fromkeys(step.results, frozenset[int]()))
             first = len(step.results) - len(step.updates)
@@ -211,14 +216,14 @@ class _InPlace:
                 self.sources[step.results[0]] = step.operands[0]
 
     def _is_now(self, new: int, old: int) -> None:
-        """A tensor after something was stored to it."""
+        """Record a tensor's memory after a store to it."""
         self.roots[new] = self.roots[old]
         self.views[new] = self.views[old]
         self.sources[new] = old
 
 
 def may_view(op: str) -> bool:
-    """Whether results of an op may be in the memory of its operands."""
+    """Return whether results of an op may lie in the memory of its operands."""
     from torch._C import DispatchKey
 
     function = overload_of(op)
@@ -235,6 +240,6 @@ def _storage(x: torch.Tensor) -> int:
 
 
 def _elements(x: torch.Tensor) -> object:
-    """Which elements of a dense tensor a view of it has."""
+    """Identify the elements of a dense tensor that a view of it has."""
     dims = [(n, s) for n, s in zip(x.shape, x.stride(), strict=True) if n != 1]
     return x.storage_offset(), dims

@@ -1,4 +1,4 @@
-"""Chooses among compiled candidates by measuring them on the GPU of this machine."""
+"""A choice among compiled candidates by measuring them on the GPU of this machine."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from mirage.pipeline.result import Optimized
 
 REPEATS = 32
-"""Calls in one CUDA graph, at least."""
+"""The least number of calls in one CUDA graph."""
 
 
 class NothingToMeasureError(MirageError):
-    """The program was optimized with ``compile=False``, or is one call after another of torch."""
+    """The program was optimized with ``compile=False``, or it consists only of calls of torch."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Times of the candidates in µs: the median of rounds of CUDA-graph replay, each call on inputs
-    that are not in the L2 cache.
+    """The times of the candidates in µs: the median over rounds of CUDA-graph replay, each call on
+    inputs that are not in the L2 cache.
     """
 
     optimized: Optimized
     """The program with the fastest candidate whose kernels are right."""
     microseconds: tuple[float, ...]
-    """In the order of ``Optimized.finalists`` of what was measured."""
+    """The times, in the order of ``Optimized.finalists`` of the measured program."""
 
 
 def fastest(optimized: Optimized, *tensors: torch.Tensor, rounds: int = 15) -> Measured:
-    """Times every finalist on inputs like ``tensors`` and takes the fastest.
+    """Time every finalist on inputs like ``tensors`` and choose the fastest.
 
     Raises :class:`~mirage.runtime.errors.NoGpuError`, :class:`NothingToMeasureError` and
-    :class:`~mirage.runtime.errors.CallError` where the tensors do not fit.
+    :class:`~mirage.runtime.errors.CallError` if the tensors do not match the program's inputs.
     """
     import torch
 
@@ -82,7 +82,8 @@ def fastest(optimized: Optimized, *tensors: torch.Tensor, rounds: int = 15) -> M
 
 
 def _fastest_right(optimized: Optimized, order: Sequence[int]) -> Optimized:
-    """The program with the first of the finalists whose kernels are right when they are run."""
+    """Return the program with the first of the finalists whose kernels are right when they are
+    run."""
     options = optimized.options
     checker = Checker(optimized.program, options.chip, options.use_cache)
     for number in order if options.check_kernels else ():
@@ -94,7 +95,7 @@ def _fastest_right(optimized: Optimized, order: Sequence[int]) -> Optimized:
 
 
 def _copies(tensors: Sequence[Any], size: int) -> list[tuple[Any, ...]]:
-    """Copies of the inputs, together larger than ``size`` bytes."""
+    """Return copies of the inputs that are together larger than ``size`` bytes."""
     own = max(1, sum(x.numel() * x.element_size() for x in tensors))
     return [tuple(x.clone() for x in tensors) for _ in range(max(2, -(-size // own)))]
 

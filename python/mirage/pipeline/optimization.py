@@ -1,5 +1,5 @@
-"""One program on the whole way: its parts are searched and verified, the best candidates compiled
-and run, and one is chosen."""
+"""The whole optimization of one program: its parts are searched and verified, the best candidates
+are compiled and run, and one is chosen."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ from mirage.verify import VerifyOptions
 from mirage.verify.pieces.ledger import Ledger
 
 COMPILE_ROUNDS = 3
-"""Times that the search goes on without kernels that do not compile."""
+"""How often the search continues without kernels that do not compile."""
 T = TypeVar("T")
 
 
 class OutdatedError(Exception):
-    """What an earlier run has found for a part does not compile: it is to be searched again."""
+    """The result of an earlier run for a part does not compile, so the part must be searched
+    again."""
 
 
 class Optimization:
-    """Is done once: :meth:`optimize`, :meth:`forms_alone` or :meth:`compile_only`."""
+    """One optimization, to be run once by :meth:`optimize`, :meth:`forms_alone` or
+    :meth:`compile_only`."""
 
     def __init__(self, program: Program, options: OptimizeOptions) -> None:
         self.program = program
@@ -53,7 +55,7 @@ class Optimization:
         self.progress.answered = lambda: self.parts.progress
 
     def optimize(self) -> Optimized:
-        """Raises :class:`OutdatedError` and the errors of the stages."""
+        """Optimize the program. Raises :class:`OutdatedError` and the errors of the stages."""
         self.forms.add("reference", self.program.graph)
         with self.options.workers() as executor:
             self.compiler.executor = executor
@@ -68,14 +70,14 @@ class Optimization:
         return optimized
 
     def forms_alone(self) -> Graphs:
-        """The forms that come before the choice."""
+        """Return the forms that come before the choice."""
         with self.options.workers() as executor:
             self.parts.solve(executor)
         self._reported()
         return self.forms.graphs
 
     def compile_only(self) -> Optimized:
-        """For kernels written by hand."""
+        """Compile kernels that were written by hand."""
         self.forms.add("selected", self.program.graph)
         for op in self.program.graph.ops:
             if not isinstance(op, Launch | External):
@@ -90,8 +92,9 @@ class Optimization:
         return self._finish(checked)
 
     def _or_at_once(self, work: Callable[[], T]) -> T:
-        """What ``work`` gives. Where the user ends it, it is begun again with no time left, so that
-        what was found by then is handed out; who ends it once more ends everything."""
+        """Return the result of ``work``. If the user interrupts it, it is started again with no
+        time left, so that the program found so far is returned; a second interrupt ends everything.
+        """
         try:
             return work()
         except KeyboardInterrupt:
@@ -119,7 +122,7 @@ class Optimization:
         )
 
     def _compile_ahead(self) -> None:
-        """Has the first answers compiled, once there are some for all parts."""
+        """Start compiling the first answers once all parts have one."""
         possible = self.compiler.executor is not None and self.options.compile
         if possible and not self.compiler.ahead:
             verified = self.parts.so_far("verified")
@@ -127,8 +130,8 @@ class Optimization:
                 self.compiler.start(verified)
 
     def _reported(self) -> KernelGraph:
-        """The program with the verified candidates of each part, once the report and the forms have
-        what was found."""
+        """Return the program with the verified candidates of each part, after updating the report
+        and the forms."""
         parts = self.parts.solved.values()
         for number, part in enumerate(parts):
             note = f"part {number} keeps its own ops: {part.fell_back}"
@@ -144,9 +147,9 @@ class Optimization:
         return verified
 
     def _compiled(self, verified: KernelGraph) -> tuple[KernelGraph, list[Finalist]]:
-        """What is verified in the end, and the best candidates, compiled. What does not compile
-        costs the kernels because of which it does not: the search goes on without them, and
-        candidates that it finds are compiled too."""
+        """Return the verified program and its best candidates, compiled. If a candidate does not
+        compile, the search continues without the kernels that cause it, and candidates that it
+        finds are compiled too."""
         chosen = self.compiler.finalists(verified)
         for _ in range(COMPILE_ROUNDS):
             if not self.compiler.broken or not self.deadline.left:
@@ -160,8 +163,8 @@ class Optimization:
         return verified, chosen
 
     def _need_current(self, broken: Mapping[int, Sequence[Launch]]) -> None:
-        """Raises :class:`OutdatedError` where what an earlier run has found is among what does not
-        compile (by the id of the program)."""
+        """Raise :class:`OutdatedError` if results of an earlier run are among the programs (by id)
+        that do not compile."""
         found = (p for key in self.kept.used for p in self.parts.solved[key].verified.programs)
         if any(broken.get(id(program)) for program in found):
             self.kept.drop()

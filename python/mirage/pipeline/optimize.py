@@ -1,4 +1,4 @@
-"""The whole way, from a program to something that can be called.
+"""Optimization of a program, from its source to a callable.
 
 optimized = optimize(program, OptimizeOptions(chip="h200"))
 print(optimized.describe())
@@ -30,15 +30,14 @@ if TYPE_CHECKING:
     from mirage.frontend.torch_import import ImportedGraph
 
 Source: TypeAlias = "Program | KernelGraph | GraphBuilder | ImportedGraph"
-"""What can be optimized: a built or imported graph, or one as data."""
+"""The sources that can be optimized: a built or imported graph, or one as data."""
 
 
 def optimize(program: Source, options: OptimizeOptions | None = None) -> Optimized:
-    """Searches for faster equivalent programs, verifies each, takes the cheapest and compiles it.
+    """Search for faster equivalent programs, verify each, and compile the cheapest.
 
-    Where no candidate of a part is left, the part keeps its own ops, and the report says why.
-    Raises the errors of the stages, and :class:`NothingFoundError` where not even those can be
-    taken.
+    If no candidate of a part is left, the part keeps its own ops, and the report says why. Raises
+    the errors of the stages, and :class:`NothingFoundError` if not even its own ops can be used.
     """
     program, options = _as_program(program), options or OptimizeOptions()
     if options.reuses:
@@ -52,16 +51,16 @@ def optimize(program: Source, options: OptimizeOptions | None = None) -> Optimiz
 
 
 def load_found(program: Program, options: OptimizeOptions, *, run: bool = True) -> Optimized | None:
-    """What an earlier run has found for a program, without any search; None where there is nothing.
-    Without ``run`` no kernel is run to check it."""
+    """Return the result of an earlier run for a program, without any search; None if there is none.
+    Without ``run``, no kernel is run to check it."""
     return found_before(
         program, options, lambda: Optimization(program, options).forms_alone(), run=run
     )
 
 
 def compile_graph(program: Source, options: OptimizeOptions | None = None) -> Optimized:
-    """Compiles a program whose kernels are chosen already (written by hand): no search, nothing to
-    verify against.
+    """Compile a program whose kernels are already chosen (written by hand); nothing is searched or
+    verified.
     """
     return Optimization(_as_program(program), options or OptimizeOptions()).compile_only()
 
@@ -86,17 +85,18 @@ def _as_program(source: Source) -> Program:
 
 CLASS = "class"
 Optimizer: TypeAlias = Callable[[Program, OptimizeOptions], Optimized]
-"""Optimizes a program of one size."""
+"""A function that optimizes a program of one size."""
 
 
 def optimize_sizes(sizes: SizedProgram, options: OptimizeOptions | None = None) -> OptimizedSizes:
-    """:func:`mirage.optimize` for a program with a dynamic size, for all of them
+    """Optimize a program with a dynamic size, for all of its sizes, like :func:`mirage.optimize`
     (:mod:`mirage.pipeline.size_classes`)."""
     return solve_classes(sizes, options or OptimizeOptions(), optimize_class)
 
 
 def key_of_class(source: SizedSource, options: OptimizeOptions) -> str:
-    """The key of a class: that of its program at the largest size, and what has rows."""
+    """Return the key of a class, made of the key of its program at the largest size and the tensors
+    that have rows."""
     program, _ = key_for(source.program, options)
     return key_of(CLASS, kind_version(CLASS), program, source.least, source.most, source.inputs)
 
@@ -104,7 +104,7 @@ def key_of_class(source: SizedSource, options: OptimizeOptions) -> str:
 def optimize_class(
     source: SizedSource, options: OptimizeOptions, name: str, optimizer: Optimizer = optimize
 ) -> SizeClass:
-    """What was found for a class before, else what is found now. Raises the errors of
+    """Return the result for a class, of an earlier run if there is one. Raises the errors of
     ``optimizer`` and :class:`~mirage.pipeline.size_classes.SizeClassError`."""
     found = load_class(source, options)
     if found is not None:
@@ -121,7 +121,7 @@ def optimize_class(
 
 
 def class_is_kept(source: SizedSource, options: OptimizeOptions) -> bool:
-    """Whether an earlier run has found the class."""
+    """Return whether an earlier run has a result for the class."""
     if not options.reuses or not is_kept(source.program, options):
         return False
     return shared_store().has(CLASS, key_of_class(source, options))
@@ -130,8 +130,8 @@ def class_is_kept(source: SizedSource, options: OptimizeOptions) -> bool:
 def load_class(
     source: SizedSource, options: OptimizeOptions, *, run: bool = True
 ) -> SizeClass | None:
-    """What an earlier run has found for a class, None where there is nothing. Without ``run`` no
-    kernel is run to check it."""
+    """Return the result of an earlier run for a class, or None. Without ``run``, no kernel is run
+    to check it."""
     if not options.reuses:
         return None
     payload = shared_store().get(CLASS, key_of_class(source, options))

@@ -1,4 +1,4 @@
-"""How to optimize: the options, and what can be wrong with them."""
+"""The options of an optimization, and their errors."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from mirage.verify import VerifyOptions
 T = TypeVar("T")
 
 SPARE = 3
-"""How many times as many candidates are found as are verified: the cheapest are known once they are
-stable."""
+"""The ratio of the candidates that are found to those that are verified: the cheapest are known
+only once they are stable."""
 
 
 class OptionError(MirageError, TypeError):
@@ -37,13 +37,13 @@ class OptionError(MirageError, TypeError):
 
 
 class NothingFoundError(MirageError):
-    """There is no program to hand out, or not one artifact; the message says why."""
+    """No program, or more or fewer than one artifact, can be returned; the message says why."""
 
 
 def _start_worker() -> None:
-    """A worker leaves Ctrl-C to the process that started it, and ends with that (on Linux). It has
-    one thread for matrix products: there is a worker for each core. What it has inherited is not
-    looked at by the garbage collector, which would copy the memory of it."""
+    """Set up a worker process. It leaves Ctrl-C to its parent and ends with it (on Linux). It uses
+    one thread for matrix products, since there is a worker for each core. Its garbage collector
+    skips inherited objects, since visiting them would copy their memory."""
     gc.freeze()
     threadpool_limits(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -54,12 +54,12 @@ def _start_worker() -> None:
 
 _PR_SET_PDEATHSIG = 1
 _PATIENCE = 0.5
-"""Seconds that workers have to end by themselves."""
+"""The seconds that workers have to end by themselves."""
 
 
 class Matters(enum.Enum):
-    """What an option has an influence on, and so which entries of the cache count for one value of
-    it only. Each field of :class:`OptimizeOptions` says it."""
+    """The stages that an option influences, and so the entries of the cache that hold for one value
+    of it only. Each field of :class:`OptimizeOptions` declares it."""
 
     SEARCH = "what is found for a part, and what is verified of it"
     CHOICE = "which of that is chosen and compiled"
@@ -67,15 +67,15 @@ class Matters(enum.Enum):
 
 
 def _option(default: T, what: str, matters: Matters, unset: str = "") -> T:
-    """A field with its help; ``unset`` says what None means."""
+    """Return a field with its help; ``unset`` says what None means."""
     return field(default=default, metadata={"help": what, "unset": unset, "matters": matters})
 
 
 @dataclass(frozen=True)
 class OptimizeOptions:
-    """How to optimize: a field's ``help`` says what it is for. The command's options, the passes'
-    and the documentation come from these fields and those of :class:`mirage.search.SearchLimits`
-    and :class:`mirage.verify.VerifyOptions`."""
+    """The options of an optimization; each field's ``help`` says what it is for. The command's
+    options, the passes' and the documentation come from these fields and those of
+    :class:`mirage.search.SearchLimits` and :class:`mirage.verify.VerifyOptions`."""
 
     chip: str = field(
         default_factory=default_chip,
@@ -158,7 +158,7 @@ class OptimizeOptions:
 
     @staticmethod
     def of(**options: Any) -> OptimizeOptions:
-        """The options with these values. Raises :class:`OptionError` for unknown names."""
+        """Return the options with these values. Raises :class:`OptionError` for unknown names."""
         known = [f.name for f in fields(OptimizeOptions)]
         unknown = sorted(set(options) - set(known))
         if unknown:
@@ -169,12 +169,12 @@ class OptimizeOptions:
 
     @property
     def processes(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return self.jobs or len(os.sched_getaffinity(0))
 
     @contextmanager
     def workers(self) -> Generator[Executor | None]:
-        """Processes that share the work; None where there is one only.
+        """Yield processes that share the work, or None if there is only one.
 
         They are forked, so that nothing is imported again and the caller's script needs no guard;
         they use NumPy alone.
@@ -197,7 +197,7 @@ class OptimizeOptions:
                 worker.terminate()
 
     def limits(self) -> SearchLimits:
-        """The search's limits. Raises :class:`mirage.search.LimitError`."""
+        """Return the search's limits. Raises :class:`mirage.search.LimitError`."""
         return SearchLimits(
             budget=self.budget,
             candidates=SPARE * self.candidates,
@@ -207,13 +207,13 @@ class OptimizeOptions:
 
     @property
     def reuses(self) -> bool:
-        """Whether what an earlier run has found may be taken."""
+        """Whether results of earlier runs may be used."""
         return self.use_cache and not self.fresh and os.environ.get("MIRAGE_FRESH") != "1"
 
     def identity(self, *which: Matters) -> dict[str, Any]:
-        """The options that have an influence, as plain data that is equal where they mean the
-        same: the chip as its row of the table, bounds with their defaults. Raises ``TypeError``
-        for a field that does not say what it matters for."""
+        """Return the influential options as plain data that is equal for equivalent options: the
+        chip as its row of the table, bounds with their defaults. Raises ``TypeError`` for a field
+        that does not declare what it matters for."""
         found: dict[str, Any] = {}
         for option in fields(self):
             matters = option.metadata.get("matters")
@@ -229,11 +229,11 @@ class OptimizeOptions:
         return found
 
     def say(self, text: str) -> None:
-        """Tells the watcher what happened."""
+        """Report an event to the watcher."""
         if self.watch is not None:
             self.watch(text)
 
     def show(self, text: str) -> None:
-        """Says what is under way."""
+        """Report the current activity."""
         if self.progress is not None:
             self.progress(text)

@@ -1,4 +1,4 @@
-"""What is said while a program is optimized, and what the report keeps of it."""
+"""The messages during an optimization, and those that the report keeps."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mirage.pipeline.verify import Checked
 
 
 class Progress:
-    """Speaks through the callbacks of ``options``. ``answered`` says how many parts have an answer,
-    once there are parts."""
+    """Reports through the callbacks of ``options``. ``answered`` says how many parts have an
+    answer, once there are parts."""
 
     def __init__(self, options: OptimizeOptions, deadline: Deadline) -> None:
         self.options, self.deadline = options, deadline
@@ -23,18 +23,18 @@ class Progress:
         self.answered: Callable[[], str] = str
 
     def note(self, text: str) -> None:
-        """Says something that the report keeps."""
+        """Report a message and keep it in the report."""
         self.report.notes.append(text)
         self.options.say(text)
 
     def show(self, phase: str, detail: str = "") -> None:
-        """Says what is under way: the phase, how many parts have an answer, the time left."""
+        """Show the current phase, how many parts have an answer, and the time left."""
         said = (detail, self.answered(), f"{self.deadline.left:.0f} s left")
         self.options.show(f"{phase}: {', '.join(filter(None, said))}")
 
     @contextmanager
     def timed(self, phase: str) -> Generator[None]:
-        """Shows a phase, and adds its seconds to the report."""
+        """Show a phase and add its seconds to the report."""
         self.show(phase)
         start = time.perf_counter()
         try:
@@ -44,12 +44,13 @@ class Progress:
             self.report.seconds[phase] = self.report.seconds.get(phase, 0.0) + spent
 
     def watch_search(self, best: float, kernels: int) -> None:
-        """Shows how far the search is: the predicted µs of its best plan, kernels solved."""
+        """Show the progress of the search: the predicted µs of its best plan, and the kernels
+        solved."""
         plan = "" if best == inf else f", best so far {best:.1f} us"
         self.show("search", f"{kernels} kernels solved{plan}")
 
     def watch_verdict(self, checked: Checked) -> None:
-        """Says what the verifier has found out about a candidate."""
+        """Report the verdict on a candidate."""
         verdict = str(checked.verdict).splitlines()[0]
         dropped = "" if checked.kept else ", dropped"
         if checked.verdict.equivalent and not checked.verdict.accepted:

@@ -1,4 +1,4 @@
-"""Candidates ranked again once they are compiled, as their registers and spills are known then."""
+"""Candidates ranked again after compilation, when their registers and spills are known."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mirage.runtime.manifest import Manifest
 
 Build: TypeAlias = "Callable[[KernelGraph], Sequence[Step]]"
-"""Compiles a chosen µGraph; raises :class:`mirage.compiler.CompileError`."""
+"""A function that compiles a chosen µGraph; it raises :class:`mirage.compiler.CompileError`."""
 
 
 def finalists(
@@ -34,12 +34,13 @@ def finalists(
     broken: Callable[[int, CompileError], None] = lambda place, error: None,
     known: Sequence[Finalist] = (),
 ) -> list[Finalist]:
-    """The ``count`` candidates for the whole program with the least predicted times, compiled;
-    the fastest once that is done first. The n-th takes of each part the n-th by predicted time.
+    """Compile the ``count`` candidates for the whole program with the least predicted times, and
+    return them with the fastest first. The n-th takes the n-th candidate of each part by predicted
+    time.
 
-    Those that do not compile are left out, with a ``note``, and ``broken`` gets their places and
-    why; one is tried before ``goes_on`` is asked, unless others are ``known``, which count, too.
-    Empty where a part has no candidate.
+    Those that do not compile are left out, with a ``note``; ``broken`` gets their places and the
+    reasons. ``goes_on`` is asked before each compilation except the first. Programs that are
+    already ``known`` count as compiled. The result is empty if a part has no candidate.
     """
     found = list(known)
     for place in range(_places(verified)):
@@ -60,7 +61,7 @@ def finalists(
 
 
 def verdicts_at(verified: KernelGraph, target: Target, place: int) -> Iterator[VerdictNote]:
-    """Those of the candidates that are chosen at a place."""
+    """Yield the verdicts on the candidates that are chosen at a place."""
     for op in parts_of(verified):
         if op.verdicts is not None:
             order = ranking(op, target)
@@ -69,7 +70,8 @@ def verdicts_at(verified: KernelGraph, target: Target, place: int) -> Iterator[V
 
 
 def _places(verified: KernelGraph) -> int:
-    """The candidates of the part that has most of them; 1 where nothing is to be chosen."""
+    """Return the number of candidates of the part that has the most; 1 if there is nothing to
+    choose."""
     counts = (len(op.programs) - 1 for op in parts_of(verified))
     return max(1, *counts, 1)
 
@@ -81,7 +83,7 @@ def finalist(
     steps: Sequence[Step],
     note: Callable[[str], None],
 ) -> Finalist:
-    """What was compiled to ``steps`` (or to nothing), with its prediction."""
+    """Return a program that was compiled to ``steps`` (possibly none), with its prediction."""
     cost = predict(selected, target, _resources(selected, steps))
     spilled = sum(step.compiled.spilled_bytes for step in steps if step.compiled is not None)
     if spilled:
@@ -90,8 +92,8 @@ def finalist(
 
 
 def _resources(selected: KernelGraph, steps: Sequence[Step]) -> list[Resources]:
-    """What each launch of ``selected`` needs, in its order, which is not that of the steps; empty
-    where that is not known of all."""
+    """Return the resources of each launch of ``selected``, in its order, which is not that of the
+    steps; empty if they are not known for all."""
     found: dict[Value, Resources] = {}
     for step in steps:
         if step.compiled is None or step.graph is None:
@@ -105,7 +107,7 @@ def _resources(selected: KernelGraph, steps: Sequence[Step]) -> list[Resources]:
 
 
 def outcome(ranked: Sequence[Finalist]) -> Iterator[str]:
-    """What ranking has changed, in words."""
+    """Yield sentences that say what ranking has changed."""
     best = ranked[0]
     if best.place and len(ranked) > 1:
         yield (
@@ -117,9 +119,9 @@ def outcome(ranked: Sequence[Finalist]) -> Iterator[str]:
 def rank_candidates(
     graph: KernelGraph, target: Target, count: int, build: Build, note: Callable[[str], None]
 ) -> KernelGraph:
-    """Form ``verified`` still, with the one candidate of each part that belongs to the fastest of
-    the ``count`` compiled programs. Raises :class:`StageError` where none compiles; parts without a
-    candidate leave nothing to rank.
+    """Keep, for each part, only the candidate that belongs to the fastest of the ``count`` compiled
+    programs; the form is ``verified`` still. Raises :class:`StageError` if none compiles. If a part
+    has no candidate, nothing is ranked.
     """
     if not all(ranking(op, target) for op in parts_of(graph)):
         return graph
@@ -138,7 +140,7 @@ def rank_candidates(
 
 
 def resources_of(manifest: Manifest) -> list[Resources]:
-    """What the kernels of an artifact need, in the order of their launches."""
+    """Return the resources of an artifact's kernels, in the order of their launches."""
     found: list[Resources] = []
     for kernel in manifest.kernels:
         said = manifest.resources.get(kernel.entry)

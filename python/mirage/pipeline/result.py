@@ -1,4 +1,4 @@
-"""What `optimize` returns: an optimized program, and the account of how it came about."""
+"""The result of `optimize`: an optimized program, and the report on how it was found."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Step:
-    """A part of the program: a compiled one, or a call that stays with torch."""
+    """A step of the program: a compiled part, or a call that stays with torch."""
 
     graph: KernelGraph | None
     external: External | None
@@ -42,8 +42,8 @@ class Step:
 @dataclass(frozen=True)
 class Finalist:
     """A candidate that was compiled. ``place`` counts by predicted time before that, from 0.
-    ``verdicts`` has what was verified of each part; nothing where kernels were chosen by hand.
-    ``checks`` says how its kernels were run; None if they were not."""
+    ``verdicts`` has the verdict on each part; it is empty if kernels were chosen by hand.
+    ``checks`` are the checks of its kernels; None if they were not run."""
 
     graph: KernelGraph
     steps: tuple[Step, ...]
@@ -55,7 +55,7 @@ class Finalist:
 
     @property
     def predicted(self) -> float:
-        """Predicted µs, with the resources that the compiler reports; infinite if none is known."""
+        """The predicted µs, with the resources that the compiler reports; infinite if not known."""
         return math.inf if self.prediction is None else self.prediction.time
 
 
@@ -69,7 +69,7 @@ class Measurement:
 
 @dataclass
 class Report:
-    """What happened on the way."""
+    """The report on an optimization."""
 
     searches: tuple[SearchResult, ...] = ()
     exponentials: tuple[tuple[Exponential, ...], ...] = ()
@@ -80,7 +80,7 @@ class Report:
     notes: list[str] = field(default_factory=list[str])
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "search": [r.report.to_json() for r in self.searches],
             "candidates": [
@@ -100,7 +100,7 @@ class Report:
 
 
 class Optimized:
-    """An optimized program: a function of torch tensors, and the account of how it came about.
+    """An optimized program: a function of torch tensors, with a report on how it was found.
 
     Call it with the program's inputs, one by one, as one list or as ``inputs=``; weights of an
     imported module are bound. It returns a tuple. Inputs that the program updates
@@ -134,15 +134,15 @@ class Optimized:
         return f"<optimized {self.graph.name!r} for {self.options.chip}: {kernels} kernels>"
 
     def describe(self) -> str:
-        """The chosen µGraph in words."""
+        """Describe the chosen µGraph in words."""
         from mirage.semantics.describe import describe
 
         return describe(self.graph)
 
     @property
     def finalists(self) -> tuple[Finalist, ...]:
-        """The candidates that were compiled, by predicted time; the first was chosen. Those of an
-        earlier run are loaded when they are asked for."""
+        """The compiled candidates, by predicted time; the first was chosen. Those of an earlier run
+        are loaded on demand."""
         if self._others is not None:
             others, self._others = self._others, None
             self._finalists = (*self._finalists, *others())
@@ -150,7 +150,7 @@ class Optimized:
 
     @property
     def verdicts(self) -> tuple[Checked, ...]:
-        """What verification said about each candidate."""
+        """The verdict on each candidate."""
         return self.report.checked
 
     @property
@@ -160,12 +160,12 @@ class Optimized:
 
     @property
     def spilled_bytes(self) -> int:
-        """Bytes of registers that spilled to memory, in all kernels (0 where no assembler ran)."""
+        """The bytes of registers that spilled to memory, in all kernels (0 if no assembler ran)."""
         return sum(step.compiled.spilled_bytes for step in self.steps if step.compiled is not None)
 
     @property
     def is_one_artifact(self) -> bool:
-        """Whether the program is one compiled part: there is nothing beside its kernels."""
+        """Whether the program is one compiled part, with nothing besides its kernels."""
         part = self.steps[0].graph if len(self.steps) == 1 else None
         whole = self.program.graph
         same = part is not None and [v.type for v in (*part.inputs, *part.outputs)] == [
@@ -177,26 +177,24 @@ class Optimized:
 
     @property
     def artifact(self) -> Artifact:
-        """The only compiled part. Raises :class:`NothingFoundError` where there is not exactly
-        one.
-        """
+        """The only compiled part. Raises :class:`NothingFoundError` if there is not exactly one."""
         artifacts = self.artifacts
         if not self.is_one_artifact:
             raise NothingFoundError(
                 f"expected a program that is one artifact, got {len(artifacts)} of "
-                f"{len(self.steps)} parts (inputs that are not read, results that are no tensors, "
+                f"{len(self.steps)} parts (inputs that are not read, results other than tensors, "
                 "views and calls of PyTorch are not in artifacts)"
             )
         return artifacts[0]
 
     @property
     def l2_bytes(self) -> int:
-        """Size of the chip's L2 cache."""
+        """The size of the chip's L2 cache in bytes."""
         return target_for(self.options.chip).l2_size
 
     def with_finalist(self, number: int, checked: Finalist | None = None) -> Optimized:
-        """The same program with another of the finalists chosen; ``checked`` is the same with its
-        checks."""
+        """Return the same program with another of the finalists chosen; ``checked`` is that
+        finalist with its checks."""
         others = (f for f in self.finalists if f is not self.finalists[number])
         chosen = checked or self.finalists[number]
         report = replace(self.report, prediction=chosen.prediction, checks=chosen.checks or ())
@@ -225,8 +223,8 @@ class Optimized:
         *tensors: torch.Tensor | Sequence[torch.Tensor],
         inputs: Sequence[torch.Tensor] | None = None,
     ) -> tuple[Any, ...]:
-        """The results, of tensors on a GPU; where torch sees none, kernels are executed in the
-        emulator, which is exact and slow."""
+        """Run the program on tensors on a GPU and return its results. Without a GPU that torch
+        sees, kernels run in the emulator, which is exact and slow."""
         import torch
 
         from mirage.pipeline.call import Runner, in_emulator, loaded, on_gpu
@@ -235,7 +233,7 @@ class Optimized:
         if self._runner is None:
             self._runner = Runner(self.program, self.graph, self.steps)
             if self._runner.steps.plan.writes and not emulated:
-                # what fails to load does so before an update
+                # errors of loading occur before any update
                 self._executables = loaded(self._runner.parts)
         launch = in_emulator if emulated else on_gpu(self._executables)
         return self._runner(launch, tensors, inputs, write=True)

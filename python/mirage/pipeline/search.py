@@ -1,4 +1,4 @@
-"""From a program to candidates: each searchable part beside what the search found for it."""
+"""From a program to candidates: each searchable part with the candidates that the search found."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mirage.transforms.partition.partition import Part, parts_to_search
 _FIRST = 0.6
 """The share of its time that a search may take before it is known whether its kernels overflow."""
 _ROUNDS = 2
-"""Times that the search goes on without kernels that no rewrite can make safe from overflow."""
+"""How often the search continues without kernels that no rewrite can make safe from overflow."""
 
 
 def add_candidates(
@@ -36,11 +36,11 @@ def add_candidates(
     executor: Executor | None = None,
     watch: Watch | None = None,
 ) -> tuple[KernelGraph, tuple[SearchResult, ...]]:
-    """Form ``candidates``: each part of the program beside what the search found for it, cheapest
-    first; equal parts are searched once. The search's ``executor`` and ``watch`` are those of
-    :func:`superoptimize`.
+    """Return the form ``candidates``: each part of the program with the candidates that the search
+    found, cheapest first. Equal parts are searched once. The search's ``executor`` and ``watch``
+    are those of :func:`superoptimize`.
 
-    Raises :class:`StageError` for kernels that are there already.
+    Raises :class:`StageError` if the program already has kernels.
     """
     for op in graph.ops:
         if isinstance(op, Structure | Alternatives):
@@ -66,7 +66,7 @@ def add_candidates(
 
 
 Planners = dict[bool, Planner]
-"""Searches of one part, without and with the maximum of each row, by :attr:`Planner.stable`."""
+"""The searches of one part, without and with the maximum of each row, by :attr:`Planner.stable`."""
 
 
 def search_part(
@@ -77,9 +77,9 @@ def search_part(
     watch: Watch | None = None,
     planners: Planners | None = None,
 ) -> tuple[Planner, SearchResult]:
-    """What the search finds for a program without external calls, and the search itself, which can
-    be continued. ``planners`` are those of a search of the same program within other limits, which
-    go on, and get those that are added."""
+    """Search a program without external calls. Return the search itself, which can be continued,
+    and its result. ``planners`` are those of a search of the same program within other limits; they
+    are continued, and new ones are added."""
     limits = limits or SearchLimits()
     known: Planners = {} if planners is None else planners
 
@@ -112,12 +112,12 @@ def search_part(
 
 
 def _overflows(result: SearchResult) -> bool:
-    """Whether no candidate can be made safe from overflow."""
+    """Return whether no candidate can be made safe from overflow."""
     return all(stabilize(c.graph).unstable for c in result.candidates)
 
 
 def _overflowing(result: SearchResult) -> list[Pick]:
-    """The kernels with exponentials that no rewrite can make safe."""
+    """Return the kernels with exponentials that no rewrite can make safe."""
     found: dict[int, Pick] = {}
     for c in result.candidates:
         for e in stabilize(c.graph).unstable:
@@ -128,7 +128,7 @@ def _overflowing(result: SearchResult) -> list[Pick]:
 
 
 def side_by_side(reference: KernelGraph, result: SearchResult) -> Alternatives:
-    """A program beside what the search found for it."""
+    """Return a program with the candidates that the search found for it."""
     programs = (reference, *(c.graph for c in result.candidates))
     costs = (None, *(c.cost.time for c in result.candidates))
     holds = tuple(_holds(c, result) for c in result.candidates)
@@ -136,7 +136,7 @@ def side_by_side(reference: KernelGraph, result: SearchResult) -> Alternatives:
 
 
 def _holds(candidate: Candidate, result: SearchResult) -> Holds:
-    """What the candidate's tensors hold, by the numbers of values."""
+    """Return which values the candidate's tensors hold, by the numbers of values."""
     values = () if result.program is None else result_values(result.program)
     numbers = {v: i for i, v in enumerate(values)}
     ops = enumerate(candidate.graph.ops)

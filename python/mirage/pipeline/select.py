@@ -1,4 +1,4 @@
-"""Of each part one candidate: the one that is predicted to be the fastest."""
+"""The choice of one candidate for each part: the one with the least predicted time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from mirage.transforms.lookups import fused
 
 
 def ranking(op: Alternatives, target: Target) -> list[tuple[float, int]]:
-    """``(predicted µs, position)`` of the candidates that can be compiled, cheapest first."""
+    """Return ``(predicted µs, position)`` of the candidates that can be compiled, cheapest
+    first."""
     first = original(op)  # equal parts are looked at once
     known = _RANKED.get(first)
     if known is not None and known[0] is target:
@@ -35,8 +36,8 @@ _RANKED: WeakKeyDictionary[Alternatives, tuple[Target, list[tuple[float, int]]]]
 
 
 def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[KernelGraph, int]:
-    """Form ``selected``: of each part the candidate that the cost model likes best (after the
-    first ``skip``).
+    """Return the form ``selected``: for each part, the candidate with the least predicted cost
+    (after the first ``skip``).
 
     Kernels compute the lookups that they load, or have rows copied in order first. A part without
     a candidate keeps its reference; the second result counts such parts.
@@ -54,8 +55,8 @@ def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[
 
 
 def keep_cheapest(graph: KernelGraph, target: Target, count: int) -> tuple[KernelGraph, int]:
-    """Form ``verified`` still, with the ``count`` candidates of each part that the cost model likes
-    best, in that order, so that measurements can choose among them.
+    """Keep the ``count`` candidates of each part with the least predicted cost, in that order, so
+    that measurements can choose among them; the form is ``verified`` still.
 
     The second result counts parts that have no candidate.
     """

@@ -20,13 +20,13 @@ def shortlist(
     count: int,
     exponentials: Sequence[Sequence[Exponential]] | None = None,
 ) -> tuple[KernelGraph, tuple[tuple[int, ...], ...]]:
-    """Form ``candidates``: of each part the ``count`` candidates that are most worth verifying, and
-    their positions before.
+    """Return the form ``candidates`` with the ``count`` candidates of each part that are most worth
+    verifying, and their previous positions.
 
-    The predicted time of what is stable counts, and variety: of those with the same grids, loops
-    and schedules (they differ in the order of a few ops) the first two come before others only.
-    ``exponentials`` are those that :func:`stabilize_candidates` found in each candidate; without
-    them they are looked for again."""
+    The predicted time of the stable form counts, and variety: of candidates with the same grids,
+    loops and schedules (they differ in the order of a few ops), only the first two come before
+    others. ``exponentials`` are those that :func:`stabilize_candidates` found in each candidate; if
+    they are missing, they are determined again."""
     kept: list[tuple[int, ...]] = []
     if exponentials is None:
         _, exponentials = stabilize_candidates(graph)
@@ -44,7 +44,7 @@ def shortlist(
 def _best(
     programs: Sequence[KernelGraph], unstable: Sequence[bool], target: Target, count: int
 ) -> tuple[int, ...]:
-    """The positions of the programs that are most worth verifying."""
+    """Return the positions of the programs that are most worth verifying."""
     costs = [predict(program, target) for program in programs]
     times = [math.inf if cost is None else cost.time for cost in costs]
     seen: Counter[tuple[object, ...]] = Counter()

@@ -1,22 +1,23 @@
-"""Which sizes one set of kernels serves."""
+"""The classes of sizes that one set of kernels serves."""
 
 from __future__ import annotations
 
 FIRST = (4, 8, 32)
 """The largest sizes of the first classes."""
 GROWTH = 2
-"""How many times larger each class after them goes than the one before."""
+"""The growth factor from one class to the next after the first ones."""
 MANY, GROWTH_OF_MANY = 8192, 4
-"""Sizes that fill the chip many times over, and the growth beyond them: twelve classes for sizes
-from 1 to 32768."""
+"""The sizes from which on the chip is filled many times over, and the growth factor beyond them:
+twelve classes for sizes from 1 to 32768."""
 MOST_CLASSES = 12
-"""So many sets of kernels there are at most."""
+"""The largest number of size classes, each with its own set of kernels."""
 ROWS = 16
-"""The largest size of all is a multiple of that: rows of the smallest tile of products."""
+"""The largest size of all is a multiple of this: the rows of the smallest tile of products."""
 
 
 def class_of(size: int, at_most: int) -> int:
-    """The largest size of the class that has ``size``, where none is above ``at_most``."""
+    """Return the largest size of the class that contains ``size``, if no size is above
+    ``at_most``."""
     last = -(-at_most // ROWS) * ROWS
     most = next((bound for bound in FIRST if size <= bound), FIRST[-1])
     while most < size:
@@ -25,7 +26,8 @@ def class_of(size: int, at_most: int) -> int:
 
 
 def least_of(most: int) -> int:
-    """The smallest size of the class that goes up to ``most``, which is one of :func:`class_of`."""
+    """Return the smallest size of the class that ends at ``most``, which is a result of
+    :func:`class_of`."""
     below = 0
     while (bound := class_of(below + 1, most)) < most:
         below = bound

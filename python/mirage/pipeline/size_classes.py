@@ -1,8 +1,8 @@
-"""Programs with a dynamic size: one search for each class of sizes, one table for all.
+"""Programs with a dynamic size: one search for each class of sizes, and one table for all.
 
-A class is solved at its largest size (:mod:`mirage.pipeline.sized_source`). What is found there
-holds for all of its sizes where the rows of the program, and of what was found, do not depend on
-each other; its kernels are compiled once more to take the size (:mod:`mirage.pipeline.sized_plan`).
+A class is solved at its largest size (:mod:`mirage.pipeline.sized_source`). The result holds for
+all of its sizes if the rows of the program, and those of the result, do not depend on each other;
+its kernels are compiled once more so that they take the size (:mod:`mirage.pipeline.sized_plan`).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class SizeClassError(MirageError):
-    """No program was found whose kernels serve all sizes of a class; the message says why."""
+    """There is no program whose kernels serve all sizes of a class; the message says why."""
 
 
 @dataclass(frozen=True)
 class SizeClass:
-    """The sizes up to ``at_most`` that no smaller class has: what was found at that size, and the
+    """The sizes up to ``at_most`` that no smaller class contains: the result at that size, and the
     plan that serves all of them."""
 
     at_most: int
@@ -47,17 +47,17 @@ class SizeClass:
     plan: SizedPlan
     checks: tuple[KernelCheck, ...] = ()
     number: int = 0
-    """Of the finalist that it is."""
+    """The number of the finalist that was chosen."""
 
     @property
     def artifact(self) -> Artifact:
-        """The only compiled part. Raises :class:`NothingFoundError` where there is more."""
+        """The only compiled part. Raises :class:`NothingFoundError` if there are several."""
         assert self.optimized.artifact is not None
         return self.plan.artifacts[0]
 
 
 class OptimizedSizes:
-    """A program with a dynamic size, optimized: call it with inputs of any size in its range."""
+    """An optimized program with a dynamic size. Call it with inputs of any size in its range."""
 
     def __init__(self, sizes: SizedProgram, classes: Sequence[SizeClass]) -> None:
         self.sizes = sizes
@@ -74,27 +74,28 @@ class OptimizedSizes:
         )
 
     def describe(self) -> str:
-        """What was chosen for each class, in words."""
+        """Describe the choice for each class in words."""
         return "\n\n".join(
             f"{self.sizes.name} up to {c.at_most}\n{c.optimized.describe()}" for c in self.classes
         )
 
     @property
     def is_one_artifact(self) -> bool:
-        """Whether there is nothing beside kernels in any class."""
+        """Whether no class has anything besides kernels."""
         return all(c.optimized.is_one_artifact for c in self.classes)
 
     @property
     def table(self) -> SizeTable:
-        """The artifacts. Raises :class:`NothingFoundError` where there is more than those."""
+        """The artifacts as one table. Raises :class:`NothingFoundError` if the program also has
+        calls."""
         return SizeTable(
             [c.artifact for c in self.classes], self.sizes.at_least, self.sizes.at_most
         )
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Writes the table to ``folder`` (whole or not at all); ``mirage.runtime.load`` reads it,
-        and what that gives takes the weights as inputs, too. Raises :class:`NothingFoundError`
-        where there are calls of PyTorch beside the kernels: :func:`mirage.export` writes them."""
+        """Write the table to ``folder`` (whole or not at all). ``mirage.runtime.load`` reads it;
+        the loaded table takes the weights as inputs, too. Raises :class:`NothingFoundError` if
+        there are calls of PyTorch besides the kernels: :func:`mirage.export` writes those."""
         if not self.is_one_artifact:
             raise NothingFoundError(
                 "expected a program that is kernels alone for all sizes, got one with calls of "
@@ -104,8 +105,8 @@ class OptimizedSizes:
         return write_sizes(self.table, folder)
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[Any, ...]:
-        """The results, of tensors on a GPU; where torch sees none, kernels are executed in the
-        emulator, which is exact and slow."""
+        """Run the program on tensors on a GPU and return its results. Without a GPU that torch
+        sees, kernels run in the emulator, which is exact and slow."""
         import torch
 
         if not torch.cuda.is_available():
@@ -119,7 +120,8 @@ class OptimizedSizes:
     def run(
         self, launcher: Callable[[SizedPlan], SizedLauncher], tensors: Sequence[torch.Tensor]
     ) -> tuple[Any, ...]:
-        """The results; ``launcher`` says what runs the compiled parts of a class."""
+        """Run the program and return its results; ``launcher`` returns the function that runs the
+        compiled parts of a class."""
         size = self.size_of(tensors)
         s = self.sizes
         if not s.at_least <= size <= s.at_most:
@@ -136,7 +138,7 @@ class OptimizedSizes:
         return runner(launcher, self.with_weights(tensors), size)
 
     def size_of(self, tensors: Sequence[torch.Tensor]) -> int:
-        """The size of inputs. Raises :class:`~mirage.runtime.errors.CallError`."""
+        """Return the size of inputs. Raises :class:`~mirage.runtime.errors.CallError`."""
         given = self.with_weights(tensors)
         shapes = [_shape(i, x) for i, x in enumerate(given)]
         inputs = self.program.graph.inputs
@@ -144,7 +146,7 @@ class OptimizedSizes:
         return common_size(stated, self.sizes.at_most, shapes)
 
     def with_weights(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The inputs of the graph, of which a caller passes those that are not bound. Raises
+        """Return the inputs of the graph; a caller passes those that are not bound. Raises
         :class:`ArgumentCountError`."""
         names = [v.name for v in self.program.call_inputs]
         if len(tensors) != len(names):
@@ -165,7 +167,7 @@ def _shape(number: int, x: object) -> tuple[int, ...]:
 
 
 def classes_of(sizes: SizedProgram) -> tuple[int, ...]:
-    """The largest sizes of the classes. That of the last is not below the largest size of all."""
+    """Return the largest sizes of the classes. The last one is at least the largest size of all."""
     found: list[int] = []
     least = sizes.at_least
     while not found or found[-1] < sizes.at_most:
@@ -175,16 +177,16 @@ def classes_of(sizes: SizedProgram) -> tuple[int, ...]:
 
 
 ClassSolver: TypeAlias = "Callable[[SizedSource, OptimizeOptions, str], SizeClass]"
-"""Finds the kernels of a class, given the name of the size."""
+"""A function that finds the kernels of a class, given the name of the size."""
 
 
 def solve_classes(
     sizes: SizedProgram, options: OptimizeOptions, solver: ClassSolver
 ) -> OptimizedSizes:
-    """Optimizes a program with a dynamic size; ``options`` are those of each class.
+    """Optimize a program with a dynamic size; ``options`` apply to each class.
 
-    Raises the errors of ``solver``, :class:`DynamicShapeError` where rows depend on each other,
-    and :class:`SizeClassError`.
+    Raises the errors of ``solver``, :class:`DynamicShapeError` if rows depend on each other, and
+    :class:`SizeClassError`.
     """
     sources = {most: sized_source(sizes, most) for most in reversed(classes_of(sizes))}
 
@@ -204,8 +206,8 @@ def solve_classes(
 
 
 def split_of(source: SizedSource, found: SizeClass) -> int | None:
-    """Up to which size a class is to be one of its own: where another finalist is predicted to be
-    much faster there. None where what was chosen is near the best everywhere."""
+    """Return the size up to which sizes should form a class of their own, because another finalist
+    is predicted to be much faster there. None if the choice is near the best everywhere."""
     optimized = found.optimized
     compared = compared_at(source, optimized.options.chip)
     graphs = [optimized.with_finalist(n).graph for n in range(len(optimized.finalists))]
@@ -218,8 +220,8 @@ def with_splits(
     classes: Sequence[SizeClass], least: int, split: Callable[[SizeClass], int | None],
     solve: Callable[[int, int], SizeClass],
 ) -> list[SizeClass]:  # fmt: skip
-    """Classes from the size ``least`` on, of which those are split that ``split`` says, as long as
-    there are not too many."""
+    """Return the classes from the size ``least`` on, split as ``split`` says as long as there are
+    not too many."""
     found = list(classes)
     number = 0
     while number < len(found) and len(found) < MOST_CLASSES:
@@ -234,8 +236,8 @@ def with_splits(
 
 
 def solve_class(source: SizedSource, optimized: Optimized, name: str) -> SizeClass:
-    """The class of a program, of the first of what was found for its largest size that serves all
-    of it. Raises :class:`SizeClassError`."""
+    """Return the class of a program, made of the first result for its largest size that serves the
+    whole class. Raises :class:`SizeClassError`."""
     check = optimized.options.check_kernels
     reasons: list[str] = []
     for number in range(len(optimized.finalists)):

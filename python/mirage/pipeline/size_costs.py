@@ -1,4 +1,4 @@
-"""What the kernels of a class of sizes are predicted to take at each of its sizes."""
+"""The predicted times of a class's kernels at each of its sizes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from mirage.semantics.ugraph import Axis, KernelGraph, Launch, Op, TensorType, V
 from mirage.verify.independent_rows import computed_from
 
 SAMPLES = 9
-"""Sizes of a class at which kernels are compared, about."""
+"""The approximate number of sizes of a class at which kernels are compared."""
 DEPTHS = (3, 4, 5, 6)
-"""Stages of pipelines that are compared: what fewer cost is not well predicted."""
+"""The numbers of pipeline stages that are compared; the cost of fewer stages is not predicted
+well."""
 TOLD_APART = 0.02
-"""Predicted times that differ by less are one."""
+"""Predicted times whose relative difference is smaller count as equal."""
 FAR, NEAR = 1.1, 1.05
-"""A class is split where its kernels take more than the first of the best that was found, above
-the sizes at which they take more than the second."""
+"""A class is split if its kernels take more than the first factor times the best result found; it
+is split above the sizes at which they take more than the second factor."""
 
 
 def graph_at(graph: KernelGraph, inputs: Collection[int], most: int, size: int) -> KernelGraph:
-    """A graph of kernels that is stated for the size ``most``, for another one, with the same
-    tiles: blocks without rows are not there. ``inputs`` are the numbers of those that have rows."""
+    """Return a graph of kernels that is stated for the size ``most`` for another size, with the
+    same tiles: blocks without rows are left out. ``inputs`` are the numbers of the inputs that have
+    rows."""
     rows = {graph.inputs[i] for i in inputs} | set(computed_from(graph, tuple(inputs)))
     names = {v: _value_at(v, most, size) for v in rows}
     for op in launches(graph.ops):
@@ -40,15 +42,15 @@ def graph_at(graph: KernelGraph, inputs: Collection[int], most: int, size: int) 
 def predicted_at(
     graph: KernelGraph, inputs: Collection[int], most: int, size: int, target: Target
 ) -> CostReport | None:
-    """What a graph for sizes up to ``most`` takes at one of them; see :func:`graph_at` and
+    """Predict the cost, at one size, of a graph for sizes up to ``most``; see :func:`graph_at` and
     :func:`mirage.cost.predict.predict`."""
     return predict(graph_at(graph, inputs, most, size), target)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Compares graphs for sizes from ``least`` to ``most``, of which ``inputs`` have rows, by what
-    they are predicted to take at some of these sizes."""
+    """Compares graphs for sizes from ``least`` to ``most`` by their predicted times at some of
+    these sizes. ``inputs`` are the numbers of the inputs that have rows."""
 
     inputs: tuple[int, ...]
     least: int
@@ -56,8 +58,9 @@ class Compared:
     target: Target
 
     def near_best_first(self, graphs: Sequence[KernelGraph]) -> list[int]:
-        """The numbers of graphs, ordered by how much slower than the best of them each is where it
-        is worst. Differences that predictions cannot tell apart change nothing."""
+        """Return the numbers of graphs, ordered by the largest ratio of their time to that of the
+        best graph at any size. Differences below the precision of predictions do not change the
+        order."""
         if len(graphs) < 2:
             return list(range(len(graphs)))
         times = [self._times(graph) for graph in graphs]
@@ -70,9 +73,10 @@ class Compared:
         return sorted(range(len(graphs)), key=lambda number: (steps[number], number))
 
     def restaged(self, graph: KernelGraph) -> KernelGraph:
-        """The graph with as many stages in each kernel's pipeline as are near the best at all of
-        these sizes: how many blocks a multiprocessor has room for depends on them, hence at which
-        sizes one more turn begins. What kernels compute, and in which order, stays the same."""
+        """Return the graph with a number of stages in each kernel's pipeline that is near the best
+        at all of these sizes. The number of blocks that fit on a multiprocessor depends on it, and
+        so do the sizes at which one more turn begins. The kernels compute the same, in the same
+        order."""
         for op in launches(graph.ops):
             depths = [d for d in DEPTHS if d != op.schedule.stages]
             variants = [graph, *(_having(graph, {op: _with_stages(op, d)}) for d in depths)]
@@ -80,8 +84,8 @@ class Compared:
         return graph
 
     def split(self, graph: KernelGraph, others: Sequence[KernelGraph]) -> int | None:
-        """Up to which size a class of its own is worth while, as ``graph`` is far from the best of
-        all there; None where it is near it everywhere."""
+        """Return the size up to which a class of its own is worthwhile because ``graph`` is far
+        from the best there; None if it is near the best everywhere."""
         mine = self._times(graph)
         rows = [mine, *(self._times(other) for other in others)]
         best = [min(column) for column in zip(*rows, strict=True)]
@@ -109,7 +113,7 @@ def _with_stages(op: Launch, stages: int) -> Launch:
 
 
 def _having(graph: KernelGraph, changed: Mapping[Op, Op]) -> KernelGraph:
-    """The graph with other ops of the same values in the place of some."""
+    """Return the graph with some ops replaced by others that define the same values."""
     return replace(graph, ops=tuple(changed.get(op, op) for op in graph.ops))
 
 
@@ -121,7 +125,7 @@ def _value_at(value: Value, most: int, size: int) -> Value:
 
 
 def _launch_at(op: Launch) -> Launch:
-    """With as many parts along rows as its results have now."""
+    """Return a launch with as many blocks along rows as its results need now."""
     parts: dict[str, int] = {}
     extents = {axis.name: axis.extent for axis in op.grid}
     for result, output in zip(op.results, op.body.outputs, strict=True):

@@ -1,4 +1,4 @@
-"""What was found at the largest size of a class, as a plan for all of its sizes."""
+"""The result at the largest size of a class, as a plan for all of its sizes."""
 
 from __future__ import annotations
 
@@ -30,25 +30,26 @@ if TYPE_CHECKING:
 
 
 class NotForAllSizesError(MirageError):
-    """What was found at the largest size of a class does not serve its other sizes."""
+    """The result at the largest size of a class does not serve its other sizes."""
 
 
 @dataclass(frozen=True)
 class SizedPlan:
-    """A plan whose calls have :class:`~mirage.runtime.plan.Rows` among their arguments, and what
-    its launches run: artifacts that take the size where ``manifest.size`` is not None. ``types``
-    are those of its tensors at the size ``most``, ``rows`` those that have rows."""
+    """A plan whose calls have :class:`~mirage.runtime.plan.Rows` among their arguments, and the
+    artifacts of its launches; an artifact takes the size if ``manifest.size`` is not None.
+    ``types`` are the types of its tensors at the size ``most``, and ``rows`` are the tensors that
+    have rows."""
 
     plan: Plan
     artifacts: tuple[Artifact, ...]
     parts: tuple[tuple[int, ...], ...]
-    """Of each launch the operands that have rows."""
+    """For each launch, the operands that have rows."""
     most: int
     types: tuple[TensorType, ...]
     rows: frozenset[int]
 
     def at(self, size: int) -> Plan:
-        """The plan at one size, with stores in place."""
+        """Return the plan at one size, with stores made in place."""
         plan = plan_at(self.plan, size)
         if not plan.updates:
             return plan
@@ -63,8 +64,8 @@ class SizedPlan:
 def sized_plan(
     optimized: Optimized, source: SizedSource, *, check: bool
 ) -> tuple[SizedPlan, tuple[KernelCheck, ...]]:
-    """The plan of what was found for ``source``, and what came of executing its kernels (with
-    ``check``). Raises :class:`NotForAllSizesError`."""
+    """Return the plan of the result for ``source``, and the checks of its kernels (with ``check``).
+    Raises :class:`NotForAllSizesError`."""
     _check_rows(optimized.graph, source)
     pieces = [s.external if s.graph is None else s.graph for s in optimized.steps]
     found = planned(optimized.graph, [p for p in pieces if p is not None], source)
@@ -83,7 +84,7 @@ def sized_plan(
 def planned(
     graph: KernelGraph, pieces: Sequence[External | KernelGraph], source: SizedSource
 ) -> SizedPlan:
-    """The plan of a graph that is cut into ``pieces``, none of which is compiled. Raises
+    """Return the plan of a graph that is cut into ``pieces``, none of which is compiled. Raises
     :class:`NotForAllSizesError`."""
     rows = _Rows(source, graph)
     plan = plan_of_pieces(graph, pieces)
@@ -104,8 +105,8 @@ def planned(
 
 
 def _check_rows(graph: KernelGraph, source: SizedSource) -> None:
-    """That the chosen kernels treat rows alike, before lookups are computed where they are read:
-    tensors that nobody writes are the same for all rows."""
+    """Check that the chosen kernels treat rows alike, before lookups are moved to where they are
+    read: tensors that nothing writes are the same for all rows."""
     rows = _Rows(source, graph)
     for piece in partition(graph):
         if isinstance(piece, Part):
@@ -119,7 +120,7 @@ def _check_rows(graph: KernelGraph, source: SizedSource) -> None:
 
 
 class _Rows:
-    """Goes through the steps of a program: which values have rows."""
+    """Follows the steps of a program and records which values have rows."""
 
     def __init__(self, source: SizedSource, graph: KernelGraph) -> None:
         self.source = source
@@ -127,7 +128,7 @@ class _Rows:
         self.found: set[Value] = {graph.inputs[i] for i in source.inputs}
 
     def part(self, graph: KernelGraph) -> tuple[int, ...]:
-        """The inputs of a part that have rows."""
+        """Return the inputs of a part that have rows."""
         inputs = tuple(i for i, v in enumerate(graph.inputs) if v in self.found)
         from_them = computed_from(graph, inputs) if inputs else set[Value]()
         self.all.update(dict.fromkeys(graph.outputs))
@@ -135,7 +136,8 @@ class _Rows:
         return inputs
 
     def call(self, op: External) -> CallBySize:
-        """What a call is at all sizes. Raises :class:`NotForAllSizesError`."""
+        """Return a call in the form that holds at all sizes. Raises
+        :class:`NotForAllSizesError`."""
         known = self.source.call(op)
         given = tuple(v in self.found for v in op.operands)
         if known is None or known.operands != given:
@@ -146,16 +148,16 @@ class _Rows:
         return known
 
     def types(self) -> tuple[TensorType, ...]:
-        """Of all tensors, by their numbers in the plan."""
+        """The types of all tensors, by their numbers in the plan."""
         return tuple(v.type for v in self.all)
 
     def numbers(self) -> frozenset[int]:
-        """Of the tensors that have rows."""
+        """The numbers of the tensors that have rows."""
         return frozenset(i for i, v in enumerate(self.all) if v in self.found)
 
 
 def _with_rows(call: Call, op: External, known: CallBySize) -> Call:
-    """A call of the plan with the arguments that it has at all sizes."""
+    """Return a call of the plan with the arguments that hold at all sizes."""
     differing = {
         name: value
         for (name, value), (_, own) in zip(known.arguments, op.arguments, strict=True)
@@ -166,14 +168,14 @@ def _with_rows(call: Call, op: External, known: CallBySize) -> Call:
 
 
 class _Compile:
-    """Compiles parts so that they take the size; equal ones once."""
+    """Compiles parts so that they take the size; equal parts are compiled once."""
 
     def __init__(self, optimized: Optimized, source: SizedSource) -> None:
         self.optimized, self.source = optimized, source
         self.made: dict[str, Compiled] = {}
 
     def __call__(self, step: Step, inputs: Sequence[int]) -> tuple[KernelGraph, Artifact]:
-        """The part and its artifact. Raises :class:`NotForAllSizesError`."""
+        """Return the part and its artifact. Raises :class:`NotForAllSizesError`."""
         from mirage.compiler import CompileOptions, Names, compile_text
         from mirage.mlir_io import graph_to_text
 
@@ -218,7 +220,7 @@ class _Compile:
 
 
 def compared_at(source: SizedSource, chip: str) -> Compared:
-    """What compares graphs by their predicted times at the sizes of a class."""
+    """Return the object that compares graphs by their predicted times at the sizes of a class."""
     return Compared(source.inputs, source.least, source.most, target_for(chip))
 
 
@@ -230,7 +232,8 @@ def _named(specs: Sequence[TensorSpec], names: Sequence[TensorSpec]) -> tuple[Te
 
 
 def _executed(graph: KernelGraph, artifact: Artifact) -> Iterator[KernelCheck]:
-    """What came of executing the kernels of a part. Raises :class:`NotForAllSizesError`."""
+    """Yield the checks of a part's kernels, which are executed. Raises
+    :class:`NotForAllSizesError`."""
     for op, kernel in zip(kernel_ops(graph), artifact.manifest.kernels, strict=True):
         check = emulated(op, kernel, artifact)
         if check.outcome is Outcome.FAILED:

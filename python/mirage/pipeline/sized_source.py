@@ -1,13 +1,13 @@
-"""A program with a dynamic size, made ready to be optimized at the largest size of a class, and
-what its calls of PyTorch are at other sizes.
+"""A program with a dynamic size, prepared for optimization at the largest size of a class, and its
+calls of PyTorch at other sizes.
 
-Kernels of a class run at sizes below its largest one, which is right where rows do not depend on
-each other (:mod:`mirage.verify.independent_rows`). That is asked of each part between calls. Calls
-are made at the size at hand, so anything may be one, as long as its arguments are known there: they
+Kernels of a class run at sizes below its largest one, which is right if rows do not depend on each
+other (:mod:`mirage.verify.independent_rows`). This is checked for each part between calls. Calls
+are made at the actual size, so any call is allowed as long as its arguments are known there: they
 are those of the same call of the program at another size, in proportion.
 
-What makes rows out of something that has none (positions along them, one row repeated) and what
-looks rows up become calls: a part then has its rows from what it is given.
+Ops that make rows out of something that has none (positions along them, one row repeated) and ops
+that look rows up become calls, so a part has its rows from its inputs.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Arguments: TypeAlias = "tuple[tuple[str, object], ...]"
 
 @dataclass(frozen=True)
 class CallBySize:
-    """A call at all sizes: its arguments, in which :class:`Rows` stand for numbers in proportion,
-    and which operands and results have rows."""
+    """A call at all sizes: its arguments, in which :class:`Rows` stand for numbers in proportion to
+    the size, and which operands and results have rows."""
 
     arguments: Arguments
     operands: tuple[bool, ...]
@@ -42,8 +42,8 @@ class CallBySize:
 
 @dataclass(frozen=True)
 class SizedSource:
-    """The ``program`` at the size ``most``, of which ``inputs`` have rows. ``least`` is the
-    smallest size of the class."""
+    """The ``program`` at the size ``most``; ``inputs`` are the numbers of the inputs that have
+    rows. ``least`` is the smallest size of the class."""
 
     program: Program
     least: int
@@ -52,19 +52,20 @@ class SizedSource:
     outputs: tuple[int, ...]
     """The numbers of the results that have rows."""
     calls: dict[Hashable, CallBySize | None]
-    """By what a call is at the largest size; None where two calls that are the same there are not
-    at other sizes."""
+    """The calls at all sizes, by the call at the largest size; None for calls that are equal there
+    but differ at other sizes."""
 
     def call(self, op: External) -> CallBySize | None:
-        """What a call is at other sizes; None where that is not known."""
+        """Return a call at other sizes; None if that is not known."""
         return self.calls.get(_key(op))
 
 
 def sized_source(sizes: SizedProgram, most: int, least: int | None = None) -> SizedSource:
-    """The program of a class that goes up to ``most``, from where the class before it ends or from
+    """Return the program of a class that ends at ``most`` and starts after the previous class or at
     ``least``.
 
-    Raises :class:`DynamicShapeError` where rows depend on each other, or calls on the size."""
+    Raises :class:`DynamicShapeError` if rows depend on each other, or if calls depend on the size.
+    """
     first, second = sizes.at(most), sizes.at(most - 1)
     mine, other = with_rows(first.graph, second.graph), with_rows(second.graph, first.graph)
     first = replace(first, graph=_rows_given(first.graph, mine))
@@ -101,8 +102,8 @@ def _refused(name: str, why: str) -> DynamicShapeError:
 
 
 def _rows_given(graph: KernelGraph, rows: Collection[Value]) -> KernelGraph:
-    """``graph`` with calls for what makes rows of something that has none, and what looks them
-    up."""
+    """Return ``graph`` with calls in place of the ops that make rows of something that has none or
+    look them up."""
     like = next((v for v in graph.inputs if v in rows), None)
 
     def made(op: Op) -> Iterator[Op]:
@@ -122,8 +123,8 @@ def _rows_given(graph: KernelGraph, rows: Collection[Value]) -> KernelGraph:
 
 
 def _views_given(graph: KernelGraph, rows: Collection[Value]) -> KernelGraph:
-    """``graph`` with calls for views of rows that leave the kernels: where they are no view of what
-    is in memory anyway, a kernel would copy them, which none does for rows that are not there."""
+    """Return ``graph`` with calls for views of rows that leave the kernels, if they do not just
+    rename memory: a kernel would copy such a view, and no kernel copies rows that are not there."""
     definitions = {v: op for op in graph.ops for v in op.results}
     given: dict[Value, Value] = {}
     ops: list[Op] = []
@@ -150,7 +151,7 @@ def _views_given(graph: KernelGraph, rows: Collection[Value]) -> KernelGraph:
 
 
 def _why_part(part: KernelGraph, rows: Collection[Value], most: int) -> str | None:
-    """Why the rows of a part may depend on each other, or may not be those of its inputs."""
+    """Say why the rows of a part may depend on each other, or may not be those of its inputs."""
     inputs = [i for i, v in enumerate(part.inputs) if v in rows]
     if not inputs:
         return "rows are made of something that has none" if rows else None
@@ -165,7 +166,8 @@ def _key(op: External) -> Hashable:
 
 
 def _by_size(call: External, twin: External, most: int) -> CallBySize | str:
-    """A call, by what it is at the sizes ``most`` and one less; else why it is not known."""
+    """Return a call in the form for all sizes, derived from the sizes ``most`` and one less;
+    otherwise the reason why that is not known."""
     short = call.target.removeprefix("aten.")
     if call.target != twin.target:
         return f"{short} is another call at other sizes"
@@ -185,7 +187,8 @@ def _by_size(call: External, twin: External, most: int) -> CallBySize | str:
 
 
 def _in_proportion(a: object, b: object, most: int) -> object:
-    """What is ``a`` at the size ``most`` and ``b`` at one less. Raises ``ValueError``."""
+    """Return the value that is ``a`` at the size ``most`` and ``b`` at one less. Raises
+    ``ValueError``."""
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         pairs: Any = zip(a, b, strict=True)
         return tuple(_in_proportion(x, y, most) for x, y in pairs)
@@ -197,7 +200,7 @@ def _in_proportion(a: object, b: object, most: int) -> object:
 
 
 def _varies(a: Value, b: Value, most: int) -> bool | None:
-    """Whether a tensor has rows; None where it differs otherwise."""
+    """Return whether a tensor has rows; None if it differs in another way."""
     if a.shape == b.shape:
         return False
     each = a.shape[0] - b.shape[0]

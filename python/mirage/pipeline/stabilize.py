@@ -13,11 +13,11 @@ from mirage.transforms import Exponential, stabilize
 def stabilize_candidates(
     graph: KernelGraph,
 ) -> tuple[KernelGraph, tuple[tuple[Exponential, ...], ...]]:
-    """Every candidate (or the graph itself, where its kernels are chosen) safe from overflow where
-    algebra allows it.
+    """Make every candidate (or the graph itself, if its kernels are chosen) safe from overflow
+    where algebra allows it.
 
-    The second result has the exponentials of each. Verdicts speak about what was verified:
-    alternatives that have them are refused with :class:`StageError`."""
+    The second result has the exponentials of each. A verdict holds for the program that was
+    verified, so alternatives with verdicts are refused with :class:`StageError`."""
     exponentials: list[tuple[Exponential, ...]] = []
 
     def stable(program: KernelGraph) -> KernelGraph:

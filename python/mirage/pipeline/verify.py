@@ -1,4 +1,4 @@
-"""A verdict for each candidate; what is not equivalent goes no further."""
+"""A verdict for each candidate; candidates that are not equivalent are dropped."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ from mirage.verify.shared_inputs.steps_left_out import with_all_steps
 
 @dataclass(frozen=True)
 class Checked:
-    """What verification said about one candidate. ``index`` counts the candidates of its part,
-    from 0.
-    """
+    """The verdict on one candidate. ``index`` counts the candidates of its part, from 0."""
 
     part: int
     index: int
@@ -42,15 +40,16 @@ class Checked:
 
     @property
     def kept(self) -> bool:
-        """Whether the candidate goes on: equivalent with a stated bound, rounding errors in order.
+        """Whether the candidate is kept: it is equivalent with a stated bound, and its rounding
+        errors are acceptable.
 
-        Tests that passed without a bound are evidence, and not enough.
+        Tests that passed without a bound are evidence, but they are not enough.
         """
         return self.verdict.accepted and not self.unbounded
 
     @property
     def unbounded(self) -> bool:
-        """Whether only tests speak for the candidate whose error nobody can state."""
+        """Whether the candidate is supported only by tests whose chance of error is unknown."""
         return self.verdict.kind is Kind.PROBABLE and self.verdict.bound_log2 is None
 
 
@@ -62,13 +61,13 @@ def verify_candidates(
     ledger: Ledger | None = None,
     deadline: float = math.inf,
 ) -> tuple[KernelGraph, tuple[Checked, ...]]:
-    """Form ``verified``: only candidates that are equivalent to their reference, each with its
-    verdict.
+    """Return the form ``verified``: only candidates that are equivalent to their reference, each
+    with its verdict.
 
     ``watch`` is called as verdicts come in. With an ``executor`` its workers verify; the verdicts
-    are the same. ``ledger`` has what is known of kernels that several candidates share; what is not
-    decided at the ``deadline`` (seconds since the epoch) is dropped. Raises :class:`StageError` for
-    graphs that cannot be compared at all."""
+    are the same. ``ledger`` has results for kernels that several candidates share. Candidates that
+    are undecided at the ``deadline`` (seconds since the epoch) are dropped. Raises
+    :class:`StageError` for graphs that cannot be compared at all."""
     checked: list[Checked] = []
     parts = count()
     made = positions_of(graph.ops)
@@ -87,7 +86,7 @@ def verify_candidates(
 def verdicts_of(
     op: Alternatives, known: Mapping[int, Iota], terms: Terms, executor: Executor | None = None
 ) -> list[Verdict]:
-    """A verdict for each candidate of a part, whose inputs ``known`` are positions."""
+    """Return a verdict for each candidate of a part; its inputs ``known`` are positions."""
     reference, *candidates = op.programs
     taken = [_all_steps_taken(c, known) for c in candidates]
     claims = claims_of(replace(op, programs=(reference, *taken)))
@@ -113,7 +112,7 @@ def judged(
     part: int = 0,
     watch: Callable[[Checked], None] | None = None,
 ) -> tuple[Alternatives, list[Checked]]:
-    """A part's candidates that go on, and what was said about each."""
+    """Return the part with the candidates that are kept, and the verdict on each candidate."""
     checked: list[Checked] = []
     for index, verdict in enumerate(verdicts):
         checked.append(Checked(part, index, verdict))
@@ -125,8 +124,8 @@ def judged(
 
 
 def _all_steps_taken(candidate: KernelGraph, known: Mapping[int, Iota]) -> KernelGraph:
-    """What is shown in place of a candidate: the same with loops that leave out no steps. Where
-    that it is the same is not shown, the candidate as it is, of which nothing is shown then."""
+    """Return the candidate with loops that skip no steps. If it is not shown that this is the same,
+    return the candidate as it is; then nothing is shown of it."""
     positions = {candidate.inputs[i]: iota for i, iota in known.items()}
     return with_all_steps(candidate, positions) or candidate
 

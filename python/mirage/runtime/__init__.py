@@ -9,7 +9,7 @@ program = mirage.runtime.load("rms_linear.mirage")
 model = mirage.runtime.load("llama.mirage")        # a whole model, as `mirage export` writes it
 logits = model(ids, cache_position=position)
 
-Names load on first use, so that the import costs next to nothing where nothing is run.
+Names load on first use, so the import alone costs next to nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a caller passes to a model, checked against what the model was made for."""
+"""The arguments that a caller passes to a model, checked against its manifest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ModelArguments:
-    """Takes positional and named arguments to the tensors among them, in order."""
+    """Extracts the tensors from positional and named arguments, in order."""
 
     def __init__(self, manifest: ModelManifest, device: torch.device) -> None:
         self.manifest = manifest
@@ -45,7 +45,7 @@ class ModelArguments:
     def __call__(
         self, args: Sequence[Any], named: Mapping[str, Any], state: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
-        """The tensors. Raises :class:`~mirage.runtime.errors.CallError`."""
+        """Return the tensors. Raises :class:`~mirage.runtime.errors.CallError`."""
         leaves = self.leaves(args, named)
         tensors: list[torch.Tensor] = []
         for wanted, leaf, name in zip(self._wanted, leaves, self._places()):
@@ -57,8 +57,8 @@ class ModelArguments:
         return tensors
 
     def leaves(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        """All arguments in order, whatever they are. Raises
-        :class:`~mirage.runtime.errors.CallError` where they are nested otherwise."""
+        """Return all arguments in order, tensors or not. Raises
+        :class:`~mirage.runtime.errors.CallError` if they are nested in another way."""
         return list(self._leaves(args, named))
 
     def _places(self) -> Iterator[str]:
@@ -82,7 +82,7 @@ class ModelArguments:
             yield from child.flatten(named[str(key)], str(key))
 
     def _check_memory(self, tensors: Sequence[torch.Tensor], state: Sequence[torch.Tensor]) -> None:
-        """Nothing that is written to may be seen through another argument."""
+        """Check that no tensor that is written to is visible through another argument."""
         if not self._updated:
             return
         starts = (*(x.data_ptr() for x in tensors), *(x.data_ptr() for x in state))
@@ -109,7 +109,7 @@ class ModelArguments:
 
 
 def _range(x: torch.Tensor) -> tuple[int, int]:
-    """The addresses from a tensor's first byte to its last."""
+    """Return the addresses of a tensor's first byte and of the end of its last."""
     start = x.data_ptr()
     if not x.numel():
         return start, start
@@ -127,7 +127,7 @@ def _check_fixed(wanted: Fixed, got: object, where: str) -> None:
 
 
 class _Wanted(TensorCheck):
-    """Of a model, which is on one device."""
+    """The check of a tensor argument of a model, which is on one device."""
 
     def __init__(self, spec: TensorSpec, device: torch.device) -> None:
         super().__init__(spec, spec.name, ", for which the model was exported")

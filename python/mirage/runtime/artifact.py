@@ -1,7 +1,7 @@
 """Artifacts on disk: a folder with ``manifest.json`` and the kernels' code.
 
-Folders are written under a temporary name and renamed, so a reader never sees half of one. Files
-are checked against the hashes in the manifest when they are read.
+Folders are written under a temporary name and renamed, so a reader never sees an incomplete one.
+Files are checked against the hashes in the manifest when they are read.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ class Artifact:
     path: Path | None = None
 
     def ptx(self, module: int = 0) -> str:
-        """PTX text of a module."""
+        """Return the PTX text of a module."""
         return self.files[self.manifest.modules[module].ptx].decode()
 
     def cubin(self, module: int) -> bytes | None:
-        """Machine code of a module, if the artifact has it."""
+        """Return the machine code of a module, or None if the artifact has none."""
         name = self.manifest.modules[module].cubin
         return None if name is None else self.files[name]
 
 
 def sha256(content: bytes) -> str:
-    """Hash of a file's content, as manifests have it."""
+    """Return the hash of a file's content, as manifests contain it."""
     return hashlib.sha256(content).hexdigest()
 
 
 def read_artifact(path: str | os.PathLike[str]) -> Artifact:
-    """Reads and checks the artifact in the folder ``path``.
+    """Read and check the artifact in the folder ``path``.
 
     Raises :class:`~mirage.runtime.errors.ArtifactError`; its subclasses say what is wrong.
     """
@@ -65,7 +65,7 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
 
 
 def read_json(folder: Path) -> object:
-    """What the manifest in a folder says. Raises :class:`UnreadableArtifactError` and
+    """Return the JSON data of the manifest in a folder. Raises :class:`UnreadableArtifactError` and
     :class:`TruncatedArtifactError`."""
     place = folder / MANIFEST
     try:
@@ -101,9 +101,9 @@ def _read(path: Path, expected: str) -> bytes:
 
 
 def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
-    """Writes the folder ``path`` (replacing an artifact that is there) and returns it.
+    """Write the folder ``path`` (replacing an existing artifact) and return it.
 
-    Raises :class:`UnreadableArtifactError` if ``path`` is something else than an artifact, and
+    Raises :class:`UnreadableArtifactError` if ``path`` is anything other than an artifact, and
     :class:`UnwritableArtifactError`.
     """
     with writing(path) as folder:
@@ -112,7 +112,7 @@ def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
 
 
 def write_files(artifact: Artifact, folder: Path) -> None:
-    """Writes an artifact into a folder that is there. Raises ``OSError``."""
+    """Write an artifact into an existing folder. Raises ``OSError``."""
     for name, content in artifact.files.items():
         (folder / name).write_bytes(content)
     text = json.dumps(artifact.manifest.to_json(), indent=1)
@@ -121,9 +121,9 @@ def write_files(artifact: Artifact, folder: Path) -> None:
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str]) -> Generator[Path]:
-    """A temporary folder that becomes ``path`` at the end, unless an error is raised.
+    """Yield a temporary folder that becomes ``path`` at the end, unless an error is raised.
 
-    Raises :class:`UnreadableArtifactError` if ``path`` is something else than an artifact, and
+    Raises :class:`UnreadableArtifactError` if ``path`` is anything other than an artifact, and
     :class:`UnwritableArtifactError`.
     """
     target = Path(path)
@@ -146,8 +146,8 @@ def writing(path: str | os.PathLike[str]) -> Generator[Path]:
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
-    """Raises :class:`UnreadableArtifactError` where an artifact could not be written to ``path``:
-    something else is there, or the folder that it would be in cannot be written to.
+    """Raise :class:`UnreadableArtifactError` if an artifact could not be written to ``path``:
+    something else exists there, or its parent folder is not writable.
     """
     target = Path(path)
     other = target.exists() and not (target / MANIFEST).is_file()
@@ -158,7 +158,7 @@ def check_target(path: str | os.PathLike[str]) -> None:
     folder = target.absolute().parent
     while not folder.exists():
         folder = folder.parent
-    try:  # what permissions say is not all: file systems may be read-only, or take no folders
+    try:  # permissions do not suffice: a file system may be read-only or refuse folders
         os.rmdir(tempfile.mkdtemp(prefix=f".{target.name}.", dir=folder))
     except OSError as error:
         raise UnreadableArtifactError(
@@ -167,7 +167,8 @@ def check_target(path: str | os.PathLike[str]) -> None:
 
 
 def _replace(temporary: Path, target: Path) -> None:
-    """Renames a folder onto another one, which a plain rename cannot do unless that is empty."""
+    """Rename a folder to the name of another one, which a plain rename can do only if that is
+    empty."""
     old = temporary.with_name(temporary.name + ".old")
     with contextlib.suppress(FileNotFoundError):
         os.replace(target, old)

@@ -1,7 +1,7 @@
 """Programs for any size in a range: a table of artifacts, each for sizes up to one of its own.
 
-The compiled launcher takes any size of a class. Where it is not there, or gives way, launches are
-stated for a size when that comes for the first time, with the code that is loaded already.
+The compiled launcher takes any size of a class. If it is missing or declines a call, launches are
+prepared for a size when that first occurs, with the code that is already loaded.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 FORMAT = "mirage-sizes"
 VERSION = 1
 _KEPT = 4096
-"""Sizes whose launches are kept where there is no compiled launcher."""
+"""The most sizes whose launches are kept if there is no compiled launcher."""
 
 
 class SizeTable:
-    """Artifacts of one program, each for sizes up to its own largest one, in that order; together
-    for all from ``at_least`` to ``at_most``. Raises :class:`UnreadableArtifactError` where they do
-    not fit."""
+    """Artifacts of one program, each for sizes up to its own largest one, in increasing order;
+    together they cover all sizes from ``at_least`` to ``at_most``. Raises
+    :class:`UnreadableArtifactError` if they do not fit each other."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class SizeTable:
         self.artifacts, self.at_least, self.at_most = tuple(artifacts), at_least, at_most
 
     def at(self, size: int) -> tuple[int, Artifact]:
-        """The number of the artifact for a size, and it, stated for that size. Raises
-        :class:`ArgumentSizeError`."""
+        """Return the number of the artifact for a size, and the artifact restated for that size.
+        Raises :class:`ArgumentSizeError`."""
         if not self.at_least <= size <= self.at_most:
             name = self.artifacts[0].manifest.name
             raise ArgumentSizeError(
@@ -86,7 +86,7 @@ class SizeTable:
         return number, replace(artifact, manifest=at_size(artifact.manifest, size))
 
     def size_of(self, shapes: Sequence[Sequence[int]]) -> int:
-        """The size that inputs of these shapes have. Raises
+        """Return the size of inputs with these shapes. Raises
         :class:`~mirage.runtime.errors.ArgumentShapeError`."""
         m = self.artifacts[-1].manifest
         if len(shapes) != len(m.inputs):
@@ -106,7 +106,7 @@ def _interface(artifact: Artifact, size: Size) -> object:
 
 class SizedExecutable:
     """A :class:`SizeTable` as a function of torch tensors; outputs have the size of the inputs.
-    ``make`` makes what is called for a size."""
+    ``make`` creates the executable for a size."""
 
     def __init__(
         self,
@@ -115,7 +115,8 @@ class SizedExecutable:
         *,
         check_indices: bool = False,
     ) -> None:
-        """With ``check_indices`` calls look at their indices as those of an :class:`Executable`."""
+        """Prepare the classes. With ``check_indices``, calls check their indices as an
+        :class:`Executable` does."""
         self.table = table
         self._make = partial(make, check_indices=True) if check_indices else make
         self._checks_indices = check_indices
@@ -135,8 +136,8 @@ class SizedExecutable:
         return f"<mirage program {name!r} for sizes from {table.at_least} to {table.at_most}>"
 
     def executable(self, given: Sequence[torch.Tensor]) -> Executable:
-        """What runs for inputs like these where the compiled launcher gives way. Raises
-        :class:`~mirage.runtime.errors.CallError`."""
+        """Return the executable for inputs like these, for calls that the compiled launcher
+        declines. Raises :class:`~mirage.runtime.errors.CallError`."""
         try:
             size, rest = divmod(given[self._first].size(0), self._each)
             found = self._known.get(size)
@@ -147,7 +148,8 @@ class SizedExecutable:
     def _fast_results(
         self, given: Sequence[torch.Tensor], out: Sequence[torch.Tensor] | None
     ) -> Any:
-        """The outputs by the compiled launcher of the class; None where that gives way."""
+        """Return the outputs, computed by the compiled launcher of the class; None if it declines
+        the call."""
         number = None if self._checks_indices else self._classes.number(given)
         return None if number is None else self._largest[number].fast_results(given, out)
 
@@ -171,15 +173,15 @@ class SizedExecutable:
         inputs: Sequence[torch.Tensor] | None = None,
         out: Sequence[torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, ...]:
-        """Launches the program and returns its outputs; see :class:`Executable`."""
+        """Launch the program and return its outputs; see :class:`Executable`."""
         given = Executable.given(tensors, inputs)
         results = self._fast_results(given, out)
         return self.executable(given)(inputs=given, out=out) if results is None else results
 
 
 def write_sizes(table: SizeTable, path: str | os.PathLike[str]) -> Path:
-    """Writes the folder ``path``, with one folder in it for each artifact, and returns it. Raises
-    :class:`UnreadableArtifactError` if ``path`` is something else than an artifact, and
+    """Write the folder ``path``, with one folder inside for each artifact, and return it. Raises
+    :class:`UnreadableArtifactError` if ``path`` is anything other than an artifact, and
     ``OSError``."""
     names = [f"up-to-{most}" for most in table.most]
     with writing(path) as folder:
@@ -195,7 +197,7 @@ def write_sizes(table: SizeTable, path: str | os.PathLike[str]) -> Path:
 
 
 def read_sizes(path: str | os.PathLike[str]) -> SizeTable:
-    """Reads and checks what :func:`write_sizes` has written. Raises
+    """Read and check a folder that :func:`write_sizes` wrote. Raises
     :class:`~mirage.runtime.errors.ArtifactError`."""
     folder = Path(path)
     where = str(folder / MANIFEST)

@@ -1,20 +1,20 @@
-"""Programs as one CUDA graph: what a call launches is recorded once and replayed.
+"""Programs as one CUDA graph: the launches of a call are recorded once and replayed.
 
 step = model.captured(ids, position, keys, values)
 for position in ...:
     logits = step(ids, position, keys, values)
 
-A graph replays the same launches on the same memory, so a captured program has buffers for what is
-passed to it. A call copies into them what is not in them already (whoever writes to ``step.inputs``
-and calls ``step.replay()`` copies nothing). Its results are the same tensors at each call, which
-the next one overwrites. What the program writes to, caches for example, has no buffers: it is the
-memory that was passed when the program was captured, and each call passes the same. Tensors of
-the state are looked at where they were, too.
+A graph replays the same launches on the same memory, so a captured program has buffers for its
+arguments. A call copies an argument into its buffer unless it is that buffer (a caller who writes
+to ``step.inputs`` and calls ``step.replay()`` avoids all copies). Its results are the same tensors
+at each call, and the next call overwrites them. Tensors that the program writes to, such as caches,
+have no buffers: the graph uses the memory that was passed when the program was captured, and each
+call must pass the same. Tensors of the state are read where they were, too.
 
-To capture runs the program once on copies of what it would write to, so nothing is changed. Sizes,
-the arguments that are no tensors and the device are those of the capture. Calls that stay with
-PyTorch and wait for the GPU (the number of elements that are true, a number on the host) cannot be
-captured; random numbers of PyTorch can.
+Capturing runs the program once on copies of the tensors that it would write to, so nothing is
+changed. Sizes, arguments other than tensors, and the device are those of the capture. PyTorch calls
+that wait for the GPU (for the number of true elements, or a number on the host) cannot be captured;
+PyTorch's random numbers can.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mirage.runtime.model import Model
 
 Recorded: TypeAlias = "tuple[Callable[[], None], Any]"
-"""What replays, and what it computes, in memory that each replay overwrites."""
+"""The replay function and the results, in memory that each replay overwrites."""
 
 
 class Recorder(Protocol):
@@ -47,7 +47,7 @@ class Recorder(Protocol):
 def cuda_graph(
     prepare: Callable[[], Any], run: Callable[[], Any], device: torch.device
 ) -> Recorded:
-    """A recorder. Raises :class:`CaptureError` where the driver refuses something, and
+    """Return a recorder. Raises :class:`CaptureError` if the driver refuses something, and
     :class:`NoGpuError`."""
     import torch
 
@@ -72,7 +72,7 @@ def cuda_graph(
 
 
 def _why_not(error: RuntimeError) -> CallError:
-    """What is said of an error in a capture: of the first one, of which others come."""
+    """Return the error to report for a failed capture: the first one, which caused the others."""
     first: BaseException = error
     while isinstance(before := first.__cause__ or first.__context__, RuntimeError):
         first = before
@@ -85,8 +85,8 @@ def _why_not(error: RuntimeError) -> CallError:
 
 
 class _Captured:
-    """``tensors`` are those of the capture by their names; those at the places ``written`` are
-    written to, and are the program's own memory."""
+    """A captured function. ``tensors`` are those of the capture, with their names; those at the
+    places ``written`` are written to, and are the caller's own memory."""
 
     def __init__(
         self, tensors: Sequence[torch.Tensor], names: Sequence[str], written: Sequence[int]
@@ -96,7 +96,7 @@ class _Captured:
         self.inputs = tuple(
             x if number in self._written else _buffer(x) for number, x in enumerate(tensors)
         )
-        """The memory that replays look at."""
+        """The memory that replays read."""
         self._places = [x.data_ptr() for x in self.inputs]
 
     def _record(self, run: Callable[..., Any], device: torch.device, recorder: Recorder) -> None:
@@ -105,7 +105,7 @@ class _Captured:
         )
 
     def replay(self) -> Any:
-        """The results for what is in ``inputs``."""
+        """Run the graph and return the results for the contents of ``inputs``."""
         self._replay()
         return self.results
 
@@ -124,7 +124,7 @@ class _Captured:
 
 
 class CapturedModel(_Captured):
-    """A model in a CUDA graph: :meth:`mirage.runtime.Model.captured` makes one. ``inputs`` are the
+    """A model in a CUDA graph, made by :meth:`mirage.runtime.Model.captured`. ``inputs`` are the
     tensors among the arguments, in order."""
 
     def __init__(
@@ -149,14 +149,14 @@ class CapturedModel(_Captured):
         self._record(run, model.device, recorder)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """What the module returns, in memory that the next call overwrites. Raises
+        """Return the module's results, in memory that the next call overwrites. Raises
         :class:`~mirage.runtime.errors.CallError`."""
         memories = self.model.memories(args, named)
         return self._given(memories[: len(self.inputs)])
 
 
 class CapturedProgram(_Captured):
-    """An artifact in a CUDA graph: :meth:`mirage.runtime.Executable.captured` makes one."""
+    """An artifact in a CUDA graph, made by :meth:`mirage.runtime.Executable.captured`."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class CapturedProgram(_Captured):
         self._record(run, torch.device("cuda", number), recorder)
 
     def __call__(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """The outputs, in memory that the next call overwrites. Raises
+        """Return the outputs, in memory that the next call overwrites. Raises
         :class:`~mirage.runtime.errors.CallError`."""
         given = self.program.given(tuple(inputs), None)
         self.program.checked(given)
@@ -190,7 +190,7 @@ class CapturedProgram(_Captured):
 
 
 def check_capturable(plan: Plan) -> None:
-    """Raises :class:`CaptureError` where the plan has a call that waits for the GPU."""
+    """Raise :class:`CaptureError` if the plan has a call that waits for the GPU."""
     import torch
 
     waits = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
@@ -204,7 +204,7 @@ def check_capturable(plan: Plan) -> None:
 
 
 def _buffer(x: torch.Tensor) -> torch.Tensor:
-    """Memory of its own for a tensor, with its elements."""
+    """Return new memory with the elements of a tensor."""
     import torch
 
     made = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)

@@ -2,8 +2,8 @@
 
 A complex tensor is carried by the pairs of its real and imaginary parts, as ``view_as_real`` gives
 them, so that kernels may compute with it. Unsigned integers and floats of 8 bits with unsigned
-zeros are carried by the same bits as signed integers: calls of PyTorch alone read those, as what
-they are. Nothing is copied for it.
+zeros are carried by the same bits as signed integers: only calls of PyTorch read those, in their
+own type. Nothing is copied.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Carrier:
-    """The element type (its short name) that carries another, with ``pairs`` a last dimension of
-    two."""
+    """The element type (by its short name) that carries another; with ``pairs``, there is a last
+    dimension of two."""
 
     dtype: str
     pairs: bool = False
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of what carries a tensor of a ``shape``."""
+        """Return the shape of the carrier of a tensor of a ``shape``."""
         return (*shape, 2) if self.pairs else shape
 
 
@@ -38,12 +38,12 @@ CARRIERS = {
     "uint64": Carrier("i64"),
     **{f"float8_{kind}": Carrier("i8") for kind in ("e4m3fnuz", "e5m2fnuz")},
 }
-"""By PyTorch's names."""
+"""The carriers, by PyTorch's names of the carried types."""
 _BITS = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
 
 
 def carried(x: torch.Tensor) -> torch.Tensor:
-    """What carries a tensor: itself where kernels have its type."""
+    """Return the carrier of a tensor: the tensor itself if kernels have its type."""
     import torch
 
     carrier = CARRIERS.get(name_of(x))
@@ -55,7 +55,7 @@ def carried(x: torch.Tensor) -> torch.Tensor:
 
 
 def seen_as(x: torch.Tensor, name: str) -> torch.Tensor:
-    """The tensor of the type ``name`` that ``x`` carries."""
+    """Return the tensor of the type ``name`` that ``x`` carries."""
     import torch
 
     dtype: torch.dtype = getattr(torch, name)
@@ -66,5 +66,5 @@ def seen_as(x: torch.Tensor, name: str) -> torch.Tensor:
 
 
 def name_of(x: torch.Tensor) -> str:
-    """PyTorch's name of the type of a tensor's elements."""
+    """Return PyTorch's name of a tensor's element type."""
     return str(x.dtype).removeprefix("torch.")

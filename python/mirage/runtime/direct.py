@@ -1,7 +1,8 @@
-"""Models that are one compiled part: called without the steps of a plan.
+"""Models that consist of one compiled part, called without the steps of a plan.
 
-The compiled launcher makes all checks that such a model needs, since its part takes and gives just
-what the model does. Where it gives way, or a model is more than that, the plan runs.
+The compiled launcher makes all checks that such a model needs, since the part takes and returns
+exactly the model's arguments and results. If the launcher declines a call, or if a model has other
+steps, the plan runs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Direct:
-    """Calls of the part of a model that is nothing else. ``held`` is the model's state."""
+    """Calls of the only part of a model. ``held`` is the model's state."""
 
     def __init__(
         self, manifest: ModelManifest, part: Executable, held: Sequence[torch.Tensor]
@@ -37,7 +38,7 @@ class Direct:
         self._structure = manifest.result_structure
 
     def __call__(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """The results as the model nests them; None where this gives way."""
+        """Return the results as the model nests them; None if the launcher declines the call."""
         if len(args) != self._count or len(named) != len(self._names):
             return None
         given: Sequence[Any] = args
@@ -62,16 +63,16 @@ class Direct:
 def direct(
     manifest: ModelManifest, part: Manifest | None, run: Executable | None, held: Sequence[Any]
 ) -> Direct | None:
-    """How a model is called directly whose first part is ``part``, at its largest size if it has
-    one; None where it is more than that part."""
+    """Return the direct call of a model whose first part is ``part`` (at its largest size if it has
+    one); None if the model is more than that part."""
     if part is None or run is None or not _is_one_part(manifest, part):
         return None
     return Direct(manifest, run, held)
 
 
 def _is_one_part(m: ModelManifest, part: Manifest) -> bool:
-    """Whether a model takes and gives what its only part does: nothing is written to, copied, or
-    seen in another way."""
+    """Return whether a model takes and returns the tensors of its only part: nothing is written to,
+    copied, or viewed in another way."""
     steps, structure = m.plan.steps, m.structure
     if len(steps) != 1 or m.plan.updates or any(isinstance(a, Fixed) for a in m.arguments):
         return False

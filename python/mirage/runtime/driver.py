@@ -1,7 +1,7 @@
 """The few calls of the CUDA driver that launching needs, with errors as exceptions.
 
-``cuda.bindings`` is imported on first use: artifacts can be read, and programs compiled, where
-there is no driver.
+``cuda.bindings`` is imported on first use, so artifacts can be read and programs compiled without a
+driver.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DEFAULT_SHARED = 48 * 1024  # dynamic shared memory that a kernel may use witho
 
 @cache
 def driver() -> Any:
-    """``cuda.bindings.driver``; raises :class:`NoGpuError` where it or a GPU is missing."""
+    """Return ``cuda.bindings.driver``. Raises :class:`NoGpuError` if it or a GPU is missing."""
     try:
         from cuda.bindings import driver as module  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
     except ImportError as e:
@@ -39,7 +39,8 @@ def driver() -> Any:
 
 
 def check(result: tuple[Any, ...], what: str, log: bytearray | None = None) -> Any:
-    """The values after the error code; raises :class:`DriverError` with ``what`` was tried."""
+    """Return the values after the error code. Raises :class:`DriverError`, which says ``what`` was
+    tried."""
     code = result[0]
     if code != driver().CUresult.CUDA_SUCCESS:
         text = "" if log is None else bytes(log).split(b"\0")[0].decode(errors="replace").strip()
@@ -48,7 +49,7 @@ def check(result: tuple[Any, ...], what: str, log: bytearray | None = None) -> A
 
 
 def compute_capability(device: int) -> tuple[int, int]:
-    """Major and minor number of a device."""
+    """Return the major and minor number of a device."""
     d = driver()
     handle = check(d.cuDeviceGet(device), f"device {device}")
     names = d.CUdevice_attribute
@@ -63,8 +64,8 @@ def compute_capability(device: int) -> tuple[int, int]:
 
 
 def first_device() -> tuple[tuple[int, int], str] | None:
-    """Compute capability and name of this machine's first GPU, or None where there is none. No
-    context is made.
+    """Return the compute capability and name of this machine's first GPU, or None if there is none.
+    No context is created.
     """
     try:
         d = driver()
@@ -76,8 +77,8 @@ def first_device() -> tuple[tuple[int, int], str] | None:
 
 
 def runs_on(chip: str, capability: tuple[int, int]) -> bool:
-    """Whether code for ``chip`` runs on a device: ``sm_80`` on that or anything later, ``sm_90a``
-    on 9.0 only.
+    """Return whether code for ``chip`` runs on a device: ``sm_80`` runs on that or anything later,
+    ``sm_90a`` on 9.0 only.
     """
     match = re.fullmatch(r"sm_(\d+)(\d)([af]?)", chip)
     if match is None:
@@ -91,7 +92,8 @@ def runs_on(chip: str, capability: tuple[int, int]) -> bool:
 def wrong_chip(
     what: str, chip: str, device: int, capability: tuple[int, int], again: str
 ) -> WrongChipError:
-    """The error about ``what`` was made for ``chip``; ``again`` is what to do for the device."""
+    """Return the error that says that ``what`` was made for ``chip``; ``again`` says how to make it
+    for the device."""
     major, minor = capability
     return WrongChipError(
         f"{what} was compiled for {chip}, but device {device} has compute capability "
@@ -100,7 +102,7 @@ def wrong_chip(
 
 
 def ensure_context(device: int) -> None:
-    """Makes the device's primary context (torch's) current in this thread if none is."""
+    """Make the device's primary context (torch's) current in this thread if none is current."""
     d = driver()
     if int(check(d.cuCtxGetCurrent(), "current context")) == 0:
         handle = check(d.cuDeviceGet(device), f"device {device}")
@@ -111,8 +113,8 @@ def ensure_context(device: int) -> None:
 class LoadedKernel:
     """A kernel on a device, to be called with the address of a stream.
 
-    ``params`` is the address of its ``kernelParams``; what they point to is read during the call.
-    ``modules`` keeps the code loaded.
+    ``params`` is the address of its ``kernelParams``; the parameters themselves are read during the
+    call. ``modules`` keeps the code loaded.
     """
 
     def __init__(
@@ -145,7 +147,7 @@ class LoadedKernel:
 
 
 def _config(launch: KernelLaunch) -> Any:
-    """What a launch says besides its geometry: clusters of blocks, an early start."""
+    """Return the launch attributes besides the geometry: clusters of blocks, an early start."""
     d = driver()
     config = d.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = launch.grid
@@ -172,11 +174,11 @@ def _config(launch: KernelLaunch) -> Any:
 def load_kernels(
     artifact: Artifact, device: int, params: Sequence[int], modules: tuple[Any, ...] = ()
 ) -> tuple[LoadedKernel, ...]:
-    """Loads the artifact's code onto a device; ``params`` are the addresses of the launches'
-    parameter lists, ``modules`` its code where that is there already.
+    """Load the artifact's code onto a device; ``params`` are the addresses of the launches'
+    parameter lists, and ``modules`` is the code if it is already loaded.
 
-    Raises :class:`WrongChipError`, :class:`DriverError` (with the driver's log where it compiled
-    PTX) and :class:`NoGpuError`.
+    Raises :class:`WrongChipError`, :class:`DriverError` (with the driver's log if it compiled PTX)
+    and :class:`NoGpuError`.
     """
     d = driver()
     manifest = artifact.manifest

@@ -1,4 +1,4 @@
-"""What can go wrong between a folder on disk and a result on a GPU."""
+"""The errors that may occur between a folder on disk and a result on a GPU."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ class ArtifactError(MirageError):
 
 
 class UnreadableArtifactError(ArtifactError):
-    """The folder or its manifest cannot be read, or does not say what a manifest must say."""
+    """The folder or its manifest cannot be read, or is not a valid artifact."""
 
 
 class UnwritableArtifactError(ArtifactError, OSError):
-    """The folder cannot be written, as on a full disk; nothing is left of what was begun."""
+    """The folder cannot be written, for example on a full disk; no partial folder is left
+    behind."""
 
 
 class TruncatedArtifactError(ArtifactError):
-    """A file of the artifact is missing or not as it was written."""
+    """A file of the artifact is missing or differs from what was written."""
 
 
 class ArtifactVersionError(ArtifactError):
@@ -30,7 +31,7 @@ class WrongChipError(ArtifactError):
 
 
 class StateError(ArtifactError):
-    """Weights that a model needs are missing, or are of another shape or type."""
+    """Weights that a model needs are missing, or have another shape or type."""
 
 
 class MissingOpError(ArtifactError):
@@ -38,60 +39,60 @@ class MissingOpError(ArtifactError):
 
 
 class CallError(MirageError):
-    """An artifact was called with arguments that do not fit."""
+    """An artifact was called with invalid arguments."""
 
 
 class ArgumentCountError(CallError, TypeError):
-    """Too few or too many tensors."""
+    """There are too few or too many tensors."""
 
 
 class ArgumentStructureError(CallError, TypeError):
-    """Arguments that are nested in another way."""
+    """The arguments are nested in another way."""
 
 
 class ArgumentValueError(CallError, ValueError):
-    """A number or a string that is not the one that the model was made for."""
+    """A number or string differs from the one that the model was made for."""
 
 
 class ArgumentTypeError(CallError, TypeError):
-    """Not a tensor, or one of another element type."""
+    """An argument is not a tensor, or has another element type."""
 
 
 class ArgumentShapeError(CallError, ValueError):
-    """A tensor of another shape."""
+    """A tensor has another shape."""
 
 
 class ArgumentSizeError(ArgumentShapeError):
-    """A size that the program has no kernels for."""
+    """The program has no kernels for this size."""
 
 
 class ArgumentIndexError(CallError, IndexError):
-    """An index that is outside of its dimension, of a program that looks at them."""
+    """An index is outside of its dimension, in a program that checks them."""
 
 
 class ArgumentStrideError(CallError, ValueError):
-    """A tensor with another memory layout."""
+    """A tensor has another memory layout."""
 
 
 class ArgumentDeviceError(CallError, ValueError):
-    """A tensor on another device."""
+    """A tensor is on another device."""
 
 
 class ArgumentAliasError(CallError, ValueError):
-    """An output that shares memory with another argument."""
+    """An output shares memory with another argument."""
 
 
 class InterruptedUpdateError(CallError, RuntimeError):
-    """A program failed after it had begun to update its inputs."""
+    """A program failed after it had started to update its inputs."""
 
 
 class CaptureError(CallError, RuntimeError):
-    """A program cannot be captured in a CUDA graph, or a captured one is called with other
+    """A program cannot be captured in a CUDA graph, or a captured program was called with other
     memory."""
 
 
 class GradientError(CallError, RuntimeError):
-    """A gradient would be needed; artifacts compute values only."""
+    """A gradient would be required; artifacts compute values only."""
 
 
 class NoGpuError(MirageError, RuntimeError):

@@ -1,4 +1,4 @@
-"""A loaded artifact that is called with torch tensors."""
+"""A loaded artifact that can be called with torch tensors."""
 
 from __future__ import annotations
 
@@ -37,23 +37,24 @@ if TYPE_CHECKING:
 
 _READY: dict[int, threading.local] = {}
 _Slots: TypeAlias = "tuple[tuple[tuple[int, int], ...], ...]"
-"""Of each buffer the parameters that take its address, with an offset in bytes."""
+"""For each buffer, the parameters that take its address, with an offset in bytes."""
 
 
 class Executable:
     """An artifact as a function of torch tensors.
 
-    Calls launch on torch's current stream and return at once. They neither synchronise nor, with
-    ``out`` given, allocate (but for the workspace, on the first call of a stream), and may be
-    captured in a CUDA graph. Calls from several threads are fine.
+    Calls launch on torch's current stream and return at once. They do not synchronise and, with
+    ``out`` given, do not allocate (except for the workspace, on the first call on a stream), and
+    they may be captured in a CUDA graph. Calls from several threads are safe.
     """
 
     def __init__(
         self, artifact: Artifact, shares: Executable | None = None, *, check_indices: bool = False
     ) -> None:
-        """``shares`` has the same program at its largest size: code, workspaces and the compiled
-        launcher, which takes any size, are its own. With ``check_indices`` each call waits for its
-        inputs, and raises where an index is outside of its dimension."""
+        """Prepare the artifact. ``shares`` is the same program at its largest size: this program
+        uses its code, workspaces and compiled launcher, which takes any size. With
+        ``check_indices``, each call waits for its inputs and raises an error if an index is outside
+        of its dimension."""
         self.artifact = artifact
         self.manifest = artifact.manifest
         self._check_indices = IndexCheck(self.manifest) if check_indices else None
@@ -83,11 +84,11 @@ class Executable:
         inputs: Sequence[torch.Tensor] | None = None,
         out: Sequence[torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, ...]:
-        """Launches the program and returns its outputs.
+        """Launch the program and return its outputs.
 
         Inputs are given one by one, as one list, or as ``inputs=``. Raises
-        :class:`~mirage.runtime.errors.CallError` where they do not fit, :class:`NoGpuError`, and
-        what :func:`~mirage.runtime.driver.load_kernels` raises.
+        :class:`~mirage.runtime.errors.CallError` if they do not match the manifest,
+        :class:`NoGpuError`, and the errors of :func:`~mirage.runtime.driver.load_kernels`.
         """
         given = self.given(tensors, inputs)
         results = None if self._check_indices else self.fast_results(given, out)
@@ -107,8 +108,9 @@ class Executable:
         return results
 
     def checked(self, given: Sequence[torch.Tensor]) -> tuple[list[int], int]:
-        """Addresses of inputs, and the number of their device. Raises
-        :class:`~mirage.runtime.errors.CallError` where they do not fit, :class:`NoGpuError`."""
+        """Return the addresses of inputs and the number of their device. Raises
+        :class:`~mirage.runtime.errors.CallError` if they do not match the manifest, and
+        :class:`NoGpuError`."""
         checks, _ = self._checks or self._prepare_checks()
         if len(given) != len(checks):
             names = ", ".join(t.name for t in self.manifest.inputs)
@@ -123,14 +125,14 @@ class Executable:
         return read, device
 
     def captured(self, *inputs: torch.Tensor) -> CapturedProgram:
-        """The program as one CUDA graph, for inputs like these; see
+        """Return the program as one CUDA graph, for inputs like these; see
         :mod:`mirage.runtime.captured`. Raises :class:`~mirage.runtime.errors.CallError`."""
         return CapturedProgram(self, inputs)
 
     def fast_results(
         self, given: Sequence[torch.Tensor], out: Sequence[torch.Tensor] | None = None
     ) -> Any:
-        """The outputs by the compiled launcher; None where that gives way."""
+        """Return the outputs, computed by the compiled launcher; None if it declines the call."""
         fast = self._fast
         if not fast:
             return None
@@ -143,12 +145,12 @@ class Executable:
         return call(given, out)
 
     def prepare(self, device: int = 0) -> None:
-        """Loads the code onto a device now rather than at the first call."""
+        """Load the code onto a device now rather than at the first call."""
         self._torch_cuda()
         (self._shares or self).modules(device)
 
     def modules(self, device: int) -> tuple[Any, ...]:
-        """The code on a device, loaded now if it is not there."""
+        """Return the code on a device, loading it if necessary."""
         with self._lock:
             kernels = self._load(device)
         return kernels[0].modules if kernels else ()
@@ -164,7 +166,7 @@ class Executable:
 
     @cached_property
     def _slots(self) -> tuple[_Slots, _Slots, _Slots]:
-        """Of inputs, outputs and workspace buffers."""
+        """The slots of inputs, outputs and workspace buffers."""
         m = self.manifest
         counts = {"input": m.inputs, "output": m.outputs, "workspace": m.workspace}
         found = [self._packing.slots_of(kind, len(all)) for kind, all in counts.items()]
@@ -213,8 +215,8 @@ class Executable:
             )
 
     def _device(self, tensors: Sequence[Any]) -> int:
-        """The device of the first input; -1 for host memory, torch's current device if there are no
-        inputs.
+        """Return the device of the first input: -1 for host memory, and torch's current device if
+        there are no inputs.
         """
         if tensors:
             get_device = getattr(tensors[0], "get_device", None)
@@ -235,7 +237,7 @@ class Executable:
     def _check_out(
         self, results: tuple[torch.Tensor, ...], read: list[int], device: int
     ) -> list[int]:
-        """Addresses of the outputs, which overlap nothing."""
+        """Return the addresses of the outputs, which must overlap nothing."""
         assert self._checks is not None
         input_checks, checks = self._checks
         if len(results) != len(checks):
@@ -264,7 +266,7 @@ class Executable:
             self._launch_here(read, written, device)
 
     def _launch_here(self, read: list[int], written: list[int], device: int) -> None:
-        """Launches on the current device; ``read`` and ``written`` are addresses."""
+        """Launch on the current device; ``read`` and ``written`` are addresses."""
         stream = self._current_stream(device)
         with self._lock:
             slots = self._packing.slots
@@ -315,10 +317,11 @@ class Executable:
             self._fast[device] = call
 
     def _workspace(self, device: int, stream: int) -> torch.Tensor:
-        """The workspace of a stream, whose launches run one after the other and can share it.
+        """Return the workspace of a stream, whose launches run one after the other and can share
+        it.
 
-        While a CUDA graph is captured it comes from the graph's own memory instead, since the graph
-        may be replayed on any stream.
+        During the capture of a CUDA graph it comes from the graph's own memory instead, since the
+        graph may be replayed on any stream.
         """
         import torch
 
@@ -334,14 +337,14 @@ class Executable:
 
 
 class _Check(TensorCheck):
-    """Of a launch, on the device of its first input."""
+    """The check of a tensor argument of a launch, on the device of its first input."""
 
     def __init__(self, spec: TensorSpec, what: str) -> None:
         super().__init__(spec, what)
         self.bytes = spec.bytes
 
     def empty(self, device: int) -> torch.Tensor:
-        """A fresh tensor of this specification."""
+        """Return a new tensor of this specification."""
         import torch
 
         return torch.empty_strided(
@@ -349,7 +352,7 @@ class _Check(TensorCheck):
         )
 
     def __call__(self, tensor: torch.Tensor, device: int) -> int:
-        """The tensor's address."""
+        """Check a tensor and return its address."""
         self.check_kind(tensor)
         if tensor.get_device() != device:
             where = f"cuda:{device}" if device >= 0 else "the CPU as input 0 is"
@@ -368,12 +371,13 @@ class _Check(TensorCheck):
 
 
 def ready_threads(device: int) -> threading.local:
-    """Has ``ready`` in threads that have the device's context."""
+    """Return the thread-local object that has ``ready`` in threads with the device's context."""
     return _READY.setdefault(device, threading.local())
 
 
 def device_getter() -> Callable[[], int]:
-    """What returns the number of torch's current device, once torch has been on a GPU."""
+    """Return the function that returns the number of torch's current device, once torch has used a
+    GPU."""
     import torch
 
     raw = getattr(sys.modules["torch._C"], "_cuda_getDevice", None)  # no look at what is set up
@@ -381,7 +385,7 @@ def device_getter() -> Callable[[], int]:
 
 
 def stream_getter() -> Callable[[int], int]:
-    """What returns the address of torch's current stream on a device."""
+    """Return the function that returns the address of torch's current stream on a device."""
     import torch
 
     raw = getattr(sys.modules["torch._C"], "_cuda_getCurrentRawStream", None)

@@ -1,8 +1,7 @@
-"""Calls of an artifact through the compiled launcher (``native/launcher.c``), where that is there.
+"""Calls of an artifact through the compiled launcher (``native/launcher.c``), if it is available.
 
-It does what :class:`mirage.runtime.executable.Executable` does otherwise, in a fraction of the
-time, for tensors that are as they should be. For any others it gives way: the checks in Python have
-the messages.
+It does the work of :class:`mirage.runtime.executable.Executable` in a fraction of the time, for
+valid tensors. It declines any others: the checks in Python produce the messages.
 """
 
 from __future__ import annotations
@@ -32,19 +31,21 @@ if TYPE_CHECKING:
     import torch
 
 ALIGNMENT = 16
-"""Tensors must start at multiples of this many bytes: kernels copy 16 bytes at a time."""
+"""The alignment of tensors in bytes: kernels copy 16 bytes at a time."""
 PURE = "MIRAGE_PURE_PYTHON"
-"""Set to 1, this environment variable leaves the compiled launcher out."""
+"""The environment variable that disables the compiled launcher if it is set to 1."""
 GRAPHS = "MIRAGE_GRAPHS"
-"""Set to 0, this environment variable leaves calls kernel by kernel that would be graphs."""
+"""The environment variable that disables graphs of launches if it is set to 0; calls then launch
+kernel by kernel."""
 _GRAPHS = (
     "cuStreamIsCapturing", "cuThreadExchangeStreamCaptureMode", "cuStreamCreate",
     "cuStreamDestroy_v2", "cuStreamBeginCapture_v2", "cuStreamEndCapture",
     "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy",
 )  # fmt: skip
-"""What a graph of launches takes, as ``GraphFunctions`` of ``native/interfaces.h``."""
+"""The driver functions that a graph of launches needs, as ``GraphFunctions`` in
+``native/interfaces.h``."""
 CUDA = 2
-"""What DLPack calls the device type."""
+"""DLPack's number of the device type."""
 _KINDS = {
     "f16": 2, "bf16": 4, "f32": 2, "f64": 2, "f8E4M3FN": 10, "f8E5M2": 12, "i1": 6, "i8": 0,
     "i16": 0, "i32": 0, "i64": 0,
@@ -52,13 +53,15 @@ _KINDS = {
 """DLPack's codes of element types."""
 _EXCHANGE = ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__")
 VERSION = 3
-"""Of the compiled launcher: one that takes other arguments is left out, as if it were not there."""
+"""The version of the compiled launcher; a launcher of another version takes other arguments and is
+not used."""
 _KINDS_OF_BUFFERS = ("input", "output", "workspace")
 
 
 @cache
 def compiled() -> Any:
-    """The compiled class; None where it is not there, or this torch lacks what it needs."""
+    """Return the compiled class; None if it is missing, or if this torch lacks something that it
+    needs."""
     if os.environ.get(PURE) == "1":
         return None
     try:
@@ -71,7 +74,7 @@ def compiled() -> Any:
 
 @cache
 def exchange() -> Any:
-    """PyTorch's table of functions to read tensors with, None in versions without it."""
+    """Return PyTorch's table of functions for reading tensors; None in versions without it."""
     import torch
 
     found = (getattr(torch.Tensor, name, None) for name in _EXCHANGE)
@@ -80,8 +83,8 @@ def exchange() -> Any:
 
 @dataclass(frozen=True)
 class DriverFunctions:
-    """Addresses of the driver's ``cuLaunchKernelEx`` and ``cuTensorMapEncodeTiled``, 0 of what is
-    not there; ``graphs`` those of :data:`_GRAPHS`, empty where launches are never recorded."""
+    """The addresses of the driver's ``cuLaunchKernelEx`` and ``cuTensorMapEncodeTiled``, 0 if
+    missing. ``graphs`` are those of :data:`_GRAPHS`, empty if launches are never recorded."""
 
     launch: int
     encode: int
@@ -90,7 +93,7 @@ class DriverFunctions:
 
 @cache
 def driver_functions() -> DriverFunctions:
-    """Those of this machine's driver."""
+    """Return the functions of this machine's driver."""
     for name in ("libcuda.so.1", "nvcuda.dll"):
         try:
             library = ctypes.CDLL(name)
@@ -113,8 +116,8 @@ def _address(library: ctypes.CDLL, name: str) -> int:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a call asks Python for. ``device`` is the number of the program's device (-1: the
-    host); ``ready`` says of a thread that it has the device's context; ``workspace`` gives the
+    """The Python objects that a call uses. ``device`` is the number of the program's device (-1:
+    the host); ``ready`` says whether a thread has the device's context; ``workspace`` returns the
     memory between kernels on a stream (None: there is none)."""
 
     device: int
@@ -125,8 +128,8 @@ class Surroundings:
 
 
 FastCall: TypeAlias = "Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor] | None], Any]"
-"""Takes inputs, and results to write to or None; returns the results, or None where something is
-not as it should be. Raises :class:`DriverError`."""
+"""A function of the inputs and of tensors for the results (or None). It returns the results, or
+None if an argument is not as expected. Raises :class:`DriverError`."""
 
 
 def fast_call(
@@ -136,9 +139,9 @@ def fast_call(
     driver_functions: DriverFunctions,
     around: Surroundings,
 ) -> FastCall | None:
-    """Calls of an artifact whose kernels are ``functions`` by the compiled launcher, None where
-    there is none. ``kind`` is DLPack's type of the device. With a size the manifest is that of the
-    largest, and calls are of any size."""
+    """Return a function that calls an artifact, whose kernels are ``functions``, through the
+    compiled launcher; None if there is no launcher. ``kind`` is DLPack's type of the device. With a
+    size, the manifest is that of the largest size, and calls may have any size."""
     import torch
 
     launcher = compiled()
@@ -175,7 +178,8 @@ def fast_call(
 
 
 class _Maps:
-    """Tensor maps among the parameters: their specifications, and what the launcher reads."""
+    """The tensor maps among the parameters: their specifications, and the data that the launcher
+    reads."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.size = manifest.size
@@ -192,7 +196,7 @@ class _Maps:
 
 
 def _param(argument: Argument, first: Mapping[str, int], maps: _Maps) -> tuple[int, int, int]:
-    """Source, offset and map of a parameter; the source -1 is the size."""
+    """Return the source, offset and map of a parameter; the source -1 is the size."""
     if argument.kind == "size":
         return -1, 0, -1
     number = -1 if argument.map is None else maps.add(argument, argument.map)
@@ -200,8 +204,8 @@ def _param(argument: Argument, first: Mapping[str, int], maps: _Maps) -> tuple[i
 
 
 def _specs(manifest: Manifest) -> tuple[tuple[Any, ...], ...]:
-    """Of inputs and outputs DLPack's kind and bits, bytes, shape, strides, and rows for each unit
-    of the size."""
+    """Return, for each input and output, DLPack's kind and bits, the bytes, shape, strides, and
+    rows for each unit of the size."""
     size = manifest.size
     found: list[tuple[Any, ...]] = []
     for kind, tensors in (("input", manifest.inputs), ("output", manifest.outputs)):
@@ -216,7 +220,8 @@ def _specs(manifest: Manifest) -> tuple[tuple[Any, ...], ...]:
 def _failed(
     manifest: Manifest, maps: Sequence[TensorMap], number: int, code: int, size: int
 ) -> NoReturn:
-    """``number`` is a kernel's, their count for a graph of all, or -1 less that of a tensor map."""
+    """Raise the error for a failed call. ``number`` is that of a kernel, the count of kernels for a
+    graph of all, or -1 minus that of a tensor map."""
     at = f" at size {size}" if size else ""
     if number < 0:
         raise DriverError(f"tensor map of {maps[-1 - number]}{at}: {_name(code)}")
@@ -230,7 +235,8 @@ def _failed(
 
 
 def allocator(device: int) -> Callable[..., torch.Tensor]:
-    """Makes a tensor of a shape, strides and a type on the current device; -1 is the host."""
+    """Return a function that makes a tensor of a shape, strides and a type on the current device;
+    -1 is the host."""
     import torch
 
     kind = "cuda" if device >= 0 else "cpu"

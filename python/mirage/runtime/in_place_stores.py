@@ -1,8 +1,8 @@
-"""Ops that change some elements of a tensor, and how PyTorch does the same in place.
+"""Ops that change some elements of a tensor, and their in-place equivalents in PyTorch.
 
-A program that updates a tensor is stated without side effects: ``new = index_copy(old, 2, at, x)``.
-Where nothing reads the old one afterwards, writing to it is the same and takes as long as the rows
-that are stored, not as long as the whole tensor.
+A program that updates a tensor is written without side effects: ``new = index_copy(old, 2, at,
+x)``. If nothing reads the old tensor afterwards, writing to it has the same result and takes time
+for the stored rows only, not for the whole tensor.
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ STORES = frozenset(
         "scatter_add", "scatter_reduce", "select_scatter", "slice_scatter",
     }
 )  # fmt: skip
-"""Of the namespace ``aten``, in all overloads. Their first argument is what they change."""
+"""The ops, in the namespace ``aten`` and in all overloads. Their first argument is the tensor that
+they change."""
 
 _VIEWS = {
     "diagonal_scatter": "diagonal.default",
     "select_scatter": "select.int",
     "slice_scatter": "slice.Tensor",
 }
-"""What a store through a view looks at; the other arguments have the same names."""
+"""The op that takes the view to which each op stores; the other arguments have the same names."""
 
 
 def is_store(op: str) -> bool:
-    """Whether an op ("aten.index_copy.default") is one of them."""
+    """Return whether an op ("aten.index_copy.default") is one of these."""
     namespace, _, rest = op.partition(".")
     return namespace == "aten" and rest.partition(".")[0] in STORES
 
 
 def in_place(op: str) -> Callable[..., Any]:
-    """The function that takes what ``op`` takes, by name, and writes to its first argument."""
+    """Return a function that takes the arguments of ``op``, by name, and writes to the first
+    one."""
     import torch
 
     _, name, *overload = op.split(".")
@@ -45,8 +47,8 @@ def in_place(op: str) -> Callable[..., Any]:
 
 
 def destination(op: str, target: Any, arguments: Mapping[str, Any]) -> Any:
-    """The view of ``target`` that a store overwrites, all of it; None where stores of this kind do
-    not write to a view, or the view depends on tensors."""
+    """Return the view of ``target`` that a store overwrites entirely; None if stores of this kind
+    do not write to a view, or if the view depends on tensors."""
     import torch
 
     _, name, *_ = op.split(".")
@@ -72,7 +74,7 @@ def _through(view: Any) -> Callable[..., Any]:
 
 
 def same_memory(x: Any, y: Any) -> bool:
-    """Whether two tensors are the same elements."""
+    """Return whether two tensors are the same elements in memory."""
     return (
         x.dtype is y.dtype
         and x.device == y.device

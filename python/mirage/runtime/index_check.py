@@ -1,9 +1,9 @@
-"""Errors for indices that are outside of their dimension, where a caller asks for them.
+"""Errors for indices that are outside of their dimension, if a caller requests them.
 
-Kernels read no memory outside of their tensors, whatever the indices are: for one that is outside
-they compute with no number, and store nothing. PyTorch raises. So does a program that is loaded
-with ``check_indices``: each call looks at the smallest and the largest of its indices first, for
-which it waits.
+Kernels read no memory outside of their tensors, whatever the indices are: for an index outside they
+compute with NaN and store nothing. PyTorch raises an error, and so does a program that is loaded
+with ``check_indices``: each call first computes the smallest and the largest of its indices, and
+waits for them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class IndexCheck:
-    """Of a program's inputs."""
+    """The index check of a program's inputs."""
 
     def __init__(self, manifest: Manifest) -> None:
         names = [t.name for t in manifest.inputs]
@@ -29,13 +29,13 @@ class IndexCheck:
         ]
 
     def __call__(self, given: Sequence[torch.Tensor]) -> None:
-        """Raises :class:`~mirage.runtime.errors.ArgumentIndexError`."""
+        """Check the inputs. Raises :class:`~mirage.runtime.errors.ArgumentIndexError`."""
         for number, what, below in self._bounds:
             check_indices(given[number], what, below)
 
 
 def check_indices(x: torch.Tensor, what: str, below: int) -> None:
-    """Whether all elements of ``x`` lie in ``[0, below)``. Raises
+    """Check that all elements of ``x`` lie in ``[0, below)``. Raises
     :class:`~mirage.runtime.errors.ArgumentIndexError`."""
     import torch
 
@@ -56,8 +56,8 @@ def checked_launcher(
     launch: Callable[[int, list[torch.Tensor]], Sequence[torch.Tensor]],
     manifests: Sequence[Manifest],
 ) -> Callable[[int, list[torch.Tensor]], Sequence[torch.Tensor]]:
-    """What runs the parts of a model, with the indices of each looked at first. An error names the
-    input of the part."""
+    """Return a launcher of a model's parts that first checks the indices of each part. An error
+    names the input of the part."""
     checks = [IndexCheck(m) for m in manifests]
 
     def run(part: int, given: list[torch.Tensor]) -> Sequence[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Strict reading of JSON: typed values, and no key that nobody asked for."""
+"""Strict reading of JSON: typed values, and no unknown keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DTYPES = ("f16", "bf16", "f32", "f64", "f8E4M3FN", "f8E5M2", "i1", "i8", "i16", 
 
 
 class Reader:
-    """Takes typed values out of a JSON object and complains about what is left."""
+    """Takes typed values out of a JSON object and rejects keys that are left."""
 
     def __init__(self, data: Json, where: str, path: str) -> None:
         self.data = dict(data)
@@ -85,7 +85,7 @@ class Reader:
         return cast(Json, value)
 
     def part(self, key: str) -> Reader:
-        """The object under a key, to be read."""
+        """Return a reader of the object under a key."""
         path = f"{self.path}.{key}" if self.path else key
         return Reader(self.mapping(key), self.where, path)
 
@@ -117,8 +117,8 @@ class Reader:
 
 
 def opened(data: object, where: str, version: int, what: str, advice: str) -> Reader:
-    """A manifest of a known format, from behind its version. Raises
-    :class:`ArtifactVersionError`, with ``advice``, where that is another one."""
+    """Return a reader of a manifest of a known format, after its version. Raises
+    :class:`ArtifactVersionError`, with ``advice``, for another version."""
     reader = Reader(cast(Json, data), where, "")
     reader.text("format")
     found = reader.integer("version")

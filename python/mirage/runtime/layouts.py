@@ -1,7 +1,7 @@
-"""Results as PyTorch returns them: with its strides, and in the same memory where it returns views.
+"""Results as PyTorch returns them: with its strides, and in shared memory where it returns views.
 
-A result in the memory of an input is that input seen differently, and is not computed. Results that
-share memory with each other get one storage.
+A result in the memory of an input is a view of that input and is not computed. Results that share
+memory with each other get one storage.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a result lies in its storage (sizes, strides and offset in elements). ``input`` is the
-    input whose storage that is, with the offset counted from where the input starts; else results
-    of the same ``group`` share one of ``bytes``."""
+    """The place of a result in its storage (sizes, strides and offset in elements).
+
+    ``input`` is the input whose storage it is, with the offset counted from the input's start.
+    Without an input, results of the same ``group`` share a storage of ``bytes``."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -34,7 +35,7 @@ Found = Layout | bool | int | float | str | None
 
 
 class Arranged:
-    """Puts what a program computes where PyTorch would have put it."""
+    """Puts computed tensors where PyTorch would have put them."""
 
     def __init__(self, layouts: Sequence[Found]) -> None:
         self.layouts = tuple(layouts)
@@ -54,7 +55,7 @@ class Arranged:
         return at
 
     def __call__(self, computed: Sequence[torch.Tensor], inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """All results; ``computed`` are those of the program."""
+        """Return all results; ``computed`` are those that the program computed."""
         import torch
 
         storages: dict[int, torch.UntypedStorage] = {}
@@ -94,6 +95,6 @@ def _with_strides(value: torch.Tensor, at: Layout) -> torch.Tensor:
 
 
 def _write(y: torch.Tensor, value: torch.Tensor) -> None:
-    """Copies, each element of memory once: along strides of 0 there is one."""
+    """Copy, writing each element of memory once (along strides of 0 there is one)."""
     once = tuple(slice(0, 1) if s == 0 else slice(None) for s in y.stride())
     y[once].copy_(value[once])

@@ -1,4 +1,4 @@
-"""From a folder to something that can be called."""
+"""Loads a folder as a callable."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def is_model(path: str | os.PathLike[str]) -> bool:
-    """Whether the artifact in a folder is a whole model. Raises
-    :class:`~mirage.runtime.errors.ArtifactError` where there is none."""
+    """Return whether the artifact in a folder is a whole model. Raises
+    :class:`~mirage.runtime.errors.ArtifactError` if there is no artifact."""
     return _format_of(path) == FORMAT
 
 
@@ -39,18 +39,18 @@ def load(
     check_tensors: bool = True,
     check_indices: bool = False,
 ) -> Executable | SizedExecutable | Model | SizedModel:
-    """The artifact in the folder ``path``, ready to be called.
+    """Load the artifact in the folder ``path`` as a callable.
 
-    A single program (what ``mirage optimize`` writes) is an :class:`Executable`; it needs no GPU to
-    be loaded, runs where its inputs are, and takes no other argument; one for sizes in a range is a
-    :class:`~mirage.runtime.by_size.SizedExecutable` likewise. A whole model (``mirage
-    export``) is a :class:`~mirage.runtime.model.Model` on ``device`` (torch's current GPU by
-    default; on "cpu" its kernels are executed in the emulator, if that is installed). ``state`` are
-    the weights of one that refers to them: a state dict, or a ``.safetensors`` file. Without
-    ``check_tensors`` the hashes of large files are not computed. With ``check_indices`` a call
-    whose indices are outside of their dimension raises
-    :class:`~mirage.runtime.errors.ArgumentIndexError`, for which it waits for its inputs; without,
-    what is outside reads no number and is written nowhere.
+    A single program (written by ``mirage optimize``) becomes an :class:`Executable`. It needs no
+    GPU to be loaded, runs on the device of its inputs, and uses only ``check_indices`` of the
+    other arguments. A program for a range of sizes becomes a
+    :class:`~mirage.runtime.by_size.SizedExecutable` in the same way. A whole model (written by
+    ``mirage export``) becomes a :class:`~mirage.runtime.model.Model` on ``device`` (torch's current
+    GPU by default; on "cpu" its kernels run in the emulator, if that is installed). ``state`` are
+    the weights of a model that refers to them: a state dict, or a ``.safetensors`` file. Without
+    ``check_tensors`` the hashes of large files are not computed. With ``check_indices``, a call
+    waits for its inputs and raises :class:`~mirage.runtime.errors.ArgumentIndexError` if an index
+    is outside of its dimension; without it, such an index reads NaN and stores nothing.
 
     Raises :class:`~mirage.runtime.errors.ArtifactError`,
     :class:`~mirage.runtime.errors.NoGpuError`.

@@ -1,8 +1,8 @@
-"""The manifest of an artifact: which kernels run in which order on which buffers.
+"""The manifest of an artifact: its kernels, their order, and their buffers.
 
-A manifest is plain data and says everything that a launch needs, so that no compiler is needed to
-run an artifact. Reading is strict: a key that is missing, unknown or of the wrong type is an error,
-never a default.
+A manifest is plain data and contains everything that a launch needs, so running an artifact
+requires no compiler. Reading is strict: a key that is missing, unknown or of the wrong type is an
+error, never a default.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from mirage.runtime.sizes import Size, read_size
 
 FORMAT = "mirage-artifact"
 VERSION = 7
-"""Raised whenever the meaning of a manifest changes; a runtime reads one version."""
+"""The format version. It increases whenever the meaning of a manifest changes; a runtime reads one
+version."""
 
 TORCH_NAMES = {
     "f16": "float16",
@@ -33,7 +34,7 @@ TORCH_NAMES = {
     "i32": "int32",
     "i64": "int64",
 }
-"""What PyTorch calls the element types."""
+"""PyTorch's names of the element types."""
 
 ELEMENT_BYTES = {
     "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "f8E4M3FN": 1, "f8E5M2": 1,
@@ -43,7 +44,7 @@ ELEMENT_BYTES = {
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor that the caller passes or gets. Strides are in elements; ``parameter`` names a
+    """A tensor that the caller passes or receives. Strides are in elements; ``parameter`` names a
     weight of the module.
     """
 
@@ -55,7 +56,7 @@ class TensorSpec:
 
     @property
     def bytes(self) -> int:
-        """From the first to the last element, in bytes."""
+        """The number of bytes from the first element to the end of the last."""
         if 0 in self.shape:
             return 0
         last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
@@ -64,7 +65,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class WorkspaceBuffer:
-    """An intermediate tensor: a range of bytes of the workspace. Ranges overlap where lifetimes do
+    """An intermediate tensor: a range of bytes of the workspace. Ranges may overlap if lifetimes do
     not.
     """
 
@@ -75,16 +76,16 @@ class WorkspaceBuffer:
 
     @property
     def bytes(self) -> int:
-        """Size in bytes; the tensor is dense."""
+        """The size in bytes; the tensor is dense."""
         return prod(self.shape) * ELEMENT_BYTES[self.dtype]
 
 
 @dataclass(frozen=True)
 class TensorMap:
-    """How the tensor memory accelerator sees a tensor: one copy moves a ``box`` (elements, one
-    extent a dimension, outermost first); in shared memory its 16-byte chunks are permuted within
-    ``swizzle`` bytes (0: not at all). ``strides``, in elements, are those of a part of another
-    tensor; None of a dense one.
+    """The tensor memory accelerator's view of a tensor. One copy moves a ``box`` (in elements, one
+    extent per dimension, outermost first); in shared memory its 16-byte chunks are permuted within
+    ``swizzle`` bytes (0: not permuted). ``strides``, in elements, are given for a part of another
+    tensor and None for a dense tensor.
     """
 
     shape: tuple[int, ...]
@@ -97,9 +98,10 @@ class TensorMap:
 @dataclass(frozen=True)
 class Argument:
     """A kernel parameter: the address of an ``input``, ``output`` or ``workspace`` buffer plus
-    ``offset`` bytes; or, with ``map``, the 128-byte description of the tensor that starts there.
-    The kernel takes its elements to lie ``strides`` (in elements) apart, or densely without them.
-    Of the kind ``size`` it is the program's size, an i32.
+    ``offset`` bytes or, with ``map``, the 128-byte description of the tensor that starts there.
+
+    The kernel expects its elements to lie ``strides`` (in elements) apart, or densely without
+    ``strides``. A parameter of the kind ``size`` is the program's size, an i32.
     """
 
     kind: str
@@ -109,16 +111,18 @@ class Argument:
     strides: tuple[int, ...] | None = None
 
     def to_json(self) -> Json:
-        """The argument as JSON data."""
+        """Return the argument as JSON data."""
         return {**vars(self), "map": None if self.map is None else vars(self.map)}
 
 
 @dataclass(frozen=True)
 class KernelLaunch:
     """One kernel: entry point, geometry (blocks, threads, blocks in a cluster), dynamic shared
-    memory and parameters. A ``dependent`` one may start before the kernel before it has ended: it
-    waits for that one's memory itself. ``rows = (a, b)``: at a size ``n`` below the largest the
-    first ``ceil(n * a / b)`` parts of the grid do, of as many as the largest has.
+    memory and parameters.
+
+    A ``dependent`` kernel may start before the previous kernel has ended; it waits for that
+    kernel's results itself. ``rows = (a, b)``: at a size ``n`` below the largest, only the first
+    ``ceil(n * a / b)`` parts of the grid run, of the number that the largest size has.
     """
 
     module: int
@@ -134,8 +138,8 @@ class KernelLaunch:
 
 @dataclass(frozen=True, order=True)
 class IndexBound:
-    """All elements of an input, by its number, are indices of ``below`` rows. Others are defined
-    too; only who asks for errors gets them."""
+    """A bound on an input, by its number: all of its elements should be indices of ``below`` rows.
+    Other indices have a defined result too; they are errors only for callers who request it."""
 
     input: int
     below: int
@@ -153,8 +157,8 @@ class Module:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Everything but the code. ``evidence`` and ``prediction`` inform people; nothing here reads
-    them. With a ``size`` all shapes and grids are those of its value.
+    """Everything except the code. ``evidence`` and ``prediction`` inform people; the runtime does
+    not read them. With a ``size``, all shapes and grids are those of its value.
     """
 
     name: str
@@ -171,16 +175,16 @@ class Manifest:
     prediction: Mapping[str, Any] = field(default_factory=dict[str, Any])
     size: Size | None = None
     updates: tuple[int, ...] = ()
-    """Inputs that the kernels write to; they overlap no other tensor."""
+    """The inputs that the kernels write to; they must not overlap any other tensor."""
     bounds: tuple[IndexBound, ...] = ()
 
     @property
     def workspace_bytes(self) -> int:
-        """Size of the workspace."""
+        """The size of the workspace in bytes."""
         return max((b.offset + b.bytes for b in self.workspace), default=0)
 
     def to_json(self) -> Json:
-        """The manifest as JSON data; :func:`from_json` reads it back."""
+        """Return the manifest as JSON data, which :func:`from_json` reads."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -205,9 +209,8 @@ class Manifest:
 
 
 def from_json(data: object, where: str) -> Manifest:
-    """The manifest in ``data`` (of the file ``where``).
-
-    Raises :class:`ArtifactVersionError` and :class:`UnreadableArtifactError`.
+    """Return the manifest in ``data``, which comes from the file ``where``. Raises
+    :class:`ArtifactVersionError` and :class:`UnreadableArtifactError`.
     """
     if not isinstance(data, dict) or cast(Json, data).get("format") != FORMAT:
         whole = isinstance(data, dict) and cast(Json, data).get("format") == "mirage-model"
@@ -238,7 +241,7 @@ def from_json(data: object, where: str) -> Manifest:
 
 
 def read_tensor(r: Reader) -> TensorSpec:
-    """What a manifest says of a tensor."""
+    """Read the specification of a tensor."""
     spec = TensorSpec(
         r.text("name"),
         r.integers("shape"),

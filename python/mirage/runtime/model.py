@@ -1,4 +1,4 @@
-"""A loaded model: called as the module was that it was exported from.
+"""A loaded model, which is called like the module that it was exported from.
 
 model = mirage.runtime.load("llama.mirage")
 logits = model(ids, cache_position=position)
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     import torch
 
 KEPT_SIZES = 1024
-"""Sizes whose steps are kept."""
+"""The most sizes whose steps are kept."""
 EMULATOR = "mirage.emulator.tensors"
-"""What runs kernels where there is no GPU. It is not part of the runtime, so its name is all that
-is known of it here."""
+"""The module that runs kernels without a GPU. It is not part of the runtime, which therefore knows
+only its name."""
 
 
 class Model:
-    """A model on a device, as a function of what its module takes.
+    """A model on a device, as a function of the arguments of its module.
 
-    Calls launch on torch's current stream and return at once. What the module writes to, they write
-    to: arguments, and tensors of ``state`` (by their names; those of a state dict that are on the
-    device already are the caller's own). Calls from several threads need a lock where there are
-    updates.
+    Calls launch on torch's current stream and return at once. They write to the tensors that the
+    module writes to: arguments, and tensors of ``state`` (by their names; tensors of a state dict
+    that are already on the device are the caller's own). Calls from several threads need a lock if
+    there are updates.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class Model:
         shares: SizedModel | None = None,
         check_indices: bool = False,
     ) -> None:
-        """``device`` is torch's current GPU by default; on "cpu" the kernels are executed in the
-        emulator, which needs the whole package. ``state`` has the weights that the artifact refers
-        to. ``shares`` has the same model for all sizes: state and code are its own. With
-        ``check_indices`` each call waits for what its kernels look up by, and raises where an
-        index is outside of its dimension.
+        """Load a model. ``device`` is torch's current GPU by default; on "cpu" the kernels run in
+        the emulator, which requires the whole package. ``state`` has the weights that the artifact
+        refers to. ``shares`` is the same model for all sizes, whose state and code this model uses.
+        With ``check_indices``, each call waits for its indices and raises an error if one is
+        outside of its dimension.
 
         Raises :class:`~mirage.runtime.errors.ArtifactError`,
         :class:`~mirage.runtime.errors.NoGpuError`.
@@ -97,25 +97,26 @@ class Model:
         return self._held.by_name
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """What the module returns. Raises :class:`~mirage.runtime.errors.CallError` where arguments
-        do not fit."""
+        """Run the model and return the module's results. Raises
+        :class:`~mirage.runtime.errors.CallError` for invalid arguments."""
         found = None if self._direct is None else self._direct(args, named)
         return self.run(self.memories(args, named)) if found is None else found
 
     def captured(self, *args: Any, **named: Any) -> CapturedModel:
-        """The model as one CUDA graph, for calls with arguments like these; see
+        """Return the model as one CUDA graph, for calls with arguments like these; see
         :mod:`mirage.runtime.captured`. Nothing is written to. Raises
-        :class:`~mirage.runtime.errors.CallError`, and
-        :class:`~mirage.runtime.errors.CaptureError` where the model cannot be captured."""
+        :class:`~mirage.runtime.errors.CallError`, and :class:`~mirage.runtime.errors.CaptureError`
+        if the model cannot be captured."""
         return CapturedModel(self, args, named)
 
     def memories(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[torch.Tensor]:
-        """The tensors of a call: those among the arguments, then the state. Raises
+        """Return the tensors of a call: those among the arguments, then the state. Raises
         :class:`~mirage.runtime.errors.CallError`."""
         return [*self._arguments(args, named, self._held.tensors), *self._held.tensors]
 
     def run(self, memories: Sequence[torch.Tensor], *, write: bool = True) -> Any:
-        """What the module returns for such tensors; without ``write`` none is written to."""
+        """Return the module's results for such tensors; without ``write``, no tensor is written
+        to."""
         with self._no_grad():
             outputs = self._steps(memories, self._launch, write=write)
             updates = self.manifest.plan.updates
@@ -129,7 +130,8 @@ class Model:
 
 
 class SizedModel:
-    """A model for sizes in a range, as a function of what its module takes; see :class:`Model`."""
+    """A model for a range of sizes, as a function of the arguments of its module; see
+    :class:`Model`."""
 
     def __init__(
         self,
@@ -139,7 +141,7 @@ class SizedModel:
         state: Mapping[str, torch.Tensor] | None = None,
         check_indices: bool = False,
     ) -> None:
-        """As that of :class:`Model`."""
+        """Load a model; the arguments are those of :class:`Model`."""
         self.artifact = artifact
         self.manifest = m = artifact.manifest
         self.device = chosen_device(m.name, m.chip, device)
@@ -178,15 +180,16 @@ class SizedModel:
         return self.held.by_name
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """What the module returns. Raises :class:`~mirage.runtime.errors.CallError` where arguments
-        do not fit."""
+        """Run the model and return the module's results. Raises
+        :class:`~mirage.runtime.errors.CallError` for invalid arguments."""
         number = self._classes.number(args)
         direct = None if number is None else self._direct[number]
         found = None if direct is None else direct(args, named)
         return self._at_size(args, named)(*args, **named) if found is None else found
 
     def captured(self, *args: Any, **named: Any) -> CapturedModel:
-        """The model at the size that these arguments have; see :meth:`Model.captured`."""
+        """Return the model at the size of these arguments as one CUDA graph; see
+        :meth:`Model.captured`."""
         return self._at_size(args, named).captured(*args, **named)
 
     def _at_size(self, args: Sequence[Any], named: Mapping[str, Any]) -> Model:
@@ -202,7 +205,7 @@ class SizedModel:
         return model
 
     def _size_of(self, leaves: Sequence[Any]) -> int:
-        """The size that arguments have; other arguments are compared with it later."""
+        """Return the size of the arguments; other arguments are checked later."""
         size = self.manifest.size
         assert size is not None
         number = size.arguments[0]
@@ -233,7 +236,7 @@ def _found(result: Result | Fixed) -> Found:
 
 
 def chosen_device(name: str, chip: str, device: str | torch.device | None) -> torch.device:
-    """The device to run on. Raises :class:`WrongChipError`, :class:`NoGpuError`."""
+    """Return the device to run on. Raises :class:`WrongChipError` and :class:`NoGpuError`."""
     try:
         import torch
     except ImportError:
@@ -260,8 +263,8 @@ def chosen_device(name: str, chip: str, device: str | torch.device | None) -> to
 def executables(
     artifact: ModelArtifact, device: torch.device, code: Mapping[str, Executable]
 ) -> dict[str, Executable]:
-    """The parts on a GPU, by their folders, ready to be launched; ``code`` has the same parts at
-    their largest size. Raises what :meth:`Executable.prepare` raises."""
+    """Return the parts on a GPU, by their folders, ready to be launched; ``code`` has the same
+    parts at their largest size. Raises the errors of :meth:`Executable.prepare`."""
     found: dict[str, Executable] = {}
     for number, part in enumerate(artifact.manifest.parts):
         if part.folder not in found:
@@ -271,7 +274,7 @@ def executables(
 
 
 def launcher(artifact: ModelArtifact, code: Mapping[str, Executable]) -> Launcher:
-    """What runs the parts: ``code``, or the emulator where there is none. Raises
+    """Return a function that runs the parts: with ``code`` or, without it, in the emulator. Raises
     :class:`NoGpuError`."""
     parts = artifact.manifest.parts
     if parts and not code:
@@ -284,7 +287,8 @@ def launcher(artifact: ModelArtifact, code: Mapping[str, Executable]) -> Launche
 def direct_call(
     artifact: ModelArtifact, code: Mapping[str, Executable], held: State
 ) -> Direct | None:
-    """How the model is called without its plan, where it is one part and that is on a GPU."""
+    """Return the direct call of the model, without its plan, if it is one part on a GPU; otherwise
+    None."""
     m = artifact.manifest
     if len(m.parts) != 1 or not code:
         return None
@@ -293,8 +297,8 @@ def direct_call(
 
 
 def emulator() -> Callable[[Artifact, list[torch.Tensor]], Sequence[torch.Tensor]]:
-    """What executes a part on the CPU. Raises :class:`NoGpuError` where only the runtime is
-    there."""
+    """Return the function that executes a part on the CPU. Raises :class:`NoGpuError` if only the
+    runtime is installed."""
     try:
         return import_module(EMULATOR).run_on_tensors
     except ImportError as e:

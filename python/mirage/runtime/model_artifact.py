@@ -39,15 +39,15 @@ class ModelArtifact:
     path: Path | None = None
 
     def part(self, number: int) -> Artifact:
-        """The part that a launch names."""
+        """Return the part that a launch names."""
         return self.parts[self.manifest.parts[number].folder]
 
 
 def write_model(model: ModelArtifact, path: str | os.PathLike[str]) -> Path:
-    """Writes the folder ``path`` (replacing an artifact that is there), whole or not at all, and
-    returns it. Hashes are those of what is written, whatever the manifest has.
+    """Write the folder ``path`` (replacing an existing artifact), whole or not at all, and return
+    it. Hashes are computed from the written files; those in the manifest are ignored.
 
-    Raises :class:`UnreadableArtifactError` if ``path`` is something else than an artifact, and
+    Raises :class:`UnreadableArtifactError` if ``path`` is anything other than an artifact, and
     :class:`~mirage.runtime.errors.UnwritableArtifactError`.
     """
     with writing(path) as folder:
@@ -66,7 +66,7 @@ def write_model(model: ModelArtifact, path: str | os.PathLike[str]) -> Path:
 def _with_hashes(
     m: ModelManifest, hashes: Mapping[str, str], files: Mapping[str, str]
 ) -> ModelManifest:
-    """The manifest with the hashes of what was written."""
+    """Return the manifest with the hashes of the written files."""
 
     def hashed(parts: Sequence[PartFolder]) -> tuple[PartFolder, ...]:
         return tuple(PartFolder(p.folder, hashes[p.folder]) for p in parts)
@@ -79,8 +79,8 @@ def _with_hashes(
 
 
 def read_model(path: str | os.PathLike[str], *, check_tensors: bool = True) -> ModelArtifact:
-    """Reads and checks the model in the folder ``path``; without ``check_tensors`` the hashes of
-    its files of tensors are not looked at, which takes as long as reading them.
+    """Read and check the model in the folder ``path``. Without ``check_tensors``, the hashes of its
+    files of tensors are not checked, which would take as long as reading them.
 
     Raises :class:`~mirage.runtime.errors.ArtifactError`; its subclasses say what is wrong.
     """
@@ -113,7 +113,7 @@ def _compare(path: Path, expected: str) -> None:
 
 
 def _check_parts(manifest: ModelManifest, parts: Mapping[str, Artifact], folder: Path) -> None:
-    """Whether the parts take and give as many tensors as the plan has for them."""
+    """Check that the parts take and return as many tensors as the plan has for them."""
     for number, step in enumerate(manifest.plan.steps):
         if hasattr(step, "part"):
             part = manifest.parts[step.part]  # type: ignore[union-attr]

@@ -1,7 +1,8 @@
-"""The manifest of a whole model: which parts and calls of PyTorch run in which order on which
-tensors, and what a caller passes and gets.
+"""The manifest of a whole model: its parts and calls of PyTorch in order, the tensors that they
+use, and the arguments and results of a caller.
 
-Like that of a single part (:mod:`mirage.runtime.manifest`) it is plain data, and read strictly.
+Like the manifest of a single part (:mod:`mirage.runtime.manifest`) it is plain data, and read
+strictly.
 """
 
 from __future__ import annotations
@@ -33,27 +34,29 @@ from mirage.runtime.structure import Structure, structure_of
 
 FORMAT = "mirage-model"
 VERSION = 3
-"""Raised whenever the meaning of a manifest changes; a runtime reads one version."""
+"""The format version. It increases whenever the meaning of a manifest changes; a runtime reads one
+version."""
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """An argument or a result that is no tensor."""
+    """An argument or a result that is not a tensor."""
 
     value: Plain
 
 
 @dataclass(frozen=True)
 class Given:
-    """A tensor that the caller passes: ``spec`` says of which kind."""
+    """A tensor that the caller passes; ``spec`` is its specification."""
 
     spec: TensorSpec
 
 
 @dataclass(frozen=True)
 class Held:
-    """A tensor of the model's state: all of ``fill`` where that is a number; else ``key`` in a
-    ``file`` of the folder; else, without a file, ``key`` in the state dict that is given."""
+    """A tensor of the model's state. If ``fill`` is a number, all of its elements equal it;
+    otherwise it is ``key`` in a ``file`` of the folder or, without a file, ``key`` in the given
+    state dict."""
 
     spec: TensorSpec
     key: str
@@ -63,9 +66,9 @@ class Held:
 
 @dataclass(frozen=True)
 class Result:
-    """A tensor that the caller gets: of strides in elements, at an offset from where its memory
-    starts. That is the tensor ``memory`` (an argument or state) or, where that is None, one of
-    ``bytes`` which results of the same ``group`` share."""
+    """A tensor that the caller receives. Its strides are in elements, and its offset counts from
+    the start of its memory. That is the tensor ``memory`` (an argument or state) or, if that is
+    None, memory of ``bytes`` that results of the same ``group`` share."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -78,7 +81,7 @@ class Result:
 
 @dataclass(frozen=True)
 class PartFolder:
-    """An artifact inside of the model's: its folder, and the hash of its manifest."""
+    """An artifact inside of the model's folder: its folder, and the hash of its manifest."""
 
     folder: str
     sha256: str
@@ -86,11 +89,11 @@ class PartFolder:
 
 @dataclass(frozen=True)
 class ModelManifest:
-    """Contents of ``manifest.json`` of a model.
+    """The contents of a model's ``manifest.json``.
 
-    Tensors are numbered as in ``plan``: first the arguments that are tensors, then the state.
-    ``plan.updates`` says which of them the first outputs are the new values of; the other outputs
-    are, in order, the results that have no ``memory``.
+    Tensors are numbered as in ``plan``: first the arguments that are tensors, then the state. The
+    first outputs of the plan are the new values of the tensors in ``plan.updates``; the other
+    outputs are, in order, the results that have no ``memory``.
     """
 
     name: str
@@ -101,19 +104,20 @@ class ModelManifest:
     arguments: tuple[Given | Fixed, ...]
     state: tuple[Held, ...]
     parts: tuple[PartFolder, ...]
-    """By the numbers that launches have; equal ones share a folder."""
+    """The parts, by the numbers that launches use; equal ones share a folder."""
     files: Mapping[str, str]
-    """Hashes of the files of tensors."""
+    """The hashes of the files of tensors."""
     plan: Plan
     results: tuple[Result | Fixed, ...]
     result_structure: Structure
     notes: Json = field(default_factory=dict[str, Any])
     size: ModelSize | None = None
-    """A size that is known at the call; the rest is stated for the largest one."""
+    """The size, if it is known only at the call; the rest of the manifest is stated for the largest
+    size."""
 
     @property
     def every_part(self) -> tuple[PartFolder, ...]:
-        """The parts, those for smaller sizes among them."""
+        """All parts, including those for smaller sizes."""
         smaller = () if self.size is None else self.size.smaller
         return (*(p for program in smaller for p in program.parts), *self.parts)
 
@@ -128,7 +132,7 @@ class ModelManifest:
         return (*self.inputs, *(s.spec for s in self.state))
 
     def to_json(self) -> Json:
-        """The manifest as JSON data; :func:`model_from_json` reads it back."""
+        """Return the manifest as JSON data, which :func:`model_from_json` reads."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -177,7 +181,7 @@ def _fixed(value: Fixed) -> Json:
 
 
 def _plain(value: object) -> object:
-    """Numbers that JSON has not are objects."""
+    """Return plain data in which numbers that JSON lacks are objects."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
     if isinstance(value, Rows):
@@ -208,9 +212,8 @@ def _argument_json(value: Argument) -> object:
 
 
 def model_from_json(data: object, where: str) -> ModelManifest:
-    """The manifest in ``data`` (of the file ``where``).
-
-    Raises :class:`ArtifactVersionError` and :class:`UnreadableArtifactError`.
+    """Return the manifest in ``data``, which comes from the file ``where``. Raises
+    :class:`ArtifactVersionError` and :class:`UnreadableArtifactError`.
     """
     if not isinstance(data, dict) or cast(Json, data).get("format") != FORMAT:
         raise UnreadableArtifactError(
@@ -386,7 +389,7 @@ def _result(r: Reader) -> Result | Fixed:
 
 
 def _check(m: ModelManifest, where: str) -> None:
-    """Whether everything that is named by a number is there, and there before it is used."""
+    """Check that everything that is named by a number exists and is defined before it is used."""
 
     def need(ok: bool, place: str, text: str) -> None:
         if not ok:

@@ -1,7 +1,7 @@
-"""Models with a size that is known at the call: their manifests state the largest one.
+"""Models with a size that is known only at the call; their manifests state the largest size.
 
-Arguments and results have rows in proportion to the size; plans say with
-:class:`~mirage.runtime.plan.Rows` what calls of PyTorch are given, and parts take the size as
+Arguments and results have rows in proportion to the size. Plans use
+:class:`~mirage.runtime.plan.Rows` among the arguments of PyTorch calls, and parts take the size as
 single programs do (:mod:`mirage.runtime.sizes`). Each class of sizes has a plan and parts of its
 own.
 """
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 Shape: TypeAlias = "tuple[int, ...] | None"
-"""None of what is no tensor."""
+"""The shape of an argument or result; None if it is not a tensor."""
 
 
 @dataclass(frozen=True)
 class ModelProgram:
-    """What runs for sizes up to ``at_most`` that no program before it has."""
+    """The plan and parts for sizes up to ``at_most`` that no earlier program covers."""
 
     at_most: int
     parts: tuple[PartFolder, ...]
@@ -38,9 +38,11 @@ class ModelProgram:
 
 @dataclass(frozen=True)
 class ModelSize:
-    """A size from ``at_least`` to ``at_most``, ``name`` by its declaration. The manifest is stated
-    for ``stated``, the largest size of the last class; ``smaller`` are the programs of the other
-    classes. ``arguments`` and ``results`` are the numbers of those that have rows."""
+    """A size from ``at_least`` to ``at_most``, with the ``name`` of its declaration.
+
+    The manifest is stated for ``stated``, the largest size of the last class; ``smaller`` are the
+    programs of the other classes. ``arguments`` and ``results`` are the numbers of those that have
+    rows."""
 
     name: str
     at_least: int
@@ -51,8 +53,8 @@ class ModelSize:
     smaller: tuple[ModelProgram, ...]
 
     def check(self, arguments: Sequence[Shape], results: Sequence[Shape], where: str) -> None:
-        """Raises :class:`UnreadableArtifactError` where a manifest with arguments and results of
-        these shapes does not fit it."""
+        """Raise :class:`UnreadableArtifactError` if a manifest with arguments and results of these
+        shapes is not consistent with this size."""
 
         def need(fine: bool, what: str, got: object) -> None:
             if not fine:
@@ -75,7 +77,8 @@ class ModelSize:
 
 
 def model_at(artifact: ModelArtifact, size: int) -> ModelArtifact:
-    """The model for one size. Raises :class:`ArgumentSizeError` for sizes that it is not for."""
+    """Return the model for one size. Raises :class:`ArgumentSizeError` for sizes that it does not
+    support."""
     m = artifact.manifest
     known = m.size
     assert known is not None
@@ -90,7 +93,8 @@ def model_at(artifact: ModelArtifact, size: int) -> ModelArtifact:
 
 
 def class_at(artifact: ModelArtifact, number: int) -> ModelArtifact:
-    """The model for the largest size of a class, which it need not be for."""
+    """Return the model for the largest size of a class, even if the model does not support that
+    size itself."""
     known = artifact.manifest.size
     assert known is not None
     most = (*(p.at_most for p in known.smaller), known.stated)

@@ -1,4 +1,5 @@
-"""The tensors that a model holds: from its files, from a state dict, or made of one number."""
+"""The tensors that a model holds: read from its files, taken from a state dict, or filled with one
+number."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class State:
-    """In the order of the manifest, and by name."""
+    """The tensors, in the order of the manifest and by name."""
 
     tensors: tuple[torch.Tensor, ...]
     by_name: Mapping[str, torch.Tensor]
@@ -26,8 +27,8 @@ class State:
 def model_state(
     artifact: ModelArtifact, given: Mapping[str, Any] | None, device: torch.device
 ) -> State:
-    """The state on a device; tensors of ``given`` that are there already, and lie as they should,
-    are taken themselves. Raises :class:`StateError`."""
+    """Return the state on a device. Tensors of ``given`` that are already there, with the right
+    layout, are used directly. Raises :class:`StateError`."""
     held = artifact.manifest.state
     wanted = [h for h in held if h.file is None and h.fill is None]
     missing = list(dict.fromkeys(h.key for h in wanted if given is None or h.key not in given))
@@ -57,7 +58,7 @@ def model_state(
 
 
 def _check_unused(artifact: ModelArtifact, given: Mapping[str, Any]) -> None:
-    """Weights that would be passed over, as the model has its own, are an error."""
+    """Raise an error for given weights that would be ignored because the model has its own."""
     for one in artifact.manifest.state:
         if one.file is not None and one.key in given:
             raise StateError(
@@ -78,7 +79,7 @@ def _filled(held: Held, device: torch.device) -> torch.Tensor:
 
 
 def _on(device: torch.device, held: Held, x: Any) -> torch.Tensor:
-    """A tensor as the model wants it."""
+    """Return a tensor in the form that the model expects."""
     import torch
 
     spec, where = held.spec, held.file or "the state dict"

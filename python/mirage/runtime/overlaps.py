@@ -1,4 +1,4 @@
-"""Which memories overlap that are written to."""
+"""Overlaps of memory ranges that are written to."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mirage.runtime.manifest import TensorSpec
 
 
 def written_apart(starts: Sequence[int], sizes: Sequence[int], written: Container[int]) -> bool:
-    """Whether of memories that begin at ``starts`` and have so many bytes none that is ``written``
-    (by its number) overlaps another one."""
+    """Return whether no memory range that is ``written`` (by its number) overlaps another one.
+    Range ``i`` starts at ``starts[i]`` and has ``sizes[i]`` bytes."""
     furthest = furthest_written = -1
     for start, number in sorted((start, i) for i, start in enumerate(starts) if sizes[i]):
         writes = number in written
@@ -33,7 +33,7 @@ class Updates:
         self._known: tuple[int, ...] | None = None  # where inputs were that overlap nothing
 
     def apart(self, given: Sequence[Any]) -> bool:
-        """Whether none of them overlaps another input, as far as all are tensors."""
+        """Return whether none of them overlaps another input, as far as all are tensors."""
         if not self.numbers:
             return True
         try:
@@ -43,7 +43,7 @@ class Updates:
         return len(starts) == len(self.inputs) and self._starts_apart(starts)
 
     def check(self, starts: Sequence[int]) -> None:
-        """Raises :class:`ArgumentAliasError` where one of them overlaps another input."""
+        """Raise :class:`ArgumentAliasError` if one of them overlaps another input."""
         if not self.numbers or self._starts_apart(tuple(starts)):
             return
         for number in self.numbers:

@@ -1,4 +1,4 @@
-"""Parameter lists of kernels, as the CUDA driver reads them."""
+"""Parameter lists of kernels, in the form that the CUDA driver reads."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Packing:
     """Parameter lists of all kernels of an artifact, laid out once.
 
     Kernel parameters are addresses, tensor maps made of one, or the program's ``size``. Each has a
-    slot with the address; ``kernelParams`` of a launch is an array of pointers to slots, or to
-    tensor maps, so writing the slots and calling ``update_maps`` is all that a call has to do.
+    slot with the address; ``kernelParams`` of a launch is an array of pointers to slots or tensor
+    maps, so a call only has to write the slots and call ``update_maps``.
     """
 
     def __init__(self, launches: tuple[KernelLaunch, ...], size: int = 0) -> None:
@@ -45,11 +45,11 @@ class Packing:
             self.params.append(ctypes.addressof(pointers))
 
     def update_maps(self) -> None:
-        """Makes the tensor maps those of the addresses in the slots. Raises
-        :class:`DriverError`."""
+        """Encode the tensor maps for the addresses in the slots. Raises :class:`DriverError`."""
         for slot, tensor_map in self._maps:
             tensor_map.update(self.slots[slot])
 
     def slots_of(self, kind: str, count: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """For each buffer of a kind the slots that take its address, with an offset in bytes."""
+        """Return, for each buffer of a kind, the slots that take its address, with an offset in
+        bytes."""
         return tuple(tuple(self.uses.get((kind, i), ())) for i in range(count))

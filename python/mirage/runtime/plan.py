@@ -1,8 +1,8 @@
-"""What a program does on tensors, in order: launches of compiled parts, and calls of PyTorch.
+"""The steps of a program on tensors, in order: launches of compiled parts, and calls of PyTorch.
 
-Tensors are numbered: first the inputs, then what each step gives. A plan says nothing about where
-tensors are, so the same one runs on a GPU and in the emulator, in the process that made it and in
-one that has nothing but an artifact.
+Tensors are numbered: first the inputs, then the results of each step. A plan does not say where
+tensors are, so the same plan runs on a GPU and in the emulator, in the process that made it and in
+one that has only an artifact.
 """
 
 from __future__ import annotations
@@ -14,43 +14,44 @@ from typing import Any, TypeAlias, cast
 
 @dataclass(frozen=True)
 class Tensors:
-    """In the place of an argument: a list of tensors, the next operands, with None between them
-    where ``there`` is false."""
+    """A placeholder among arguments for a list of tensors: the next operands, with None between
+    them where ``there`` is false."""
 
     there: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
 class ElementType:
-    """In the place of an argument: PyTorch's type of this name ("f16")."""
+    """A placeholder among arguments for PyTorch's type of this name ("f16")."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Device:
-    """In the place of an argument: the device that the program runs on."""
+    """A placeholder among arguments for the device that the program runs on."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """In the place of a number: so many for ``each`` unit of a size that is known at the call."""
+    """A placeholder for a number that is ``each`` times a size that is known only at the call."""
 
     each: int
 
 
 Plain: TypeAlias = "bool | int | float | str | None"
 Argument: TypeAlias = "Plain | tuple[Plain | Rows, ...] | Tensors | ElementType | Device | Rows"
-"""An argument of a call that is no tensor."""
+"""An argument of a call that is not a tensor."""
 
 
 @dataclass(frozen=True)
 class Call:
     """A call of ``op`` ("aten.cumsum.default"): ``operands`` are its tensors, in the order of its
-    schema, ``arguments`` its others by name. With ``in_place`` it writes to its first operand,
-    which is its result then; without, the result is a tensor of its own. ``seen_as`` has for each
-    operand the type that it carries (:mod:`mirage.runtime.carriers`), if it carries one; results
-    are carried."""
+    schema, and ``arguments`` its other arguments by name.
+
+    With ``in_place`` the call writes to its first operand, which is also its result; otherwise the
+    result is a new tensor. ``seen_as`` has, for each operand, the type that it carries
+    (:mod:`mirage.runtime.carriers`), if any; such results are returned as carriers."""
 
     op: str
     operands: tuple[int, ...]
@@ -62,8 +63,8 @@ class Call:
 
 @dataclass(frozen=True)
 class Launch:
-    """A compiled part, by its number. It writes to the operands at the places ``updates``; the last
-    results are those, with what they have then."""
+    """A launch of a compiled part, by its number. It writes to the operands at the places
+    ``updates``; the last results are those operands, with their new contents."""
 
     part: int
     operands: tuple[int, ...]
@@ -76,7 +77,8 @@ Step: TypeAlias = "Call | Launch"
 
 @dataclass(frozen=True)
 class Plan:
-    """``inputs`` tensors in, ``outputs`` out, ``steps`` in order."""
+    """A plan of ``steps`` in order, with the number of ``inputs`` and the tensors that are
+    ``outputs``."""
 
     inputs: int
     steps: tuple[Step, ...]
@@ -86,12 +88,12 @@ class Plan:
 
     @cached_property
     def size(self) -> int:
-        """How many tensors there are."""
+        """The number of tensors."""
         return self.inputs + sum(len(step.results) for step in self.steps)
 
     @cached_property
     def last_uses(self) -> tuple[tuple[int, ...], ...]:
-        """For each step the tensors that nothing needs after it."""
+        """For each step, the tensors that no later step needs."""
         seen = set(self.outputs)
         found: list[tuple[int, ...]] = []
         for step in reversed(self.steps):
@@ -102,14 +104,14 @@ class Plan:
 
     @cached_property
     def writes(self) -> bool:
-        """Whether inputs are written in place."""
+        """Whether any input is written in place."""
         return any(
             step.in_place if isinstance(step, Call) else bool(step.updates) for step in self.steps
         )
 
 
 def plan_at(plan: Plan, size: int) -> Plan:
-    """A plan in which numbers are :class:`Rows`, at one size."""
+    """Return the plan at one size, with numbers in place of :class:`Rows`."""
 
     def number(value: Any) -> Any:
         if isinstance(value, tuple):

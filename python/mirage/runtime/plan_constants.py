@@ -1,4 +1,4 @@
-"""What a plan makes out of nothing: made once for a device, not in each call."""
+"""Tensors that a plan computes without inputs: computed once for a device, not in each call."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 from mirage.runtime.torch_calls import TorchCall
 
 MOST_BYTES = 1 << 20
-"""Of one tensor; larger ones are made in each call, so that they take memory only meanwhile."""
+"""The most bytes of one such tensor; larger ones are computed in each call, so that they occupy
+memory only during it."""
 
 
 class Constants:
-    """The results of those ``calls`` (in their order) that depend on no input."""
+    """The results of the ``calls`` (in order) that depend on no input."""
 
     def __init__(self, calls: Sequence[TorchCall]) -> None:
         self._calls: list[TorchCall] = []
@@ -25,8 +26,8 @@ class Constants:
                 self.made.update(call.call.results)
 
     def __call__(self) -> Mapping[int, Any]:
-        """The constants, by their numbers. While a CUDA graph is captured they are made anew, as
-        part of it."""
+        """Return the constants, by their numbers. During the capture of a CUDA graph they are
+        computed anew, as part of it."""
         if not self._calls:
             return {}
         if self._found is not None:
@@ -50,7 +51,7 @@ class Constants:
 
 
 def _small(call: TorchCall) -> bool:
-    """Whether the results take little room, as shapes say that are arguments."""
+    """Return whether the results are small, judging by the shapes among the arguments."""
     for name, value in call.call.arguments:
         sizes = value if isinstance(value, tuple) else (value,)
         counts = [n for n in sizes if isinstance(n, int) and not isinstance(n, bool)]

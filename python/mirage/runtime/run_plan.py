@@ -1,4 +1,4 @@
-"""Runs a plan."""
+"""Execution of a plan."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     import torch
 
 Launcher = Callable[[int, "list[torch.Tensor]"], "Sequence[torch.Tensor]"]
-"""Runs a compiled part, by its number, on tensors that are contiguous and aligned."""
+"""A function that runs a compiled part, by its number, on tensors that are contiguous and
+aligned."""
 
 
 class Steps:
-    """A plan with its calls looked up; ``device`` is the program's (None: that of the inputs,
-    call by call). Raises :class:`~mirage.runtime.errors.MissingOpError`."""
+    """A plan with its calls resolved. ``device`` is the program's device (None: that of the inputs
+    of each call). Raises :class:`~mirage.runtime.errors.MissingOpError`."""
 
     def __init__(self, plan: Plan, device: torch.device | None = None) -> None:
         self.plan = plan
@@ -39,11 +40,11 @@ class Steps:
     def __call__(
         self, tensors: Sequence[Any], launch: Launcher, *, write: bool = False
     ) -> tuple[Any, ...]:
-        """The outputs for all inputs. With ``write``, inputs that the plan updates are written in
-        place where it says so; then an output may be the input itself.
+        """Run the plan and return its outputs. With ``write``, inputs that the plan updates in
+        place are written to, and an output may be the input itself.
 
-        Raises what calls and launches raise, as :class:`InterruptedUpdateError` where an input has
-        been written to already.
+        Raises the errors of calls and launches, or :class:`InterruptedUpdateError` if an input has
+        already been written to.
         """
         device = _device_of(tensors) if self._device is None else self._device
         prepared = self._on(device)
@@ -80,7 +81,7 @@ class Steps:
 
 class _Prepared:
     """A plan on a device: the steps that depend on inputs, each with its call (None for a launch)
-    and what nothing needs after it, and the others as constants."""
+    and the tensors that no later step needs; and the other steps as constants."""
 
     def __init__(self, plan: Plan, device: torch.device | None) -> None:
         calls = [TorchCall(step, device) if isinstance(step, Call) else None for step in plan.steps]
@@ -94,7 +95,8 @@ class _Prepared:
 
 
 def _device_of(tensors: Sequence[Any]) -> torch.device | None:
-    """Where tensors are; a number on the CPU may stand beside those of a GPU."""
+    """Return the device of the tensors; a number on the CPU may be combined with tensors on a
+    GPU."""
     devices = [x.device for x in tensors if hasattr(x, "device")]
     return next((d for d in devices if d.type != "cpu"), devices[0] if devices else None)
 
@@ -102,7 +104,8 @@ def _device_of(tensors: Sequence[Any]) -> torch.device | None:
 def _launched(
     launch: Launcher, step: Launch, values: dict[int, Any], copies: dict[int, Any], write: bool
 ) -> Sequence[Any]:
-    """The results of a part; what it updates is written in place with ``write``, else a copy."""
+    """Return the results of a part. With ``write``, tensors that it updates are written in place;
+    otherwise copies are."""
     given = [_ready(v, values, copies) for v in step.operands]
     if not step.updates:
         return launch(step.part, given)
@@ -121,7 +124,7 @@ def _launched(
 
 
 def _ready(number: int, values: dict[int, Any], copies: dict[int, Any]) -> torch.Tensor:
-    """A tensor as kernels take it: copied at most once."""
+    """Return a tensor in the form that kernels take, copying it at most once."""
     x = copies.get(number, values[number])
     if x.is_contiguous() and not x.data_ptr() % ALIGNMENT:
         return x
@@ -131,6 +134,6 @@ def _ready(number: int, values: dict[int, Any], copies: dict[int, Any]) -> torch
 
 
 def _apart(outputs: tuple[Any, ...], constants: Mapping[int, Any]) -> tuple[Any, ...]:
-    """The outputs, with memory of their own where they are in that of constants."""
+    """Return the outputs, copying those that lie in the memory of constants."""
     kept = {x.untyped_storage().data_ptr() for x in constants.values()}
     return tuple(y.clone() if y.untyped_storage().data_ptr() in kept else y for y in outputs)

@@ -1,4 +1,4 @@
-"""The header of ``.safetensors`` files: which tensors are there, and where.
+"""The header of ``.safetensors`` files: the tensors and their places.
 
 A file is the length of the header (8 bytes), the header in JSON, and the tensors' elements, which
 are read as torch tensors (:mod:`mirage.runtime.tensor_files`) or, without torch, as arrays
@@ -23,12 +23,12 @@ _KINDS = {spelled: name for name, spelled in _NAMES.items()}
 
 
 class HeaderError(ValueError):
-    """What the file says of its tensors is wrong: expected and actual."""
+    """The header of a file is invalid: expected and actual."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A tensor: its element type by mirage's name, and where its bytes are, after the header."""
+    """A tensor: its element type, by mirage's name, and the place of its bytes after the header."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -37,8 +37,8 @@ class Entry:
 
 
 def header_length(first: bytes, size: int) -> int:
-    """Length of the header of a file of ``size`` bytes that begins with these eight. Raises
-    :class:`HeaderError`."""
+    """Return the length of the header of a file of ``size`` bytes that starts with these eight.
+    Raises :class:`HeaderError`."""
     length = int.from_bytes(first, "little")
     if len(first) < LENGTH_BYTES or length > min(size - LENGTH_BYTES, _LONGEST):
         raise HeaderError("expected a .safetensors file, got one that is cut off")
@@ -46,7 +46,7 @@ def header_length(first: bytes, size: int) -> int:
 
 
 def read_header(text: bytes, room: int) -> dict[str, Entry]:
-    """The tensors that lie in the ``room`` bytes after the header. Raises :class:`HeaderError`."""
+    """Return the tensors in the ``room`` bytes after the header. Raises :class:`HeaderError`."""
     try:
         header = json.loads(text)
     except ValueError as e:
@@ -81,8 +81,8 @@ def _entry(name: str, entry: Any, room: int) -> Entry:
 def written_header(
     tensors: Iterable[tuple[str, str, tuple[int, ...]]], alignment: int = LENGTH_BYTES
 ) -> bytes:
-    """Length and header of a file of dense tensors (name, element type, shape), one behind the
-    other; the first begins at a multiple of ``alignment`` bytes."""
+    """Return the length and header of a file of dense tensors (name, element type, shape), stored
+    one after the other; the first one starts at a multiple of ``alignment`` bytes."""
     header: dict[str, Any] = {}
     start = 0
     for name, kind, shape in tensors:

@@ -1,7 +1,7 @@
 """Programs for any size up to a largest one: a batch, a number of tokens.
 
-Their manifests state the largest size. Kernels take the size as a parameter and touch only the rows
-that are there, so another size is another number of rows in the same manifest (:func:`at_size`), of
+Their manifests state the largest size. Kernels take the size as a parameter and access only
+existing rows. So for another size, :func:`at_size` changes the numbers of rows in the manifest, of
 blocks in its grids, and of rows in its tensor maps; the code is the same.
 """
 
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Size:
-    """A size that is known at the call. ``value`` is the one that a manifest is stated for; it may
-    be from 1 to ``at_most``. ``inputs``, ``outputs`` and ``workspace`` are the numbers of the
-    tensors whose rows (indices of the outermost dimension) become more with it, in proportion.
+    """A size that is known only at the call.
+
+    ``value``, from 1 to ``at_most``, is the size that a manifest is stated for. ``inputs``,
+    ``outputs`` and ``workspace`` are the numbers of the tensors whose rows (indices of the
+    outermost dimension) are in proportion to it.
     """
 
     value: int
@@ -45,12 +47,12 @@ class Size:
     workspace: tuple[int, ...] = ()
 
     def varies(self, kind: str, index: int) -> bool:
-        """Whether a tensor has more rows the larger the size is."""
+        """Return whether the rows of a tensor are in proportion to the size."""
         numbers = {"input": self.inputs, "output": self.outputs, "workspace": self.workspace}
         return index in numbers.get(kind, ())
 
     def to_json(self) -> Json:
-        """The size as JSON data, of a manifest that is stated for the largest."""
+        """Return the size as JSON data, for a manifest that is stated for the largest size."""
         assert self.value == self.at_most
         return {
             "at_most": self.at_most,
@@ -60,8 +62,8 @@ class Size:
         }
 
     def check(self, m: Manifest, where: str) -> None:
-        """Raises :class:`UnreadableArtifactError` where the tensors of a manifest for the largest
-        size do not fit it, or kernels that touch them do not know it."""
+        """Raise :class:`UnreadableArtifactError` if the tensors of a manifest for the largest size
+        are not consistent with it, or if kernels that access them do not take it."""
 
         def need(fine: bool, path: str, wanted: str, got: object) -> None:
             if not fine:
@@ -99,8 +101,8 @@ class Size:
 
 @dataclass(frozen=True)
 class Classes:
-    """Which class a call belongs to: ``most`` are their largest sizes. The tensor ``first`` has
-    ``each`` rows for each unit of the size."""
+    """The classes of sizes, to find the class of a call: ``most`` are their largest sizes. The
+    tensor ``first`` has ``each`` rows for each unit of the size."""
 
     at_least: int
     at_most: int
@@ -109,7 +111,8 @@ class Classes:
     each: int
 
     def number(self, given: Sequence[Any]) -> int | None:
-        """Of the class; None where that is not sure, or there is none."""
+        """Return the number of the class for a call; None if it cannot be determined, or if there
+        is none."""
         try:
             size, rest = divmod(given[self.first].size(0), self.each)
         except (AttributeError, LookupError, TypeError):
@@ -120,7 +123,7 @@ class Classes:
 
 
 def read_size(r: Reader) -> Size | None:
-    """What a manifest says of its size."""
+    """Read the size of a manifest."""
     if r.data.get("size") is None:
         r.take("size", "an object or null")
         return None
@@ -136,7 +139,7 @@ def read_size(r: Reader) -> Size | None:
 
 
 def at_size(m: Manifest, value: int) -> Manifest:
-    """The manifest of a program with a size, stated for the largest one, for another one.
+    """Convert a manifest that is stated for the largest size to another size.
 
     Raises :class:`ArgumentSizeError` for sizes that it has no kernels for.
     """
@@ -181,7 +184,7 @@ def _kernel_at(kernel: KernelLaunch, size: Size, value: int) -> KernelLaunch:
 
 
 def _parts(rows: tuple[int, int], value: int) -> int:
-    """Of the grid, that have rows at a size."""
+    """Return the number of parts of the grid that have rows at a size."""
     return -(-value * rows[0] // rows[1])
 
 
@@ -193,8 +196,8 @@ def _argument_at(argument: Argument, size: Size, value: int) -> Argument:
 
 
 def sizes_of(m: Manifest, shapes: Sequence[Sequence[int]]) -> int:
-    """The size that inputs of these shapes have. Raises :class:`ArgumentShapeError` where they
-    have none."""
+    """Return the size of inputs with these shapes. Raises :class:`ArgumentShapeError` if they do
+    not determine one."""
     assert m.size is not None
     stated = {i: (m.inputs[i].name, m.inputs[i].shape) for i in m.size.inputs}
     return common_size(stated, m.size.value, shapes)
@@ -203,9 +206,9 @@ def sizes_of(m: Manifest, shapes: Sequence[Sequence[int]]) -> int:
 def common_size(
     stated: Mapping[int, tuple[str, Sequence[int]]], value: int, shapes: Sequence[Sequence[int]]
 ) -> int:
-    """The size that inputs of these shapes have. ``stated`` are the names and shapes at size
-    ``value`` of those that have rows, by number. Raises :class:`ArgumentShapeError` where they
-    are not of one size."""
+    """Return the size of inputs with these shapes. ``stated`` are the names and shapes, at size
+    ``value``, of the inputs that have rows, by number. Raises :class:`ArgumentShapeError` if they
+    do not all have the same size."""
     found: dict[int, int] = {}
     for i, (name, known) in stated.items():
         shape, inner = tuple(shapes[i]), tuple(known[1:])

@@ -1,8 +1,8 @@
 """Arguments and results as nested tuples, lists and dictionaries, and as flat lists.
 
 A structure has its leaves in order: tensors, numbers, strings and None. Structures are plain data,
-so that one that was written on one machine is read on another without the classes that it was made
-of: a named tuple comes back as one of the same name and fields, any other mapping as a dictionary.
+so they can be read on another machine without the classes that they were made of: a named tuple is
+read as one of the same name and fields, any other mapping as a dictionary.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ KINDS = ("leaf", "tuple", "list", "dict", "named")
 
 @dataclass(frozen=True)
 class Structure:
-    """A leaf, or children: of a ``dict`` or a ``named`` tuple under ``keys``; ``name`` is the
-    latter's."""
+    """A leaf, or children. The children of a ``dict`` or a ``named`` tuple have ``keys``; ``name``
+    is that of a named tuple."""
 
     kind: str = "leaf"
     children: tuple[Structure, ...] = ()
@@ -30,11 +30,11 @@ class Structure:
 
     @property
     def leaves(self) -> int:
-        """How many there are."""
+        """The number of leaves."""
         return 1 if self.kind == "leaf" else sum(child.leaves for child in self.children)
 
     def places(self, where: str = "") -> Iterator[str]:
-        """What each leaf is called: ``x[0]``, ``cache['k']``."""
+        """Yield the name of each leaf: ``x[0]``, ``cache['k']``."""
         if self.kind == "leaf":
             yield where
         for place, child in self._places(where):
@@ -47,7 +47,7 @@ class Structure:
             yield f"{where}.{self.keys[number]}" if named else f"{where}[{key!r}]", child
 
     def flatten(self, value: Any, where: str) -> Iterator[Any]:
-        """The leaves of a value. Raises :class:`ArgumentStructureError` where it has another
+        """Yield the leaves of a value. Raises :class:`ArgumentStructureError` if it has another
         structure."""
         if self.kind == "leaf":
             yield value
@@ -78,7 +78,7 @@ class Structure:
         return items
 
     def unflatten(self, leaves: Iterator[Any]) -> Any:
-        """The value that has these leaves."""
+        """Return the value that has these leaves."""
         if self.kind == "leaf":
             return next(leaves)
         items = [child.unflatten(leaves) for child in self.children]
@@ -90,7 +90,7 @@ class Structure:
         return tuple(items) if self.kind == "tuple" else items
 
     def to_json(self) -> Json:
-        """As JSON data; :func:`structure_of` reads it back."""
+        """Return JSON data, which :func:`structure_of` reads."""
         data: Json = {"kind": self.kind}
         if self.kind != "leaf":
             data["children"] = [child.to_json() for child in self.children]
@@ -102,7 +102,8 @@ class Structure:
 
 
 def structure_of(r: Reader) -> Structure:
-    """The structure that a JSON object describes. Raises :class:`UnreadableArtifactError`."""
+    """Return the structure that a JSON object describes. Raises
+    :class:`UnreadableArtifactError`."""
     kind = r.text("kind")
     if kind not in KINDS:
         raise r.error("kind", f"one of {', '.join(KINDS)}", kind)

@@ -1,4 +1,4 @@
-"""What every tensor that a caller passes is checked for."""
+"""The checks of every tensor that a caller passes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class TensorCheck:
-    """Compares tensors with a specification; nothing is allocated where they fit. ``what`` names
-    the argument in messages, ``reason`` says why it has to be so.
+    """Compares tensors with a specification; valid tensors cause no allocation. ``what`` names the
+    argument in messages, and ``reason`` says why it is required.
 
-    Where a tensor has to be is asked between the two methods, by whoever knows it: strides of a
-    tensor on another device matter to nobody.
+    The caller checks the device between the two methods, since the strides of a tensor on another
+    device do not matter.
     """
 
     def __init__(self, spec: TensorSpec, what: str, reason: str = "") -> None:
@@ -37,7 +37,7 @@ class TensorCheck:
         self.grad_enabled = torch.is_grad_enabled
 
     def check_kind(self, x: Any) -> None:
-        """Raises :class:`ArgumentTypeError` or :class:`ArgumentShapeError`."""
+        """Raise :class:`ArgumentTypeError` or :class:`ArgumentShapeError` for an invalid tensor."""
         if not isinstance(x, self.tensor_type):
             raise ArgumentTypeError(f"{self.what}: expected a torch.Tensor, got {type(x).__name__}")
         if x.dtype is not self.dtype:
@@ -51,7 +51,7 @@ class TensorCheck:
             )
 
     def check_layout(self, x: torch.Tensor) -> None:
-        """Raises :class:`ArgumentStrideError` or :class:`GradientError`."""
+        """Raise :class:`ArgumentStrideError` or :class:`GradientError` for an invalid tensor."""
         if x.stride() != self.strides:
             self._check_strides(x)
         if x.requires_grad and self.grad_enabled():
@@ -61,7 +61,7 @@ class TensorCheck:
             )
 
     def _check_strides(self, x: torch.Tensor) -> None:
-        """Strides of dimensions of size 1 do not matter."""
+        """Check the strides, except those of dimensions of size 1."""
         for size, wanted, got in zip(self.shape, self.strides, x.stride(), strict=True):
             if size > 1 and wanted != got:
                 hint = "; pass .contiguous()" if _dense(self.spec) else ""

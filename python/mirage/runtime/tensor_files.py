@@ -1,7 +1,7 @@
 """Tensors by name in ``.safetensors`` files, with torch alone.
 
-A file is mapped into memory, not read: what is not used, or goes to a GPU at once, needs no memory
-of its own.
+A file is mapped into memory, not read: tensors that are unused, or moved to a GPU at once, take no
+memory of their own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CHUNK = 1 << 22
 
 
 def write_file(path: Path, tensors: Mapping[str, torch.Tensor]) -> str:
-    """Writes tensors (of any device and strides) and returns the hash of the file. Raises
+    """Write tensors (of any device and strides) and return the hash of the file. Raises
     ``OSError``."""
     import torch
 
@@ -60,7 +60,7 @@ def _unreadable(path: Path, error: OSError) -> TruncatedArtifactError:
 
 
 def hash_of(path: Path) -> str:
-    """Hash of a file. Raises :class:`TruncatedArtifactError` where it cannot be read."""
+    """Return the hash of a file. Raises :class:`TruncatedArtifactError` if it cannot be read."""
     hashed = hashlib.sha256()
     try:
         with path.open("rb") as file:
@@ -72,7 +72,8 @@ def hash_of(path: Path) -> str:
 
 
 def read_file(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a file, in its memory on the CPU; writing to them does not change the file.
+    """Return the tensors of a file, mapped into memory on the CPU; writing to them does not change
+    the file.
 
     Raises :class:`TruncatedArtifactError`.
     """

@@ -17,15 +17,15 @@ from mirage.runtime.manifest import ELEMENT_BYTES, TensorMap
 BYTES = 128
 ALIGNMENT = 64
 ELEMENT_TYPES = {"f16": 6, "bf16": 9, "f32": 7, "f64": 8, "f8E4M3FN": 0, "f8E5M2": 0}
-"""Numbers of the driver's CUtensorMapDataType."""
+"""The numbers of the driver's CUtensorMapDataType."""
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
-"""Numbers of the driver's CUtensorMapSwizzle."""
+"""The numbers of the driver's CUtensorMapSwizzle."""
 _KEPT = 1024  # layers that share a kernel have weights of their own
 
 
 class TensorMapSlot:
-    """Room for one tensor map, aligned as the driver wants it; ``update`` makes it that of the
-    tensor at an address.
+    """Memory for one tensor map, aligned as the driver requires; ``update`` encodes the tensor at
+    an address.
     """
 
     def __init__(self, spec: TensorMap) -> None:
@@ -37,7 +37,7 @@ class TensorMapSlot:
         self._known: dict[int, bytes] = {}  # the last encodings, by address
 
     def update(self, address: int) -> None:
-        """Encodes the tensor at ``address``. Raises :class:`DriverError`."""
+        """Encode the tensor at ``address``. Raises :class:`DriverError`."""
         if address == self._current:
             return
         data = self._known.get(address)
@@ -50,15 +50,15 @@ class TensorMapSlot:
 
 
 def layout(spec: TensorMap) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Extents, strides in bytes but that of the innermost dimension, and extents of the box, as the
-    driver takes them: innermost dimension first."""
+    """Return the extents, the strides in bytes (except that of the innermost dimension), and the
+    extents of the box, innermost dimension first, as the driver takes them."""
     shape, size = spec.shape[::-1], ELEMENT_BYTES[spec.dtype]
     steps = accumulate(shape[:-1], mul) if spec.strides is None else spec.strides[-2::-1]
     return shape, tuple(step * size for step in steps), spec.box[::-1]
 
 
 def encode(spec: TensorMap, address: int) -> bytes:
-    """The driver's description of the tensor at ``address``. Raises :class:`DriverError`."""
+    """Return the driver's description of the tensor at ``address``. Raises :class:`DriverError`."""
     from mirage.runtime.driver import driver
 
     d = driver()

@@ -1,4 +1,4 @@
-"""Calls of PyTorch by the names of ops, with torch alone."""
+"""Calls of PyTorch by the names of ops, using torch alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def overload_of(op: str) -> Any:
-    """PyTorch's function for an op ("aten.cumsum.default"). Raises :class:`MissingOpError`."""
+    """Return PyTorch's function for an op ("aten.cumsum.default"). Raises
+    :class:`MissingOpError`."""
     import torch
 
     namespace, name, *overload = op.split(".")
@@ -31,10 +32,10 @@ def overload_of(op: str) -> Any:
 
 
 class TorchCall:
-    """A call that is ready to be made: what depends on names is looked up once.
+    """A call that is ready to be made: names are resolved once.
 
-    ``device`` is the program's (None: PyTorch's default): what arguments mean that name it, and
-    where tensors are made that come from no operand. Raises :class:`MissingOpError`.
+    ``device`` is the program's device (None: PyTorch's default). It replaces arguments that name
+    the device, and tensors without operands are created there. Raises :class:`MissingOpError`.
     """
 
     def __init__(self, call: Call, device: torch.device | None = None) -> None:
@@ -58,7 +59,7 @@ class TorchCall:
             self._places.append((name, value if tensors else _as_torch(value, device), tensors))
 
     def __call__(self, operands: Sequence[Any], write: bool = False) -> tuple[Any, ...]:
-        """The results; with ``write`` the call writes in place if it is one that may."""
+        """Return the results; with ``write``, the call writes in place if it is one that may."""
         if self.call.seen_as:
             pairs = zip(operands, self.call.seen_as, strict=True)
             operands = [seen_as(x, name) if name else x for x, name in pairs]

@@ -1,4 +1,4 @@
-"""Search for µGraphs: frames, derivations of values, extraction, kernel cuts."""
+"""The search for µGraphs: frames, derivations of values, extraction, kernel cuts."""
 
 from mirage.search.kernel.solver import Pick
 from mirage.search.limits import BOUNDS, LimitError, SearchLimits, SearchReport, StopReason

@@ -1,4 +1,4 @@
-"""Bounds of the search, and the report of what was covered."""
+"""The bounds of the search, and the report on its coverage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 class StopReason(enum.Enum):
-    """Why the search ended."""
+    """The reason why the search ended."""
 
     EXHAUSTED = "exhausted"  # nothing within the bounds was left out
     BUDGET = "budget"  # the time was up: best so far
@@ -24,18 +24,18 @@ class StopReason(enum.Enum):
 
 
 class LimitError(MirageError, ValueError):
-    """A bound of the search that leaves nothing to search."""
+    """A bound of the search leaves nothing to search."""
 
 
 def _at_most(default: int, what: str) -> int:
-    """An upper limit, as a field."""
+    """Return a field for an upper limit."""
     return field(default=default, metadata={"help": f"the largest number of {what}"})
 
 
 @dataclass(frozen=True)
 class SearchLimits:
-    """Bounds of the search. The result depends on them only, not on the machine's speed, unless
-    the budget ends it."""
+    """The bounds of the search. The result depends on them only, and not on the machine's speed,
+    unless the budget ends it."""
 
     budget: float = field(
         default=30.0,
@@ -71,12 +71,12 @@ class SearchLimits:
 BOUNDS = tuple(
     f.name for f in fields(SearchLimits) if f.name not in ("budget", "candidates", "seed")
 )
-"""The limits that bound what is looked at."""
+"""The limits that bound what is examined."""
 
 
 @dataclass
 class SearchReport:
-    """What the search covered."""
+    """The coverage of the search."""
 
     frame_types: int = 0
     frames: int = 0  # choices of sizes that were costed
@@ -91,30 +91,31 @@ class SearchReport:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     notes: list[str] = field(default_factory=list[str])
     limits: dict[str, str] = field(default_factory=dict[str, str])
-    """What cut part of the space off: the bound, and how."""
+    """The bounds that excluded a part of the space, and how."""
     stop: StopReason = StopReason.EXHAUSTED
 
     def cut(self, bound: str, how: str) -> None:
-        """A bound has left something out."""
+        """Note that a bound has excluded something."""
         self.limits.setdefault(bound, how)
         if self.stop is StopReason.EXHAUSTED:
             self.stop = StopReason.LIMIT
 
     def go_on(self, *bounds: str) -> None:
-        """The search is continued; what some bounds have left out is looked at again."""
+        """Note that the search is continued, so that parts which some bounds have excluded are
+        examined again."""
         for bound in bounds:
             self.limits.pop(bound, None)
         self.stop = StopReason.LIMIT if self.limits else StopReason.EXHAUSTED
 
     @property
     def reason(self) -> str:
-        """Why the search ended, in a word, and the bounds that cut something off."""
+        """The reason why the search ended, in a word, and the bounds that excluded something."""
         bounds = f" ({', '.join(sorted(self.limits))})" if self.limits else ""
         return self.stop.value + bounds
 
     def note(self, text: str, alike: bool = False) -> None:
-        """A remark on completeness, once; ``alike`` ones that differ in numbers only count as
-        equal.
+        """Add a remark on completeness, once; ``alike`` remarks that differ only in numbers count
+        as equal.
         """
         if alike and any(_NUMBER.sub("", text) == _NUMBER.sub("", have) for have in self.notes):
             return
@@ -122,7 +123,7 @@ class SearchReport:
             self.notes.append(text)
 
     def merge(self, other: SearchReport) -> None:
-        """Adds what a worker covered; its seconds count as if they were spent here."""
+        """Add the coverage of a worker; its seconds count as if they were spent here."""
         for name, value in vars(other).items():
             if isinstance(value, int) and name not in ("plans", "candidates", "memory"):
                 setattr(self, name, getattr(self, name) + value)
@@ -137,12 +138,12 @@ class SearchReport:
             self.stop = StopReason.BUDGET
 
     def weigh(self) -> None:
-        """Notes the memory of this process."""
+        """Record the memory of this process."""
         used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         self.memory = max(self.memory, used)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             **vars(self),
             "stop": self.stop.value,
@@ -152,7 +153,7 @@ class SearchReport:
         }
 
     def table(self) -> str:
-        """A table for people."""
+        """Return a table for people."""
         units = {"memory": "memory [MiB]"}
         rows = [
             (units.get(k, k.replace("_", " ")), str(v))

@@ -1,5 +1,5 @@
-"""The search over kernel graphs: which values are written to device memory, and the best kernel
-for each."""
+"""The search over kernel graphs: the values that are written to device memory, and the best kernel
+for each of them."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ from mirage.semantics.ugraph import (
 )
 
 Watch = Callable[[float, int], None]
-"""Called with the µs of the best plan known, infinite for none, and the number of kernels
-solved."""
+"""A function that is called with the µs of the best known plan, infinite if there is none, and the
+number of solved kernels."""
 
 SMALL = 8
 """With fewer values that may be stored, workers would take longer to start than they save."""
 
 WRITTEN = 4
-"""Ways to compute a region that are written down before its cost is believed."""
+"""The number of ways to compute a region that are written before its cost is trusted."""
 
 LESS = 0.9
-"""What is written down may cost so much less than its estimate, which knows no blocks that go on
-with another tile."""
+"""The share of its estimate that a written kernel may take; the estimate does not consider resident
+blocks."""
 
 
 @dataclass(frozen=True)
 class Candidate:
     """A µGraph whose compute is in launches, and its predicted cost.
 
-    ``stored`` says which value of the program that was searched each tensor between its kernels
-    holds, in row-major order whatever the shape; ``picks`` which kernel computes such a value. Of a
-    candidate that an earlier run has found only its cost and description may be known: its graph
-    has no ops then."""
+    ``stored`` maps each tensor between its kernels to the value of the searched program that it
+    holds, in row-major order, whatever the shape; ``picks`` says which kernel computes such a
+    value. For a candidate of an earlier run, possibly only its cost and description are known; its
+    graph then has no ops."""
 
     graph: KernelGraph
     cost: CostReport
@@ -70,7 +70,7 @@ class Candidate:
     picks: Mapping[Value, Pick] = field(default_factory=dict[Value, Pick])
 
     def pick_of(self, op: Op) -> Pick | None:
-        """The kernel that an op of the graph was written for."""
+        """Return the kernel that an op of the graph was written for."""
         for pick in self.picks.values():
             written = () if pick.written is None else pick.written.ops
             if any(r in op.results for own in written for r in own.results):
@@ -80,8 +80,8 @@ class Candidate:
 
 @dataclass
 class SearchResult:
-    """Candidates, cheapest first, and what was covered. ``program`` is what was searched
-    (:func:`searched`, with ``stable``)."""
+    """The candidates, cheapest first, and the coverage. ``program`` is the program that was
+    searched (:func:`searched`, with ``stable``)."""
 
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     report: SearchReport = field(default_factory=SearchReport)
@@ -98,19 +98,19 @@ def superoptimize(
     stable: bool = False,
     watch: Watch | None = None,
 ) -> SearchResult:
-    """The cheapest µGraphs that compute ``graph``, by the cost model of ``target``.
+    """Return the cheapest µGraphs that compute ``graph``, by the cost model of ``target``.
 
-    Composite ops are expanded first. Exact over the reals: softmax is searched without a row
-    maximum (a later rewrite makes it stable), or with it if ``stable`` is set. Ops that axis labels
-    cannot follow stay as they are between the launches. With an ``executor`` kernels are solved by
-    its workers; the result is the same. ``watch`` is called with how far the search is. Raises
+    Composite ops are expanded first. Candidates are exact over the reals: softmax is searched
+    without a row maximum (a later rewrite makes it stable), or with it if ``stable`` is set. Ops
+    that axis labels cannot follow stay unchanged between the launches. With an ``executor``, its
+    workers solve kernels; the result is the same. ``watch`` is called with the progress. Raises
     :class:`mirage.semantics.check.InvalidGraph` for a graph that is not well-formed.
     """
     return Planner(graph, target, limits, executor, watch, stable=stable).run()
 
 
 def structure_of(solution: Solution | None) -> tuple[object, ...] | None:
-    """What a kernel does whatever its sizes: kernels that differ in sizes only have the same."""
+    """Return the structure of a kernel, which is equal for kernels that differ only in sizes."""
     if solution is None:
         return None
     return tuple(
@@ -124,8 +124,9 @@ def _kind(op: Op) -> tuple[object, ...]:
 
 
 def searched(graph: KernelGraph, *, stable: bool = False) -> tuple[KernelGraph, KernelGraph]:
-    """``graph`` in primitive ops (softmax with its row maximum if ``stable``), and the program that
-    a search for it looks at: the same with its slices, joins and products where they cost least."""
+    """Return ``graph`` in primitive ops (softmax with its row maximum if ``stable``), and the
+    program that the search examines: the same with its slices, joins and products where they cost
+    least."""
     source = decompose(graph, stable=stable)
     graph = with_parts_of_short_rows(each_view_once(source))
     graph = with_least_products(without_joins(with_early_slices(graph)))
@@ -134,8 +135,8 @@ def searched(graph: KernelGraph, *, stable: bool = False) -> tuple[KernelGraph, 
 
 
 class Planner:
-    """A search that can be continued: kernels that turn out to be of no use are refused, and it
-    finds the best µGraphs without them."""
+    """A search that can be continued: if kernels turn out to be unusable, they are refused, and the
+    search finds the best µGraphs without them."""
 
     def __init__(
         self,
@@ -172,11 +173,11 @@ class Planner:
         *,
         sizes: bool = False,
     ) -> SearchResult:
-        """The best plans without some kernels and others of their structure (or, where their
-        ``sizes`` are to blame, those of other sizes remain), found within ``seconds``. Kernels that
-        are known are not looked for again. ``blamed`` are those of them that are known to be wrong
-        themselves: where that happens twice for what is the same to compute, there are no kernels
-        for it any more."""
+        """Return the best plans without some kernels and others of their structure (or, if their
+        ``sizes`` are the cause, without those sizes), found within ``seconds``.
+
+        Known kernels are not searched again. ``blamed`` are the kernels that are known to be wrong
+        themselves: if that happens twice for the same region, no more kernels are used for it."""
         certain = {id(pick) for pick in blamed}
         again: set[Key] = set()
         touched: set[Key] = set()
@@ -199,7 +200,7 @@ class Planner:
         for key in touched:
             self.memo[key] = self._right(key, self.memo[key])
             if not self.memo[key] and key not in again & self._blamed and key in self._few:
-                # what was left out beside better ways may be all that there is
+                # ways that were dropped for better ones may be the only ones left
                 every = self.solver.solve(self._few.pop(key).problem())
                 self.memo[key] = self._right(key, every[: 2 * self.limits.choices])
         for key in again & self._blamed:
@@ -209,7 +210,8 @@ class Planner:
         return self.run()
 
     def _other_sizes(self, refused: Pick, picks: Sequence[Pick]) -> list[Pick]:
-        """The kernels without one of them, which gives way to the same at its next best sizes."""
+        """Return the kernels with one of them replaced by the same kernel at its next best
+        sizes."""
         left = [p for p in picks if p is not refused]
         other = refused.next()
         while other is not None and self.solver.write(other) is None:
@@ -218,8 +220,7 @@ class Planner:
         return self._written_first(sorted(left, key=lambda p: p.time))
 
     def go_on(self, limits: SearchLimits, executor: Executor | None = None) -> SearchResult:
-        """The same search within other limits and with other workers, with all that is known
-        already."""
+        """Continue the search within other limits and with other workers, keeping all results."""
         self.start = time.perf_counter()
         self.limits = self.solver.limits = limits
         self.solver.deadline = self.start + limits.budget
@@ -230,13 +231,13 @@ class Planner:
         return self.run()
 
     def _right(self, key: Key, picks: list[Pick]) -> list[Pick]:
-        """Kernels that can be written, and have no structure that was refused."""
+        """Return the kernels that can be written and whose structure was not refused."""
         wrong = self._wrong.get(key, set())
         found = ((p, structure_of(self.solver.write(p))) for p in picks)
         return [p for p, s in found if s is not None and s not in wrong]
 
     def run(self) -> SearchResult:
-        """The best plans within the limits, ranked."""
+        """Return the best plans within the limits, ranked."""
         result = SearchResult(report=self.report, program=self.graph, stable=self.stable)
         search = PlanSearch(
             self.program,
@@ -268,8 +269,8 @@ class Planner:
             self._watch(best, self.report.kernels)
 
     def _submit(self, regions: list[Region]) -> None:
-        """Has workers solve regions beside each other. One alone is solved here, as are the whole
-        program (a worker would write down all of its ways) and small programs."""
+        """Submit regions to workers, to be solved in parallel. A single region is solved here, as
+        are the whole program (a worker would write all of its ways) and small programs."""
         new = [r for r in regions if r.key not in self.memo and not self._is_whole(r)]
         small = len(self.program.nodes) < SMALL
         if self.remote is not None and len(new) > 1 and not small:
@@ -295,9 +296,9 @@ class Planner:
         return self.memo[key]
 
     def _written_first(self, picks: list[Pick]) -> list[Pick]:
-        """The picks, with those first that are written down, by the cost of what was written: it
-        knows registers, shared memory and blocks that go on, which an estimate does not. The next
-        one is written as long as it may be better."""
+        """Return the picks, starting with those that are written, by their written cost, which
+        considers registers, shared memory and resident blocks, unlike an estimate. The next one is
+        written as long as it may be better."""
         left, written = list(picks), list[tuple[float, Pick]]()
         while left and len(written) < WRITTEN:
             if written and LESS * left[0].time >= min(written, key=itemgetter(0))[0]:
@@ -311,8 +312,8 @@ class Planner:
     # ---- candidates
 
     def _best(self, plans: list[Plan]) -> list[Candidate]:
-        """The cheapest distinct combinations over all plans, written down and ranked by the cost
-        of what was written."""
+        """Return the cheapest distinct combinations over all plans, written and ranked by their
+        written cost."""
         wanted = self.limits.candidates
         found: dict[str, Candidate] = {}
         for tries, (regions, steps) in enumerate(self._combinations(plans)):
@@ -328,8 +329,8 @@ class Planner:
     def _combinations(
         self, plans: list[Plan]
     ) -> Iterator[tuple[tuple[Region, ...], tuple[Step, ...]]]:
-        """The ways to choose a step for each part of a plan, over all plans, the cheapest first;
-        those of the same steps once."""
+        """Yield the ways to choose a step for each part of a plan, over all plans, the cheapest
+        first; equal combinations are yielded once."""
         heap: list[tuple[float, int, tuple[int, ...]]] = []
         seen: set[tuple[int, tuple[int, ...]]] = set()
         given: set[frozenset[int]] = set()
@@ -388,6 +389,6 @@ class Planner:
         return Candidate(graph, cost, "; ".join(words), stored, picks)
 
     def _constants(self, op: Op, ops: list[Op]) -> list[Op]:
-        """What the op reads that is one constant everywhere, and is not there yet."""
+        """Return the constants that the op reads and that are not computed yet."""
         needed = (made for v in op.operands for made in self.program.filling(v))
         return [made for made in dict.fromkeys(needed) if made not in ops]

@@ -1,1 +1,2 @@
-"""What programs mean: scalar functions, ops, µGraphs as data, evaluation in any arithmetic."""
+"""The meaning of programs: scalar functions, ops, µGraphs as data, and evaluation in any
+arithmetic."""

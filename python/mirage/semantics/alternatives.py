@@ -1,4 +1,4 @@
-"""Programs side by side: what the stages between search and selection exchange."""
+"""Alternative programs: the form that the stages between search and selection exchange."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class VerdictNote:
 
 @dataclass(frozen=True)
 class Holds:
-    """What the tensors of a candidate are said to hold: a hint for verification.
+    """The values that the tensors of a candidate are claimed to hold: a hint for verification.
 
     Each triple has the number of a value of the program that was searched (the results of its ops,
     counted), and the number of an op of the candidate with that of its result, which has the same
@@ -42,7 +42,7 @@ class Alternatives(Op):
     """`kernel.alternatives`: programs that are claimed to be equivalent, the reference first.
 
     Each program's inputs stand for the operands. ``verdicts`` has one entry for each candidate,
-    ``costs`` (µs) one for each program, None (in the IR -1) where there is no prediction,
+    ``costs`` (µs) one for each program (None, in the IR -1, if there is no prediction), and
     ``holds`` one for each candidate."""
 
     programs: tuple[KernelGraph, ...]
@@ -55,18 +55,18 @@ _APPLIED: WeakKeyDictionary[Alternatives, Alternatives] = WeakKeyDictionary()
 
 
 def parts_of(graph: KernelGraph) -> list[Alternatives]:
-    """The parts of a program that have candidates, in order."""
+    """Return the parts of a program that have candidates, in order."""
     return [op for op in graph.ops if isinstance(op, Alternatives)]
 
 
 def with_parts(graph: KernelGraph, change: Callable[[Alternatives], Alternatives]) -> KernelGraph:
-    """``graph`` with another set of alternatives in the place of each."""
+    """Return ``graph`` with each set of alternatives changed by ``change``."""
     ops = (change(op) if isinstance(op, Alternatives) else op for op in graph.ops)
     return replace(graph, ops=tuple(ops))
 
 
 def kept_of(op: Alternatives, places: Sequence[int]) -> Alternatives:
-    """``op`` with its reference and the programs at ``places`` (from 1), in that order."""
+    """Return ``op`` with its reference and the programs at ``places`` (from 1), in that order."""
     return replace(
         op,
         programs=(op.programs[0], *(op.programs[p] for p in places)),
@@ -81,7 +81,7 @@ def _both(first: tuple[_T, ...] | None, second: tuple[_T, ...] | None) -> tuple[
 
 
 def joined(first: Alternatives | None, second: Alternatives) -> Alternatives:
-    """The candidates of both."""
+    """Return the candidates of both sets of alternatives."""
     if first is None:
         return second
     return replace(
@@ -94,7 +94,7 @@ def joined(first: Alternatives | None, second: Alternatives) -> Alternatives:
 
 
 def applied_to(op: Alternatives, graph: KernelGraph) -> Alternatives:
-    """The same programs for another place where the reference stands, ``graph``."""
+    """Return the same programs for another occurrence of the reference, ``graph``."""
     programs = tuple(map(renewed, op.programs))
     found = replace(op, operands=graph.inputs, results=graph.outputs, programs=programs)
     _APPLIED[found] = original(op)
@@ -102,19 +102,19 @@ def applied_to(op: Alternatives, graph: KernelGraph) -> Alternatives:
 
 
 def original(op: Alternatives) -> Alternatives:
-    """The alternatives that these are at another place: what is known of their programs holds for
-    these."""
+    """Return the alternatives that these repeat at another place: facts about their programs hold
+    here too."""
     return _APPLIED.get(op, op)
 
 
 def inlined(graph: KernelGraph, choose: Callable[[Alternatives], int]) -> KernelGraph:
-    """Alternatives replaced by the chosen program's ops."""
+    """Replace alternatives by the ops of the chosen program."""
     return replaced(graph, lambda op: op.programs[choose(op)])
 
 
 def replaced(graph: KernelGraph, by: Callable[[Alternatives], KernelGraph | None]) -> KernelGraph:
-    """Alternatives replaced by the ops of a program with the same inputs and outputs, if ``by``
-    gives one."""
+    """Replace alternatives by the ops of a program with the same inputs and outputs, if ``by``
+    returns one."""
     ops: list[Op] = []
     names: dict[Value, Value] = {}
     for op in graph.ops:
@@ -134,5 +134,5 @@ def replaced(graph: KernelGraph, by: Callable[[Alternatives], KernelGraph | None
 
 
 def result_values(graph: KernelGraph) -> list[Value]:
-    """The results of all ops, in order."""
+    """Return the results of all ops, in order."""
     return [v for op in graph.ops for v in op.results]

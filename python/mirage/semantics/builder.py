@@ -1,4 +1,4 @@
-"""Building µGraphs op by op: result types are inferred, shapes are checked."""
+"""Builds µGraphs op by op: infers result types and checks shapes."""
 
 from __future__ import annotations
 
@@ -61,11 +61,12 @@ class Builder:
         return op.result
 
     def constant(self, value: Number, dtype: DType = DType.F32) -> Value:
-        """A rank-0 constant."""
+        """Append a rank-0 constant."""
         return self._add(Constant((), (Value(TensorType((), dtype)),), value))
 
     def unary(self, fn: UnaryFn, x: Value) -> Value:
-        """``fn`` of each element; a tensor of numbers rounded to 8 bits has the type of these."""
+        """Apply ``fn`` to each element. A function that rounds to 8 bits gives a tensor of that
+        type."""
         type_ = self._type(x.shape, x)
         rounded = UNARY[fn].rounds_to
         if rounded is not None and not self.in_block:
@@ -73,9 +74,9 @@ class Builder:
         return self._add(Unary((x,), (Value(type_),), fn))
 
     def binary(self, fn: BinaryFn, a: Value, b: Value) -> Value:
-        """``fn`` of each pair of elements; rank-0 constants take the other operand's type. Of two
-        tensors a comparison and a logical function give truth values; what a mask keeps has the
-        type of what is kept."""
+        """Apply ``fn`` to each pair of elements; a rank-0 constant takes the other operand's type.
+        A comparison or logical function of two tensors gives truth values; a masked value keeps its
+        type."""
         typed = [v for v in (a, b) if v.shape != ()] or [a, b]
         typed = [b] if fn is BinaryFn.KEEP else typed
         type_ = self._type(broadcast_shapes(a.shape, b.shape), *typed)
@@ -84,9 +85,9 @@ class Builder:
         return self._add(Binary((a, b), (Value(type_),), fn))
 
     def cast(self, x: Value, dtype: DType) -> Value:
-        """``x`` converted to ``dtype``: fractions lose what is behind the point where that is an
-        integer type, and integers wrap around in one that does not hold them. To types of 8 bits
-        numbers are rounded (:data:`mirage.semantics.scalar.ROUNDING_TO`)."""
+        """Convert ``x`` to ``dtype``. If that is an integer type, fractions are truncated, and
+        integers that it cannot represent wrap around. Conversion to types of 8 bits rounds
+        (:data:`mirage.semantics.scalar.ROUNDING_TO`)."""
         if dtype.is_eight_bits and x.dtype is not dtype:
             raise ShapeError(
                 f"expected a conversion that keeps each number, got {x.dtype.value} to "
@@ -100,17 +101,17 @@ class Builder:
         return self._add(Cast((x,), (Value(TensorType(x.shape, dtype)),)))
 
     def matmul(self, a: Value, b: Value) -> Value:
-        """``[..., m, k] x [..., k, n]``."""
+        """Multiply matrices: ``[..., m, k] x [..., k, n]``."""
         return self._add(Matmul((a, b), (Value(self._type(matmul_shape(a.shape, b.shape), a, b)),)))
 
     def reduce(self, fn: ReduceFn, x: Value, dims: tuple[int, ...]) -> Value:
-        """Reduction over ``dims``, which keep size 1."""
+        """Reduce over ``dims``, which keep size 1."""
         normal = normalize_dims(dims, len(x.shape))
         shape = tuple(1 if i in normal else n for i, n in enumerate(x.shape))
         return self._add(Reduce((x,), (Value(self._type(shape, x)),), fn, normal))
 
     def transpose(self, x: Value, permutation: tuple[int, ...]) -> Value:
-        """Dimensions reordered."""
+        """Reorder the dimensions."""
         if sorted(permutation) != list(range(len(x.shape))):
             raise ShapeError(
                 f"expected a permutation of {len(x.shape)} dimensions, got {permutation}"
@@ -119,19 +120,19 @@ class Builder:
         return self._add(Transpose((x,), (Value(TensorType(shape, x.dtype)),), permutation))
 
     def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
-        """Same elements, new shape."""
+        """Give the same elements a new shape."""
         if prod(shape) != x.type.size or any(n < 0 for n in shape):
             raise ShapeError(f"expected a shape of {x.type.size} elements, got {shape}")
         return self._add(Reshape((x,), (Value(TensorType(shape, x.dtype)),)))
 
     def broadcast(self, x: Value, shape: tuple[int, ...]) -> Value:
-        """Size-1 and missing leading dimensions repeated."""
+        """Repeat dimensions of size 1 and missing leading dimensions."""
         if broadcast_shapes(x.shape, shape) != shape:
             raise ShapeError(f"expected a shape that {x.shape} broadcasts to, got {shape}")
         return self._add(Broadcast((x,), (Value(TensorType(shape, x.dtype)),)))
 
     def concat(self, xs: tuple[Value, ...], dim: int) -> Value:
-        """Operands joined along ``dim``."""
+        """Concatenate the operands along ``dim``."""
         (dim,) = normalize_dims((dim,), len(xs[0].shape))
         for x in xs:
             rest = [n for i, n in enumerate(x.shape) if i != dim]
@@ -147,7 +148,7 @@ class Builder:
         return self._add(Concat(xs, (Value(TensorType(tuple(shape), dtype)),), dim))
 
     def slice(self, x: Value, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> Value:
-        """The block of ``sizes`` at ``offsets``."""
+        """Take the block of ``sizes`` at ``offsets``."""
         if any(o < 0 or o + s > n for o, s, n in zip(offsets, sizes, x.shape, strict=True)):
             raise ShapeError(
                 f"expected a block inside {x.shape}, got offsets {offsets} and sizes {sizes}"
@@ -155,14 +156,14 @@ class Builder:
         return self._add(Slice((x,), (Value(TensorType(sizes, x.dtype)),), offsets))
 
     def softmax(self, x: Value, dim: int) -> Value:
-        """Softmax along ``dim``."""
+        """Apply softmax along ``dim``."""
         (dim,) = normalize_dims((dim,), len(x.shape))
         return self._add(Softmax((x,), (Value(self._computed(x)),), dim))
 
     def rms_norm(
         self, x: Value, gain: Value | None = None, eps: float = 1e-6, dims: int = 1
     ) -> Value:
-        """RMS normalisation over the last ``dims`` dimensions."""
+        """Apply RMS normalisation over the last ``dims`` dimensions."""
         operands = (x,) if gain is None else (x, gain)
         return self._add(RmsNorm(operands, (Value(self._computed(x)),), eps, dims))
 
@@ -174,7 +175,7 @@ class Builder:
         eps: float = 1e-5,
         dims: int = 1,
     ) -> Value:
-        """Layer normalisation over the last ``dims`` dimensions; a bias needs a gain."""
+        """Apply layer normalisation over the last ``dims`` dimensions; a bias requires a gain."""
         if gain is None and bias is not None:
             raise ShapeError("expected a gain together with the bias, got a bias alone")
         operands = tuple(v for v in (x, gain, bias) if v is not None)
@@ -183,7 +184,7 @@ class Builder:
     # block level
 
     def load(self, source: Value, tile_map: TileMap, tile: tuple[int, ...]) -> Value:
-        """The tile of shape ``tile`` that ``tile_map`` selects."""
+        """Load the tile of shape ``tile`` that ``tile_map`` selects."""
         if not len(source.shape) == len(tile_map) == len(tile):
             raise ShapeError(
                 f"expected a map and a tile of rank {len(source.shape)}, got {tile_map} and {tile}"
@@ -192,29 +193,30 @@ class Builder:
         return self._add(Load((source,), (Value(type_),), tile_map))
 
     def mask(self, x: Value, dim: int, axes: tuple[str, ...], extent: int, fill: float) -> Value:
-        """``fill`` outside ``extent`` along ``dim``."""
+        """Replace the elements outside ``extent`` along ``dim`` by ``fill``."""
         return self._add(Mask((x,), (Value(x.type),), dim, axes, extent, fill))
 
     def running_max(self, x: Value) -> Value:
-        """Maximum over the steps of the loop so far."""
+        """Take the maximum over the steps of the loop so far."""
         return self._add(RunningMax((x,), (Value(x.type),)))
 
     def loop(
         self, axis: Axis, body: tuple[Op, ...], accumulators: tuple[Accumulator, ...]
     ) -> tuple[Value, ...]:
-        """A loop; the results have the types of the accumulated values."""
+        """Append a loop; its results have the types of the accumulated values."""
         results = tuple(Value(a.value.type) for a in accumulators)
         self.ops.append(Loop((), results, axis, body, accumulators))
         return results
 
 
 class ShapeError(ValueError):
-    """Shapes of operands do not fit together."""
+    """The shapes of operands are not compatible."""
 
 
 def promote(*dtypes: DType) -> DType:
-    """The smallest type that holds all (f16 with bf16 gives f32, as floats of 8 bits do); integers
-    take the type of floats beside them."""
+    """Return the result type of an op on these types: the smallest float type that represents all
+    of the floats (f16 with bf16 gives f32, as do floats of 8 bits), or the widest integer type if
+    there are no floats."""
     kinds = {d for d in dtypes if not d.is_integer}
     if not kinds:
         return max(dtypes, key=lambda d: (d.bytes, d is not DType.I1))
@@ -225,7 +227,7 @@ def promote(*dtypes: DType) -> DType:
 
 
 def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """NumPy's broadcasting rule; raises :class:`ShapeError`."""
+    """Return the broadcast shape by NumPy's rule. Raises :class:`ShapeError`."""
     rank = max(len(a), len(b))
     result: list[int] = []
     for x, y in zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True):
@@ -236,14 +238,14 @@ def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def matmul_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """Shape of ``a @ b`` for ranks of at least 2; raises :class:`ShapeError`."""
+    """Return the shape of ``a @ b`` for ranks of at least 2. Raises :class:`ShapeError`."""
     if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:
         raise ShapeError(f"expected [..., m, k] x [..., k, n], got {a} x {b}")
     return (*broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1])
 
 
 def normalize_dims(dims: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """Non-negative, sorted, distinct dimensions; raises :class:`ShapeError`."""
+    """Return non-negative, sorted, distinct dimensions. Raises :class:`ShapeError`."""
     for d in dims:
         if not -rank <= d < rank:
             raise ShapeError(f"expected dimensions in [{-rank}, {rank}), got {d}")

@@ -15,9 +15,7 @@ from mirage.semantics.ugraph import Composite, KernelGraph, Op, Value
 
 
 def decompose(graph: KernelGraph, *, stable: bool = False) -> KernelGraph:
-    """``graph`` without composite ops; inputs are the same objects, ops that need no change are
-    kept.
-    """
+    """Return ``graph`` without composite ops; its inputs and unchanged ops are the same objects."""
     ops: list[Op] = []
     renamed: dict[Value, Value] = {}
     for op in graph.ops:

@@ -35,7 +35,8 @@ _UPDATE = {AccumulateFn.SUM: "+=", AccumulateFn.MAX: "max=", AccumulateFn.LAST: 
 
 
 def describe(graph: KernelGraph) -> str:
-    """The kernels of ``graph``, one paragraph each; ops between them a line."""
+    """Describe the kernels of ``graph``, one paragraph each, and the ops between them, one line
+    each."""
     count = sum(1 for _ in launches(graph.ops))
     names: dict[Value, str] = {v: v.name or f"in{i}" for i, v in enumerate(graph.inputs)}
     names.update((v, f"out{i}") for i, v in enumerate(graph.outputs) if v not in names)
@@ -56,7 +57,7 @@ def describe(graph: KernelGraph) -> str:
 
 
 def _tensor_op(op: Op, operands: list[str]) -> str:
-    """An op between the kernels."""
+    """Describe an op between the kernels."""
     if isinstance(op, Slice):
         block = zip(op.offsets, op.result.shape, op.operands[0].shape, strict=True)
         return f"{operands[0]}[{', '.join(':' if n == m else f'{o}:{o + n}' for o, n, m in block)}]"
@@ -149,6 +150,6 @@ class _Kernel:
 
 
 def _place(shape: tuple[int, ...], tile_map: TileMap) -> str:
-    """A tensor's shape with the axes that cut each dimension."""
+    """Return a tensor's shape with the axes that cut each dimension, as text."""
     dims = ("/".join((str(n), *axes)) for n, axes in zip(shape, tile_map, strict=True))
     return f"[{', '.join(dims)}]"

@@ -33,20 +33,20 @@ Planes = tuple[Array, ...]
 
 
 def shape_of(x: Planes) -> tuple[int, ...]:
-    """Shape of a value."""
+    """Return the shape of a value."""
     return x[0].shape
 
 
 def map_planes(function: Callable[[Array], Array], x: Planes) -> Planes:
-    """``function`` applied to each plane."""
+    """Apply ``function`` to each plane."""
     if len(x) == 1:  # as floats have it
         return (function(x[0]),)
     return tuple(function(plane) for plane in x)
 
 
 def pad_rank(x: Planes, lead: int, rank: int) -> Planes:
-    """``x`` with dimensions of size 1 put after its first ``lead`` ones, until ``rank`` others are
-    there.
+    """Insert dimensions of size 1 after the first ``lead`` dimensions of ``x``, until ``rank``
+    others follow.
     """
     shape = x[0].shape
     missing = rank - (len(shape) - lead)
@@ -60,56 +60,57 @@ _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class Domain(ABC):
-    """Arithmetic on tuples of planes. ``dtype`` is always the element type that the op's result
-    has. What overflows, and what gives no number, is no error: evaluators ignore NumPy's warnings.
+    """Arithmetic on tuples of planes. ``dtype`` is always the element type of the op's result.
+    Overflow and NaN are not errors: evaluators ignore NumPy's warnings.
     """
 
     @abstractmethod
     def constant(self, value: Number, dtype: DType) -> Planes:
-        """A rank-0 value; ``-inf`` is allowed where the domain has a least element."""
+        """Make a rank-0 value; ``-inf`` is allowed if the domain has a least element."""
 
     @abstractmethod
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
-        """A function of each element."""
+        """Apply a unary function to each element."""
 
     @abstractmethod
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
-        """A function of each pair of elements, with NumPy broadcasting."""
+        """Apply a binary function to each pair of elements, with NumPy broadcasting."""
 
     @abstractmethod
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
-        """``np.matmul``: contraction of the last with the last but one dimension, leading ones
-        broadcast.
+        """Multiply matrices as ``np.matmul`` does: the last dimension is contracted with the last
+        but one, and leading dimensions broadcast.
         """
 
     @abstractmethod
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
-        """Reduction over ``dims``, which keep size 1."""
+        """Reduce over ``dims``, which keep size 1."""
 
     def cast(self, x: Planes, dtype: DType) -> Planes:
-        """Conversion of the element type; the identity on exact numbers."""
+        """Convert the element type; the identity on exact numbers."""
         return x
 
     def cut(self, x: Planes, given: DType, dtype: DType) -> Planes | None:
-        """Conversion from type ``given`` to integers that may not hold the numbers; None where the
-        domain does not know which numbers ``x`` has."""
+        """Convert from type ``given`` to an integer type that may not represent the numbers; None
+        if the domain does not know which numbers ``x`` has."""
         return None
 
     def rows(self, table: Planes, places: Planes) -> Planes | None:
-        """The rows of a table at places, where places are no numbers of NumPy; None in a domain in
-        which they are, or are not known."""
+        """Return the rows of a table at places, for places that are not NumPy numbers. None means
+        that the evaluator should look the rows up itself."""
         return None
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
-        """``x * exp(before - now)``: an accumulator brought from one running maximum to the next.
+        """Multiply ``x`` by ``exp(before - now)``, which moves an accumulator from one running
+        maximum to the next.
 
-        Where both maxima are minus infinity (nothing seen yet) the factor is 1.
+        Where both maxima are minus infinity (nothing seen yet), the factor is 1.
         """
         factor = self.unary(UnaryFn.EXP, self.binary(BinaryFn.SUB, before, now, dtype), dtype)
         return self.binary(BinaryFn.MUL, x, factor, dtype)
 
     def equal(self, a: Planes, b: Planes) -> Array:
-        """Element-wise equality of all planes that both have, with broadcasting."""
+        """Compare elementwise all planes that both have, with broadcasting."""
         with np.errstate(invalid="ignore"):
             result = a[0] == b[0]
             for x, y in zip(a[1:], b[1:], strict=False):
@@ -117,19 +118,20 @@ class Domain(ABC):
         return np.asarray(result, dtype=bool)
 
     def select(self, keep: Array, x: Planes, fill: float, dtype: DType) -> Planes:
-        """``x`` where ``keep``, else ``fill``."""
+        """Return ``x`` where ``keep`` holds, and ``fill`` elsewhere."""
         return tuple(
             np.where(keep, p, f) for p, f in zip(x, self.constant(fill, dtype), strict=False)
         )
 
     def concat(self, xs: Sequence[Planes], dim: int) -> Planes:
-        """Values joined along ``dim``; planes that not all of them have are dropped."""
+        """Concatenate values along ``dim``; planes that not all of them have are dropped."""
         return tuple(np.concatenate(planes, axis=dim) for planes in zip(*xs, strict=False))
 
 
 def _cut(x: Array, given: DType, dtype: DType) -> Planes:
-    """As PyTorch has it: towards zero, and around at the ends of a narrower integer type. Of
-    fractions that are out of range PyTorch says nothing; here they keep their whole part."""
+    """Convert as PyTorch does: truncate towards zero, and wrap around at the ends of a narrower
+    integer type. PyTorch does not define the result for fractions that are out of range; here they
+    keep their integral part."""
     if not given.is_integer:
         return (np.trunc(np.asarray(x, np.float64)),)
     half = 2.0 ** (8 * dtype.bytes - 1)
@@ -166,7 +168,7 @@ class Float64(Domain):
 
 
 _CARRIER = {d: _F64 if d is DType.F64 or d.is_integer else _F32 for d in DType}
-"""What numbers of a type are computed in."""
+"""The type in which numbers of each type are computed."""
 
 
 class TypedFloat(Domain):
@@ -224,9 +226,9 @@ class TypedFloat(Domain):
 
 
 def _summed(x: Array, dims: tuple[int, ...]) -> Array:
-    """The sum over ``dims``, kept as dimensions of size 1. NumPy adds in pairs or one after the
-    other, as elements lie in memory, which is no part of a program: a transposed array would have
-    several times the error. So they are laid out one after the other first."""
+    """Sum over ``dims``, kept as dimensions of size 1. NumPy's order of additions depends on the
+    memory layout, which is not part of a program: a transposed array would have several times the
+    error. So the elements are laid out contiguously first."""
     kept = [d for d in range(x.ndim) if d not in dims]
     rows = np.ascontiguousarray(x.transpose(*kept, *dims))
     terms = prod(x.shape[d] for d in dims)

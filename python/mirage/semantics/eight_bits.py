@@ -1,7 +1,7 @@
-"""Rounding to floats of 8 bits, once, of numbers in f32 or f64.
+"""Rounding of f32 or f64 numbers to floats of 8 bits, in one step.
 
-Between ``2^e`` and ``2^(e+1)`` the numbers of a type with ``d`` digits behind the point are
-``2^(e-d)`` apart, and below the least exponent as far apart as there.
+Between ``2^e`` and ``2^(e+1)`` the numbers of a type with ``d`` fraction bits are ``2^(e-d)``
+apart; below the least exponent the spacing stays the same.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ _Array = np.ndarray[Any, Any]
 
 
 def rounded_to_e4m3(x: _Array) -> _Array:
-    """``x`` rounded to f8E4M3FN (to nearest, ties to even), in its own type. What is too large,
-    infinity too, becomes the largest number, as in PyTorch's conversion."""
+    """Round ``x`` to f8E4M3FN (to nearest, ties to even), in the type of ``x``. Numbers that are
+    too large, infinity included, become the largest number, as in PyTorch's conversion."""
     x = np.asarray(x)
     return np.copysign(_rounded(np.minimum(np.abs(x), 448.0), digits=3, least=-6), x)
 
 
 def rounded_to_e5m2(x: _Array) -> _Array:
-    """``x`` rounded to f8E5M2 (to nearest, ties to even), which has infinities, in its own type."""
+    """Round ``x`` to f8E5M2 (to nearest, ties to even), which has infinities, in the type of
+    ``x``."""
     x = np.asarray(x)
     y = _rounded(np.minimum(np.abs(x), 65536.0), digits=2, least=-14)
     return np.copysign(np.where(y > 57344.0, np.asarray(np.inf, x.dtype), y), x)

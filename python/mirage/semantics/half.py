@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 
 _FEW = 4096
-"""Elements below which NumPy's conversion is quicker than several operations."""
+"""Elements below which NumPy's conversion is faster than several operations."""
 _EXPONENT = np.uint32(0x7F800000)
 _LEAST, _MOST = (np.float32(2.0**e).view(np.uint32) for e in (-14, 16))
 _TO_ULP = np.float32(1.5 * 2.0**13)
 _END = np.float32(2.0**112)
-"""What is at least 2^16, which is what rounding makes of all beyond f16's numbers, times this is
-beyond f32's."""
+"""A factor that makes every number from 2^16 on exceed f32's range; rounding brings all numbers
+beyond f16's range to at least 2^16."""
 
 
 def rounded_to_half(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """``x`` (of f32) rounded to f16, in f32: the same bits as NumPy's conversion there and back,
-    but for what a NaN carries. Overflow is the caller's to ignore."""
+    """Round ``x`` (f32) to f16, as f32: the same bits as NumPy's conversion to f16 and back, except
+    for NaN payloads. The caller must ignore overflow warnings."""
     if x.size < _FEW:
         return x.astype(np.float16).astype(np.float32)
     bits = x.view(np.uint32) & _EXPONENT
@@ -42,8 +42,8 @@ def rounded_to_half(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def rounded_to_digits(x: np.ndarray[Any, Any], digits: int, end: int) -> np.ndarray[Any, Any]:
-    """``x`` (of f64) rounded to so many binary digits, however small it is; what is ``2^end`` then
-    is infinite. Overflow is the caller's to ignore."""
+    """Round ``x`` (f64) to ``digits`` binary digits, without underflow; numbers that reach
+    ``2^end`` become infinite. The caller must ignore overflow warnings."""
     if not x.shape:  # NumPy makes numbers of these, which cannot be written to
         return rounded_to_digits(x.reshape(1), digits, end).reshape(())
     bits = x.view(np.uint64) & np.uint64(0x7FF << 52)

@@ -1,7 +1,7 @@
-"""Which inputs of a program are indices, and of how many rows.
+"""The inputs of a program that are indices, and the number of rows of their tables.
 
-Kernels read nothing for an index that is none of a table's rows, and store nothing; a caller who
-wants an error instead compares indices with these bounds before a launch.
+Kernels read nothing for an index outside of its table and store nothing; a caller who wants an
+error instead compares indices with these bounds before a launch.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from mirage.semantics.ugraph import KernelGraph, launches
 
 
 def index_bounds(graph: KernelGraph) -> tuple[tuple[int, int], ...]:
-    """The numbers of inputs that are indices as they are, each with the rows that it may name;
-    inputs that something is computed of first have no bounds."""
+    """Return the numbers of the inputs that are used directly as indices, each with the number of
+    rows of its table; an input from which something else is computed first has no bound."""
     numbers = {v: i for i, v in enumerate(graph.inputs)}
     for op in graph.ops:
         if op.renames and op.operands[0] in numbers:

@@ -1,9 +1,9 @@
-"""Constants are exact numbers.
+"""Constants as exact numbers.
 
-A program's constants are rationals, from where they are written to where they are compiled: folding
-them in another order, or into one another, changes nothing. What a user writes is a float, though,
-and a float is read as a rational once, at the import (in the builder, in IR): :func:`read`. Only a
-kernel rounds a constant, to the type in which it computes.
+A program's constants are rationals from the source to the compiler: folding them in another order,
+or into each other, changes nothing. What a user writes is a float, which :func:`read` converts to a
+rational once, at the import (in the builder, in IR). Only a kernel rounds a constant, to the type
+in which it computes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 Number = Fraction | float
-"""The value of a constant: finite ones are fractions, floats are infinite (or NaN, which no graph
-may have).
+"""The value of a constant: a fraction if it is finite, otherwise a float that is infinite (or NaN,
+which graphs may not have).
 """
 
 _SIMPLE = 1 << 40  # products of numerator and denominator that no double comes close to by chance
@@ -24,14 +24,14 @@ _BITS = 24  # binary ones of an f32
 
 
 def as_number(value: Number | int) -> Number:
-    """``value`` as an exact number; finite floats are read."""
+    """Return ``value`` as an exact number; finite floats are read."""
     if isinstance(value, float):
         return read(value) if math.isfinite(value) else value
     return Fraction(value)
 
 
 def nearest(value: Number) -> float:
-    """The double nearest to ``value``; infinite where none is."""
+    """Return the double nearest to ``value``; infinite if it exceeds all doubles."""
     try:
         return float(value)
     except OverflowError:
@@ -40,9 +40,10 @@ def nearest(value: Number) -> float:
 
 @lru_cache(maxsize=4096)
 def read(value: float) -> Fraction:
-    """The number that a finite double is written for; its nearest double is ``value`` again.
+    """Return the number that a finite double was written for; its nearest double is ``value``
+    again.
 
-    The first of these that there is:
+    The result is the first of these that applies:
 
     1. ``value`` itself, where it has at most 24 binary digits: ``0.5``, ``2**-28``, all of f32;
     2. a simple fraction (numerator times denominator up to 2^40): ``1/6144``, ``1e-6``, ``2/3``;
@@ -67,8 +68,8 @@ def _odd_part(n: int) -> int:
 
 
 def _between(low: Fraction, high: Fraction) -> Fraction:
-    """The fraction with the smallest denominator in ``[low, high]``, ``0 < low`` (Stern-Brocot, by
-    continued fractions).
+    """Return the fraction with the smallest denominator in ``[low, high]``, ``0 < low`` (by
+    continued fractions, in the Stern-Brocot tree).
     """
     floor = low.numerator // low.denominator
     if floor == low:

@@ -1,11 +1,11 @@
-"""Tensors that no kernel writes, because each element is found where it is loaded: positions along
-a dimension, and rows of a table by index.
+"""Tensors that no kernel writes because each element is determined where it is loaded: positions
+along a dimension, and rows of a table by index.
 
-At the kernel level they are :class:`Lookup`\\ s. No search looks into one: to what reads it, it is
-an input with any elements, so what is shown of the rest holds for all that it may contain. When the
-kernels are chosen, loads of it become :class:`TileIota` and :class:`TileGather`
-(:mod:`mirage.transforms.lookups`), which are *defined* as what a load of it reads; a lookup that
-something else than a kernel reads is a call of the framework.
+At the kernel level they are :class:`Lookup`\\ s. No search looks into a lookup: to its readers it
+is an input with arbitrary elements, so a proof about the rest holds for all of its contents. When
+the kernels are chosen, loads of it become :class:`TileIota` and :class:`TileGather`
+(:mod:`mirage.transforms.lookups`), which are *defined* as the result of that load. A lookup that
+anything other than a kernel reads becomes a call of the framework.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import TileMap
 
 MAX_POSITIONS = 1 << 24
-"""Positions that a tile holds exactly: whole numbers in f32."""
+"""The largest number of positions that a tile represents exactly: whole numbers in f32."""
 
 
 @dataclass(frozen=True, eq=False)
 class Iota(Lookup):
-    """Each element is its own index along ``dim``."""
+    """A tensor in which each element is its own index along ``dim``."""
 
     dim: int
 
@@ -62,8 +62,8 @@ class Iota(Lookup):
 
 @dataclass(frozen=True, eq=False)
 class Gather(Lookup):
-    """The rows (along the first dimension) of a table that indices name: operands ``(table,
-    indices)``, the result has the dimensions of the indices, then those of a row."""
+    """The rows (along the first dimension) of a table that indices select. The operands are
+    ``(table, indices)``; the result has the dimensions of the indices, then those of a row."""
 
     arity: ClassVar[tuple[int, int]] = (2, 2)
 
@@ -96,8 +96,8 @@ class Gather(Lookup):
 
 
 def _rows(table: Array, at: Array, lead: int) -> Array:
-    """Rows of each of several tables, along ``lead`` dimensions that tables and indices have before
-    their own and that broadcast."""
+    """Return rows of several tables at once: tables and indices start with ``lead`` dimensions that
+    broadcast."""
     if not lead:
         return table[at]
     outer = np.broadcast_shapes(table.shape[:lead], at.shape[:lead])
@@ -108,7 +108,7 @@ def _rows(table: Array, at: Array, lead: int) -> Array:
 
 
 def gathered(table: Value, indices: Value) -> TensorType:
-    """The type of rows of ``table``; raises :class:`ShapeError`."""
+    """Return the type of the gathered rows of ``table``. Raises :class:`ShapeError`."""
     if not table.shape:
         raise ShapeError(f"expected a table with rows, got {table.type}")
     if indices.dtype not in (DType.I32, DType.I64):
@@ -117,7 +117,7 @@ def gathered(table: Value, indices: Value) -> TensorType:
 
 
 def positions(domain: Domain, shape: tuple[int, ...], dim: int, dtype: DType) -> Planes:
-    """The number of each element along ``dim``, in a domain."""
+    """Return the index of each element along ``dim``, in a domain."""
     numbers = [domain.constant(i, dtype) for i in range(shape[dim])]
     where = tuple(-1 if d == dim else 1 for d in range(len(shape)))
     return tuple(
@@ -131,7 +131,7 @@ def positions(domain: Domain, shape: tuple[int, ...], dim: int, dtype: DType) ->
 
 @dataclass(frozen=True, eq=False)
 class TileIota(Source):
-    """What a load reads of positions along one dimension: element ``i`` along ``dim`` is
+    """The result of loading positions along one dimension: element ``i`` along ``dim`` is
     ``part(axes) * tile + i``, and 0 where that is not below ``extent``."""
 
     dim: int
@@ -151,7 +151,8 @@ class TileIota(Source):
 
 @dataclass(frozen=True, eq=False)
 class TileGather(Source):
-    """What a load reads of rows of a table; operands ``(table, indices)`` are params."""
+    """The result of loading gathered rows of a table; the operands ``(table, indices)`` are
+    params."""
 
     map: TileMap
 
@@ -171,7 +172,7 @@ class TileGather(Source):
 
 
 def iota(b: Builder, shape: tuple[int, ...], dim: int, dtype: DType = DType.I64) -> Value:
-    """Positions along ``dim``; those that the builder has already serve again."""
+    """Return positions along ``dim``, reusing those that the builder already has."""
     for op in b.ops:
         if isinstance(op, Iota) and (op.result.type, op.dim) == (TensorType(shape, dtype), dim):
             return op.result
@@ -182,15 +183,15 @@ def iota(b: Builder, shape: tuple[int, ...], dim: int, dtype: DType = DType.I64)
 
 
 def gather(b: Builder, table: Value, indices: Value) -> Value:
-    """Emits rows of a table."""
+    """Emit a gather of rows of a table."""
     op = Gather((table, indices), (Value(gathered(table, indices)),))
     b.ops.append(op)
     return op.result
 
 
 def select(b: Builder, condition: Value, x: Value, y: Value) -> Value:
-    """Emits ``x`` where the condition holds, else ``y``: one of two summands is zero, so nothing is
-    rounded, and what is not chosen may be infinite or no number."""
+    """Emit ``x`` where the condition holds and ``y`` elsewhere. One of two summands is zero, so
+    nothing is rounded, and the element that is not chosen may be infinite or NaN."""
     kept = b.binary(BinaryFn.KEEP, condition, x)
     other = b.binary(BinaryFn.KEEP, b.unary(UnaryFn.NOT, condition), y)
     return b.binary(BinaryFn.ADD, kept, other)

@@ -1,7 +1,7 @@
-"""Parts of tensors, and which parts of its operands an op needs for a part of its result.
+"""Parts of tensors, and the parts of its operands that an op needs for a part of its result.
 
-A full-size evaluation may look at a sample of the outputs only. What that sample needs is found by
-walking the graph backwards with :func:`demand`; the evaluator then computes just those parts.
+A full-size evaluation may compute only a sample of the outputs. :func:`demand` walks the graph
+backwards to find what that sample needs; the evaluator then computes just those parts.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from mirage.semantics.ugraph import (
 _T = TypeVar("_T")
 
 Positions = Mapping[str, Array]
-"""For each grid axis the sorted steps to execute."""
+"""The sorted steps to execute, for each grid axis."""
 
 
 def contiguous_start(
     whole: Sequence[int], part: Sequence[int], offsets: Sequence[int]
 ) -> int | None:
-    """Elements before a block of shape ``part`` at ``offsets`` of a dense tensor of shape
-    ``whole``, where the block lies in one piece.
+    """Return the number of elements before a block of shape ``part`` at ``offsets`` of a dense
+    tensor of shape ``whole``, if the block is contiguous; otherwise None.
     """
     cut = [i for i, (n, all_) in enumerate(zip(part, whole, strict=True)) if n != all_]
     if any(n != 1 for n in part[: max(cut, default=0)]):
@@ -50,8 +50,8 @@ def contiguous_start(
 
 
 def part_numbers(axes: tuple[str, ...], extents: Mapping[str, int], positions: Positions) -> Array:
-    """Mixed-radix part numbers, one array dimension for each axis; axes without positions (loops)
-    run over all steps.
+    """Return mixed-radix part numbers, with one array dimension for each axis; an axis without
+    positions (a loop) runs over all steps.
     """
     number = np.zeros((1,) * len(axes), dtype=np.int64)
     for i, axis in enumerate(axes):
@@ -63,15 +63,16 @@ def part_numbers(axes: tuple[str, ...], extents: Mapping[str, int], positions: P
 
 
 class OfLaunches(Generic[_T]):
-    """What is known of launches, by what it depends on: samples of programs are looked for by
-    asking the same of the same launch again and again. At most :data:`_REMEMBERED` of each; those
-    of a launch that is gone are forgotten."""
+    """A cache of results for launches, by key: the choice of a sample asks the same question about
+    the same launch repeatedly. At most :data:`_REMEMBERED` results are kept for each launch; those
+    of a deleted launch are dropped."""
 
     def __init__(self) -> None:
         self._known: WeakKeyDictionary[Launch, dict[Hashable, _T]] = WeakKeyDictionary()
 
     def get(self, launch: Launch, key: Hashable, compute: Callable[[], _T]) -> _T:
-        """What ``compute`` gives for the key, which it is not to be asked twice."""
+        """Return the result of ``compute`` for the key, calling it only if the result is not
+        cached."""
         known = self._known.setdefault(launch, {})
         if key not in known:
             if len(known) >= _REMEMBERED:
@@ -90,7 +91,7 @@ def _by_content(indices: Iterable[Indices]) -> Hashable:
 
 
 def launch_positions(launch: Launch, regions: Mapping[Value, Region]) -> Mapping[str, Array]:
-    """The steps of each grid axis that the wanted regions of the launch's results need."""
+    """Return the steps of each grid axis that the wanted regions of the launch's results need."""
     key = tuple(_by_content(regions[v]) if v in regions else None for v in launch.results)
     return _POSITIONS.get(launch, key, lambda: _launch_positions(launch, regions))
 
@@ -116,7 +117,7 @@ def _launch_positions(launch: Launch, regions: Mapping[Value, Region]) -> dict[s
 
 
 def launch_demand(launch: Launch, positions: Positions) -> Mapping[Value, Region]:
-    """The region of each operand that the blocks at ``positions`` read."""
+    """Return the region of each operand that the blocks at ``positions`` read."""
     key = _by_content(positions[a.name] for a in launch.grid)
     return _DEMANDS.get(launch, key, lambda: _launch_demand(launch, positions))
 
@@ -147,9 +148,9 @@ def _loaded(
 
 @dataclass(frozen=True)
 class Demand:
-    """What to compute: regions of values (others are not needed) and grid positions of launches.
-    ``takes`` is where evaluations keep which parts of operands each op takes: they are the same
-    for all inputs."""
+    """The parts to compute: regions of values (other values are not needed) and grid positions of
+    launches. Evaluations record in ``takes`` which parts of its operands each op takes, since they
+    are the same for all inputs."""
 
     regions: Mapping[Value, Region]
     positions: Mapping[Launch, Positions]
@@ -158,8 +159,8 @@ class Demand:
 
 @dataclass(frozen=True)
 class Takes:
-    """Of each operand of an op, which was computed in the regions ``have``, the indices to take
-    along some dimensions; the region and the shape of the result."""
+    """The parts that an op takes: for each operand, which was computed in the regions ``have``, the
+    indices to take along some dimensions; and the region and shape of the result."""
 
     have: tuple[Region, ...]
     indices: tuple[tuple[tuple[int, Array], ...], ...]
@@ -168,7 +169,8 @@ class Takes:
 
 
 def demand(graph: KernelGraph, outputs: Iterable[Region]) -> Demand:
-    """What the given regions of the outputs need; ``graph`` must be free of composite ops."""
+    """Return the parts that the given regions of the outputs need; ``graph`` must be free of
+    composite ops."""
     regions: dict[Value, Region] = {}
     positions: dict[Launch, Positions] = {}
 
@@ -191,7 +193,7 @@ def demand(graph: KernelGraph, outputs: Iterable[Region]) -> Demand:
 
 
 def whole_demand(graph: KernelGraph) -> Demand:
-    """Everything."""
+    """Return the demand that contains everything."""
     regions: dict[Value, Region] = {v: whole(len(v.shape)) for v in graph.inputs}
     positions: dict[Launch, Positions] = {}
     for op in graph.ops:

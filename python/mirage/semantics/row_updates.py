@@ -1,8 +1,9 @@
-"""Tensors that are another one but for some rows: what a program stores to a cache.
+"""Tensors that equal another tensor except for some rows: the result of a program's store to a
+cache.
 
-Programs are stated without side effects, so such a store gives a new tensor. No search looks inside
-of one. When the kernels are chosen, the one that computes the row stores it to the old tensor
-itself, where nothing else needs that (:mod:`mirage.pipeline.compile.stored_rows`).
+Programs have no side effects, so such a store gives a new tensor. The search does not look inside
+of it. When the kernels are chosen, the kernel that computes the row stores it directly to the old
+tensor, if nothing else needs that (:mod:`mirage.pipeline.compile.stored_rows`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from mirage.semantics.ugraph import KernelGraph
 
 @dataclass(frozen=True, eq=False)
 class IndexCopy(Boundary):
-    """Operands ``(tensor, index, row)``: the tensor with the row along ``dim`` that the only index
-    names replaced; as it is where there is no such row."""
+    """The operand ``tensor`` with one row along ``dim`` replaced by ``row``; the only element of
+    ``index`` selects the row. The tensor is unchanged if there is no such row. Operands: ``(tensor,
+    index, row)``."""
 
     dim: int
 
@@ -73,9 +75,9 @@ class IndexCopy(Boundary):
 
 @dataclass(frozen=True)
 class RowPart:
-    """A part of the row of an update, all of it or what others are joined to: the value, in the
-    shape that the row has, the one that a kernel computes, maybe in another shape, and where the
-    part begins, in elements after the row's first one."""
+    """All of an update's row, or one of the parts that are concatenated to it: the value in the
+    row's shape, the value that a kernel computes (possibly in another shape), and the offset of the
+    part in the row, in elements."""
 
     value: Value
     computed: Value
@@ -83,7 +85,7 @@ class RowPart:
 
 
 def row_parts(copy: IndexCopy, made: Mapping[Value, Op]) -> list[RowPart]:
-    """The parts of a row, given which op makes each value."""
+    """Return the parts of a row; ``made`` maps values to the ops that define them."""
     tensor, _, row = copy.operands
     join = made.get(row)
     dim = None if join is None else join.joined_along
@@ -101,22 +103,23 @@ def row_parts(copy: IndexCopy, made: Mapping[Value, Op]) -> list[RowPart]:
 
 
 def place_of(copy: IndexCopy, part: RowPart) -> Digits | None:
-    """Where the elements of what is computed lie in the tensor, from where the part begins on; None
-    where that has too many of them in one of its dimensions."""
+    """Return the places of the computed elements in the tensor, relative to the start of the part;
+    None if a dimension would need too many digits."""
     return in_digits(part.value.shape, dense(copy.operands[0].shape), part.computed.shape)
 
 
 def row_updates(graph: KernelGraph) -> list[IndexCopy]:
-    """The updates of a part of a program, in order."""
+    """Return the updates of a part of a program, in order."""
     return [cast("IndexCopy", op) for op in graph.ops if op.updates]
 
 
 def updated_inputs(graph: KernelGraph) -> tuple[int, ...]:
-    """The numbers of the inputs that the last outputs of a part of a program are updates of."""
+    """Return the numbers of the inputs that the last outputs of a part of a program update."""
     copies = {op.result: op for op in row_updates(graph)}
     return tuple(graph.inputs.index(copies[v].operands[0]) for v in graph.outputs if v in copies)
 
 
 def results_of(graph: KernelGraph) -> tuple[Value, ...]:
-    """The outputs of a part of a program that are tensors of their own: all before its updates."""
+    """Return the outputs of a part of a program that are tensors of their own, which precede its
+    updates."""
     return graph.outputs[: len(graph.outputs) - len(updated_inputs(graph))]

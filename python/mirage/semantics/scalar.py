@@ -1,9 +1,9 @@
 """Scalar functions and element types: the one table that every part of the compiler reads.
 
-An op of any of the three dialects names a scalar function; what the function *means* stands here
-and only here. The MLIR enums in ``ScalarOps.td`` carry the same names, and the facts that passes in
-C++ need; a test compares them with the rows below. Adding a function means one enum case there, one
-member and one row here, and one case of the lowering in C++ (CONTRIBUTING).
+An op of any of the three dialects names a scalar function; its *meaning* is defined here and only
+here. The MLIR enums in ``ScalarOps.td`` have the same names, and the facts that passes in C++ need;
+a test compares them with the rows below. Adding a function means one enum case there, one member
+and one row here, and one case of the lowering in C++ (CONTRIBUTING).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ Array = np.ndarray[Any, Any]
 
 
 class DType(enum.Enum):
-    """Element type of a tensor or tile; the value is the MLIR spelling."""
+    """The element type of a tensor or tile; the value is the MLIR spelling."""
 
     F16 = "f16"
     BF16 = "bf16"
     F32 = "f32"
     F64 = "f64"
     F8E4M3 = "f8E4M3FN"
-    """8 bits, 3 of them digits: up to 448, no infinities."""
+    """8 bits, 3 of them for the fraction: numbers up to 448, no infinities."""
     F8E5M2 = "f8E5M2"
-    """8 bits, 2 of them digits: the upper half of an f16."""
+    """8 bits, 2 of them for the fraction: the upper half of an f16."""
     I1 = "i1"
     """Truth values; one byte each in memory, as PyTorch has them."""
     I8 = "i8"
@@ -58,35 +58,36 @@ class DType(enum.Enum):
         """Whether elements are floats of 8 bits: memory holds them, tiles do as f16."""
 
     def cuts(self, given: DType) -> bool:
-        """Whether a conversion of ``given`` to this type may change a number that is no fraction
-        of a float: integers have to hold it."""
+        """Return whether a conversion from ``given`` to this type may change a number that is not a
+        fraction of a float: an integer type may not represent it."""
         if not self.is_integer or self is given:
             return False
         return not given.is_integer or given.bits > self.bits
 
     def holds(self, given: DType) -> bool:
-        """Whether all numbers of a type of floats are numbers of this one."""
+        """Return whether this type represents all numbers of a float type."""
         if self is given:
             return True
         return not (self.is_integer or given.is_integer) and self.bits > given.bits
 
     @property
     def in_tile(self) -> DType:
-        """What a tile holds that is loaded from a tensor of this type: whole numbers and truth
-        values become f32, which holds them exactly up to 2^24; floats of 8 bits become f16, which
-        holds all of them."""
+        """The type of a tile that is loaded from a tensor of this type: whole numbers and truth
+        values become f32, which represents them exactly up to 2^24; floats of 8 bits become f16,
+        which represents all of them."""
         if self.is_eight_bits:
             return DType.F16
         return DType.F32 if self.is_integer else self
 
     @property
     def computed(self) -> DType:
-        """What ops give that compute with elements of this type."""
+        """The result type of ops that compute with elements of this type."""
         return DType.F32 if self.is_eight_bits else self
 
     def round(self, x: Array) -> Array:
-        """``x`` (any float array) rounded to this type, in float64 (round to nearest even).
-        Integers are as they are: what is computed of them is whole, and overflows nowhere."""
+        """Round ``x`` (any float array) to this type, to nearest even, and return it in float64.
+        For integer types ``x`` is returned unchanged: results of integer ops are whole and never
+        overflow."""
         if self is DType.F64 or self.is_integer:
             return np.asarray(x, dtype=np.float64)
         with np.errstate(over="ignore"):
@@ -100,7 +101,7 @@ class DType(enum.Enum):
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """NumPy's dtype (bfloat16 and floats of 8 bits through ``ml_dtypes``)."""
+        """The NumPy dtype (bfloat16 and floats of 8 bits come from ``ml_dtypes``)."""
         if self in _OTHER_FLOATS:
             import ml_dtypes
 
@@ -115,7 +116,7 @@ _OTHER_FLOATS = {
     DType.F8E4M3: "float8_e4m3fn",
     DType.F8E5M2: "float8_e5m2",
 }
-"""Types that NumPy does not have, by their names in ``ml_dtypes``."""
+"""The types that NumPy does not have, by their names in ``ml_dtypes``."""
 
 
 class UnaryFn(enum.Enum):
@@ -191,7 +192,7 @@ class Domain(enum.Enum):
     NONZERO = "nonzero"
 
     def contains(self, x: float) -> bool:
-        """Whether the function is defined and finite at ``x``."""
+        """Return whether the function is defined and finite at ``x``."""
         return {
             Domain.ALL: True,
             Domain.NONNEGATIVE: x >= 0,
@@ -201,7 +202,8 @@ class Domain(enum.Enum):
 
 
 Definition = Callable[["Builder", "Value"], "Value"]
-"""A function written out in simpler ones: emits ops on a value and returns the result."""
+"""The definition of a function in terms of simpler ones: it emits ops on a value and returns the
+result."""
 
 Call = tuple[str, tuple[tuple[str, object], ...]]
 """An overload of PyTorch's ``aten`` ops that computes a function, and its further arguments."""
@@ -209,33 +211,34 @@ Call = tuple[str, tuple[tuple[str, object], ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class UnaryInfo:
-    """One row of the table of unary functions: every fact about one, but its lowering (C++)."""
+    """One row of the table of unary functions: every fact about one except its lowering (C++)."""
 
     algebra: Algebra
     evaluate: Callable[[Array], Array]
-    """Its meaning, in float64."""
+    """The meaning of the function, in float64."""
     flops: int
-    """Relative cost on the ordinary floating-point pipe, per element."""
+    """The relative cost on the ordinary floating-point pipe, per element."""
     special: int
-    """Instructions on the special-function unit, per element."""
+    """The instructions on the special-function unit, per element."""
     call: Call
     zero_at_zero: bool = False
     domain: Domain = Domain.ALL
     degree: int | None = None
-    """Of a polynomial (:attr:`Algebra.RING`)."""
+    """The degree, if the function is a polynomial (:attr:`Algebra.RING`)."""
     definition: Definition | None = None
     logic: bool = False
-    """Its argument is a truth value."""
+    """Whether its argument is a truth value."""
     truth: bool = False
-    """Its value is one."""
+    """Whether its result is a truth value."""
     rounds_to: DType | None = None
-    """The type of 8 bits to which it rounds, which a tensor of its values has. Such roundings are
-    coarse, and what a program is about: they are functions like others, and stay."""
+    """The 8-bit type to which the function rounds, which is the element type of its results. Such
+    roundings are coarse and part of a program's meaning, so they are functions like others and are
+    never dropped."""
 
     @property
     def closed(self) -> bool:
-        """Whether it is finite at the border of its domain too: a limit of arguments at which it is
-        finite is another one."""
+        """Whether the function is finite at the border of its domain too, so that a limit of
+        arguments at which it is finite is such an argument itself."""
         return self.domain in (Domain.ALL, Domain.NONNEGATIVE)
 
 
@@ -246,29 +249,29 @@ class BinaryInfo:
     evaluate: Callable[[Array, Array], Array]
     call: Call
     infix: str | None = None
-    """What people write between the operands."""
+    """The infix operator that people write between the operands."""
     flops: int = 1
     special: int = 0
     commutes: bool = False
     zero_at_zero: bool = False
-    """Zero where both operands are."""
+    """Whether the function is zero where both operands are."""
     zero_at_either: bool = False
-    """Zero where one operand is, whatever finite number the other may be."""
+    """Whether the function is zero where one operand is, for any finite value of the other."""
     total: bool = True
-    """Finite at all finite operands, overflow aside."""
+    """Whether the function is finite at all finite operands, overflow aside."""
     truth: bool = False
-    """Its value is true (1) or false (0): a tensor of it has elements of i1."""
+    """Whether its value is true (1) or false (0); a tensor of its values has elements of i1."""
     logic: bool = False
-    """Its operands are truth values."""
+    """Whether its operands are truth values."""
 
 
 def _truth(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
-    """A function with truth values as numbers, 0 and 1."""
+    """Wrap a function so that its truth values become the numbers 0 and 1."""
     return lambda a, b: np.asarray(function(a, b)).astype(np.result_type(a, b, np.float32))
 
 
 def _logic(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
-    """The same for operands that are truth values themselves."""
+    """Wrap a function of truth values so that its operands and results are the numbers 0 and 1."""
     return _truth(lambda a, b: function(np.not_equal(a, 0), np.not_equal(b, 0)))
 
 
@@ -286,7 +289,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def conversion(dtype: DType) -> tuple[tuple[str, object], ...]:
-    """The further arguments of PyTorch's conversion to a type."""
+    """Return the further arguments of PyTorch's conversion to a type."""
     options = ("layout", "device", "pin_memory", "memory_format")
     plain = tuple((name, None) for name in options)
     return (("dtype", ("dtype", dtype.value)), ("non_blocking", False), *plain)
@@ -456,4 +459,4 @@ BINARY: dict[BinaryFn, BinaryInfo] = {
 REDUCE: dict[ReduceFn, Callable[..., Array]] = {ReduceFn.SUM: np.sum, ReduceFn.MAX: np.max}
 
 ROUNDING_TO = {row.rounds_to: fn for fn, row in UNARY.items() if row.rounds_to is not None}
-"""The functions that round to types of 8 bits."""
+"""The functions that round to 8-bit types, by the type."""

@@ -9,20 +9,20 @@ from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Op, Structure, Va
 
 
 def _text(op: Op, name: str) -> str:
-    """An attribute; arguments by name have no order."""
+    """Return an attribute as text; arguments by name are sorted."""
     value: object = getattr(op, name)
     return str(tuple(sorted(value)) if name == "arguments" else value)  # pyright: ignore
 
 
 @cache
 def _attributes(kind: type[Op]) -> tuple[str, ...]:
-    """What ops of a class have besides values and what is inside of them."""
+    """Return the attributes of a class of ops, without values and inner ops."""
     skipped = ("operands", "results", "body", "accumulators")
     return tuple(f.name for f in fields(kind) if f.name not in skipped)
 
 
 def signature(graph: KernelGraph) -> str:
-    """Ops, attributes and types, with values numbered in order of definition."""
+    """Return the ops, attributes and types as text, with values numbered in order of definition."""
     numbers: dict[Value, int] = {}
     texts: dict[Value, str] = {}
     lines: list[str] = []

@@ -17,14 +17,14 @@ from mirage.semantics.ugraph import (
 
 
 def with_operands(op: Op, operands: tuple[Value, ...]) -> Op:
-    """``op`` reading ``operands`` and defining the same results."""
+    """Return ``op`` with other ``operands`` and the same results."""
     assert "operands" in {f.name for f in fields(op)}
     return replace(op, operands=operands)
 
 
 def rename_ops(ops: tuple[Op, ...], names: Mapping[Value, Value]) -> tuple[Op, ...]:
-    """``ops`` with every value in ``names`` replaced, where it is used and where it is defined,
-    the bodies of loops and launches included.
+    """Replace every value in ``names`` in ``ops``, in uses and definitions, including the bodies of
+    loops and launches.
     """
 
     def new(value: Value) -> Value:
@@ -42,7 +42,7 @@ def rename_ops(ops: tuple[Op, ...], names: Mapping[Value, Value]) -> tuple[Op, .
 
 
 def rename_block(graph: BlockGraph, names: Mapping[Value, Value]) -> BlockGraph:
-    """``graph`` with values replaced as in :func:`rename_ops`."""
+    """Replace values in a block graph, as :func:`rename_ops` does."""
     return BlockGraph(
         tuple(names.get(v, v) for v in graph.params),
         rename_ops(graph.ops, names),
@@ -51,7 +51,7 @@ def rename_block(graph: BlockGraph, names: Mapping[Value, Value]) -> BlockGraph:
 
 
 def rename_graph(graph: KernelGraph, names: Mapping[Value, Value]) -> KernelGraph:
-    """``graph`` with values replaced everywhere, the block graphs of launches included."""
+    """Replace values everywhere in ``graph``, including the block graphs of launches."""
     return KernelGraph(
         graph.name,
         tuple(names.get(v, v) for v in graph.inputs),
@@ -61,13 +61,13 @@ def rename_graph(graph: KernelGraph, names: Mapping[Value, Value]) -> KernelGrap
 
 
 def renewed(graph: KernelGraph) -> KernelGraph:
-    """A copy of ``graph`` that shares no value with it."""
+    """Return a copy of ``graph`` that shares no value with it."""
     values = (*graph.inputs, *values_in(graph.ops))
     return rename_graph(graph, {v: Value(v.type, v.name) for v in values})
 
 
 def without_dead_ops(graph: KernelGraph) -> KernelGraph:
-    """``graph`` without ops that no output needs."""
+    """Return ``graph`` without ops that no output needs."""
     needed = set(graph.outputs)
     kept: list[Op] = []
     for op in reversed(graph.ops):

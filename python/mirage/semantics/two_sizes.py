@@ -1,8 +1,8 @@
-"""One program at two sizes: the same graph but for its rows.
+"""One program at two sizes: graphs that are equal except for their rows.
 
-Two graphs are of one program if they have the same ops and constants, and every tensor and every
-shape among what ops say is the same, or has as many more indices of its outermost dimension as the
-size is larger.
+Two graphs belong to one program if they have the same ops and constants, and if every tensor and
+every shape in the ops' attributes either is the same or grows in its outermost dimension in
+proportion to the size.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from mirage.semantics.ugraph import KernelGraph, Op, Value
 
 
 def why_different(first: KernelGraph, n: int, second: KernelGraph, m: int) -> str | None:
-    """How a graph at size ``m`` differs from one at size ``n`` other than by its rows."""
+    """Say how a graph at size ``m`` differs from one at size ``n`` other than by its rows; None if
+    it does not."""
     known = _paired(first, n, second, m)
     if isinstance(known, str):
         return known
@@ -27,15 +28,15 @@ def why_different(first: KernelGraph, n: int, second: KernelGraph, m: int) -> st
 
 
 def with_rows(first: KernelGraph, second: KernelGraph) -> frozenset[Value]:
-    """The values of ``first`` that have another number of rows in ``second``, which is the same
-    graph at another size."""
+    """Return the values of ``first`` that have another number of rows in ``second``, the same graph
+    at another size."""
     firsts = [*first.inputs, *(v for op in first.ops for v in op.results)]
     seconds = [*second.inputs, *(v for op in second.ops for v in op.results)]
     return frozenset(a for a, b in zip(firsts, seconds, strict=True) if a.shape != b.shape)
 
 
 def _paired(first: KernelGraph, n: int, second: KernelGraph, m: int) -> dict[Value, Value] | str:
-    """Each value of ``first`` with that of ``second``; else how they differ."""
+    """Pair each value of ``first`` with that of ``second``, or say how the graphs differ."""
     if len(first.ops) != len(second.ops) or len(first.inputs) != len(second.inputs):
         return "it has other ops"
     known: dict[Value, Value] = dict(zip(first.inputs, second.inputs, strict=True))
@@ -50,13 +51,13 @@ def _paired(first: KernelGraph, n: int, second: KernelGraph, m: int) -> dict[Val
 
 
 def _about(op: Op) -> list[object]:
-    """What an op says beside its operands and results."""
+    """Return the attributes of an op besides its operands and results."""
     return [getattr(op, f.name) for f in fields(op) if f.name not in ("operands", "results")]
 
 
 def alike(a: object, b: object, n: int, m: int) -> bool:
-    """Whether two descriptions are the same, but for what has as many rows for each unit of the
-    size: the first number of a shape."""
+    """Return whether two descriptions are the same, except that the first number of a shape may be
+    in proportion to the size."""
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(alike(x, y, n, m) for x, y in zip(a, b, strict=True))
     if isinstance(a, tuple) and isinstance(b, tuple):

@@ -9,23 +9,23 @@ operands and owns its results, and a graph lists its ops in an order in which ev
 defined before it is used. The same op classes serve both levels: in a kernel graph a value is a
 device tensor, in a block graph it is the tile that one thread block holds.
 
-The graphs stand here; their ops in ``tensor_ops`` and ``movements`` (of both levels),
-``kernel_ops`` and ``block_ops``, from where this module hands them on.
+This module defines the graphs; it re-exports their ops from ``tensor_ops`` and ``movements`` (both
+levels), ``kernel_ops`` and ``block_ops``.
 
 **Shapes.** Reductions keep the reduced dimension with size 1. Binary ops broadcast as NumPy does.
 Matmul contracts ``[..., m, k] x [..., k, n]``, leading dimensions broadcast.
 
 **Launches.** A :class:`Launch` is a kernel defined by a block graph. Its grid axes have names and
-extents; loops inside the block graph have an axis name too. A :data:`TileMap` gives for each
-tensor dimension the axes that split it, outermost first: ``((), ("k",))`` keeps dimension 0 whole
-and cuts dimension 1 into as many parts as axis ``k`` has steps. With parts ``p = prod(extents)``
-and tile size ``t``, part number ``i`` (mixed radix over the axes) covers the indices ``[i*t,
-(i+1)*t)`` that lie inside the tensor; ``t * p >= size`` must hold. Loads fill what lies outside
-with zeros, stores drop it, and :class:`Mask` overwrites it with a value of choice before a
-reduction. An axis that a tensor's map does not name leaves the tensor whole along it (a load is
-replicated; for stores every grid axis must be named).
+extents; loops inside the block graph have an axis name too. A :data:`TileMap` gives for each tensor
+dimension the axes that split it, outermost first: ``((), ("k",))`` keeps dimension 0 whole and cuts
+dimension 1 into as many parts as axis ``k`` has steps. With parts ``p = prod(extents)`` and tile
+size ``t``, part number ``i`` (mixed radix over the axes) covers the indices ``[i*t, (i+1)*t)`` that
+lie inside the tensor; ``t * p >= size`` must hold. Loads fill the elements outside with zeros,
+stores drop them, and :class:`Mask` overwrites them with a value of choice before a reduction. An
+axis that a tensor's map does not name leaves the tensor whole along it (a load is replicated; for
+stores every grid axis must be named).
 
-**Steps.** A loop may leave out steps by the block's position along grid axes (:class:`Steps`).
+**Steps.** A loop may skip steps depending on the block's position along grid axes (:class:`Steps`).
 
 **Types in block graphs.** Loads have the tensor's element type; elementwise ops, reductions,
 accumulators and matmuls produce f32 (f64 if an operand is); :class:`Cast` converts explicitly;
@@ -91,13 +91,15 @@ from mirage.semantics.ops.tensor_ops import Unary as Unary
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a block executes its graph: warps that compute, stages of the copy pipeline.
+    """How a block executes its graph: the number of warps that compute, and the stages of the copy
+    pipeline.
 
-    ``warpgroups``: four warps together multiply tiles in shared memory that one more warp keeps
-    filled by the tensor memory accelerator; else each warp multiplies what is in its registers.
-    ``resident``: so many blocks are started at most, each of which computes several positions of
-    the grid one after the other; 0 is a block for each. ``cluster``: so many neighbours along an
-    axis of the grid copy parts of the tiles that they share, for all of them.
+    With ``warpgroups``, groups of four warps multiply tiles in shared memory, which one more warp
+    keeps filled by the tensor memory accelerator; otherwise each warp multiplies tiles in its
+    registers. ``resident`` is the largest number of blocks that are started, each of which computes
+    several positions of the grid one after the other; 0 means one block for each position.
+    ``cluster`` is the number of neighbouring blocks along a grid axis that each copy a part of the
+    tiles that they share.
     """
 
     warps: int = 4
@@ -108,13 +110,13 @@ class Schedule:
 
     @property
     def block_warps(self) -> int:
-        """Warps of a block, the one that only copies included."""
+        """The number of warps in a block, including the one that only copies."""
         return self.warps + (1 if self.warpgroups else 0)
 
 
 @dataclass(frozen=True, eq=False)
 class BlockGraph:
-    """What one thread block does: ``params`` are the launch's operands (device tensors),
+    """The program of one thread block: ``params`` are the launch's operands (device tensors),
     ``outputs`` are stored tiles.
     """
 
@@ -125,7 +127,7 @@ class BlockGraph:
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """A tile and where it goes in the launch's result of the same position."""
+    """A tile and its map in the launch's result with the same number."""
 
     value: Value
     map: TileMap
@@ -170,16 +172,16 @@ class KernelGraph:
 
 
 def launches(ops: Iterable[Op]) -> Iterator[Launch]:
-    """The kernels among the ops of a kernel graph, in order."""
+    """Yield the kernels among the ops of a kernel graph, in order."""
     return (op for op in ops if isinstance(op, Launch))
 
 
 def loops(launch: Launch) -> Iterator[Loop]:
-    """All loops of a kernel, each before those inside of it."""
+    """Yield all loops of a kernel, each before the loops inside of it."""
     return (op for op in all_ops(launch.inside) if isinstance(op, Loop))
 
 
 def axis_extents(launch: Launch) -> dict[str, int]:
-    """Extent of every grid and loop axis of a launch."""
+    """Return the extent of every grid and loop axis of a launch."""
     axes = (*launch.grid, *(loop.axis for loop in loops(launch)))
     return {axis.name: axis.extent for axis in axes}

@@ -1,13 +1,14 @@
-"""``torch.compile(backend="mirage")``: graphs that import are searched, verified and compiled; the
-rest stays eager.
+"""``torch.compile(backend="mirage")``: graphs that can be imported are searched, verified and
+compiled; the rest runs eagerly.
 
-TorchDynamo hands over one graph after the other. Inside a graph, ops that mirage does not know stay
-calls of PyTorch between the compiled parts. A whole graph stays with PyTorch, with the reason in
-the log ``mirage.torch``, where it needs gradients, does not run on a GPU, or where nothing in it
-can be compiled. Until a graph's kernels are found, verified and compiled, in another process,
-PyTorch answers (:mod:`mirage.torch.background`). Of a graph with dynamic sizes one that is a number
-of rows (a batch, tokens) stays dynamic: kernels take it (:mod:`mirage.torch.sized_graph`). Where
-there is none, it is compiled for each set of sizes that it is called with, up to a number of them.
+TorchDynamo passes one graph after the other to the backend. Inside a graph, ops that mirage does
+not support remain calls of PyTorch between the compiled parts. A whole graph remains with PyTorch,
+with the reason in the log ``mirage.torch``, if it needs gradients, does not run on a GPU, or has
+nothing that can be compiled. PyTorch answers calls until another process has found, verified and
+compiled a graph's kernels (:mod:`mirage.torch.background`). In a graph with dynamic sizes, one size
+that is a number of rows (a batch, tokens) stays dynamic: kernels take it
+(:mod:`mirage.torch.sized_graph`). Without such a size, the graph is compiled for each set of sizes
+that it is called with, up to a limit.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("mirage.torch")
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-"""The modes of ``torch.compile``: accepted, and all the same. How long to search is the option
-``budget``; CUDA graphs are not captured here, a caller may capture what is compiled."""
+"""The modes of ``torch.compile``, which are accepted and equivalent. The option ``budget`` limits
+the search; CUDA graphs are not captured here, but a caller may capture the compiled program."""
 BLOCKING = "blocking"
-"""The option with which a graph is compiled before its first call is answered; without it PyTorch
-answers until its kernels are there."""
+"""The option that compiles a graph before its first call is answered; without it, PyTorch answers
+until the kernels are ready."""
 MOST_SIZES = 16
-"""Sets of sizes that a graph is compiled for; further ones stay eager."""
+"""The most sets of sizes that a graph is compiled for; calls with further ones run eagerly."""
 
 
 def backend(
@@ -70,15 +71,14 @@ def backend(
     devices: Sequence[str] = ("cuda",),
     watch: Callable[[Report], None] = lambda report: None,
 ) -> Callable[..., Any]:
-    """The backend as TorchDynamo calls it; ``options`` and ``mode`` are those given to
-    ``torch.compile``. ``watch`` is told what becomes of the graph.
+    """Compile a graph, as TorchDynamo calls the backend; ``options`` and ``mode`` are those given
+    to ``torch.compile``. ``watch`` is called with reports on the graph.
 
-    Programs are optimized by the processes of ``workshop``, and what they find is made ready with
-    ``load``, of classes of sizes with ``load_class``; a ``compiler`` does both at once, in this
-    process, and a ``class_compiler`` for classes (without one there are none then).
-
-    Raises :class:`mirage.pipeline.options.OptionError` for unknown options and modes. Whatever else
-    goes wrong, the graph stays with PyTorch.
+    Processes of ``workshop`` optimize programs; ``load`` makes their results ready to be called,
+    and ``load_class`` those for classes of sizes. A ``compiler`` does both at once in this process,
+    and so does a ``class_compiler`` for classes (with a ``compiler`` alone there are no classes).
+    Raises :class:`mirage.pipeline.options.OptionError` for unknown options and modes. After any
+    other error, the graph remains with PyTorch.
     """
     chosen, blocking = split_options(options or {})
     if mode not in (None, *MODES):
@@ -105,15 +105,15 @@ def backend(
     classes = compile_class if compiler is None or class_compiler is not None else None
     graph = _Graph(module, compile_graph, classes, devices, watch)
     if any(map(_is_dynamic, example_inputs)):
-        with suppress(Exception):  # what a later version of PyTorch says of sizes
+        with suppress(Exception):  # later versions of PyTorch may describe sizes differently
             graph.rows = rows_of(module)
         return graph.for_sizes
     return graph.compiled(example_inputs) or module.forward
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """The options of :class:`mirage.OptimizeOptions`, and whether calls wait for kernels. Raises
-    :class:`OptionError`."""
+    """Return the options of :class:`mirage.OptimizeOptions`, and whether calls wait for kernels.
+    Raises :class:`OptionError`."""
     chosen = dict(options)
     blocking = chosen.pop(BLOCKING, False)
     if not isinstance(blocking, bool):
@@ -128,7 +128,7 @@ def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 class _Graph:
-    """A graph of TorchDynamo, and what is compiled of it."""
+    """A graph of TorchDynamo, and its compiled forms."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class _Graph:
         self._lock = threading.Lock()
 
     def compiled(self, inputs: Sequence[Any], sizes: str = "") -> CompiledGraph | None:
-        """The graph for inputs like these; None if it stays with PyTorch."""
+        """Return the compiled graph for inputs like these; None if it remains with PyTorch."""
         try:
             check_inputs(inputs, self.devices)
             found = CompiledGraph(self.module, inputs)
@@ -163,13 +163,13 @@ class _Graph:
         return found
 
     def for_sizes(self, *inputs: Any) -> Any:
-        """Calls the graph that is compiled for inputs of these sizes."""
+        """Call the graph that is compiled for inputs of these sizes."""
         with self._lock:
             found = self._by_rows(inputs) or self._at_sizes(inputs)
         return self.module.forward(*inputs) if found is None else found(*inputs)
 
     def _at_sizes(self, inputs: Sequence[Any]) -> CompiledGraph | None:
-        """The graph for inputs of these sizes and no others."""
+        """Return the graph for inputs of exactly these sizes."""
         key = tuple(
             (tuple(x.shape), x.stride()) if isinstance(x, torch.Tensor) else x for x in inputs
         )
@@ -180,7 +180,7 @@ class _Graph:
         return self._found.get(key)
 
     def _by_rows(self, inputs: Sequence[Any]) -> CompiledGraph | None:
-        """The graph for any number of rows; None where it is compiled for one size after the
+        """Return the graph for any number of rows; None if it is compiled for one size after the
         other."""
         rows = self.rows
         if rows is None or self.compile_class is None:
@@ -217,14 +217,14 @@ class _Graph:
 
 
 def _is_dynamic(x: Any) -> bool:
-    """Whether an input is, or has, a size that is not known yet."""
+    """Return whether an input is, or has, a size that is not known yet."""
     if isinstance(x, torch.Tensor):
         return any(isinstance(n, torch.SymInt) for n in (*x.shape, *x.stride()))
     return isinstance(x, torch.SymInt | int)
 
 
 def _sizes(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
-    """The sizes of inputs that may have others, in words."""
+    """Describe the sizes of inputs that may vary."""
     told: list[str] = []
     for node, x in zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True):
         if isinstance(x, torch.Tensor) and _is_dynamic(node.meta.get("example_value")):
@@ -235,7 +235,7 @@ def _sizes(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
 
 
 def check_inputs(inputs: Sequence[Any], devices: Sequence[str] = ("cuda",)) -> None:
-    """Raises :class:`StaysEager` where a graph with these inputs cannot be compiled."""
+    """Raise :class:`StaysEager` if a graph with these inputs cannot be compiled."""
     for i, x in enumerate(inputs):
         if isinstance(x, int):
             continue
@@ -252,7 +252,8 @@ def check_inputs(inputs: Sequence[Any], devices: Sequence[str] = ("cuda",)) -> N
 
 
 def register() -> None:
-    """Makes ``backend="mirage"`` known to ``torch.compile``; imports of :mod:`mirage.torch` do."""
+    """Register ``backend="mirage"`` with ``torch.compile``; importing :mod:`mirage.torch` does
+    so."""
     import torch._dynamo
 
     if "mirage" not in torch._dynamo.list_backends(exclude_tags=()):

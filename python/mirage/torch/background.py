@@ -1,5 +1,5 @@
-"""From a graph's program to its kernels: at once where an earlier run has found them, else by a
-compile process, after which they are swapped in between two calls."""
+"""From a graph's program to its kernels: at once if an earlier run has found them, otherwise by a
+compile process, after which they replace PyTorch between two calls."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 log = logging.getLogger("mirage.torch")
 
 ClassLoader: TypeAlias = "Callable[[SizedClass, Mapping[str, Any]], Compiled]"
-"""Makes what was found for a class of sizes ready to be called."""
+"""A function that makes the result for a class of sizes ready to be called."""
 RUN = "run"
-"""Says to ``load`` that kernels may be run to check them."""
+"""The option that tells ``load`` that kernels may be run to check them."""
 HERE = ("watch", "progress")
-"""Options that a compile process cannot have."""
+"""The options that a compile process cannot have."""
 
 
 class NotFoundError(MirageError):
-    """What a compile process has found is not there, or cannot be loaded."""
+    """The result of a compile process is missing or cannot be loaded."""
 
 
 def load_program(program: Program, options: Mapping[str, Any]) -> Compiled:
-    """What was found for a program, ready to be called; kernels are run once on the GPU beforehand
-    if ``run`` is among the options. Raises :class:`NotFoundError`."""
+    """Return the result for a program, ready to be called. Its kernels are run once on the GPU
+    first if ``run`` is among the options. Raises :class:`NotFoundError`."""
     chosen = dict(options)
     run = bool(chosen.pop(RUN, False))
     found = load_found(program, OptimizeOptions.of(**chosen), run=run)
@@ -51,7 +51,7 @@ def load_program(program: Program, options: Mapping[str, Any]) -> Compiled:
 
 
 def with_chip(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options for the current device, if they name no chip."""
+    """Return the options with the current device's chip, if they name no chip."""
     chosen = dict(options)
     if "chip" not in chosen:
         chosen["chip"] = current_chip()
@@ -59,9 +59,8 @@ def with_chip(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def current_chip() -> str:
-    """The card that torch's current device is, by its name in the table of chips.
-
-    Raises :class:`mirage.cost.UnknownTargetError` where the table has no row for the device.
+    """Return the card of torch's current device, by its name in the table of chips. Raises
+    :class:`mirage.cost.UnknownTargetError` if the table has no row for the device.
     """
     from mirage.cost import target_of_device
 
@@ -70,53 +69,53 @@ def current_chip() -> str:
 
 @dataclass(frozen=True)
 class WholeProgram:
-    """A program to be compiled, and what makes ready what was found for it."""
+    """A program to be compiled, and the function that loads its result."""
 
     program: Program
     load: Compiler
 
     def is_kept(self, options: OptimizeOptions) -> bool:
-        """Whether an earlier run has found it."""
+        """Return whether an earlier run has a result for it."""
         return is_kept(self.program, options)
 
     def loaded(self, options: Mapping[str, Any]) -> Compiled:
-        """What was found, ready to be called. Raises what ``load`` raises."""
+        """Return the result, ready to be called. Raises the errors of ``load``."""
         return self.load(self.program, options)
 
     def submit(
         self, workshop: Workshop, options: Mapping[str, Any], done: Callable[[Job], None]
     ) -> Job:
-        """Has it optimized by another process."""
+        """Submit the program to another process."""
         return workshop.submit(self.program, options, done)
 
 
 @dataclass(frozen=True)
 class OneClass:
-    """A class of sizes likewise."""
+    """A class of sizes to be compiled, and the function that loads its result."""
 
     found: SizedClass
     load: ClassLoader
 
     def is_kept(self, options: OptimizeOptions) -> bool:
-        """Whether an earlier run has found it."""
+        """Return whether an earlier run has a result for it."""
         from mirage.pipeline.optimize import class_is_kept
 
         return class_is_kept(self.found.source, options)
 
     def loaded(self, options: Mapping[str, Any]) -> Compiled:
-        """What was found, ready to be called. Raises what ``load`` raises."""
+        """Return the result, ready to be called. Raises the errors of ``load``."""
         return self.load(self.found, options)
 
     def submit(
         self, workshop: Workshop, options: Mapping[str, Any], done: Callable[[Job], None]
     ) -> Job:
-        """Has it optimized by another process."""
+        """Submit the class to another process."""
         source = self.found.source
         return workshop.submit(source.program, options, done, (source, self.found.name))
 
 
 def load_class(found: SizedClass, options: Mapping[str, Any]) -> Compiled:
-    """What was found for a class of sizes, ready to be called. Raises :class:`NotFoundError`."""
+    """Return the result for a class of sizes, ready to be called. Raises :class:`NotFoundError`."""
     from mirage.pipeline.optimize import load_class
 
     chosen = dict(options)
@@ -135,9 +134,8 @@ def compile_in(
     *,
     blocking: bool,
 ) -> None:
-    """Has a graph compiled: now where an earlier run has found it, or where ``blocking``; else the
-    graph's ``report`` is completed later. What fails later is said in the log, what fails now is
-    raised.
+    """Compile a graph: now if an earlier run has a result or if ``blocking``; otherwise the graph's
+    ``report`` is completed later. Errors that occur now are raised, later ones are logged.
     """
     keep_in_mind(report)
     options = with_chip(options)
@@ -174,7 +172,8 @@ def _sent(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _loaded(job: Job, work: WholeProgram | OneClass, options: Mapping[str, Any]) -> Compiled:
-    """What a job has found, loaded with its entries at hand, whatever the cache on disk has."""
+    """Return the result of a job, loaded from the job's entries, whatever the cache on disk
+    contains."""
     if job.entries is None:
         raise CompileProcessError(job.error or "the compile process gave no answer")
     entries, job.entries = job.entries, None
@@ -194,7 +193,7 @@ _lock = threading.Lock()
 
 
 def keep_in_mind(report: Report) -> None:
-    """Remembers a graph, for as long as it is alive."""
+    """Register a graph for as long as it is alive."""
     with _lock:
         _reports[:] = [r for r in _reports if r() is not None]
         if not any(r() is report for r in _reports):
@@ -202,6 +201,7 @@ def keep_in_mind(report: Report) -> None:
 
 
 def reports() -> tuple[Report, ...]:
-    """The graphs of this process that are alive, in the order in which they came."""
+    """Return the reports on the living graphs of this process, in the order of their
+    compilation."""
     with _lock:
         return tuple(report for r in _reports if (report := r()) is not None)

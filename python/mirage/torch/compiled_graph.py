@@ -1,5 +1,5 @@
-"""One graph of TorchDynamo, for inputs of fixed sizes: called as the graph is, by PyTorch until its
-kernels are there, then by those."""
+"""One graph of TorchDynamo for inputs of fixed sizes. It is called like the graph; PyTorch answers
+until its kernels are ready, then the kernels do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mirage.torch.workshop import Job
 log = logging.getLogger("mirage.torch")
 
 Compiled = Callable[..., Sequence[torch.Tensor]]
-"""A compiled program: takes the graph's inputs, returns its outputs."""
+"""A compiled program: a function of the graph's inputs that returns its outputs."""
 
 Compiler = Callable[[Program, Mapping[str, Any]], Compiled]
 
@@ -32,10 +32,10 @@ class StaysEager(MirageError):
 
 @dataclass(eq=False)
 class Report:
-    """What became of a graph: how many ``ops`` it has, why it stays with PyTorch if it does, which
-    calls of PyTorch are between the compiled parts and why (in the same order), the compiled
-    program, and the job that it is made by as long as it is being made. It changes as that goes
-    on."""
+    """The state of a graph, which changes during compilation: the number of its ``ops``; the
+    ``reason`` if it remains with PyTorch; the ``calls`` of PyTorch between the compiled parts and
+    their ``reasons`` (in the same order); the compiled program; and the ``job`` that compiles it,
+    until that has ended."""
 
     ops: int
     reason: str = ""
@@ -44,20 +44,21 @@ class Report:
     compiled: Compiled | None = None
     job: Job | None = None
     sizes: str = ""
-    """For which sizes it is, of a graph with dynamic ones."""
+    """The sizes that it is for, if the graph has dynamic ones."""
 
 
 def count_ops(module: torch.fx.GraphModule) -> int:
-    """How many ops a graph has."""
+    """Return the number of ops in a graph."""
     return sum(node.op.startswith("call_") for node in module.graph.nodes)
 
 
 class CompiledGraph:
     """The graph ``module`` for inputs like ``inputs`` (tensors, and numbers that stand for sizes).
-    ``program`` is what is to be compiled, None where there is nothing to compute; once
-    ``report.compiled`` is set, that is called. One that is ``like`` another takes program and
-    report from it: only how results lie is its own. Raises what the import and
-    :func:`effects_of` raise.
+
+    ``program`` is the program to be compiled, or None if there is nothing to compute; once
+    ``report.compiled`` is set, that is called. A graph that is ``like`` another takes program and
+    report from it; only the layout of its results is its own. Raises the errors of the import and
+    of :func:`effects_of`.
     """
 
     def __init__(
@@ -126,19 +127,19 @@ class CompiledGraph:
         return results[0] if self.single else results
 
     def _overlap(self, inputs: Sequence[Any]) -> bool:
-        """Whether an input that is written to shares memory with another one."""
+        """Return whether an input that is written to shares memory with another one."""
         storages = [inputs[i].untyped_storage().data_ptr() for i in self.tensors]
         written = [inputs[i].untyped_storage().data_ptr() for i in self.updates]
         return any(storages.count(storage) > 1 for storage in written)
 
 
 def _captures() -> bool:
-    """Whether a CUDA graph is being captured."""
+    """Return whether a CUDA graph is being captured."""
     return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 def describe(error: BaseException) -> str:
-    """One line about an error; of one that nobody foresaw, with its kind."""
+    """Describe an error in one line; an unexpected error is described with its class."""
     known = isinstance(error, MirageError)
     whole = error.message if known else str(error)  # where it stands in PyTorch says nothing
     lines = [line.strip() for line in whole.splitlines() if line.strip()]
@@ -147,7 +148,7 @@ def describe(error: BaseException) -> str:
 
 
 def examples_of(inputs: Sequence[Any]) -> list[torch.Tensor]:
-    """The tensors among inputs, on the host. Nobody looks at their elements, so they take no
+    """Return the tensors among inputs, on the host. Their elements are never read, so they take no
     memory."""
     return [
         torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cpu")
@@ -157,8 +158,8 @@ def examples_of(inputs: Sequence[Any]) -> list[torch.Tensor]:
 
 
 class Part(torch.nn.Module):
-    """A graph of ``count`` inputs as a function of its tensors only, of which ``numbers`` gives the
-    others by their places."""
+    """A graph of ``count`` inputs as a function of its tensors only; ``numbers`` gives the other
+    inputs by their places."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""Artifacts as PyTorch operators: seen by ``torch.compile``, ``torch.export`` and profilers."""
+"""Artifacts as PyTorch operators, which ``torch.compile``, ``torch.export`` and profilers can
+see."""
 
 from __future__ import annotations
 
@@ -17,24 +18,24 @@ DTYPES = {name: getattr(torch, known) for name, known in TORCH_NAMES.items()}
 
 
 class BadOperatorNameError(MirageError, ValueError):
-    """Not a name that an operator can have, or one that is taken."""
+    """An operator cannot have this name, or the name is taken."""
 
 
 class Program(Protocol):
-    """What is wrapped: an :class:`mirage.runtime.Executable`, or anything like it."""
+    """The program to wrap: an :class:`mirage.runtime.Executable`, or anything like it."""
 
     @property
     def manifest(self) -> Manifest:
-        """Types of inputs and outputs."""
+        """The types of inputs and outputs."""
         ...
 
     def __call__(self, *tensors: Any) -> Sequence[torch.Tensor]:
-        """Runs the program."""
+        """Run the program."""
         ...
 
 
 def custom_op(program: Program, name: str) -> Callable[..., Any]:
-    """``program`` as the operator ``torch.ops.mirage.<name>``.
+    """Register ``program`` as the operator ``torch.ops.mirage.<name>`` and return that.
 
     The operator takes the program's inputs as tensors and returns its output, or a tuple if there
     are several. It has no derivative. Raises :class:`BadOperatorNameError`.

@@ -1,4 +1,4 @@
-"""What ``torch.compile(backend="mirage")`` makes of a model, graph by graph."""
+"""The results of ``torch.compile(backend="mirage")`` for a model, graph by graph."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from mirage.torch.compiled_graph import Compiler, Report
 
 @dataclass(frozen=True)
 class Explanation:
-    """The graphs of a model, in the order in which TorchDynamo handed them over, as they are when
-    it is printed."""
+    """The graphs of a model, in the order in which TorchDynamo compiled them, with their state when
+    the explanation is printed."""
 
     graphs: tuple[Report, ...]
 
@@ -43,13 +43,15 @@ def explain(
     devices: Sequence[str] = ("cuda",),
     **named: Any,
 ) -> Explanation:
-    """Runs a model once under ``torch.compile`` and says what was compiled, which calls stayed with
-    PyTorch, and why. ``inputs`` and ``named`` are the model's arguments, ``options`` those of the
-    backend (but that it waits for kernels unless ``blocking`` is False). What TorchDynamo knows of
-    other models stays as it is.
+    """Run a model once under ``torch.compile`` and report what was compiled, which calls remained
+    with PyTorch, and why.
 
-    Without a model: what became of the graphs that this process has handed to compile processes so
-    far, and what they are doing.
+    ``inputs`` and ``named`` are the model's arguments, and ``options`` those of the backend (it
+    waits for kernels unless ``blocking`` is False). TorchDynamo's state for other models does not
+    change.
+
+    Without a model, report on the graphs that this process has passed to compile processes so far,
+    and on their progress.
     """
     if model is None:
         return Explanation(reports())
@@ -67,7 +69,7 @@ def explain(
 
 
 class _Once(torch.nn.Module):
-    """A model that TorchDynamo has not seen yet, whatever it has compiled before."""
+    """A wrapper of a model that TorchDynamo has not seen yet, whatever it has compiled before."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -93,7 +95,7 @@ def _what(graph: Report) -> str:
         return f"PyTorch answers, being compiled for {job.seconds:.0f} s ({job.doing})"
     text = "compiled"
     optimized: Any = graph.compiled
-    if hasattr(optimized, "graph"):  # what compile_program gives
+    if hasattr(optimized, "graph"):  # a result of compile_program
         kernels = len(list(launches(optimized.graph.ops)))
         text = _count(kernels, "kernel")
         if optimized.report.prediction is not None:

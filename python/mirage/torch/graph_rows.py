@@ -1,11 +1,11 @@
-"""Which inputs of a graph of TorchDynamo have rows in proportion to a size that is known at the
-call only.
+"""The inputs of a TorchDynamo graph that have rows in proportion to a size that is known only at
+the call.
 
-TorchDynamo says what is dynamic: sizes of the inputs of a graph are expressions of symbols. One of
-these symbols may be a number of rows: a factor of outermost dimensions, and in nothing else. The
-other symbols are fixed, one program for each set of their values. TorchDynamo does not always see
-that two symbols are the same (the batch of ids and of their mask): those that have the same value
-in a call are taken for one, in the program for such calls.
+TorchDynamo says what is dynamic: sizes of a graph's inputs are expressions of symbols. One of these
+symbols may be a number of rows: it is a factor of outermost dimensions and occurs nowhere else. The
+other symbols are fixed, with one program for each set of their values. TorchDynamo does not always
+recognise that two symbols are equal (the batch of ids and of their mask): symbols with the same
+value in a call are treated as one, in the program for such calls.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from typing import Any
 import torch
 
 MOST = 1 << 20
-"""The largest size for which kernels are compiled that take the size."""
+"""The largest size for which kernels that take the size are compiled."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The symbol ``name``, from ``least`` to ``most``. ``tensors`` are inputs of the graph that
-    have so many rows for each unit of it, ``numbers`` those that are so many times it. ``varying``
-    are all inputs that may differ from call to call in shape or number, ``beside`` other symbols
-    that are numbers of rows."""
+    """The symbol ``name``, from ``least`` to ``most``.
+
+    ``tensors`` maps inputs of the graph to their rows for each unit of the symbol, and ``numbers``
+    maps inputs to the factor by which they exceed it. ``varying`` are all inputs whose shape or
+    value may differ between calls, and ``beside`` are other symbols that are numbers of rows."""
 
     name: str
     least: int
@@ -37,7 +38,8 @@ class Rows:
     beside: tuple[Rows, ...] = ()
 
     def of(self, inputs: Sequence[Any]) -> Rows:
-        """The rows, with those of other symbols that have the same value in these inputs."""
+        """Return the rows, including those of other symbols that have the same value in these
+        inputs."""
         size = self.size_of(inputs)
         same = [r for r in self.beside if r.size_of(inputs) == size]
         if not same:
@@ -52,12 +54,13 @@ class Rows:
         )
 
     def size_of(self, inputs: Sequence[Any]) -> int:
-        """The size that inputs have."""
+        """Return the size of the inputs."""
         place, each = next(iter(self.tensors.items()))
         return int(inputs[place].shape[0]) // each
 
     def others(self, inputs: Sequence[Any]) -> object:
-        """What is fixed in a program of these inputs: everything that varies but the rows."""
+        """Return everything that is fixed in a program for these inputs: all that varies except the
+        rows."""
         rows = tuple(self.tensors), tuple(self.numbers)
         return rows, tuple(self._fixed(i, inputs[i]) for i in self.varying)
 
@@ -70,7 +73,7 @@ class Rows:
 
 
 def rows_of(module: torch.fx.GraphModule) -> Rows | None:
-    """The rows of a graph, None where no symbol is a number of rows."""
+    """Return the rows of a graph; None if no symbol is a number of rows."""
     known = [
         node.meta.get("example_value", node.meta.get("val"))
         for node in module.graph.nodes
@@ -89,14 +92,14 @@ def rows_of(module: torch.fx.GraphModule) -> Rows | None:
 
 
 def _sizes(x: torch.Tensor) -> tuple[Any, list[Any]]:
-    """The outermost dimension, and all that the others and the steps are."""
+    """Return the outermost dimension, and all factors of the other dimensions and the strides."""
     shape = list(x.shape)
     steps = list(x.stride())
     return (shape[0] if shape else 1), [*shape[1:], *steps, x.storage_offset()]
 
 
 def _expr(n: Any) -> Any:
-    """The expression of a size, with what is known to be equal replaced; None of a number."""
+    """Return the expression of a size, with known equalities applied; None for a number."""
     return n.node.shape_env.simplify(n.node.expr) if isinstance(n, torch.SymInt) else None
 
 
@@ -106,7 +109,7 @@ def _symbols(n: Any) -> set[Any]:
 
 
 def _times(n: Any, symbol: Any) -> int | None:
-    """How many times a symbol a size is; None if it is no multiple."""
+    """Return the quotient of a size and a symbol; None if it is not an integer."""
     expr = _expr(n)
     factor = None if expr is None else expr / symbol
     return int(factor) if factor is not None and factor.is_Integer else None

@@ -1,7 +1,7 @@
-"""Graphs of a GPU imported where none is needed: the same graph for tensors on the host.
+"""GPU graphs imported on a machine without a GPU: the same graph for tensors on the host.
 
-What a graph computes does not depend on where, but it names its device where it makes tensors or
-moves them, and holds tensors there.
+A graph's computation does not depend on its device, but the graph names its device where it creates
+or moves tensors, and it holds tensors there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HOST = torch.device("cpu")
 
 
 class OnHost:
-    """``module``, whose tensors are on ``device``, for tensors on the host."""
+    """The graph ``module``, whose tensors are on ``device``, converted to tensors on the host."""
 
     def __init__(self, module: torch.fx.GraphModule, device: torch.device) -> None:
         self.device = device
@@ -33,12 +33,12 @@ class OnHost:
         module.recompile()
 
     def on_device(self, program: Program) -> Program:
-        """What was imported, with the tensors that it holds on the device."""
+        """Return the imported program with the tensors that it holds on the device."""
         parameters = tuple(replace(p, data=self._there(p.data)) for p in program.parameters)
         return replace(program, parameters=parameters)
 
     def _there(self, data: Any) -> Any:
-        """The graph's own tensor for its copy; others were made at the import."""
+        """Return the graph's own tensor for its copy; other tensors were made at the import."""
         original = self._originals.get(id(data))
         return data.to(self.device) if original is None else original
 
@@ -52,14 +52,14 @@ class OnHost:
             node.kwargs = torch.fx.node.map_aggregate(node.kwargs, self._name)  # type: ignore[assignment]
 
     def _name(self, argument: Any) -> Any:
-        """An argument, the host in the place of the device."""
+        """Return an argument with the host in place of the device."""
         if isinstance(argument, torch.device):
             return HOST if argument.type == self.device.type else argument
         named = isinstance(argument, str) and re.fullmatch(rf"{self.device.type}(:\d+)?", argument)
         return HOST.type if named else argument
 
     def _hold(self, path: str) -> None:
-        """Puts a copy on the host in the place of a tensor that the graph holds."""
+        """Replace a tensor that the graph holds by a copy on the host."""
         owner_path, _, name = path.rpartition(".")
         owner = self.module.get_submodule(owner_path)
         x = getattr(owner, name)
@@ -74,7 +74,7 @@ class OnHost:
 
 
 def with_outputs(module: torch.fx.GraphModule, wanted: Sequence[int]) -> torch.fx.GraphModule:
-    """The graph that returns only some of its results."""
+    """Return the graph with only some of its results."""
     graph = torch.fx.Graph()
     values: dict[torch.fx.Node, Any] = {}
     found: Any = graph.graph_copy(module.graph, values)

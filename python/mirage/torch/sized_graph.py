@@ -1,5 +1,5 @@
-"""One graph of TorchDynamo with a number of rows that is known at the call only: a program for each
-class of sizes, made when a size of it comes for the first time."""
+"""One graph of TorchDynamo with a number of rows that is known only at the call: a program for each
+class of sizes, compiled when a size of the class first occurs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from mirage.torch.on_host import OnHost, with_outputs
 Launcher: TypeAlias = Callable[[SizedPlan], SizedLauncher]
 
 KEPT = 1024
-"""Sizes of which it is kept how results lie."""
+"""The most sizes for which the layout of results is kept."""
 
 
 class ClassRunner:
-    """What was found for a class of sizes, as a function of the tensors of a graph. ``graph`` and
+    """The result for a class of sizes, as a function of the tensors of a graph. ``graph`` and
     ``report`` are those at the largest size."""
 
     def __init__(self, known: SizedClass, found: Found, launcher: Launcher) -> None:
@@ -56,8 +56,8 @@ class ClassRunner:
 
 @dataclass(eq=False)
 class SizedClass:
-    """A class of sizes: the program at the largest one, and what becomes of it. ``tensors`` are
-    the inputs of the graph that the program takes."""
+    """A class of sizes: the program at the largest one, and its report. ``tensors`` are the inputs
+    of the graph that the program takes."""
 
     source: SizedSource
     name: str
@@ -66,14 +66,15 @@ class SizedClass:
     tensors: tuple[int, ...]
 
     def runner(self, found: Found, launcher: Launcher = on_gpu_by_size) -> ClassRunner:
-        """What was found, ready to be called; ``launcher`` says what runs its parts."""
+        """Return the result, ready to be called; ``launcher`` returns the function that runs its
+        parts."""
         return ClassRunner(self, found, launcher)
 
 
 @dataclass(eq=False)
 class SizedGraph:
-    """The graph ``module``, with all but its ``rows`` as in ``inputs``. Raises what the import
-    raises, :class:`~mirage.frontend.errors.DynamicShapeError` among it."""
+    """The graph ``module`` with everything except its ``rows`` as in ``inputs``. Raises the errors
+    of the import, including :class:`~mirage.frontend.errors.DynamicShapeError`."""
 
     module: torch.fx.GraphModule
     rows: Rows
@@ -88,8 +89,8 @@ class SizedGraph:
         self.sizes = self._imported()
 
     def at(self, inputs: Sequence[Any]) -> CompiledGraph | None:
-        """The graph at the size of inputs; None where that is beyond what is compiled for, or its
-        class stays with PyTorch."""
+        """Return the graph at the size of the inputs; None if the size is too large to be compiled,
+        or if its class remains with PyTorch."""
         size = self.rows.size_of(inputs)
         if size in self._known:
             found = self._known[size]

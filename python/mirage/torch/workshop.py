@@ -1,9 +1,9 @@
-"""Programs are optimized in processes of their own while PyTorch answers.
+"""Programs are optimized in separate processes while PyTorch answers calls.
 
-A process is a new interpreter, never a fork of one that may have CUDA. There are few of them
-whatever the number of graphs; each does one program after the other and ends when nothing is left
-to do. One that is killed or fails costs the program that it was about, nothing else. All end with
-this process.
+A process is a new interpreter, never a fork of one that may use CUDA. Their number is small,
+whatever the number of graphs; each process optimizes one program after the other and ends when no
+work is left. If one is killed or fails, only its current program is lost. All end with this
+process.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 
 COMMAND = (sys.executable, "-m", "mirage.pipeline.commands.compile_process")
 PROCESSES = 1
-"""Processes at once; each searches with all processors."""
+"""The number of processes at a time; each searches with all processors."""
 PATIENCE = 600.0
-"""Seconds that an answer may take besides ten times the budget."""
+"""The seconds that an answer may take in addition to ten times the budget."""
 
 
 GRACE = 60.0
-"""Seconds that a process may take to end when nobody asks it for more."""
+"""The seconds that a process may take to end once it has no more requests."""
 
 
 class CompileProcessError(MirageError):
-    """A compile process did not do what it should; the message says what happened."""
+    """A compile process failed; the message says how."""
 
 
 @dataclass(eq=False)
 class Job:
-    """A program that is optimized elsewhere. ``doing`` says what is under way; at the end there are
-    ``entries`` of the cache, or an ``error``."""
+    """A program that another process optimizes. ``doing`` describes the current activity; at the
+    end there are ``entries`` of the cache, or an ``error``."""
 
     program: Program
     options: Mapping[str, Any]
@@ -63,13 +63,13 @@ class Job:
 
     @property
     def seconds(self) -> float:
-        """Since it was handed in."""
+        """The seconds since the job was submitted."""
         return time.monotonic() - self.started
 
 
 class Workshop:
-    """At most so many ``processes``, each started by ``command``. ``MIRAGE_COMPILE_PROCESSES`` is
-    their number by default."""
+    """At most ``processes`` processes, each started by ``command``. The environment variable
+    ``MIRAGE_COMPILE_PROCESSES`` gives the default number."""
 
     def __init__(self, processes: int | None = None, command: Sequence[str] = COMMAND) -> None:
         self.processes = _processes() if processes is None else processes
@@ -88,7 +88,7 @@ class Workshop:
         done: Callable[[Job], None],
         sized: tuple[SizedSource, str] | None = None,
     ) -> Job:
-        """Hands in a program, or a class of sizes. ``done`` is called with the job, in another
+        """Submit a program, or a class of sizes. ``done`` is called with the job, in another
         thread, when it is finished."""
         plain = _without_tensors(program)
         if sized is not None:
@@ -107,7 +107,7 @@ class Workshop:
         return job
 
     def close(self) -> None:
-        """Ends all processes; what they were about is not finished."""
+        """End all processes; their current jobs are not finished."""
         if self._owner != os.getpid():
             return
         with self._lock:
@@ -124,7 +124,7 @@ class Workshop:
             return None
 
     def _work(self) -> None:
-        """Answers jobs with one process, until there are no more."""
+        """Process jobs with one process until there are none left."""
         child: _Child | None = None
         while (job := self._next()) is not None:
             try:
@@ -140,7 +140,7 @@ class Workshop:
                     job.error = error.message
                 self._forget(child)
                 child = None
-            except Exception as error:  # what is sent or comes back is no message
+            except Exception as error:  # the request or the reply is not a valid message
                 job.error = f"{type(error).__name__}: {error}"
                 if child is not None:
                     child.end()
@@ -161,7 +161,7 @@ class Workshop:
 
 
 class _Child:
-    """One process, and what it prints."""
+    """One process, and its output."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.printed = tempfile.TemporaryFile()  # noqa: SIM115  (closed by `end`)
@@ -174,8 +174,8 @@ class _Child:
         )
 
     def answer(self, job: Job) -> None:
-        """Has the process do a job. Raises ``OSError`` and ``EOFError`` where it ends before that,
-        and :class:`CompileProcessError` where it takes too long."""
+        """Let the process do a job. Raises ``OSError`` and ``EOFError`` if it ends before that, and
+        :class:`CompileProcessError` if it takes too long."""
         requests: Any = self.process.stdin
         answers: Any = self.process.stdout
         limit = PATIENCE + 10.0 * float(job.options.get("budget") or 60.0)
@@ -206,8 +206,8 @@ class _Child:
         job.entries = message.get("entries")
 
     def end(self) -> str:
-        """Ends the process, and says how it has ended: its exit code or signal, and the last line
-        that it has printed."""
+        """End the process and describe how it ended: its exit code or signal, and the last line
+        that it printed."""
         for pipe in (self.process.stdin, self.process.stdout):
             with suppress(OSError):
                 if pipe is not None:
@@ -225,7 +225,7 @@ class _Child:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a compile process: this package where it is here, and no GPU."""
+    """Return the environment of a compile process: it finds this package, and it sees no GPU."""
     found = dict(os.environ)
     roots = [str(Path(root).parent) for root in mirage.__path__]
     paths = [*roots, *filter(None, found.get("PYTHONPATH", "").split(os.pathsep))]
@@ -235,7 +235,8 @@ def environment() -> dict[str, str]:
 
 
 def _without_tensors(program: Program) -> Program:
-    """The program as a process needs it that runs nothing: what its weights hold is no matter."""
+    """Return the program without the contents of its weights, for a process that does not run
+    it."""
     parameters = tuple(replace(p, data=None) for p in program.parameters)
     return replace(program, parameters=parameters)
 
@@ -250,7 +251,7 @@ _lock = threading.Lock()
 
 
 def shared_workshop() -> Workshop:
-    """The workshop of this process's graphs."""
+    """Return the workshop of this process's graphs."""
     with _lock:
         if not _shared:
             _shared.append(Workshop())

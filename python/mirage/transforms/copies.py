@@ -1,4 +1,5 @@
-"""Copies that nothing can tell from what is copied, and values that are computed again."""
+"""Removal of copies that cannot be distinguished from their originals, and of repeated
+computations."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ from mirage.semantics.ugraph import (
 
 
 def without_copies(graph: KernelGraph) -> KernelGraph:
-    """``graph`` without casts to the type that their operand has, unless the caller gets the result
-    or a view of it: it may write to that, and finds the operand unchanged.
+    """Return ``graph`` without casts to the type that their operand already has, unless the caller
+    gets the result or a view of it: the caller may write to that and must find the operand
+    unchanged.
     """
     kept = handed_out(graph)
     same: dict[Value, Value] = {}
@@ -35,9 +37,9 @@ def without_copies(graph: KernelGraph) -> KernelGraph:
 
 
 def without_repeats(graph: KernelGraph) -> KernelGraph:
-    """``graph`` without ops that do to equal operands what an earlier op does, unless the caller
-    gets the result or a view of it. Layers make the same mask and the same angles each for
-    themselves."""
+    """Return ``graph`` without ops that repeat an earlier op on equal operands, unless the caller
+    gets the result or a view of it. Layers compute the same mask and the same angles independently.
+    """
     kept = handed_out(graph)
     same: dict[Value, Value] = {}
     first: dict[object, Value] = {}
@@ -54,7 +56,8 @@ def without_repeats(graph: KernelGraph) -> KernelGraph:
 
 
 def handed_out(graph: KernelGraph) -> set[Value]:
-    """What the caller gets, and what that may be a view of: it may be written to."""
+    """Return the values that the caller gets, and those that these may be views of: they may be
+    written to."""
     found = set(graph.outputs)
     for op in reversed(graph.ops):
         if isinstance(op, View | External) and found.intersection(op.results):
@@ -63,7 +66,7 @@ def handed_out(graph: KernelGraph) -> set[Value]:
 
 
 def _what(op: Op, operands: tuple[Value, ...]) -> object:
-    """Equal for ops that compute the same."""
+    """Return a key that is equal for ops that compute the same."""
     others = (f.name for f in fields(op) if f.name not in ("operands", "results"))
     said = tuple((name, repr(getattr(op, name))) for name in others)
     return type(op), operands, op.result.type, said

@@ -1,8 +1,8 @@
 """Positions and gathered rows computed by the kernels that load them.
 
 Until the kernels are chosen, a lookup is a tensor like any other. Then the launches that load one
-get its operands instead and find the elements themselves; where something else reads it (a call of
-PyTorch, the caller), it remains, and becomes a call.
+get its operands instead and determine the elements themselves. If something else reads it (a call
+of PyTorch, the caller), it remains and becomes a call.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TABLES = (DType.F16, DType.BF16, DType.F32)
 
 
 def fused(graph: KernelGraph) -> KernelGraph:
-    """``graph`` whose launches compute the lookups that they load."""
+    """Return ``graph`` with launches that compute the lookups that they load."""
     graph = rows_without_views(graph)
     lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and _in_tiles(op)}
     if not lookups:
@@ -49,8 +49,7 @@ def fused(graph: KernelGraph) -> KernelGraph:
 
 
 def rows_without_views(graph: KernelGraph) -> KernelGraph:
-    """Rows in another shape are rows by indices in that shape: reshapes of rows that leave each row
-    as it is become reshapes of the indices."""
+    """Turn reshapes of gathered rows that keep each row into reshapes of the indices."""
     made = {op.result: op for op in graph.ops if isinstance(op, Gather)}
     ops: list[Op] = []
     changed = False
@@ -70,8 +69,8 @@ def rows_without_views(graph: KernelGraph) -> KernelGraph:
 
 
 def _in_tiles(op: Lookup) -> bool:
-    """Whether kernels are generated for it: positions that f32 holds, of rank 1 (a load of others
-    is zero beyond their other dimensions too), and rows of floats."""
+    """Return whether kernels can be generated for a lookup: positions that f32 represents, of rank
+    1 (a load of others is zero beyond their other dimensions too), and rows of floats."""
     if isinstance(op, Iota):
         return op.result.type.size <= MAX_POSITIONS and len(op.result.shape) == 1
     table, indices = op.operands
@@ -86,7 +85,7 @@ class _Fused:
         naming = (op for op in all_ops(launch.body.ops) if op.names_rows is not None)
         kept = {v for op in naming for v in op.operands}
         self.lookups = {p: lookups[v] for p, v in outside if v in lookups and p not in kept}
-        self.params: dict[Value, Value] = {  # of what the new launch is handed
+        self.params: dict[Value, Value] = {  # of the new launch's operands
             v: p
             for p, v in zip(launch.body.params, launch.operands, strict=True)
             if p not in self.lookups

@@ -1,7 +1,7 @@
-"""Joins of joins as one join.
+"""Concatenations of concatenations, merged into one.
 
 A cache that is joined with new keys, and again with others, is one tensor of three parts. As two
-joins it is copied twice, or once where one of them becomes addresses; a join of all parts is an
+joins it is copied twice, or once if one of them becomes addresses; a join of all parts is an
 address in what reads or writes each of them, or one copy.
 """
 
@@ -12,8 +12,8 @@ from mirage.semantics.ugraph import KernelGraph, Op, Value
 
 
 def flat_joins(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with the parts of a join in its place where it is joined again along the same
-    dimension; the same object where there is none. What the caller gets as well stays."""
+    """Return ``graph`` with joins replaced by their parts where they are joined again along the
+    same dimension; the same object if there are none. Joins that the caller gets stay, too."""
     parts: dict[tuple[Value, int], tuple[Value, ...]] = {}
     ops: list[Op] = []
     changed = False

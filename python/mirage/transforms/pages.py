@@ -1,10 +1,10 @@
-"""Rows of pages, as rows of a longer table.
+"""Pages of rows, as rows of a longer table.
 
-A cache in pages is read by page: ``cache[table]`` with some rows in each page, which are then one
-line of rows. Kernels find rows by index as they load them, if each row is read as it lies in the
+A paged cache is read by page: ``cache[table]`` with several rows in each page, which then form one
+line of rows. Kernels can look rows up by index as they load them, if each row is contiguous in the
 table. So a reshape that joins the first dimensions of a row with those of the indices becomes a
-lookup in a table of shorter rows: row ``j`` of page ``i`` is row ``i * rows + j`` of that, and an
-index that is outside stays outside.
+lookup in a table of shorter rows: row ``j`` of page ``i`` is row ``i * rows + j`` of that table,
+and an index that is outside stays outside.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 
 MOST_ROWS = 1 << 31
-"""Rows of a table, so that their numbers are far from the end of i64, whatever the index."""
+"""The most rows of a table, so that their numbers are far from the end of i64, whatever the
+index."""
 
 
 def rows_of_pages(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with lookups of rows for reshapes of lookups of pages; the same object where there
-    are none."""
+    """Return ``graph`` with lookups of rows in place of reshapes of lookups of pages; the same
+    object if there are none."""
     # lookups in a table; others have no operands
     pages = {op.result: op for op in graph.ops if isinstance(op, Lookup) and op.operands}
     same: dict[Value, Value] = {}
@@ -44,7 +45,8 @@ def rows_of_pages(graph: KernelGraph) -> KernelGraph:
 
 
 def _rows(b: Builder, page: Op, shape: tuple[int, ...]) -> Value | None:
-    """What ``page`` looks up in another shape, in which fewer dimensions are those of a row."""
+    """Return the rows that ``page`` looks up, in another shape, in which fewer dimensions belong to
+    a row."""
     table, index = page.operands
     row = table.shape[1:]
     if shape[max(0, len(shape) - len(row)) :] == row:

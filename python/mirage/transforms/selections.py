@@ -1,19 +1,19 @@
-"""Pieces of a tensor in another order, chosen by position instead of copied.
+"""Pieces of a tensor in another order, selected by position instead of copied.
 
-A concatenation of pieces of one tensor, each with a function of its elements (rotary positions
-turn ``x`` to ``concat(-x[h:], x[:h])``) has to be stored before it can be read, and so have the
-pieces: kernels read whole tensors. With the dimension split in two, which piece and where in it,
-the same is
+A concatenation of pieces of one tensor, each with a function of its elements (rotary positions turn
+``x`` to ``concat(-x[h:], x[:h])``) has to be stored before it can be read, and so have the pieces:
+kernels read whole tensors. With the dimension split in two (the piece, and the place in it), this
+is
 
     y[i] = f_i(v[i]),   v[i] = sum over k of (x[k] where k is the piece that stands at i, else 0)
 
-which is computed element by element and by sums over few elements, so that any kernel takes it in.
-All but one of the summands are chosen to be 0, whatever ``x`` holds there.
+which consists of elementwise functions and sums over few elements, so any kernel can include it.
+All but one of the summands are replaced by 0, whatever ``x`` holds there.
 
-Conditions: the pieces are equally long, of several elements, begin at multiples of that and are
-slices along one dimension only; which of them stands where is a line, ``k = i + c`` or
-``k = c - i``; there are at most two functions, the second one for the last pieces; and only
-functions of elements read the result, as a product or a caller needs it in memory anyway.
+Conditions: the pieces are equally long, have several elements, start at multiples of their length
+and are slices along one dimension only; their order is linear, ``k = i + c`` or ``k = c - i``;
+there are at most two functions, the second one for the last pieces; and only elementwise functions
+read the result, since a product or a caller needs it in memory anyway.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Movement, Op, Value
 
 MOST = 4
-"""Pieces of the tensor, each of which is looked at for each element."""
+"""The most pieces of the tensor; each of them is considered for each element."""
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """The elements of ``source`` from ``number`` times the length of a piece on, through
-    functions, the first one first."""
+    """The elements of ``source`` from ``number`` times the length of a piece on, with functions
+    applied to them, the first one first."""
 
     source: Value
     number: int
@@ -43,7 +43,7 @@ class _Piece:
 
 
 def selected_pieces(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with selections for concatenations of pieces of one tensor."""
+    """Return ``graph`` with selections in place of concatenations of pieces of one tensor."""
     definitions = {v: op for op in graph.ops for v in op.results}
     readers: dict[Value, list[Op]] = {}
     for op in graph.ops:
@@ -73,7 +73,7 @@ def selected_pieces(graph: KernelGraph) -> KernelGraph:
 
 
 def _joined(op: Op) -> int | None:
-    """The dimension along which the operands stand one after the other."""
+    """Return the dimension along which the operands are concatenated."""
     if not isinstance(op, Movement) or not op.result.type.size:
         return None
     dims = {r.result for r in op.relations() or () if isinstance(r, Joined)}
@@ -81,7 +81,7 @@ def _joined(op: Op) -> int | None:
 
 
 def _pieces(op: Op, dim: int, definitions: dict[Value, Op]) -> list[_Piece]:
-    """The pieces, empty where they are not of one tensor and equally long."""
+    """Return the pieces; none if they are not equally long pieces of one tensor."""
     found = [_piece(v, dim, definitions) for v in op.operands]
     known = [p for p in found if p is not None]
     one = len({p.source for p in known}) == 1 and len({v.type for v in op.operands}) == 1
@@ -113,7 +113,7 @@ def _piece(value: Value, dim: int, definitions: dict[Value, Op]) -> _Piece | Non
 
 
 def _selection(b: Builder, op: Op, dim: int, pieces: Sequence[_Piece]) -> Value | None:
-    """The value of ``op``, element by element; None where the conditions do not hold."""
+    """Return the value of ``op`` as elementwise functions; None if the conditions do not hold."""
     count, source = len(pieces), pieces[0].source
     size = op.operands[0].shape[dim]
     line = _line(b, [p.number for p in pieces], source.shape[dim] // size)
@@ -141,7 +141,7 @@ def _selection(b: Builder, op: Op, dim: int, pieces: Sequence[_Piece]) -> Value 
 
 
 def _line(b: Builder, numbers: Sequence[int], parts: int) -> Value | None:
-    """Which part stands at which place, as truth values (places, parts)."""
+    """Return which piece is at which place, as truth values (places, parts)."""
     places = b.reshape(iota(b, (len(numbers),), 0, DType.I64), (len(numbers), 1))
     part = iota(b, (parts,), 0, DType.I64)
     for fn, sign in ((BinaryFn.ADD, 1), (BinaryFn.SUB, -1)):

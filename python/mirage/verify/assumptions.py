@@ -1,7 +1,7 @@
-"""What a candidate may take for granted: one set of switches.
+"""The assumptions that a candidate may rely on, as one set of switches.
 
-PyTorch's own compiler keeps intermediate values in f32 where the program has 16 bits, and sums in
-another order; it does not take inputs for finite. The defaults are the same.
+PyTorch's own compiler keeps intermediate values in f32 where the program has 16 bits, and it
+reorders sums; it does not assume that inputs are finite. The defaults here are the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Assumptions:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those that are made."""
+        """The names of the assumptions that are made, for people."""
         made = {
             "reassociation": self.reassociation,
             "more precision inside": self.more_precision,

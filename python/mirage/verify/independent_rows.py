@@ -1,11 +1,11 @@
-"""Programs whose rows do not depend on each other: what a result holds in a row is one function of
-that row of the inputs, the same for all rows.
+"""Programs whose rows do not depend on each other: a row of a result is a function of that row of
+the inputs, and the function is the same for all rows.
 
-Such a program is the same function at every number of rows: with fewer of them it computes the
-first rows of what it computes with more, whatever the others hold. So two of them that are equal at
-one number of rows are equal at all. And kernels that were compiled for the largest number compute
-the right rows for a smaller one where they read zeros for rows that are not there and write none of
-those: what they compute for missing rows, not-a-number included, reaches no other row.
+Such a program is the same function at every number of rows: with fewer rows it computes the first
+rows of its result for more rows, whatever the others hold. So two such programs that are equal at
+one number of rows are equal at all of them. A kernel that was compiled for the largest number of
+rows also computes the right rows for a smaller number, if it reads zeros for missing rows and does
+not write them: its results for missing rows, NaN included, reach no other row.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from mirage.verify.compression.readings import readings
 
 @dataclass(frozen=True)
 class _Rows:
-    """The digits of the rows, outermost first, and the structure that they are of."""
+    """The digits of the rows, outermost first, and the structure that they belong to."""
 
     structure: Structure
     digits: tuple[Hashable, ...]
 
     def leads(self, value: Value) -> bool:
-        """Whether the outermost dimension of a tensor begins with the rows."""
+        """Return whether the outermost dimension of a tensor starts with the rows."""
         return self._of(value, 0)[: len(self.digits)] == self.digits
 
     def occur(self, value: Value) -> bool:
-        """Whether elements of a value are told apart by the row."""
+        """Return whether elements of a value differ by the row."""
         return any(
             d in self.digits for dim in range(len(value.shape)) for d in self._of(value, dim)
         )
@@ -49,12 +49,13 @@ class _Rows:
 
 
 def why_rows_depend(graph: KernelGraph, inputs: Collection[int], rows: int) -> str | None:
-    """Why it is not shown that the ``rows`` rows of some ``inputs`` (by their numbers; an outermost
-    dimension has a multiple of them) do not depend on each other, in words; None if it is shown.
+    """Say why it is not shown that the ``rows`` rows of some ``inputs`` (by their numbers) do not
+    depend on each other; None if it is shown. The outermost dimension of each of these inputs is a
+    multiple of ``rows``.
 
-    Then every value of the program that is computed from these inputs has the rows outermost, and
-    no other one has them. Ops whose indices the verifier's digits do not relate, positions and
-    lookups among them, are not known to treat rows alike.
+    If it is shown, then every value that is computed from these inputs has the rows outermost, and
+    no other value has them. Ops whose indices the verifier's digits do not relate, such as
+    positions and lookups, are not known to treat rows alike.
     """
     first = None
     try:
@@ -73,7 +74,7 @@ def why_rows_depend(graph: KernelGraph, inputs: Collection[int], rows: int) -> s
 
 
 def _together(graph: KernelGraph, inputs: Collection[int]) -> list[set[int]]:
-    """The inputs in groups of which nothing is computed together: each has rows of its own."""
+    """Group the inputs that are used together; each group has rows of its own."""
     groups: list[set[int]] = [{i} for i in inputs]
     of: dict[Value, set[int]] = {graph.inputs[i]: {i} for i in inputs}
     for op in graph.ops:
@@ -88,7 +89,7 @@ def _together(graph: KernelGraph, inputs: Collection[int]) -> list[set[int]]:
 def _why(
     graph: KernelGraph, structure: Structure, inputs: Collection[int], rows: int
 ) -> str | None:
-    """:func:`why_rows_depend` by one reading of the program."""
+    """Answer :func:`why_rows_depend` for one reading of the program."""
     parallel = parallel_digits((graph,), structure)
     found = _rows_of(structure, graph.inputs[min(inputs)], rows)
     if isinstance(found, str):
@@ -101,8 +102,8 @@ def _why(
 
 
 def _rows_of(structure: Structure, value: Value, rows: int) -> _Rows | str:
-    """The digits of the rows, by an input that has them; where a dimension within a row is read as
-    one with them, of the parts of rows that it tells apart: those are rows, too."""
+    """Return the digits of the rows of an input that has them. If the reading merges a dimension
+    within a row with the rows, the parts of rows that it distinguishes count as rows too."""
     digits = tuple(structure.digits_of(structure.slot(value, 0)))
     for count in range(1, len(digits) + 1):
         if prod(structure.digits[d].radix for d in digits[:count]) % rows == 0:
@@ -111,7 +112,7 @@ def _rows_of(structure: Structure, value: Value, rows: int) -> _Rows | str:
 
 
 def _exceptions(graph: KernelGraph, inputs: Collection[int], rows: _Rows) -> Iterator[str]:
-    """What is not the same function of each row."""
+    """Yield the values that are not the same function of each row."""
     for i, value in enumerate(graph.inputs):
         name = value.name or f"input {i}"
         if i in inputs and not rows.leads(value):
@@ -128,7 +129,7 @@ def _exceptions(graph: KernelGraph, inputs: Collection[int], rows: _Rows) -> Ite
 
 
 def computed_from(graph: KernelGraph, inputs: Collection[int]) -> set[Value]:
-    """Some inputs, by their numbers, and all values that are computed from them."""
+    """Return some inputs, by their numbers, and all values that are computed from them."""
     found = {graph.inputs[i] for i in inputs}
     for op in graph.ops:
         if any(v in found for v in op.operands):

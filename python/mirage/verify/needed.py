@@ -1,6 +1,7 @@
-"""What an unknown verdict wants: which limit stands in the way, of what, and what to try.
+"""Explanations of an unknown verdict: which limit prevents a proof, of what, and what to try.
 
-Each attempt says why it does not apply; here that is put in terms of what whoever asked can change.
+Each attempt says why it does not apply; this module translates that into things that the user can
+change.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ _WANTS: tuple[tuple[str, str], ...] = (
 
 
 def needed(verdict: Verdict) -> tuple[str, ...]:
-    """Sentences for a verdict that is unknown, what stands nearest to a proof first; none for
-    others."""
+    """Return sentences that explain an unknown verdict, starting with the attempt that came nearest
+    to a proof; none for other verdicts."""
     if verdict.kind is not Kind.UNKNOWN:
         return ()
     found: dict[str, None] = {}

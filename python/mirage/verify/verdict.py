@@ -1,4 +1,4 @@
-"""What a verification says."""
+"""The results of a verification."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 
 class Kind(enum.Enum):
-    """How sure it is that a candidate computes the same function as its reference (over the real
-    numbers).
-    """
+    """The certainty that a candidate computes the same function of real numbers as its
+    reference."""
 
     PROVED = "proved"  # equal, by an argument without chance
     PROBABLE = "probable"  # equal except with the probability that the bound gives
@@ -20,7 +19,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Witness:
-    """Where two programs differ."""
+    """An element at which two programs differ."""
 
     seed: int
     output: int
@@ -37,7 +36,7 @@ class Witness:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "seed": str(self.seed),
             "output": self.output,
@@ -58,14 +57,14 @@ class Evidence:
     figures: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {"name": self.name, "holds": self.holds, "text": self.text, **self.figures}
 
 
 @dataclass(frozen=True)
 class FreeExtent:
-    """A length that a proof leaves open: its name, its value in the programs at hand, and the
-    smallest one that the proof holds for.
+    """A length that a proof leaves open: its name, its value in the given programs, and the
+    smallest value for which the proof holds.
     """
 
     name: str
@@ -75,14 +74,13 @@ class FreeExtent:
 
 @dataclass(frozen=True)
 class HoldsFor:
-    """What programs a proof speaks about: those of the same ops, maps and loops whose sizes are
-    made of other lengths.
+    """The programs that a proof covers: those of the same ops, maps and loops with other lengths.
 
     ``inputs`` has the sizes of each input, ``axes`` the extent of each grid and loop axis of the
     candidate (``launch.axis``), written with the names of free lengths (``4*a``, ``a*b + c``);
-    tiles and the extents of masks follow. ``constants`` is ``any`` if each constant may be any
-    number (the same in both programs; but 0, 1, 2 and 1/2 are themselves), or ``given``.
-    ``sizes`` lists constants that change with a size because they are it, or one over it.
+    tiles and the extents of masks follow. ``constants`` is ``given``, or ``any`` if each constant
+    except 0, 1, 2 and 1/2 may be any number, the same in both programs. ``sizes`` lists constants
+    that change with a size because they equal it, or one over it.
     """
 
     free: tuple[FreeExtent, ...]
@@ -100,7 +98,7 @@ class HoldsFor:
         return ", ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "free": {f.name: {"given": f.given, "at_least": f.at_least} for f in self.free},
             "inputs": [list(shape) for shape in self.inputs],
@@ -114,16 +112,15 @@ class HoldsFor:
 class Verdict:
     """The result of :func:`mirage.verify.verify`.
 
-    ``bound_log2`` (of PROBABLE, and only there) is the base-2 logarithm of the chance that a wrong
-    candidate passes. ``numerics_hold`` says whether
-    the candidate's rounding error is at most twice the reference's (``None``: not measured),
-    ``defined`` whether it is defined wherever the reference is (``None``: not looked at).
-    ``permutation[i]`` is the candidate's output that equals output ``i`` of the reference.
-    ``holds_for`` (PROVED only) says for which other sizes the proof holds too; ``None``: for the
-    sizes, maps and constants at hand. ``unshown`` are the positions of the candidate's ops that
-    stand between it and a proof, where it was verified kernel by kernel; ``rough`` is the first
-    whose rounding errors are too large, if that is known. ``late``: the time was up before anything
-    was decided.
+    ``bound_log2`` (only with PROBABLE) is the base-2 logarithm of the chance that a wrong candidate
+    passes. ``numerics_hold`` says whether the candidate's rounding error is at most twice the
+    reference's (``None``: not measured), ``defined`` says whether it is defined wherever the
+    reference is (``None``: not examined). ``permutation[i]`` is the candidate's output that equals
+    output ``i`` of the reference. ``holds_for`` (PROVED only) says for which other sizes the proof
+    holds too; ``None``: only for the given sizes, maps and constants. ``unshown`` are the positions
+    of the candidate's ops that prevent a proof, if it was verified kernel by kernel; ``rough`` is
+    the position of the first op whose rounding errors are too large, if that is known. ``late``:
+    the time ran out before anything was decided.
     """
 
     kind: Kind
@@ -141,12 +138,12 @@ class Verdict:
 
     @property
     def equivalent(self) -> bool:
-        """Whether the candidate may stand in for its reference as a function of real numbers."""
+        """Whether the candidate may replace its reference as a function of real numbers."""
         return self.kind in (Kind.PROVED, Kind.PROBABLE)
 
     @property
     def accepted(self) -> bool:
-        """Whether it may also do so in floating point."""
+        """Whether the candidate may also replace its reference in floating point."""
         fine = self.numerics_hold is not False and self.defined is not False
         return self.equivalent and fine
 
@@ -167,7 +164,7 @@ class Verdict:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, for reports and for the IR."""
+        """Return plain data, for reports and for the IR."""
         return {
             "kind": self.kind.value,
             "accepted": self.accepted,
@@ -186,5 +183,5 @@ class Verdict:
 
 
 def _number(x: float) -> float | str:
-    """JSON knows no NaN and no infinities."""
+    """Return a number as JSON can hold it: JSON has no NaN and no infinities."""
     return x if abs(x) < float("inf") else str(x)

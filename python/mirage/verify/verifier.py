@@ -1,4 +1,4 @@
-"""Verification: of one candidate, and of programs that hold tensors."""
+"""Verification of one candidate, and of programs that hold tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 from mirage.verify.verify_options import VerifyOptions
 
 _ROUNDED = 2.0**-22
-"""Relative: a few roundings to f32."""
+"""The relative error of a few roundings to f32."""
 
 
 def verify(
@@ -33,13 +33,13 @@ def verify(
     known: Mapping[str, Shown] = {},
     contents: Mapping[int, Array] = {},
 ) -> Verdict:
-    """Whether ``candidate`` is the same function of its inputs as ``reference``.
+    """Verify that ``candidate`` is the same function of its inputs as ``reference``.
 
-    With a ``hint`` of what the candidate's tensors hold it is verified kernel by kernel; ``known``
-    are pieces that were looked at before, by their key. A candidate that is not shown to be
-    equivalent as it is may be with constants that compile to the same. ``contents`` are the
-    values of inputs that are fixed: rounding errors are measured with those. Raises
-    :class:`SignatureMismatch` and :class:`mirage.semantics.check.InvalidGraph`.
+    With a ``hint`` of what the candidate's tensors hold, it is verified kernel by kernel; ``known``
+    has results for pieces that were examined before, by their key. A candidate that is not shown to
+    be equivalent as it is may be shown so with constants that compile to the same numbers.
+    ``contents`` are the values of inputs that are fixed: rounding errors are measured with them.
+    Raises :class:`SignatureMismatch` and :class:`mirage.semantics.check.InvalidGraph`.
     """
     options = options or VerifyOptions()
     found = examine(reference, candidate, options, hint, known, contents, postpone=False)
@@ -48,7 +48,7 @@ def verify(
 
 
 def verify_aligned(aligned: Aligned, options: VerifyOptions) -> Verdict:
-    """The verdict on two programs as they are, with what they hold."""
+    """Return the verdict on two programs as they are, with their known contents."""
     if aligned.different:
         evidence = Evidence("results", False, aligned.different)
         return Verdict(Kind.REFUTED, None, (evidence,), options.seed or 0)
@@ -72,7 +72,7 @@ def verify_aligned(aligned: Aligned, options: VerifyOptions) -> Verdict:
         evidence = (*verdict.evidence, Evidence(name, None, text))
         return replace(verdict, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
     if difference is not None:
-        text = f"{count} random inputs, all bound tensors that are no parameters as they are"
+        text = f"{count} random inputs, bound tensors other than parameters with their own elements"
         d = difference
         inputs = f"float64, inputs {d.scale:g} times standard normal, bound tensors as they are"
         witness = Witness(verdict.seed, d.output, d.element, d.expected, d.actual, inputs)
@@ -90,8 +90,8 @@ def verify_aligned(aligned: Aligned, options: VerifyOptions) -> Verdict:
 
 
 def _is_rounding(difference: Difference, contents: Mapping[int, Array]) -> bool:
-    """Whether a difference may come from bound tensors that are rounded to f32: a tensor of 1/3
-    holds another number than the division by 3 gives."""
+    """Return whether a difference may come from bound tensors that are rounded to f32: a tensor of
+    1/3 holds another number than the division by 3 gives."""
     rounded = any((x != np.trunc(x)).any() for x in map(_finite, contents.values()))
     size = max(abs(difference.expected), abs(difference.actual))
     return rounded and abs(difference.expected - difference.actual) <= _ROUNDED * size

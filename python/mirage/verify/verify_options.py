@@ -1,4 +1,4 @@
-"""How to verify."""
+"""The options of the verifier."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class SignatureMismatch(ValueError):
 
 
 class BadOptions(ValueError):
-    """Options of the verifier contradict themselves."""
+    """Options of the verifier contradict each other."""
 
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """How to verify: a field's ``help`` says what it is for."""
+    """The options of the verifier; each field's ``help`` says what it is for."""
 
     seed: int | None = field(
         default=None,
@@ -54,8 +54,8 @@ class VerifyOptions:
 
     @property
     def rounding_seed(self) -> int:
-        """Seed of the inputs on which rounding errors are measured: whether they are small enough
-        is to have the same answer each time."""
+        """The seed of the inputs on which rounding errors are measured. It is fixed unless a seed
+        is given, so that the same candidate always gets the same answer."""
         return self.seed or 0
 
     def __post_init__(self) -> None:

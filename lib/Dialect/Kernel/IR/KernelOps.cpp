@@ -30,15 +30,15 @@ LogicalResult verifyElementType(Operation *op, Type expected) {
   return op->emitOpError("expected a result of element type ") << expected << ", got " << actual;
 }
 
-/// What an op gives that computes with elements of the type: floats of 8 bits are
-/// computed with in f32.
+/// The result type of an op that computes with elements of the type: f32 for 8-bit
+/// floats, otherwise the type itself.
 Type computedType(Type element) {
   return isEightBitFloat(element) ? Float32Type::get(element.getContext()) : element;
 }
 
-/// The smallest element type that holds all operands (f16 with bf16 gives f32, as
-/// any floats of 8 bits do); integers count only where there are no floats, rank-0 operands only
-/// where there are no others.
+/// The smallest element type that holds all operands (f16 with bf16 gives f32, and so do
+/// 8-bit floats). Integers count only if no operand is a float, and rank-0 operands only
+/// if all operands have rank 0.
 Type promote(ValueRange operands) {
   SmallVector<Type> types;
   for (bool scalars : {false, true}) {

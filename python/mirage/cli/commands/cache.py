@@ -1,4 +1,4 @@
-"""``mirage cache``: what was found and compiled before."""
+"""``mirage cache``: earlier results of searches and compilations."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ ACTIONS = ("list", "info", "export", "import", "clear")
 WITH_FILE = ("export", "import")
 
 SHOWN = 40
-"""Entries that ``list`` prints."""
+"""The number of entries that ``list`` prints."""
 
 
 class CacheArgumentError(MirageError, ValueError):
-    """Arguments that do not go together."""
+    """The arguments cannot be combined."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Add the options of the command."""
     parser.add_argument("action", choices=ACTIONS, help="what to do")
     parser.add_argument("file", nargs="?", type=Path, help="the archive, of export and import")
     parser.add_argument(
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Does what is asked for."""
+    """Perform the requested action."""
     action: str = options.action
     if (options.file is not None) != (action in WITH_FILE):
         expected = "a file" if action in WITH_FILE else "no file"

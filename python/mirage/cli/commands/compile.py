@@ -18,7 +18,7 @@ first.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Add the options of the command."""
     parser.add_argument("program", help=HELP)
     parser.add_argument(
         "-o", "--output", type=Path, help="folder of the artifact (default: NAME.mirage)"
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Compiles and writes the artifact."""
+    """Compile and write the artifact."""
     from mirage.compiler.compile import compile_graph
     from mirage.runtime.artifact import write_artifact
     from mirage.semantics.ugraph import Launch, Reshape

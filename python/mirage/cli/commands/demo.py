@@ -1,4 +1,4 @@
-"""``mirage demo``: two real programs the whole way, with everything that was found and checked."""
+"""``mirage demo``: two real programs from start to end, with all results and checks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXAMPLES = Path(mirage.__file__).resolve().parents[2] / "examples"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Add the options of the command."""
     parser.add_argument("programs", nargs="*", help="other programs to show instead")
     add_chip_argument(parser)
     parser.add_argument(
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Shows the programs one after the other."""
+    """Show the programs one after the other."""
     from mirage.cache import cache_folder
 
     folder = options.output or cache_folder() / "demo"
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def programs() -> Iterator[tuple[str, LoadedProgram]]:
-    """What is shown, each with a version that is small enough for the emulator."""
+    """Yield the programs to show, each with a version that is small enough for the emulator."""
     from mirage.workloads.attention import plain_attention
     from mirage.workloads.linear import rms_matmul
 
@@ -74,7 +74,7 @@ def show(
     options: argparse.Namespace,
     output: Output,
 ) -> dict[str, Any]:
-    """One program: optimized, described and checked."""
+    """Show one program: optimized, described and checked."""
     from mirage.pipeline.optimize import optimize
     from mirage.pipeline.options import OptimizeOptions
     from mirage.runtime.artifact import write_artifact
@@ -109,7 +109,7 @@ def show(
 def check(
     loaded: LoadedProgram, small: LoadedProgram | None, optimized: Optimized, output: Output
 ) -> list[dict[str, Any]]:
-    """All checks that this machine can do."""
+    """Run all checks that this machine supports."""
     from mirage.cli import checks
 
     results = [checks.interpret(loaded, optimized.graph)]

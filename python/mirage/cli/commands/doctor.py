@@ -1,4 +1,4 @@
-"""``mirage doctor``: what is installed, and what is missing for what."""
+"""``mirage doctor``: the installed parts, and the missing ones with the features that need them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ something that compiling needs is missing."""
 
 @dataclass(frozen=True)
 class Finding:
-    """One part: whether it is there, its version or what is wrong, and what needs it."""
+    """The result for one part: whether it is present, its version or problem, and what needs it."""
 
     part: str
     ok: bool
@@ -32,11 +32,11 @@ class Finding:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command has no options of its own."""
+    """Add no options: the command has none of its own."""
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Prints the findings."""
+    """Print the findings."""
     findings = [_check(*part) for part in PARTS]
     output.table(
         ("part", "", "found", "needed for"),

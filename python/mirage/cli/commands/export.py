@@ -34,7 +34,7 @@ An artifact is complete, or it is not written."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Add the options of the command."""
     parser.add_argument("program", help=HELP)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="the artifact (default: NAME.mirage)"
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Optimizes, writes the artifact and says what is in it."""
+    """Optimize, write the artifact and describe it."""
     from mirage.errors import MirageError, SourceLocation
     from mirage.pipeline.commands.export import Exported, export_with
     from mirage.pipeline.commands.export_sizes import export_sizes
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _say_sizes(found: ExportedSizes, output: Output) -> dict[str, Any]:
-    """What was written for a size that is known at the call, in words and as data."""
+    """Describe an artifact for a size that is known only at the call, in words and as data."""
     output.heading("artifact")
     for op, reason in dict.fromkeys(found.stays):
         output.say(f"{op} stays with PyTorch: {reason}")
@@ -100,7 +100,7 @@ def _say_sizes(found: ExportedSizes, output: Output) -> dict[str, Any]:
 
 
 def _say(found: Exported, output: Output) -> dict[str, Any]:
-    """What was written, in words and as data."""
+    """Describe the artifact, in words and as data."""
     from mirage.runtime.model_artifact import read_model
     from mirage.runtime.plan import Call
 

@@ -1,4 +1,4 @@
-"""``mirage optimize``: the whole way from a program to an artifact."""
+"""``mirage optimize``: from a program to an artifact."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ and the structure of what goes in and out."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Add the options of the command."""
     from mirage.pipeline.forms import STAGES
 
     parser.add_argument("program", help=HELP)
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Optimizes, writes the artifact and says what was found."""
+    """Optimize, write the artifact and describe the result."""
     loaded = load_program(options.program, allow_fallback=options.allow_fallback)
     target = options.output or default_target(options.program, loaded.graph)
     check_target(target)
@@ -79,7 +79,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
 def _by_size(
     loaded: LoadedProgram, target: Path, options: argparse.Namespace, output: Output
 ) -> int:
-    """The same for a size that is known at the call only."""
+    """Optimize for a size that is known only at the call, write the artifact and describe the
+    result."""
     from mirage.frontend.torch_import import from_torch
     from mirage.pipeline.optimize import optimize_sizes
 

@@ -38,7 +38,7 @@ model (of `mirage export`) is called once."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Add the options of the command."""
     parser.add_argument("artifact", help=f"folder of an artifact, or a program: {HELP}")
     parser.add_argument("--program", help=f"what the artifact should compute: {HELP}")
     add_chip_argument(parser, what="for a program: ")
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Runs and compares."""
+    """Run and compare."""
     if options.stats and not options.emulate:
         raise BadProgramError("expected --emulate together with --stats, got --stats alone")
     if options.outputs is not None:
@@ -130,7 +130,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 @dataclass(frozen=True)
 class _Runnable:
-    """What can be run: an artifact, or an optimized program that may be more than one."""
+    """Something that can be run: an artifact, or an optimized program that may be more than one."""
 
     name: str
     inputs: tuple[Wanted, ...]
@@ -157,7 +157,8 @@ def _of_artifact(artifact: Artifact) -> _Runnable:
 
 
 def _of_optimized(o: Optimized) -> _Runnable:
-    """The artifact, if it is one; else the program, with its weights as inputs like others."""
+    """Return the artifact if the program is one; otherwise the program, with its weights as
+    ordinary inputs."""
     from mirage.pipeline.options import NothingFoundError
     from mirage.pipeline.result import Optimized
 
@@ -184,7 +185,7 @@ def _of_optimized(o: Optimized) -> _Runnable:
 def _runnable(
     options: argparse.Namespace, output: Output
 ) -> tuple[_Runnable, LoadedProgram | None]:
-    """What to run, and the program that it should compute, if that is known."""
+    """Return what to run, and the program that it should compute, if known."""
     from mirage.runtime.artifact import read_artifact
 
     compares = None if options.program is None else load_program(options.program)
@@ -204,7 +205,7 @@ def _runnable(
 
 
 def _is_artifact(name: str) -> bool:
-    """Folders, and paths that can be nothing else (also where they do not exist)."""
+    """Return whether a path is a folder, or can be nothing else (even if it does not exist)."""
     path = Path(name)
     is_file = ".py" in path.name or ".mlir" in path.name
     return path.is_dir() or path.suffix == ".mirage" or (len(path.parts) > 1 and not is_file)
@@ -216,7 +217,7 @@ def _problem(
     options: argparse.Namespace,
     tensors: dict[str, Any] | None,
 ) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
-    """Inputs as arrays, and the expected outputs in float64 if the program is known."""
+    """Return inputs as arrays, and the expected outputs in float64 if the program is known."""
     import numpy as np
 
     shapes = [w.shape for w in what.inputs]
@@ -245,7 +246,8 @@ def _problem(
 
 
 def _check_indices(what: _Runnable, inputs: tuple[Any, ...]) -> None:
-    """Raises :class:`~mirage.runtime.errors.ArgumentIndexError` for what is outside."""
+    """Raise :class:`~mirage.runtime.errors.ArgumentIndexError` for an index that is outside of its
+    dimension."""
     from mirage.runtime.index_check import IndexCheck
 
     if what.artifact is None:
@@ -300,7 +302,7 @@ def _emulate_program(
 
 
 def _tensors(what: _Runnable, inputs: tuple[Any, ...], device: str) -> list[Any]:
-    """The inputs as tensors."""
+    """Return the inputs as tensors."""
     import torch
 
     return [
@@ -310,7 +312,7 @@ def _tensors(what: _Runnable, inputs: tuple[Any, ...], device: str) -> list[Any]
 
 
 def _arrays(results: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The tensors among the results."""
+    """Return the tensors among the results."""
     import torch
 
     tensors = (y for y in results if isinstance(y, torch.Tensor))

@@ -1,4 +1,4 @@
-"""``mirage search``: candidates and what verification says about them, without compiling."""
+"""``mirage search``: candidates and their verdicts, without compiling."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ report: what was covered and why it stopped."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Add the options of the command."""
     parser.add_argument("program", help=HELP)
     add_chip_argument(parser)
     parser.add_argument(
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Searches and reports; exit code 1 if no candidate survives."""
+    """Search and report; the exit code is 1 if no candidate survives."""
     from mirage.semantics.describe import describe
 
     loaded = load_program(options.program, allow_fallback=options.allow_fallback)
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file, whole or not at all."""
+    """Write a file, whole or not at all."""
     temporary = path.with_name(path.name + ".tmp")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary.write_text(text, encoding="utf-8")

@@ -35,7 +35,7 @@ EQUIVALENT, REFUTED, UNKNOWN, INACCURATE = 0, 1, 3, 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Add the options of the command."""
     parser.add_argument("reference", help=HELP)
     parser.add_argument("candidate", help=HELP)
     from mirage.verify import VerifyOptions
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Prints the verdict; the exit code says it too."""
+    """Print the verdict, which the exit code states too."""
     from mirage.pipeline.commands.compare import verify_programs
     from mirage.semantics.check import InvalidGraph
     from mirage.verify import Assumptions, Kind, SignatureMismatch, VerifyOptions
@@ -126,7 +126,7 @@ def _one_program(spec: str, files: dict[Path, ModuleType]) -> LoadedProgram:
 
 
 def _with_names(loaded: LoadedProgram) -> Program:
-    """The program; one that is IR knows the names of the tensors that it holds."""
+    """Return the program; a program in IR knows the names of the tensors that it holds."""
     held = tuple(Parameter(i, name, None, trained=False) for i, name in loaded.held.items())
     return replace(loaded.program, parameters=held) if held else loaded.program
 

@@ -11,12 +11,12 @@ DESCRIPTION = "Lists the built-in programs: names that every other command takes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Add the options of the command."""
     parser.add_argument("prefix", nargs="?", default="", help="only names that start with this")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Prints the list."""
+    """Print the list."""
     from mirage.workloads import all_workloads
 
     found = [w for w in all_workloads() if w.name.startswith(options.prefix)]

@@ -1,1 +1,1 @@
-"""The state of a GPU while a kernel runs: warps, memories, barriers, what waits for what."""
+"""The state of a GPU while a kernel runs: warps, memories, barriers and wait lists."""

@@ -80,9 +80,10 @@ class BlockBarriers:
         result: Register | None = None,
         combine: str = "",
     ) -> None:
-        """Rows arrive at barrier `number`; `count` [n] is the number of threads it waits for (None:
-        all of the block). With wait, rows sleep until complete and resume at pc + 1, else they go
-        on there at once. `vote` [n, 32] and `combine` (popc, and, or) make it a `bar.red`."""
+        """Let rows arrive at barrier `number`; `count` [n] is the number of threads it waits for
+        (None: all of the block). With wait, rows sleep until the barrier is complete and resume at
+        pc + 1; otherwise they continue there at once. `vote` [n, 32] and `combine` (popc, and, or)
+        make it a `bar.red`."""
         machine = self.machine
         barrier = self.table.get(number)
         if barrier is None:
@@ -151,8 +152,8 @@ class BlockBarriers:
         barrier.clocks[complete] = 0
 
     def check_divergence(self) -> None:
-        """When stuck: a barrier that some warps wait at while others have exited or wait at another
-        barrier of the block is divergence; raises it."""
+        """Raise an error, when nothing can run, if some warps wait at a barrier while others have
+        exited or wait at another barrier of the block: that is divergence."""
         machine = self.machine
         for number, barrier in self.table.items():
             for entry, _, _ in barrier.waiting:
@@ -199,7 +200,7 @@ class ClusterBarriers:
         self.done = widen(self.done, before, after)
 
     def arrive(self, c: Cohort, *, release: bool) -> None:
-        """Rows arrive and go on."""
+        """Let rows arrive and continue."""
         machine = self.machine
         domains = machine.domain_of_row[c.rows]
         bad = (self.owed[c.rows] >= 0) & c.active()
@@ -235,7 +236,7 @@ class ClusterBarriers:
             machine.scheduler.wake(entry)
 
     def wait(self, c: Cohort, pc: int, *, acquire: bool) -> None:
-        """Rows resume at pc + 1 once the phase that they arrived in is over."""
+        """Let rows resume at pc + 1 once the phase in which they arrived is over."""
         machine = self.machine
         owed = np.where(c.active(), self.owed[c.rows], 0)
         if (owed < 0).any():
@@ -262,7 +263,7 @@ class ClusterBarriers:
 
 
 def widen(clocks: Array, before: int, after: int) -> Array:
-    """Clock vectors [.., 2 * before] as [.., 2 * after]."""
+    """Convert clock vectors [.., 2 * before] to [.., 2 * after]."""
     result = np.zeros((*clocks.shape[:-1], 2 * after), clocks.dtype)
     result[..., :before] = clocks[..., :before]
     result[..., after : after + before] = clocks[..., before:]

@@ -22,7 +22,8 @@ Select = None | slice | Array
 
 
 class Cohort:
-    """See the module's docstring. `rows` is sorted and has no duplicates."""
+    """Warps at the same instruction; see the module's docstring. `rows` is sorted and has no
+    duplicates."""
 
     __slots__ = ("_select", "machine", "mask", "n", "rows")
 
@@ -40,28 +41,28 @@ class Cohort:
         return self._select  # type: ignore[return-value]
 
     def masked(self, mask: Array | None) -> Cohort:
-        """The same rows with another mask."""
+        """Return the same rows with another mask."""
         cohort = Cohort(self.machine, self.rows, mask)
         cohort._select = self._select
         return cohort
 
     def keep(self, rows: Any) -> Cohort:
-        """Only the rows where the bool array `rows` [n] is true."""
+        """Return only the rows for which the bool array `rows` [n] is true."""
         if all_of(rows):
             return self
         return Cohort(self.machine, self.rows[rows], None if self.mask is None else self.mask[rows])
 
     def active(self) -> Array:
-        """The mask, all true where there is none; do not write to it."""
+        """Return the mask, all true if there is none; do not write to it."""
         return np.ones((self.n, 32), bool) if self.mask is None else self.mask
 
     def spread(self, array: Array) -> Array:
-        """An array that is broadcastable to [n, 32] in that shape; do not write to it."""
+        """Broadcast an array to [n, 32]; do not write to it."""
         shape = (self.n, 32)
         return array if array.shape == shape else np.broadcast_to(array, shape)
 
     def take(self, array: Array) -> Array:
-        """Rows of an array whose first axis is all rows."""
+        """Return the cohort's rows of an array whose first axis is all rows."""
         return array if self.select is None else array[self.select]
 
 

@@ -1,7 +1,7 @@
-"""Whether some or all of an array of truth values are true.
+"""Fast tests of whether any or all of an array of truth values are true.
 
-Nearly every instruction asks that of a few hundred lanes, where counting takes a quarter of the
-time of NumPy's ``any`` and ``all``.
+Nearly every instruction makes such a test for a few hundred lanes, where counting takes a quarter
+of the time of NumPy's ``any`` and ``all``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ Array = np.ndarray[Any, Any]
 
 
 def any_of(flags: Array | np.bool_) -> bool:
-    """Whether one is true (or not zero)."""
+    """Return whether any element is true (or nonzero)."""
     return np.count_nonzero(flags) != 0
 
 
 def all_of(flags: Array | np.bool_) -> bool:
-    """Whether none is false; so it is where there are none."""
+    """Return whether all elements are true; an empty array counts as true."""
     return np.count_nonzero(flags) == flags.size

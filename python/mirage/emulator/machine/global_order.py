@@ -1,4 +1,4 @@
-"""Order of accesses to global memory: what blocks may rely on of each other, and warps of a block.
+"""The order of accesses to global memory, between blocks and between the warps of a block.
 
 Each element of memory that a kernel writes remembers its last writer and its last reader: a *unit*
 (a cluster; a block where there are none), a warp of it, and the warp's clock
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from mirage.emulator.machine.memory import Allocation
 
 Knowledge = dict[int, Array]
-"""Of each unit the clocks of its warps, as far as they are known."""
+"""For each unit, the known clocks of its warps."""
 
 
 @dataclass(frozen=True)
 class Sync:
-    """What a strong access to global memory, or a fence, does for the order between blocks."""
+    """The effect of a strong access to global memory, or of a fence, on the order between
+    blocks."""
 
     acquires: bool = False
     releases: bool = False
@@ -43,7 +44,7 @@ class Sync:
 
 @dataclass(eq=False)
 class _Marks:
-    """Of each granule who accessed it: the unit (from 1; 0: nobody), its warp and its clock."""
+    """The last accesses to each granule: the unit (from 1; 0: none), its warp and its clock."""
 
     unit: Array
     warp: Array
@@ -63,7 +64,8 @@ class _Marks:
 
 @dataclass(eq=False)
 class _State:
-    """Of one allocation: its last writers with their instructions, and its last readers."""
+    """The state of one allocation: its last writers with their instructions, and its last
+    readers."""
 
     writes: _Marks
     reads: _Marks
@@ -73,7 +75,8 @@ class _State:
 
 @dataclass(frozen=True)
 class _Acquired:
-    """A warp of a unit took over, at its ``clock``, what was known of another unit."""
+    """The event that a warp of a unit acquired, at its ``clock``, the known clocks of another
+    unit."""
 
     warp: int
     clock: int
@@ -81,7 +84,7 @@ class _Acquired:
 
 
 class GlobalOrder:
-    """What is known of global memory by all blocks of a launch, resident or not."""
+    """The state of global memory for all blocks of a launch, resident or not."""
 
     def __init__(self, granule: int) -> None:
         self.granule = granule
@@ -96,7 +99,7 @@ class GlobalOrder:
     def read(
         self, c: Cohort, allocation: Allocation, lanes: Array, offset: Array, size: int
     ) -> None:
-        """A weak read of active lanes."""
+        """Check and record a weak read of active lanes."""
         state = self._state(allocation, create=allocation.written is not None)
         if state is None:
             return
@@ -115,7 +118,8 @@ class GlobalOrder:
         *,
         strong: bool = False,
     ) -> None:
-        """A write of active lanes, weak or strong; ``changes`` [N] where it makes a difference."""
+        """Check and record a write of active lanes, weak or strong; ``changes`` [N] says where it
+        makes a difference."""
         state = self._state(allocation, create=True)
         assert state is not None
         rows, granule = self._spread(c, lanes, offset, size)
@@ -130,8 +134,8 @@ class GlobalOrder:
     def overwritten(
         self, c: Cohort, allocation: Allocation, lanes: Array, offset: Array, size: int, lost: Array
     ) -> None:
-        """After a weak write: where values are ``lost`` [N] because another warp writes others in
-        the same instruction."""
+        """Check, after a weak write, where values are ``lost`` [N] because another warp writes
+        different ones in the same instruction."""
         if not any_of(lost):
             return
         state = self._states[allocation.base]
@@ -154,14 +158,14 @@ class GlobalOrder:
         return state
 
     def _spread(self, c: Cohort, lanes: Array, offset: Array, size: int) -> tuple[Array, Array]:
-        """Machine rows [N] and granules [N, k] of the accesses."""
+        """Return the machine rows [N] and granules [N, k] of the accesses."""
         rows = np.broadcast_to(c.rows[:, None], lanes.shape)[lanes]
         first = offset[lanes] // self.granule
         return rows, first[:, None] + np.arange(max(1, size // self.granule))
 
     @staticmethod
     def _own(machine: Machine, rows: Array) -> tuple[Array, Array, Array]:
-        """Unit, warp and clock [N, 1] of rows."""
+        """Return the unit, warp and clock [N, 1] of rows."""
         warp = machine.agent_of_row[rows]
         clock = machine.clocks[rows, warp]
         return machine.unit_of_row[rows][:, None] + 1, warp[:, None], clock[:, None]
@@ -179,7 +183,8 @@ class GlobalOrder:
         allocation: Allocation,
         state: _State | None,
     ) -> None:
-        """After the accesses in ``marks`` (writes, where their ``state`` is given)."""
+        """Check that an access is ordered after the accesses in ``marks`` (writes, if their
+        ``state`` is given)."""
         machine = c.machine
         unit, warp, clock = marks.unit[granule], marks.warp[granule], marks.clock[granule]
         own_unit, own_warp, _ = self._own(machine, rows)
@@ -241,7 +246,7 @@ class GlobalOrder:
         )
 
     def _knows(self, machine: Machine, row: int, unit: int, warp: int, clock: int) -> bool:
-        """Whether a row is ordered after what a warp of another unit did at ``clock``."""
+        """Return whether a row is ordered after an access of another unit's warp at ``clock``."""
         return any(known[warp] >= clock for known in self._visible(machine, row, unit))
 
     def _visible(self, machine: Machine, row: int, unit: int) -> Iterator[Array]:
@@ -253,7 +258,7 @@ class GlobalOrder:
     # -- synchronisation ------------------------------------------------------------------------
 
     def fence(self, c: Cohort) -> None:
-        """A fence of gpu scope: relaxed accesses before it acquire, those after it release."""
+        """Apply a fence of gpu scope: earlier relaxed accesses acquire, later ones release."""
         machine = c.machine
         for row in c.rows.tolist():
             who = self._who(machine, row)
@@ -263,8 +268,8 @@ class GlobalOrder:
         machine.bump(c.rows)
 
     def strong(self, c: Cohort, address: Array, sync: Sync, *, reads: bool, writes: bool) -> None:
-        """A strong access to global memory at ``address`` [n, 32] of the active lanes, before its
-        value is written."""
+        """Record a strong access to global memory at ``address`` [n, 32] of the active lanes,
+        before its value is written."""
         if not (sync.releases or sync.acquires or self._published or self._fenced):
             return
         machine = c.machine
@@ -287,7 +292,7 @@ class GlobalOrder:
                 published = self._knowledge(machine, row)
                 released.append(row)
             for place in places:
-                # what reads, changes and writes keeps what was released there before
+                # a read-modify-write keeps what was released there before
                 before = self._published.get(place, {}) if reads else {}
                 if before or published:
                     self._published[place] = _joined(before, published or {})
@@ -301,7 +306,7 @@ class GlobalOrder:
         return int(machine.unit_of_row[row]), int(machine.agent_of_row[row])
 
     def _knowledge(self, machine: Machine, row: int) -> Knowledge:
-        """All that a row knows."""
+        """Return all clocks that a row knows."""
         own = int(machine.unit_of_row[row])
         known: Knowledge = {own: machine.clocks[row, : machine.domain_warps].copy()}
         for unit in self._acquired.get(own, {}):
@@ -325,7 +330,7 @@ class GlobalOrder:
 
 
 _SEEN = 64
-"""Relaxed reads that a fence turns into acquires, at most."""
+"""The most relaxed reads that a fence turns into acquires."""
 
 
 def _joined(first: Knowledge, second: Knowledge) -> Knowledge:

@@ -1,4 +1,5 @@
-"""State of the blocks that are executed side by side: registers, memories, clocks, wait lists."""
+"""The state of the blocks that are executed in parallel: registers, memories, clocks, wait
+lists."""
 
 from __future__ import annotations
 
@@ -91,7 +92,7 @@ class Machine:
         self._make_registers()
 
     def _number_rows(self) -> None:
-        """Where each row's warp is: in its block, and in its cluster."""
+        """Record where each row's warp is: in its block, and in its cluster."""
         rows = np.arange(self.warps)
         self.block_of_row = rows // self.warps_per_block
         self.warp_of_row = rows % self.warps_per_block
@@ -104,8 +105,8 @@ class Machine:
         self.valid = self.live.copy()
 
     def _number_agents(self, uses: Collection[str]) -> None:
-        """Who reads and writes memory besides the warps of a domain, as far as the program has
-        such: bulk stores, wgmma, copies, and the copies that an mbarrier waits for."""
+        """Number the agents that read and write memory besides the warps of a domain, as far as the
+        program has them: bulk stores, wgmma, copies, and the copies that an mbarrier waits for."""
         self.bulk_agent = self.domain_warps
         self.wgmma_agent = self.bulk_agent + self.domain_warps * ("bulk_store" in uses)
         readers = self.wgmma_agent + self.domain_warps * ("wgmma" in uses)
@@ -114,7 +115,7 @@ class Machine:
         self.agents = self.mbarrier_agent + 8 * self.cluster_blocks * ("mbarrier" in uses)
 
     def _make_registers(self) -> None:
-        """Registers of all rows, full of what no program means."""
+        """Make the registers of all rows, filled with values that no program intends."""
         program, shape = self.program, (self.warps, 32)
         by_size: dict[int, list[Register]] = {}  # 0: predicates
         for register in program.kernel.registers:
@@ -141,11 +142,11 @@ class Machine:
         return generic
 
     def bump(self, rows: Array) -> None:
-        """After a release: what a warp does next is later than what it published."""
+        """Advance clocks after a release: a warp's later accesses follow what it published."""
         self.clocks[rows, self.agent_of_row[rows]] += 1
 
     def grow_agents(self, count: int) -> None:
-        """Makes room for `count` agents in all; agents are only ever added at the end."""
+        """Make room for `count` agents in all; agents are only ever added at the end."""
         extra = count - self.agents
         left, right = self.clocks[:, : self.agents], self.clocks[:, self.agents :]
         pad = np.zeros((self.warps, extra), np.int32)
@@ -156,7 +157,7 @@ class Machine:
         self.generic_agent = self._generic_agents()
 
     def agent_name(self, c: Cohort, agent: int) -> str:
-        """Words for an agent of the cluster that the cohort's first row is in."""
+        """Describe an agent of the cluster that the cohort's first row is in."""
         warp = agent % self.domain_warps if agent < self.mbarrier_agent else 0
         block, warp = divmod(warp, self.warps_per_block)
         where = f" of block {self.block_coordinates(self._domain_first(c) + block)}"
@@ -176,7 +177,7 @@ class Machine:
         return int(self.domain_of_row[c.rows[0]]) * self.cluster_blocks
 
     def note_in_flight(self, c: Cohort) -> None:
-        """Updates the peak of bytes that asynchronous copies of one block have not yet been waited
+        """Update the peak of bytes that asynchronous copies of one block have not yet been waited
         for."""
         first = self.warps_per_block
         for block in np.unique(self.block_of_row[c.rows]).tolist():
@@ -190,7 +191,7 @@ class Machine:
                 self.counters.peak_bytes_in_flight_per_block = amount
 
     def change_registers(self, c: Cohort, pc: int, count: int) -> int | None:
-        """setmaxnreg: gives back registers, or takes them once the block has enough free."""
+        """Apply setmaxnreg: return registers, or take them once the block has enough free."""
         self.register_waits.append((c, pc, count))
         self._serve_registers()
         return None
@@ -219,8 +220,8 @@ class Machine:
                 self.scheduler.push(pc + 1, ready.rows, ready.mask)
 
     def check_exit(self) -> None:
-        """When all threads have ended: nothing may still read or write the blocks' shared
-        memory."""
+        """Check, when all threads have ended, that nothing can still read or write the blocks'
+        shared memory."""
         if not self.checks:
             return
         if "bulk_store" in self.program.features:
@@ -251,7 +252,7 @@ class Machine:
     # -- identity -------------------------------------------------------------------------------
 
     def _blocks_table(self) -> Array:
-        """(x, y, z) of each resident block; blocks of a cluster are consecutive."""
+        """Return (x, y, z) of each resident block; blocks of a cluster are consecutive."""
         per_axis = [g // c for g, c in zip(self.grid, self.cluster, strict=True)]
         cluster, rank = np.divmod(self.numbers, self.cluster_blocks)
         table = np.zeros((self.blocks, 3), np.int64)
@@ -263,18 +264,18 @@ class Machine:
         return table
 
     def block_coordinates(self, block: int) -> Triple:
-        """Grid coordinates of a resident block."""
+        """Return the grid coordinates of a resident block."""
         x, y, z = (int(v) for v in self._block_table[block])
         return (x, y, z)
 
     def thread(self, row: int, lane: int | None = None) -> Thread:
-        """Who a row and lane are, for messages."""
+        """Return the thread of a row and lane, for messages."""
         return Thread(
             self.block_coordinates(int(self.block_of_row[row])), int(self.warp_of_row[row]), lane
         )
 
     def special(self, name: str) -> Array:
-        """Values of a special register, int64, [rows, 32], [rows, 1] or [1, 1]."""
+        """Return the values of a special register, int64, [rows, 32], [rows, 1] or [1, 1]."""
         if name.startswith(("clock", "globaltimer")):
             return np.asarray(self._special(name), np.int64)
         known = self._specials.get(name)
@@ -333,7 +334,7 @@ class Machine:
     # -- errors ---------------------------------------------------------------------------------
 
     def site_of(self, step: int) -> str:
-        """`ptx line N: ...` of an instruction."""
+        """Return `ptx line N: ...` for an instruction."""
         return str(self.program.kernel.body[step].site)
 
     def fail(
@@ -344,7 +345,7 @@ class Machine:
         bad: Array | None = None,
         address: Array | None = None,
     ) -> NoReturn:
-        """Raises `error` for the first lane of `bad` [n, 32] (default: the active ones).
+        """Raise `error` for the first lane of `bad` [n, 32] (default: the active lanes).
         `{address:#x}` in the message is filled in from `address`."""
         bad = c.active() if bad is None else np.broadcast_to(bad, (c.n, 32))
         row, lane = (int(v[0]) for v in np.nonzero(bad)) if any_of(bad) else (0, 0)
@@ -357,6 +358,6 @@ class Machine:
         raise error(message, site=site, thread=who, address=value)
 
     def note(self, **amounts: Any) -> None:
-        """Adds to counters."""
+        """Add to counters."""
         for name, amount in amounts.items():
             setattr(self.counters, name, getattr(self.counters, name) + int(amount))

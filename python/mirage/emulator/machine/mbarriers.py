@@ -1,4 +1,5 @@
-"""mbarrier objects: phases, pending arrivals, transaction bytes, and the order that they give."""
+"""The mbarrier objects: phases, pending arrivals, transaction bytes, and the order that they
+establish."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ MAX_COUNT = (1 << 20) - 1
 
 
 class Mbarrier:
-    """One object. `phase` counts completed phases; `clocks` collects what arrivals of the current
-    phase publish, `done` what the last completed one published."""
+    """One mbarrier. `phase` counts completed phases; `clocks` collects the clocks that arrivals of
+    the current phase publish, and `done` are those of the last completed phase."""
 
     def __init__(self, machine: Machine, flat: int, count: int, row: int, agent: int) -> None:
         self.flat = flat
@@ -71,14 +72,14 @@ class Mbarriers:
             barrier.done = widen(barrier.done, before, after)
 
     def agent_name(self, domain: int, agent: int) -> str:
-        """Words for the copies that complete on a barrier."""
+        """Describe the copies that complete on a barrier."""
         for (where, number), flat in self._agents.items():
             if (where, number) == (int(domain), agent):
                 return f"bulk copies that complete on {self.name(flat)}"
         return f"agent {agent}"
 
     def name(self, flat: int) -> str:
-        """The mbarrier at a byte index."""
+        """Describe the mbarrier at a byte index."""
         block, offset = divmod(flat, self.machine.shared.stride)
         return (
             f"the mbarrier at {offset:#x} ({offset - SHARED_RESERVED} bytes into shared memory of "
@@ -86,7 +87,7 @@ class Mbarriers:
         )
 
     def init(self, c: Cohort, flat: Array, count: Array) -> None:
-        """mbarrier.init by the active lanes; flat and count are [n, 32]."""
+        """Execute mbarrier.init for the active lanes; flat and count are [n, 32]."""
         machine = self.machine
         for i, lane in np.argwhere(c.active()).tolist():
             where, arrivals = int(flat[i, lane]), int(count[i, lane])
@@ -116,13 +117,13 @@ class Mbarriers:
         machine.events += 1
 
     def invalidate(self, c: Cohort, flat: Array) -> None:
-        """mbarrier.inval: the memory may be used for other things."""
+        """Execute mbarrier.inval: the memory may be used for other purposes."""
         for i, lane in np.argwhere(c.active()).tolist():
             barrier = self.find(c, int(flat[i, lane]), i, lane)
             barrier.count = 0
 
     def fence_init(self, rows: Array) -> None:
-        """fence.mbarrier_init or fence.proxy.async: inits by these rows become visible to
+        """Execute fence.mbarrier_init or fence.proxy.async: inits by these rows become visible to
         copies."""
         chosen = set(rows.tolist())
         for barrier in self.table.values():
@@ -130,7 +131,7 @@ class Mbarriers:
                 barrier.fenced = True
 
     def find(self, c: Cohort, flat: int, i: int, lane: int, *, proxy: bool = False) -> Mbarrier:
-        """The initialised barrier at a byte index, visible to row i of the cohort."""
+        """Return the initialised barrier at a byte index, visible to row i of the cohort."""
         machine = self.machine
         barrier = self.table.get(flat)
         if barrier is None or barrier.count == 0:
@@ -177,8 +178,8 @@ class Mbarriers:
         self._used_by[at], self._used[at] = machine.step_index, flat % machine.shared.stride
 
     def require_no_remote_use(self) -> None:
-        """When all threads have ended: whatever another block of the cluster did with an mbarrier
-        must be ordered before the end of its block, or it may come too late."""
+        """Check, when all threads have ended, that every use of an mbarrier by another block of the
+        cluster is ordered before the end of its block; otherwise it may come too late."""
         machine = self.machine
         per, cluster = machine.warps_per_block, machine.cluster_blocks
         for block in range(machine.blocks):
@@ -210,7 +211,7 @@ class Mbarriers:
     def arrive(
         self, c: Cohort, barrier: Mbarrier, i: int, lane: int, count: int, *, release: bool = True
     ) -> int:
-        """`count` arrivals by a lane; returns the phase before them."""
+        """Record `count` arrivals by a lane; return the phase before them."""
         machine = self.machine
         phase = barrier.phase
         if count < 1 or count > barrier.pending:
@@ -231,12 +232,13 @@ class Mbarriers:
         return phase
 
     def expect(self, barrier: Mbarrier, amount: int) -> None:
-        """expect_tx: the current phase waits for more bytes."""
+        """Execute expect_tx: the current phase waits for more bytes."""
         barrier.bytes += amount
         barrier.touched = True
 
     def complete_bytes(self, barrier: Mbarrier, amount: int, thread: Thread) -> None:
-        """A copy by `thread` wrote bytes. They may come before the expect_tx of the same phase."""
+        """Record that a copy by `thread` wrote bytes. They may precede the expect_tx of the same
+        phase."""
         machine = self.machine
         if barrier.agent < machine.agents:
             clocks = barrier.clocks
@@ -266,14 +268,14 @@ class Mbarriers:
                 self.waiting.append((entry, flats))
 
     def acquire(self, barrier: Mbarrier, row: int) -> None:
-        """A successful wait by a row."""
+        """Record a successful wait by a row."""
         clocks = self.machine.clocks[row]
         np.maximum(clocks, barrier.done, out=clocks)
         barrier.in_flight = 0
 
     def time_out(self) -> bool:
-        """Nothing else can run: lets waits return false, as the hardware's do after a while. True
-        if that woke someone; false when it was tried since the last thing that happened."""
+        """Let waits return false, as the hardware does after a while, if nothing else can run.
+        Return True if that woke a row, and False if nothing has happened since the last attempt."""
         machine = self.machine
         if not self.waiting or self._timed_out_at == machine.events:
             return False
@@ -285,7 +287,8 @@ class Mbarriers:
         return True
 
     def sleep(self, c: Cohort, pc: int, flats: list[int]) -> None:
-        """Rows sleep until one of the barriers completes a phase; then they execute `pc` again."""
+        """Let rows sleep until one of the barriers completes a phase; then they execute `pc`
+        again."""
 
         def what() -> str:
             barrier = self.table[flats[0]]

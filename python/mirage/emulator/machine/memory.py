@@ -1,4 +1,4 @@
-"""Address spaces: where things live, and bounds-, alignment- and initialisation-checked access.
+"""Address spaces, and access that is checked for bounds, alignment and initialisation.
 
 Every global array has a window of its own in the 64-bit space, so an access outside an array hits
 nothing. Shared addresses are byte offsets in the block's shared memory; the first KiB belongs to
@@ -46,7 +46,7 @@ CARRIER: dict[int, Any] = {
 
 @dataclass(eq=False)
 class Allocation:
-    """One array in global (or const) memory. `written` marks bytes where reads are checked;
+    """An array in global (or const) memory. `written` marks the written bytes if reads are checked;
     `dependent` is memory that the previous grid writes until griddepcontrol.wait."""
 
     name: str
@@ -69,20 +69,21 @@ class GlobalMemory:
         self.order = GlobalOrder(16)
 
     def add(self, name: str, data: Array, written: Array | None = None) -> Allocation:
-        """Places bytes [size] in a window of their own."""
+        """Place bytes [size] in a window of their own."""
         base = GLOBAL_BASE + (len(self.allocations) + 1) * GLOBAL_WINDOW
         allocation = Allocation(name, base, data, written)
         self.allocations.append(allocation)
         return allocation
 
     def find(self, address: int) -> Allocation | None:
-        """The allocation whose window holds an address, in bounds or not."""
+        """Return the allocation whose window contains an address, in bounds or not."""
         index = (address - GLOBAL_BASE) // GLOBAL_WINDOW - 1
         return self.allocations[index] if 0 <= index < len(self.allocations) else None
 
     def locate(self, c: Cohort, address: Array, size: int) -> list[tuple[Allocation, Array, Array]]:
-        """For active lanes: (allocation, lanes [n, 32] bool, byte offsets [n, 32]). Offsets of
-        other lanes are 0. Raises for lanes out of bounds or misaligned."""
+        """Return (allocation, lanes [n, 32] bool, byte offsets [n, 32]) for the active lanes.
+        Offsets of other lanes are 0. Raises an error for lanes that are out of bounds or
+        misaligned."""
         machine = c.machine
         active = c.active()
         if size > 1:
@@ -141,7 +142,8 @@ class GlobalMemory:
         return found
 
     def load(self, c: Cohort, address: Array, size: int, sync: Sync | None = None) -> Array:
-        """Carriers [n, 32] at addresses [n, 32]; 0 in inactive lanes. ``sync``: a strong access."""
+        """Return carriers [n, 32] at addresses [n, 32]; 0 in inactive lanes. ``sync``: a strong
+        access."""
         result: Array | None = None
         if sync is not None and c.machine.checks:
             self.order.strong(c, address, sync, reads=True, writes=False)
@@ -182,7 +184,7 @@ class GlobalMemory:
     def store(
         self, c: Cohort, address: Array, value: Array, size: int, sync: Sync | None = None
     ) -> None:
-        """Writes carriers [n, 32] of the active lanes. ``sync``: a strong access."""
+        """Write carriers [n, 32] of the active lanes. ``sync``: a strong access."""
         if sync is not None and c.machine.checks:
             self.order.strong(c, address, sync, reads=False, writes=True)
         for allocation, lanes, offset in self.locate(c, address, size):
@@ -213,14 +215,14 @@ class GlobalMemory:
 
 
 def differs(first: Array, second: Array) -> Array:
-    """Where carriers [N] are not the same bits."""
+    """Return where carriers [N] have different bits."""
     size = first.dtype.itemsize
     a, b = (np.ascontiguousarray(x).view(np.uint8).reshape(-1, size) for x in (first, second))
     return np.asarray((a != b).any(axis=1))
 
 
 def check_dependent(c: Cohort, allocation: Allocation, lanes: Array) -> None:
-    """Memory of the previous grid may be touched only after griddepcontrol.wait."""
+    """Check that memory of the previous grid is accessed only after griddepcontrol.wait."""
     bad = lanes & ~c.machine.waited[c.rows]
     if any_of(bad):
         c.machine.fail(
@@ -250,7 +252,7 @@ class LocalMemory:
         return np.where(c.active(), thread * self.size + address, 0)
 
     def load(self, c: Cohort, address: Array, size: int) -> Array:
-        """Carriers [n, 32]."""
+        """Return carriers [n, 32]."""
         index = self._index(c, address, size)
         if c.machine.checks:
             bad = np.zeros(index.shape, bool)
@@ -262,7 +264,7 @@ class LocalMemory:
         return self.data.view(CARRIER[size])[index // size]
 
     def store(self, c: Cohort, address: Array, value: Array, size: int) -> None:
-        """Writes carriers [n, 32] of the active lanes."""
+        """Write carriers [n, 32] of the active lanes."""
         index = self._index(c, address, size)
         active = c.active()
         flat = index[active]
@@ -287,12 +289,14 @@ def _fail_where(
 
 
 def sectors(address: Array, active: Array | None, size: int, cache: dict[bytes, int]) -> int:
-    """32-byte sectors that the accesses of each row touch, summed over rows."""
+    """Return the number of 32-byte sectors that the accesses of each row touch, summed over
+    rows."""
     return _patterns(address, active, size, cache, _count_sectors, 32)
 
 
 def wavefronts(address: Array, active: Array | None, size: int, cache: dict[bytes, int]) -> int:
-    """Passes through the 32 four-byte banks that each row needs, summed over rows."""
+    """Return the number of passes through the 32 four-byte banks that each row needs, summed over
+    rows."""
     return _patterns(address, active, size, cache, _count_wavefronts, 128)
 
 
@@ -304,8 +308,7 @@ def _patterns(
     count: Any,
     modulus: int,
 ) -> int:
-    """Counts are a function of the pattern relative to an aligned base: equal rows are done
-    once."""
+    """Count equal rows once: counts depend only on the pattern relative to an aligned base."""
     if active is not None:
         address = np.where(active, address, -1)
         base = np.where(active, address, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
@@ -332,7 +335,7 @@ def _count_sectors(row: Array, size: int) -> int:
 
 
 def _count_wavefronts(row: Array, size: int) -> int:
-    """8- and 16-byte accesses are served in halves and quarters of a warp."""
+    """Count passes; 8- and 16-byte accesses are served in halves and quarters of a warp."""
     lanes = 32 if size <= 4 else 32 * 4 // size
     total = 0
     for start in range(0, len(row), lanes):

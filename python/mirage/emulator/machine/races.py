@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 
 SEVERAL = -1
-"""In the place of a lane: more than one, or lanes that access for each other."""
+"""In place of a lane: several lanes, or lanes that access memory for each other."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Access:
-    """N accesses of one instruction: positions of their rows in the cohort [N], granules [N, k],
-    rows of the machine [N]; `verb` says in messages what the instruction does."""
+    """The N accesses of one instruction: positions of their rows in the cohort [N], granules [N,
+    k], rows of the machine [N]; `verb` describes the instruction in messages."""
 
     cohort: Cohort
     position: Array
@@ -51,7 +51,7 @@ class _Access:
 
 
 class RaceCheck:
-    """What is known of each of `granules` granules of `granule` bytes of every resident block;
+    """The state of each of `granules` granules of `granule` bytes of every resident block;
     `readers` agents may read."""
 
     def __init__(self, machine: Machine, granules: int, granule: int, readers: int) -> None:
@@ -79,8 +79,8 @@ class RaceCheck:
     # -- granules -------------------------------------------------------------------------------
 
     def spread(self, c: Cohort, flat: Array, size: int) -> tuple[Array, Array]:
-        """(positions in the cohort [N], granules [N, k]) of the active lanes' accesses of `size`
-        bytes at byte index `flat` [n, 32]."""
+        """Return (positions in the cohort [N], granules [N, k]) of the active lanes' accesses of
+        `size` bytes at byte index `flat` [n, 32]."""
         if c.mask is None:
             position = np.repeat(np.arange(c.n), 32)
             flat = flat.reshape(-1)
@@ -92,13 +92,13 @@ class RaceCheck:
         return position, first[:, None] + np.arange(count) if count > 1 else first[:, None]
 
     def lanes(self, c: Cohort, *, collective: bool) -> Array:
-        """The lanes [N] of the active lanes' accesses, in the order of :meth:`spread`."""
+        """Return the lanes [N] of the active lanes' accesses, in the order of :meth:`spread`."""
         if collective:
             return np.full(c.n * 32 if c.mask is None else int(c.mask.sum()), SEVERAL)
         return np.tile(np.arange(32), c.n) if c.mask is None else np.nonzero(c.mask)[1]
 
     def range(self, flat: int, size: int) -> Array:
-        """Granules [1, k] of `size` bytes at byte index `flat`."""
+        """Return the granules [1, k] of `size` bytes at byte index `flat`."""
         return np.arange(flat // self.granule, (flat + size) // self.granule)[None, :]
 
     # -- accesses -------------------------------------------------------------------------------
@@ -115,9 +115,9 @@ class RaceCheck:
         record: bool = True,
         lane: Array | None = None,
     ) -> None:
-        """A read by the rows `position` [N] of the cohort; it is recorded for the agents
-        `agent_base` + the row's agent, at `clock` [N] (default: the row's own clock). `lane` [N] of
-        a warp's own read; :data:`SEVERAL` where they read for each other."""
+        """Check a read by the rows `position` [N] of the cohort, and record it for the agents
+        `agent_base` + the row's agent, at `clock` [N] (default: the row's own clock). `lane` [N] is
+        given for a warp's own read, and :data:`SEVERAL` if lanes read for each other."""
         machine = self.machine
         rows = c.rows[position]
         access = _Access(c, position, granule, rows, "reads")
@@ -144,8 +144,8 @@ class RaceCheck:
         proxy: bool = False,
         lane: Array | None = None,
     ) -> None:
-        """A write by the rows `position` [N] of the cohort, recorded as the agents `agent` [N] at
-        `clock` [N] (default: the rows themselves). `lane` as of reads."""
+        """Check a write by the rows `position` [N] of the cohort, and record it for the agents
+        `agent` [N] at `clock` [N] (default: the rows themselves). `lane` is as in :meth:`read`."""
         machine = self.machine
         rows = c.rows[position]
         access = _Access(c, position, granule, rows, "writes")
@@ -176,7 +176,8 @@ class RaceCheck:
             )
 
     def waited(self, rows: Array, seen: Array) -> None:
-        """Rows wait for their own copies, of which those up to ``seen`` [n] are done already."""
+        """Record that rows wait for their own copies, of which those up to ``seen`` [n] are already
+        done."""
         machine = self.machine
         now = machine.clocks[rows, machine.agent_of_row[rows]]
         again = self._waited[rows] == now  # without a barrier since the last wait
@@ -184,8 +185,9 @@ class RaceCheck:
         self._waited[rows] = now
 
     def _read_by_lanes(self, access: _Access, lane: Array) -> None:
-        """What another lane of the warp wrote, or copied and waited for, is there only after
-        bar.warp.sync (or any barrier): until then the warp's clock does not move."""
+        """Check that a lane reads a value that another lane of the warp wrote, or copied and waited
+        for, only after bar.warp.sync (or any barrier): until then the warp's clock does not
+        advance."""
         granule, own, clock = access.granule, *self._now(access)
         lane, rows = lane[:, None], access.rows[:, None]
         agent, written = self._write_agent[granule], self._write_clock[granule]
@@ -204,7 +206,8 @@ class RaceCheck:
         self._read_lane[granule[others]] = SEVERAL
 
     def _written_by_lanes(self, access: _Access, lane: Array) -> None:
-        """What another lane of the warp still reads must not be written before bar.warp.sync."""
+        """Check that memory which another lane of the warp still reads is not written before
+        bar.warp.sync."""
         granule, own, clock = access.granule, *self._now(access)
         bad = (self._reader[granule] == own) & (self._read_clock[own, granule] == clock)
         bad &= (self._read_lane[granule] != lane[:, None]) | (lane[:, None] == SEVERAL)
@@ -215,7 +218,7 @@ class RaceCheck:
         self._write_lane[granule[self._write_lane[granule] != lanes]] = SEVERAL
 
     def _now(self, access: _Access) -> tuple[Array, Array]:
-        """The warps' agents and own clocks [N, 1]."""
+        """Return the warps' agents and own clocks [N, 1]."""
         own = self.machine.agent_of_row[access.rows]
         return own[:, None], self.machine.clocks[access.rows, own][:, None]
 
@@ -231,8 +234,8 @@ class RaceCheck:
         )
 
     def atomic(self, c: Cohort, position: Array, granule: Array) -> None:
-        """An atomic update: ordered like a read and a write against plain accesses, but not against
-        other atomics."""
+        """Check an atomic update: it is ordered like a read and a write against plain accesses, but
+        not against other atomics."""
         machine = self.machine
         rows = c.rows[position]
         access = _Access(c, position, granule, rows, "updates")
@@ -245,11 +248,11 @@ class RaceCheck:
         self._atomic_clock[own[:, None], granule] = machine.clocks[rows, own][:, None]
 
     def copy_reads(self, granule: Array, agent: int, clock: int) -> None:
-        """A copy reads granules [1, k] until `agent` reaches `clock`."""
+        """Record that a copy reads granules [1, k] until `agent` reaches `clock`."""
         self._copies.append((int(granule[0, 0]), int(granule[0, -1]) + 1, agent, clock))
 
     def remote(self, rows: Array) -> None:
-        """Rows access shared memory of another block now."""
+        """Record that rows access shared memory of another block now."""
         self._remote_step[rows] = self.machine.step_index
 
     # -- requirements ---------------------------------------------------------------------------
@@ -261,7 +264,8 @@ class RaceCheck:
             self._fail(access, bad, UninitialisedReadError, text)
 
     def _require_order(self, access: _Access, *, proxy: bool = False) -> None:
-        """After the last write; through the asynchronous proxy also after a fence."""
+        """Check that an access follows the last write and, through the asynchronous proxy, a
+        fence."""
         machine = self.machine
         wrote = self._write_clock[access.granule]
         agent = self._write_agent[access.granule]
@@ -284,7 +288,7 @@ class RaceCheck:
                 )
 
     def _require_after(self, access: _Access, clocks: Array, other: str) -> None:
-        """After every agent's last access in `clocks` [agents, granules]."""
+        """Check that an access follows every agent's last access in `clocks` [agents, granules]."""
         machine = self.machine
         seen = machine.clocks[access.rows, : len(clocks)].T[:, :, None]
         late = clocks[:, access.granule] > seen
@@ -317,8 +321,9 @@ class RaceCheck:
                 )
 
     def require_no_remote_access(self) -> None:
-        """When all threads have ended: every access to a block's shared memory by another block of
-        the cluster must be ordered before the end of the block, or it may come too late."""
+        """Check, when all threads have ended, that every access to a block's shared memory by
+        another block of the cluster is ordered before the end of the block; otherwise it may come
+        too late."""
         machine = self.machine
         per, cluster = machine.warps_per_block, machine.cluster_blocks
         for block in range(machine.blocks):
@@ -348,7 +353,8 @@ class RaceCheck:
     # -- errors ---------------------------------------------------------------------------------
 
     def _last_write(self, access: _Access, bad: Array) -> tuple[int, str, str]:
-        """Agent, its name and the instruction of the last write of the first bad granule."""
+        """Return the agent, its name and the instruction of the last write of the first bad
+        granule."""
         index = access.granule[_first(bad)]
         agent = int(self._write_agent[index])
         earlier = self.machine.site_of(int(self._write_step[index]))
@@ -375,7 +381,7 @@ class RaceCheck:
     def _fail(
         self, access: _Access, bad: Array, error: type[EmulatorError], message: str
     ) -> NoReturn:
-        """Raises for the first bad granule [N, k], naming its lane and address."""
+        """Raise an error for the first bad granule [N, k], naming its lane and address."""
         c = access.cohort
         at, column = _first(bad)
         block, offset = divmod(int(access.granule[at, column]), self.granules)
@@ -392,6 +398,6 @@ class RaceCheck:
 
 
 def _first(bad: Array) -> tuple[int, int]:
-    """Access and column of the first true element of [N, k]."""
+    """Return the access and column of the first true element of [N, k]."""
     at = int(np.argmax(bad.any(axis=1)))
     return at, int(np.argmax(bad[at]))

@@ -1,8 +1,8 @@
-"""Chooses what runs next: cohorts of warps at one instruction, lowest instruction first.
+"""The choice of what runs next: cohorts of warps at one instruction, lowest instruction first.
 
 Running the lowest instruction first merges warps, and lanes of a warp, where their paths meet
 again. A loop that polls memory (spin loop) is put aside at its backward branch until nothing else
-can run, so that whoever it waits for makes progress. Lanes that reach an instruction that their
+can run, so that the warps it waits for make progress. Lanes that reach an instruction that their
 whole warp has to execute together wait there for the others.
 """
 
@@ -29,7 +29,7 @@ _IDLE_ROUNDS = 200
 
 @dataclass(eq=False)
 class Waiting:
-    """Rows that wait for something: told apart by `kind` and `key`; `what` is for messages."""
+    """Rows that wait for something, identified by `kind` and `key`; `what` is for messages."""
 
     rows: Array
     mask: Array | None
@@ -38,7 +38,7 @@ class Waiting:
 
 
 class Scheduler:
-    """See the module's docstring."""
+    """Chooses what runs next; see the module's docstring."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -49,7 +49,7 @@ class Scheduler:
         self.blocked: list[Waiting] = []
 
     def push(self, pc: int, rows: Array, mask: Array | None) -> None:
-        """Makes rows ready to run at `pc`; rows without active lanes are dropped."""
+        """Make rows ready to run at `pc`; rows without active lanes are dropped."""
         if mask is not None:
             if all_of(mask):
                 mask = None
@@ -61,7 +61,7 @@ class Scheduler:
             self.ready.setdefault(pc, []).append((rows, mask))
 
     def defer(self, pc: int, rows: Array, mask: Array | None) -> None:
-        """Like push, but everything else runs first."""
+        """Make rows ready to run at `pc`, but after everything else."""
         if mask is not None:
             some = mask.any(axis=1)
             rows, mask = rows[some], mask[some]
@@ -69,18 +69,18 @@ class Scheduler:
             self.deferred.append((pc, (rows, mask)))
 
     def block(self, pc: int, c: Cohort, what: str | Callable[[], str]) -> Waiting:
-        """Puts a cohort to sleep until someone calls `wake` on the result."""
+        """Put a cohort to sleep until `wake` is called with the result."""
         waiting = Waiting(c.rows, c.mask, pc, what)
         self.blocked.append(waiting)
         return waiting
 
     def wake(self, waiting: Waiting) -> None:
-        """Makes a sleeper ready."""
+        """Make a sleeping cohort ready."""
         self.blocked.remove(waiting)
         self.push(waiting.pc, waiting.rows, waiting.mask)
 
     def merge(self, groups: list[Group]) -> Cohort:
-        """One cohort of several groups; masks of the same row are united."""
+        """Merge several groups into one cohort; masks of the same row are united."""
         machine = self.machine
         if len(groups) == 1:
             return Cohort(machine, *groups[0])
@@ -100,8 +100,8 @@ class Scheduler:
     # -- convergence ----------------------------------------------------------------------------
 
     def converge(self, c: Cohort, pc: int, required: Array) -> Cohort | None:
-        """Lanes at an instruction that the lanes `required` [n, 32] execute together. Returns the
-        rows that are complete; the others wait here."""
+        """Gather the lanes at an instruction that the lanes `required` [n, 32] execute together.
+        Return the rows that are complete; the others wait here."""
         parked = self.converging.pop(pc, None)
         if parked is not None:
             full = np.zeros((self.machine.warps, 32), bool)
@@ -118,8 +118,7 @@ class Scheduler:
         return c.keep(complete) if any_of(complete) else None
 
     def gather_groups(self, c: Cohort, pc: int) -> Cohort | None:
-        """Warps of whole warpgroups at a wgmma; the others wait here for the rest of their
-        group."""
+        """Gather whole warpgroups at a wgmma; other warps wait here for the rest of their group."""
         parked = self.grouping.pop(pc, None)
         if parked is not None:
             c = self.merge([*parked, (c.rows, c.mask)])
@@ -136,7 +135,8 @@ class Scheduler:
     # -- the loop -------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until all lanes have exited. Raises for deadlock, divergence or an empty budget."""
+        """Run until all lanes have exited. Raises an error for a deadlock, divergence or an
+        exhausted budget."""
         machine = self.machine
         mask = None if all_of(machine.valid) else machine.valid.copy()
         self.push(0, np.arange(machine.warps), mask)
@@ -162,7 +162,7 @@ class Scheduler:
             program.execute(machine, self.merge(self.ready.pop(pc)), pc)
 
     def exit(self, c: Cohort) -> None:
-        """The active lanes end."""
+        """End the active lanes."""
         live = self.machine.live
         live[c.rows] &= ~c.active()
         self.machine.events += 1
@@ -178,12 +178,12 @@ class Scheduler:
         return ", ".join(names) + more
 
     def situation_of(self, c: Cohort, mask: Array | None) -> str:
-        """Who is at the instruction that is executed."""
+        """Describe the lanes at the current instruction."""
         where = self.machine.site_of(self.machine.step_index)
         return f"{self._lanes(c.rows, mask)}: waiting at {where}"
 
     def situation(self) -> str:
-        """Who waits for what, one a line."""
+        """Describe what each group of lanes waits for, one per line."""
         machine = self.machine
         lines = [
             f"{self._lanes(w.rows, w.mask)}: {w.what if isinstance(w.what, str) else w.what()}"
@@ -243,7 +243,7 @@ class Scheduler:
         raise DeadlockError(f"expected progress, but every warp waits:\n{self.situation()}{hint}")
 
     def fail_budget(self, pc: int, c: Cohort) -> None:
-        """The instruction budget is spent."""
+        """Raise the error for an exhausted instruction budget."""
         machine = self.machine
         self.push(pc, c.rows, c.mask)
         raise InstructionBudgetError(

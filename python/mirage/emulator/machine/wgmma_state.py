@@ -1,4 +1,4 @@
-"""Which registers a wgmma in flight still uses, and which were changed since wgmma.fence."""
+"""The registers that a wgmma in flight still uses, and those that changed since wgmma.fence."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def _multiply(context: Context, instruction: Instruction, modifiers: Modifiers) 
     else:
         descriptor_a = reader(ops[1], "b64", instruction)
     descriptor_b = reader(ops[2], "b64", instruction)
-    # With scale-d false the accumulators are not read, so they are no certain use.
+    # With scale-d false the accumulators are not read, so they do not count as certainly used.
     instruction.defs.extend(registers)
     instruction.wgmma_registers.extend([*registers, *operand_registers])
     product = _Product(

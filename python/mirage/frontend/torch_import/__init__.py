@@ -1,8 +1,8 @@
 """Import of PyTorch programs through torch-mlir.
 
-``torch.export`` captures the program, torch-mlir states it in its `torch` dialect, and a table
+``torch.export`` captures the program, torch-mlir converts it to its `torch` dialect, and a table
 with one row for each torch op (:mod:`table`) turns that into a kernel graph. Weights become inputs
-of the graph that the callable binds by itself."""
+of the graph that the callable binds automatically."""
 
 from mirage.frontend.torch_import.capture import export_program
 from mirage.frontend.torch_import.dynamic import dynamic_program

@@ -1,6 +1,7 @@
-"""Rows of what is added by index, or reduced in another way: of all parts that an index sends to a
-place, those are kept that meet it, and what is reduced is reduced at once, in the order of the
-parts. So the result is the same each time. An index outside of its dimension, which PyTorch
+"""Rows of ops that add, or reduce in another way, by index.
+
+For each place, the parts whose index names it are selected and reduced together, in the order of
+the parts. So the result is the same each time. An index outside of its dimension, which PyTorch
 refuses, is added nowhere.
 """
 
@@ -30,8 +31,8 @@ from mirage.semantics.ugraph import KernelGraph
 
 
 def _index_add(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, index, source, alpha)``: to each part of ``x`` along ``dim`` those of the source
-    that are for it are added, all at once."""
+    """``op(x, dim, index, source, alpha)``: add to each part of ``x`` along ``dim`` the parts of
+    the source whose index names it, all at once."""
     x, index, source, alpha = c.value(0), c.value(2), c.value(3), c.number(4, 1)
     if not x.shape:
         raise Unsupported("a tensor without dimensions")
@@ -43,7 +44,8 @@ def _index_add(b: Lowering, c: Call) -> Value:
 def _added_along(
     b: Lowering, x: Value, dim: int, index: Value, source: Value, alpha: Number
 ) -> Value:
-    """``x`` and, times ``alpha``, the parts of ``source`` along ``dim``, at an index of each."""
+    """Return ``x`` plus ``alpha`` times the parts of ``source`` along ``dim``, each added at its
+    index."""
     count, size = index.type.size, x.shape[dim]
     if source.type.size * size > MOST_COMPARED:
         raise Unsupported(f"{count} sums of {source.type.size // max(count, 1)} to {size} places")
@@ -55,16 +57,17 @@ def _added_along(
 
 
 def _scatter_add(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, index, source)``: to the elements of each line along ``dim`` that its indices
-    name."""
+    """``op(x, dim, index, source)``: add to the elements of each line along ``dim`` that its
+    indices name."""
     x, dim, meets, parts = _lines(b, c, c.value(2), c.value(3))
     y = _added(b, x, meets, parts, len(x.shape) - 1, 1)
     return b.swapped(y, dim, -1)
 
 
 def _lines(b: Lowering, c: Call, index: Value, source: Value) -> tuple[Value, int, Value, Value]:
-    """Of ``op(x, dim, index, source, …)``: ``x`` with ``dim`` as its last dimension, ``dim``, which
-    place each index meets, ``[..., i, place]``, and what is for it, ``[..., i, 1]``."""
+    """Return, for ``op(x, dim, index, source, …)``: ``x`` with ``dim`` as its last dimension;
+    ``dim``; whether each index names each place, ``[..., i, place]``; and the sources, ``[..., i,
+    1]``."""
     x = c.value(0)
     rank = len(x.shape)
     if not rank or not index.shape:
@@ -88,7 +91,7 @@ def _scatter_reduce(b: Lowering, c: Call) -> Value:
 
 
 def _index_reduce(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, index, source, how, include_self)`` with an index for each part."""
+    """``op(x, dim, index, source, how, include_self)``, with one index for each part."""
     x, index, source = c.value(0), c.value(2), c.value(3)
     if not x.shape:
         raise Unsupported("a tensor without dimensions")
@@ -126,7 +129,7 @@ def _reduced_at(b: Lowering, c: Call, index: Value, source: Value) -> Value:
 def _extreme(
     b: Lowering, x: Value | None, meets: Value, parts: Value, dim: int, *, least: bool
 ) -> Value:
-    """The largest (least) of the parts that meet a place, and of ``x``."""
+    """Return the largest (or least) of ``x`` and of the parts whose index names each place."""
     if least:
         x = None if x is None else b.unary(UnaryFn.NEG, x)
         parts = b.unary(UnaryFn.NEG, parts)
@@ -137,8 +140,8 @@ def _extreme(
 
 
 def _index_put(b: Lowering, c: Call) -> Value:
-    """``op(x, indices, values, accumulate)``: what is stored, or added, at index tensors, which
-    broadcast, for some of the dimensions."""
+    """``op(x, indices, values, accumulate)``: store, or add, at index tensors, which broadcast, for
+    some of the dimensions."""
     if not c.arg(3):
         return index_put(b, c)
     x, values, entries = c.value(0), c.value(2), entries_of(c)
@@ -168,8 +171,8 @@ def _positions(index: Value) -> DType:
 
 
 def _added(b: Lowering, x: Value, meets: Value, parts: Value, dim: int, alpha: Number) -> Value:
-    """``x`` and, times ``alpha``, the sum over ``dim`` of the parts that meet each of its
-    places."""
+    """Return ``x`` plus ``alpha`` times the sum over ``dim`` of the parts whose index names each
+    place."""
     dtype = x.dtype
     if dtype.is_integer and alpha != int(alpha):
         raise Unsupported(f"integers times {float(alpha):g}")
@@ -186,8 +189,8 @@ def _added(b: Lowering, x: Value, meets: Value, parts: Value, dim: int, alpha: N
 
 def _embedding_bag(b: Lowering, c: Call) -> list[Value]:
     """``op(weight, indices, offsets, _, mode, _, weights, with_last, padding)``: the sum, mean or
-    maximum of the rows of each bag, which begins at its offset and ends where the next one
-    begins. An empty bag is zero."""
+    maximum of the rows of each bag, which starts at its offset and ends where the next one starts.
+    An empty bag is zero."""
     if any(c.used[1:]):
         raise Unsupported("sizes of bags, or where their maxima are")
     table, index, offsets = c.value(0), c.value(1), c.value(2)
@@ -215,7 +218,8 @@ def _embedding_bag(b: Lowering, c: Call) -> list[Value]:
 
 
 def _of_bags(b: Lowering, rows: Value, inside: Value | None, dim: int, mode: object) -> Value:
-    """The sum (``mode`` 0), mean (1) or maximum (2) along ``dim`` of the rows that are inside."""
+    """Return the sum (``mode`` 0), mean (1) or maximum (2) along ``dim`` of the rows that are
+    inside."""
     if inside is None:
         if mode == 1:
             return b.mean(rows, (dim,), False)
@@ -231,7 +235,7 @@ def _of_bags(b: Lowering, rows: Value, inside: Value | None, dim: int, mode: obj
 
 
 def _bags(b: Lowering, offsets: Value, bags: int, count: int) -> Value:
-    """Which of ``count`` rows are in which bag, ``[row, bag]``."""
+    """Return which of ``count`` rows are in which bag, ``[row, bag]``."""
     row = b.reshape(iota(b, (count,), 0, offsets.dtype), (count, 1))
     begun = b.binary(BinaryFn.LE, offsets, row)  # [row, offset]
     inside = b.cut(begun, 1, 0, bags)
@@ -245,7 +249,7 @@ def _bags(b: Lowering, offsets: Value, bags: int, count: int) -> Value:
 
 
 def _is_known(b: Lowering, x: Value, numbers: np.ndarray) -> bool:
-    """Whether ``x`` is computed of nothing but numbers, and is these."""
+    """Return whether ``x`` is computed from numbers only, and equals these numbers."""
     graph = without_dead_ops(KernelGraph("", (), tuple(b.ops), (x,)))
     made = {v for op in graph.ops for v in op.results}
     if x not in made or any(v not in made for op in graph.ops for v in op.operands):

@@ -1,4 +1,4 @@
-"""From a module to torch-mlir's `torch` dialect, by ``torch.export``."""
+"""Conversion of a module to torch-mlir's `torch` dialect, by ``torch.export``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mirage.frontend.torch_import.folding import fold
 from mirage.frontend.torch_import.places import is_user_file
 
 ir: Any = untyped_ir
-SUBMODULE = "<submodule>"  # leads places that are no file
+SUBMODULE = "<submodule>"  # the prefix of positions that are not in a file
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class Captured:
-    """The captured program: a `func.func` of the torch dialect, and what its arguments are."""
+    """The captured program: a `func.func` of the torch dialect, and a description of its
+    arguments."""
 
     module: Any  # keeps the context alive
     function: Any
@@ -68,8 +69,8 @@ class _FunctionModule(torch.nn.Module):
 
 
 def _as_forward(function: Callable[..., object]) -> Callable[..., object]:
-    """The same function under the name ``forward``: PyTorch records places in functions of that
-    name only.
+    """Return the same function under the name ``forward``: PyTorch records places only in functions
+    of that name.
     """
     if not isinstance(function, FunctionType):
         return function
@@ -84,9 +85,9 @@ def _as_forward(function: Callable[..., object]) -> Callable[..., object]:
 def capture(
     program: object, example_inputs: Sequence[object], allow_updates: bool = False
 ) -> Captured:
-    """The program as torch-mlir states it, with all shapes fixed to those of the example inputs.
-    With ``allow_updates`` it may write to inputs and buffers: what these hold afterwards comes
-    before its results.
+    """Return the program in torch-mlir's dialect, with all shapes fixed to those of the example
+    inputs. With ``allow_updates`` it may write to inputs and buffers: their new contents precede
+    its results.
 
     Raises :class:`GraphTypeError`, :class:`ImportFailedError` or :class:`DynamicShapeError`.
     """
@@ -155,7 +156,7 @@ def _decomposed(
 
 
 def _strides_as_indices(graph: torch.fx.Graph) -> None:
-    """What is named by its strides is looked up by indices, which are folded."""
+    """Replace views by strides with lookups by indices, which are folded."""
     try:
         rewrite_as_strided(graph)
     except Exception as error:
@@ -165,15 +166,15 @@ def _strides_as_indices(graph: torch.fx.Graph) -> None:
 
 
 def _is_fixed(spec: Any) -> bool:
-    """Whether a tensor holds the same in every call: a constant, or a buffer that no state_dict
-    has."""
+    """Return whether a tensor holds the same values in every call: a constant, or a buffer that no
+    state_dict has."""
     if spec.kind is InputKind.CONSTANT_TENSOR:
         return True
     return spec.kind is InputKind.BUFFER and spec.persistent is False
 
 
 def _result_keys(exported: torch.export.ExportedProgram) -> tuple[str, ...]:
-    """Where each result stands in what the program returns."""
+    """Return where each result stands in the returned structure."""
     spec = exported.call_spec.out_spec
     if spec is None:
         return ()
@@ -188,8 +189,9 @@ def export_program(
     named: Mapping[str, object] | None = None,
     dynamic: Sequence[object] | None = None,
 ) -> torch.export.ExportedProgram:
-    """The program as ``torch.export`` captures it; one that is exported already is taken as it is.
-    ``dynamic`` has the dynamic dimensions of each input, as ``torch.export`` takes them.
+    """Return the program that ``torch.export`` captures; one that is already exported is returned
+    as it is. ``dynamic`` has the dynamic dimensions of each input, in the form that
+    ``torch.export`` takes.
 
     Raises :class:`GraphTypeError`, :class:`ImportFailedError` or :class:`DynamicShapeError`.
     """
@@ -232,8 +234,8 @@ def export_program(
 
 
 def _said(module: torch.nn.Module, shapes: Sequence[Any], keys: Sequence[str]) -> Any:
-    """The dynamic dimensions of inputs, the last of which have the names ``keys``, as
-    ``torch.export`` takes them: by parameters, of which some take any number of inputs."""
+    """Return the dynamic dimensions of inputs in the form that ``torch.export`` takes: by
+    parameters, some of which take any number of inputs. The last inputs have the names ``keys``."""
     rest = list(zip(keys, shapes[len(shapes) - len(keys) :], strict=True))
     positional = list(shapes[: len(shapes) - len(keys)])
     found: dict[str, Any] = {}
@@ -251,7 +253,8 @@ def _said(module: torch.nn.Module, shapes: Sequence[Any], keys: Sequence[str]) -
 
 
 def _distinct(inputs: Sequence[object]) -> tuple[object, ...]:
-    """The inputs without a tensor among them twice, which would be taken for one input."""
+    """Return the inputs, copying a tensor that occurs twice, which would be captured as one
+    input."""
     seen: set[int] = set()
 
     def own(x: object) -> object:
@@ -270,8 +273,8 @@ def _distinct(inputs: Sequence[object]) -> tuple[object, ...]:
 
 
 def _written(exported: torch.export.ExportedProgram, allowed: bool) -> tuple[str, ...]:
-    """The arguments that the program writes to, in the order of the results that are their new
-    values."""
+    """Return the arguments that the program writes to, in the order of the results that are their
+    new values."""
     signature = exported.graph_signature
     buffers = {str(s.target): s.arg.name for s in signature.input_specs if s.target is not None}
     found: list[str] = []
@@ -315,7 +318,7 @@ def _argument(exported: torch.export.ExportedProgram, program: object, spec: Any
 
 
 def _constant_name(program: object, data: torch.Tensor) -> str | None:
-    """What the code of the program calls a tensor that it takes from around it."""
+    """Return the name of a tensor that the program's code takes from an enclosing scope."""
     function = type(program).forward if isinstance(program, torch.nn.Module) else program
     if not isinstance(function, FunctionType):
         return None
@@ -327,7 +330,8 @@ def _constant_name(program: object, data: torch.Tensor) -> str | None:
 
 
 def _with_parameter_names(arguments: list[Argument], program: object) -> list[Argument]:
-    """What a function calls its parameters (the wrapper around it has none of its own)."""
+    """Name the arguments after the function's parameters (the wrapper around it has no names of its
+    own)."""
     if not isinstance(program, FunctionType):
         return arguments
     names = iter(inspect.signature(program).parameters.values())
@@ -342,7 +346,7 @@ def _with_parameter_names(arguments: list[Argument], program: object) -> list[Ar
 
 
 def _note_submodules(graph: torch.fx.Graph) -> None:
-    """Adds the submodule that each node stands in to the places that torch-mlir copies."""
+    """Add the submodule of each node to the places that torch-mlir copies."""
     for node in graph.nodes:
         stack: Any = list((node.meta.get("nn_module_stack") or {}).values())
         if stack:
@@ -354,7 +358,7 @@ def _note_submodules(graph: torch.fx.Graph) -> None:
 
 
 def _origin(error: BaseException) -> SourceLocation | None:
-    """The innermost line of the user's code in a traceback, else the caller's."""
+    """Return the innermost line of the user's code in a traceback, or the caller's line."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if is_user_file(frame.filename) and frame.lineno is not None:
             return SourceLocation(frame.filename, frame.lineno)

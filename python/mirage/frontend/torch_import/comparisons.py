@@ -12,7 +12,7 @@ from mirage.semantics.ugraph import Value
 
 
 def _compare(fn: BinaryFn, *, swap: bool = False) -> Row:
-    """``a fn b``; with ``swap`` the two change places (``>`` is ``<`` of those)."""
+    """``a fn b``; with ``swap``, ``b fn a`` (``a > b`` is ``b < a``)."""
 
     def row(b: Lowering, c: Call) -> Value:
         x, y = c.value(0), c.operand(1)
@@ -26,7 +26,7 @@ def _compare(fn: BinaryFn, *, swap: bool = False) -> Row:
 
 
 def _beside(b: Lowering, fn: BinaryFn, x: Value, y: Number, swap: bool) -> Value:
-    """Integers compared with a number between two of them: with the one below."""
+    """Compare integers with a number between two integers, by comparing with the lower one."""
     if fn in (BinaryFn.EQ, BinaryFn.NE):
         return b.spread(b.constant(0 if fn is BinaryFn.EQ else 1, DType.I1), x.shape)
     below = math.floor(y)
@@ -35,7 +35,8 @@ def _beside(b: Lowering, fn: BinaryFn, x: Value, y: Number, swap: bool) -> Value
 
 
 def _logic(fn: BinaryFn, *, bits: bool = False) -> Row:
-    """Of truth values; other numbers are true unless they are zero (``bits``: not supported)."""
+    """Apply a logical function to truth values; other numbers are true unless they are zero
+    (``bits``: they are not supported)."""
 
     def row(b: Lowering, c: Call) -> Value:
         values = [c.value(i) for i in (0, 1)]
@@ -48,7 +49,7 @@ def _logic(fn: BinaryFn, *, bits: bool = False) -> Row:
 
 
 def truth(b: Lowering, x: Value) -> Value:
-    """Whether each element is not zero."""
+    """Return whether each element is nonzero."""
     return x if x.dtype is DType.I1 else b.combine(BinaryFn.NE, x, 0)
 
 
@@ -60,15 +61,16 @@ def _not(b: Lowering, c: Call) -> Value:
 
 
 def bias(b: Lowering, mask: Value, dtype: DType) -> Value:
-    """What a mask of truth values adds to scores: zero where it is true, else minus infinity."""
+    """Return the bias that a mask of truth values adds to scores: zero where it is true, minus
+    infinity elsewhere."""
     return b.unary(UnaryFn.BIAS, b.cast(mask, dtype))
 
 
 def choose(
     b: Lowering, condition: Value, x: Value | Number, y: Value | Number, dtype: DType
 ) -> Value:
-    """``x`` where the condition holds, else ``y``, as a sum of which one summand is zero: nothing
-    is rounded, and what is not chosen may be infinite or no number."""
+    """Return ``x`` where the condition holds and ``y`` elsewhere, as a sum with one zero summand:
+    nothing is rounded, and elements that are not chosen may be infinite or NaN."""
     known = b.number_of(condition)
     if known is not None:
         chosen = x if known else y
@@ -94,7 +96,7 @@ def choose(
 
 
 def _part(b: Lowering, condition: Value, x: Value | Number, dtype: DType) -> Value | None:
-    """``x`` where the condition holds, else zero; None for zero."""
+    """Return ``x`` where the condition holds and zero elsewhere; None for zero."""
     if isinstance(x, Value):
         number = b.number_of(x)
         if number is None or x.shape:
@@ -128,7 +130,7 @@ def _masked_fill(b: Lowering, c: Call) -> Value:
 
 
 def _triangle(upper: bool) -> Row:
-    """``op(x, diagonal)``: zero above (below) a diagonal."""
+    """``op(x, diagonal)``: zero below (or above) a diagonal."""
 
     def row(b: Lowering, c: Call) -> Value:
         x = c.value(0)

@@ -3,7 +3,7 @@
 Rotary embeddings are written as products of complex numbers. Kernels have real numbers, so each
 complex tensor of a captured graph becomes a real one with a last dimension of two, as
 ``view_as_real`` gives it, and the ops on it become ops on that. A complex op that has no rule here
-stays as it is, between conversions of its operands and its results.
+stays unchanged, between conversions of its operands and its results.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _OF_TENSORS = {
     aten.pow.Tensor_Scalar: aten.pow.Tensor_Tensor,
     aten.pow.Scalar: aten.pow.Tensor_Tensor,
 }
-"""Ops that take a complex number: those that take it as a tensor."""
+"""Ops that take a complex number, and their variants that take it as a tensor."""
 _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
 class _NoRule(Exception):
-    """A complex op that stays as it is."""
+    """A complex op has no rule, and so stays unchanged."""
 
 
 def complex_as_pairs(graph: Graph) -> None:
-    """Rewrites the graph in place."""
+    """Rewrite the graph in place."""
     found = [node for node in graph.nodes if _is_complex(node)]
     if not found:
         return
@@ -57,7 +57,7 @@ class _Pairs:
         self.graph = graph
         self.pairs: dict[Node, Node] = {}
         self.replaced: dict[Node, Node] = {}
-        """Ops that take complex numbers and give real ones, and what stands for them."""
+        """Replacements of ops with complex operands and real results."""
         self.gone: set[Node] = set()
         self.at: Node | None = None
         self.first = next(n for n in graph.nodes if n.op != "placeholder")
@@ -91,7 +91,7 @@ class _Pairs:
         self.gone.add(node)
 
     def by_rule(self, node: Node) -> Node:
-        """What stands for an op: pairs where it gives complex numbers. Raises
+        """Return the replacement for an op: pairs if its result is complex. Raises
         :class:`_NoRule`."""
         rule = _RULES.get(node.target) if node.op == "call_function" else None
         if rule is None or node.kwargs.keys() - {"dtype", "memory_format"}:
@@ -100,7 +100,7 @@ class _Pairs:
         return rule(self, *node.args, **kwargs)
 
     def stays(self, node: Node) -> Node:
-        """The same for an op without a rule: itself, on complex numbers."""
+        """Return the replacement for an op without a rule: the op itself, on complex numbers."""
         copy = self.graph.node_copy(node, self.whole)
         if any(isinstance(x, complex) for x in node.args):
             copy.target = _OF_TENSORS.get(node.target, node.target)
@@ -108,17 +108,17 @@ class _Pairs:
         return self.call(aten.view_as_real.default, copy) if _is_complex(node) else copy
 
     def tensor(self, x: Any) -> Any:
-        """A complex number as a tensor; anything else as it is."""
+        """Convert a complex number to a tensor; return anything else unchanged."""
         return self.call(aten.view_as_complex.default, self.pair(x)) if type(x) is complex else x
 
     def whole(self, node: Node) -> Node:
-        """The complex tensor of a pair; anything else as it is."""
+        """Convert pairs to a complex tensor; return anything else unchanged."""
         if node not in self.pairs:
             return node
         return self.call(aten.view_as_complex.default, self.pairs[node])
 
     def call(self, op: Any, *args: Any) -> Node:
-        """A new op, at the place of the one that is rewritten."""
+        """Insert a new op at the place of the op that is rewritten."""
         assert self.at is not None
         node = self.graph.call_function(op, args)
         values = map_arg(args, _value)
@@ -150,7 +150,7 @@ def _rank(z: Node) -> int:
 
 
 def _dim(z: Node, dim: int) -> int:
-    """A dimension of a complex tensor as that of its pairs."""
+    """Convert a dimension of a complex tensor to a dimension of its pairs."""
     return dim % max(_rank(z), 1)
 
 
@@ -176,7 +176,7 @@ def _product(p: _Pairs, a: Any, b: Any) -> Node:
 
 
 def _quotient(p: _Pairs, a: Any, b: Any) -> Node:
-    """``a / b`` as ``a conj(b) / |b|^2``."""
+    """Return ``a / b`` as ``a conj(b) / |b|^2``."""
     if isinstance(b, complex):
         return _product(p, a, 1 / b)
     if not isinstance(b, Node) or not _is_complex(b):
@@ -227,7 +227,8 @@ def _sized(op: Any) -> Callable[..., Node]:
 
 
 def _at_dims(op: Any, count: int) -> Callable[..., Node]:
-    """An op whose first ``count`` arguments after the tensor are dimensions of it."""
+    """Return a rule for an op whose first ``count`` arguments after the tensor are dimensions of
+    it."""
 
     def rule(p: _Pairs, z: Node, *args: Any) -> Node:
         dims = (_dim(z, d) for d in args[:count])

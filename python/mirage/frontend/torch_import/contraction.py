@@ -13,11 +13,12 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
 _EPSILON = {DType.F16: 2.0**-23, DType.BF16: 2.0**-23, DType.F32: 2.0**-23, DType.F64: 2.0**-52}
-"""What rms_norm adds where no eps is given: that of the type in which PyTorch computes."""
+"""The eps that rms_norm adds if none is given: that of the type in which PyTorch computes."""
 
 
 def _product(b: Lowering, x: Value, y: Value) -> Value:
-    """``torch.matmul``: vectors are rows on the left and columns on the right."""
+    """Multiply as ``torch.matmul`` does: a vector is a row on the left and a column on the
+    right."""
     left = b.reshape(x, (1, *x.shape)) if len(x.shape) == 1 else x
     right = b.reshape(y, (*y.shape, 1)) if len(y.shape) == 1 else y
     z = b.matmul(left, right)
@@ -52,9 +53,9 @@ def _addmm(b: Lowering, c: Call) -> Value:
 
 
 def _scaled_product(b: Lowering, c: Call) -> Value:
-    """``op(x, y, scale_x, scale_y, bias, scale_result, out_dtype, use_fast_accum)``: scales are one
-    number of a tensor, or one of each row of ``x`` and of each column of ``y``. How sums are
-    accumulated is ours to choose: no less accurate than asked for."""
+    """``op(x, y, scale_x, scale_y, bias, scale_result, out_dtype, use_fast_accum)``: a scale is one
+    number for a tensor, or one for each row of ``x`` or column of ``y``. Sums are accumulated at
+    least as accurately as requested."""
     x, y = c.value(0), c.value(1)
     if c.optional(5) is not None:
         raise Unsupported("a scale of the result")
@@ -71,7 +72,7 @@ def _scaled_product(b: Lowering, c: Call) -> Value:
 
 
 def _in_type(b: Lowering, c: Call, x: Value) -> Value:
-    """Reductions compute in their result's type where that is wider."""
+    """Convert the operand of a reduction to the result's type if that is wider."""
     return b.typed(x, c.result.dtype)
 
 
@@ -159,8 +160,8 @@ def _group_norm(b: Lowering, c: Call) -> Value:
 
 
 def _convolution(b: Lowering, c: Call) -> Value:
-    """``op(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)`` where
-    no two outputs read the same input, as pointwise convolutions (in steps, too) and patch
+    """``op(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)`` if no
+    two outputs read the same input, as in pointwise convolutions (strided ones too) and patch
     embeddings: a product of the weights with the patches.
     """
     x, weight, bias = c.value(0), c.value(1), c.optional(2)

@@ -1,5 +1,5 @@
-"""What no program of fixed ops on tensors of fixed shapes can do: one error each, that names the op
-and its line."""
+"""Errors for constructs that a program of fixed ops on tensors of fixed shapes cannot express. Each
+error names the op and its line."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def check_static(graph: torch.fx.Graph) -> None:
-    """Raises :class:`DynamicShapeError` where a shape or a number depends on what tensors hold, or
-    a shape is not fixed."""
+    """Raise :class:`DynamicShapeError` if a shape or number depends on the contents of tensors, or
+    if a shape is not fixed."""
     for node in graph.nodes:
         value: Any = node.meta.get("val")
         for part in value if isinstance(value, list | tuple) else (value,):
@@ -48,7 +48,7 @@ def _no_fixed_shape(node: torch.fx.Node, shape: str) -> DynamicShapeError:
 
 
 def check_control_flow(graph: torch.fx.Graph) -> None:
-    """Raises :class:`UnsupportedOpError` for an op that runs functions."""
+    """Raise :class:`UnsupportedOpError` for an op that runs functions."""
     for node in graph.nodes:
         if isinstance(node.target, HigherOrderOperator):
             name = str(node.target)
@@ -62,7 +62,7 @@ def check_control_flow(graph: torch.fx.Graph) -> None:
 
 
 def _name(node: torch.fx.Node) -> str:
-    """The op that a node is a result of."""
+    """Return the op that computes a node."""
     while node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
         node = node.args[0]
     return str(node.target)

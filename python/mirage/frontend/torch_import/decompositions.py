@@ -1,4 +1,4 @@
-"""PyTorch's own decompositions, for what has no row of its own."""
+"""PyTorch's own decompositions, for ops without a row."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ from mirage.frontend.torch_import.folding import is_small, pure
 from mirage.frontend.torch_import.op_table import TABLE
 
 CHECK = torch.ops.aten._assert_tensor_metadata.default
-"""Of types and shapes, which are those of the example inputs."""
+"""Checks of types and shapes; these are always those of the example inputs."""
 
 _SPLIT: Any = getattr(exported_program, "_split_decomp_table_to_cia_and_python_decomp", None)
 _DECOMPOSE: Any = getattr(exported_program, "_decompose_exported_program", None)
 
 _Table = dict[Any, Callable[..., Any]]
 _split: dict[frozenset[Any], tuple[_Table, _Table]] = {}
-"""For the ops of a table: what it makes of composite ones, and of others."""
+"""For the ops of a table, its definitions of composite ops, and of others."""
 
 
 def decomposed(
     exported: torch.export.ExportedProgram, *, in_place: bool
 ) -> torch.export.ExportedProgram:
-    """The program in ops that have rows, as far as PyTorch knows definitions of the others. Where
-    all have rows and none writes to its operands, that is the program itself if it may be changed
-    ``in_place``: most of what PyTorch does here takes as long for two ops as for a thousand."""
+    """Return the program in ops that have rows, as far as PyTorch has definitions of the other ops.
+
+    If all ops have rows and none writes to its operands, that is the program itself, provided that
+    it may be changed ``in_place``: most of PyTorch's work here takes as long for two ops as for a
+    thousand."""
     graph = exported.graph
     if not in_place or not all(_stays(node) for node in graph.nodes):
         found = _run(exported, _decompositions())
         _drop_steps(found.graph)
         if not any(spec.kind is OutputKind.TOKEN for spec in found.graph_signature.output_specs):
             return found
-        # what checks its result as it runs stays whole, and checks it where it is called
+        # solvers that check their results remain whole, and check them when called
         checked = {op: made for op, made in _decompositions().items() if not _is_solver(op)}
         return _run(exported, checked)
     for node in graph.find_nodes(op="call_function", target=CHECK):
@@ -51,9 +53,10 @@ def decomposed(
 def _run(
     exported: torch.export.ExportedProgram, table: Mapping[Any, Callable[..., Any]]
 ) -> torch.export.ExportedProgram:
-    """``exported.run_decompositions(table)``, but in a third of the time: PyTorch looks for all
-    composite ops there are and registers anew what each is made of, whatever the program has. Here
-    only those are registered that are to stay whole or to become something of the table's own."""
+    """Return ``exported.run_decompositions(table)`` in a third of the time. PyTorch looks for all
+    existing composite ops and registers the decomposition of each one again, whatever the program
+    contains. Here only the ops that stay whole, or whose decomposition is the table's own, are
+    registered."""
     if _SPLIT is None or _DECOMPOSE is None:  # a version of PyTorch that does it in another way
         return exported.run_decompositions(dict(table))
     key = frozenset(table)
@@ -73,7 +76,7 @@ def _run(
 
 
 def _is_default(op: Any, made: Any) -> bool:
-    """Whether that is what PyTorch does with a composite op of its own accord."""
+    """Return whether this is PyTorch's default decomposition of a composite op."""
     kernel = op.py_kernels.get(DispatchKey.CompositeImplicitAutograd)
     if kernel is not None and made is kernel:
         return True
@@ -81,8 +84,8 @@ def _is_default(op: Any, made: Any) -> bool:
 
 
 def _drop_steps(graph: torch.fx.Graph) -> None:
-    """Takes out what gives a tensor other steps only along dimensions of one index, as PyTorch does
-    to say that results are of channels last."""
+    """Remove ops that change a tensor's strides only along dimensions of size 1, which PyTorch
+    inserts to mark results as channels-last."""
     for node in graph.find_nodes(op="call_function", target=torch.ops.aten.as_strided.default):
         source: Any = node.args[0]
         x, y = source.meta["val"], node.meta["val"]
@@ -94,7 +97,7 @@ def _drop_steps(graph: torch.fx.Graph) -> None:
 
 
 def _stays(node: torch.fx.Node) -> bool:
-    """Whether taking ops apart leaves it as it is, or out."""
+    """Return whether decomposition leaves the op unchanged or removes it."""
     target: Any = node.target
     if node.op != "call_function":
         return node.op in ("placeholder", "output")
@@ -107,14 +110,14 @@ def _stays(node: torch.fx.Node) -> bool:
 
 
 def _is_solver(op: object) -> bool:
-    """Whether an op is one of linear algebra that may fail."""
+    """Return whether an op is one of linear algebra that may fail."""
     name = str(getattr(op, "_schema", "")).partition("(")[0].removeprefix("aten::")
     return name.startswith(("linalg_", "cholesky", "inverse"))
 
 
 @cache
 def _rows() -> frozenset[OpOverload]:
-    """The ops that have rows."""
+    """Return the ops that have rows."""
     found: list[OpOverload] = []
     for name in TABLE:
         namespace, op, *overload = name.split(".")
@@ -127,6 +130,6 @@ def _rows() -> frozenset[OpOverload]:
 
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    """Those by default, without those of ops that have rows."""
+    """Return the default decompositions, without those of ops that have rows."""
     every: dict[Any, Callable[..., Any]] = torch.export.default_decompositions().materialize()
     return {op: function for op, function in every.items() if op not in _rows()}

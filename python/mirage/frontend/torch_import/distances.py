@@ -9,9 +9,9 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Value
 
 MOST_DIFFERENCES = 16 * MOST_COMPARED
-"""Numbers that are subtracted from each other, of all pairs of points together."""
+"""The most differences of numbers that are computed for all pairs of points together."""
 MOST_ROWS = 64
-"""Points all of which are compared with those after them: each is a slice."""
+"""The most points that are each compared with all later ones: each takes a slice."""
 
 
 def _pairwise(b: Lowering, c: Call) -> Value:
@@ -26,7 +26,7 @@ def _pairwise(b: Lowering, c: Call) -> Value:
 
 
 def _of_pairs(b: Lowering, c: Call) -> Value:
-    """``op(x, p)``: from each row of ``x[n, k]`` to those after it, one after the other."""
+    """``op(x, p)``: from each row of ``x[n, k]`` to the later ones, in order."""
     x = wide(b, c.value(0))
     rows = x.shape[0]
     if not 2 <= rows <= MOST_ROWS or not x.shape[1]:
@@ -40,7 +40,7 @@ def _of_pairs(b: Lowering, c: Call) -> Value:
 
 
 def _distance(b: Lowering, c: Call) -> Value:
-    """``op(x, y, p)``: the norm of what all elements differ by."""
+    """``op(x, y, p)``: the norm of the difference of all elements."""
     x, y = wide(b, c.value(0)), wide(b, c.value(1))
     if x.dtype is not y.dtype:
         x, y = b.typed(x, DType.F64), b.typed(y, DType.F64)
@@ -50,7 +50,7 @@ def _distance(b: Lowering, c: Call) -> Value:
 
 def _trilinear(b: Lowering, c: Call) -> Value:
     """``op(x, y, z, new_x, new_y, new_z, summed, …)``: the product of three tensors, which get new
-    dimensions, summed over some."""
+    dimensions, summed over some dimensions."""
     factors: list[Value] = []
     for i in range(3):
         x, new = c.value(i), c.integers(3 + i)

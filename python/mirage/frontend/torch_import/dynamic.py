@@ -1,8 +1,8 @@
-"""Programs whose outermost dimension is a size that is known at the call only.
+"""Programs whose outermost dimension is a size that is known only at the call.
 
-``torch.export`` shows that one straight program serves all sizes of the range (what it guards
-against is an error there). It is imported at one size at a time; that the graphs are the same but
-for their rows is checked for each size that is asked for, and that a size enters no computation.
+``torch.export`` shows that one straight-line program serves all sizes of the range (a guard is an
+error there). The program is imported at one size at a time. For each requested size it is checked
+that the graphs are equal except for their rows, and that the size enters no computation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mirage.semantics.two_sizes import why_different, with_rows
 from mirage.semantics.ugraph import Broadcast, Op, TensorType, Value
 
 _NO_LIMIT = 1 << 31
-"""Kernels take sizes as integers below it."""
+"""The limit below which kernels take sizes as integers."""
 
 
 def dynamic_program(
@@ -37,11 +37,11 @@ def dynamic_program(
     reference: int | None = None,
     named: Mapping[str, object] | None = None,
 ) -> SizedProgram:
-    """The program for all of its sizes; ``at`` imports it for example inputs of a size (those that
-    are ``named`` come last). Programs at other sizes are compared with that at ``reference``, by
-    default the largest size.
+    """Return the program for all of its sizes; ``at`` imports it for example inputs of a size
+    (those that are ``named`` come last). Programs at other sizes are compared with the one at
+    ``reference``, by default the largest size.
 
-    Raises :class:`DynamicShapeError` and what :func:`export_program` raises.
+    Raises :class:`DynamicShapeError` and the errors of :func:`export_program`.
     """
     keys = list(named or {})
     shapes = _by_position(module, len(example_inputs), keys, dynamic_shapes)
@@ -80,7 +80,7 @@ def dynamic_program(
 
 
 def _held_rows(first: Program, second: Program) -> tuple[int, ...]:
-    """Which of the tensors that a program holds have as many rows as the size."""
+    """Return the tensors that a program holds and whose rows grow with the size."""
     mine, other = first.graph.inputs, second.graph.inputs
     if len(mine) != len(other):
         return ()
@@ -89,8 +89,8 @@ def _held_rows(first: Program, second: Program) -> tuple[int, ...]:
 
 
 def one_row(program: Program, held: Collection[int]) -> Program:
-    """The program that holds one row in the place of tensors ``held`` (by the numbers of inputs),
-    whose rows are all the same, and repeats it. Raises :class:`DynamicShapeError`."""
+    """Return the program with one repeated row in place of each tensor in ``held`` (by the numbers
+    of inputs), whose rows are all equal. Raises :class:`DynamicShapeError`."""
     if not held:
         return program
     graph, parameters = program.graph, list(program.parameters)
@@ -115,7 +115,8 @@ def one_row(program: Program, held: Collection[int]) -> Program:
 
 
 def why_another(first: Program, n: int, second: Program, m: int) -> str | None:
-    """How a program at size ``m`` differs from one at size ``n`` other than by its rows."""
+    """Say how a program at size ``m`` differs from one at size ``n`` other than by its rows; None
+    if it does not."""
     if (first.results, first.keys, first.updates) != (second.results, second.keys, second.updates):
         return "it has other results"
     for p, q in zip_longest(first.parameters, second.parameters):
@@ -140,7 +141,7 @@ def _rows(
     shapes: Sequence[Any],
     symbol: Any,
 ) -> dict[int, int]:
-    """How many rows there are for each unit of the size, of the inputs that have some."""
+    """Return the number of rows for each unit of the size, for the inputs that have rows."""
     given = exported.graph_signature.user_inputs
     nodes = {node.name: node for node in exported.graph.nodes}
     found: dict[int, int] = {}
@@ -154,7 +155,7 @@ def _rows(
 
 
 def _with_rows(x: object, each: int | None, size: int) -> object:
-    """An example input at a size. Nobody looks at its elements, so it takes no memory."""
+    """Return an example input at a size. Its elements are never read, so it takes no memory."""
     if each is None or not isinstance(x, torch.Tensor):
         return x
     return torch.empty((each * size, *x.shape[1:]), dtype=x.dtype, device=x.device)
@@ -163,7 +164,8 @@ def _with_rows(x: object, each: int | None, size: int) -> object:
 def _by_position(
     module: object, count: int, keys: Sequence[str], dynamic_shapes: object
 ) -> list[Any]:
-    """The dynamic dimensions of each example input: ``count`` positional ones, then named ones."""
+    """Return the dynamic dimensions of each example input: ``count`` positional ones, then named
+    ones."""
     if isinstance(dynamic_shapes, Mapping):
         named: Mapping[Any, Any] = dynamic_shapes
         function: Any = module.forward if isinstance(module, torch.nn.Module) else module
@@ -186,7 +188,7 @@ def _by_position(
 
 
 def _declared(shape: Any) -> dict[int, Any]:
-    """The dynamic dimensions of an input, and what was said of each."""
+    """Return the dynamic dimensions of an input with their declarations."""
     if shape is None:
         return {}
     items = shape.items() if isinstance(shape, Mapping) else enumerate(shape)
@@ -207,7 +209,7 @@ def _check_outermost(shapes: Sequence[Any]) -> None:
 
 
 def _symbol(exported: torch.export.ExportedProgram, shapes: Sequence[Any]) -> tuple[str, Any]:
-    """The name of the size, and PyTorch's symbol for it."""
+    """Return the name of the size and PyTorch's symbol for it."""
     names = {
         getattr(said, "__name__", "the size")
         for shape in shapes
@@ -231,7 +233,7 @@ def _symbol(exported: torch.export.ExportedProgram, shapes: Sequence[Any]) -> tu
 def _range(exported: torch.export.ExportedProgram, symbol: Any, name: str) -> tuple[int, int]:
     known = exported.range_constraints[symbol]
     least, most = max(int(known.lower), 1), _NO_LIMIT
-    if bool(known.upper < _NO_LIMIT):  # there is an infinite one that is no number
+    if bool(known.upper < _NO_LIMIT):  # an infinite bound is not an integer
         most = int(known.upper)
     if not least < most < _NO_LIMIT:
         raise DynamicShapeError(

@@ -1,6 +1,7 @@
-"""What a graph of PyTorch does besides computing: where its results lie, and what it writes to.
+"""The effects of a PyTorch graph besides its computation: the memory of its results, and the inputs
+that it writes to.
 
-Both are found by running it on fake tensors, which have shapes, strides and storages but no
+Both are determined by running it on fake tensors, which have shapes, strides and storages but no
 elements.
 """
 
@@ -21,7 +22,7 @@ class Graph(Protocol):
     """A module of ``torch.fx``, or anything that is called like one."""
 
     def forward(self, *inputs: Any) -> Any:
-        """The results."""
+        """Return the results."""
         ...
 
 
@@ -34,13 +35,12 @@ class Effects:
 
 
 class NotAsEager(ValueError):
-    """What a graph does to its inputs or returns cannot be described by layouts."""
+    """Layouts cannot describe the graph's effects on its inputs, or its results."""
 
 
 def effects_of(module: Graph, inputs: Sequence[Any]) -> Effects:
-    """What the graph does on inputs like these (tensors and numbers).
-
-    Raises :class:`NotAsEager`.
+    """Return the effects of the graph on inputs like these (tensors and numbers). Raises
+    :class:`NotAsEager`.
     """
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with mode, torch.no_grad():

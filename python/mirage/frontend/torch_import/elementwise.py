@@ -19,7 +19,8 @@ from mirage.semantics.ugraph import Value
 
 
 def _operand(b: Lowering, c: Call, index: int) -> Value | Number:
-    """A tensor or a number; integers in the type of the result, as PyTorch computes with them."""
+    """Return a tensor or number operand; integers in the type of the result, as PyTorch computes
+    with them."""
     x = c.operand(index)
     if isinstance(x, Value) and x.dtype.is_integer:
         return b.typed(x, c.result.dtype)
@@ -34,7 +35,7 @@ _LOGIC = {
     BinaryFn.MAX: BinaryFn.OR,
     BinaryFn.MIN: BinaryFn.AND,
 }
-"""What arithmetic with truth values is."""
+"""The logical functions that arithmetic with truth values stands for."""
 
 
 def _combine(fn: BinaryFn) -> Row:
@@ -50,7 +51,7 @@ def _combine(fn: BinaryFn) -> Row:
 
 
 def _scaled(fn: BinaryFn, *, swap: bool = False) -> Row:
-    """``a ± alpha * b``; with ``swap`` the two change places first."""
+    """``a ± alpha * b``; with ``swap``, ``b ± alpha * a``."""
 
     def row(b: Lowering, c: Call) -> Value:
         if c.result.dtype is DType.I1:
@@ -103,8 +104,8 @@ def _log1p(b: Lowering, c: Call) -> Value:
 
 def _softplus(b: Lowering, c: Call) -> Value:
     """``op(x, beta, threshold)`` as ``(max(y, 0) + log(1 + exp(-|y|))) / beta`` with ``y = beta
-    x``, which overflows nowhere. Where ``y`` is above the threshold PyTorch returns ``x``; from a
-    threshold of 20 on that differs by less than f32 rounding.
+    x``, which never overflows. Where ``y`` is above the threshold, PyTorch returns ``x``; for
+    thresholds of at least 20, the difference is below f32 rounding.
     """
     x, beta, threshold = c.value(0), c.number(1, 1.0), c.number(2, 20.0)
     if beta == 0:
@@ -123,7 +124,7 @@ def _softplus(b: Lowering, c: Call) -> Value:
 
 
 def _fill(argument: int | None, number: Number = 0.0) -> Row:
-    """A constant tensor; its value is an argument or fixed."""
+    """Fill a tensor with a constant; its value is an argument or fixed."""
     return lambda b, c: b.filled(number if argument is None else c.number(argument), c.result)
 
 
@@ -141,7 +142,7 @@ def _dropout(b: Lowering, c: Call) -> Value:
 
 
 def _copy(b: Lowering, c: Call) -> Value:
-    """A tensor of its own; where nothing can tell, the import leaves it out again."""
+    """Return a copy of a tensor; the import removes it again if that makes no difference."""
     return b.cast(c.value(0), c.value(0).dtype)
 
 
@@ -187,7 +188,7 @@ ELEMENTWISE: dict[str, Row] = {
     "aten.scalar_tensor": _fill(0),
     "aten.zeros": _fill(None, 0.0),
     "aten.zeros_like": _fill(None, 0.0),
-    # What memory held before is any number, zero for instance.
+    # Uninitialised memory may hold any number, for example zero.
     "aten.empty.memory_format": _fill(None, 0.0),
     "aten.new_empty": _fill(None, 0.0),
     "aten.empty_like": _fill(None, 0.0),

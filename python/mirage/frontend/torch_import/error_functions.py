@@ -1,19 +1,21 @@
 """Products with error functions that are GELUs.
 
-``erf`` has no kernel of its own here (:mod:`mirage.frontend.torch_import.special` makes it of
-others), GELU has one, and people write GELU by ``erf`` in many ways. One identity stands behind
-all of them:
+``erf`` has no kernel function (:mod:`mirage.frontend.torch_import.special` builds it from others),
+while GELU has one, and people write GELU with ``erf`` in many ways. One identity covers all of
+them:
 
     u (1 + erf(u)) = sqrt(2) gelu(sqrt(2) u),
 
-and with ``-u`` for ``u`` that of ``1 - erf(u)``. So each value that is built from an error function
-by sums, products and constants is written as a sum of products (:data:`_Sum`). Where two terms are
-left, ``c m`` and ``+-c m erf(k x)``, and ``m`` is ``r x``, the value is ``2 c / t r gelu(t x)``
-with ``t = +-sqrt(2) k``, and ``x`` and ``r`` are what the program has.
+together with its form for ``1 - erf(u)``, in which ``-u`` replaces ``u``. So each value that is
+built from an error function by sums, products and constants is written as a sum of products
+(:data:`_Sum`). If two terms are left, ``c m`` and ``+-c m erf(k x)``, and ``m`` is ``r x``, then
+the value is ``2 c / t r gelu(t x)`` with ``t = +-sqrt(2) k``, where ``x`` and ``r`` are values of
+the program.
 
-``k`` is read as ``sqrt(1/2)`` if both are the same number in the type that is computed in: a kernel
-has no other. Terms with other factors stay what they are: the difference of a GELU and a multiple
-of ``x`` would lose the digits that ``x erf(x)`` has near zero. So do casts to fewer digits.
+``k`` is read as ``sqrt(1/2)`` if both are the same number in the type of the computation, since a
+kernel could not hold another. Terms with other factors stay unchanged: the difference of a GELU and
+a multiple of ``x`` would lose the digits that ``x erf(x)`` has near zero. Casts to fewer digits
+stay unchanged too.
 """
 
 from __future__ import annotations
@@ -34,20 +36,20 @@ from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View
 from mirage.transforms.copies import without_repeats
 
 Errors = Mapping[Value, tuple[Value, bool]]
-"""What error functions were made for: the argument of each, and whether it is the complement."""
+"""The argument of each error function, and whether it is the complement."""
 
 _Product = tuple[tuple[Value, int], ...]
-"""Values with their powers. An error function stands for itself, never for its complement."""
+"""Values with their powers. An error function is represented by itself, never by its complement."""
 _Sum = dict[_Product, Fraction]
 _MOST = 4
-"""Terms of a sum that is still looked at."""
+"""The most terms of a sum that is considered."""
 _LARGEST = 16
-"""A larger number that is added may stand there for the sake of the rounding."""
+"""The largest constant summand: a larger number may be added for the sake of rounding."""
 
 
 @dataclass(frozen=True)
 class _Match:
-    """``coefficient rest argument (1 + erf(factor argument))``."""
+    """A value of the form ``coefficient rest argument (1 + erf(factor argument))``."""
 
     coefficient: Fraction
     factor: Fraction
@@ -56,7 +58,7 @@ class _Match:
 
 
 def with_gelus(graph: KernelGraph, errors: Errors) -> KernelGraph:
-    """``graph`` with GELUs for products with error functions."""
+    """Replace products with error functions in ``graph`` by GELUs."""
     if not errors:
         return graph
     arguments = tuple(x for x, _ in errors.values())
@@ -93,7 +95,7 @@ class _Gelus:
     # ---- sums of products
 
     def _sum_of(self, op: Op) -> _Sum | None:
-        """What an op gives, where that is more than a value by itself."""
+        """Return the sum that an op computes, unless it is a value by itself."""
         y, fn = op.result, op.function
         if y in self.errors:
             itself: _Sum = {((y, 1),): Fraction(1)}
@@ -118,8 +120,8 @@ class _Gelus:
         return None
 
     def _of(self, x: Value, multiplied: bool = True) -> _Sum:
-        """An operand; a GELU that was found is a value like others where it is not multiplied by a
-        number."""
+        """Return the sum of an operand; a GELU that was found is a value like others unless it is
+        multiplied by a number."""
         if x in self.same and not multiplied:
             return {((self.same[x], 1),): Fraction(1)}
         return self.sums.get(x, {((x, 1),): Fraction(1)})
@@ -140,7 +142,8 @@ class _Gelus:
         return {m: c for m, c in found.items() if c}
 
     def _total(self, x: Value, y: Value, sign: int) -> _Sum | None:
-        """A sum of which a part has an error function, or is zero; others are values."""
+        """Return a sum if it contains an error function or is zero; other sums are values by
+        themselves."""
         if any(abs(self._number(v) or 0) > _LARGEST for v in (x, y)):
             return None
         for inside in (True, False):
@@ -177,7 +180,7 @@ class _Gelus:
         return _Match(found[plain], sign * k, x, _product(powers))
 
     def _gelu(self, found: _Sum, like: Value) -> Value | None:
-        """The value of a sum, as a GELU."""
+        """Return the value of a sum, as a GELU."""
         match = self._match(found)
         if match is None:
             return None
@@ -188,7 +191,7 @@ class _Gelus:
         return value if value.type == like.type else None
 
     def _multiplied(self, found: Value | None, product: _Product, like: Value) -> Value:
-        """The product of values, each with as many digits as the result has."""
+        """Return the product of values, each with as many digits as the result."""
         for v in (v for v, n in product for _ in range(n)):
             x = v if v.dtype is like.dtype else self.build.cast(v, like.dtype)
             found = x if found is None else self.build.binary(BinaryFn.MUL, found, x)
@@ -206,7 +209,8 @@ def _product(powers: Counter[Value]) -> _Product:
 
 
 def _times_root_of_two(k: Fraction, dtype: DType) -> Fraction:
-    """``sqrt(2) k``: a whole number where no kernel of the type can tell ``k`` from that."""
+    """Return ``sqrt(2) k``, which is 1 or -1 if the type cannot distinguish ``|k|`` from
+    ``sqrt(1/2)``."""
     kind = np.float64 if dtype is DType.F64 else np.float32
     if kind(abs(float(k))) == kind(math.sqrt(0.5)):
         return Fraction(1 if k > 0 else -1)

@@ -1,8 +1,8 @@
 """Rows of products of rows with the weights of their experts.
 
 ``grouped_mm(x[S, K], w[E, K, N], ends[E])`` multiplies the rows from ``ends[e - 1]`` to ``ends[e]``
-with ``w[e]``. The number of ends that do not lie behind a row says which expert is its own. What is
-cheap depends on how many rows there are, for these products are bound by the bytes of weights:
+with ``w[e]``. The expert of a row is the number of ends at or before it. The cheapest method
+depends on the number of rows, since these products are bound by the bytes of weights:
 
 * Fewer rows than experts, as of a token that is decoded: each row reads the weights of its expert.
 * Up to :data:`MOST_ROWS`: all rows times all experts, of which each row keeps its own. The weights
@@ -18,12 +18,12 @@ from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 
 MOST_ROWS = 128
-"""Rows with which a product takes no longer than reading the weights: operations for each byte that
-a chip does in the time in which it reads it, or fewer."""
+"""The rows up to which a product takes no longer than reading the weights: about the number of
+operations that a chip performs in the time of reading one byte."""
 
 
 def _grouped_product(b: Lowering, c: Call) -> Value:
-    """``op(x, weights, ends, …)``; rows behind the last end, which nobody reads, are zero."""
+    """``op(x, weights, ends, …)``; rows after the last end, which belong to no expert, are zero."""
     x, weights, ends = c.value(0), c.value(1), c.optional(2)
     if any(c.arg(i) is not None for i in (3, 4)):
         raise Unsupported("a bias, or a result of another type")
@@ -46,7 +46,7 @@ def _grouped_product(b: Lowering, c: Call) -> Value:
 
 
 def _by_row(b: Lowering, x: Value, weights: Value, own: Value) -> Value:
-    """Each row times the weights of its own expert, which are looked up."""
+    """Multiply each row with the weights of its own expert, which are looked up."""
     rows, experts = x.shape[0], weights.shape[0]
     some = b.typed(b.combine(BinaryFn.MIN, own, experts - 1), DType.I64)
     product = b.matmul(b.reshape(x, (rows, 1, x.shape[1])), _looked_up(b, weights, some))
@@ -56,8 +56,8 @@ def _by_row(b: Lowering, x: Value, weights: Value, own: Value) -> Value:
 
 
 def _looked_up(b: Lowering, table: Value, index: Value) -> Value:
-    """Rows of a table; of one that is a view with other dimensions behind the first in another
-    order, of what it is a view of: nothing is copied."""
+    """Return rows of a table. If the table is a view that only reorders dimensions after the first,
+    rows of the original are looked up, so nothing is copied."""
     op = next((op for op in reversed(b.ops) if table in op.results), None)
     dims = (op.source_dims() or {}) if isinstance(op, Rearrangement) else {}
     order = tuple(dims.get(d, -1) for d in range(len(table.shape)))

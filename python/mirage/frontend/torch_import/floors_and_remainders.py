@@ -1,4 +1,4 @@
-"""Rows of roundings, and of what is left of a division."""
+"""Rows of rounding ops and of remainders."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mirage.semantics.ugraph import Value
 
 
 def sign_of(b: Lowering, x: Value) -> Value:
-    """1, 0 or -1; of what is no number 0."""
+    """Return 1, 0 or -1; the sign of NaN is 0."""
     over, under = b.combine(BinaryFn.LT, 0, x), b.combine(BinaryFn.LT, x, 0)
     dtype = DType.F64 if x.dtype is DType.F64 else DType.F32
     return b.binary(BinaryFn.SUB, *(b.cast(v, dtype) for v in (over, under)))
 
 
 def _whole(made: Callable[[Lowering, Value], Value]) -> Row:
-    """A row for a rounding, which integers are left alone by."""
+    """Return a row for a rounding op, which does not change integers."""
 
     def row(b: Lowering, c: Call) -> Value:
         x = c.value(0)
@@ -33,7 +33,7 @@ def _ceil(b: Lowering, x: Value) -> Value:
 
 
 def truncated(b: Lowering, x: Value) -> Value:
-    """What is before the point: the floor of the absolute value, with the sign."""
+    """Truncate: the floor of the absolute value, with the sign."""
     size = b.unary(UnaryFn.FLOOR, b.unary(UnaryFn.ABS, x))
     below = b.combine(BinaryFn.LT, x, 0.0)
     above = b.binary(BinaryFn.KEEP, b.unary(UnaryFn.NOT, below), size)
@@ -41,9 +41,9 @@ def truncated(b: Lowering, x: Value) -> Value:
 
 
 def nearest(b: Lowering, x: Value) -> Value:
-    """The nearest whole number, the even one of two. What is after the point is exact, but for
-    numbers just below zero, which have 1 there and become 0 as they should. Infinities, whose rest
-    is no number, stay."""
+    """Round to the nearest whole number, ties to even. The fraction is exact, except for numbers
+    just below zero, which have fraction 1 and become 0 as they should. Infinities, whose fraction
+    is NaN, do not change."""
     floor = b.unary(UnaryFn.FLOOR, x)
     rest = b.binary(BinaryFn.SUB, x, floor)
     halves = b.unary(UnaryFn.FLOOR, b.combine(BinaryFn.MUL, floor, 0.5))
@@ -73,7 +73,7 @@ Operand = Value | Number
 
 
 def _operands(b: Lowering, c: Call) -> tuple[Operand, Operand]:
-    """Both sides in the type of the result, fractions in f32 at least."""
+    """Return both operands in the type of the result; floats are at least f32."""
 
     def typed(index: int) -> Operand:
         x = c.operand(index)
@@ -92,21 +92,21 @@ def _operands(b: Lowering, c: Call) -> tuple[Operand, Operand]:
 
 
 def _apply(b: Lowering, fn: UnaryFn, x: Operand) -> Operand:
-    """An absolute value or a sign, of a tensor or a number."""
+    """Apply an absolute value or a sign to a tensor or number."""
     if isinstance(x, Value):
         return b.unary(fn, x)
     return abs(x) if fn is UnaryFn.ABS else -x
 
 
 def _towards_zero(b: Lowering, fn: BinaryFn, c: Call) -> tuple[Value, Operand, Operand]:
-    """``fn`` of both sides without their signs, and both sides."""
+    """Return ``fn`` of both operands without their signs, and both operands."""
     x, y = _operands(b, c)
     size = b.combine(fn, _apply(b, UnaryFn.ABS, x), _apply(b, UnaryFn.ABS, y))
     return size, x, y
 
 
 def _with_sign(b: Lowering, size: Value, *signed: Operand) -> Value:
-    """``size`` (at least zero), negative where an odd number of the others is."""
+    """Negate ``size`` (at least zero) where an odd number of the other operands is negative."""
     for x in signed:
         if isinstance(x, Value):
             negative = b.combine(BinaryFn.LT, x, 0)
@@ -144,7 +144,7 @@ def _fmod(b: Lowering, c: Call) -> Value:
 
 
 def _whole_number(c: Call) -> int:
-    """Argument 1: how many bits, or which."""
+    """Return argument 1 as an integer: a number of bits, or a mask."""
     x = c.operand(1)
     if isinstance(x, Value) or not c.value(0).dtype.is_integer or c.result.dtype is DType.I1:
         raise Unsupported("bits that are not those of integers and a fixed number")
@@ -165,7 +165,7 @@ def _shift(*, left: bool) -> Row:
 
 
 def _low_bits(b: Lowering, c: Call) -> Value:
-    """``op(x, mask)`` with the lowest bits set: what is left of a division."""
+    """``op(x, mask)`` for a mask of the lowest bits: a remainder."""
     mask = _whole_number(c)
     if mask < 0 or mask & (mask + 1) or mask.bit_length() >= c.value(0).dtype.bits - 1:
         raise Unsupported(f"bits of integers by the mask {mask}")

@@ -1,11 +1,11 @@
-"""What no input and no parameter reaches is computed when a program is imported.
+"""Values that depend on no input and no parameter are computed when a program is imported.
 
-Models make ranges, masks, rotary tables and literals anew in each call, out of nothing or of
-buffers that no ``state_dict`` has. PyTorch itself evaluates them here, once, before the table of
-rows is asked; what only they needed is gone, so it needs no row.
+Models create ranges, masks, rotary tables and literals anew in each call, from nothing or from
+buffers that no ``state_dict`` has. PyTorch evaluates them here once, before the table of rows is
+used; ops that only they need are removed, so these need no rows.
 
-A tensor that is much larger than what it is made of (a mask compared from two ranges) stays as it
-is written: kernels compute it from positions, instead of reading it.
+A tensor that is much larger than its sources (such as a mask that compares two ranges) stays in its
+written form: kernels compute it from positions instead of reading it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.node import map_arg
 
 MOST_BYTES = 1 << 26
-"""Of one tensor; larger ones are computed in each call."""
+"""The most bytes of one tensor; larger ones are computed in each call."""
 MOST_TOTAL = 1 << 28
 SMALL_BYTES = 1 << 16
-"""Bytes up to which a tensor is read, whatever it was made of."""
+"""The bytes up to which a tensor is read, whatever it was computed from."""
 
 _SYMBOLIC = frozenset(
     f"aten.{name}"
@@ -40,12 +40,12 @@ _SYMBOLIC = frozenset(
         "alias.default", "lift_fresh_copy.default",
     )
 )  # fmt: skip
-"""Ops of masks, which kernels compute: element by element, and views."""
+"""The ops of masks, which kernels compute: elementwise ops and views."""
 
 
 def fold(graph: torch.fx.Graph, given: Mapping[torch.fx.Node, torch.Tensor]) -> list[Any]:
-    """Replaces what follows from ``given`` placeholders alone by new placeholders, after the ones
-    that are there; returns (node, tensor) for each of them."""
+    """Replace the values that depend only on ``given`` placeholders by new placeholders, after the
+    existing ones; return (node, tensor) for each of them."""
     known = _evaluated(graph, given)
     wanted = dict.fromkeys(
         node
@@ -103,7 +103,7 @@ def _evaluated(
 
 
 def is_small(node: torch.fx.Node) -> bool:
-    """Whether all results of an op are tensors that may be computed at import."""
+    """Return whether all results of an op are tensors that may be computed at import."""
     value: Any = node.meta.get("val")
     parts: Any = value if isinstance(value, list | tuple) else [value]
     return all(isinstance(v, torch.Tensor) and _bytes(v) <= MOST_BYTES for v in parts)
@@ -114,7 +114,7 @@ def _bytes(x: torch.Tensor) -> int:
 
 
 def pure(target: Any) -> bool:
-    """Whether the same arguments always give the same result, and nothing else happens."""
+    """Return whether the same arguments always give the same result, without side effects."""
     if target is operator.getitem:
         return True
     if not isinstance(target, OpOverload):
@@ -128,7 +128,8 @@ def pure(target: Any) -> bool:
 
 
 def _stays(node: torch.fx.Node, known: Mapping[torch.fx.Node, Any]) -> bool:
-    """Whether an op is kept as it is written: its result is large, and what it reads is not."""
+    """Return whether an op stays in its written form: its result is large, and its operands are
+    not."""
     value = known[node]
     if not isinstance(value, torch.Tensor) or _bytes(value) <= SMALL_BYTES:
         return False
@@ -140,7 +141,7 @@ def _stays(node: torch.fx.Node, known: Mapping[torch.fx.Node, Any]) -> bool:
 
 
 def _made(node: torch.fx.Node, known: Mapping[torch.fx.Node, Any]) -> bool:
-    """Whether all that is large of what an op reads stays as it is written too."""
+    """Return whether all large operands of an op stay in their written form too."""
     return all(
         n.op != "placeholder" and _stays(n, known)
         for n in node.all_input_nodes

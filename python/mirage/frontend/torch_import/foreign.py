@@ -9,8 +9,8 @@ from mirage.semantics.ugraph import TensorType, Value
 
 @dataclass(frozen=True)
 class Foreign:
-    """The type of a tensor that kernels do not have: PyTorch's name, and that of what carries
-    it."""
+    """The type of a tensor that kernels do not have: PyTorch's name of it, and the type that
+    carries it."""
 
     dtype: str
     carrier: TensorType
@@ -18,7 +18,8 @@ class Foreign:
 
 @dataclass(frozen=True)
 class Carried:
-    """A tensor of a type that kernels do not have: calls see what ``value`` carries."""
+    """A tensor of a type that kernels do not have; in calls it is the tensor that ``value``
+    carries."""
 
     value: Value
     dtype: str

@@ -1,5 +1,5 @@
-"""Tensors computed at import that are a formula: one number everywhere, positions along a
-dimension, or one of those repeated. Kernels compute them; nothing is read.
+"""Tensors computed at import that can be written as a formula: one number everywhere, positions
+along a dimension, or a repetition of these. Kernels compute them instead of reading them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType
 
 _LEAST = 2
-"""Positions that are worth a formula."""
+"""The fewest positions for which a formula is worthwhile."""
 
 
 def as_formula(b: Lowering, data: torch.Tensor, result: TensorType) -> Value | None:
-    """The ops that give ``data`` (which may be repeated by strides of 0); None where it is no
-    formula."""
+    """Return the ops that give ``data`` (which may be repeated by strides of 0); None if it is not
+    a formula."""
     if not data.numel():
         return None
     narrow = data

@@ -1,5 +1,5 @@
-"""Rows of functions that are made of others: what PyTorch computes in one kernel of its own, and
-has no meaning of its own here. All are computed in f32 at least, as PyTorch computes them.
+"""Rows of functions that are built from others: PyTorch computes each in one kernel of its own, and
+they are not primitive here. All are computed in f32 at least, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
 MOST_FACTORS = 1 << 16
-"""Elements of which a product is made of halves."""
+"""The most elements of a product that is computed by multiplying halves."""
 
 
 def _in_f32(made: Callable[[Lowering, Value, Call], Value]) -> Row:
-    """A row for a function of one tensor of fractions."""
+    """Return a row for a function of one float tensor."""
 
     def row(b: Lowering, c: Call) -> Value:
         x = c.value(0)
@@ -33,7 +33,7 @@ def _in_f32(made: Callable[[Lowering, Value, Call], Value]) -> Row:
 
 
 def expm1(b: Lowering, x: Value) -> Value:
-    """``exp(x) - 1`` as ``tanh(x / 2) (exp(x) + 1)``, which loses no digits near 0."""
+    """Return ``exp(x) - 1`` as ``tanh(x / 2) (exp(x) + 1)``, which loses no digits near 0."""
     half = b.unary(UnaryFn.TANH, b.combine(BinaryFn.MUL, x, 0.5))
     return b.binary(BinaryFn.MUL, half, b.combine(BinaryFn.ADD, b.unary(UnaryFn.EXP, x), 1.0))
 
@@ -49,7 +49,8 @@ def _leaky_relu(b: Lowering, x: Value, c: Call) -> Value:
 
 
 def _rrelu(b: Lowering, x: Value, c: Call) -> Value:
-    """``op(x, noise, lower, upper, training)``: in use the slope is the mean of both."""
+    """``op(x, noise, lower, upper, training)``: outside of training, the slope is the mean of the
+    limits."""
     if c.arg(4):
         raise Unsupported("slopes drawn in training; call .eval() on the module first")
     slope = (float(c.number(2, 1.0 / 8.0)) + float(c.number(3, 1.0 / 3.0))) / 2.0
@@ -83,13 +84,14 @@ def _logarithm(base: float) -> Callable[[Lowering, Value, Call], Value]:
 
 
 def _sign(b: Lowering, c: Call) -> Value:
-    """1, 0 or -1, whether fraction or integer."""
+    """Return 1, 0 or -1, for floats and integers."""
     x = c.value(0)
     return x if x.dtype is DType.I1 else b.typed(sign_of(b, x), c.result.dtype)
 
 
 def _sign_bit(b: Lowering, c: Call) -> Value:
-    """Of integers; that of a fraction tells zeros apart, which no comparison does."""
+    """Return whether integers are negative. (The sign bit of a float distinguishes zeros, which no
+    comparison does.)"""
     x = c.value(0)
     if not x.dtype.is_integer:
         raise Unsupported("the sign of a zero")
@@ -123,8 +125,8 @@ def _log_softmax(b: Lowering, c: Call) -> Value:
 
 
 def _product(*, over: bool) -> Row:
-    """``op(x)`` or, ``over`` a dimension, ``op(x, dim, keepdim, dtype)``: halves are multiplied
-    with each other until one is left."""
+    """``op(x)`` or, with ``over``, ``op(x, dim, keepdim, dtype)``: halves are multiplied with each
+    other until one element is left."""
 
     def row(b: Lowering, c: Call) -> Value:
         x, dtype = c.value(0), c.result.dtype
@@ -146,7 +148,7 @@ def _product(*, over: bool) -> Row:
 
 
 def _diagonal(b: Lowering, c: Call) -> Value:
-    """``op(x, offset, dim1, dim2)``: of each row, the element at its place is all that is left."""
+    """``op(x, offset, dim1, dim2)``: only the diagonal element of each row is kept."""
     x = c.value(0)
     offset = c.integer(1) if c.arg(1) is not None else 0
     given = tuple(c.integer(i) if c.arg(i) is not None else i - 2 for i in (2, 3))
@@ -181,8 +183,8 @@ def _buckets(b: Lowering, c: Call) -> Value:
 
 
 def _searched(b: Lowering, c: Call) -> Value:
-    """``op(sorted, x, out_int32, right, side, sorter)``: the same, of a sorted line for all or of
-    one for each line of ``x``."""
+    """``op(sorted, x, out_int32, right, side, sorter)``: the number of boundaries below each
+    element, in one sorted line for all elements or one for each line of ``x``."""
     if c.arg(5) is not None:
         raise Unsupported("a line that is sorted by indices")
     return _counted(b, c, c.value(1), c.value(0), bool(c.arg(3, False)) or c.arg(4) == "right")
@@ -194,7 +196,7 @@ def _counted(b: Lowering, c: Call, x: Value, bounds: Value, or_at: bool) -> Valu
     if len(bounds.shape) > 1:
         bounds = b.reshape(bounds, (*bounds.shape[:-1], 1, bounds.shape[-1]))
     column = b.reshape(x, (*x.shape, 1))
-    # What is no number is beyond all boundaries.
+    # NaN is beyond all boundaries.
     beyond = b.binary(BinaryFn.LT if or_at else BinaryFn.LE, column, bounds)
     count = b.cast(b.unary(UnaryFn.NOT, beyond), DType.F32)
     return b.typed(b.reduced(ReduceFn.SUM, count, (-1,), False), c.result.dtype)

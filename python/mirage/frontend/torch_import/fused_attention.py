@@ -1,4 +1,4 @@
-"""Attention that a program has as one op."""
+"""Attention as a single op."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mirage.semantics.ugraph import Value
 
 
 def attention(b: Lowering, c: Call) -> Value:
-    """``op(q, k, v, mask, dropout, causal, scale, enable_gqa)``. Rows that see no key are zero, as
-    PyTorch has them where a mask is given; a softmax of nothing would be 0 / 0."""
+    """``op(q, k, v, mask, dropout, causal, scale, enable_gqa)``. A row that attends to no key is
+    zero, as in PyTorch when a mask is given; a softmax over nothing would be 0 / 0."""
     q, k, v, mask = c.value(0), c.value(1), c.value(2), c.optional(3)
     if c.number(4, 0.0) != 0.0:
         raise Unsupported("dropout; pass dropout_p=0.0")
@@ -44,7 +44,8 @@ def attention(b: Lowering, c: Call) -> Value:
 
 
 def _additive(b: Lowering, mask: Value, dtype: DType) -> list[Value]:
-    """What a mask adds to the scores; nothing for one that is known to let all of them be."""
+    """Return the biases that a mask adds to the scores; none if the mask is known to have no
+    effect."""
     number = b.number_of(mask)
     if mask.dtype is DType.I1:
         return [] if number == 1 else [bias(b, mask, dtype)]
@@ -52,7 +53,7 @@ def _additive(b: Lowering, mask: Value, dtype: DType) -> list[Value]:
 
 
 def _by_groups(b: Lowering, mask: Value, groups: int, heads: int) -> Value:
-    """A mask for (head, row, column) as one for (group, head of it, row, column)."""
+    """Convert a mask for (head, row, column) to one for (group, head in the group, row, column)."""
     if len(mask.shape) < 3:
         return mask
     own = (groups, heads) if mask.shape[-3] != 1 else (1, 1)

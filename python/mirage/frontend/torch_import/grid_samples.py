@@ -1,8 +1,8 @@
-"""Rows of images that are read at any places: the four pixels around each, by index, with what the
-place takes of them.
+"""Rows of ops that sample images at arbitrary places: the four pixels around each place, looked up
+by index, are added with their weights.
 
-A pixel outside of the image is zero, or the one at the border; a place that is no number, or
-infinite, has none. Places are computed in f32 at least.
+A pixel outside of the image is zero, or the one at the border; a place that is NaN or infinite has
+no pixels. Places are computed in f32 at least.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def _sampled(b: Lowering, c: Call) -> Value:
 
 
 def _place(b: Lowering, x: Value, size: int, corners: bool, padding: int) -> Value:
-    """Where between the pixels ``-1 .. 1`` lies: from the centres of the outer ones, or from their
-    outer edges. What is no number stays none."""
+    """Convert places in ``-1 .. 1`` to pixel numbers: the ends are the centres of the outer pixels
+    (with ``corners``) or their outer edges. NaN stays NaN."""
     x = b.combine(BinaryFn.ADD, x, 1)
     if corners:
         x = b.combine(BinaryFn.MUL, b.combine(BinaryFn.MUL, x, 0.5), size - 1)
@@ -61,8 +61,8 @@ def _place(b: Lowering, x: Value, size: int, corners: bool, padding: int) -> Val
 
 
 def _sides(b: Lowering, x: Value, size: int) -> list[tuple[Value, Value, Value]]:
-    """Of the pixels before and after each place: whether it is there, its number (another one
-    where it is not), and its share."""
+    """Return, for the pixels before and after each place, whether the pixel exists, its number
+    (another valid number if it does not), and its weight."""
     first = b.unary(UnaryFn.FLOOR, x)
     rest = b.binary(BinaryFn.SUB, x, first)
     sides = ((first, b.combine(BinaryFn.SUB, 1, rest)), (b.combine(BinaryFn.ADD, first, 1), rest))
@@ -79,4 +79,4 @@ def _sides(b: Lowering, x: Value, size: int) -> list[tuple[Value, Value, Value]]
 
 
 SAMPLING: dict[str, Row] = {"aten.grid_sampler_2d": _sampled}
-"""Torch ops that read between pixels."""
+"""Torch ops that interpolate between pixels."""

@@ -1,4 +1,4 @@
-"""``from_torch``: the torch dialect as a kernel graph."""
+"""``from_torch``: conversion of the torch dialect to a kernel graph."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImportedGraph:
-    """An imported module. Its weights are bound: call the optimized program with the module's own
+    """An imported module with bound weights: call the optimized program with the module's own
     inputs.
     """
 
@@ -69,16 +69,16 @@ class ImportedGraph:
 
     @property
     def updates(self) -> tuple[int, ...]:
-        """The first results are the new values of these inputs of the graph."""
+        """The inputs of the graph whose new values are the first results."""
         return self.program.updates
 
     @property
     def graph(self) -> KernelGraph:
-        """The program as data; inputs are the module's inputs, then its weights."""
+        """The program as data; its inputs are the module's inputs, then its weights."""
         return self.program.graph
 
     def superoptimize(self, **options: object) -> Optimized:
-        """As :meth:`mirage.GraphBuilder.superoptimize`."""
+        """Optimize the program; see :meth:`mirage.GraphBuilder.superoptimize`."""
 
         return self.program.superoptimize(**options)
 
@@ -113,18 +113,18 @@ def from_torch(
     dynamic_shapes: object = None,
     name: str = "main",
 ) -> ImportedGraph | SizedProgram:
-    """Imports a ``torch.nn.Module``, a function of tensors or a ``torch.export.ExportedProgram``.
+    """Import a ``torch.nn.Module``, a function of tensors or a ``torch.export.ExportedProgram``.
 
     Shapes and element types are those of ``example_inputs`` (floats). Weights and buffers become
-    inputs that are bound to the module's own tensors. Ops without a meaning here raise
-    :class:`UnsupportedOpError`; with ``allow_fallback`` they stay calls of PyTorch in the graph.
-    A module that writes to its inputs or buffers is refused; with ``allow_updates`` what they hold
-    afterwards comes before its results (``ImportedGraph.updates``), for the caller to write there.
-    Stores of some elements stay calls of PyTorch then, which may write in place
+    inputs that are bound to the module's own tensors. Unsupported ops raise
+    :class:`UnsupportedOpError`; with ``allow_fallback`` they remain calls of PyTorch in the graph.
+    A module that writes to its inputs or buffers is refused; with ``allow_updates`` their new
+    contents precede its results (``ImportedGraph.updates``), and the caller must write them back.
+    Stores of some elements then remain calls of PyTorch, which may write in place
     (:mod:`mirage.pipeline.make_plan`).
 
     ``dynamic_shapes`` are those of ``torch.export``: with them the outermost dimension of some
-    inputs is a size that is known at the call only (:mod:`mirage.frontend.torch_import.dynamic`).
+    inputs is a size that is known only at the call (:mod:`mirage.frontend.torch_import.dynamic`).
     """
     if dynamic_shapes is not None:
 
@@ -147,7 +147,7 @@ def from_torch(
 
 
 class _Importer:
-    """Walks one captured function."""
+    """Converts one captured function."""
 
     def __init__(self, captured: Captured, allow_fallback: bool, name: str) -> None:
         self.block = captured.function.regions[0].blocks[0]
@@ -210,7 +210,7 @@ class _Importer:
             self.lowering.held[value] = argument.data.cpu().numpy()
 
     def _bind_foreign(self, argument: Argument, block_argument: Any) -> None:
-        """An argument that is no tensor of a type that kernels have."""
+        """Bind an argument that is not a tensor of a type that kernels have."""
         foreign = foreign_type(block_argument.type)
         if foreign is not None:
             data = None if argument.data is None else carried(argument.data.detach())
@@ -301,7 +301,7 @@ class _Importer:
         raise unsupported(call.op, location, reason, call)
 
     def _checked(self, call: Call, got: object) -> object:
-        """The row's values, in the types that PyTorch gives them."""
+        """Return the values of a row, in the types that PyTorch gives them."""
         values: list[Value] = [got] if isinstance(got, Value) else list(got)  # pyright: ignore
         if len(call.results) == 1 and call.results[0] is None:
             return values  # a list of tensors
@@ -375,8 +375,8 @@ class _Importer:
 
 
 def _as_it_is(element: float) -> Number:
-    """The number that an element of a tensor is: unlike one that a program spells, it is not read
-    as a decimal.
+    """Return the number that an element of a tensor holds; unlike a number that a program spells,
+    it is not read as a decimal.
     """
     return Fraction(element) if math.isfinite(element) else element
 
@@ -397,7 +397,7 @@ def _dtype_of(tensor: torch.Tensor) -> DType | None:
 
 
 _NUMBERS = ("aten.Int.bool", "aten.Int.float", "aten.Float.Scalar", "prim.NumToTensor.Scalar")
-"""Conversions of numbers that the program has fixed."""
+"""Conversions of numbers that are constant in the program."""
 
 
 def _number(name: str, x: object) -> object:

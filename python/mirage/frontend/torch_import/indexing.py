@@ -1,9 +1,8 @@
-"""Rows of lookups by index, and of stores by index: gathers, and choices between what was there and
-what is stored.
+"""Rows of lookups and stores by index: gathers, and choices between the old and the stored element.
 
-An index outside of its dimension, which PyTorch refuses, reads no number (minus infinity of what is
-computed) and is written nowhere.
-Where several stores meet the last one counts, which is one of the results that PyTorch may give.
+An index outside of its dimension, which PyTorch refuses, reads NaN (or minus infinity, if the table
+is computed) and stores nothing. If several stores have the same place, the last one counts, which
+is one of the results that PyTorch may give.
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
 MOST_COMPARED = 1 << 22
-"""Pairs of a place and an index that are compared to find what is stored at each place."""
+"""The most pairs of a place and an index that are compared to find the element that is stored at
+each place."""
 
 
 def places_from_the_end(b: Lowering, index: Value, size: int) -> Value:
-    """``index`` with those below zero counted from the end."""
+    """Return ``index``, counting negative indices from the end."""
     low, high = b.range_of(index)
     if low >= 0:
         return index
@@ -34,7 +34,7 @@ def places_from_the_end(b: Lowering, index: Value, size: int) -> Value:
 
 
 def _inside(b: Lowering, index: Value, size: int) -> Value | None:
-    """Where an index is one of a dimension; None where all are known to be."""
+    """Return where an index is within a dimension; None if all are known to be."""
     low, high = b.range_of(index)
     tests: list[Value] = []
     if low < 0:
@@ -45,7 +45,7 @@ def _inside(b: Lowering, index: Value, size: int) -> Value | None:
 
 
 def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
-    """The row-major place of ``indices`` within ``sizes``; -1 where one of them is outside."""
+    """Return the row-major place of ``indices`` within ``sizes``; -1 if one of them is outside."""
     place: Value | None = None
     inside: Value | None = None
     for index, size in zip(indices, sizes, strict=True):
@@ -63,7 +63,7 @@ def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value
 
 
 def _rows(b: Lowering, table: Value, index: Value) -> Value:
-    """Rows of ``table``; an index without dimensions names one row."""
+    """Return rows of ``table``; a rank-0 index selects one row."""
     if index.shape:
         return gather(b, table, index)
     row = gather(b, table, b.reshape(index, (1,)))
@@ -71,7 +71,7 @@ def _rows(b: Lowering, table: Value, index: Value) -> Value:
 
 
 def _embedding(b: Lowering, c: Call) -> Value:
-    """``op(weight, indices, padding_idx, …)``; the others matter to gradients only."""
+    """``op(weight, indices, padding_idx, …)``; the other arguments only affect gradients."""
     return gather(b, c.value(0), c.value(1))
 
 
@@ -83,7 +83,7 @@ def _index_select(b: Lowering, c: Call) -> Value:
 
 
 def along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
-    """The parts of ``x`` that an index of rank 1 names along ``dim``."""
+    """Return the parts of ``x`` that an index of rank 1 selects along ``dim``."""
     if not dim:
         return gather(b, x, index)
     first = (dim, *(d for d in range(len(x.shape)) if d != dim))
@@ -104,7 +104,7 @@ def _flip(b: Lowering, c: Call) -> Value:
 
 
 def entries_of(c: Call) -> list[tuple[int, Value]]:
-    """The index tensors of ``op(x, indices, …)`` with their dimensions."""
+    """Return the index tensors of ``op(x, indices, …)`` with their dimensions."""
     given = c.args[1]
     entries: list[object] = list(given) if isinstance(given, list) else []  # pyright: ignore
     found = [(d, i) for d, i in enumerate(entries) if isinstance(i, Value)]
@@ -116,8 +116,8 @@ def entries_of(c: Call) -> list[tuple[int, Value]]:
 
 
 def _index(b: Lowering, c: Call) -> Value:
-    """``op(x, indices)``: index tensors, which broadcast, for some of the dimensions. What they
-    find stands where those dimensions are if they are neighbours, else first."""
+    """``op(x, indices)``: index tensors, which broadcast, for some of the dimensions. The selected
+    elements take the place of these dimensions if they are adjacent, and come first otherwise."""
     x, entries = c.value(0), entries_of(c)
     dims = [d for d, _ in entries]
     sizes = [x.shape[d] for d in dims]
@@ -134,7 +134,7 @@ def _index(b: Lowering, c: Call) -> Value:
 
 
 def _gather(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, index)``: of each line along ``dim`` the elements that its indices name."""
+    """``op(x, dim, index)``: from each line along ``dim``, the elements that its indices select."""
     x, index = c.value(0), c.value(2)
     rank = len(x.shape)
     if not rank or not index.shape:
@@ -166,9 +166,9 @@ def _gather(b: Lowering, c: Call) -> Value:
 
 
 def _picked(b: Lowering, x: Value, dim: int, index: Value) -> Value:
-    """Of each line along ``dim`` the element that its index names, where the lines are computed:
-    what computes them goes through all of them, and need not store them. An index that is outside
-    picks minus infinity."""
+    """Return, from each line along ``dim``, the element that its index selects, if the lines are
+    computed: the computation goes through all elements of a line and need not store them. An index
+    that is outside gives minus infinity."""
     size = x.shape[dim]
     place = b.reshape(iota(b, (size,), 0, index.dtype), (size, *(1 for _ in x.shape[dim + 1 :])))
     chosen = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.EQ, place, index), x)
@@ -180,8 +180,8 @@ def _picked(b: Lowering, x: Value, dim: int, index: Value) -> Value:
 
 
 def _stored_at(b: Lowering, index: Value, size: int) -> Value:
-    """For indices ``[..., i]`` which of them is stored at each of ``size`` places, counted from
-    one, ``[..., place]``; zero where none is."""
+    """Return which of the indices ``[..., i]`` is stored at each of ``size`` places, counted from
+    one, ``[..., place]``; zero if none is."""
     count = index.shape[-1]
     if index.type.size * size > MOST_COMPARED:
         raise Unsupported(f"{index.type.size} stores to {size} places")
@@ -197,8 +197,8 @@ def _stored_at(b: Lowering, index: Value, size: int) -> Value:
 
 
 def _scatter(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, index, source or number)``: ``x`` with the elements of each line along ``dim``
-    replaced that its indices name."""
+    """``op(x, dim, index, source or number)``: replace the elements of each line along ``dim`` that
+    its indices select."""
     x, index = c.value(0), c.value(2)
     source = c.operand(3)
     rank = len(x.shape)
@@ -228,7 +228,8 @@ def _scatter(b: Lowering, c: Call) -> Value:
 
 
 def _chosen(b: Lowering, source: Value, last: Value) -> Value:
-    """The elements of ``source[..., i]`` that are stored at each place (counted from one)."""
+    """Return the elements of ``source[..., i]`` that are stored at each place (counted from
+    one)."""
     count = source.shape[-1]
     if count == 1:
         return source
@@ -240,8 +241,8 @@ def _chosen(b: Lowering, source: Value, last: Value) -> Value:
 
 
 def _put(b: Lowering, x: Value, dim: int, index: Value, values: Value) -> Value:
-    """``x`` with the parts along ``dim`` replaced that an index of rank 1 names; ``values`` has
-    them in its dimension ``dim``."""
+    """Replace the parts of ``x`` along ``dim`` that an index of rank 1 selects by those of
+    ``values``."""
     size, count = x.shape[dim], index.shape[0]
     if not count:
         return x
@@ -269,7 +270,7 @@ def _index_copy(b: Lowering, c: Call) -> Value:
 
 
 def index_put(b: Lowering, c: Call) -> Value:
-    """``op(x, indices, values)``: along one dimension, or a number where a mask is
+    """``op(x, indices, values)``: store along one dimension, or store a number where a mask is
     true."""
     x, values = c.value(0), c.value(2)
     given = c.args[1]

@@ -1,5 +1,5 @@
-"""What the rows of the table work with: a call of a torch op, and a builder that takes numbers for
-values.
+"""The tools of the table's rows: a call of a torch op, and a builder that accepts numbers in place
+of values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mirage.semantics.ugraph import (
 
 
 class Unsupported(Exception):
-    """A call that its row cannot express; the text says why."""
+    """A row cannot express the call; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Call:
     """One call of a torch op.
 
     ``args`` has one entry for each argument of the op's schema: a :class:`Value`, a number, a
-    string, None, or a list. ``results`` are the result types; None for what is no tensor of real
-    numbers, or of a type that kernels do not have (``foreign`` has those). ``used`` says which
-    results anything reads."""
+    string, None, or a list. ``results`` are the result types; an entry is None if the result is not
+    a tensor of real numbers, or has a type that kernels do not have (``foreign`` has those).
+    ``used`` says which results are read."""
 
     op: str
     args: tuple[object, ...]
@@ -50,34 +50,34 @@ class Call:
     foreign: tuple[Foreign | None, ...] = ()
 
     def value(self, index: int) -> Value:
-        """Argument ``index``, a tensor."""
+        """Return argument ``index``, a tensor."""
         x = self.args[index]
         if not isinstance(x, Value):
             raise Unsupported(f"argument {index} is not a tensor of real numbers")
         return x
 
     def operand(self, index: int) -> Value | Number:
-        """Argument ``index``, a tensor or a fixed number."""
+        """Return argument ``index``, a tensor or a constant number."""
         x = self.args[index]
         return x if isinstance(x, Value) else self.number(index)
 
     def optional(self, index: int) -> Value | None:
-        """Argument ``index``, a tensor or None."""
+        """Return argument ``index``, a tensor or None."""
         return None if self.arg(index) is None else self.value(index)
 
     def arg(self, index: int, default: object = None) -> object:
-        """Argument ``index``."""
+        """Return argument ``index``."""
         return self.args[index] if index < len(self.args) else default
 
     def integer(self, index: int) -> int:
-        """Argument ``index``, an integer."""
+        """Return argument ``index``, an integer."""
         x = self.args[index]
         if not isinstance(x, int):
             raise Unsupported(f"argument {index} is not a fixed integer")
         return x
 
     def number(self, index: int, default: Number | None = None) -> Number:
-        """Argument ``index``, an exact number; ``default`` for None."""
+        """Return argument ``index``, an exact number; ``default`` if it is None."""
         x = self.arg(index)
         if x is None and default is not None:
             return as_number(default)
@@ -86,7 +86,7 @@ class Call:
         return as_number(float(x))
 
     def integers(self, index: int) -> tuple[int, ...]:
-        """Argument ``index``, a list of integers or one integer."""
+        """Return argument ``index``, a list of integers or one integer."""
         x = self.args[index]
         items: Sequence[object] = x if isinstance(x, list) else [x]  # pyright: ignore[reportUnknownVariableType]
         if not all(isinstance(i, int) for i in items):
@@ -94,7 +94,7 @@ class Call:
         return tuple(i for i in items if isinstance(i, int))
 
     def values(self, index: int) -> tuple[Value, ...]:
-        """Argument ``index``, a list of tensors."""
+        """Return argument ``index``, a list of tensors."""
         x = self.args[index]
         items: Sequence[object] = x if isinstance(x, list) else [x]  # pyright: ignore[reportUnknownVariableType]
         if not all(isinstance(i, Value) for i in items):
@@ -103,7 +103,7 @@ class Call:
 
     @property
     def result(self) -> TensorType:
-        """Type of the first result."""
+        """The type of the first result."""
         first = self.results[0]
         if first is None:
             raise Unsupported("the result is not a tensor of real numbers")
@@ -115,50 +115,50 @@ Range: TypeAlias = "tuple[float, float]"
 
 
 class Lowering(Builder):
-    """A builder whose binary ops take numbers too, and with the views that PyTorch has."""
+    """A builder whose binary ops also accept numbers, and that has PyTorch's views."""
 
     def __init__(self) -> None:
         super().__init__()
         self.given: dict[Value, Range] = {}
-        """What is known of integers that are computed at import."""
+        """The ranges of integers that are computed at import."""
         self.held: dict[Value, Array] = {}
-        """Tensors that were computed at import and are no formulas."""
+        """Tensors that were computed at import and are not formulas of positions."""
         self.found: dict[tuple[Value, int], Value] = {}
-        """What is stored at each of so many places, by the indices."""
+        """The results of :func:`indexing._stored_at`, by the indices and the number of places."""
         self.errors: dict[Value, tuple[Value, bool]] = {}
-        """What error functions give: of what, and whether it is the complement."""
+        """The argument of each error function, by its result, and whether it is the complement."""
         self.orders: dict[Value, tuple[Value, int, Value]] = {}
-        """The places of elements in order: of which tensor, along which dimension, and what stands
-        there."""
+        """The tensor, the dimension and the sorted elements of a sort, by the result that holds the
+        positions of the elements."""
         self._known: dict[Value, Fraction] = {}
-        """The numbers of rank 0 that are known."""
+        """The values of rank 0 whose numbers are known."""
 
     def _add(self, op: Op) -> Value:
-        """The op's result: of numbers that are known, the number that it gives, where that is
+        """Return the op's result; for known numbers, the number that it equals, if that is
         exact."""
         if isinstance(op.number, Fraction):
             self._known[op.result] = op.number
         elif (found := kept_for_certain(op, self._known)) is not None:
             return found if isinstance(found, Value) else self.filled(found, op.result.type)
         elif (number := exact_number(op, self._known)) is not None:
-            if op.result.dtype is not DType.I1:  # truth values are no constants
+            if op.result.dtype is not DType.I1:  # truth values are not constants
                 return self.constant(number, op.result.dtype)
             self._known[op.result] = number
         return super()._add(op)
 
     def constant(self, value: Number, dtype: DType = DType.F32) -> Value:
-        """A rank-0 constant, which is a number."""
+        """Return a rank-0 constant."""
         if math.isnan(value):
             raise Unsupported("a constant that is not a number (NaN)")
         return super().constant(value, dtype)
 
     def range_of(self, x: Value) -> Range:
-        """Between which numbers the elements of ``x`` are known to lie."""
+        """Return the known range of the elements of ``x``."""
         found = ranges_of(KernelGraph("", (), tuple(self.ops), ()), self.given)
         return found.get(x, (-math.inf, math.inf))
 
     def combine(self, fn: BinaryFn, a: Value | Number, b: Value | Number) -> Value:
-        """``fn`` of two values or a value and a number."""
+        """Apply ``fn`` to two values, or to a value and a number."""
         if isinstance(a, Value) and isinstance(b, Value):
             return self.binary(fn, a, b)
         if isinstance(a, Value):
@@ -168,7 +168,7 @@ class Lowering(Builder):
         return self.binary(fn, self.constant(a, b.dtype.computed), b)
 
     def number_of(self, x: Value) -> Number | None:
-        """The number that all elements of ``x`` are known to be."""
+        """Return the number that all elements of ``x`` are known to equal, or None."""
         made = {v: op for op in self.ops for v in op.results}
         op = made.get(x)
         while isinstance(op, View) or (
@@ -178,7 +178,7 @@ class Lowering(Builder):
         return None if op is None else op.number
 
     def is_computed(self, x: Value) -> bool:
-        """Whether ``x`` is what arithmetic gives, not a part of what is stored."""
+        """Return whether arithmetic computes ``x``, so that it is not a part of a stored tensor."""
         made = {v: op for op in self.ops for v in op.results}
         op = made.get(x)
         while isinstance(op, View) or (isinstance(op, Elementwise) and op.identity):
@@ -186,29 +186,29 @@ class Lowering(Builder):
         return isinstance(op, Elementwise | Contraction)
 
     def spread(self, x: Value, shape: tuple[int, ...]) -> Value:
-        """``x`` repeated to a shape; nothing where it has that shape."""
+        """Broadcast ``x`` to a shape, unless it already has that shape."""
         return x if x.shape == shape else self.broadcast(x, shape)
 
     def grid(self, rows: int, cols: int) -> tuple[Value, Value]:
-        """The positions of rows, as a column, and of columns, as a row."""
+        """Return the positions of rows, as a column, and of columns, as a row."""
         return (
             self.reshape(iota(self, (rows,), 0), (rows, 1)),
             self.reshape(iota(self, (cols,), 0), (1, cols)),
         )
 
     def power(self, x: Value, exponent: Number) -> Value:
-        """``x ** exponent``."""
+        """Return ``x ** exponent``."""
         if exponent == 1.0:
             return x
         fn = POWERS.get(float(exponent))
         return self.combine(BinaryFn.POW, x, exponent) if fn is None else self.unary(fn, x)
 
     def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
-        """``x`` in another shape; nothing where it has that shape."""
+        """Reshape ``x``, unless it already has that shape."""
         return x if x.shape == shape else self.reshape(x, shape)
 
     def cast(self, x: Value, dtype: DType) -> Value:
-        """``x`` converted to ``dtype``; to 8 bits rounded, by way of f32 as PyTorch does it."""
+        """Convert ``x`` to ``dtype``; conversion to 8 bits rounds, through f32 as in PyTorch."""
         if not dtype.is_eight_bits or x.dtype is dtype:
             return super().cast(x, dtype)
         if dtype is DType.F8E4M3 and not torch_saturates():
@@ -217,23 +217,23 @@ class Lowering(Builder):
         return self.unary(ROUNDING_TO[dtype], x if exact else super().cast(x, DType.F32))
 
     def typed(self, x: Value, dtype: DType) -> Value:
-        """``x`` converted, where it has another type."""
+        """Convert ``x``, unless it already has that type."""
         return x if x.dtype is dtype else self.cast(x, dtype)
 
     def permuted(self, x: Value, permutation: tuple[int, ...]) -> Value:
-        """``x`` with dimensions reordered; nothing for the identity."""
+        """Reorder the dimensions of ``x``, unless the order is the identity."""
         rank = len(x.shape)
         order = tuple(d % rank if -rank <= d < rank else d for d in permutation)
         return x if order == tuple(range(rank)) else self.transpose(x, order)
 
     def swapped(self, x: Value, a: int, b: int) -> Value:
-        """``x`` with two dimensions exchanged."""
+        """Exchange two dimensions of ``x``."""
         order = list(range(len(x.shape)))
         order[a], order[b] = order[b], order[a]
         return self.permuted(x, tuple(order))
 
     def reduced(self, fn: ReduceFn, x: Value, dims: tuple[int, ...], keep: bool) -> Value:
-        """Reduction over ``dims`` (all where empty), which vanish unless ``keep``."""
+        """Reduce over ``dims`` (all if empty), which are dropped unless ``keep``."""
         rank = len(x.shape)
         if rank == 0:
             return x
@@ -246,7 +246,7 @@ class Lowering(Builder):
         )
 
     def mean(self, x: Value, dims: tuple[int, ...], keep: bool) -> Value:
-        """Mean over ``dims`` (all where empty)."""
+        """Return the mean over ``dims`` (all if empty)."""
         total = self.reduced(ReduceFn.SUM, x, dims, keep)
         if not x.type.size:
             if total.type.size:
@@ -255,7 +255,7 @@ class Lowering(Builder):
         return self.combine(BinaryFn.MUL, total, Fraction(total.type.size, x.type.size))
 
     def cut(self, x: Value, dim: int, start: int, length: int) -> Value:
-        """``length`` elements along ``dim`` from ``start``."""
+        """Return ``length`` elements along ``dim`` from ``start``."""
         (dim,) = normalize_dims((dim,), len(x.shape))
         if (start, length) == (0, x.shape[dim]):
             return x
@@ -263,7 +263,7 @@ class Lowering(Builder):
         return self.slice(x, tuple(start if i == dim else 0 for i in range(len(sizes))), sizes)
 
     def filled(self, value: Number, result: TensorType) -> Value:
-        """A tensor with one value everywhere."""
+        """Return a tensor with one value everywhere."""
         if result.dtype.is_eight_bits:
             wide = self.filled(value, TensorType(result.shape, DType.F32))
             return self.cast(wide, result.dtype)
@@ -272,23 +272,24 @@ class Lowering(Builder):
 
 
 Row = Callable[[Lowering, Call], Value | Sequence[Value]]
-"""Emits a call; one value for each result, or the first ones where nothing reads the others."""
+"""A function that emits a call. It returns one value for each result, or only the first ones if
+nothing reads the others."""
 
 
 @cache
 def torch_saturates() -> bool:
-    """Whether PyTorch's conversion to float8_e4m3fn gives the largest number for what is larger.
-    Older versions give NaN."""
+    """Return whether PyTorch's conversion to float8_e4m3fn saturates at the largest number. Older
+    versions give NaN."""
     import torch
 
     return torch.tensor(1e9).to(torch.float8_e4m3fn).float().item() == 448.0
 
 
 def wide(b: Lowering, x: Value) -> Value:
-    """``x`` in f32 at least, as PyTorch computes functions of half precision."""
+    """Return ``x`` in f32 at least, as PyTorch computes functions of half precision."""
     return x if x.dtype is DType.F64 else b.typed(x, DType.F32)
 
 
 def unary_row(fn: UnaryFn) -> Row:
-    """A row for an op that is ``fn`` of each element."""
+    """Return a row for an op that applies ``fn`` to each element."""
     return lambda b, c: b.unary(fn, c.value(0))

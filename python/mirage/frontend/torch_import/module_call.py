@@ -1,5 +1,5 @@
-"""How a captured module is called: its arguments and results, nested as its caller has them, and
-where they lie in memory."""
+"""The call of a captured module: its arguments and results, nested as its caller has them, and
+their places in memory."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class HeldTensor:
 
 
 class ModuleCall:
-    """Of an exported program. Raises :class:`GraphTypeError` where arguments or results are of
-    classes that cannot be told to others, and what :func:`effects_of` raises."""
+    """The call of an exported program. Raises :class:`GraphTypeError` if arguments or results have
+    classes that an artifact cannot describe, and the errors of :func:`effects_of`."""
 
     def __init__(self, exported: torch.export.ExportedProgram) -> None:
         if exported.call_spec.in_spec is None or exported.call_spec.out_spec is None:
@@ -42,7 +42,7 @@ class ModuleCall:
         signature = exported.graph_signature
         nodes = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
         self.held: dict[int, HeldTensor] = {}
-        """By their places among the inputs of the graph."""
+        """The tensors that the module holds, by their positions among the inputs of the graph."""
         values: list[Any] = []
         users: list[int] = []
         for place, spec in enumerate(signature.input_specs):
@@ -60,13 +60,13 @@ class ModuleCall:
         names = self._names(exported)
         self.arguments = [(name, values[place]) for name, place in zip(names, users, strict=True)]
         self.tensors = [p for p in users if isinstance(values[p], torch.Tensor)]
-        """Places of the arguments that are tensors."""
+        """The positions of the arguments that are tensors."""
         self.devices = {v.device for v in values if isinstance(v, torch.Tensor)}
         self.results = self._results(exported, values)
-        """Where each result lies; inputs are counted as the graph has them."""
+        """The memory of each result; inputs are numbered as in the graph."""
 
     def _names(self, exported: torch.export.ExportedProgram) -> list[str]:
-        """What arguments are called in messages and files."""
+        """Return the names of arguments in messages and files."""
         specs = exported.graph_signature.input_specs
         names = [str(s.arg.name) for s in specs if s.kind is InputKind.USER_INPUT]
         positional, named = self.structure.children
@@ -83,15 +83,15 @@ class ModuleCall:
 
 
 def held_tensor(exported: torch.export.ExportedProgram, spec: Any) -> torch.Tensor:
-    """The tensor that an input of the graph stands for."""
+    """Return the tensor that an input of the graph stands for."""
     target = str(spec.target)
     data: Any = exported.state_dict.get(target)
     return exported.constants[target] if data is None else data  # type: ignore[return-value]
 
 
 def structure_from(spec: Any, what: str) -> Structure:
-    """A structure of ``torch.utils._pytree``. Raises :class:`GraphTypeError` for classes of others
-    that are no mappings."""
+    """Convert a structure of ``torch.utils._pytree``. Raises :class:`GraphTypeError` for other
+    classes that are not mappings."""
     if spec.is_leaf():
         return Structure()
     children = tuple(structure_from(child, what) for child in spec.children())
@@ -112,7 +112,8 @@ def structure_from(spec: Any, what: str) -> Structure:
 
 
 def _keys(spec: Any, count: int) -> tuple[str | int, ...] | None:
-    """The keys of a mapping, as PyTorch notes them: a list, or the last of several things."""
+    """Return the keys of a mapping, as PyTorch records them: a list, or the last of several
+    things."""
     for found in (spec.context, *(spec.context if isinstance(spec.context, list | tuple) else ())):
         if isinstance(found, list | tuple) and len(found) == count:
             keys = tuple(found)

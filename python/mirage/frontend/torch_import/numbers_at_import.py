@@ -1,7 +1,7 @@
-"""What ops give of numbers that are known when a program is imported.
+"""The results of ops on numbers that are known when a program is imported.
 
-PyTorch writes ``lerp`` with a weight of 0.1 as a choice by whether that is less than a half. Where
-all operands are numbers, the result is one; it is computed here if that is exact.
+PyTorch writes ``lerp`` with a weight of 0.1 as a choice that depends on whether the weight is less
+than a half. If all operands are numbers, so is the result; it is computed here if it is exact.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _BINARY: dict[BinaryFn, Callable[[Fraction, Fraction], Fraction]] = {
 
 
 def exact_number(op: Op, known: Mapping[Value, Fraction]) -> Fraction | None:
-    """The number that an op gives of rank-0 numbers; None where they are not all known, or where
-    that is no exact number of the result's type."""
+    """Return the result of an op on rank-0 numbers; None if they are not all known, or if the
+    result is not an exact number of its type."""
     numbers = [known.get(v) for v in op.operands]
     if op.result.shape or None in numbers:
         return None
@@ -59,8 +59,8 @@ def exact_number(op: Op, known: Mapping[Value, Fraction]) -> Fraction | None:
 
 
 def kept_for_certain(op: Op, known: Mapping[Value, Fraction]) -> Value | Fraction | None:
-    """What is kept where a truth value is known: all of the other operand (where it has the
-    result's shape), or nothing; None for other ops."""
+    """Return the result of a mask with a known truth value: the other operand (if it has the
+    result's shape), or zero; None for other ops."""
     if op.function is not BinaryFn.KEEP or op.operands[0] not in known:
         return None
     if not known[op.operands[0]]:

@@ -47,6 +47,6 @@ TABLE: dict[str, Row] = {
 IGNORED = frozenset(
     {"aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_constrain_range_for_size"}
 )
-"""Assertions about shapes and types: the graph's are fixed and were checked when the program was
-captured.
+"""Assertions about shapes and types: these are fixed in the graph and were checked when the program
+was captured.
 """

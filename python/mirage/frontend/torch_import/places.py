@@ -1,4 +1,4 @@
-"""Where an op stands in the user's program."""
+"""The places of ops in the user's program."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ _PACKAGES = tuple(
     os.path.join(sysconfig.get_path("stdlib"), name, "")
     for name in ("site-packages", "dist-packages")
 )
-"""Where packages are that stand in a folder of Python's own."""
+"""The folders of packages inside of Python's own folders."""
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def is_user_file(file: str) -> bool:
-    """Whether a file belongs neither to PyTorch nor to this package nor to Python itself."""
+    """Return whether a file belongs neither to PyTorch, nor to this package, nor to Python
+    itself."""
     path = os.path.abspath(file)
     of_python = path.startswith(_PYTHON) and not path.startswith(_PACKAGES)
     of_torch = path.startswith(_TORCH)
@@ -30,7 +31,7 @@ def is_user_file(file: str) -> bool:
 
 
 def place_of(node: torch.fx.Node) -> SourceLocation | None:
-    """The innermost line of the user's that a node comes from, else the caller's."""
+    """Return the innermost line of the user's code that a node comes from, or the caller's line."""
     frames = _FRAME.findall(str(node.meta.get("stack_trace") or ""))
     users = [SourceLocation(file, int(line)) for file, line in frames if is_user_file(file)]
     return users[-1] if users else user_location()

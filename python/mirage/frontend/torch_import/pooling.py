@@ -1,9 +1,9 @@
-"""Rows of pooling: maxima and means of windows, side by side or overlapping, along any number of
+"""Rows of pooling: maxima and means of windows, adjacent or overlapping, along any number of
 dimensions.
 
-A window is a product of intervals, so dimensions are pooled one after the other. Along one, windows
-of ``size`` elements are as many slices with the stride as step, which are combined; where windows
-lie side by side they are a dimension of a reshape.
+A window is a product of intervals, so dimensions are pooled one after the other. Along one
+dimension, windows of ``size`` elements are combined from ``size`` strided slices; adjacent windows
+become a dimension of a reshape.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import TensorType, Value
 
 MOST_SLICES = 64
-"""Slices that are combined along one dimension, and windows of different sizes."""
+"""The most slices that are combined along one dimension, and the most windows of different
+sizes."""
 _BINARY = {ReduceFn.MAX: BinaryFn.MAX, ReduceFn.SUM: BinaryFn.ADD}
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Along one dimension of ``old`` elements: ``new`` windows of ``size`` elements that are
-    ``dilation`` apart, each ``stride`` after the one before, the first one ``before`` elements
-    before the tensor."""
+    """The windows along one dimension of ``old`` elements: ``new`` windows of ``size`` elements
+    that are ``dilation`` apart, each ``stride`` after the previous one; the first one starts
+    ``before`` elements before the tensor."""
 
     old: int
     new: int
@@ -42,28 +43,28 @@ class Windows:
 
     @property
     def end(self) -> int:
-        """How many elements there are up to the end of the last window."""
+        """The number of elements up to the end of the last window."""
         return (self.new - 1) * self.stride + (self.size - 1) * self.dilation + 1 - self.before
 
     def meets_padding(self, i: int) -> tuple[bool, bool]:
-        """Whether element ``i`` of a window lies before the tensor, or after it."""
+        """Return whether element ``i`` of some window lies before the tensor, and after it."""
         first = i * self.dilation - self.before
         return first < 0, first + (self.new - 1) * self.stride >= self.old
 
     def counts(self, padded: bool) -> list[int]:
-        """How many elements each window has, those that are ``padded`` too."""
+        """Return the number of elements in each window, including padding if ``padded``."""
         begin = [i * self.stride - self.before for i in range(self.new)]
         low, high = (-self.before, self.old + self.before) if padded else (0, self.old)
         return [min(at + self.size, high) - max(at, low) for at in begin]
 
 
 def _along(b: Lowering, x: Value, dim: int, fn: ReduceFn, windows: Windows) -> Value:
-    """``x`` with ``fn`` of each window along ``dim``."""
+    """Apply ``fn`` to each window of ``x`` along ``dim``."""
     w, front, back = windows, x.shape[:dim], x.shape[dim + 1 :]
     if w.size == w.stride and w.dilation == 1 and not w.before and w.end <= w.old:
         tiles = b.reshaped(b.cut(x, dim, 0, w.end), (*front, w.new, w.size, *back))
         return b.reduced(fn, tiles, (dim + 1,), False)
-    if w.new == 1 and w.dilation == 1:  # however far it reaches beyond what there is
+    if w.new == 1 and w.dilation == 1:  # even if it reaches beyond the input
         part = b.cut(x, dim, 0, min(w.size - w.before, w.old))
         return b.reshaped(b.reduced(fn, part, (dim,), False), (*front, 1, *back))
     if w.size > MOST_SLICES:
@@ -83,13 +84,14 @@ def _along(b: Lowering, x: Value, dim: int, fn: ReduceFn, windows: Windows) -> V
 
 
 def _given(c: Call, index: int, rank: int, default: Sequence[int]) -> tuple[int, ...]:
-    """Argument ``index``: one number for each of ``rank`` dimensions, or one for all of them."""
+    """Return argument ``index``: one number for each of ``rank`` dimensions, or one for all of
+    them."""
     given = c.integers(index) if c.arg(index) not in (None, []) else tuple(default)
     return given * rank if len(given) == 1 else given
 
 
 def _windows(c: Call, rank: int, dilation: int | None = None) -> list[tuple[int, Windows]]:
-    """Of ``op(x, size, stride, padding, …)``: the windows along each dimension that is pooled."""
+    """Return the windows of ``op(x, size, stride, padding, …)`` along each pooled dimension."""
     x, y = c.value(0).shape, c.result.shape
     if not c.value(0).type.size:
         raise Unsupported("windows of no elements")
@@ -102,7 +104,7 @@ def _windows(c: Call, rank: int, dilation: int | None = None) -> list[tuple[int,
 
 
 def _largest(rank: int) -> Row:
-    """``op(x, size, stride, padding, dilation, ceil)``: the maxima, and where they are."""
+    """``op(x, size, stride, padding, dilation, ceil)``: the maxima, and their places."""
 
     def row(b: Lowering, c: Call) -> Value | list[Value]:
         x = c.value(0)
@@ -118,11 +120,12 @@ def _largest(rank: int) -> Row:
 def _largest_with_places(
     b: Lowering, x: Value, windows: Sequence[tuple[int, Windows]]
 ) -> list[Value]:
-    """The largest of each window, and the row-major place of the first one in the dimensions that
-    are pooled. One element after the other is larger than all before it, or is no number.
+    """Return the maximum of each window, and the row-major place of its first occurrence in the
+    pooled dimensions. Each next element replaces the maximum if it is larger than all previous ones
+    or NaN.
 
-    Padding is read as the nearest element of the tensor: a dense window has that one as well, and
-    different elements are met in the same order for the first time, and for the last time."""
+    Padding is read as the nearest element of the tensor. A dense window contains that element as
+    well, so the order of first (and of last) occurrences of different elements does not change."""
     shape = list(x.shape)
     for dim, w in windows:
         shape[dim] = w.new
@@ -155,8 +158,8 @@ def _largest_with_places(
 
 
 def _taken(b: Lowering, x: Value, dim: int, w: Windows, i: int) -> Value:
-    """Element ``i`` of each window along ``dim``; of padding the nearest one that is there, or,
-    where windows that are not dense may lack that one, minus infinity."""
+    """Return element ``i`` of each window along ``dim``. Padding gives the nearest existing element
+    or, if the window is not dense and may lack that element, minus infinity."""
     front, back = x.shape[:dim], x.shape[dim + 1 :]
     parts = [x]
     for length, at in ((w.before, 0), (w.end - w.old, 1)):
@@ -174,7 +177,8 @@ def _taken(b: Lowering, x: Value, dim: int, w: Windows, i: int) -> Value:
 def _place(
     b: Lowering, own: Sequence[tuple[Windows, int]], steps: Sequence[int], rank: int
 ) -> Value:
-    """The place in its plane of an element of each window; of padding the nearest one."""
+    """Return the place in its plane of an element of each window; for padding, that of the nearest
+    element."""
     total: Value | None = None
     for k, ((w, i), step) in enumerate(zip(own, steps, strict=True)):
         at = b.combine(BinaryFn.MUL, b.typed(iota(b, (w.new,), 0), DType.F32), w.stride)
@@ -212,7 +216,7 @@ def _mean(rank: int) -> Row:
 
 
 def _column(b: Lowering, y: Value, dim: int, w: Windows, c: Call) -> Value:
-    """How many elements each window along ``dim`` has, as a function of its position."""
+    """Return the number of elements of each window along ``dim``, as a function of its position."""
     before = w.before if c.arg(5, True) else 0
     begin = b.typed(iota(b, (w.new,), 0), DType.F32)
     begin = b.combine(BinaryFn.SUB, b.combine(BinaryFn.MUL, begin, w.stride), w.before)
@@ -223,8 +227,8 @@ def _column(b: Lowering, y: Value, dim: int, w: Windows, c: Call) -> Value:
 
 
 def _adaptive(fn: ReduceFn, rank: int) -> Row:
-    """``op(x, size)``: window ``i`` of ``n`` reaches from ``floor(i old / n)`` to
-    ``ceil((i + 1) old / n)``."""
+    """``op(x, size)``: window ``i`` of ``n`` extends from ``floor(i old / n)`` to ``ceil((i + 1)
+    old / n)``."""
 
     def row(b: Lowering, c: Call) -> Value:
         x, y = c.value(0), c.result.shape

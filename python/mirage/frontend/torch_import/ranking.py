@@ -1,10 +1,10 @@
-"""Rows of orders: sorting, the largest elements, and counts of elements by their size.
+"""Rows of ops that depend on order: sorting, the largest elements, and counts of elements by size.
 
-The rank of an element is how many come before it: a count of comparisons, as many as there are
-pairs. What has rank ``r`` is the sum over all elements of those that have it, of which there is
-one. So an order is made of comparisons and sums, and nothing is stored by index. Elements that are
-equal come in the order in which they are: what ``sort(stable=True)`` promises, and one of the
-results that ``topk`` and other sorts may give. What is no number is larger than any.
+The rank of an element is the number of elements that precede it: a count of comparisons, one for
+each pair. The element with rank ``r`` is the sum over all elements that have this rank, of which
+there is exactly one. So an order consists of comparisons and sums, and nothing is stored by index.
+Equal elements keep their order: ``sort(stable=True)`` promises this, and it is one of the results
+that ``topk`` and other sorts may give. NaN is larger than any number.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Elementwise, Value, View
 
 MOST_RANKED = 1 << 26
-"""Pairs of elements that are compared to rank all of them."""
+"""The most pairs of elements that are compared to rank all of them."""
 MOST_IN_LINE = 1 << 12
-"""Elements of one line that are ranked: sums of their positions are exact in f32."""
+"""The most elements of one line that are ranked: sums of their positions are exact in f32."""
 
 
 def _sort(b: Lowering, c: Call) -> list[Value]:
@@ -37,8 +37,8 @@ def _topk(b: Lowering, c: Call) -> list[Value]:
 
 
 def _ordered(b: Lowering, c: Call, dim: int, count: int | None, descending: bool) -> list[Value]:
-    """The first ``count`` elements (all for None) of each line along ``dim``, and where they
-    were."""
+    """Return the first ``count`` elements (all for None) of each line along ``dim``, and their
+    places."""
     x = c.value(0)
     if not x.shape or x.type.size == 0:
         raise Unsupported("an order of no elements, or of one without a dimension")
@@ -65,8 +65,8 @@ def _ordered(b: Lowering, c: Call, dim: int, count: int | None, descending: bool
 
 
 def _line(b: Lowering, x: Value) -> Value:
-    """``x``, or what compares alike: integers as floats where those hold them (kernels compute with
-    them), else in the type of their sums."""
+    """Return ``x``, or a tensor that compares alike: integers become floats if these represent them
+    (kernels compute with floats), and otherwise have the type of their sums."""
     if not x.dtype.is_integer:
         return x
     small = max(map(abs, b.range_of(x))) <= MAX_POSITIONS
@@ -74,7 +74,7 @@ def _line(b: Lowering, x: Value) -> Value:
 
 
 def _ranks(b: Lowering, x: Value, descending: bool) -> Value:
-    """How many elements of its line ``x[..., i]`` come before each of them, in f32."""
+    """Return how many elements of its line precede each element of ``x[..., i]``, in f32."""
     size = x.shape[-1]
     mine, other = (b.reshape(x, (*x.shape[:-1], *pair)) for pair in ((size, 1), (1, size)))
     row, col = b.grid(size, size)
@@ -85,7 +85,7 @@ def _ranks(b: Lowering, x: Value, descending: bool) -> Value:
         level = b.binary(BinaryFn.EQ, mine, other)
         before = b.binary(BinaryFn.OR, less, b.binary(BinaryFn.AND, earlier, level))
     else:
-        # What is no number is not equal to itself, and below or equal to nothing.
+        # NaN is not equal to itself, and neither below nor equal to any number.
         less, more = _less(b, low, high), _less(b, high, low)
         level = b.unary(UnaryFn.NOT, more)
         before = b.binary(BinaryFn.OR, less, b.binary(BinaryFn.AND, earlier, level))
@@ -94,18 +94,18 @@ def _ranks(b: Lowering, x: Value, descending: bool) -> Value:
 
 
 def _less(b: Lowering, x: Value, y: Value) -> Value:
-    """Whether ``x`` is a number that is not at least ``y``, which may be none."""
+    """Return whether ``x`` is a number that is not at least ``y``, which may be NaN."""
     number = b.binary(BinaryFn.EQ, x, x)
     return b.binary(BinaryFn.AND, number, b.unary(UnaryFn.NOT, b.binary(BinaryFn.LE, y, x)))
 
 
 def _picked(b: Lowering, has: Value, x: Value) -> Value:
-    """``x`` where a rank is the one that is wanted, ``[..., rank]``."""
+    """Return the elements of ``x`` with the wanted ranks, ``[..., rank]``."""
     return b.reduced(ReduceFn.SUM, b.binary(BinaryFn.KEEP, has, x), (-1,), False)
 
 
 def _at_rank(rank: Callable[[Call, int], int]) -> Row:
-    """``op(x, …, dim, keepdim)``: the element of each line that has that rank, and where it is."""
+    """``op(x, …, dim, keepdim)``: the element of each line that has that rank, and its place."""
 
     def row(b: Lowering, c: Call) -> list[Value]:
         x = c.value(0)
@@ -122,8 +122,8 @@ def _at_rank(rank: Callable[[Call, int], int]) -> Row:
 
 
 def _median(*, ignored: bool) -> Row:
-    """``op(x)`` or ``op(x, dim, keepdim)``: the lower one of two in the middle. What is no number
-    is the median where there is one, or is ``ignored`` where there are others."""
+    """``op(x)`` or ``op(x, dim, keepdim)``: the lower of two elements in the middle. A NaN is the
+    median if there is one or, with ``ignored``, does not count unless all elements are NaN."""
 
     def row(b: Lowering, c: Call) -> list[Value]:
         x = c.value(0)
@@ -139,7 +139,7 @@ def _median(*, ignored: bool) -> Row:
                 return (size - 1) // 2
             number = b.cast(b.binary(BinaryFn.EQ, line, line), DType.F32)
             count = b.reduce(ReduceFn.SUM, number, (-1,))
-            if not ignored:  # the first that is no number comes after those that are
+            if not ignored:  # the first NaN comes after all numbers
                 all_are = b.combine(BinaryFn.EQ, count, size)
                 return choose(b, all_are, (size - 1) // 2, count, DType.F32)
             half = b.combine(BinaryFn.MUL, b.combine(BinaryFn.SUB, count, 1.0), 0.5)
@@ -152,8 +152,8 @@ def _median(*, ignored: bool) -> Row:
 
 
 def _ranked(b: Lowering, x: Value, dim: int, rank: Callable[[Value], Value | int]) -> list[Value]:
-    """The element of each line along ``dim`` of that rank (of the line, which keeps size 1), and
-    where it is."""
+    """Return the element with that rank from each line along ``dim``, and its place; ``rank`` may
+    depend on the line, which keeps size 1."""
     size = x.shape[dim]
     if size > MOST_IN_LINE or not 0 < x.type.size * size <= MOST_RANKED:
         raise Unsupported(f"an order of {size} elements of {x.type} is not made of pairs")
@@ -166,8 +166,8 @@ def _ranked(b: Lowering, x: Value, dim: int, rank: Callable[[Value], Value | int
 
 
 def _most_frequent(b: Lowering, c: Call) -> list[Value]:
-    """``op(x, dim, keepdim)``: the least of the elements of each line that are there most often,
-    and where it is last. What is no number is equal to none."""
+    """``op(x, dim, keepdim)``: the least of the most frequent elements of each line, and its last
+    place. NaN equals no element."""
     x = c.value(0)
     if not x.shape:
         return [x, b.constant(0, DType.I64)]
@@ -193,8 +193,9 @@ def _most_frequent(b: Lowering, c: Call) -> list[Value]:
 
 
 def _histogram(b: Lowering, c: Call) -> Value:
-    """``op(x, bins, min, max)`` of whole numbers, between whole limits: bin ``i`` has those from
-    ``min + i * (max - min) / bins`` on that are below the next one's; the last one has ``max``."""
+    """``op(x, bins, min, max)`` of whole numbers, between whole limits: bin ``i`` counts the
+    numbers from ``min + i * (max - min) / bins`` up to the start of the next bin; the last bin
+    includes ``max``."""
     x, bins, low, high = c.value(0), c.integer(1), c.number(2, 0), c.number(3, 0)
     if not -MAX_POSITIONS <= low < high <= MAX_POSITIONS:
         raise Unsupported(f"a histogram from {float(low):g} to {float(high):g}")
@@ -220,20 +221,21 @@ def _histogram(b: Lowering, c: Call) -> Value:
 
 
 def _edges(b: Lowering, number: Value, bins: int, width: int, low: int, next_: int) -> Value:
-    """Where each bin begins, or the ``next_`` one: the least whole number that is in it."""
+    """Return the start of each bin, or of its successor (``next_``): the least whole number in
+    it."""
     x = b.combine(BinaryFn.MUL, number, width)
     x = b.combine(BinaryFn.ADD, x, next_ * width + bins - 1)
     return b.combine(BinaryFn.ADD, b.combine(BinaryFn.FLOOR_DIV, x, bins), low)
 
 
 def _column(b: Lowering, x: Value, dtype: DType) -> Value:
-    """Positions as a column, in the type of what they are compared with."""
+    """Return positions as a column, in the type of the numbers that they are compared with."""
     x = b.reshape(x, (x.type.size, 1))
     return x if dtype.is_integer else b.typed(x, dtype)
 
 
 def _is_whole(b: Lowering, x: Value) -> bool:
-    """Whether all elements of ``x`` are known to be whole numbers."""
+    """Return whether all elements of ``x`` are known to be whole numbers."""
     made = {v: op for op in b.ops for v in op.results}
     op = made.get(x)
     while isinstance(op, View) or (isinstance(op, Elementwise) and op.identity):
@@ -243,8 +245,8 @@ def _is_whole(b: Lowering, x: Value) -> bool:
 
 
 def is_number(b: Lowering, x: Value) -> bool:
-    """Whether no element of ``x`` can be something else: integers are, and floats that are known to
-    be whole."""
+    """Return whether no element of ``x`` can be NaN or infinite: integers cannot, nor can floats
+    that are known to be whole."""
     return x.dtype.is_integer or not any(map(math.isinf, b.range_of(x)))
 
 

@@ -1,4 +1,4 @@
-"""What the torch dialect says: types, constants, places in the user's program."""
+"""Reading of the torch dialect: types, constants, places in the user's program."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ELEMENTS = {
     **{dtype.value: dtype for dtype in DType if not dtype.is_integer or dtype is DType.I1},
     **{f"s{dtype.value}": dtype for dtype in DType if dtype.is_integer and dtype is not DType.I1},
 }
-"""Element types as torch-mlir spells them."""
+"""The element types, as torch-mlir spells them."""
 _FOREIGN = {
     "complex<f16>": "complex32",
     "complex<f32>": "complex64",
@@ -36,11 +36,11 @@ _FOREIGN = {
     "f8E4M3FNUZ": "float8_e4m3fnuz",
     "f8E5M2FNUZ": "float8_e5m2fnuz",
 }
-"""Those that kernels do not have, with PyTorch's names."""
+"""The element types that kernels do not have, with PyTorch's names."""
 
 
 def needed(operations: Sequence[Any]) -> dict[Any, bool]:
-    """Which operations the terminator depends on."""
+    """Return which operations the terminator depends on."""
     needed: dict[Any, bool] = {}
     live: set[Any] = set()
     for operation in reversed(operations):
@@ -51,7 +51,7 @@ def needed(operations: Sequence[Any]) -> dict[Any, bool]:
 
 
 def tensor_type(type_: Any) -> TensorType | None:
-    """The type of a tensor of real numbers of fixed shape; None for anything else."""
+    """Return the type of a tensor of real numbers with a fixed shape; None for anything else."""
     shape, element = _shape_and_element(type_)
     if shape is None or element not in _ELEMENTS:
         return None
@@ -59,7 +59,7 @@ def tensor_type(type_: Any) -> TensorType | None:
 
 
 def _shape_and_element(type_: Any) -> tuple[tuple[int, ...] | None, str]:
-    """The shape of a tensor, if it is fixed, and the spelling of its elements' type."""
+    """Return the shape of a tensor, if it is fixed, and the spelling of its element type."""
     match = _TYPE.fullmatch(str(type_))
     if match is None or "?" in match[1]:
         return None, ""
@@ -67,7 +67,8 @@ def _shape_and_element(type_: Any) -> tuple[tuple[int, ...] | None, str]:
 
 
 def foreign_type(type_: Any) -> Foreign | None:
-    """The type of a tensor of fixed shape that kernels do not have; None for anything else."""
+    """Return the type of a tensor with a fixed shape that kernels do not have; None for anything
+    else."""
     shape, element = _shape_and_element(type_)
     if shape is None or element not in _FOREIGN:
         return None
@@ -99,8 +100,8 @@ def hexadecimal(operation: Any) -> float:
 
 
 def location_of(operation: Any) -> SourceLocation | None:
-    """The innermost place that is the user's (a location reads callee first), else the submodule,
-    as for a ``torch.nn.Sequential``, else the caller.
+    """Return the innermost place in the user's code (a location lists the callee first), or the
+    submodule, as for a ``torch.nn.Sequential``, or the caller.
     """
     places = [
         SourceLocation(file, int(line)) for file, line in _FILE.findall(str(operation.location))

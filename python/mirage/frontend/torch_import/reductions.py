@@ -1,4 +1,4 @@
-"""Rows of reductions to truth values, norms and extremes, and of statistics that are given."""
+"""Rows of reductions to truth values, of norms and extremes, and of norms with given statistics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def _dims(c: Call, index: int) -> tuple[int, ...]:
 
 
 def _any(*, all_of: bool, over: bool) -> Row:
-    """``op(x)`` or, ``over`` dimensions, ``op(x, dims, keepdim)``: whether one is true, or all."""
+    """``op(x)`` or, with ``over``, ``op(x, dims, keepdim)``: whether any element is true, or all
+    are."""
 
     def row(b: Lowering, c: Call) -> Value:
         x = truth(b, c.value(0))
@@ -34,7 +35,7 @@ def _any(*, all_of: bool, over: bool) -> Row:
 
 
 def any_of_rows(b: Lowering, x: Value) -> Value:
-    """Whether one of a row's truth values holds, as a column."""
+    """Return whether any truth value of a row is true, as a column."""
     count = b.reduced(ReduceFn.SUM, b.cast(x, DType.F32), (-1,), True)
     return b.combine(BinaryFn.NE, count, 0)
 
@@ -47,7 +48,7 @@ def _vector_norm(b: Lowering, c: Call) -> Value:
 
 
 def norm(b: Lowering, x: Value, order: float, dims: tuple[int, ...], keep: bool) -> Value:
-    """The norm of that order over ``dims`` (all where empty), of fractions in f32 or f64."""
+    """Return the norm of the given order over ``dims`` (all if empty), for floats in f32 or f64."""
     if order == 2:
         total = b.reduced(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, x), dims, keep)
         return b.unary(UnaryFn.SQRT, total)
@@ -69,15 +70,16 @@ def norm(b: Lowering, x: Value, order: float, dims: tuple[int, ...], keep: bool)
 
 
 def _batch_norm(b: Lowering, c: Call) -> Value:
-    """``op(x, weight, bias, mean, variance, momentum, eps)``: with statistics that are given."""
+    """``op(x, weight, bias, mean, variance, momentum, eps)``: a batch norm with given
+    statistics."""
     column = (c.value(3).type.size, *(1 for _ in c.value(0).shape[2:]))
     mean, variance = (b.reshape(wide(b, c.value(i)), column) for i in (3, 4))
     return channels_scaled(b, c, mean, variance, c.number(6))
 
 
 def channels_scaled(b: Lowering, c: Call, mean: Value, variance: Value, epsilon: Number) -> Value:
-    """Of ``op(x, weight, bias, …)``, a batch norm: ``x`` less the mean, divided by the deviation
-    and scaled for each channel. Results that only gradients need must be unused."""
+    """Apply a batch norm ``op(x, weight, bias, …)``: subtract the mean from ``x``, divide by the
+    deviation, and scale each channel. Results that only gradients need must be unused."""
     if any(c.used[1:]):
         raise Unsupported("the statistics that a batch norm returns")
     x = c.value(0)
@@ -91,8 +93,8 @@ def channels_scaled(b: Lowering, c: Call, mean: Value, variance: Value, epsilon:
 
 
 def _extreme_at(*, least: bool) -> Row:
-    """``op(x, dim, keepdim)``: the first position of the largest (least) element; not a number is
-    larger (less) than any."""
+    """``op(x, dim, keepdim)``: the first position of the largest (or least) element; NaN is larger
+    (or less) than any number."""
 
     def row(b: Lowering, c: Call) -> Value:
         x = c.value(0)
@@ -122,7 +124,7 @@ def _extreme_along(*, least: bool) -> Row:
 
 
 def _extreme(*, least: bool, over: bool) -> Row:
-    """``op(x)`` or, ``over`` dimensions, ``op(x, dims, keepdim)``: the largest (least) element."""
+    """``op(x)`` or, with ``over``, ``op(x, dims, keepdim)``: the largest (or least) element."""
 
     def row(b: Lowering, c: Call) -> Value:
         dims, keep = (_dims(c, 1), bool(c.arg(2, False))) if over else ((), False)
@@ -132,7 +134,7 @@ def _extreme(*, least: bool, over: bool) -> Row:
 
 
 def extreme(b: Lowering, x: Value, dims: tuple[int, ...], keep: bool, least: bool) -> Value:
-    """The largest or least element over ``dims`` (all where empty)."""
+    """Return the largest or least element over ``dims`` (all if empty)."""
     y = b.cast(x, DType.F32) if x.dtype is DType.I1 else x
     y = b.reduced(ReduceFn.MAX, flipped(b, y) if least else y, dims, keep)
     y = flipped(b, y) if least else y
@@ -140,15 +142,16 @@ def extreme(b: Lowering, x: Value, dims: tuple[int, ...], keep: bool, least: boo
 
 
 def flipped(b: Lowering, x: Value) -> Value:
-    """The numbers in opposite order, and of those again ``x``. The least integer has no negative,
-    so of integers it is the one below that."""
+    """Return the numbers in reversed order; applied twice, it returns ``x``. The least integer has
+    no negative, so an integer ``n`` becomes ``-n - 1``."""
     if not x.dtype.is_integer:
         return b.unary(UnaryFn.NEG, x)
     return b.combine(BinaryFn.SUB, -1, x)
 
 
 def first_extreme(b: Lowering, x: Value, dim: int, least: bool) -> Value:
-    """Along ``dim``, which keeps size 1: the first position of the largest or least element."""
+    """Return the first position of the largest or least element along ``dim``, which keeps size
+    1."""
     if not x.type.size:
         raise Unsupported("a maximum of no elements")
     x = b.cast(x, DType.F32) if x.dtype is DType.I1 else x
@@ -163,7 +166,7 @@ def first_extreme(b: Lowering, x: Value, dim: int, least: bool) -> Value:
 
 
 def _equals(b: Lowering, x: Value, most: Value) -> Value:
-    """Where ``x`` is the largest, or not a number."""
+    """Return where ``x`` is the maximum or NaN."""
     found = b.binary(BinaryFn.EQ, x, most)
     return (
         found if x.dtype.is_integer else b.binary(BinaryFn.OR, found, b.binary(BinaryFn.NE, x, x))
@@ -171,7 +174,8 @@ def _equals(b: Lowering, x: Value, most: Value) -> Value:
 
 
 def place_of_last(b: Lowering, x: Value, most: Value, dim: int) -> Value:
-    """For each place along ``dim`` the last one up to it whose element is the largest up to it."""
+    """Return, for each place along ``dim``, the last place up to it whose element is the largest up
+    to it."""
     size = x.shape[dim]
     if not 0 < x.type.size * size <= MOST_COMPARED or size > MAX_POSITIONS:
         raise Unsupported(f"the places of running maxima of {x.type}")

@@ -1,10 +1,10 @@
-"""Rows of images in another size.
+"""Rows of ops that resize images.
 
-Between the nearest pixels along one dimension, what a new pixel takes of each old one is the height
-of a hat over its place: ``max(0, 1 - |place - i|)``. So an image is resized by a product with the
-hats of its rows and one with those of its columns, which are functions of positions. A pixel that
-is infinite or no number reaches all new ones of its row and column, where PyTorch has them among
-its neighbours only.
+In linear interpolation along one dimension, the weight of old pixel ``i`` in a new pixel is a hat
+function of the new pixel's place: ``max(0, 1 - |place - i|)``. So an image is resized by one
+product with the hats of its rows and one with those of its columns, which are functions of
+positions. An infinite or NaN pixel affects all new pixels of its row and column; in PyTorch it
+affects only its neighbours.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from mirage.semantics.ugraph import Value
 
 
 def _scales(c: Call, index: int) -> tuple[Fraction, Fraction]:
-    """How many old pixels there are for a new one, along rows and columns: one over the factor that
-    is given (argument ``index``), else by the sizes."""
+    """Return the number of old pixels per new one, along rows and columns: one over the given
+    factor (argument ``index``), or the ratio of the sizes."""
     x, y = c.value(0).shape[-2:], c.result.shape[-2:]
     given = c.arg(index)
     if not isinstance(given, list):
@@ -36,7 +36,7 @@ def _scales(c: Call, index: int) -> tuple[Fraction, Fraction]:
 
 
 def _hats(b: Lowering, old: int, new: int, scale: Fraction, corners: bool, dtype: DType) -> Value:
-    """What each new pixel takes of the old ones, ``[new, old]``."""
+    """Return the weights of the old pixels in each new one, ``[new, old]``."""
     place = b.typed(iota(b, (new,), 0), dtype)
     if corners:
         place = b.combine(BinaryFn.MUL, place, Fraction(old - 1, max(new - 1, 1)))
@@ -63,8 +63,8 @@ def _bilinear(b: Lowering, c: Call) -> Value:
 
 
 def _nearest(b: Lowering, c: Call) -> Value:
-    """``op(x[N, C, H, W], output_size, scale_factors)``: each pixel several times, or the one that
-    a place falls into."""
+    """``op(x[N, C, H, W], output_size, scale_factors)``: each pixel is repeated, or each new pixel
+    takes the old one that its place falls into."""
     x = c.value(0)
     times = [1 / scale for scale in _scales(c, 2)]
     sizes = [n * t for n, t in zip(x.shape[-2:], times, strict=True)]
@@ -79,8 +79,8 @@ def _nearest(b: Lowering, c: Call) -> Value:
 
 
 def _rows_at(b: Lowering, x: Value, dim: int, new: int, scale: Fraction) -> Value:
-    """Along ``dim`` the pixels at ``floor(i scale)``, the last one beyond it. PyTorch multiplies in
-    f32, which must fall into the same pixels."""
+    """Return the pixels at ``floor(i scale)`` along ``dim``, clamped to the last one. PyTorch
+    multiplies in f32, and the result must fall into the same pixels."""
     old = x.shape[dim]
     theirs = np.floor(np.arange(new, dtype=np.float32) * np.float32(float(scale)))
     ours = [i * scale.numerator // scale.denominator for i in range(new)]

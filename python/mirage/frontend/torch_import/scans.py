@@ -1,4 +1,4 @@
-"""Rows of what runs along a dimension: sums, products and maxima of all elements up to each.
+"""Rows of scans along a dimension: sums, products and maxima of all elements up to each one.
 
 A running sum is a sum of choices, in one kernel. Products and maxima take ``log2`` steps: after
 step ``k`` each element is combined with the ``2^k - 1`` before it (W. D. Hillis, G. L. Steele, Data
@@ -19,13 +19,13 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
 LARGE = 1e38
-"""What stands for infinite numbers where a difference is taken."""
+"""The number that replaces infinity where a difference is taken."""
 
 
 def _running_sum(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, dtype)``: each element is added to those that do not come before it, which takes
-    work that grows with the square of their number. Sums of whole numbers that f32 holds, as counts
-    of tokens, are those of floats."""
+    """``op(x, dim, dtype)``: each element is added to itself and all later ones, which takes
+    quadratic work. Sums of whole numbers that f32 represents, such as counts of tokens, are
+    computed in f32."""
     x, dtype = c.value(0), c.result.dtype
     if not x.shape:
         return b.typed(x, dtype)
@@ -46,7 +46,7 @@ def _running_sum(b: Lowering, c: Call) -> Value:
 
 
 def _scan(b: Lowering, fn: BinaryFn, x: Value, dim: int) -> Value:
-    """``fn`` of all elements up to each along ``dim``."""
+    """Combine by ``fn`` all elements up to each one along ``dim``."""
     step, size = 1, x.shape[dim]
     while step < size:
         later, earlier = b.cut(x, dim, step, size - step), b.cut(x, dim, 0, size - step)
@@ -66,7 +66,7 @@ def _running_product(b: Lowering, c: Call) -> Value:
 
 
 def _running_extreme(*, least: bool) -> Row:
-    """``op(x, dim)``: the largest (least) element up to each, and where the last such one is."""
+    """``op(x, dim)``: the largest (or least) element up to each one, and its last place."""
 
     def row(b: Lowering, c: Call) -> list[Value]:
         x = c.value(0)
@@ -85,8 +85,8 @@ def _running_extreme(*, least: bool) -> Row:
 
 
 def _running_log_sum(b: Lowering, c: Call) -> Value:
-    """``op(x, dim)``: the logarithm of the sum of the exponentials up to each, taken relative to
-    the largest of them; infinite ones by the largest number that f32 holds."""
+    """``op(x, dim)``: the logarithm of the sum of the exponentials up to each element, computed
+    relative to their maximum, which is clamped to the largest number that f32 represents."""
     x, dtype = wide(b, c.value(0)), c.result.dtype
     if not x.shape:
         return b.typed(x, dtype)

@@ -1,8 +1,8 @@
-"""Masks of which every row is known to have an element that is true.
+"""Masks of which every row is known to have a true element.
 
-What a mask holds follows from positions and from tensors that were computed at import, or is not
-known. So its elements at some columns are computed from theirs: the first (causal masks, prefixes),
-the last, and the diagonals from either end (windows, documents).
+The contents of a mask follow from positions and from tensors that were computed at import;
+otherwise they are not known. So its elements are computed in some columns: the first (for causal
+masks and prefixes), the last, and the diagonals from either end (for windows and documents).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mirage.semantics.scalar import Array, BinaryFn
 from mirage.semantics.ugraph import Elementwise, Value, View
 
 MOST_ROWS = 1 << 20
-"""Rows that are looked at."""
+"""The most rows that are examined."""
 
 _Place: TypeAlias = "tuple[Array, ...]"
-"""An index for each dimension; together they have a common shape."""
+"""The place of elements: one index array for each dimension, with a common shape."""
 
 
 def has_no_empty_row(b: Lowering, mask: Value) -> bool:
-    """Whether each row is known to have an element that is true."""
+    """Return whether each row is known to have a true element."""
     *rows, size = mask.shape or (0,)
     if not rows or not 0 < mask.type.size // max(size, 1) <= MOST_ROWS:
         return False
@@ -42,14 +42,14 @@ def has_no_empty_row(b: Lowering, mask: Value) -> bool:
 
 
 class _Elements:
-    """What is known of elements of values."""
+    """The known elements of values."""
 
     def __init__(self, b: Lowering) -> None:
         self._held = b.held
         self._made = {v: op for op in b.ops for v in op.results}
 
     def at(self, value: Value, place: _Place) -> Array | None:
-        """The elements at a place; None where they are not known."""
+        """Return the elements at a place; None if they are not known."""
         op = self._made.get(value)
         if value in self._held:
             return self._held[value][place].astype(np.float64)
@@ -76,12 +76,12 @@ class _Elements:
         return op.compute(Float64(), operands, 0, shape)[0]
 
     def _is_one(self, values: Sequence[Value], place: _Place) -> bool:
-        """Whether two values are the same integer there, whatever that is."""
+        """Return whether two values are the same integer there, whatever it is."""
         (x, at), (y, other) = (self._root(v, _repeated(v.shape, place)) for v in values)
         return x is y and x.dtype.is_integer and all(map(_equal, at, other))
 
     def _root(self, value: Value, place: _Place) -> tuple[Value, _Place]:
-        """Of what a value is a view, and the place there."""
+        """Return the value that a value is a view of, and the place there."""
         op = self._made.get(value)
         while isinstance(op, View) and (source := self._source(op, place)) is not None:
             value, place = op.operands[0], source
@@ -90,7 +90,8 @@ class _Elements:
 
     @staticmethod
     def _source(op: View, place: _Place) -> _Place | None:
-        """Where the operand is read; None where it is cut, or dimensions are merged."""
+        """Return the place in the operand; None if the operand is cut or its dimensions are
+        merged."""
         dims, x, shape = op.source_dims(), op.operands[0], op.result.shape
         if dims is None or len(op.operands) != 1:
             return None
@@ -105,6 +106,6 @@ def _equal(a: Array, b: Array) -> bool:
 
 
 def _repeated(source: tuple[int, ...], place: _Place) -> _Place:
-    """Where an operand of shape ``source`` is read for an element of what it is repeated to."""
+    """Return the place in an operand of shape ``source`` for an element of its broadcast."""
     own = place[len(place) - len(source) :]
     return tuple(np.zeros_like(i) if n == 1 else i for n, i in zip(source, own, strict=True))

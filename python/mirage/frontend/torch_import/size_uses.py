@@ -1,8 +1,8 @@
-"""What a program does with a size that is known at the call only.
+"""The uses of a size that is known only at the call.
 
-It may say which shapes tensors have, in proportion, and how many positions there are. What else it
-enters would be a constant in the graph of one size. So would what is computed at import of tensors
-that have that size, unless it is computed element by element.
+A program may use it for the shapes of tensors, in proportion, and for the number of positions. Any
+other use would make it a constant in the graph of one size. So would a computation at import from
+tensors that have that size, unless it is elementwise.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from mirage.frontend.errors import DynamicShapeError
 from mirage.frontend.location import user_location
 
 _SHAPES = frozenset({"size", "sizes", "shape"})
-"""Arguments of PyTorch's ops that say which shape a result has, and nothing else."""
+"""The arguments of PyTorch's ops that give the shape of a result, and nothing else."""
 _POSITIONS = "aten.arange"
 _COPIES = frozenset(
     {"clone", "_to_copy", "to", "lift_fresh_copy", "detach", "contiguous", "alias", "expand",
      "expand_as", "broadcast_to", "unsqueeze", "view", "_unsafe_view", "reshape"}
 )  # fmt: skip
-"""Ops that keep elements and their order, or repeat them."""
+"""The ops that keep elements and their order, or repeat them."""
 
 
 def check_uses(exported: torch.export.ExportedProgram, symbol: Any) -> None:
-    """Raises :class:`DynamicShapeError` where the size ``symbol`` is used for more."""
+    """Raise :class:`DynamicShapeError` if the size ``symbol`` is used for anything else."""
     fixed = _fixed_inputs(exported)
     made: dict[Node, bool] = {}  # of no input: whether there are as many as the size
     for node in exported.graph.nodes:
@@ -52,14 +52,14 @@ def check_uses(exported: torch.export.ExportedProgram, symbol: Any) -> None:
 
 
 def _fixed_inputs(exported: torch.export.ExportedProgram) -> set[str]:
-    """Tensors that hold the same in every call."""
+    """Return the tensors that hold the same values in every call."""
     specs = exported.graph_signature.input_specs
     kinds = (InputKind.CONSTANT_TENSOR, InputKind.BUFFER)
     return {s.arg.name for s in specs if s.kind in kinds}
 
 
 def _check_shape(node: Node, x: object, symbol: Any) -> None:
-    """All sizes are in proportion to the one."""
+    """Check that all sizes of a shape are in proportion to the symbol."""
     for n in getattr(x, "shape", ()):
         if isinstance(n, torch.SymInt) and not (n.node.expr / symbol).is_number:
             raise DynamicShapeError(
@@ -78,7 +78,8 @@ def _computes(node: Node) -> DynamicShapeError:
 
 
 def _each_element(node: Node) -> bool:
-    """Whether the first rows of what an op gives are those that it gives of the first rows."""
+    """Return whether the first rows of an op's result depend only on the first rows of its
+    operands."""
     target: Any = node.target
     if torch.Tag.pointwise in getattr(target, "tags", ()):
         return True
@@ -91,7 +92,7 @@ def _each_element(node: Node) -> bool:
 
 
 def _others(node: Node) -> list[object]:
-    """The arguments of a call that are neither a shape nor a number of positions."""
+    """Return the arguments of a call that are neither a shape nor a number of positions."""
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         return [*node.args, *node.kwargs.values()]
@@ -115,6 +116,6 @@ def _is_size(value: object) -> bool:
 
 
 def location_of(node: Node) -> SourceLocation | None:
-    """Where a call stands in the user's program."""
+    """Return the place of a call in the user's program."""
     places = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
     return SourceLocation(places[-1][0], int(places[-1][1])) if places else user_location()

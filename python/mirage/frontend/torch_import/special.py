@@ -1,10 +1,10 @@
 """Rows of the error function, and of inverse trigonometric and hyperbolic functions.
 
-Each is a polynomial near 0 and made of functions that kernels have elsewhere: the tail of the error
-function is GELU's (``x Phi(x)`` divided by ``x``), an arc tangent is four times that of an angle of
-which the half was taken twice (``tan(a / 2) = tan(a) / (1 + sqrt(1 + tan(a)^2))``). As functions of
-real numbers they are within 2^-44 of what they stand for; rounding adds what their steps round, a
-few units in the last place of f32. The sign of a zero is not seen.
+Each is a polynomial near 0, and elsewhere it is built from functions that kernels have: the tail of
+the error function is GELU's (``x Phi(x)`` divided by ``x``), an arc tangent is four times the arc
+tangent of the angle halved twice (``tan(a / 2) = tan(a) / (1 + sqrt(1 + tan(a)^2))``). As functions
+of real numbers they are within 2^-44 of the exact functions; the rounding of their steps adds a few
+units in the last place of f32. The sign of a zero is ignored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ATANH = tuple(1 / (2 * n + 1) for n in range(10))
 
 
 def _function(made: Row) -> Row:
-    """A row in f32 at least, of integers too."""
+    """Return a row that computes in f32 at least, for integers too."""
 
     def row(b: Lowering, c: Call) -> Value:
         values = [wide(b, x) if isinstance(x, Value) else x for x in c.args]
@@ -54,7 +54,7 @@ def _function(made: Row) -> Row:
 
 
 def _odd(b: Lowering, x: Value, coefficients: Sequence[float]) -> Value:
-    """``x P(x^2)``."""
+    """Return ``x P(x^2)``."""
     square = b.unary(UnaryFn.SQUARE, x)
     y = b.combine(BinaryFn.MUL, square, coefficients[-1])
     for coefficient in reversed(coefficients[1:-1]):
@@ -63,12 +63,12 @@ def _odd(b: Lowering, x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def _bounded(b: Lowering, x: Value, most: Number) -> Value:
-    """``x``, at most ``most`` away from 0."""
+    """Clamp ``x`` to ``[-most, most]``."""
     return b.combine(BinaryFn.MAX, b.combine(BinaryFn.MIN, x, most), -most)
 
 
 def _error(*, complement: bool) -> Row:
-    """``erf(x)``, or one less it, of which the tail is as precise."""
+    """Return ``erf(x)`` or its complement ``1 - erf(x)``, whose tail is as precise."""
     most = 12.0  # the complement is less than any f32 there
 
     def row(b: Lowering, c: Call) -> Value:
@@ -97,12 +97,13 @@ def _error(*, complement: bool) -> Row:
 
 
 def _largest(x: Value) -> float:
-    """A number whose square is one of the type, and beyond which an angle is a right one."""
+    """Return a number whose square is representable, and beyond which the angle rounds to a right
+    angle."""
     return 1e150 if x.dtype is DType.F64 else 1e18
 
 
 def _small_angle(b: Lowering, x: Value) -> Value:
-    """The arc tangent of ``x`` in [0, 1]."""
+    """Return the arc tangent of ``x`` in [0, 1]."""
     for _ in range(2):
         root = b.combine(BinaryFn.ADD, b.unary(UnaryFn.SQUARE, x), 1.0)
         x = b.binary(BinaryFn.DIV, x, b.combine(BinaryFn.ADD, b.unary(UnaryFn.SQRT, root), 1.0))
@@ -120,7 +121,8 @@ def _arc_tangent(b: Lowering, c: Call) -> Value:
 
 
 def angle_of(b: Lowering, y: Value, x: Value) -> Value:
-    """From the ray through (1, 0) to the one through ``(x, y)``, between -pi and pi."""
+    """Return the angle from the ray through (1, 0) to the one through ``(x, y)``, between -pi and
+    pi."""
     high, across = (b.unary(UnaryFn.ABS, _bounded(b, v, _largest(v) ** 2)) for v in (y, x))
     least, most = b.binary(BinaryFn.MIN, high, across), b.binary(BinaryFn.MAX, high, across)
     most = b.combine(BinaryFn.MAX, most, 2.0**-126)
@@ -134,7 +136,7 @@ def angle_of(b: Lowering, y: Value, x: Value) -> Value:
 
 
 def _beside(b: Lowering, x: Value) -> Value:
-    """``sqrt(1 - x^2)``."""
+    """Return ``sqrt(1 - x^2)``."""
     below, above = b.combine(BinaryFn.SUB, 1.0, x), b.combine(BinaryFn.ADD, x, 1.0)
     return b.unary(UnaryFn.SQRT, b.binary(BinaryFn.MUL, below, above))
 
@@ -145,7 +147,8 @@ def _tangent(b: Lowering, c: Call) -> Value:
 
 
 def _cosh(b: Lowering, c: Call) -> Value:
-    """``2 exp(|x| / 2 - log 2) exp(|x| / 2)`` and the small one, which overflows where it does."""
+    """Return ``2 exp(|x| / 2 - log 2) exp(|x| / 2)`` plus the small exponential; this overflows
+    only where cosh does."""
     half = b.combine(BinaryFn.MUL, b.unary(UnaryFn.ABS, c.value(0)), 0.5)
     root = b.unary(UnaryFn.EXP, half)
     large = b.binary(BinaryFn.MUL, b.combine(BinaryFn.MUL, root, 0.5), root)
@@ -154,7 +157,7 @@ def _cosh(b: Lowering, c: Call) -> Value:
 
 
 def _atanh_of(b: Lowering, x: Value, ratio: Value) -> Value:
-    """``log(ratio) / 2``, where that is the number whose tanh is ``x``."""
+    """Return ``log(ratio) / 2``, if that is the number whose tanh is ``x``."""
     near = _odd(b, _bounded(b, x, 0.25), _ATANH)
     far = b.combine(BinaryFn.MUL, b.unary(UnaryFn.LOG, ratio), 0.5)
     is_near = b.combine(BinaryFn.LT, b.unary(UnaryFn.ABS, x), 0.25)
@@ -168,14 +171,15 @@ def _atanh(b: Lowering, c: Call) -> Value:
 
 
 def _log1p(b: Lowering, x: Value) -> Value:
-    """``log(1 + x)`` of ``x >= 0``, no digits lost near 0: twice an inverse tanh."""
+    """Return ``log(1 + x)`` for ``x >= 0`` without losing digits near 0, as twice an inverse
+    tanh."""
     part = b.binary(BinaryFn.DIV, x, b.combine(BinaryFn.ADD, x, 2.0))
     whole = _atanh_of(b, part, b.combine(BinaryFn.ADD, x, 1.0))
     return b.combine(BinaryFn.MUL, whole, 2.0)
 
 
 def _asinh(b: Lowering, c: Call) -> Value:
-    """``log(x + sqrt(1 + x^2))``, as ``log(1 + x + x^2 / (1 + sqrt(1 + x^2)))``."""
+    """Return ``log(x + sqrt(1 + x^2))``, computed as ``log(1 + x + x^2 / (1 + sqrt(1 + x^2)))``."""
     x = c.value(0)
     size = b.combine(BinaryFn.MIN, b.unary(UnaryFn.ABS, x), _largest(x))
     square = b.unary(UnaryFn.SQUARE, size)
@@ -186,7 +190,7 @@ def _asinh(b: Lowering, c: Call) -> Value:
 
 
 def _acosh(b: Lowering, c: Call) -> Value:
-    """``log(x + sqrt(x^2 - 1))``, by ``t = x - 1``."""
+    """Return ``log(x + sqrt(x^2 - 1))``, computed from ``t = x - 1``."""
     x = c.value(0)
     over = b.combine(BinaryFn.SUB, b.combine(BinaryFn.MIN, x, _largest(x)), 1.0)
     product = b.binary(BinaryFn.MUL, over, b.combine(BinaryFn.ADD, over, 2.0))
@@ -195,7 +199,7 @@ def _acosh(b: Lowering, c: Call) -> Value:
 
 
 def _or_far(b: Lowering, x: Value, near: Value) -> Value:
-    """``near``, or ``log(2 x)`` where the square of ``x`` is too large."""
+    """Return ``near``, or ``log(2 x)`` where the square of ``x`` is too large."""
     size = b.combine(BinaryFn.MAX, x, 1.0)
     far = b.combine(BinaryFn.ADD, b.unary(UnaryFn.LOG, size), math.log(2.0))
     return choose(b, b.combine(BinaryFn.LT, _largest(x), size), far, near, x.dtype)
@@ -208,8 +212,9 @@ _FAR = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.005739
 
 
 def _inverse_error(b: Lowering, c: Call) -> Value:
-    """Two polynomials of ``-log(1 - x^2)`` and of its root, within 4 ulp of f32 (M. Giles,
-    Approximating the erfinv function, GPU Computing Gems 2, 2011)."""
+    """Return the inverse error function, by two polynomials of ``-log(1 - x^2)`` and of its root,
+    within 4 ulp of f32 (M. Giles, Approximating the erfinv function, GPU Computing Gems 2, 2011).
+    """
     x = c.value(0)
     if x.dtype is DType.F64:
         raise Unsupported("the inverse error function in f64")
@@ -228,11 +233,11 @@ def _inverse_error(b: Lowering, c: Call) -> Value:
 
 
 _LARGEST_LOG = 20.0
-"""More than ``-log(1 - x^2)`` is for any ``x`` below 1 in f32."""
+"""A bound on ``-log(1 - x^2)`` for all ``x`` below 1 in f32."""
 
 
 def _polynomial(b: Lowering, x: Value, factors: Sequence[float]) -> Value:
-    """``factors[0] x^n + … + factors[n]``."""
+    """Return ``factors[0] x^n + … + factors[n]``."""
     y = b.combine(BinaryFn.MUL, x, factors[0])
     for factor in factors[1:-1]:
         y = b.binary(BinaryFn.MUL, b.combine(BinaryFn.ADD, y, factor), x)
@@ -240,7 +245,7 @@ def _polynomial(b: Lowering, x: Value, factors: Sequence[float]) -> Value:
 
 
 def _hypotenuse(b: Lowering, c: Call) -> Value:
-    """``op(x, y)``: the larger one times a root, so that no square overflows."""
+    """``op(x, y)``: the larger operand times a root, so that no square overflows."""
     x, y = (b.unary(UnaryFn.ABS, c.value(i)) for i in (0, 1))
     most = b.binary(BinaryFn.MAX, x, y)
     safe = _bounded(b, b.combine(BinaryFn.MAX, most, 2.0**-126), _largest(x) ** 2)
@@ -250,7 +255,7 @@ def _hypotenuse(b: Lowering, c: Call) -> Value:
 
 
 def _x_log_y(b: Lowering, c: Call) -> Value:
-    """``op(x, y)``: ``x log(y)``, which is zero where ``x`` is, unless ``y`` is no number."""
+    """``op(x, y)``: ``x log(y)``, which is zero where ``x`` is, unless ``y`` is NaN."""
     x, y = c.operand(0), c.operand(1)
     if not isinstance(y, Value):
         if y <= 0 or not isinstance(x, Value):
@@ -264,8 +269,8 @@ def _x_log_y(b: Lowering, c: Call) -> Value:
 
 
 def _log_of_sum(factor: float) -> Row:
-    """``op(x, y)``: the logarithm of the sum of two exponentials of ``factor`` times ``x`` and
-    ``y``, over the factor; none of the exponentials is large."""
+    """``op(x, y)``: ``log(exp(factor x) + exp(factor y)) / factor``, computed so that no
+    exponential is large."""
 
     def row(b: Lowering, c: Call) -> Value:
         xs = [c.value(i) for i in (0, 1)]
@@ -283,7 +288,7 @@ def _log_of_sum(factor: float) -> Row:
 
 
 def _other_than_nan(fn: BinaryFn) -> Row:
-    """``fn`` of two numbers, or the one of them that is a number."""
+    """Apply ``fn`` to two numbers; if only one is a number, return it."""
 
     def row(b: Lowering, c: Call) -> Value:
         x, y = (b.typed(c.value(i), c.result.dtype) for i in (0, 1))
@@ -322,4 +327,4 @@ SPECIAL: dict[str, Row] = {
     "aten.fmax": _other_than_nan(BinaryFn.MAX),
     "aten.fmin": _other_than_nan(BinaryFn.MIN),
 }
-"""Torch ops that kernels have no function for, and what they are made of."""
+"""Torch ops for which kernels have no function, and their definitions."""

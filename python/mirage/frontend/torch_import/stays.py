@@ -1,4 +1,4 @@
-"""Calls that stay with PyTorch."""
+"""Calls that remain in PyTorch."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _STAYS = "calls that stay with PyTorch pass tensors only"
 
 @dataclass(frozen=True)
 class Stays:
-    """A call that stays with PyTorch, and why."""
+    """A call that remains in PyTorch, and the reason."""
 
     op: str
     reason: str
 
 
 def foreign_in(call: Call) -> str:
-    """The type that kernels do not have of something that a call takes or gives; empty where there
-    is none."""
+    """Return a type among the arguments and results of a call that kernels do not have; empty if
+    there is none."""
     taken = (x.dtype for x in _tensors(call.args) if isinstance(x, Carried))
     given = (f.dtype for f, used in zip(call.foreign, call.used) if f is not None and used)
     return next(iter((*taken, *given)), "")
@@ -36,7 +36,7 @@ def foreign_in(call: Call) -> str:
 def external_of(
     call: Call, location: SourceLocation | None
 ) -> tuple[External, tuple[Value | Carried, ...]]:
-    """A call as an op of the graph, and what it gives. Raises :class:`UnsupportedOpError`."""
+    """Return a call as an op of the graph, and its results. Raises :class:`UnsupportedOpError`."""
     operands, arguments = _arguments(call, location)
     results: list[Value] = []
     given: list[Value | Carried] = []
@@ -61,7 +61,8 @@ def external_of(
 def unsupported(
     op: str, location: SourceLocation | None, reason: str, call: Call | None = None
 ) -> UnsupportedOpError:
-    """That an op does not import, and why; of a ``call`` that may stay with PyTorch, so."""
+    """Return the error for an op that cannot be imported, with the reason; for a ``call`` that may
+    remain in PyTorch, it says so."""
     types = [str(x.type) for x in call.args if isinstance(x, Value)] if call is not None else []
     on = f" on {', '.join(types)}" if types else ""
     hint = "; pass allow_fallback=True (--allow-fallback) to leave it to PyTorch" if call else ""
@@ -81,8 +82,9 @@ def _tensors(args: Sequence[object]) -> Iterator[Value | Carried]:
 def _arguments(
     call: Call, location: SourceLocation | None
 ) -> tuple[list[Value | Carried], tuple[tuple[str, object], ...]]:
-    """Tensors and named other arguments of a call that stays with PyTorch; a list of tensors is
-    ``("tensors", count)``, one with None among them ``("tensors", (1, 0, ...))``.
+    """Return the tensors and the named other arguments of a call that remains in PyTorch. A list of
+    tensors becomes ``("tensors", count)``, and one with None among them ``("tensors", (1, 0,
+    ...))``.
     """
     namespace, op, *overload = call.op.split(".")
     packet = getattr(getattr(torch.ops, namespace), op, None)

@@ -1,4 +1,4 @@
-"""Which ops of a captured program change some elements of a tensor that it updates."""
+"""The ops of a captured program that change some elements of a tensor that it updates."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ir: Any = untyped_ir
 
 
 def stores_to(updated: Any, new: Any) -> set[Any]:
-    """The results of the stores by which the argument ``updated`` (a value of torch-mlir's IR)
-    becomes ``new``, and of those to views of it that such a store writes back; nothing where it
-    becomes something else.
+    """Return the results of the stores by which the argument ``updated`` (a value of torch-mlir's
+    IR) becomes ``new``, and of stores to views of it that such a store writes back; nothing if it
+    changes in another way.
     """
     found: set[Any] = set()
     if not _collect(new, updated, found):
@@ -26,8 +26,8 @@ def stores_to(updated: Any, new: Any) -> set[Any]:
 
 
 def _collect(value: Any, start: Any, found: set[Any]) -> bool:
-    """Whether ``value`` is ``start`` after stores (of anything, where there is no ``start``); what
-    they give goes to ``found``."""
+    """Return whether ``value`` is ``start`` after stores (or any value after stores, without
+    ``start``); add their results to ``found``."""
     while (name := store_name(value)) is not None:
         operands = value.owner.operands
         found.add(value)
@@ -38,14 +38,15 @@ def _collect(value: Any, start: Any, found: set[Any]) -> bool:
 
 
 def store_name(value: Any) -> str | None:
-    """The name of the store that gives a value ("aten.index_copy"); None where it is no store."""
+    """Return the name of the store that computes a value ("aten.index_copy"); None if it is not a
+    store."""
     operation = getattr(value.owner, "operation", value.owner)
     name = op_name(operation) if hasattr(operation, "attributes") else ""
     return name if is_store(name) else None
 
 
 def op_name(operation: Any) -> str:
-    """The name of PyTorch's op ("aten.index_copy")."""
+    """Return the name of PyTorch's op ("aten.index_copy")."""
     name = operation.name.removeprefix("torch.")
     if name == "operator":  # one that the dialect does not know
         name = ir.StringAttr(operation.attributes["name"]).value.removeprefix("torch.")
@@ -53,8 +54,8 @@ def op_name(operation: Any) -> str:
 
 
 def may_stay(call: Call) -> bool:
-    """Whether a store is one that PyTorch makes as fast as it can be: not through a mask, of which
-    it first asks the GPU how many elements are true."""
+    """Return whether PyTorch makes a store as fast as possible. It does not if the store is through
+    a mask, since it then first asks the GPU for the number of true elements."""
     lists = (x for x in call.args if isinstance(x, list))
     tensors = [v for v in (*call.args, *(v for x in lists for v in x)) if isinstance(v, Value)]
     return not any(v.dtype is DType.I1 for v in tensors[1:])

@@ -1,4 +1,4 @@
-"""Rows of torch ops that move elements about."""
+"""Rows of torch ops that move elements."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import Concat, TensorType, Value
 
 MOST_WINDOWED = 64
-"""Elements of a window that is a view of its own: each is a slice."""
+"""The most elements of a window that does not become a reshape: each takes a slice."""
 
 
 def _reshape(b: Lowering, c: Call) -> Value:
-    """Any op that keeps the row-major order of the elements: the result's shape says all."""
+    """Any op that keeps the row-major order of the elements; the result's shape determines it."""
     return b.reshaped(c.value(0), c.result.shape)
 
 
@@ -61,8 +61,8 @@ def _slice(b: Lowering, c: Call) -> Value:
 
 
 def strided(b: Lowering, x: Value, dim: int, start: int, step: int, count: int) -> Value:
-    """``count`` (at least one) elements along ``dim``, each ``step`` after the one before: the
-    dimension as groups of ``step``, one column of them.
+    """Return ``count`` (at least one) elements along ``dim``, each ``step`` after the previous one:
+    the dimension is split into groups of ``step``, and one column of them is taken.
     """
     (dim,) = normalize_dims((dim,), len(x.shape))
     size, span = x.shape[dim], count * step
@@ -79,8 +79,8 @@ def strided(b: Lowering, x: Value, dim: int, start: int, step: int, count: int) 
 
 
 def _slice_scatter(b: Lowering, c: Call) -> Value:
-    """``op(x, source, dim, start, end, step)``: ``x`` with a slice replaced; how a store into a
-    part of a tensor is captured.
+    """``op(x, source, dim, start, end, step)``: replace a slice of ``x``; stores into a part of a
+    tensor are captured in this form.
     """
     x, source = c.value(0), b.typed(c.value(1), c.value(0).dtype)
     (dim,) = normalize_dims((c.integer(2),), len(x.shape))
@@ -100,8 +100,8 @@ def _slice_scatter(b: Lowering, c: Call) -> Value:
 def _stored_in_steps(
     b: Lowering, x: Value, source: Value, dim: int, start: int, step: int
 ) -> Value:
-    """``x`` with the elements along ``dim`` replaced that are ``step`` apart: the source with each
-    element ``step`` times is as long as the part of ``x`` that it is chosen from."""
+    """Replace the elements of ``x`` along ``dim`` that are ``step`` apart. The source with each
+    element repeated ``step`` times is as long as the part of ``x`` in which it is chosen."""
     size, count = x.shape[dim], source.shape[dim]
     span = min(count * step, size - start)
     apart = b.reshape(source, (*source.shape[: dim + 1], 1, *source.shape[dim + 1 :]))
@@ -119,7 +119,7 @@ def _stored_in_steps(
 
 
 def _select_scatter(b: Lowering, c: Call) -> Value:
-    """``op(x, source, dim, index)``: ``x`` with one of its parts along ``dim`` replaced."""
+    """``op(x, source, dim, index)``: replace one part of ``x`` along ``dim``."""
     x, source = c.value(0), b.typed(c.value(1), c.value(0).dtype)
     (dim,) = normalize_dims((c.integer(2),), len(x.shape))
     at = c.integer(3) % x.shape[dim]
@@ -131,8 +131,8 @@ def _select_scatter(b: Lowering, c: Call) -> Value:
 
 
 def _part(b: Lowering, x: Value, dim: int, start: int, length: int) -> list[Value]:
-    """That part of ``x`` along ``dim``, in pieces where ``x`` was joined from some: stores that
-    fill a tensor part by part read nothing of what it held before.
+    """Return a part of ``x`` along ``dim``, in pieces if ``x`` was concatenated: stores that fill a
+    tensor part by part then read nothing of its previous contents.
     """
     joined = next((op for op in b.ops if isinstance(op, Concat) and op.result is x), None)
     if joined is None or joined.dim != dim:
@@ -148,7 +148,7 @@ def _part(b: Lowering, x: Value, dim: int, start: int, length: int) -> list[Valu
 
 
 def _copy(b: Lowering, c: Call) -> Value:
-    """``op(x, source)``: what ``x`` holds after ``x.copy_(source)``."""
+    """``op(x, source)``: the contents of ``x`` after ``x.copy_(source)``."""
     source = b.typed(c.value(1), c.result.dtype)
     return source if source.shape == c.result.shape else b.broadcast(source, c.result.shape)
 
@@ -172,8 +172,8 @@ def _pad(b: Lowering, c: Call) -> Value:
 
 
 def _roll(b: Lowering, c: Call) -> Value:
-    """``op(x, shifts, dims)``: what leaves a dimension at its end comes in at its start. Without
-    dims the tensor is one line."""
+    """``op(x, shifts, dims)``: elements that leave a dimension at its end enter at its start.
+    Without dims, the tensor is one line."""
     x, shifts, dims = c.value(0), c.integers(1), c.integers(2) if c.arg(2) else ()
     if not x.type.size:
         return x
@@ -197,8 +197,8 @@ def _narrow(b: Lowering, c: Call) -> Value:
 
 
 def _unfold(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, size, step)``: the windows along ``dim``, their elements last. Windows that do
-    not overlap are a dimension that is cut in two."""
+    """``op(x, dim, size, step)``: the windows along ``dim``, with their elements last. Windows that
+    do not overlap are made by splitting a dimension in two."""
     x, size, step = c.value(0), c.integer(2), c.integer(3)
     if x.shape and c.result.size:
         (dim,) = normalize_dims((c.integer(1),), len(x.shape))
@@ -249,7 +249,7 @@ def _unbind(b: Lowering, c: Call) -> list[Value]:
 
 
 def _repeat(b: Lowering, c: Call) -> Value:
-    """Each dimension (missing leading ones too) ``repeats`` times in sequence."""
+    """Repeat each dimension (missing leading ones too) as a whole ``repeats`` times."""
     x, repeats = c.value(0), c.integers(1)
     sizes = (*(1 for _ in range(len(repeats) - len(x.shape))), *x.shape)
     apart = tuple(n for size in sizes for n in (1, size))
@@ -259,7 +259,7 @@ def _repeat(b: Lowering, c: Call) -> Value:
 
 
 def _repeat_interleave(b: Lowering, c: Call) -> Value:
-    """``op(x, repeats, dim)``: each element along ``dim`` ``repeats`` times in place."""
+    """``op(x, repeats, dim)``: repeat each element along ``dim`` in place."""
     x, times = c.value(0), c.integer(1)
     if c.arg(2) is None:
         x, dim = b.reshaped(x, (x.type.size,)), 0

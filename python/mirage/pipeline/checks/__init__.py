@@ -1,1 +1,1 @@
-"""Compiled kernels, run before they are handed out."""
+"""Compiled kernels are run before the program is returned."""

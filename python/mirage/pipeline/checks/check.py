@@ -1,5 +1,5 @@
-"""Compiled programs, run before they are handed out: each kernel in the emulator, all of them on
-this machine's GPU."""
+"""Compiled programs are run before they are returned: each kernel in the emulator, and the whole
+program on this machine's GPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
 
 LONGEST = 10.0
-"""Seconds for one kernel."""
+"""The seconds that a check may take for one kernel."""
 
 KIND = "check"
 CHECKED = 0.2
@@ -37,8 +37,8 @@ CHECKED = 0.2
 
 @dataclass
 class Checker:
-    """Checks programs that were compiled for a chip. After ``until`` no more kernels are run.
-    ``use_cache``: what passed before is not run again."""
+    """Checks programs that were compiled for a chip. After ``until`` no more kernels are run. With
+    ``use_cache``, kernels that passed before are not run again."""
 
     program: Program
     chip: str
@@ -47,9 +47,9 @@ class Checker:
     known: dict[str, KernelCheck] = field(default_factory=dict[str, KernelCheck])
 
     def check(self, finalist: Finalist, known: Sequence[KernelCheck] = ()) -> Finalist:
-        """The program with its checks, which its artifacts have, too; those after the first kernel
-        that fails are not made. ``known`` are those of an earlier run: what has passed on this GPU
-        is not run there again."""
+        """Return the program with its checks, which its artifacts also contain. After the first
+        kernel that fails, no more are checked. ``known`` are the checks of an earlier run: a
+        program that passed on this GPU is not run there again."""
         steps: list[Step] = []
         checks: list[KernelCheck] = []
         for step in finalist.steps:
@@ -63,7 +63,7 @@ class Checker:
         return replace(finalist, steps=tuple(steps), checks=tuple(checks))
 
     def of_step(self, step: Step) -> list[KernelCheck]:
-        """The kernels of one part, in the emulator."""
+        """Check the kernels of one part in the emulator."""
         if step.compiled is None or step.graph is None:
             return []
         ops, kernels = kernel_ops(step.graph), step.compiled.artifact.manifest.kernels
@@ -98,12 +98,12 @@ class Checker:
 
 
 def failed(checks: Sequence[KernelCheck]) -> KernelCheck | None:
-    """The first check that failed."""
+    """Return the first check that failed, or None."""
     return next((c for c in checks if c.outcome is Outcome.FAILED), None)
 
 
 def _with_evidence(step: Step, checks: Sequence[KernelCheck]) -> Step:
-    """The step, whose manifest says which checks were made."""
+    """Return the step with the checks in its manifest."""
     if step.compiled is None or not checks:
         return step
     artifact = step.compiled.artifact

@@ -1,8 +1,8 @@
-"""Compiled kernels in the emulator, compared with what they mean.
+"""Compiled kernels, run in the emulator and compared with their meaning.
 
-Of each kernel the emulator runs a few blocks of the PTX as it is handed out, at its real sizes,
-with all its checks; what they write is compared with the µGraph that was verified, in float64.
-Nothing is compiled again, so nothing is checked but what will run.
+The emulator runs a few blocks of each kernel's final PTX, at its real sizes, with all of its
+checks. What they write is compared with the verified µGraph, evaluated in float64. Nothing is
+compiled again, so the checked code is the code that will run.
 """
 
 from __future__ import annotations
@@ -39,35 +39,35 @@ from mirage.semantics.row_updates import row_parts, row_updates
 from mirage.semantics.ugraph import KernelGraph, Op, launches
 
 WORK = 60_000
-"""Warp-instructions of a kernel that the emulator executes: so many for one block at most, and more
-blocks as far as that goes (about a second)."""
+"""The warp-instructions of a kernel that the emulator executes: the limit for one block; further
+blocks run as long as the total stays below it (about a second)."""
 BYTES = 1 << 30
-"""Tensors of a kernel at most."""
+"""The most bytes of a kernel's tensors."""
 
 
 EMULATOR = "in the emulator"
 
 
 def kernel_ops(graph: KernelGraph) -> list[Op]:
-    """The ops of a µGraph that are kernels, in the order of an artifact's launches: launches, and
-    ops that become a kernel each."""
+    """Return the ops of a µGraph that are kernels, in the order of an artifact's launches:
+    launches, and ops that become a kernel each."""
     written = {*launches(graph.ops), *unfused_in(graph)}
     return [op for op in graph.ops if op in written]
 
 
 def unchecked(step: Step, why: str) -> list[KernelCheck]:
-    """The kernels of a step, none of which was run."""
+    """Return checks of a step's kernels that say that none was run."""
     assert step.compiled is not None
     return [left_unchecked(k, why) for k in step.compiled.artifact.manifest.kernels]
 
 
 def left_unchecked(kernel: KernelLaunch, why: str) -> KernelCheck:
-    """A kernel that was not run."""
+    """Return a check that says that a kernel was not run."""
     return KernelCheck(kernel.entry, EMULATOR, Outcome.UNCHECKED, why)
 
 
 def row_stores(graph: KernelGraph, op: Op) -> tuple[RowStore, ...]:
-    """The results of a kernel that it stores to inputs of the graph."""
+    """Return the results that a kernel stores to inputs of the graph."""
     found: list[RowStore] = []
     made = {v: inner for inner in graph.ops for v in inner.results}
     for copy in row_updates(graph):
@@ -82,8 +82,8 @@ def row_stores(graph: KernelGraph, op: Op) -> tuple[RowStore, ...]:
 def emulated(
     op: Op, kernel: KernelLaunch, artifact: Artifact, stores: Sequence[RowStore] = ()
 ) -> KernelCheck:
-    """A few blocks of ``kernel``, which computes ``op`` and stores results as ``stores`` says, in
-    the emulator."""
+    """Run a few blocks of ``kernel`` in the emulator. The kernel computes ``op`` and stores results
+    as ``stores`` says."""
     size = sum(v.type.size * v.dtype.numpy.itemsize for v in (*op.operands, *op.results))
     if size > BYTES:
         what = f"its tensors have {size:,} bytes, more than {BYTES:,}"
@@ -131,9 +131,11 @@ def _attempt(
 def _last_block(
     op: Op, kernel: KernelLaunch, artifact: Artifact, stores: Sequence[RowStore], *, positive: bool
 ) -> tuple[KernelLaunch, KernelMemory, int]:
-    """Runs the last block, or cluster of them; the launch that it is of, its memory and its
-    warp-instructions. Blocks that compute several positions of the grid do so whatever their number
-    is: here it is such that they have two, or one where two are too many."""
+    """Run the last block, or cluster of blocks. Return its launch, its memory and its
+    warp-instructions.
+
+    Blocks may compute several positions of the grid, whatever the number of blocks is. Here the
+    number is such that each block has two positions, or one if two take too much work."""
     total, together = prod(kernel.grid), _together(kernel)
     numbers = [total]
     if (positions := _shared_positions(op)) is not None:
@@ -151,17 +153,17 @@ def _last_block(
 
 
 def _together(kernel: KernelLaunch) -> int:
-    """Blocks of a cluster."""
+    """Return the number of blocks in a cluster."""
     return prod(kernel.cluster or (1, 1, 1))
 
 
 def _clusters(kernel: KernelLaunch) -> int:
-    """Of a launch; a block that is alone is one."""
+    """Return the number of clusters of a launch; without clusters, of its blocks."""
     return prod(kernel.grid) // _together(kernel)
 
 
 def _positions(op: Op, kernel: KernelLaunch, cluster: int) -> int:
-    """Of the grid, that the blocks of a cluster compute."""
+    """Return the number of grid positions that the blocks of a cluster compute."""
     positions, together = _shared_positions(op), _together(kernel)
     if positions is None:
         return together
@@ -170,7 +172,7 @@ def _positions(op: Op, kernel: KernelLaunch, cluster: int) -> int:
 
 
 def _shared_positions(op: Op) -> int | None:
-    """Positions of a grid of which a block computes several, or None."""
+    """Return the number of positions of a grid whose blocks each compute several, or None."""
     launch = next(launches((op,)), None)
     if launch is None or not launch.schedule.resident:
         return None
@@ -178,7 +180,8 @@ def _shared_positions(op: Op) -> int | None:
 
 
 def _others(count: int, most: int) -> list[int]:
-    """Blocks to run besides the last one, where tails and masks are: the first, and one between."""
+    """Return the blocks to run besides the last one, which has the tails and masks: the first, and
+    one in between."""
     between = int(np.random.default_rng(count).integers(0, count))
     return list(dict.fromkeys(b for b in (0, between) if b != count - 1))[: max(0, most)]
 
@@ -190,8 +193,8 @@ def _run(
     blocks: Sequence[int],
     most: int,
 ) -> int:
-    """Runs some blocks; the warp-instructions that they took. What other kernels write is not there
-    before a kernel that starts early has waited."""
+    """Run some blocks and return the number of warp-instructions. For a kernel that starts early,
+    the results of other kernels are absent until it has waited for them."""
     given = zip(kernel.arguments, memory.arguments, strict=True)
     args = [
         Dependent(a)

@@ -1,5 +1,5 @@
-"""A compiled program on this machine's GPU, once, at its real size, beside the calls of PyTorch
-that it stands for."""
+"""A compiled program, run once on this machine's GPU, at its real size, and compared with the
+PyTorch calls that it replaces."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     import torch
 
 _SCALES = (0.5, 1 / 16, 1 / 256)
-"""Of the numbers in inputs: large ones may leave f16 after several layers."""
+"""The scales of the numbers in inputs: large numbers may leave the range of f16 after several
+layers."""
 _MOST, _SOME, _FEW = 8.0, 64.0, 1e-3
-"""An element may be off by so many tolerances, one in a thousand by more, none by the second."""
+"""The tolerances by which an element may be off; one element in a thousand may exceed the first
+number, none the second."""
 
 
 def on_this_gpu(
@@ -36,8 +38,8 @@ def on_this_gpu(
     steps: Sequence[Step],
     known: Sequence[KernelCheck] = (),
 ) -> list[KernelCheck]:
-    """The whole program, run once where this machine has the GPU that it was compiled for; nothing
-    where it has not. It is not run where it is ``known`` to have passed on such a GPU."""
+    """Check the whole program by running it once, if this machine has the GPU that it was compiled
+    for. It is not run if it is ``known`` to have passed on such a GPU."""
     if first_device() is None or all(s.compiled is None for s in steps):
         return []
     try:
@@ -62,7 +64,8 @@ def beside_pytorch(
     launch: Launcher,
     device: str,
 ) -> tuple[Outcome, str]:
-    """Runs the program, each part by ``launch``, and PyTorch's calls on ``device``."""
+    """Run the program, each part by ``launch``, and the PyTorch calls on ``device``, and compare
+    the results."""
     import torch
 
     free = replace(program, parameters=(), results=None, carriers={})
@@ -96,7 +99,8 @@ def beside_pytorch(
 
 
 def _inputs(program: Program, scale: float, device: str) -> Iterator[torch.Tensor]:
-    """Tensors on the device: what buffers and constants hold, other numbers at random."""
+    """Yield tensors on the device: the contents of buffers and constants, and random numbers for
+    the other inputs."""
     import torch
 
     held = {p.index: p.data for p in program.parameters if not p.trained}
@@ -114,7 +118,7 @@ def _inputs(program: Program, scale: float, device: str) -> Iterator[torch.Tenso
 
 
 def _problem(got: Any, want: Any, defined: Any, value: Value) -> str:
-    """What is wrong with an output, in words; empty where nothing is."""
+    """Describe a problem of an output, or return ""."""
     if got.shape != want.shape:
         return f"an output has shape {tuple(got.shape)}, expected {tuple(want.shape)}"
     if not defined.any():

@@ -1,4 +1,4 @@
-"""What is said about a kernel that was run."""
+"""The result of running a kernel to check it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 TIME_UP = "the time is up"
-"""Why a kernel was not run that could have been."""
+"""The reason for not running a kernel that could have been run."""
 
 
 class Outcome(Enum):
-    """What a check said."""
+    """The outcome of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -19,7 +19,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class KernelCheck:
-    """One kernel, run in one way."""
+    """The check of one kernel, run in one way."""
 
     kernel: str
     how: str
@@ -30,5 +30,5 @@ class KernelCheck:
         return f"kernel {self.kernel} {self.outcome.value} ({self.how}): {self.text}"
 
     def to_json(self) -> dict[str, str]:
-        """Plain data, as manifests have it."""
+        """Return plain data, as manifests contain it."""
         return {**vars(self), "outcome": self.outcome.value}

@@ -1,10 +1,10 @@
-"""Memory for one kernel of an artifact, as an emulator wants it: operands that hold numbers,
-results that nobody has written.
+"""Memory for one kernel of an artifact, in the form that the emulator takes: operands that hold
+numbers, and results that are uninitialised.
 
-A kernel may have operands of gigabytes, of which its first blocks read little. Random numbers for
-all of it would cost more than the kernel: operands repeat a run of random numbers whose length is a
-prime, so that rows, tiles and columns all hold different ones. Of large ones the pages repeat, too
-(:mod:`mirage.pipeline.checks.repeated_memory`).
+A kernel may have operands of gigabytes of which its first blocks read little. Random numbers for
+all of them would cost more than running the kernel, so operands repeat a run of random numbers. The
+length of the run is prime, so rows, tiles and columns all hold different numbers. The pages of
+large operands repeat as well (:mod:`mirage.pipeline.checks.repeated_memory`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LINE = 256  # bytes: what addresses are told apart by at most (alignment)
 
 @dataclass(frozen=True)
 class KernelMemory:
-    """Arrays of a kernel's operands and results, and its arguments, in the manifest's order."""
+    """The arrays of a kernel's operands and results, and its arguments, in the manifest's order."""
 
     operands: tuple[Array, ...]
     results: tuple[Uninitialised, ...]
@@ -42,8 +42,8 @@ class KernelMemory:
 
 @dataclass(frozen=True)
 class RowStore:
-    """Result number ``result`` of a kernel is not written to memory of its own, but where ``copy``
-    says, whose index the kernel takes after its operands."""
+    """A result, number ``result`` of a kernel, that is not written to its own memory but to the
+    place that ``copy`` gives. The kernel takes the index of ``copy`` after its operands."""
 
     result: int
     copy: IndexCopy
@@ -63,9 +63,9 @@ def memory_for(
     size: Size | None = None,
     stores: Sequence[RowStore] = (),
 ) -> KernelMemory:
-    """Memory for ``kernel``, which computes ``op``; numbers of operands are around 0, or not below
-    1/4. Results that ``stores`` has are rows of a tensor. Raises
-    :class:`UnknownArgumentsError`."""
+    """Make memory for ``kernel``, which computes ``op``. The numbers in operands are around 0, or
+    at least 1/4. Results in ``stores`` are rows of a tensor. Raises :class:`UnknownArgumentsError`.
+    """
     indices = [s.copy.operands[1] for s in stores]
     values = (*op.operands, *indices, *op.results)
     given, maps = kernel.arguments[: len(values)], kernel.arguments[len(values) :]
@@ -98,8 +98,8 @@ def memory_for(
 
 
 def _row(store: RowStore, value: Value, row: int) -> tuple[Uninitialised, Uninitialised]:
-    """The memory of a tensor that a result is stored to, and the part of it that is the result.
-    Raises :class:`UnknownArgumentsError`."""
+    """Return the memory of the tensor that a result is stored to, and the part of it that is the
+    result. Raises :class:`UnknownArgumentsError`."""
     tensor = store.copy.operands[0]
     place = place_of(store.copy, store.part)
     if place is None:
@@ -119,7 +119,7 @@ def _place(argument: Argument) -> tuple[str, int, int]:
 def _operands(
     values: Sequence[Value], given: Sequence[Argument], rng: np.random.Generator, *, positive: bool
 ) -> tuple[Array, ...]:
-    """An array for each operand; those that start at the same place are the same memory."""
+    """Make an array for each operand; operands that start at the same place share memory."""
     sizes: dict[tuple[str, int, int], int] = {}
     for v, a in zip(values, given, strict=True):
         sizes[_place(a)] = max(sizes.get(_place(a), 0), span(v.shape, a.strides))
@@ -134,7 +134,7 @@ def _operands(
 
 
 def _shaped(flat: Array, value: Value, argument: Argument) -> Array:
-    """A tensor whose elements lie as the kernel takes them to."""
+    """Return a tensor whose elements have the layout that the kernel expects."""
     if argument.strides is None:
         return flat[: value.type.size].reshape(value.shape or (1,))
     return in_steps(flat.view(np.uint8), flat.dtype, value.shape, argument.strides)
@@ -143,9 +143,11 @@ def _shaped(flat: Array, value: Value, argument: Argument) -> Array:
 def _numbers(
     size: int, dtype: DType, offset: int, rng: np.random.Generator, *, positive: bool
 ) -> Array:
-    """Integers below 4 (any table has such rows), truth values that are true three times of four,
-    floats of standard deviation 1/2. The first is large: lanes that are out of bounds read it and
-    throw it away, so it should show where one does not."""
+    """Draw integers below 4 (any table has such rows), truth values that are true in three of four
+    cases, or floats of standard deviation 1/2.
+
+    The first number is large: lanes that are out of bounds read it and must discard it, so a lane
+    that does not becomes visible."""
     if dtype.is_integer:
         run = rng.integers(0, 4, _RUN)
     else:
@@ -158,7 +160,8 @@ def _numbers(
 
 
 def _filled(size: int, dtype: DType, offset: int, run: Array) -> Array:
-    """Memory for ``size`` elements that repeats a run; pages are repeated where it is large."""
+    """Make memory for ``size`` elements that repeats a run; the pages of large memory are
+    repeated."""
     kind = np.dtype(DTYPES[dtype.value])
     if size * kind.itemsize > 2 * RUN:
         skipped = offset % _LINE // kind.itemsize
@@ -185,19 +188,21 @@ def _unwritten(value: Value, argument: Argument) -> Uninitialised:
 
 
 def _flat(size: int, dtype: DType, offset: int) -> Array:
-    """Memory for ``size`` elements that starts as far into a line as the argument does."""
+    """Make memory for ``size`` elements that has the same offset within a cache line as the
+    argument."""
     kind = np.dtype(DTYPES[dtype.value])
     skipped = offset % _LINE // kind.itemsize
     return np.empty(max(size, 1) + skipped, kind)[skipped:]
 
 
 def written_elements(result: Uninitialised) -> Array:
-    """The flat indices of elements of which something was written, sorted."""
+    """Return the flat indices, sorted, of elements of which any byte was written."""
     return np.flatnonzero(result.written_bytes().any(axis=-1))
 
 
 def stray_bytes(result: Uninitialised) -> int:
-    """How many bytes were written of the memory that the result is part of, but not of it."""
+    """Return the number of bytes that were written around the result, in memory that the result is
+    a part of."""
     if result.written is None:
         return 0
     return int(np.count_nonzero(result.written) - np.count_nonzero(result.written_bytes()))

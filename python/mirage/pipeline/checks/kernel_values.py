@@ -1,7 +1,7 @@
-"""What some blocks of a kernel wrote, compared with what its op means for them.
+"""The elements that some blocks of a kernel wrote, compared with the meaning of its op.
 
-Which elements a block writes is seen, not predicted: the tiles in which something was written are
-those that are computed in float64, from the part of the operands that they need.
+The elements that a block writes are observed, not predicted: the tiles in which something was
+written are computed in float64, from the parts of the operands that they need.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from mirage.verify.evidence.samples.real_sizes import restrict
 
 
 class WrongValueError(Exception):
-    """What blocks wrote is not what they should have written; the message says where."""
+    """Blocks wrote wrong values; the message says where."""
 
 
 def compare(op: Op, memory: KernelMemory, positions: int) -> int:
-    """The elements that were compared of what was written for so many ``positions`` of the grid:
-    those that are defined, and that rounding does not decide; 0 where these are fewer than half.
-    Raises :class:`WrongValueError`."""
+    """Compare the written elements for a number of ``positions`` of the grid. Return the number of
+    elements that were compared: those that are defined and not decided by rounding; 0 if these are
+    fewer than half. Raises :class:`WrongValueError`."""
     written = [written_elements(r) for r in memory.results]
     for result, value in zip(memory.results, op.results, strict=True):
         if (stray := stray_bytes(result)) > 0:
@@ -72,7 +72,8 @@ def compare(op: Op, memory: KernelMemory, positions: int) -> int:
 
 
 def _tolerance(op: Op) -> float:
-    """That of the coarsest type in the kernel: products round what they multiply to it."""
+    """Return the tolerance of the coarsest type in the kernel: products round their operands to
+    it."""
     values = (v for inner in all_ops((op,)) for v in (*inner.operands, *inner.results))
     return max(TOLERANCE[v.dtype.value] for v in values)
 
@@ -80,8 +81,9 @@ def _tolerance(op: Op) -> float:
 def _agreeing(
     got: Array, want: Array, near: Array, places: Array, value: Value, tolerance: float
 ) -> int:
-    """How many elements can be compared. ``near`` is what a GPU is predicted to give: where that is
-    far from ``want``, rounding decides. Raises :class:`WrongValueError` where others differ."""
+    """Return how many elements can be compared. ``near`` is the predicted result of a GPU: where it
+    is far from ``want``, rounding decides the value. Raises :class:`WrongValueError` if other
+    elements differ."""
     got = got.astype(np.float64)
     finite = want[np.isfinite(want)]
     typical = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
@@ -108,13 +110,13 @@ def _name(places: Array, value: Value) -> str:
 
 
 def _hull(written: Array, value: Value) -> Region:
-    """Along each dimension the indices at which something is written."""
+    """Return, for each dimension, the indices at which something is written."""
     indices = np.unravel_index(written, value.shape or (1,))
     return tuple(np.unique(i) for i in indices[: len(value.shape)])
 
 
 def _tiles(launch: Launch, written: Array) -> list[list[Region]]:
-    """Of each block that wrote elements of the first result, the tiles of all results."""
+    """Return, for each block that wrote elements of the first result, the tiles of all results."""
     extents, outputs = axis_extents(launch), launch.body.outputs
     first, tile = launch.results[0], outputs[0].value.shape
     indices = np.unravel_index(written, first.shape or (1,))[: len(tile)]
@@ -144,10 +146,12 @@ def _tiles(launch: Launch, written: Array) -> list[list[Region]]:
 
 
 def _numbers(launch: Launch, written: Array, dim: int) -> Array:
-    """The number along a dimension of the tile that each element of the first result was written
-    with. Where tiles of warpgroups do not divide a dimension, the last one may end where the tensor
-    does and overlap the one before: the block that writes the last index then writes as many before
-    it. Whether the block of the tile before wrote those too makes no difference."""
+    """Return, for each element of the first result, the number along a dimension of the tile that
+    wrote it.
+
+    If tiles of warpgroups do not divide a dimension, the last one may end where the tensor ends and
+    overlap the one before: the block that writes the last index then writes a full tile before it.
+    It makes no difference whether the block of the previous tile wrote those elements too."""
     shape, output = launch.results[0].shape, launch.body.outputs[0]
     size, tile = shape[dim], output.value.shape[dim]
     index = np.unravel_index(written, shape)[dim]
@@ -161,7 +165,8 @@ def _numbers(launch: Launch, written: Array, dim: int) -> Array:
 
 
 def _inside(parts: Array, tile: int, size: int, earlier: bool) -> Array:
-    """The indices of tiles; a last one that begins ``earlier`` ends where the tensor does."""
+    """Return the indices of tiles; a last tile that starts ``earlier`` ends where the tensor
+    ends."""
     starts = np.unique(parts) * tile
     if earlier:
         starts = np.minimum(starts, size - tile)
@@ -170,7 +175,7 @@ def _inside(parts: Array, tile: int, size: int, earlier: bool) -> Array:
 
 
 def _each_has_a_tile(launch: Launch) -> bool:
-    """Whether no block's tile of the first result is wholly outside of it."""
+    """Return whether every block's tile of the first result is at least partly inside of it."""
     extents, output = axis_extents(launch), launch.body.outputs[0]
     return all(
         (prod(extents[a] for a in axes) - 1) * t < n
@@ -179,7 +184,7 @@ def _each_has_a_tile(launch: Launch) -> bool:
 
 
 def _places(region: Region, shape: tuple[int, ...]) -> Array:
-    """The flat indices of a region's elements, in order."""
+    """Return the flat indices of a region's elements, in order."""
     flat = np.zeros((1,) * len(shape), np.int64)
     for dim, (index, size) in enumerate(zip(region, shape, strict=True)):
         own = np.arange(size) if index is None else index
@@ -195,7 +200,7 @@ def _places(region: Region, shape: tuple[int, ...]) -> Array:
 def _values(
     op: Op, graph: KernelGraph, memory: KernelMemory, tile: Sequence[Region]
 ) -> tuple[list[Array], list[Array]]:
-    """The elements of a tile in float64, and rounded as a GPU does."""
+    """Return the elements of a tile in float64, and rounded as a GPU rounds them."""
     wanted = demand(graph, tile)
     arrays = dict(zip(op.operands, memory.operands, strict=True))
     given = [_operand(v, arrays[v], wanted) for v in graph.inputs]
@@ -216,7 +221,7 @@ def _values(
 
 
 def _operand(value: Value, array: Array, wanted: Demand) -> Sampled:
-    """The part of an operand that is wanted; where nothing is, one element."""
+    """Return the wanted part of an operand; one element if nothing is wanted."""
     nothing = tuple(np.arange(min(1, n)) for n in value.shape)
     region = wanted.regions.get(value, nothing)
     part = array.reshape(value.shape)

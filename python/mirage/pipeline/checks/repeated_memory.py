@@ -1,8 +1,8 @@
-"""Arrays that repeat a run of bytes, and take as much memory as the run does.
+"""Arrays that repeat a run of bytes and take only as much memory as the run.
 
-The operands of a kernel may be weights of hundreds of megabytes, of which its first blocks read
-little; what they hold repeats anyway. So all of an array's pages are those of one run, which is
-mapped again and again, where the system can do so (Linux).
+The operands of a kernel may be weights of hundreds of megabytes of which its first blocks read
+little, and their contents repeat anyway. So all pages of such an array map to the pages of one run,
+if the system supports it (Linux).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import numpy as np
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 _PAGES = 2053  # a prime: rows of a power of two of bytes hold different numbers
 RUN = _PAGES * mmap.PAGESIZE
-"""Bytes of a run."""
+"""The number of bytes in a run."""
 _FIXED = 0x10  # MAP_FIXED of Linux, which the module has no name for
 _NOTHING = 0  # PROT_NONE
 _FAILED = ctypes.c_void_p(-1).value
 
 
 def repeated(run: Bytes, size: int) -> Bytes | None:
-    """``size`` bytes that repeat a run of :data:`RUN` bytes; what is written to them is seen at
-    that place alone. None where the system cannot map memory in that way."""
+    """Return ``size`` bytes that repeat a run of :data:`RUN` bytes. A write changes only the place
+    that is written. Return None if the system cannot map memory in that way."""
     if not sys.platform.startswith("linux") or len(run) != RUN:
         return None
     try:
@@ -49,8 +49,8 @@ def repeated(run: Bytes, size: int) -> Bytes | None:
 
 
 def _mapped(file: int, size: int) -> int:
-    """The address of memory of that size whose pages are those of a file, over and over. Raises
-    ``OSError``."""
+    """Return the address of memory of that size whose pages map to those of a file, over and over.
+    Raises ``OSError``."""
     aside = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     start = _map(None, size, _NOTHING, aside, -1)
     for offset in range(0, size, RUN):

@@ -1,1 +1,1 @@
-"""What is done with programs beside optimizing them."""
+"""Commands on programs other than optimizing them."""

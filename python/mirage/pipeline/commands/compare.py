@@ -1,4 +1,5 @@
-"""Two programs of users, compared as they are: with what their modules hold and return."""
+"""Two programs of a user, compared as they are: with the tensors that their modules hold and the
+structure of their results."""
 
 from __future__ import annotations
 
@@ -25,19 +26,19 @@ def verify_programs(
     *,
     named: bool = True,
 ) -> Verdict:
-    """Whether ``candidate`` is the same program as ``reference``.
+    """Verify that ``candidate`` is the same program as ``reference``.
 
     Parameters are the same if they have the same name, buffers and constants if they hold the same
-    elements, results if they have the same key; ``pairs`` gives names in the candidate for those in
-    the reference. Without ``named`` all inputs go by position. Raises
-    :class:`mirage.verify.SignatureMismatch` where the programs cannot be compared."""
+    elements, results if they have the same key; ``pairs`` maps names in the reference to names in
+    the candidate. Without ``named``, all inputs are matched by position. Raises
+    :class:`mirage.verify.SignatureMismatch` if the programs cannot be compared."""
     options = options or VerifyOptions()
     first, second = (stated(p, named=named) for p in (reference, candidate))
     return verify_aligned(align(first, second, pairs, by_key=not options.permute), options)
 
 
 def stated(program: Program, *, named: bool = True) -> Stated:
-    """A program as the verifier compares it. Raises
+    """Return a program in the form that the verifier compares. Raises
     :class:`mirage.verify.SignatureMismatch`."""
     if program.foreign:
         raise SignatureMismatch(
@@ -61,8 +62,8 @@ def stated(program: Program, *, named: bool = True) -> Stated:
 
 
 def _with_elements(graph: KernelGraph) -> tuple[KernelGraph, list[int | Result]]:
-    """``graph`` without tensors of no elements, and which result each of its outputs is: of those
-    that are empty nothing is to be compared but their types."""
+    """Return ``graph`` without tensors that have no elements, and the result that each of its
+    outputs is. Of empty outputs only the types are compared."""
     places: list[int | Result] = []
     outputs: list[Value] = []
     for v in graph.outputs:
@@ -72,7 +73,8 @@ def _with_elements(graph: KernelGraph) -> tuple[KernelGraph, list[int | Result]]
 
 
 def _elements(data: Any) -> Array | None:
-    """What a tensor holds, in float64; None where it holds nothing (IR, fake tensors)."""
+    """Return the contents of a tensor in float64; None if it has none (in IR, or for fake
+    tensors)."""
     if data is None or data.device.type == "meta":
         return None
     import torch

@@ -1,12 +1,12 @@
 """A process that optimizes programs for another one:
 ``python -m mirage.pipeline.commands.compile_process``.
 
-It reads requests from standard input and writes answers to what was its standard output; both are
-pickles of plain data and µGraphs, each with its length before it, between two processes of one user
-that run the same code. A request is a program (without the tensors that it holds) and options, and
-perhaps the class of sizes that it stands for; the answer has the entries of the cache that the
-search has read and written, so that the other process needs no disk to load what was found. On the
-way it says what is under way.
+It reads requests from standard input and writes answers to its original standard output. Both are
+pickles of plain data and µGraphs, each preceded by its length, exchanged between two processes of
+one user that run the same code. A request is a program (without the tensors that it holds) and
+options, and perhaps the class of sizes that it stands for; the answer has the entries of the cache
+that the search read and wrote, so that the other process can load the result without a disk.
+Meanwhile the process reports its progress.
 
 The process sees no GPU: the model that waits for it may need all of its memory.
 """
@@ -26,9 +26,9 @@ from typing import Any, BinaryIO
 _LENGTH = struct.Struct(">Q")
 _PR_SET_PDEATHSIG = 1
 NICE = 5
-"""How much less of the processors it wants than the process that waits."""
+"""The increase of the niceness over that of the waiting process."""
 PAUSE = 0.2
-"""Seconds between two messages about what is under way."""
+"""Seconds between two progress messages."""
 
 Entries = dict[tuple[str, str], bytes]
 
@@ -41,7 +41,7 @@ def write_message(file: BinaryIO, message: object) -> None:
 
 
 def read_message(file: BinaryIO) -> Any:
-    """The next message. Raises ``EOFError`` where there is none."""
+    """Return the next message. Raises ``EOFError`` if there is none."""
     head = file.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError
@@ -53,7 +53,7 @@ def read_message(file: BinaryIO) -> Any:
 
 
 class _Progress:
-    """Sends what is under way, not too often."""
+    """Sends progress messages, at a limited rate."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.last = file, 0.0
@@ -66,7 +66,7 @@ class _Progress:
 
 
 def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
-    """What is sent back for a request: ``entries``, or an ``error`` in one line."""
+    """Return the answer to a request: ``entries``, or an ``error`` in one line."""
     from mirage.cache import Store, shared_store
     from mirage.cache import store as store_module
     from mirage.errors import MirageError
@@ -103,7 +103,7 @@ def main() -> None:
         os.nice(NICE)
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever is printed is no message
+    os.dup2(2, 1)  # printed text must not be read as a message
     while True:
         try:
             request = read_message(requests)

@@ -28,10 +28,10 @@ def emulate(
     counters: list[Counters] | None = None,
     write: bool = False,
 ) -> tuple[Any, ...]:
-    """The results, as calling ``optimized`` gives them on a GPU; ``counters`` get those of each
-    kernel. With ``write``, inputs that it updates may be written in place. Raises what
-    :meth:`mirage.Optimized.__call__` and
-    :func:`mirage.emulator.run_artifact.run_artifact` raise.
+    """Return the results that calling ``optimized`` gives on a GPU; ``counters`` collects the
+    counters of each kernel. With ``write``, inputs that it updates may be written in place. Raises
+    the errors of :meth:`mirage.Optimized.__call__` and
+    :func:`mirage.emulator.run_artifact.run_artifact`.
     """
 
     def launch(

@@ -29,12 +29,12 @@ from mirage.runtime.model_artifact import write_model
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and what it is made of."""
+    """The path that was written, and the optimized program in it."""
 
     path: Path
     optimized: Optimized
     stays: tuple[tuple[str, str], ...]
-    """The ops that stay with PyTorch, with the reasons."""
+    """The ops that stay with PyTorch, each with the reason."""
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -49,16 +49,17 @@ def export(
     dynamic_shapes: object = None,
     **named: object,
 ) -> Exported | ExportedSizes:
-    """Optimizes a module (or a function, or an ``ExportedProgram``) as it is called with ``inputs``
-    and ``named`` arguments, and writes it to the folder ``path``, whole or not at all.
+    """Optimize a module (or a function, or an ``ExportedProgram``) as it is called with ``inputs``
+    and ``named`` arguments, and write it to the folder ``path``, whole or not at all.
 
     ``weights`` says where the tensors of its state dict go: into a file beside the kernels, or
-    nowhere ("reference"), so that whoever loads the model passes them. Other tensors that it holds
-    are written in any case. ``options`` are those of :func:`mirage.optimize`. ``dynamic_shapes``
-    are those of ``torch.export``: with them the outermost dimension of some arguments is a size
-    that is known at the call only (:mod:`mirage.pipeline.commands.export_sizes`).
+    nowhere ("reference"), in which case they are passed when the model is loaded. Other tensors
+    that it holds are written in any case. ``options`` are those of :func:`mirage.optimize`.
+    ``dynamic_shapes`` are those of ``torch.export``: with them the outermost dimension of some
+    arguments is a size that is known only at the call
+    (:mod:`mirage.pipeline.commands.export_sizes`).
 
-    Raises what the import, :func:`mirage.optimize` and writing raise, and
+    Raises the errors of the import, of :func:`mirage.optimize` and of writing, and
     :class:`~mirage.pipeline.whole_model.IncompleteModelError`.
     """
     if dynamic_shapes is not None:
@@ -75,7 +76,7 @@ def export_with(
     weights: Weights,
     options: OptimizeOptions,
 ) -> Exported:
-    """:func:`export`, with what finds the kernels."""
+    """Export like :func:`export`; ``optimizer`` finds the kernels."""
     from mirage.frontend.torch_import import export_program, from_torch
 
     if weights not in WEIGHTS:

@@ -1,10 +1,10 @@
-"""A whole model for a size that is known at the call only, as one artifact.
+"""A whole model for a size that is known only at the call, as one artifact.
 
 batch = torch.export.Dim("batch", min=1, max=256)
 mirage.export(model, x, path="model.mirage", dynamic_shapes={"x": {0: batch}})
 
-It is captured for the largest size of each class and for one less: what differs, in proportion,
-are the rows of arguments and results.
+The model is captured for the largest size of each class and for one less. The dimensions of
+arguments and results that differ in proportion are their rows.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from mirage.runtime.model_sizes import ModelSize
 
 @dataclass(frozen=True)
 class ExportedSizes:
-    """What was written, and what it is made of."""
+    """The path that was written, and the optimized program in it."""
 
     path: Path
     optimized: OptimizedSizes
     stays: tuple[tuple[str, str], ...]
-    """The ops that stay with PyTorch, with the reasons."""
+    """The ops that stay with PyTorch, each with the reason."""
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -55,8 +55,8 @@ def export_sizes(
     weights: Weights,
     options: OptimizeOptions,
 ) -> ExportedSizes:
-    """:func:`mirage.export` with ``dynamic_shapes``. Raises what that and
-    :func:`~mirage.pipeline.optimize.optimize_sizes` raise."""
+    """Export like :func:`mirage.export` with ``dynamic_shapes``. Raises the errors of that and of
+    :func:`~mirage.pipeline.optimize.optimize_sizes`."""
     from mirage.frontend.torch_import import dynamic_program, export_program, from_torch
 
     if weights not in WEIGHTS:
@@ -90,8 +90,8 @@ def export_sizes(
 def _with_rows(
     first: Interface, second: Interface, most: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The numbers of the arguments and results that have rows, by what they are at the size
-    ``most`` and one less. Raises :class:`IncompleteModelError` where they differ otherwise."""
+    """Return the numbers of the arguments and results that have rows, by comparing the size
+    ``most`` with one less. Raises :class:`IncompleteModelError` if they differ in another way."""
     if (first.structure, first.result_structure) != (second.structure, second.result_structure):
         raise IncompleteModelError("expected results that are nested alike at all sizes")
     arguments: list[int] = []

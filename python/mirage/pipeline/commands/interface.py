@@ -1,4 +1,4 @@
-"""How a module is called, as an artifact says it."""
+"""The call interface of a module, in the form that an artifact contains."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def name_of(model: object) -> str:
-    """What an exported module is called."""
+    """Return the name of an exported module."""
     name = getattr(model, "__name__", type(model).__name__)
     return name if name.isidentifier() and name != "ExportedProgram" else "model"
 
@@ -28,7 +28,7 @@ def name_of(model: object) -> str:
 def interface_of(
     exported: torch.export.ExportedProgram, imported: ImportedGraph
 ) -> tuple[Program, Interface]:
-    """How the module is called, and the program without results that need not be computed. Raises
+    """Return the program without results that need not be computed, and its call interface. Raises
     :class:`IncompleteModelError`."""
     from mirage.frontend.torch_import import ModuleCall
 
@@ -120,8 +120,8 @@ def _check_devices(call: Any) -> None:
 
 
 def check_apart(program: Program) -> None:
-    """Raises :class:`IncompleteModelError` where a tensor that is updated shares memory with
-    another that the module holds."""
+    """Raise :class:`IncompleteModelError` if a tensor that is updated shares memory with another
+    tensor that the module holds."""
     updated = set(program.updates)
     held = {p.index: p for p in program.parameters}
     storages: dict[int, Any] = {

@@ -1,1 +1,1 @@
-"""From a chosen µGraph to artifacts, and which kernels do not compile."""
+"""From a chosen µGraph to artifacts, and to the kernels that do not compile."""

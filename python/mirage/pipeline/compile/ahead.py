@@ -1,7 +1,7 @@
-"""Programs compiled by a worker before it is known whether they are what is handed out.
+"""Programs that workers compile before it is known whether they will be chosen.
 
-While the search looks for something better, the first answer is compiled. Where nothing better is
-verified it is there at once; where the time is up, or what is better does not compile, too.
+While the search looks for a better program, the first answer is compiled. It is available at once
+if nothing better is verified, if the time runs out, or if the better program does not compile.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from mirage.compiler import Compiled, CompileError, CompileOptions, Names
 
 Key = tuple[str, str]
-"""A module as text, and the names of its inputs and outputs."""
+"""The key of a compilation: a module as text, and the names of its inputs and outputs."""
 Made = tuple["Compiled | CompileError", float]
-"""What was compiled, or why it was not; and the seconds that it took."""
+"""The result of a compilation or its error, and the seconds that it took."""
 
 
 def key_of(text: str, names: Names) -> Key:
-    """Equal for what is compiled to the same."""
+    """Return a key that is equal for modules that compile to the same artifact."""
     return text, repr(names)
 
 
 def made(text: str, options: CompileOptions, names: Names) -> Made:
-    """Runs in a worker."""
+    """Compile a module; runs in a worker."""
     from mirage.compiler import CompileError, compile_text
 
     start = time.perf_counter()
@@ -44,19 +44,19 @@ def made(text: str, options: CompileOptions, names: Names) -> Made:
 
 @dataclass
 class Ahead:
-    """What workers compile."""
+    """The modules that workers compile."""
 
     executor: Executor
     futures: dict[Key, Future[Made]] = field(default_factory=dict[Key, "Future[Made]"])
 
     def start(self, text: str, options: CompileOptions, names: Names) -> None:
-        """Has a module compiled; see :func:`mirage.compiler.compile_text`."""
+        """Start compiling a module in a worker; see :func:`mirage.compiler.compile_text`."""
         with contextlib.suppress(BrokenExecutor):
             self.futures[key_of(text, names)] = self.executor.submit(made, text, options, names)
 
     def take(self, text: str, names: Names) -> Compiled | None:
-        """What a module was compiled to; None where no worker has it. Waits
-        for one that has. Raises :class:`mirage.compiler.CompileError`."""
+        """Return a compiled module, waiting for the worker that compiles it; None if no worker
+        does. Raises :class:`mirage.compiler.CompileError`."""
         from mirage.compiler import CompileError
 
         future = self.futures.get(key_of(text, names))
@@ -71,17 +71,18 @@ class Ahead:
         return compiled
 
     def wait(self, seconds: float) -> bool:
-        """Whether all was compiled, or could not be, within so many seconds."""
+        """Wait at most ``seconds`` and return whether all compilations have ended, successfully or
+        not."""
         return not wait(self.futures.values(), timeout=seconds).not_done
 
     @property
     def done(self) -> bool:
-        """Whether all was compiled, or could not be."""
+        """Whether all compilations have ended, successfully or not."""
         return all(f.done() for f in self.futures.values())
 
     @property
     def seconds(self) -> float:
-        """How long it took, as far as it is done."""
+        """The total seconds of the compilations that have ended."""
         found = 0.0
         for future in self.futures.values():
             if future.done():

@@ -1,7 +1,7 @@
-"""Which kernels of a program do not compile.
+"""The kernels of a program that do not compile.
 
-The compiler says where in its input it has failed, and so which kernels have. Where it does not,
-halves of the kernels are compiled until those are left that do not compile by themselves.
+The compiler reports where in its input it failed, and so which kernels failed. If it does not,
+halves of the kernels are compiled until the ones that do not compile by themselves are found.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from mirage.semantics.ugraph import KernelGraph, Launch, launches
 
 
 class NoTimeError(Exception):
-    """There is no time to compile what is to be looked at."""
+    """There is no time to compile the kernels in question."""
 
 
 class BrokenKernelsError(CompileError):
-    """A program does not compile; ``keys`` are those of the kernels that are known to be why."""
+    """A program does not compile; ``keys`` identify the kernels that are known to be the cause."""
 
     def __init__(self, message: str, keys: frozenset[str] = frozenset()) -> None:
         super().__init__(message)
@@ -27,12 +27,13 @@ class BrokenKernelsError(CompileError):
 
 
 def key_of(launch: Launch) -> str:
-    """Equal for kernels that are compiled to the same."""
+    """Return a key that is equal for kernels that compile to the same code."""
     return signature(group_of([launch]))
 
 
 def broken_in(graph: KernelGraph, error: CompileError) -> BrokenKernelsError:
-    """Why a part (its lookups computed) does not compile, with the kernels that are to blame."""
+    """Return the error for a part (its lookups computed) that does not compile, with the kernels
+    that cause it."""
     kernels = list(launches(graph.ops))
     numbers = (n for n in error.kernels if n < len(kernels))
     return BrokenKernelsError(error.message, frozenset(key_of(kernels[n]) for n in numbers))
@@ -41,9 +42,10 @@ def broken_in(graph: KernelGraph, error: CompileError) -> BrokenKernelsError:
 def broken_kernels(
     kernels: Sequence[Launch], named: Collection[str], compiles: Callable[[KernelGraph], bool]
 ) -> set[int]:
-    """The numbers of those of some ``kernels`` (their lookups computed) that do not compile: of the
-    ``named`` ones if there are any, else they are looked for. Equal ones are compiled once. Where
-    ``compiles`` raises :class:`NoTimeError`, those that are known by then."""
+    """Return the numbers of those ``kernels`` (their lookups computed) that do not compile. Only
+    the ``named`` ones are considered if there are any; otherwise all are. Equal kernels are
+    compiled once. If ``compiles`` raises :class:`NoTimeError`, the kernels that are known by then
+    are returned."""
     keys = [key_of(launch) for launch in kernels]
     wrong = {key for key in keys if key in named}
     if not wrong:
@@ -56,7 +58,7 @@ def broken_kernels(
 
 
 def group_of(kernels: Sequence[Launch]) -> KernelGraph:
-    """A program of some kernels, all of whose results it returns."""
+    """Return a program of some kernels that returns all of their results."""
     made = {v: None for launch in kernels for v in launch.results}
     read = dict.fromkeys(v for launch in kernels for v in launch.operands if v not in made)
     return KernelGraph("kernels", tuple(read), tuple(kernels), tuple(made))
@@ -68,9 +70,9 @@ def _failing(
     found: list[Launch],
     known: bool = True,
 ) -> None:
-    """Adds those that do not compile to ``found``; ``known``: with others at least one of them does
-    not."""
-    alone = len(kernels) < 2  # what a group's own ops are to blame for is no kernel's fault
+    """Add the kernels that do not compile to ``found``. ``known`` says that at least one of them,
+    together with others, does not."""
+    alone = len(kernels) < 2  # errors of a group's own ops are not a kernel's fault
     if not kernels or ((alone or not known) and compiles(group_of(kernels))):
         return
     if alone:

@@ -1,7 +1,7 @@
-"""A chosen µGraph compiled: what lies between calls of the framework becomes artifacts.
+"""A chosen µGraph, compiled: the parts between calls of the framework become artifacts.
 
-Where there are several parts, code has no names of the program in it, so that equal parts are
-compiled once and share it; only what is said about their inputs and outputs differs.
+If there are several parts, their code contains no names of the program, so that equal parts are
+compiled once and share it; only the description of their inputs and outputs differs.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Builder:
-    """How the kernels of a program are compiled. ``checked`` is the evidence that stays with the
-    artifacts; ``ahead`` has what workers compile."""
+    """The compilation of a program's kernels. ``checked`` is the evidence that artifacts contain;
+    ``ahead`` has the modules that workers compile."""
 
     program: Program
     chip: str
@@ -49,14 +49,14 @@ class Builder:
     made: dict[str, Compiled | CompileError] = field(
         default_factory=dict[str, "Compiled | CompileError"]
     )
-    """What was compiled, or why it was not, by its text."""
+    """The result of each compilation or its error, by the module's text."""
     predicted: dict[str, CostReport | None] = field(default_factory=dict[str, "CostReport | None"])
     written: dict[str, str] = field(default_factory=dict[str, str])
     """The texts of parts, by their signatures: equal parts are written once."""
 
     def steps(self, selected: KernelGraph) -> Iterator[Step]:
-        """The parts of ``selected`` in the order in which they run, each compiled, and the calls
-        between them. Raises :class:`mirage.compiler.CompileError`."""
+        """Yield the parts of ``selected`` in the order in which they run, each compiled, and the
+        calls between them. Raises :class:`mirage.compiler.CompileError`."""
         pieces = self._pieces(selected)
         alone = _count(pieces) == 1
         for piece in pieces:
@@ -66,7 +66,8 @@ class Builder:
                 yield Step(None, piece, None)
 
     def start(self, selected: KernelGraph) -> None:
-        """Has the same compiled by a worker, so that it is there when it is asked for."""
+        """Start compiling the same parts in a worker, so that they are ready when they are
+        needed."""
         pieces = self._pieces(selected)
         alone = _count(pieces) == 1
         for piece in pieces:
@@ -75,7 +76,8 @@ class Builder:
                 self.ahead.start(text, self._options, names)
 
     def _pieces(self, selected: KernelGraph) -> list[External | KernelGraph]:
-        """The parts of a program and the calls between them, in the order in which they run."""
+        """Return the parts of a program and the calls between them, in the order in which they
+        run."""
         found: list[External | KernelGraph] = []
         graph = fused(selected)
         for step in partition(graph):
@@ -95,7 +97,7 @@ class Builder:
         return self._told(part, compiled, text)
 
     def _told(self, part: KernelGraph, compiled: Compiled, text: str) -> Compiled:
-        """What was compiled, with what is known about the part whose text it has."""
+        """Return the compiled part with a manifest that says what is known about the part."""
         if text not in self.predicted:
             self.predicted[text] = predict(part, target_for(self.chip))
         prediction = self.predicted[text]
@@ -120,8 +122,8 @@ class Builder:
         return CompileOptions(chip=self.chip, cubin=self.cubin, use_cache=self.use_cache)
 
     def _written(self, part: KernelGraph, alone: bool) -> tuple[str, Names]:
-        """A part as text, and the names of what goes in and comes out: those of the program where
-        it is the program, ``alone``."""
+        """Return a part as text, and the names of its inputs and outputs; these are the program's
+        names if the part is the whole program (``alone``)."""
         from mirage.compiler import Names
         from mirage.mlir_io import graph_to_text
 
@@ -155,14 +157,14 @@ def _count(pieces: Sequence[object]) -> int:
 
 
 def nameless(graph: KernelGraph) -> KernelGraph:
-    """The graph with values that have no names."""
+    """Return the graph with unnamed values."""
     values = (*graph.inputs, *values_in(graph.ops))
     renamed = rename_graph(graph, {v: Value(v.type) for v in values if v.name})
     return replace(renamed, name="part")
 
 
 def _named(manifest: Manifest, names: Names) -> Manifest:
-    """The manifest with the program's names of inputs and outputs."""
+    """Return the manifest with the program's names of inputs and outputs."""
     inputs = tuple(
         replace(spec, name=name, parameter=names.parameters.get(i))
         for i, (spec, name) in enumerate(zip(manifest.inputs, names.inputs, strict=True))

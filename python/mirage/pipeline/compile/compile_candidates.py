@@ -1,4 +1,4 @@
-"""The candidates that are predicted to be the fastest, compiled in the time that there is."""
+"""The candidates that are predicted to be the fastest, compiled in the time that is left."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from mirage.compiler import Compiled
 
 ANOTHER = 1.5
-"""Times as long as the slowest candidate took to compile that must be left for one more."""
+"""The factor on the longest compilation so far that must be left to compile one more candidate."""
 
 
 class CandidateCompiler:
-    """``late`` says whether candidates were not compiled for lack of time. With an ``executor``
-    its workers compile first answers."""
+    """Compiles candidates. ``late`` says whether candidates were not compiled for lack of time.
+    With an ``executor``, its workers compile first answers."""
 
     def __init__(self, program: Program, options: OptimizeOptions, progress: Progress) -> None:
         self.program, self.options, self.progress = program, options, progress
@@ -55,17 +55,17 @@ class CandidateCompiler:
 
     @property
     def ahead(self) -> bool:
-        """Whether first answers are compiled, or were."""
+        """Whether the compilation of first answers has been started."""
         return self._ahead is not None
 
     @property
     def broken(self) -> bool:
-        """Whether there are candidates that did not compile."""
+        """Whether some candidates did not compile."""
         return bool(self._broken)
 
     def start(self, verified: KernelGraph) -> None:
-        """Has the first answers compiled by a worker, once there are some for all parts, so that
-        there is a compiled program whatever comes."""
+        """Start compiling the first answers in a worker once all parts have one, so that there is a
+        compiled program in any case."""
         verified = self._in_time(verified)
         selected, without = select_cheapest(verified, self.target)
         if without or self.executor is None:
@@ -76,7 +76,7 @@ class CandidateCompiler:
         self._builder().start(selected)
 
     def finalists(self, verified: KernelGraph) -> list[Finalist]:
-        """The best candidates of what is verified, compiled."""
+        """Return the best verified candidates, compiled."""
         in_time = self._in_time(verified)
         if in_time is not verified:
             self.progress.note(
@@ -95,12 +95,12 @@ class CandidateCompiler:
         return found or self._first_compiled(self.progress.deadline.left)
 
     def has_time_for(self, kernels: int) -> bool:
-        """Whether so many kernels of own ops can be compiled."""
+        """Return whether there is time to compile a number of kernels of own ops."""
         return self.progress.deadline.left >= compiling_own_ops(kernels)
 
     def _in_time(self, verified: KernelGraph) -> KernelGraph:
-        """The program without kernels of the parts that keep their own ops, where there is no time
-        to compile those."""
+        """Return the program without kernels of the parts that keep their own ops, if there is no
+        time to compile those."""
         if not self.options.compile:
             return verified
         if not self._calls:
@@ -110,11 +110,11 @@ class CandidateCompiler:
         return without_kernels(verified) if self._calls else verified
 
     def finalist(self, graph: KernelGraph) -> Finalist:
-        """A program as the only candidate. Raises :class:`mirage.compiler.CompileError`."""
+        """Return a program as the only candidate. Raises :class:`mirage.compiler.CompileError`."""
         return finalist(graph, 0, self.target, self.build(graph), self.progress.note)
 
     def build(self, selected: KernelGraph) -> tuple[Step, ...]:
-        """The steps of a chosen program; none where nothing is to be compiled."""
+        """Return the steps of a chosen program; none if nothing is to be compiled."""
         if not self.options.compile:
             return ()
         known = self._wrong.intersection(map(key_of, launches(selected.ops)) if self._wrong else ())
@@ -128,8 +128,8 @@ class CandidateCompiler:
             self._longest = max(self._longest, time.perf_counter() - start)
 
     def take_broken_kernels(self, verified: KernelGraph) -> dict[int, list[Launch]]:
-        """Of candidates that did not compile since the last call, by the id of a part's program,
-        the kernels that do not, as far as there is time to look for them."""
+        """Return the kernels that do not compile, by the id of a part's program, of the candidates
+        that failed since the last call, as far as there is time to look for them."""
         found: dict[int, list[Launch]] = {}
         broken, self._broken = self._broken, {}
         for place, named in broken.items():
@@ -148,7 +148,7 @@ class CandidateCompiler:
         return found
 
     def _first_compiled(self, seconds: float = 0.0) -> list[Finalist]:
-        """The first answers, where they were compiled by then, and can be."""
+        """Return the first answers, if their compilation has succeeded by now."""
         first = self._first
         if first is None or self._ahead is None or not self._ahead.wait(seconds):
             return []
@@ -174,7 +174,7 @@ class CandidateCompiler:
         self._wrong |= keys
 
     def _goes_on(self) -> bool:
-        """Whether there is time to compile one more candidate."""
+        """Return whether there is time to compile one more candidate."""
         enough = self.progress.deadline.left > ANOTHER * self._longest
         self.late |= not enough
         return enough

@@ -1,6 +1,6 @@
-"""Parts that keep their own ops: how many kernels those are, and calls of PyTorch in their place.
+"""Parts that keep their own ops: the number of their kernels, and calls of PyTorch in their place.
 
-A kernel of an op is compiled in milliseconds, but a large program has thousands of them. A call
+A kernel of one op is compiled in milliseconds, but a large program has thousands of them. A call
 needs no compilation, so there is always time for it.
 """
 
@@ -17,32 +17,31 @@ from mirage.transforms.partition.calls import as_calls
 
 
 def keeps_own_ops(part: Alternatives) -> bool:
-    """Whether nothing was found for a part."""
+    """Return whether a part has no candidate."""
     return part.verdicts == (OWN_OPS,)
 
 
 def without_kernels(verified: KernelGraph) -> KernelGraph:
-    """The program with calls of PyTorch for the parts that keep their own ops; itself where there
-    is none."""
+    """Return the program with calls of PyTorch for the parts that keep their own ops; the program
+    itself if there are none."""
     if not any(map(keeps_own_ops, parts_of(verified))):
         return verified
     return replaced(verified, lambda p: as_calls(p.programs[0]) if keeps_own_ops(p) else None)
 
 
 def different_kernels(verified: KernelGraph) -> int:
-    """How many kernels there are to compile for the parts that keep their own ops: equal ones are
-    compiled once."""
+    """Return the number of different kernels to compile for the parts that keep their own ops."""
     parts = (p.programs[1] for p in parts_of(verified) if keeps_own_ops(p))
     return len({text for program in parts for text in _kernels(program)})
 
 
 def kernels_of(graph: KernelGraph) -> int:
-    """How many kernels there are to compile where each op of a program is one."""
+    """Return the number of different kernels to compile if each op of a program is one."""
     return len(set(_kernels(graph)))
 
 
 def _kernels(graph: KernelGraph) -> Iterator[str]:
-    """A text for each op that becomes a kernel: equal for equal kernels."""
+    """Yield a text for each op that becomes a kernel; equal kernels have equal texts."""
     for op in unfused_in(graph):
         inputs = tuple(dict.fromkeys(op.operands))
         yield signature(KernelGraph("op", inputs, (op,), op.results))

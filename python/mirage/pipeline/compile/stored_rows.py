@@ -1,18 +1,18 @@
-"""Kernels that store to what the program updates.
+"""Kernels that store directly into inputs that the program updates.
 
-A decoder writes new keys and values into its caches: ``cache.index_copy_(2, position, keys)``. That
+A decoder writes new keys and values into its caches: ``cache.index_copy_(2, position, keys)``. This
 is a call of PyTorch between two parts of the program, unless the kernel that computes the row
-stores it to the cache itself, whose row it reads from the index when it runs. It does where
+stores it into the cache itself, at the row that it reads from the index when it runs. It does so if
 
 1. the call may write in place (:mod:`mirage.pipeline.make_plan`) to an input of the program, at one
    index, a row that a launch computes and nothing else reads, and
-2. from the part of that launch to the call nothing else looks at the memory of that input: the
-   store is as much earlier, and
-3. the index is there before the part, and
+2. from the part of that launch to the call nothing else accesses the memory of that input, since
+   the store happens that much earlier, and
+3. the index is known before the part, and
 4. each tile of the row lies in one piece in the cache.
 
-The part then ends with an :class:`~mirage.semantics.row_updates.IndexCopy`, which is what the call
-means.
+The part then ends with an :class:`~mirage.semantics.row_updates.IndexCopy`, which has the meaning
+of the call.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ CALLS = ("aten.index_copy", "aten.index_copy.default")
 def stored_by_kernels(
     graph: KernelGraph, pieces: Sequence[External | KernelGraph], updates: Sequence[int]
 ) -> list[External | KernelGraph]:
-    """``pieces`` of a program, whose first outputs are the new values of the inputs ``updates``,
-    with stores made by the kernels that compute what is stored, where they can be."""
+    """Return the ``pieces`` of a program with stores made by the kernels that compute the stored
+    rows, where possible. The program's first outputs are the new values of the inputs ``updates``.
+    """
     if not any(_is_store(piece) for piece in pieces):
         return list(pieces)
     return _Stores(graph, numbered_pieces(graph, pieces, updates)).pieces()
@@ -55,7 +56,7 @@ def _is_store(piece: External | KernelGraph) -> bool:
 
 @dataclass(frozen=True)
 class _Store:
-    """That of the call number ``call`` by the part number ``part``."""
+    """The store of call number ``call``, made by part number ``part``."""
 
     part: int
     call: int
@@ -73,7 +74,7 @@ class _Stores:
             self.reads.update(_operands(piece))
 
     def pieces(self) -> list[External | KernelGraph]:
-        """The pieces that are left."""
+        """Return the remaining pieces."""
         found = list(self.given)
         gone: set[int] = set()
         for number in range(len(self.given)):
@@ -87,7 +88,7 @@ class _Stores:
         return [piece for number, piece in enumerate(found) if number not in gone]
 
     def _store(self, number: int) -> _Store | None:
-        """That of one piece, if it is a call whose store a kernel can make."""
+        """Return the store of one piece, if it is a call whose store a kernel can make."""
         call, step = self.given[number], self.numbered.plan.steps[number]
         if isinstance(call, KernelGraph) or not isinstance(step, Call):
             return None
@@ -120,7 +121,7 @@ def _operands(piece: External | KernelGraph) -> Sequence[Value]:
 
 
 def _with_store(part: KernelGraph, copy: IndexCopy) -> KernelGraph:
-    """``part`` with the store at its end; what it updates are its last outputs."""
+    """Append the store to ``part``; the updated values are its last outputs."""
     tensor, index, row = copy.operands
     inputs = (*part.inputs, *(v for v in (tensor, index) if v not in part.inputs))
     outputs = (*(v for v in part.outputs if v is not row), copy.result)
@@ -128,8 +129,8 @@ def _with_store(part: KernelGraph, copy: IndexCopy) -> KernelGraph:
 
 
 def _is_placed(part: KernelGraph, copy: IndexCopy) -> bool:
-    """Whether launches of the part can store the row, which they compute, maybe in parts that are
-    joined, and nothing else reads."""
+    """Return whether launches of the part, possibly in concatenated parts, compute the row and can
+    store it, and whether nothing else reads it."""
     made: dict[Value, Op] = {v: op for op in part.ops for v in op.results}
     uses = Counter(v for op in part.ops for v in op.operands)
     uses.update(part.outputs)
@@ -156,7 +157,7 @@ def _launch_stores(copy: IndexCopy, part: RowPart, op: Op | None) -> bool:
 
 
 def _tiles_are_whole(launch: Kernel, number: int, place: Digits | None) -> bool:
-    """Whether each tile of a result lies in one piece where the row is stored."""
+    """Return whether each tile of a result is contiguous where the row is stored."""
     if place is None:
         return False
     if all(count == 1 for count in place.counts):

@@ -1,1 +1,1 @@
-"""The parts of a program, each searched and verified within the time that there is."""
+"""The parts of a program, each searched and verified within the available time."""

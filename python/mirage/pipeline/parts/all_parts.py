@@ -1,9 +1,9 @@
-"""All parts of a program, solved within the time that there is.
+"""All parts of a program, solved within the available time.
 
-With little time for so many ops no part is solved for long before each has a first answer: the
-best of a few plans, verified by workers side by side. Then better answers are looked for, first
-where most may be gained. So a part keeps its own ops because nothing was found for it, rather than
-because others took the time.
+If there is little time for many ops, every part gets a first answer before any part is solved for
+long. A first answer is the best of a few plans; workers verify several of them side by side. Better
+answers are sought afterwards, first where the potential gain is largest. So a part keeps its own
+ops because nothing was found for it, rather than because other parts took the time.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from mirage.semantics.ugraph import KernelGraph, Launch, Op
 from mirage.transforms.partition.partition import Part, Step, parts_to_search
 
 SMALL_PART = 10
-"""Ops that each part counts for, besides its own, when parts share the time."""
+"""The number of ops that is added to each part's own when parts share the time."""
 AGAIN = 2.0
-"""Times as long as its first answer took to verify that a part has for the next one at least."""
+"""The least time for a part's next answer, as a multiple of the time that verifying its first
+answer took."""
 TURN = 1.5
-"""Times its share of the time of all workers that the verification of an answer may take, as others
-wait."""
+"""The most time for verifying one answer, as a multiple of a part's share of all workers' time,
+since others wait for the worker."""
 FIRST_ANSWERS = 1.0
-"""With fewer seconds for each op there is a first answer for every part before a better one is
-looked for."""
+"""With fewer seconds per op than this, every part gets a first answer before a better one is
+sought."""
 
 
 class Parts:
@@ -51,9 +52,9 @@ class Parts:
         self.steps = parts_to_search(whole)
         self.deadline = part_options.deadline
         self.different: dict[str, Part] = {}
-        """Of equal parts the first, by their key."""
+        """The first of each set of equal parts, by their key."""
         self.places: Counter[str] = Counter()
-        """How many equal parts there are."""
+        """The number of equal parts, by their key."""
         self.keys = [self._key(s) if isinstance(s, Part) else None for s in self.steps]
         for step, key in zip(self.steps, self.keys, strict=True):
             if isinstance(step, Part) and key is not None:
@@ -63,12 +64,13 @@ class Parts:
         every = sum(self.sizes.values())
         self.hurried = options.budget < FIRST_ANSWERS * every
         self.budgets = {key: options.budget * size / every for key, size in self.sizes.items()}
-        """Seconds of each part, if all take as long as they may."""
+        """The seconds of each part if all parts use their full time."""
         self.solvers: dict[str, PartSolver] = {}
         self.solved: dict[str, SolvedPart] = {}
 
     def solve(self, executor: Executor | None) -> None:
-        """Finds verified candidates of each part, the more ops the more of the time it has."""
+        """Find verified candidates of each part; a part's share of the time grows with its number
+        of ops."""
         o = self.options
         options = replace(self.part_options, executor=executor)
         for number, (key, part) in enumerate(self.different.items()):
@@ -91,26 +93,28 @@ class Parts:
 
     @property
     def progress(self) -> str:
-        """How many of the parts have an answer; empty where none is looked for."""
+        """Say how many of the parts have an answer; empty if no part is being solved."""
         if not self.solvers and not self.solved:
             return ""
         first = sum(s.answered for key, s in self.solvers.items() if key not in self.solved)
         return f"{len(self.solved) + first} of {len(self.different)} parts have an answer"
 
     def so_far(self, stage: str) -> KernelGraph | None:
-        """The program with what each part has at a stage; None while a first answer is verified."""
+        """Return the program with each part's current form at a stage; None while a first answer is
+        being verified."""
         if any(s.under_way for s in self.solvers.values()):
             return None
         solved = {k: s.solved() for k, s in self.solvers.items()} | self.solved
         return self._assembled(solved, stage)()
 
     def together(self, stage: str) -> Callable[[], KernelGraph]:
-        """The program with what each part has at a stage, once all are solved; it is made when it
-        is asked for."""
+        """Return the program with each part's form at a stage, once all are solved; it is assembled
+        on demand."""
         return self._assembled(self.solved, stage)
 
     def go_on_without(self, broken: Mapping[int, Sequence[Launch]]) -> bool:
-        """Solves parts without kernels that do not compile; whether anything has changed."""
+        """Solve parts again without kernels that do not compile. Return whether anything has
+        changed."""
         changed = False
         for key, solver in self.solvers.items():
             if solver.go_on_without(broken, self.deadline.portion(1.0 / len(self.solvers))):
@@ -119,16 +123,17 @@ class Parts:
         return changed
 
     def keep(self) -> None:
-        """Keeps what was found for each part."""
+        """Keep the result for each part."""
         for key, solver in self.solvers.items():
             self.kept.keep(solver, key, self.budgets[key])
 
     # ---- rounds
 
     def _begin(self, executor: Executor | None) -> None:
-        """A first answer for each part, those with most places first, as long as there is time to
-        find one more and to compile it. While all workers verify, this process searches alone; with
-        several parts nothing else is begun before all of them are verified."""
+        """Start a first answer for each part, those with the most places first, as long as there is
+        time to find and compile one more. While all workers are busy verifying, this process
+        searches alone; with several parts, no other work starts before all first answers are
+        verified."""
         left = every = self._size(self.solvers)
         longest = 0.0
         begun: list[PartSolver] = []
@@ -152,9 +157,9 @@ class Parts:
             self._improve()
 
     def _improve(self) -> None:
-        """A better answer for each part that has a first one, first where most may be gained in a
-        second; it is verified by a worker while the next part is searched. What there is no time to
-        verify is not looked for."""
+        """Find a better answer for each part that has a first one, first where the potential gain
+        per second is largest. A worker verifies it while the next part is searched. No answer is
+        sought if there is no time to verify it."""
         begun = self._begun()
         compiling = sum(s.compiling() for s in begun.values())
         order = sorted(begun, key=lambda key: -self._promise(key))
@@ -170,11 +175,12 @@ class Parts:
             begun[key].await_first()
 
     def _promise(self, key: str) -> float:
-        """Predicted µs of a part in all of its places, for each op that a search looks at."""
+        """Return the predicted µs of a part in all of its places, divided by the ops that a search
+        considers."""
         return self.solvers[key].time * self.places[key] / self.sizes[key]
 
     def _finish(self) -> None:
-        """Solves the parts, one after the other."""
+        """Solve the parts one after the other."""
         reserved = {key: s.compiling() for key, s in self._begun().items()}  # seconds
         left = self._size(self.solvers)
         for key, solver in self.solvers.items():
@@ -190,29 +196,29 @@ class Parts:
             left -= self.sizes[key]
 
     def _begun(self) -> dict[str, PartSolver]:
-        """The parts whose first answer was verified, with whatever verdict."""
+        """Return the parts whose first answer was verified, with any verdict."""
         return {key: s for key, s in self.solvers.items() if s.took}
 
     def _size(self, keys: Sequence[str] | Mapping[str, PartSolver]) -> int:
         return sum(self.sizes[key] for key in keys)
 
     def _turn(self, deadline: Deadline, share: float) -> float:
-        """Seconds that a worker has for an answer of a part."""
+        """Return the seconds that a worker has for an answer of a part."""
         return TURN * self.options.processes * deadline.left * share
 
     # ---- parts
 
     def _positions(self, part: Part) -> dict[int, Iota]:
-        """Which inputs of a part are positions, and which."""
+        """Return the inputs of a part that are positions, with their ops."""
         made = positions_of(self.steps)
         return {i: made[v] for i, v in enumerate(part.graph.inputs) if v in made}
 
     def _key(self, part: Part) -> str:
-        """Equal for parts that have the same solutions."""
+        """Return a key that is equal for parts with the same solutions."""
         return reference_of(part.graph, self._positions(part))
 
     def _assembled(self, solved: Mapping[str, SolvedPart], stage: str) -> Callable[[], KernelGraph]:
-        """The program with what the parts have at a stage, once it is asked for."""
+        """Return the program with the parts' forms at a stage, assembled on demand."""
         forms: dict[str, Alternatives] = {k: getattr(p, stage) for k, p in solved.items()}
         return partial(_assembled, self.whole, self.steps, self.keys, forms)
 
@@ -223,7 +229,8 @@ def _assembled(
     keys: Sequence[str | None],
     forms: Mapping[str, Alternatives],
 ) -> KernelGraph:
-    """``whole`` with the ``forms`` of its parts, by the keys of those among its steps."""
+    """Replace the parts of ``whole`` by their ``forms``, which are found by the keys of the
+    steps."""
     first: set[str] = set()
     ops: list[Op] = []
     for step, key in zip(steps, keys, strict=True):

@@ -1,8 +1,8 @@
-"""Candidates verified by a worker, while the process that asks goes on.
+"""Candidates verified by a worker while the main process continues.
 
-Verification of one candidate of one part has little that workers could share. So the first
-candidates of several parts are verified beside each other, each by one worker from its beginning
-to its end, and beside the search for better ones.
+The verification of one candidate of one part offers little work that workers could share. So the
+first candidates of several parts are verified in parallel, each by one worker from start to end,
+and in parallel with the search for better ones.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from mirage.verify.pieces.kernel_by_kernel import Piece, Shown
 from mirage.verify.pieces.ledger import Ledger
 
 Found = tuple[list[Verdict], list[tuple[Piece, Shown]], float]
-"""A verdict for each candidate, what was found out about pieces, and the seconds that it took."""
+"""A verdict for each candidate, the results for pieces, and the seconds that it took."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """Candidates to be verified until ``deadline`` (seconds since the epoch), and in so many
-    ``seconds`` from when a worker begins. ``known`` are inputs that are positions, ``shown`` pieces
-    that are known; ``stored``: also those on disk."""
+    """Candidates to be verified before ``deadline`` (seconds since the epoch), and within
+    ``seconds`` after a worker starts. ``known`` are inputs that are positions, and ``shown`` are
+    known pieces; with ``stored``, also those on disk."""
 
     op: Alternatives
     known: Mapping[int, Iota]
@@ -42,7 +42,7 @@ class Request:
 
 
 class _Noting(Ledger):
-    """Notes what is added."""
+    """A ledger that notes the results that are added."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(shared_store() if request.stored else None)
@@ -58,7 +58,7 @@ class _Noting(Ledger):
 
 
 def verified(request: Request) -> Found:
-    """Runs in a worker."""
+    """Verify the candidates of a request; runs in a worker."""
     start = time.perf_counter()
     ledger = _Noting(request)
     until = min(request.deadline, time.time() + request.seconds)
@@ -68,8 +68,8 @@ def verified(request: Request) -> Found:
 
 
 class Awaited:
-    """What a worker verifies; without an ``executor``, or where its workers die, it is done when it
-    is asked for."""
+    """A verification in a worker. Without an ``executor``, or if its workers die, it runs when the
+    result is requested."""
 
     def __init__(self, request: Request, executor: Executor | None) -> None:
         self.request = request
@@ -80,11 +80,11 @@ class Awaited:
 
     @property
     def under_way(self) -> bool:
-        """Whether a worker has not done it yet."""
+        """Whether a worker has not finished it yet."""
         return self._future is not None and not self._future.done()
 
     def result(self) -> Found:
-        """What was found, once that is known."""
+        """Return the result, waiting for it if necessary."""
         if self._future is not None:
             with contextlib.suppress(BrokenExecutor):
                 return self._future.result()

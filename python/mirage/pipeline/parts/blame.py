@@ -1,4 +1,4 @@
-"""Because of which kernels candidates are dropped."""
+"""The kernels that cause candidates to be dropped."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mirage.semantics.ugraph import KernelGraph, launches
 def refused_kernels(
     tried: Sequence[Candidate], stable: Alternatives, checked: Sequence[Checked]
 ) -> tuple[list[Pick], list[Pick]]:
-    """The kernels because of which candidates were dropped, and those of them that are known to
-    be to blame."""
+    """Return the kernels that may have caused candidates to be dropped, and those of them that are
+    known to be the cause."""
     refused: list[Pick] = []
     blamed: list[Pick] = []
     for c in checked:
@@ -27,8 +27,9 @@ def refused_kernels(
 
 
 def blamed_kernels(candidate: Candidate, graph: KernelGraph, checked: Checked) -> list[Pick]:
-    """The kernels of a candidate because of which it was dropped: those that could not be
-    shown, the first whose rounding errors are too large, or all where that is not known."""
+    """Return the kernels of a candidate that caused it to be dropped: those that could not be
+    shown, the first one whose rounding errors are too large, or all of them if the cause is not
+    known."""
     verdict = checked.verdict
     wrong = [graph.ops[i] for i in verdict.unshown or verdict.rough]
     picks = map(candidate.pick_of, launches(wrong or graph.ops))
@@ -36,5 +37,5 @@ def blamed_kernels(candidate: Candidate, graph: KernelGraph, checked: Checked) -
 
 
 def distinct(picks: Sequence[Pick]) -> list[Pick]:
-    """Each once, in order."""
+    """Return the picks without duplicates, in order."""
     return list({id(p): p for p in picks}.values())

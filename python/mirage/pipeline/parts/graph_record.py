@@ -1,8 +1,9 @@
-"""µGraphs as entries of the cache keep them: MLIR, and what values are called.
+"""µGraphs as the cache stores them: MLIR, and the names of values.
 
-Names are no part of what a graph means, but artifacts have them, and the same program is to become
-the same artifact. What is read is checked: MLIR's parser and the dialects' verifiers, the rules of
-µGraphs (:mod:`mirage.semantics.check`), and the types of inputs and outputs.
+Names are not part of a graph's meaning, but artifacts contain them, and the same program must
+become the same artifact. A record is checked when it is read, by MLIR's parser and the dialects'
+verifiers, by the rules of µGraphs (:mod:`mirage.semantics.check`), and by the types of inputs and
+outputs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mirage.semantics.ugraph import KernelGraph, Value, values_in
 
 
 class BadRecordError(ValueError):
-    """A record that is not that of a graph with this interface."""
+    """A record is not that of a graph with this interface."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class GraphRecord:
 
 
 def record_of(graph: KernelGraph) -> GraphRecord:
-    """A graph as it is kept. Raises :class:`BadRecordError` where it does not read back as the
-    same."""
+    """Return the record of a graph. Raises :class:`BadRecordError` if it does not read back as the
+    same graph."""
     from mirage import ir
     from mirage.mlir_io import GraphIOError, graph_to_text
 
@@ -45,7 +46,7 @@ def record_of(graph: KernelGraph) -> GraphRecord:
 
 
 def graph_of(record: GraphRecord, reference: KernelGraph) -> KernelGraph:
-    """The graph that was kept, with the name and the inputs of ``reference``, whose interface it
+    """Return the recorded graph, with the name and the inputs of ``reference``, whose interface it
     has. Raises :class:`BadRecordError`."""
     from mirage.mlir_io import graph_from_text
 

@@ -1,10 +1,10 @@
-"""What was found for a part of a program, kept in the cache for the next run.
+"""The result for a part of a program, kept in the cache for the next run.
 
-The key is made of the part's canonical text (shapes and types are in it, names are not), of the
-options that matter for the search and for verification, the chip's row of the table and the version
-of all of mirage that has a say. An entry also has that text, and only counts where it is equal.
-What is taken from it is what was verified: the candidates that were kept, their verdicts, and why
-there are none if there are none. What was dropped is not there.
+The key is made of the part's canonical text (which has shapes and types, but no names), the options
+that matter for search and verification, the chip's row of the table, and the version of all code of
+mirage that influences the result. An entry also has that text and counts only if it is equal. An
+entry contains verified results only: the candidates that were kept and their verdicts, or the
+reason why there are none. Dropped candidates are not stored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KIND = "search"
 
 @dataclass(frozen=True)
 class KeptCandidate:
-    """A candidate that was verified: ``cost`` is what the search predicted."""
+    """A verified candidate; ``cost`` is the search's prediction."""
 
     graph: GraphRecord
     note: VerdictNote
@@ -49,8 +49,8 @@ class KeptCandidate:
 
 @dataclass(frozen=True)
 class KeptPart:
-    """``budget`` are the seconds that the part had, and ``late`` says that they were not enough:
-    with more of them more may be found."""
+    """The entry of a part. ``budget`` are the seconds that the part had, and ``late`` says that
+    they did not suffice: a larger budget may find more."""
 
     reference: str
     budget: float
@@ -62,13 +62,13 @@ class KeptPart:
 
 
 def reference_of(graph: KernelGraph, known: Mapping[int, Iota]) -> str:
-    """Equal for parts that have the same solutions: the canonical text, and the inputs that are
-    positions."""
+    """Return a text that is equal for parts with the same solutions: the canonical text, and the
+    inputs that are positions."""
     return f"{signature(graph)} {[(i, op.dim) for i, op in known.items()]}"
 
 
 class KeptParts:
-    """The entries of parts for one set of options. ``used`` counts those that were taken."""
+    """The entries of parts for one set of options. ``used`` counts the entries that were taken."""
 
     def __init__(self, store: Store, options: OptimizeOptions) -> None:
         self.store = store
@@ -76,14 +76,14 @@ class KeptParts:
         self.used: list[str] = []
 
     def key(self, reference: str) -> str:
-        """The key of a part's entry."""
+        """Return the key of a part's entry."""
         return key_of(
             KIND, kind_version(KIND), as_plain(self.options.identity(Matters.SEARCH)), reference
         )
 
     def read(self, graph: KernelGraph, reference: str, budget: float) -> KeptPart | None:
-        """The entry of a part, where it has one that a search of ``budget`` seconds is not
-        expected to better."""
+        """Return the entry of a part, if a search of ``budget`` seconds is not expected to improve
+        on it; otherwise None."""
         key = self.key(reference)
         payload = self.store.get(KIND, key)
         if payload is None:
@@ -100,7 +100,8 @@ class KeptParts:
     def solved(
         self, graph: KernelGraph, reference: str, budget: float, number: int
     ) -> SolvedPart | None:
-        """What an earlier run has found for a part; ``number`` is the part's."""
+        """Return the result of an earlier run for a part, or None; ``number`` is the part's
+        number."""
         kept = self.read(graph, reference, budget)
         if kept is None:
             return None
@@ -113,7 +114,7 @@ class KeptParts:
         return solved
 
     def keep(self, solver: PartSolver, reference: str, budget: float) -> None:
-        """Keeps what a solver has found, unless it was interrupted."""
+        """Keep the result of a solver, unless it was interrupted."""
         solved = solver.solved()
         if solver.interrupted:
             return
@@ -137,13 +138,13 @@ class KeptParts:
         self.store.put(KIND, self.key(reference), payload, version=kind_version(KIND), about=about)
 
     def drop(self) -> None:
-        """Removes the entries that were taken."""
+        """Remove the entries that were taken."""
         for reference in self.used:
             self.store.drop(KIND, self.key(reference))
 
 
 def outbid(late: bool, had: float, budget: float) -> bool:
-    """Whether more may be found with ``budget`` seconds than was with those that it had."""
+    """Return whether ``budget`` seconds may find more than the seconds that an entry had."""
     return late and budget > had * 1.001
 
 
@@ -162,7 +163,7 @@ def _kept_candidates(of: PartCandidates, verified: Alternatives) -> Iterator[Kep
 
 
 def _restored(kept: KeptPart, graph: KernelGraph, number: int) -> SolvedPart:
-    """The part as its solver would hand it on, but for candidates that were dropped."""
+    """Return the part in the form that its solver would return, without the dropped candidates."""
     reference = Alternatives(graph.inputs, graph.outputs, (graph,), None, (None,), ())
     found = SearchResult(report=kept.report, stable=kept.stable)
     if kept.fell_back:

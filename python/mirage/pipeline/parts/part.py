@@ -1,12 +1,12 @@
-"""From a part of a program to candidates that are verified.
+"""From a part of a program to verified candidates.
 
-A part of a program that is large for its time is begun with a first answer: the best of a few plans
-is verified while other parts are begun, and while the search for better ones goes on.
+A part that is large for its time starts with a first answer: the best of a few plans is verified
+while other parts are started, and while the search for better plans continues.
 
-Search and verification take turns: a kernel that cannot be shown to be right is refused, and the
-search goes on without it. So what cannot be shown for one kernel costs that kernel only. Where
-nothing is left, the part's own ops remain, each a kernel of its own; they are what is to be
-computed, so there is nothing to verify.
+Search and verification alternate: a kernel that cannot be shown to be right is refused, and the
+search continues without it. So a failed proof of one kernel costs that kernel only. If nothing is
+left, the part's own ops remain, each as a kernel of its own; they are the specification itself, so
+there is nothing to verify.
 """
 
 from __future__ import annotations
@@ -33,23 +33,24 @@ from mirage.semantics.positions import Iota
 from mirage.semantics.ugraph import KernelGraph, Launch, launches
 
 ROUNDS = 6
-"""Times that the search goes on without kernels that could not be shown to be right."""
+"""How often the search continues without kernels that could not be shown to be right."""
 LEAST = 0.05
-"""Seconds of search, however late it is."""
+"""The least seconds for a search, however late it is."""
 FIRST_PLANS = 8
-"""Sets of stored intermediates that are looked at for a first answer."""
+"""The sets of stored intermediates that are considered for a first answer."""
 FIRST_CANDIDATES = 3
-"""Candidates that are written down then."""
+"""The candidates that are written for a first answer."""
 FIRST_SEARCHED = 0.6
 """The share of the time left that the search for a first answer may take."""
 ONE_FIRST = 12.0
-"""With fewer seconds left (on a machine that does nothing else) the cheapest candidate is verified
-before others."""
+"""With fewer seconds left than this (on an otherwise idle machine), the cheapest candidate is
+verified before the others."""
 
 
 @dataclass(frozen=True)
 class _First:
-    """A first answer: the number of its candidate, what is verified, and the verdict to come."""
+    """A first answer: the number of its candidate, the candidates being verified, and the pending
+    verdict."""
 
     place: int
     given: Shortlisted
@@ -80,9 +81,9 @@ class PartSolver:
         """Whether there was no time for this part at all."""
 
     def begin(self, share: float, seconds: float, executor: Executor | None) -> None:
-        """Finds a first answer soon, the best of a few plans, by workers of ``executor``, and has
-        it verified until the deadline, within so many ``seconds``. The search may take that
-        ``share`` of what it is given for all parts."""
+        """Find a first answer quickly, the best of a few plans, with the workers of ``executor``,
+        and start verifying it before the deadline and within ``seconds``. The search may take a
+        ``share`` of the time that all parts have."""
         o = self.o
         few = min(o.limits.plans, FIRST_PLANS), min(o.limits.candidates, FIRST_CANDIDATES)
         limits = replace(o.limits, plans=few[0], candidates=few[1])
@@ -93,7 +94,8 @@ class PartSolver:
             o.deadline.stop(INTERRUPTED)
 
     def better(self, share: float, seconds: float) -> None:
-        """The same with the best of all plans, if it promises more."""
+        """Find the best of all plans and start verifying it, if it promises more than the first
+        answer."""
         o = self.o
         try:
             self._result = self._searched(o.limits, SEARCHED * share * o.deadline.left, o.executor)
@@ -105,11 +107,11 @@ class PartSolver:
             o.deadline.stop(INTERRUPTED)
 
     def leave(self) -> None:
-        """For this part there is no time."""
+        """Give the part up for lack of time."""
         self.left_alone = self._out_of_time = True
 
     def _hand_over(self, result: SearchResult, seconds: float) -> None:
-        """Has the cheapest new candidate verified by a worker."""
+        """Start verifying the cheapest new candidate in a worker."""
         o = self.o
         given = self.candidates.shortlisted(result, 1)
         if given.tried:
@@ -122,7 +124,7 @@ class PartSolver:
 
     @property
     def under_way(self) -> bool:
-        """Whether a worker verifies the first answer, or the verdict was not looked at."""
+        """Whether a worker is verifying the first answer, or its verdict has not been processed."""
         return self._first is not None and self._first.awaited.under_way
 
     @property
@@ -131,18 +133,18 @@ class PartSolver:
         return self.candidates.answered
 
     def await_first(self) -> None:
-        """Waits for the verdict on the first answer."""
+        """Wait for the verdict on the first answer."""
         try:
             self._judge_first()
         except KeyboardInterrupt:
             self.o.deadline.stop(INTERRUPTED)
 
     def within(self, deadline: Deadline) -> None:
-        """Gives it another deadline."""
+        """Set another deadline."""
         self.o = replace(self.o, deadline=deadline)
 
     def run(self) -> SolvedPart:
-        """The part with its candidates; at least its own ops."""
+        """Return the part with its candidates; at least its own ops."""
         try:
             self._search_and_verify()
         except KeyboardInterrupt:
@@ -151,8 +153,9 @@ class PartSolver:
         return self.solved()
 
     def go_on_without(self, broken: Mapping[int, Sequence[Launch]], deadline: Deadline) -> bool:
-        """Drops candidates with kernels that do not compile (by the id of the verified program),
-        and finds others without them and their like. Whether anything has changed."""
+        """Drop candidates with kernels that do not compile (given by the id of the verified
+        program), and find others without these kernels and similar ones. Return whether anything
+        has changed."""
         self.o = replace(self.o, deadline=deadline)
         picks = [] if self._planner is None else self.candidates.drop(broken)
         if self._planner is None or not picks:
@@ -169,7 +172,7 @@ class PartSolver:
         return True
 
     def solved(self) -> SolvedPart:
-        """What was found so far."""
+        """Return the result so far."""
         fell_back = ""
         if not self.answered:
             left = FOR_COMPILATION if self.left_alone else ""
@@ -180,12 +183,12 @@ class PartSolver:
 
     @property
     def late(self) -> bool:
-        """Whether the time was up before all was done: with more of it more may be found."""
+        """Whether the time ran out before all work was done, so that more time may find more."""
         out = self.candidates.search.report.stop is StopReason.BUDGET
         return out or self._out_of_time or any(c.verdict.late for c in self.candidates.checked)
 
     def compiling(self) -> float:
-        """About how many seconds it takes to compile the cheapest program that was found."""
+        """Estimate the seconds that compiling the cheapest program found takes."""
         verified = self.solved().verified
         order = ranking(verified, self.o.target)
         ops = verified.programs[order[0][1] if order else 0].ops
@@ -193,7 +196,7 @@ class PartSolver:
         return compiling(self.o.portion, kernels, len(ops) - kernels)
 
     def compiling_about(self) -> float:
-        """The same before it is known what is verified."""
+        """Estimate the seconds of compilation before it is known which candidates are verified."""
         kernels = self._products
         if self._first is not None:
             kernels = len(list(launches(self._first.given.tried[0].graph.ops)))
@@ -202,19 +205,21 @@ class PartSolver:
 
     @property
     def time(self) -> float:
-        """Predicted µs of what was found so far: the longer, the more there may be to gain."""
+        """The predicted µs of the best program so far; the longer it is, the more there may be to
+        gain."""
         ranked = ranking(self.solved().verified, self.o.target)
         return ranked[0][0] if ranked else 0.0
 
     @property
     def interrupted(self) -> bool:
-        """Whether the user has ended it."""
+        """Whether the user has interrupted it."""
         return self.o.deadline.reason == INTERRUPTED
 
     # ---- rounds
 
     def _searching(self) -> float:
-        """Seconds that the search may take now: what is found is to be verified, and compiled."""
+        """Return the seconds that the search may take now, with time left to verify and compile its
+        results."""
         return SEARCHED * max(0.0, self.o.deadline.left - compiling(self.o.portion, self._products))
 
     @property
@@ -268,7 +273,7 @@ class PartSolver:
                 return
 
     def _judge_first(self) -> None:
-        """Keeps what was found out about the first answer."""
+        """Process the verdict on the first answer."""
         first, self._first = self._first, None
         self._refused_first = [], []
         if first is None:
@@ -283,9 +288,9 @@ class PartSolver:
         self._refused_first = refused_kernels(first.given.tried, first.given.stable, checked)
 
     def _round(self, result: SearchResult) -> tuple[list[Pick], list[Pick]]:
-        """Verifies what is new of the candidates, the cheapest first, until enough are through;
-        gives the kernels of those that were dropped, as far as they are to blame, and those of them
-        that are known to be."""
+        """Verify the new candidates, the cheapest first, until enough have passed. Return the
+        kernels that may have caused candidates to be dropped, and those of them that are known to
+        be the cause."""
         o = self.o
         new = self.candidates.shortlisted(result, o.wanted)
         count = len(new.tried)
@@ -307,7 +312,7 @@ class PartSolver:
         return distinct(refused), distinct(blamed)
 
     def _verify(self, some: Shortlisted) -> Sequence[Checked]:
-        """Verifies some candidates; the results count them from 0."""
+        """Verify some candidates; the results count them from 0."""
         o = self.o
         first = self.candidates.enter(some)
         left = o.deadline.left

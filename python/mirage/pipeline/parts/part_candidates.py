@@ -1,4 +1,4 @@
-"""The candidates of a part of a program: those that were found, made safe, and verified."""
+"""The candidates of a part of a program: found, made safe from overflow, and verified."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mirage.transforms import Exponential
 
 @dataclass(frozen=True)
 class Shortlisted:
-    """Candidates to be verified: as the search has written them, as programs that are safe from
+    """Candidates to be verified: in the form that the search wrote, in the form that is safe from
     overflow, and the exponentials of each."""
 
     tried: list[Candidate]
@@ -31,7 +31,7 @@ class Shortlisted:
     exponentials: list[tuple[Exponential, ...]]
 
     def only(self, places: Sequence[int]) -> Shortlisted:
-        """Some of them."""
+        """Return a selection of the candidates."""
         return Shortlisted(
             [self.tried[k] for k in places],
             kept_of(self.stable, [k + 1 for k in places]),
@@ -40,8 +40,8 @@ class Shortlisted:
 
 
 class PartCandidates:
-    """``known`` are inputs of the part that are positions. Candidates are numbered as they are
-    entered, which is when they are verified."""
+    """The candidates of a part. ``known`` are inputs of the part that are positions. Candidates are
+    numbered when their verification starts."""
 
     def __init__(
         self, graph: KernelGraph, number: int, options: PartOptions, known: Mapping[int, Iota]
@@ -64,7 +64,7 @@ class PartCandidates:
         return self.verified is not None and len(self.verified.programs) > 1
 
     def shortlisted(self, result: SearchResult, count: int) -> Shortlisted:
-        """The ``count`` candidates that are new and most worth verifying."""
+        """Return the ``count`` new candidates that are most worth verifying."""
         new = [c for c in result.candidates if signature(c.graph) not in self._seen]
         found = side_by_side(self.graph, replace(result, candidates=new))
         with self.timed("stabilize"):
@@ -82,7 +82,7 @@ class PartCandidates:
         return Shortlisted([new[k] for k in places], stable, [exponentials[k] for k in places])
 
     def enter(self, some: Shortlisted) -> int:
-        """Enters candidates that are verified now; gives the number of the first."""
+        """Number the candidates whose verification starts now; return the number of the first."""
         first = len(self.search.candidates)
         self.search.candidates += some.tried
         self.exponentials += some.exponentials
@@ -91,25 +91,25 @@ class PartCandidates:
         return first
 
     def judged(self, first: int, kept: Alternatives, checked: Sequence[Checked]) -> None:
-        """Keeps what was said about candidates of which the first has that number."""
+        """Record the verdicts on candidates; ``first`` is the number of the first one."""
         self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
         self.verified = joined(self.verified, kept)
 
     def tell(self, first: int, checked: Checked) -> None:
-        """Says what was found out about one of them."""
+        """Report the verdict on a candidate."""
         if self.watch_verdict is not None:
             self.watch_verdict(replace(checked, part=self.number, index=first + checked.index))
 
     def around(self, op: Alternatives) -> KernelGraph:
-        """A program of alternatives and the positions that they read."""
+        """Return a program of alternatives together with the positions that they read."""
         made = {op.operands[i]: iota for i, iota in self.known.items()}
         lookups = (replace(iota, results=(value,)) for value, iota in made.items())
         inputs = tuple(v for v in op.operands if v not in made)
         return KernelGraph("part", inputs, (*lookups, op), op.results)
 
     def drop(self, broken: Mapping[int, Sequence[Launch]]) -> list[Pick]:
-        """Drops verified candidates with kernels that do not compile, given by the id of the
-        program; what the search has picked for these kernels."""
+        """Drop verified candidates with kernels that do not compile, given by the id of the
+        program. Return the picks of the search that led to these kernels."""
         picks: dict[int, Pick] = {}
         for program, kernels in broken.items():
             candidate = self._candidate_of.get(program)
@@ -129,29 +129,29 @@ class PartCandidates:
         return list(picks.values())
 
     def place_of(self, program: KernelGraph) -> int:
-        """The number of a verified program."""
+        """Return the number of a verified program."""
         candidate = self._candidate_of[id(program)]
         places = enumerate(self.search.candidates)
         return next(i for i, c in places if c is candidate)
 
     def promises_more(self, result: SearchResult) -> bool:
-        """Whether something new is predicted to be faster than all that is verified."""
+        """Return whether a new candidate is predicted to be faster than all verified ones."""
         new = [c.cost.time for c in result.candidates if signature(c.graph) not in self._seen]
         return bool(new) and min(new) < self._best()
 
     @property
     def slower_than_own_ops(self) -> bool:
-        """Whether the part's own ops are predicted to be faster than all that is verified."""
+        """Whether the part's own ops are predicted to be faster than all verified candidates."""
         return self.own_time < self._best()
 
     @cached_property
     def own_ops(self) -> Alternatives:
-        """The part beside its own ops."""
+        """The part with its own ops as its only candidate."""
         return of_own_ops(self.graph)
 
     @cached_property
     def own_time(self) -> float:
-        """Predicted µs of the part's own ops; infinite where that is not known."""
+        """The predicted µs of the part's own ops; infinite if not known."""
         cost = predict(self.own_ops.programs[1], self.target)
         return float("inf") if cost is None else cost.time
 
@@ -161,7 +161,7 @@ class PartCandidates:
         return min((c.time for c in costs if c is not None), default=float("inf"))
 
     def why_none(self) -> str:
-        """Why nothing is left."""
+        """Say why no candidate is left."""
         if not self.checked:
             return "; ".join(("the search found no candidate", *self.search.report.notes))
         verdict = self.checked[0].verdict
@@ -173,7 +173,7 @@ class PartCandidates:
         return f"no candidate passed verification; the first: {verdict.kind.value}: {reason}"
 
     def solved(self, fell_back: str, late: bool) -> SolvedPart:
-        """The part in each form; its own ops where it ``fell_back`` to them, and why."""
+        """Return the part in each form; its own ops if it ``fell_back`` to them for that reason."""
         own = fell_back or self.verified is None
         verified = self.own_ops if own or self.verified is None else self.verified
         reference = Alternatives(

@@ -1,4 +1,4 @@
-"""How a part of a program is solved, and what comes out."""
+"""The options for solving a part, and the result."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ OWN_OPS = VerdictNote("proved", 0, "the program's own ops, each a kernel of its 
 
 @dataclass(frozen=True)
 class PartOptions:
-    """How to solve a part: ``wanted`` candidates are verified of those found within ``limits``, or
-    fewer, once ``enough`` of them are accepted. ``portion`` is the part's share of the program;
-    ``stored`` says whether what is known of pieces on disk counts. ``answered`` is called once
-    a first answer was verified."""
+    """The options for solving a part: of the candidates found within ``limits``, ``wanted`` are
+    verified, or fewer once ``enough`` of them are accepted.
+
+    ``portion`` is the part's share of the program; ``stored`` says whether results for pieces on
+    disk count. ``answered`` is called once a first answer has been verified."""
 
     target: Target
     limits: SearchLimits
@@ -47,8 +48,8 @@ class PartOptions:
 
 @dataclass
 class SolvedPart:
-    """A part's programs in each form, with what was found out on the way. ``exponentials`` and
-    ``checked`` have an entry for each candidate of ``search`` that was verified."""
+    """A part's programs in each form, with the search result and the verdicts. ``exponentials`` and
+    ``checked`` have an entry for each verified candidate of ``search``."""
 
     candidates: Alternatives
     stabilized: Alternatives
@@ -58,10 +59,10 @@ class SolvedPart:
     checked: tuple[Checked, ...]
     fell_back: str = ""
     late: bool = False
-    """Whether the time was up before all was done."""
+    """Whether the time ran out before all work was done."""
 
 
 def of_own_ops(graph: KernelGraph) -> Alternatives:
-    """A part beside its own ops, each a kernel of its own."""
+    """Return a part with its own ops, each a kernel of its own, as its only candidate."""
     programs = (graph, decompose(graph, stable=True))
     return Alternatives(graph.inputs, graph.outputs, programs, (OWN_OPS,), (None, None))

@@ -1,25 +1,27 @@
-"""How the seconds of a part are shared, and about how many of them compilation takes."""
+"""The distribution of a part's seconds, and an estimate of the seconds that compilation takes."""
 
 from __future__ import annotations
 
 import os
 
 SEARCHED = 0.5
-"""The share of the time left that the search may take, so that what it finds can be verified."""
+"""The share of the time left that the search may take, so that its results can be verified."""
 VERIFIED = 0.85
-"""The same of search and verification together, so that what is verified can be compiled."""
+"""The share of the time left that search and verification together may take, so that the results
+can be compiled."""
 COMPILE, COMPILE_KERNEL, COMPILE_OP = 0.6, 0.1, 0.01
-"""Seconds that compilation of a program takes, and more for each kernel, and for each op that
-becomes one (on two cores that do nothing else)."""
+"""The seconds that compiling a program takes, and the additional seconds for each kernel and for
+each op that becomes one (on two otherwise idle cores)."""
 COMPILE_OWN = 0.03
-"""The same for each of hundreds of different own ops, which are compiled and assembled as one."""
+"""The seconds for each of hundreds of different own ops, which are compiled and assembled
+together."""
 BUSIEST = 4.0
-"""Programs that share a processor, at most, as far as estimates of times go: with more of them a
-load average says less about the seconds to come."""
+"""The most programs per processor that estimates of times assume; a higher load average says less
+about the coming seconds."""
 
 
 def busy() -> float:
-    """How many programs share a processor, at most :data:`BUSIEST`; at least 1."""
+    """Return how many programs share a processor: at least 1, at most :data:`BUSIEST`."""
     try:
         waiting = os.getloadavg()[0]
     except OSError:  # not known here
@@ -28,12 +30,12 @@ def busy() -> float:
 
 
 def compiling(portion: float, kernels: int, own_ops: int = 0) -> float:
-    """About how many seconds a program takes to compile that is such a portion of the whole, of so
-    many kernels and ops that become kernels, on a machine as busy as this one."""
+    """Estimate the seconds to compile a program that is a ``portion`` of the whole and has this
+    number of kernels and of ops that become kernels, on a machine as busy as it is now."""
     return busy() * (COMPILE * portion + COMPILE_KERNEL * kernels + COMPILE_OP * own_ops)
 
 
 def compiling_own_ops(kernels: int) -> float:
-    """The same of a program for which nothing was found, whose ops are so many different kernels:
-    rather too many seconds than too few."""
+    """Estimate the seconds to compile a program that keeps its own ops, which are this number of
+    different kernels. The estimate is rather too high than too low."""
     return busy() * (COMPILE + COMPILE_OWN * kernels)

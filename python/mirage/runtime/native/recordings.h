@@ -1,13 +1,13 @@
-// Calls that come again with the same addresses, as graphs.
+// Records repeated calls with the same addresses as graphs.
 //
-// The driver takes about as long for each launch of a kernel as a call takes
-// for all else. So a program of several kernels that is called on a stream with
-// the addresses of earlier calls is recorded, and started as one graph from then
-// on. A recording belongs to the stream, the size and the values of all
-// parameters, and to nothing else: other addresses are launched kernel by kernel.
+// The driver takes about as long for each launch of a kernel as the rest of a
+// call takes. Therefore a program of several kernels that is called repeatedly on
+// a stream with the same addresses is recorded, and then started as one graph.
+// A recording belongs to the stream, the size and the values of all
+// parameters; calls with other addresses are launched kernel by kernel.
 //
-// Recording is never a reason to fail: where the driver refuses any of it, there
-// are no recordings any more.
+// A call never fails because of recording: if the driver refuses any step of it,
+// no further recordings are made.
 
 #ifndef MIRAGE_RUNTIME_NATIVE_RECORDINGS_H
 #define MIRAGE_RUNTIME_NATIVE_RECORDINGS_H

@@ -40,7 +40,7 @@ Dims = tuple[Labels, ...]
 
 
 class UnlabelableError(ValueError):
-    """An op moves data in a way that axis labels cannot follow; it stays a kernel of its own."""
+    """Axis labels cannot follow how an op moves data; the op stays a kernel of its own."""
 
 
 @dataclass
@@ -58,9 +58,9 @@ class AxisTable:
 
     @staticmethod
     def of(graph: KernelGraph, together: bool = False) -> AxisTable:
-        """Solves the axis equations of ``graph``; ops that cannot be labelled contribute none. With
-        ``together`` one kernel computes all outputs: those of as many elements as the first have
-        its axes, whatever their shapes."""
+        """Solve the axis equations of ``graph``; ops that cannot be labelled contribute none. With
+        ``together``, one kernel computes all outputs: outputs with as many elements as the first
+        one have its axes, whatever their shapes."""
         table = AxisTable()
         for value in graph.inputs:
             table._declare(value)
@@ -76,12 +76,12 @@ class AxisTable:
         return table
 
     def dims(self, value: Value) -> Dims:
-        """Axis names of each dimension of ``value``."""
+        """Return the axis names of each dimension of ``value``."""
         return tuple(tuple(self._names[v] for v in self._resolve(dim)) for dim in self._vars[value])
 
     def fresh(self, label: str, taken: Iterable[str]) -> str:
-        """``label``, or the first of ``label_1``, ``label_2``, ... that is not taken; the extent
-        is recorded."""
+        """Return ``label``, or the first of ``label_1``, ``label_2``, ... that is not taken; the
+        extent is recorded."""
         used = set(taken)
         name, count = label, 0
         while name in used:
@@ -117,7 +117,7 @@ class AxisTable:
         return out
 
     def _unify(self, a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-        """Makes two axis lists equal from the innermost axis on; false where the sizes do not
+        """Make two axis lists equal, from the innermost axis on; return False if the sizes do not
         factor."""
         left, right = self._resolve(a), self._resolve(b)
         while left and right:
@@ -204,7 +204,7 @@ class AxisTable:
 
 
 def regroup(labels: tuple[str, ...], shape: tuple[int, ...], sizes: dict[str, int]) -> Dims:
-    """Distributes a flat list of axes over the dimensions of ``shape``; raises
+    """Distribute a flat list of axes over the dimensions of ``shape``. Raises
     :class:`UnlabelableError`."""
     rest = list(labels)
     dims: list[Labels] = []

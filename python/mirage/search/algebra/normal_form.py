@@ -26,7 +26,7 @@ from mirage.semantics.scalar import BinaryFn, UnaryFn
 
 SubAxis = tuple[str, str]
 Mono = tuple[tuple[int, ...], tuple[SubAxis, ...]]
-"""Sorted atoms (with repetition) and sorted summed sub-axes."""
+"""The sorted atoms (with repetition) and the sorted summed sub-axes of a monomial."""
 Coefficient = Number | int
 Terms = tuple[tuple[Mono, Coefficient], ...]
 MAX_TERMS = 24
@@ -50,7 +50,7 @@ class FnAtom:
 
 @dataclass(frozen=True)
 class Fn2Atom:
-    """A function of two polynomials that is no ring operation (max, min, pow)."""
+    """A function of two polynomials that is not a ring operation (max, min, pow)."""
 
     fn: BinaryFn
     a: int
@@ -101,7 +101,7 @@ class Algebra:
     # ---- interning
 
     def atom(self, atom: Atom) -> int:
-        """The number of an atom."""
+        """Return the number of an atom."""
         found = self._atom_index.get(atom)
         if found is not None:
             return found
@@ -125,7 +125,7 @@ class Algebra:
         return len(self.atoms) - 1
 
     def poly(self, terms: Iterable[tuple[Mono, Coefficient]]) -> int:
-        """The number of a polynomial; like terms are added, zero terms dropped."""
+        """Return the number of a polynomial; like terms are added, zero terms dropped."""
         total: dict[Mono, Coefficient] = {}
         for mono, c in terms:
             total[mono] = total[mono] + c if mono in total else c
@@ -141,7 +141,7 @@ class Algebra:
         return found
 
     def mono_free(self, mono: Mono) -> frozenset[SubAxis]:
-        """Sub-axes on which a monomial still depends."""
+        """Return the sub-axes on which a monomial still depends."""
         found = self._mono_free.get(mono)
         if found is None:
             free = frozenset[SubAxis]().union(*(self.atom_free[a] for a in mono[0]))
@@ -149,43 +149,43 @@ class Algebra:
         return found
 
     def free(self, poly: int) -> frozenset[SubAxis]:
-        """Sub-axes on which a polynomial still depends."""
+        """Return the sub-axes on which a polynomial still depends."""
         return self._free[poly]
 
     def bound(self, poly: int) -> frozenset[SubAxis]:
-        """Sub-axes that were summed anywhere inside."""
+        """Return the sub-axes that were summed anywhere inside."""
         return self._bound[poly]
 
     # ---- arithmetic
 
     def constant(self, c: Coefficient) -> int:
-        """A constant polynomial."""
+        """Return a constant polynomial."""
         return self.poly([(((), ()), _plain(c))])
 
     def constant_value(self, poly: int) -> Coefficient | None:
-        """The value of a constant polynomial, or None."""
+        """Return the value of a constant polynomial, or None."""
         terms = self.polys[poly]
         if not terms:
             return 0
         return terms[0][1] if len(terms) == 1 and terms[0][0] == ((), ()) else None
 
     def single(self, atom: int) -> int:
-        """The polynomial that is one atom."""
+        """Return the polynomial that is one atom."""
         inner = self.atoms[atom]
         if isinstance(inner, IdAtom):
             return inner.arg
         return self.poly([(((atom,), ()), 1)])
 
     def add(self, a: int, b: int, factor: Coefficient = 1) -> int:
-        """``a + factor * b``."""
+        """Return ``a + factor * b``."""
         return self.poly([*self.polys[a], *((m, factor * c) for m, c in self.polys[b])])
 
     def scale(self, a: int, factor: Coefficient) -> int:
-        """``factor * a``."""
+        """Return ``factor * a``."""
         return self.poly((m, factor * c) for m, c in self.polys[a])
 
     def frozen(self, a: int) -> int:
-        """``a`` as one factor (monomials without sums stay as they are)."""
+        """Return ``a`` as one factor (monomials without sums do not change)."""
         terms = self.polys[a]
         if len(terms) == 1:
             (mono, c) = terms[0]
@@ -206,7 +206,7 @@ class Algebra:
         return bool(names & used)
 
     def mul(self, a: int, b: int) -> int:
-        """``a * b``."""
+        """Return ``a * b``."""
         for x, y in ((a, b), (b, a)):
             c = self.constant_value(x)
             if c is not None:
@@ -237,8 +237,8 @@ class Algebra:
         return out
 
     def sum(self, a: int, axes: Iterable[str]) -> int:
-        """The sum over whole axes; a term that does not depend on an axis is multiplied by its
-        extent."""
+        """Return the sum over whole axes; a term that does not depend on an axis is multiplied by
+        its extent."""
         for axis in axes:
             terms: list[tuple[Mono, Coefficient]] = []
             for (atoms, bound), c in self.polys[a]:
@@ -253,7 +253,7 @@ class Algebra:
         return a
 
     def inverse(self, a: int) -> int:
-        """``1 / a``."""
+        """Return ``1 / a``."""
         terms = self.polys[a]
         if len(terms) != 1:
             return self.single(self.atom(FnAtom(UnaryFn.RECIPROCAL, a)))
@@ -279,7 +279,7 @@ class Algebra:
                 return self.single(self.atom(FnAtom(UnaryFn.RECIPROCAL, self.single(x))))
 
     def unary(self, fn: UnaryFn, a: int) -> int:
-        """A scalar function of ``a``."""
+        """Apply a scalar function to ``a``."""
         if fn is UnaryFn.NEG:
             return self.scale(a, -1)
         if fn is UnaryFn.SQUARE:
@@ -289,14 +289,14 @@ class Algebra:
         return self.single(self.atom(FnAtom(fn, a)))
 
     def binary(self, fn: BinaryFn, a: int, b: int) -> int:
-        """A function of two values."""
+        """Apply a function to two values."""
         if fn is BinaryFn.ADD:
             return self.add(a, b)
         if fn is BinaryFn.SUB:
             return self.add(a, b, -1)
         if fn is BinaryFn.MUL:
             constants = self.constant_value(a), self.constant_value(b)
-            if 0 in constants and None in constants:  # NaN of what is no finite number
+            if 0 in constants and None in constants:  # NaN for infinite numbers
                 return self.single(self.atom(Fn2Atom(fn, a, b)))
             return self.mul(a, b)
         if fn is BinaryFn.DIV:
@@ -321,12 +321,13 @@ class Algebra:
 
 
 def _plain(c: Coefficient) -> Coefficient:
-    """Integers as such: they are faster than fractions, equal to them, and what most are."""
+    """Return an integral coefficient as an integer, which is faster than an equal fraction; most
+    coefficients are integral."""
     return c.numerator if isinstance(c, Fraction) and c.denominator == 1 else c
 
 
 def inputs_of(algebra: Algebra, polys: Iterable[int]) -> Iterator[InAtom]:
-    """The inputs in some normal forms."""
+    """Yield the inputs in some normal forms."""
     seen: set[int] = set()
     left = list(polys)
     while left:

@@ -38,7 +38,7 @@ class MatmulRoles:
 
 @dataclass
 class Normalizer:
-    """Normal forms of the values of a program, in terms of ``leaves``."""
+    """The normal forms of the values of a program, in terms of ``leaves``."""
 
     table: AxisTable
     definitions: dict[Value, Op]
@@ -48,7 +48,7 @@ class Normalizer:
     _memo: dict[tuple[Value, Dims], int] = field(default_factory=dict[tuple[Value, Dims], int])
 
     def poly(self, value: Value, dims: Dims) -> int:
-        """The normal form of ``value`` when its dimensions are named ``dims``; raises
+        """Return the normal form of ``value`` if its dimensions are named ``dims``. Raises
         :class:`UnlabelableError`."""
         key = (value, dims)
         found = self._memo.get(key)
@@ -116,7 +116,7 @@ class Normalizer:
         return self.maximum(arg, summed)
 
     def maximum(self, arg: int, axes: list[str]) -> int:
-        """The maximum over whole axes."""
+        """Return the maximum over whole axes."""
         algebra = self.algebra
         carried = {x for x, _ in algebra.free(arg)}
         bound = tuple(sorted((a, v) for a in axes if a in carried for v in algebra.levels(a)))

@@ -1,1 +1,1 @@
-"""One kernel: frames, derivations, their costs, and launches made of them."""
+"""A single kernel: its frames, its derivations and their costs, and the launches made from them."""

@@ -1,5 +1,5 @@
-"""Tensors copied into rows that start where the tensor memory accelerator can begin: a kernel of
-its own."""
+"""Tensors copied into longer rows, so that the tensor memory accelerator can start at each row: a
+kernel of its own."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from mirage.semantics.ugraph import (
 )
 
 ROW_BYTES = 16
-"""Rows of tensors that are copied by boxes start at multiples of this."""
+"""The alignment, in bytes, of rows of tensors that are copied by boxes."""
 LINE_BYTES = 128
-"""What a row of a box is read by: rows that start elsewhere take two of them."""
+"""The unit in which the rows of a box are read: a row that starts elsewhere takes two of them."""
 LONG_ROW = 1024
-"""Bytes of a row that is worth a copy only to start at a line."""
+"""The bytes of a row from which on a copy is worthwhile only to align it to a cache line."""
 MOST_LONGER = 1.25
-"""Rows are made longer for whole lines up to this factor."""
+"""The factor up to which rows are made longer to fill whole lines."""
 TILE_COLUMNS = 512
 TILE = 2048
-"""Elements that a block copies, of all tensors together."""
+"""The elements that a block copies, of all tensors together."""
 
 
 def is_aligned(type_: TensorType) -> bool:
-    """Whether all rows start at multiples of ``ROW_BYTES``."""
+    """Return whether all rows start at multiples of ``ROW_BYTES``."""
     return len(type_.shape) > 0 and type_.shape[-1] * type_.dtype.bytes % ROW_BYTES == 0
 
 
 def may_align(type_: TensorType) -> bool:
-    """Whether a copy with longer rows is of use: there are several, and tiles of them; where boxes
-    can begin at all of them, but not in whole lines, they are long."""
+    """Return whether a copy with longer rows is useful: there must be several rows, and tiles of
+    them; if boxes can start at all rows, but not at whole lines, the rows must be long."""
     columns = type_.shape[-1] if type_.shape else 0
     row = columns * type_.dtype.bytes
     useful = (
@@ -48,8 +48,8 @@ def may_align(type_: TensorType) -> bool:
 
 
 def aligned_type(type_: TensorType) -> TensorType:
-    """The type with its rows made longer: to whole lines of a cache, or to as large a part of one
-    as does not make them much longer."""
+    """Return the type with longer rows: extended to whole cache lines, or to the largest part of a
+    line that does not make them much longer."""
     *leading, columns = type_.shape
     unit = LINE_BYTES // type_.dtype.bytes
     while unit * type_.dtype.bytes > ROW_BYTES and _up(columns, unit) > MOST_LONGER * columns:
@@ -58,9 +58,9 @@ def aligned_type(type_: TensorType) -> TensorType:
 
 
 def aligned_copies(pairs: Sequence[tuple[Value, Value]]) -> list[Launch]:
-    """Copies each first value into the second, whose rows are longer: what is loaded beyond the end
-    of a row is zero, so that their ends are zeros. Tensors of the same batches are copied by one
-    launch, each block of which has a part of all of them."""
+    """Copy each first value into the second, whose rows are longer. Elements loaded beyond the end
+    of a row are zero, so the ends of the new rows are zeros. Tensors of the same batches are copied
+    by one launch, each block of which has a part of all of them."""
     groups: dict[tuple[int, ...], list[tuple[Value, Value]]] = {}
     for source, result in pairs:
         groups.setdefault(source.shape[:-2], []).append((source, result))
@@ -91,9 +91,9 @@ def _copies(pairs: Sequence[tuple[Value, Value]]) -> Launch:
 
 
 def _rows(sizes: Sequence[int], widths: Sequence[int]) -> tuple[int, list[int]]:
-    """Parts of the rows of all tensors, which are as many, and each tensor's rows of a part: powers
-    of two (proofs cut tensors in steps that divide each other), of as little beyond their ends as
-    may be."""
+    """Return the number of parts of the rows of all tensors, which is the same for all, and each
+    tensor's rows per part: powers of two (proofs cut tensors in steps that divide each other) with
+    as little overhang as possible."""
     usual = ceil(sum(n * w for n, w in zip(sizes, widths, strict=True)) / TILE)
 
     def heights(parts: int) -> list[int]:
@@ -119,10 +119,10 @@ def _up(x: int, multiple: int) -> int:
 
 
 def _power(x: int) -> int:
-    """The next power of two."""
+    """Return the least power of two that is at least ``x``."""
     return 1 << (x - 1).bit_length()
 
 
 def _below(x: int) -> int:
-    """The last power of two up to ``x``."""
+    """Return the largest power of two up to ``x``."""
     return 1 << (x.bit_length() - 1)

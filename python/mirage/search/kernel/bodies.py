@@ -1,8 +1,8 @@
-"""Where the ops of a block are written: before its loops, in them, between and after them.
+"""The places of a block where ops are written: before its loops, in them, between and after them.
 
-A block is a sequence of loops; what is computed between two of them needs the first one's sums. A
-nest is one of these loops, with another loop in its body: ops come before the inner loop (loads
-and what the inner loop needs), in it, and after it.
+A block is a sequence of loops; values that are computed between two of them need the first one's
+sums. A nest is one of these loops, with another loop in its body: ops come before the inner loop
+(loads and other values that the inner loop needs), in it, and after it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.ugraph import Accumulator, Axis, Loop, Op, Value
 
 NEST = 1
-"""Number of a nest among the loops of a block; number 0 is for sums that do not need it."""
+"""The number of a nest among the loops of a block; number 0 is for sums that do not need it."""
 
 
 def _builder() -> Builder:
@@ -26,7 +26,7 @@ def _builder() -> Builder:
 
 @dataclass
 class LoopBody:
-    """One loop, and what is computed after it and before the next one."""
+    """One loop, and the ops after it and before the next one."""
 
     body: Builder = field(default_factory=_builder)
     accumulators: list[Accumulator] = field(default_factory=list[Accumulator])
@@ -35,8 +35,8 @@ class LoopBody:
     inner: LoopBody | None = None
 
     def write(self, names: tuple[str, ...], steps: dict[str, int]) -> list[Op]:
-        """The loop and what comes after it; ``names`` are those of the loop's axis and of the
-        inner one's, ``steps`` their extents."""
+        """Return the loop and the ops after it; ``names`` are the names of its axis and of the
+        inner loop's axis, and ``steps`` their extents."""
         name, *rest = names
         body = list(self.body.ops)
         if self.inner is not None:
@@ -64,7 +64,7 @@ class Bodies:
     # ---- what is needed early
 
     def mark_early(self, goals: Iterable[Goal]) -> None:
-        """Values that a loop uses without changing in it are computed before it."""
+        """Mark the values that a loop uses but does not change; they are computed before it."""
         seen: set[tuple[Goal, Where]] = set()
 
         def visit(goal: Goal, used: Where) -> None:
@@ -83,7 +83,7 @@ class Bodies:
     # ---- places
 
     def builder(self, goal: Goal) -> Builder:
-        """Where a value is written."""
+        """Return the builder of the place where a value is written."""
         where = self.phases.where(goal[0])
         if where is Where.OUTSIDE:
             if self.kind.loop is not None and goal not in self._early:
@@ -98,12 +98,13 @@ class Bodies:
         return loop.body if goal in self._early else loop.inner.after
 
     def place(self, goal: Goal) -> int:
-        """The loop of which it is a value, or -1: the same value is written once in each place."""
+        """Return the number of the loop to which a value belongs, or -1: the same value is written
+        once in each place."""
         where = self.phases.where(goal[0])
         return -1 if where is Where.OUTSIDE else self._number(where)
 
     def axis_name(self, label: str) -> str | None:
-        """The loop axis that splits ``label`` in the loop that is being written, if any."""
+        """Return the loop axis that splits ``label`` in the current loop, if any."""
         if label not in (self.kind.loop, self.kind.inner):
             return None
         return self._name(label, self.current)
@@ -125,8 +126,7 @@ class Bodies:
     # ---- sums over steps
 
     def enter(self, child: Goal) -> int:
-        """Starts writing the loop that adds up ``child``; returns the one that was being
-        written."""
+        """Start writing the loop that sums ``child``; return the loop that was being written."""
         before = self.current
         if self.kind.inner is None:
             self.current = self.phases.ended(child[0])
@@ -135,7 +135,7 @@ class Bodies:
         return before
 
     def accumulate(self, accumulator: Accumulator, axis: str) -> Value:
-        """The sum over the steps of the loop that is being written."""
+        """Return the sum over the steps of the current loop."""
         loop = self._loop(self.current)
         if loop.inner is not None and axis == self.kind.inner:
             loop = loop.inner
@@ -145,7 +145,7 @@ class Bodies:
         return result
 
     def ops(self, steps: dict[str, int]) -> list[Op]:
-        """All ops of the block; ``steps`` by the labels of axes."""
+        """Return all ops of the block; ``steps`` maps labels of axes to their steps."""
         out = list(self._before.ops)
         for number, loop in enumerate(self._loops):
             if self.kind.inner is not None and number < NEST and not loop.accumulators:

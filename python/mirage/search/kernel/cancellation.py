@@ -1,4 +1,4 @@
-"""Differences of sums, of which no digits may be left."""
+"""Differences of sums, in which all digits may cancel."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _ROOTS = (UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.RECIPROCAL, UnaryFn.LOG)
 
 
 def cancels(algebra: Algebra, polys: Iterable[int]) -> int:
-    """How many functions take a difference of sums (a variance as ``E[x^2] - E[x]^2``, of which no
-    digits may be left)."""
+    """Return how many functions take a difference of sums (such as a variance as ``E[x^2] -
+    E[x]^2``, in which all digits may cancel)."""
     found: set[int] = set()
     seen: set[int] = set()
 

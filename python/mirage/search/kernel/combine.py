@@ -1,4 +1,4 @@
-"""The program of a combine kernel: what a derivation does above its sums over the grid."""
+"""The program of a combine kernel: the part of a derivation above its sums over the grid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirage.semantics.ugraph import Op, Reshape, TensorType, Value
 
 @dataclass
 class CombineProgram:
-    """Writes the positional program above the grid sums of a derivation.
+    """Writes the positional program of the part above a derivation's grid sums.
 
     Every value has one dimension for the parts and one for each axis of the output, size 1 where
     it does not depend on it.
@@ -33,13 +33,13 @@ class CombineProgram:
     _memo: dict[Goal, Value] = field(default_factory=dict[Goal, Value])
 
     def get(self, goal: Goal) -> Value:
-        """The value of a goal."""
+        """Return the value of a goal."""
         if goal not in self._memo:
             self._memo[goal] = self.choice[goal].combine(self)
         return self._memo[goal]
 
     def partial(self, goal: Goal) -> Value:
-        """What the blocks have stored of a goal."""
+        """Return the partial results of a goal that the blocks have stored."""
         if goal not in self.partials:
             shape = (self.parts, *self._shape_of(goal))
             name = f"partial{len(self.partials)}"
@@ -47,7 +47,7 @@ class CombineProgram:
         return self.partials[goal]
 
     def load(self, edge: Load) -> Value:
-        """An input, with a dimension for each axis of the output."""
+        """Return an input, with a dimension for each axis of the output."""
         atom = self.derivations.algebra.atoms[edge.atom]
         assert isinstance(atom, InAtom)
         flat = [a for dim in atom.dims for a in dim]
@@ -79,8 +79,8 @@ def combine_program(
     dims: Dims,
     wide: DType,
 ) -> tuple[list[Op], dict[Goal, Value]]:
-    """The program above the grid sums: its ops (the last one defines ``output``) and its partial
-    inputs. Raises :class:`EmitError`.
+    """Return the program above the grid sums: its ops (the last one defines ``output``) and its
+    partial inputs. Raises :class:`EmitError`.
     """
     axes = [a for dim in dims for a in dim]
     program = CombineProgram(derivations, choice, tensors, extents, parts, axes, wide)

@@ -1,4 +1,4 @@
-"""Combine kernels as they were found: what is the same to compute is solved, checked and predicted
+"""Combine kernels that were found: equal combine programs are solved, checked and predicted
 once."""
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, launche
 
 @dataclass
 class CombineKernel:
-    """The launches and views for a combine program, with the values of the one that was solved;
-    none where there are no launches for it."""
+    """The launches and views for a combine program, with the values of the program that was solved;
+    empty if no launches were found."""
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
@@ -28,7 +28,7 @@ class CombineKernel:
     )
 
     def written_for(self, graph: KernelGraph) -> Combination:
-        """The same for an equal program."""
+        """Return the kernel rewritten for an equal program."""
         found = KernelGraph(graph.name, self.inputs, self.ops, self.outputs)
         names = {v: Value(v.type, v.name) for v in values_in(found.ops)}
         names.update(zip(found.inputs, graph.inputs, strict=True))
@@ -38,7 +38,7 @@ class CombineKernel:
         return Combination(self, ops, dict(zip(launches(ops), launches(self.ops), strict=True)))
 
     def report(self, launch: Launch, hot: frozenset[Value], target: Target) -> CostReport:
-        """What a launch costs where L2 holds the operands ``hot``."""
+        """Return the cost of a launch if L2 holds the operands ``hot``."""
         key = launch, hot
         if key not in self._reports:
             self._reports[key] = report(features_of(launch, hot), target)
@@ -47,15 +47,15 @@ class CombineKernel:
 
 @dataclass(frozen=True)
 class Combination:
-    """A combine kernel written for one program: its launches and views, and each launch with the
-    one that was found."""
+    """A combine kernel rewritten for one program: its launches and views, and the original of each
+    launch."""
 
     kernel: CombineKernel = field(default_factory=lambda: CombineKernel((), (), ()))
     ops: tuple[Launch | Reshape, ...] = ()
     found: Mapping[Launch, Launch] = field(default_factory=dict[Launch, Launch])
 
     def report(self, launch: Launch, hot: Collection[Value], target: Target) -> CostReport:
-        """What one of its launches costs where L2 holds ``hot``."""
+        """Return the cost of one of its launches if L2 holds ``hot``."""
         found = self.found[launch]
         same = zip(launch.operands, found.operands, strict=True)
         own = frozenset(there for here, there in same if here in hot)
@@ -66,6 +66,6 @@ Key = tuple[str, frozenset[int]]
 
 
 def key_of(graph: KernelGraph, hot: frozenset[Value]) -> Key:
-    """Equal for combine programs that are equal but for their values: their text, and which of
-    their inputs L2 holds."""
+    """Return a key that is equal for combine programs that differ only in their values: the text,
+    and the inputs that L2 holds."""
     return signature(graph), frozenset(graph.inputs.index(v) for v in hot)

@@ -1,4 +1,4 @@
-"""Cost of derivations for many sizes at once."""
+"""The cost of derivations, for many sizes at once."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _Kind = tuple[object, ...]
 _Work = tuple[dict[str, Num], Num]
 _GIVEN = frozenset(("blocks", "steps", "uneven", "runs", "warps", "stages", "warpgroups"))
 _COUNTED = {k: v for k, v in vars(KernelFeatures()).items() if k not in _GIVEN}
-"""What an account adds up, as it is at first."""
+"""The features that an account counts, with their initial values."""
 
 
 @dataclass
 class Known:
-    """What is known of kinds of edges at some columns, whatever the derivations."""
+    """Results for kinds of edges at some columns, which hold for all derivations."""
 
     work: dict[_Kind, _Work] = field(default_factory=dict["_Kind", "_Work"])
     costs: dict[_Kind, tuple[Num, bool]] = field(default_factory=dict["_Kind", tuple[Num, bool]])
     times: KnownTimes = field(default_factory=KnownTimes)
 
     def clear(self) -> None:
-        """Forgets it."""
+        """Forget all results."""
         self.work.clear()
         self.costs.clear()
         self.times.clear()
@@ -57,15 +57,15 @@ class Known:
 
 @dataclass
 class Measure(EdgeAccounts):
-    """Costs derivations of one AND-OR graph over columns of sizes. ``known`` is shared with other
-    graphs of the same problem and loops, at the same columns."""
+    """Computes the costs of derivations of one AND-OR graph over columns of sizes. ``known`` is
+    shared with other graphs of the same problem and loops, at the same columns."""
 
     target: Target
     hot: frozenset[int] = frozenset()  # tensors that a kernel before has just written
     known: Known = field(default_factory=Known)
 
     def work(self, edge: Edge) -> tuple[dict[str, Num], Num]:
-        """What an edge adds to each feature, and where sizes permit it."""
+        """Return the amounts that an edge adds to each feature, and where sizes permit it."""
         return self._work_of(edge, self._kind(edge))
 
     def _work_of(self, edge: Edge, kind: _Kind) -> tuple[dict[str, Num], Num]:
@@ -84,10 +84,11 @@ class Measure(EdgeAccounts):
         return found
 
     def edge_costs(self, edges: Sequence[Sequence[tuple[Edge, Sequence[int]]]]) -> Num:
-        """µs of one block on its own for each edge, a row each, as a guide for extraction; infinite
-        where sizes forbid the edge. ``edges`` are those of each goal, with the places of the goals
-        that each needs, which come before it: where there are no sizes for one of them, there are
-        none for the edge."""
+        """Return the µs of one block alone for each edge, one row each, as a guide for extraction;
+        infinite where sizes forbid the edge.
+
+        ``edges`` are the edges of each goal, with the places of the goals that each needs, which
+        precede it: if no sizes permit one of these goals, none permit the edge."""
         rows: list[Num] = []
         possible: list[bool] = []
         for own in edges:
@@ -106,7 +107,7 @@ class Measure(EdgeAccounts):
         return np.full(self.columns.count, np.inf)
 
     def _edge_cost(self, edge: Edge) -> tuple[Num, bool]:
-        """The cost of an edge, and whether any sizes permit it."""
+        """Return the cost of an edge, and whether any sizes permit it."""
         kind = self._kind(edge)
         found = self.known.costs.get(kind)
         if found is None:
@@ -114,7 +115,7 @@ class Measure(EdgeAccounts):
         return found
 
     def _kind(self, edge: Edge) -> _Kind:
-        """Edges of one kind do the same work on other values."""
+        """Return the kind of an edge: edges of one kind do the same work on different values."""
         free, atoms = self.derivations.algebra.free, self.derivations.algebra.atoms
         children = tuple((free(c[0]), self._loaded(c)) for c in edge.children)
         sort = edge.sort
@@ -165,7 +166,7 @@ class Measure(EdgeAccounts):
 
     @cached_property
     def _rates(self) -> dict[str, Num]:
-        """What a block does in a µs of each kind of work."""
+        """The work per µs of a block, for each kind of work."""
         t = self.target
         return {
             "load": t.dram_bytes / t.sms,
@@ -180,7 +181,8 @@ class Measure(EdgeAccounts):
         }
 
     def steps(self) -> Num:
-        """Steps of the loop, or of the inner loop at all steps of the outer one."""
+        """Return the steps of the loop, or those of the inner loop over all steps of the outer
+        one."""
         kind = self.derivations.kind
         steps = np.ones(self.columns.count)
         for axis in (kind.loop, kind.inner):
@@ -189,7 +191,7 @@ class Measure(EdgeAccounts):
         return steps
 
     def partial_bytes(self, goal: Goal) -> Num:
-        """Bytes of a partial result in device memory."""
+        """Return the bytes of a partial result in device memory."""
         axes = self.derivations.algebra.free(goal[0])
         found = self._partial_bytes.get(axes)
         if found is None:
@@ -210,8 +212,8 @@ class Measure(EdgeAccounts):
         return out
 
     def least_partial_bytes(self, target: Goal) -> float:
-        """Bytes of partial results that every derivation of a goal stores at least: some path of
-        each leads to a goal that is gathered."""
+        """Return the least bytes of partial results that any derivation of a goal stores: some path
+        of each leads to a goal that is gathered."""
         least: dict[Goal, float] = {}
         for goal in self.derivations.order:  # children first
             least[goal] = min(
@@ -228,7 +230,8 @@ class Measure(EdgeAccounts):
     def features(
         self, edges: list[Edge], outputs: Sequence[Stored]
     ) -> tuple[KernelFeatures, Num, Num]:
-        """Features, feasibility and the combine kernel's extra time of a derivation."""
+        """Return the features and feasibility of a derivation, and the additional time of its
+        combine kernel."""
         columns = self.columns
         account = Accountant(
             KernelFeatures(
@@ -286,7 +289,7 @@ class Measure(EdgeAccounts):
         return account.features, feasible, extra
 
     def _suits_warpgroups(self, edges: list[Edge], outputs: Sequence[Stored]) -> Num:
-        """Where warpgroups may compute a derivation, and gain by it."""
+        """Return where warpgroups can compute a derivation and gain by it."""
         products = [edge for edge in edges if isinstance(edge, Product)]
         if not (products and self._has_warpgroups and self._gains_by_warpgroups(edges)):
             return np.zeros(self.columns.count, dtype=bool)
@@ -298,8 +301,8 @@ class Measure(EdgeAccounts):
         return bool(self.columns.warpgroups.any())
 
     def _gains_by_warpgroups(self, edges: list[Edge]) -> bool:
-        """Whether a loop does nothing but multiply loaded tiles, or goes on from products to
-        further products, which is where it gains: their factors stay in registers."""
+        """Return whether a loop only multiplies loaded tiles or continues from products to further
+        products. It gains in the latter case because their factors stay in registers."""
         made = {e.goal: e for e in edges if self.in_loop(e.goal)}
         if all(e.in_rings for e in made.values()):
             return all(
@@ -317,7 +320,7 @@ class Measure(EdgeAccounts):
         )
 
     def _again(self, edges: list[Edge]) -> set[Goal]:
-        """Values of the first loop that the second one computes once more."""
+        """Return the values of the first loop that the second loop computes again."""
         again: set[Goal] = set()
         if self.derivations.kind.passes == 1:
             return again
@@ -328,8 +331,8 @@ class Measure(EdgeAccounts):
         return again
 
     def _first(self, edges: list[Edge]) -> tuple[set[Goal], set[Goal]]:
-        """Values that a nest's inner loop shares with the loop before the nest: those that the
-        latter computes, and those that the former does."""
+        """Return the values that the loop before a nest computes, and those that the nest's inner
+        loop computes."""
         first: set[Goal] = set()
         nested: set[Goal] = set()
         if self.derivations.kind.inner is None:
@@ -347,8 +350,8 @@ class Measure(EdgeAccounts):
         return first, nested
 
     def _once(self, added: dict[str, Num]) -> dict[str, Num]:
-        """Work of the steps of an inner loop, done in a loop over the same axis that no other one
-        is around."""
+        """Return the work of an inner loop's steps if it runs in a loop over the same axis without
+        an outer loop."""
         axis = self.derivations.kind.inner
         assert axis is not None
         steps = self.columns.steps[axis]
@@ -356,14 +359,15 @@ class Measure(EdgeAccounts):
         return {k.replace("_step", "_once"): v * steps for k, v in work.items()}
 
     def time(self, edges: list[Edge], outputs: Sequence[Stored]) -> Num:
-        """Predicted µs of a derivation (with its combine kernel) for every choice of sizes."""
+        """Return the predicted µs of a derivation (with its combine kernel) for every choice of
+        sizes."""
         features, feasible, extra = self.features(edges, outputs)
         time = self.known.times.of(features, self.target) + extra
         return np.where(feasible, time, np.inf)
 
 
 def half_type(tensors: list[Value]) -> DType | None:
-    """The 16-bit type of a program whose inputs are 16-bit in tiles, or None."""
+    """Return the 16-bit type of a program whose inputs are 16-bit in tiles, or None."""
     kinds = [v.dtype.in_tile for v in tensors if v.type.size > 1]
     halves = [k for k in kinds if k.is_half]
     if not halves or any(k is DType.F64 for k in kinds):

@@ -1,10 +1,9 @@
 """All ways to compute a value in a frame: an AND-OR graph over normal forms.
 
-A *goal* is a normal form with its set of bound sub-axes and the stage in which it is wanted:
-stage 1 is the kernel itself, stage 2 the combine kernel that sums over the grid. An *edge*
-computes a goal from other goals by one op. Edges only lead to goals that the targets need, so
-nothing is generated that would have to be pruned, and every edge makes the normal form smaller,
-so the graph is acyclic.
+A *goal* is a normal form with its set of bound sub-axes and the stage in which it is needed: stage
+1 is the kernel itself, stage 2 the combine kernel that sums over the grid. An *edge* computes a
+goal from other goals by one op. Edges lead only to goals that the targets need, so nothing has to
+be pruned, and every edge makes the normal form smaller, so the graph is acyclic.
 
 The phase of a value follows from its normal form: in the loop, after it, or in a nest of loops
 (:mod:`mirage.search.kernel.phases`); if it has summed the grid's sub-axis it lives in the combine
@@ -51,7 +50,7 @@ from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 
 @dataclass
 class Derivations:
-    """The AND-OR graph below some targets. ``integers`` are the tensors of integers, by number."""
+    """The AND-OR graph below some targets. ``integers`` are the numbers of the integer tensors."""
 
     algebra: Algebra
     kind: FrameType
@@ -65,7 +64,7 @@ class Derivations:
     order: list[Goal] = field(default_factory=list[Goal])
     pruned: int = 0
     left_out: set[str] = field(default_factory=set[str])
-    """The bounds of :data:`LEFT_OUT` that cut something off."""
+    """The bounds of :data:`LEFT_OUT` that excluded something."""
     wide: bool = False  # whether some product needs operands of 32 bits
 
     def __post_init__(self) -> None:
@@ -73,7 +72,8 @@ class Derivations:
         self.groupings = Groupings(self.algebra, self.max_factors, self.left_out)
 
     def solve(self, goal: Goal) -> bool:
-        """Whether ``goal`` has a derivation; fills ``edges`` and ``order`` (children first)."""
+        """Return whether ``goal`` has a derivation; fill ``edges`` and ``order`` (children
+        first)."""
         goal = self.canonical(goal)
         if goal in self.edges:
             return bool(self.edges[goal])
@@ -99,7 +99,7 @@ class Derivations:
         return bool(good)
 
     def canonical(self, goal: Goal) -> Goal:
-        """A goal that is one frozen atom is the goal inside it."""
+        """Return the goal inside of a goal that is one frozen atom; other goals do not change."""
         poly, stage = goal
         terms = self.algebra.polys[poly]
         while (
@@ -130,11 +130,11 @@ class Derivations:
         return combined or not any(level == "T" for _, level in bound)
 
     def where(self, goal: Goal) -> Where:
-        """The innermost body with whose step the value changes."""
+        """Return the innermost body with whose step the value changes."""
         return self.phases.where(goal[0])
 
     def is_nest(self, edges: list[Edge]) -> bool:
-        """Whether a derivation has a sum for the inner loop."""
+        """Return whether a derivation has a sum for the inner loop."""
         return any(
             isinstance(e, Accumulate)
             and e.axis == self.kind.inner
@@ -183,8 +183,8 @@ class Derivations:
                         yield from self._matmuls(goal, [((atoms, rest), 1)], axis)
 
     def _last_sums(self, bound: tuple[SubAxis, ...]) -> Iterator[SubAxis]:
-        """Sub-axes that may be summed last: a grid sum needs the tile and loop sums of its axis
-        done before it."""
+        """Yield the sub-axes that may be summed last: before a grid sum, the tile and loop sums of
+        its axis must be complete."""
         grid = [b for b in bound if b[1] == "G"]
         if grid:
             yield from grid
@@ -235,7 +235,7 @@ class Derivations:
             yield self._product(goal, *sides)
 
     def _product(self, goal: Goal, left: Mono, right: Mono) -> Edge:
-        """One side times the other, or divided by its inverse."""
+        """Return the edge that multiplies one side with the other, or divides by its inverse."""
         one, other = (self._one(*side, goal[1]) for side in (left, right))
         return (
             self._quotient(goal, left, other)
@@ -244,8 +244,8 @@ class Derivations:
         )
 
     def _quotient(self, goal: Goal, factor: Mono, other: Goal) -> Edge | None:
-        """Times the inverse of a count is a division by it, as a program has it: a third of three
-        is one, and three times a third that is rounded is not."""
+        """Return a division in place of a product with the inverse of a count, as programs write
+        it: a third of three is one, while three times a rounded third is not."""
         atoms, bound = factor
         atom = self.algebra.atoms[atoms[0]]
         if len(atoms) > 1 or bound or not isinstance(atom, FnAtom):
@@ -255,13 +255,13 @@ class Derivations:
         return Pair(goal, (other, self.canonical((atom.arg, goal[1]))), BinaryFn.DIV)
 
     def _counts(self, poly: int) -> bool:
-        """Whether it is made of integers alone, and is no sum."""
+        """Return whether a polynomial consists of integers only and contains no sum."""
         read = {atom.tensor for atom in inputs_of(self.algebra, [poly])}
         return bool(read) and read <= self.integers and not self.algebra.bound(poly)
 
     def _matmuls(self, goal: Goal, terms: Summands, axis: str) -> Iterator[Edge]:
-        """Products summed over the tile's part of ``axis``: the common factor of all terms times
-        the rest."""
+        """Yield products summed over the tile's part of ``axis``: the common factor of all terms
+        times the rest."""
         if len(terms) == 1:
             (atoms, bound), _ = terms[0]
             clusters = self.groupings.clusters(atoms, bound)

@@ -2,9 +2,9 @@
 of its combine kernel).
 
 Tiles are kept in two dimensions, rows and columns, behind leading dimensions of size 1. The
-orientation is passed down from the result: a matmul wants its contracted axis in the columns of
-its left operand and in the rows of its right one, a reduction removes the axis that its result
-does not have, elementwise ops pass on what they are asked for, and a load is viewed (or
+orientation is passed down from the result: a matmul wants its contracted axis in the columns of its
+left operand and in the rows of its right one, a reduction removes the axis that its result does not
+have, elementwise ops pass the requested orientation to their operands, and a load is viewed (or
 transposed) as needed.
 """
 
@@ -38,7 +38,7 @@ from mirage.semantics.ugraph import (
 
 @dataclass(frozen=True)
 class Sizes:
-    """One column: sizes of tiles, loop steps and grid parts, and the schedule."""
+    """One column: the sizes of tiles, loop steps and grid parts, and the schedule."""
 
     tile: dict[str, int]
     steps: dict[str, int]
@@ -49,7 +49,8 @@ class Sizes:
 
 
 _Key = tuple[Goal, str | None, str | None, int]
-"""A value, the axes of its rows and columns, and the loop where it is a value of one."""
+"""The key of an emitted tile: its goal, the axes of its rows and columns, and its loop, if it
+belongs to one."""
 
 
 @dataclass
@@ -73,8 +74,8 @@ class Emitter:
         self._bodies = Bodies(self.derivations, self.choice)
 
     def launch(self, stores: list[tuple[Goal, Value, Dims, str | None]]) -> Launch:
-        """A launch that stores goals: (goal, result tensor, its axes, the split axis if its first
-        dimension counts parts)."""
+        """Return a launch that stores goals, given as (goal, result tensor, its axes, the split
+        axis if its first dimension counts parts)."""
         self._bodies.mark_early([s[0] for s in stores])
         outputs = [self._store(*s) for s in stores]
         ops = self._bodies.ops(self.sizes.steps)
@@ -100,11 +101,11 @@ class Emitter:
         return list(seen.items())
 
     def grid_name(self, axis: str) -> str:
-        """Name of the grid axis of ``axis``."""
+        """Return the name of the grid axis of ``axis``."""
         return f"{axis}_part" if axis == self.derivations.kind.split else axis
 
     def axes_of(self, label: str) -> tuple[str, ...]:
-        """Grid and loop axes that split ``label``, outermost first."""
+        """Return the grid and loop axes that split ``label``, outermost first."""
         names: tuple[str, ...] = ()
         if self.sizes.grid.get(label, 1) > 1:
             names += (self.grid_name(label),)
@@ -115,7 +116,7 @@ class Emitter:
         return tuple(tuple(n for a in dim for n in self.axes_of(a)) for dim in dims)
 
     def builder(self, goal: Goal) -> Builder:
-        """What the body in which a goal is computed is written with."""
+        """Return the builder of the body in which a goal is computed."""
         return self._bodies.builder(goal)
 
     def _place(self, goal: Goal) -> int:
@@ -128,8 +129,8 @@ class Emitter:
         return {a for a, level in free if level == "L" and self.sizes.tile[a] > 1}
 
     def get(self, goal: Goal, row: str | None, col: str | None) -> Value:
-        """The tile of ``goal`` with ``row`` and ``col`` as its last two dimensions (1 where it
-        does not have them)."""
+        """Return the tile of ``goal`` with ``row`` and ``col`` as its last two dimensions (1 where
+        it does not have them)."""
         wide = self._wide(goal)
         if not wide <= {row, col}:
             raise EmitError(f"expected a tile over {row} and {col}, got one over {sorted(wide)}")
@@ -156,13 +157,13 @@ class Emitter:
 
     @staticmethod
     def _reshape(build: Builder, x: Value, shape: tuple[int, ...]) -> Value:
-        """A tile with other dimensions of size 1."""
+        """Change dimensions of size 1 of a tile."""
         if [n for n in x.shape if n > 1] != [n for n in shape if n > 1]:
             raise EmitError(f"expected a tile over one axis a dimension, got {x.shape} as {shape}")
         return build.reshape(x, shape)
 
     def load(self, edge: Load, row: str | None, col: str | None) -> Value:
-        """A loaded tile, seen as rows and columns."""
+        """Return a loaded tile, viewed as rows and columns."""
         atom = self.derivations.algebra.atoms[edge.atom]
         assert isinstance(atom, InAtom)
         build = self.builder(edge.goal)
@@ -209,7 +210,7 @@ class Emitter:
         return self._casts[(x, dtype)]
 
     def matmul(self, edge: Product, row: str | None, col: str | None) -> Value:
-        """A matrix product of tiles."""
+        """Return a matrix product of tiles."""
         k = edge.axis
         left, right = edge.children
         if row in self._wide(right) or col in self._wide(left):
@@ -218,7 +219,7 @@ class Emitter:
         build = self.builder(edge.goal)
         pad_left, pad_right = self._pads(left, right, k)
         dtype = self._operand_type(edge)
-        # what does not change in the loop is masked and converted before it
+        # values that do not change in the loop are masked and converted before it
         before = self.builder(left), self.builder(right)
         if pad_left:
             a = self._mask(before[0], a, -1, k, 0.0)
@@ -241,8 +242,8 @@ class Emitter:
         return promote(*halves) if halves else self.half
 
     def add(self, edge: Edge, row: str | None, col: str | None) -> Value:
-        """A sum. To a tile that a loop has left, others are added one by one: their sum would be a
-        tile more beside what fills the registers."""
+        """Return a sum. Other values are added one by one to a tile that a loop has produced: their
+        sum would be an additional tile in registers that are already full."""
         build, (first, second) = self.builder(edge.goal), edge.terms
         terms = [first, second]
         if self._leaves_loop(first) != self._leaves_loop(second) and None not in (row, col):
@@ -256,12 +257,12 @@ class Emitter:
         return total
 
     def _leaves_loop(self, goal: Goal) -> bool:
-        """Whether a value is made of sums of a loop that has ended."""
+        """Return whether a value consists of sums of a loop that has ended."""
         outside = self._place(goal) < 0
         return outside and self._bodies.phases.ended(goal[0]) > 0
 
     def _terms(self, goal: Goal, wide: set[str | None]) -> list[Goal]:
-        """The whole tiles whose sum a value is, if nothing else needs that sum."""
+        """Return the whole tiles whose sum a value is, if nothing else needs that sum."""
         terms = self.choice[goal].terms
         whole = any(self._wide(term) == wide for term in terms)
         if not whole or self._uses[goal] > 1:
@@ -270,11 +271,11 @@ class Emitter:
 
     @cached_property
     def _uses(self) -> Counter[Goal]:
-        """How many values are made of a value."""
+        """The number of values that use each value."""
         return Counter(child for edge in self.choice.values() for child in edge.children)
 
     def reduce(self, edge: Reduction, row: str | None, col: str | None) -> Value:
-        """A reduction of a tile, masked where padding would count."""
+        """Return a reduction of a tile, masked where padding would count."""
         child, axis = edge.children[0], edge.axis
         build = self.builder(edge.goal)
         if self.sizes.tile[axis] == 1:
@@ -300,20 +301,20 @@ class Emitter:
         return self._turn(build, x) if turned else x
 
     def _is_turned(self, edge: Reduction, row: str | None, col: str | None) -> bool:
-        """Whether a tile is reduced as it lies, and rows of the result become columns (or columns
-        rows) after that."""
+        """Return whether a tile is reduced in its own orientation, after which rows of the result
+        become columns (or columns rows)."""
         kept, axis = row or col, edge.axis
         return kept is not None and self._lies(
             edge.children[0], *((axis, kept) if row else (kept, axis))
         )
 
     def _turn(self, build: Builder, x: Value) -> Value:
-        """Rows as columns; one of the two is of size 1."""
+        """Turn rows into columns; one of the two has size 1."""
         return self._reshape(build, x, (*x.shape[:-2], *x.shape[:-3:-1]))
 
     def _lies(self, goal: Goal, row: str, col: str) -> bool:
-        """Whether a tile is there with these rows and columns, or is made of one that is, and not
-        the other way round."""
+        """Return whether a tile exists with these rows and columns (or is computed from one that
+        does), and does not exist in the other orientation."""
         if self._wide(goal) != {row, col}:
             return False
         place = self._place(goal)
@@ -329,7 +330,7 @@ class Emitter:
         return first is not None and self._lies(first, row, col)
 
     def accumulate(self, edge: Accumulate, row: str | None, col: str | None) -> Value:
-        """A value that a loop sums up."""
+        """Return a value that a loop sums."""
         child, axis = edge.children[0], edge.axis
         made = self.choice[child]
         # sums of a step are added up as they lie: what rescales them lies as what they are sums of
@@ -364,7 +365,7 @@ class Emitter:
         return build.mask(x, len(x.shape) + dim, self.axes_of(axis), self.extents[axis], fill)
 
     def _guard(self, build: Builder, x: Value, edge: Reduction, dim: int | None = None) -> Value:
-        """Masks what lies outside the tensor before the first reduction along an axis."""
+        """Mask the elements outside the tensor before the first reduction along an axis."""
         child, axis = edge.children[0], edge.axis
         algebra = self.derivations.algebra
         whole = {(axis, level) for level in algebra.levels(axis)} <= algebra.free(child[0])
@@ -378,7 +379,8 @@ class Emitter:
         return self._mask(build, x, -1 if dim is None else dim, axis, fill)
 
     def _pads(self, left: Goal, right: Goal, axis: str) -> tuple[bool, bool]:
-        """Which matmul operands must be masked for what lies outside the tensor to add nothing."""
+        """Return which matmul operands must be masked so that elements outside the tensor add
+        nothing."""
         if self._exact(axis):
             return False, False
         algebra = self.derivations.algebra

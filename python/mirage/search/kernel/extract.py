@@ -9,19 +9,19 @@ from mirage.search.kernel.derive import Derivations, Goal
 from mirage.search.kernel.moves import Edge
 
 Partial = tuple[float, int]
-"""Cost and edges of a derivation; edge ``i`` is bit ``i``."""
+"""The cost and the edges of a derivation; edge ``i`` is bit ``i``."""
 
 
 class Choices:
-    """The edges of an AND-OR graph in numbers: goals in order, children first; edges by goal."""
+    """The edges of an AND-OR graph, as numbers: goals in order, children first; edges by goal."""
 
     def __init__(self, derivations: Derivations, targets: Sequence[Goal]) -> None:
         places = {goal: place for place, goal in enumerate(derivations.order)}
         self.edges: list[Edge] = []
         self.needs: list[list[tuple[Edge, list[int]]]] = []
-        """For each goal its edges themselves, and the goals that each needs."""
+        """The edges of each goal, with the goals that each edge needs."""
         self.of_goal: list[list[tuple[int, list[int]]]] = []
-        """For each goal its edges, and the goals that each needs."""
+        """The numbers of the edges of each goal, with the goals that each edge needs."""
         for goal in derivations.order:
             own: list[tuple[int, list[int]]] = []
             for edge in derivations.edges[goal]:
@@ -34,8 +34,8 @@ class Choices:
         self._goals = targets
 
     def k_best(self, costs: Sequence[float], k: int) -> list[int]:
-        """Edge sets, as bits, of up to ``k`` derivations of all targets; ``costs`` by the number of
-        the edge."""
+        """Return the edge sets, as bits, of up to ``k`` derivations of all targets; ``costs`` maps
+        numbers of edges to costs."""
         search = _Extraction(costs, k)
         best: list[list[Partial]] = []
         for edges in self.of_goal:
@@ -55,7 +55,8 @@ class Choices:
         return chosen
 
     def select(self, chosen: int) -> list[Edge]:
-        """One of the chosen edges per goal reachable from the targets, children first."""
+        """Return one of the chosen edges for each goal reachable from the targets, children
+        first."""
         choice: dict[Goal, Edge] = {}
         for number in _members(chosen):
             edge = self.edges[number]
@@ -84,7 +85,7 @@ class _Extraction:
         self._shared: dict[int, float] = {0: 0.0}
 
     def combine(self, children: list[list[Partial]]) -> list[Partial]:
-        """Derivations of several values at once: what they share is paid once."""
+        """Combine derivations of several values; shared edges are paid once."""
         if not children:
             return [(0.0, 0)]
         combos = children[0]

@@ -1,4 +1,4 @@
-"""Bounds from below for kernels, before it is known how they compute."""
+"""Lower bounds on the times of kernels, before their derivations are known."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from mirage.search.kernel.problem_axes import Analysis
 def combined_floor(
     analysis: Analysis, kind: FrameType, target: Target, partial: float = 0.0
 ) -> float:
-    """Predicted µs that a kernel takes at least whose grid splits a sum, with the one that adds up
-    what it stores, ``partial`` bytes at least; 0 for a type that splits none."""
+    """Return the least predicted µs of a kernel whose grid splits a sum, including the kernel that
+    adds its ``partial`` bytes (or more) of results; 0 for a type that splits no sum."""
     if kind.split is None:
         return 0.0
     t, problem = target, analysis.problem

@@ -1,9 +1,9 @@
-"""Frames: which axes a kernel splits over the grid, which one it loops over, and how large the
-tiles are.
+"""Frames: the axes that a kernel splits over the grid, the axis that it loops over, and the sizes
+of its tiles.
 
-A *frame type* fixes the structure (the axes of the loop and of one inside of it, the reduced axis
-that the grid splits); saturation depends on nothing else. The *columns* of a type are all choices
-of sizes, as NumPy arrays with one entry per choice.
+A *frame type* fixes the structure (the axis of the loop and of a loop inside of it, and the reduced
+axis that the grid splits); saturation depends on nothing else. The *columns* of a type are all
+choices of sizes, as NumPy arrays with one entry per choice.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ from mirage.search.algebra.normalizer import MatmulRoles
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 RING_STAGES = (2, 3, 4, 6, 8)
-"""Slots of the rings that warpgroups read: what is not in L2 takes long to come."""
+"""The slots of the rings that warpgroups read: data that is not in L2 takes long to arrive."""
 GROUP_TILES = (32, 96, 192)
-"""Tiles of warpgroups that are no multiples of their 64 rows, or between powers of two: 64 tiles of
-96 columns keep more multiprocessors busy than 48 of 128, and of 32 columns more than of 64."""
+"""Further tile extents for warpgroups, which are not multiples of their 64 rows, or lie between
+powers of two: 64 tiles of 96 columns keep more multiprocessors busy than 48 of 128, and tiles of 32
+columns more than tiles of 64."""
 DIVIDING_TILES = (160, 224)
-"""Further ones, where they divide an axis: 28672 columns are 128 tiles of 224, one for each of 132
-multiprocessors, and 112 of 256."""
+"""Further tile extents that are used if they divide an axis: 28672 columns are 128 tiles of 224,
+nearly one for each of 132 multiprocessors, or 112 tiles of 256."""
 MAX_NESTED_TILE = 256
-"""Extent of a tile along an axis of one of two loops inside each other."""
+"""The largest tile extent along an axis of one of two nested loops."""
 MAX_LINE, LEAST_LINE = 1024, 128
-"""Extent of a tile along an axis of the outputs that no product has; and what some of them have
-where only smaller ones divide the axis (70000 is 4375 times 16)."""
+"""The largest tile extent along an axis of the outputs that no product has; and the least extent
+that is acceptable if only small tiles divide the axis (70000 is 4375 times 16)."""
 MAX_SUMMED_TILE, MAX_SUMMED_STEPS = 8192, 16
-"""Extent of a tile along an axis that is summed, and the steps beyond which it is larger than
-512: what all blocks have in flight must be enough to keep device memory busy."""
+"""The largest tile extent along an axis that is summed, and the number of steps beyond which it
+exceeds 512: the blocks must have enough in flight to keep device memory busy."""
 MAX_PARTS = 256
-"""Blocks that share a sum."""
+"""The most blocks that share a sum."""
 
 
 @dataclass(frozen=True)
 class FrameType:
-    """The loop's axis and the reduced axis that is split over the grid, if any."""
+    """The loop's axis, and the reduced axis that is split over the grid, if any."""
 
     loop: str | None
     split: str | None
@@ -51,7 +52,7 @@ class FrameType:
     inner: str | None = None  # axis of a loop inside each step of the loop
 
     def levels(self, axis: str) -> tuple[str, ...]:
-        """Levels into which the type splits an axis that some sum binds."""
+        """Return the levels into which the type splits an axis that some sum binds."""
         levels = ("L",)
         if axis in (self.loop, self.inner):
             levels += ("T",)
@@ -67,7 +68,7 @@ class FrameType:
 
 @dataclass(frozen=True)
 class AxisUse:
-    """What a kernel problem does with its axes."""
+    """The uses of a kernel problem's axes."""
 
     free: tuple[str, ...]  # axes of the outputs
     reduced: tuple[str, ...]  # axes that some sum or maximum binds, and no output has
@@ -76,7 +77,7 @@ class AxisUse:
     matmuls: tuple[MatmulRoles, ...]
 
     def types(self) -> list[FrameType]:
-        """All frame types, the simplest first."""
+        """Return all frame types, the simplest first."""
         long = [a for a in self.reduced if self.sizes[a] >= 32]
         short = [a for a in self.reduced if 2 <= self.sizes[a] < 32 and not self.contracted(a)]
         splits: list[str | None] = [None, *long]
@@ -84,14 +85,14 @@ class AxisUse:
         return [FrameType(loop, split) for split in splits for loop in loops]
 
     def contracted(self, axis: str) -> bool:
-        """Whether a matmul of the program sums over the axis."""
+        """Return whether a matmul of the program sums over the axis."""
         return any(axis in m.contracted for m in self.matmuls)
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Sizes: per axis the tile's extent, the number of loop steps and of grid parts; and the
-    schedule."""
+    """The choices of sizes: for each axis the tile's extent and the numbers of loop steps and grid
+    parts; and the schedule."""
 
     tile: dict[str, IntArray]
     steps: dict[str, IntArray]
@@ -102,11 +103,11 @@ class Columns:
 
     @property
     def count(self) -> int:
-        """Number of choices."""
+        """The number of choices."""
         return len(self.warps)
 
     def take(self, index: IntArray | list[int]) -> Columns:
-        """Some of the choices."""
+        """Return some of the choices."""
 
         def pick(table: dict[str, IntArray]) -> dict[str, IntArray]:
             return {k: v[index] for k, v in table.items()}
@@ -121,29 +122,29 @@ class Columns:
         )
 
     def with_warps_alone(self) -> Columns:
-        """The choices in which each warp multiplies on its own."""
+        """Return the choices in which each warp multiplies on its own."""
         return self if not self.warpgroups.any() else self.take(np.flatnonzero(~self.warpgroups))
 
     def blocks(self) -> IntArray:
-        """Blocks in the grid."""
+        """Return the number of blocks in the grid."""
         out = np.ones(self.count, dtype=np.int64)
         for g in self.grid.values():
             out = out * g
         return out
 
     def exact(self, axis: str, size: int) -> BoolArray:
-        """Whether the parts of an axis divide it exactly."""
+        """Return whether the parts of an axis divide it exactly."""
         return self.tile[axis] * self.steps[axis] * self.grid[axis] == size
 
     def wide(self, axes: Iterable[str]) -> IntArray:
-        """Along how many of the axes a tile is larger than one."""
+        """Return the number of axes along which a tile is larger than one."""
         out = np.zeros(self.count, dtype=np.int64)
         for a in axes:
             out = out + (self.tile[a] > 1)
         return out
 
     def contiguous(self, dims: Dims, sizes: Mapping[str, int]) -> BoolArray:
-        """Whether tiles along merged dimensions are contiguous blocks of them."""
+        """Return whether tiles along merged dimensions are contiguous blocks of them."""
         ok = np.ones(self.count, dtype=bool)
         for dim in dims:
             for i, inner in enumerate(dim[1:], start=1):
@@ -154,7 +155,7 @@ class Columns:
         return ok
 
     def suiting(self, tensors: Iterable[Dims], sizes: Mapping[str, int]) -> Columns:
-        """The choices at which all of these tensors can be tiles."""
+        """Return the choices at which all of these tensors can be tiled."""
         ok = np.ones(self.count, dtype=bool)
         for dims in tensors:
             ok &= self.wide(a for dim in dims for a in dim) <= MAX_WIDE_DIMS
@@ -172,13 +173,13 @@ def _powers(low: int, high: int) -> list[int]:
 
 
 def _dividing(options: list[int], size: int) -> list[int]:
-    """Those that divide ``size``, unless that leaves too little choice."""
+    """Return the options that divide ``size``, unless they are too few."""
     exact = [o for o in options if size % o == 0]
     return exact if len(exact) >= min(2, len(options)) else options
 
 
 def tile_options(axis: str, use: AxisUse) -> list[int]:
-    """Tile extents to try for an axis of the outputs."""
+    """Return the tile extents to try for an axis of the outputs."""
     size = use.sizes[axis]
     rows = any(axis in m.rows for m in use.matmuls)
     columns = any(axis in m.columns for m in use.matmuls)
@@ -206,7 +207,7 @@ def tile_options(axis: str, use: AxisUse) -> list[int]:
 
 
 def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, int, int]]:
-    """(tile, steps, parts) to try for one axis."""
+    """Return the (tile, steps, parts) to try for one axis."""
     size = use.sizes[axis]
     if axis in use.mixed:
         return [(size, 1, 1)]
@@ -246,8 +247,9 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
 def columns_of(
     use: AxisUse, kind: FrameType, limit: int, seed: int, warpgroups: bool = False
 ) -> tuple[Columns, bool] | None:
-    """All choices of sizes of a type (and whether ``limit`` cut some off), or None where there is
-    none. ``warpgroups``: behind them those in which warpgroups multiply, up to ``limit`` as well.
+    """Return all choices of sizes of a type and whether ``limit`` excluded some, or None if there
+    are none. With ``warpgroups``, choices in which warpgroups multiply follow, up to ``limit`` as
+    well.
     """
     axes = [*use.free, *(a for a in (*use.reduced, *use.mixed) if a not in use.free)]
     options = [axis_options(a, use, kind) for a in axes]
@@ -268,9 +270,10 @@ def columns_of(
 def _for_warpgroups(
     axis: str, options: list[tuple[int, int, int]], use: AxisUse, kind: FrameType
 ) -> list[tuple[int, int, int]]:
-    """The options of an axis that warpgroups can use: 64 rows and columns at least, and steps
-    as deep as a row of a swizzled tile, half of one only where there are no more: twice as many
-    copies of half rows take more time than deeper rings save (1.1 to 1.2 times, measured)."""
+    """Return the options of an axis that warpgroups can use: at least 64 rows and columns, and
+    steps as deep as a row of a swizzled tile. Half of such a row is used only if the axis is no
+    longer: twice as many copies of half rows take more time than deeper rings save (1.1 to 1.2
+    times, measured)."""
     if axis == kind.loop:
         return [o for o in options if o[0] in (64, 128)] or [o for o in options if o[0] == 32]
     if any(axis in side for m in use.matmuls for side in (m.rows, m.columns)):
@@ -293,7 +296,7 @@ def _choose(
     limit: int,
     seed: int,
 ) -> tuple[Columns | None, bool]:
-    """Up to ``limit`` of the combinations, and whether there are more."""
+    """Return up to ``limit`` of the combinations, and whether there are more."""
     shape = [*(len(o) for o in options), len(schedules)]
     total = prod(shape)
     if total == 0:
@@ -316,7 +319,7 @@ def _choose(
 
 
 def _joined(parts: list[Columns]) -> Columns:
-    """The choices of all parts, one after the other."""
+    """Concatenate the choices of all parts."""
     if len(parts) == 1:
         return parts[0]
 

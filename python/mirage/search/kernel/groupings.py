@@ -1,8 +1,8 @@
-"""Which factors of a product, and which terms of a sum, a derivation has to tell apart.
+"""The factors of a product, and the terms of a sum, that a derivation has to distinguish.
 
-A product of many factors can be computed in as many ways as it can be grouped. Most of them differ
-in nothing: factors with the same axes that are known in the same phase may as well be multiplied
-first, and so may factors that a sum ties together. The same holds of the terms of a sum.
+A product of many factors can be computed in as many ways as it can be grouped. Most of these do not
+differ in cost: factors with the same axes that are known in the same phase may be multiplied first,
+and so may factors that a sum connects. The same holds for the terms of a sum.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ LEFT_OUT = {
     "factors": "of a product of many factors most ways to group them",
     "groupings": "of a sum of many terms most ways to group them",
 }
-"""Bounds of derivations, and what they cut off."""
+"""The bounds of derivations, and what each excludes."""
 
 
 @dataclass
 class Groupings:
-    """Of products and sums in one algebra."""
+    """The groupings of products and sums in one algebra."""
 
     algebra: Algebra
     max_factors: int
     left_out: set[str] = field(default_factory=set[str])
-    """The bounds of :data:`LEFT_OUT` that cut something off."""
+    """The bounds of :data:`LEFT_OUT` that excluded something."""
 
     def __post_init__(self) -> None:
         self._products_known: dict[Mono, _Factors] = {}
         self._sums_inside = self._arguments()
 
     def clusters(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...]) -> list[tuple[int, ...]]:
-        """Atoms that never need to be told apart (same axes, same phase), and atoms that a sum
-        ties together."""
+        """Group atoms that never need to be distinguished (same axes, same phase), and atoms that a
+        sum connects."""
         algebra = self.algebra
         groups: dict[object, list[int]] = {}
         for x in atoms:
@@ -74,7 +74,8 @@ class Groupings:
     def halves(
         self, clusters: list[tuple[int, ...]]
     ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """All splits of the clusters in two non-empty parts, the first cluster in the left one."""
+        """Yield all splits of the clusters into two non-empty parts, with the first cluster in the
+        left one."""
         head, rest = clusters[0], clusters[1:]
         if len(clusters) > self.max_factors:
             self.left_out.add("factors")
@@ -87,14 +88,14 @@ class Groupings:
                 yield left, right
 
     def own(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...]) -> tuple[SubAxis, ...]:
-        """Those of some sums that are over axes of the factors."""
+        """Return those of some sums that are over axes of the factors."""
         return tuple(b for b in bound if any(b in self.algebra.atom_free[x] for x in atoms))
 
     def common_factors(
         self, terms: Summands
     ) -> Iterator[tuple[tuple[tuple[int, ...], tuple[SubAxis, ...]], Summands]]:
-        """Factors that all terms share, with the sums that only they carry; and the terms without
-        them."""
+        """Yield factors that all terms share, with the sums that only they carry; and the terms
+        without them."""
         shared = list(terms[0][0][0])
         for (atoms, _), _ in terms[1:]:
             pool = list(atoms)
@@ -137,8 +138,8 @@ class Groupings:
         return (common, own), rest
 
     def splits(self, terms: Summands) -> Iterator[tuple[Summands, Summands]]:
-        """All ways to add in two parts, as far as terms need to be told apart; and sums that are
-        needed elsewhere with what they lack."""
+        """Yield all ways to add in two parts, as far as terms need to be distinguished; and sums
+        that are needed elsewhere, with their complements."""
         every = set(terms)
         for part in self._sums_inside:
             if part < every:
@@ -158,8 +159,8 @@ class Groupings:
                 yield left, right
 
     def _arguments(self) -> list[frozenset[tuple[Mono, Coefficient]]]:
-        """The sums of several terms that are factors of products, or that functions are taken of:
-        where one of them is a part of another sum it need not be added up again."""
+        """Return the sums of several terms that are factors of products or arguments of functions:
+        if one of them is a part of another sum, it need not be added again."""
         found: dict[int, None] = {}
         for atom in self.algebra.atoms:
             match atom:
@@ -173,11 +174,12 @@ class Groupings:
         return [frozenset(polys[p]) for p in found if len(polys[p]) > 1]
 
     def _alike_terms(self, terms: Summands) -> list[Summands]:
-        """Terms that never need to be told apart in this sum: they have the same sums and the same
-        phase, and the same of the factors that several of the terms have. They can be added before
-        anything else at no loss: a common factor, a sum over an axis and a phase are those of all
-        of them. Where that holds of all terms, those with the same axes never need to be told
-        apart."""
+        """Group the terms that never need to be distinguished in this sum.
+
+        Terms are alike if they have the same sums, the same phase, and the same factors among those
+        that several terms have. They can be added first at no cost, since a common factor, a sum
+        over an axis and a phase are the same for all of them. If all terms are alike in this way,
+        those with the same axes never need to be distinguished."""
         factors = [self._factors(mono) for mono, _ in terms]
         uses = Counter(f for own, _, _ in factors for f in own)
         groups: dict[object, Summands] = {}
@@ -189,8 +191,8 @@ class Groupings:
         return list((groups if len(groups) > 1 else alike).values())
 
     def _factors(self, mono: Mono) -> _Factors:
-        """The factors of a product with the sums over their axes (a factor is common to two terms
-        only if those are the same), the sub-axes that say when it is computed, and its axes."""
+        """Return the factors of a product with the sums over their axes (a factor is common to two
+        terms only if those are the same), the sub-axes that determine its phase, and its axes."""
         found = self._products_known.get(mono)
         if found is None:
             atoms, bound = mono

@@ -1,12 +1,12 @@
-"""How large the values of a program become with what it reads, and what it keeps in 16 bits.
+"""The growth of a program's values with its inputs, and the values that it keeps in 16 bits.
 
-A tensor core multiplies numbers of 16 bits, so what a kernel computes and then multiplies is
-rounded to them. ``x * gain`` may leave f16 although ``x``, ``gain`` and the normalised
-``x * rsqrt(mean(x^2)) * gain`` do not: it grows with both scales at once.
+A tensor core multiplies 16-bit numbers, so a computed value that a kernel then multiplies is
+rounded to 16 bits. ``x * gain`` may leave the range of f16 although ``x``, ``gain`` and the
+normalised ``x * rsqrt(mean(x^2)) * gain`` do not: it grows with both scales at once.
 
-The *size* of a value is the power of two of its scale, at each of a number of scales of the
-program's inputs: that of a product is the sum of its factors' sizes, that of a sum the largest one,
-as if nothing cancelled.
+The *size* of a value is the power of two of its scale, for each of a number of scales of the
+program's inputs. The size of a product is the sum of its factors' sizes, and that of a sum is the
+largest size, as if nothing cancelled.
 """
 
 from __future__ import annotations
@@ -34,17 +34,19 @@ from mirage.semantics.ugraph import (
 )
 
 Sizes = np.ndarray[tuple[int], np.dtype[np.float64]]
-"""[scales]"""
+"""The sizes of a value: one for each of the scales."""
 
 _DRAWN = 128
 _PAIRED = 16  # inputs up to which each pair is made large alone
 _BOUNDED = (UnaryFn.EXP, UnaryFn.SIGMOID, UnaryFn.TANH, UnaryFn.LOG)
-"""Exponentials are taken relative to their maximum before they are run."""
+"""Functions with bounded values; exponentials are taken relative to their maximum before they
+run."""
 
 
 @dataclass(frozen=True)
 class Scales:
-    """The sizes of what a kernel reads, and of the largest that the program keeps in 16 bits."""
+    """The sizes of the tensors that a kernel reads, and of the largest value that the program keeps
+    in 16 bits."""
 
     leaves: tuple[Sizes, ...]
     kept: Sizes
@@ -52,18 +54,18 @@ class Scales:
 
 @dataclass(frozen=True)
 class Growth:
-    """The sizes of a program's values, and of the largest that it keeps in 16 bits."""
+    """The sizes of a program's values, and of the largest value that it keeps in 16 bits."""
 
     values: dict[Value, Sizes]
     kept: Sizes
 
     def scales(self, leaves: tuple[Value, ...]) -> Scales:
-        """What a kernel that reads ``leaves`` is to know of them."""
+        """Return the sizes for a kernel that reads ``leaves``."""
         return Scales(tuple(self.values[v] for v in leaves), self.kept)
 
 
 def growth_of(graph: KernelGraph) -> Growth:
-    """How the values of a program grow with its inputs."""
+    """Return how the values of a program grow with its inputs."""
     inputs = _scales(len(graph.inputs))
     values: dict[Value, Sizes] = dict(zip(graph.inputs, inputs, strict=True))
     read = {v for op in graph.ops for v in op.operands}
@@ -78,7 +80,8 @@ def growth_of(graph: KernelGraph) -> Growth:
 
 
 def _scales(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """[inputs, scales]: each input large alone, and each pair of them, and at random."""
+    """Return scales of the inputs, [inputs, scales]: each input large alone, each pair large, and
+    random ones."""
     large = [*combinations(range(count), 1)]
     if count <= _PAIRED:
         large.extend(combinations(range(count), 2))
@@ -91,7 +94,7 @@ def _scales(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
 
 
 def of_function(fn: UnaryFn, x: Sizes) -> Sizes:
-    """The size of a function's value, by that of its argument."""
+    """Return the size of a function's value, given that of its argument."""
     match fn:
         case UnaryFn.SQUARE:
             return 2.0 * x

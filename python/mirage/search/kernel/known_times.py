@@ -1,5 +1,5 @@
-"""Predicted times of kernels whose blocks do the same: derivations that group the same ops in other
-ways often do."""
+"""Predicted times of kernels whose blocks do the same work, as often happens with derivations that
+group the same ops differently."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _Known = list[tuple[list[Num], Num]]
 
 @dataclass
 class KnownTimes:
-    """Times by features, on one target and at the same sizes."""
+    """The times by features, on one target and at the same sizes."""
 
     _found: dict[_Sample, _Known] = field(default_factory=dict["_Sample", "_Known"])
 
     def of(self, features: KernelFeatures, target: Target) -> Num:
-        """µs of kernels with these features, at all sizes."""
+        """Return the µs of kernels with these features, at all sizes."""
         values = list(vars(features).values())
         arrays = [v for v in values if isinstance(v, np.ndarray) and v.size]
         others = self._found.setdefault(_sample(values), [])
@@ -37,12 +37,12 @@ class KnownTimes:
         return time
 
     def clear(self) -> None:
-        """Forgets them."""
+        """Forget all times."""
         self._found.clear()
 
 
 def _sample(values: Sequence[Num]) -> _Sample:
-    """Numbers as they are, and two entries of each array."""
+    """Return numbers unchanged, and two entries of each array."""
     return tuple(
         (v.item(0), v.item(v.size // 2)) if isinstance(v, np.ndarray) and v.size else v
         for v in values
@@ -50,6 +50,6 @@ def _sample(values: Sequence[Num]) -> _Sample:
 
 
 def _equal(arrays: Sequence[Num], others: Sequence[Num]) -> bool:
-    """Whether arrays are equal, those first that are one and the same."""
+    """Return whether arrays are equal, comparing identities first."""
     pairs = zip(arrays, others, strict=True)
     return all(a is b or np.array_equal(a, b) for a, b in pairs)

@@ -1,5 +1,5 @@
-"""From a derivation at one choice of sizes to launches: the kernel, its combine kernel, and the
-views that they need."""
+"""Conversion of a derivation at one choice of sizes to launches: the kernel, its combine kernel,
+and the views that they need."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, launches
 
 Combine = Callable[[KernelGraph, frozenset[Value]], Combination]
-"""Finds the kernel for a combine program, of whose inputs L2 holds some; raises
+"""A function that finds the kernel for a combine program, given the inputs that L2 holds; it raises
 :class:`EmitError`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """A derivation at one choice of sizes, before it is written down."""
+    """A derivation at one choice of sizes, before its launches are written."""
 
     analysis: Analysis
     measure: Measure
@@ -44,10 +44,10 @@ class Draft:
 
 
 def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
-    """The launches of a draft and what they cost.
+    """Write the launches of a draft and return them with their cost.
 
-    Raises :class:`EmitError` and :class:`mirage.cost.compilable.CheckError` where they break a
-    limit of the code generator.
+    Raises :class:`EmitError` and :class:`mirage.cost.compilable.CheckError` if they exceed a limit
+    of the code generator.
     """
     analysis, measure = draft.analysis, draft.measure
     problem, sizes = analysis.problem, _sizes(draft)
@@ -91,8 +91,8 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
 def _parts(
     draft: Draft, choice: dict[Goal, Edge], count: int, target: Target
 ) -> tuple[list[tuple[Goal, Value, Dims, str | None]], KernelGraph, frozenset[Value]]:
-    """What a kernel whose blocks sum parts of an axis stores; the combine program, and those of its
-    inputs that L2 holds."""
+    """Return the partial results that a kernel stores if its blocks sum parts of an axis; the
+    combine program; and the inputs of that which L2 holds."""
     problem, measure, dims = draft.analysis.problem, draft.measure, draft.analysis.dims[0]
     wide = DType.F64 if any(t.dtype is DType.F64 for t in measure.tensors) else DType.F32
     above, partials = combine_program(
@@ -114,12 +114,13 @@ def _parts(
 
 
 def _in_best_order(launch: Launch, target: Target) -> Launch:
-    """With blocks that go on with the next tile, or copy tiles for each other, where that pays."""
+    """Return the launch with resident blocks, or with blocks that copy tiles for each other, if
+    that is faster."""
     return with_clusters(with_resident_blocks(launch, target), target)
 
 
 def time_before(analysis: Analysis, target: Target) -> float:
-    """Predicted µs of the kernels that prepare the tensors which the problem reads."""
+    """Return the predicted µs of the kernels that prepare the tensors which the problem reads."""
     kernels = launches(analysis.before)
     return sum(report(features_of(op), target).time + target.combine for op in kernels)
 

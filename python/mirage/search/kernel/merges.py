@@ -1,4 +1,4 @@
-"""Axes that are one: which of them are merged, and how tensors are viewed then."""
+"""The axes that are merged into one, and the resulting views of tensors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mirage.search.algebra.normalizer import MatmulRoles
 from mirage.search.kernel.problem import KernelProblem
 
 REPEATED_BYTES = 4 << 20
-"""Tensors that are larger than this when repeated are not."""
+"""The bytes that a repeated tensor may have at most."""
 
 
 @dataclass(frozen=True)
 class Merges:
-    """Groups of axes that are one; each has a name of its own."""
+    """Groups of axes that are merged; each group has a new name."""
 
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     split: bool = True  # whether tensors are viewed with one dimension for each axis
@@ -30,18 +30,19 @@ class Merges:
         return {a: name for name, group in self.groups.items() for a in group}
 
     def labels(self, axes: Sequence[str]) -> tuple[str, ...]:
-        """Axes in order, each group once."""
+        """Return the axes in order, with each group once."""
         names = self.names
         return tuple(dict.fromkeys(names.get(a, a) for a in axes))
 
     def dims(self, dims: Dims) -> Dims:
-        """The dimensions of a tensor's view: as they were, or one for each axis."""
+        """Return the dimensions of a tensor's view: unchanged, or one for each axis."""
         if not self.viewed(dims):
             return tuple(self.labels(dim) for dim in dims)
         return tuple((a,) for a in self.labels([a for dim in dims for a in dim]))
 
     def viewed(self, dims: Dims) -> bool:
-        """Whether a dimension has several axes, or a group has axes in several dimensions."""
+        """Return whether a dimension has several axes, or a group has axes in several
+        dimensions."""
         if not self.split:
             return False
         if self.repeated(dims):
@@ -50,17 +51,18 @@ class Merges:
         return any(len(home) > 1 for home in homes) or any(len(self.labels(d)) > 1 for d in dims)
 
     def repeated(self, dims: Dims) -> bool:
-        """Whether a tensor has some axes of a group and not all: its view has them all."""
+        """Return whether a tensor has some but not all axes of a group, so that its view repeats
+        it."""
         have = {a for dim in dims for a in dim}
         return any(0 < len(have & {*g}) < len(g) for g in self.groups.values())
 
     def whole(self, dims: Dims) -> tuple[str, ...]:
-        """The axes of a tensor, and those that its groups have besides, in order."""
+        """Return the axes of a tensor and those that its groups add, in order."""
         groups = {a: group for group in self.groups.values() for a in group}
         return tuple(dict.fromkeys(x for dim in dims for a in dim for x in groups.get(a, (a,))))
 
     def roles(self, roles: Sequence[MatmulRoles]) -> tuple[MatmulRoles, ...]:
-        """What matmuls do with the merged axes."""
+        """Return the roles of the merged axes in matmuls."""
         return tuple(
             MatmulRoles(
                 frozenset(self.labels(sorted(m.contracted))),
@@ -80,7 +82,7 @@ def find_merges(
     roles: Sequence[MatmulRoles],
     repeat: bool = False,
 ) -> Merges:
-    """Axes that are one; with ``repeat`` also those of which small tensors have one alone."""
+    """Return the axes to merge; with ``repeat``, also axes of which small tensors have only one."""
     polys, atoms = below(algebra, outputs)
     reads = [atom for atom in atoms if isinstance(atom, InAtom)]
     sequences = [[a for dim in atom.dims for a in dim] for atom in reads]
@@ -133,15 +135,15 @@ def find_merges(
 
 
 def _straddled(inner: int, roles: Sequence[MatmulRoles], axes: set[str]) -> bool:
-    """Whether tiles along two axes in one would hold the end of a row of the inner one, ``inner``
-    long, and the start of the next: no proof relates what both hold. Apart, each row has a last
-    tile that is cut short."""
+    """Return whether tiles along two merged axes would contain the end of one row of the inner
+    axis, ``inner`` long, and the start of the next: no proof relates the two. Unmerged, each row
+    has a last tile that is cut short."""
     sides = (side for m in roles for side in (m.rows, m.columns))
     return inner > MAX_ROWS and inner % MAX_ROWS > 0 and any(axes <= side for side in sides)
 
 
 def below(algebra: Algebra, outputs: Sequence[int]) -> tuple[list[int], list[Atom]]:
-    """The polynomials and atoms that the outputs are made of."""
+    """Return the polynomials and atoms that the outputs consist of."""
     stack, polys, atoms = list(outputs), dict.fromkeys(outputs), dict[int, None]()
     while stack:
         for (numbers, _), _ in algebra.polys[stack.pop()]:
@@ -161,7 +163,7 @@ def below(algebra: Algebra, outputs: Sequence[int]) -> tuple[list[int], list[Ato
 
 
 def _may_repeat(problem: KernelProblem, atom: InAtom) -> int:
-    """How often a tensor may be repeated; its last axis must stay the last one."""
+    """Return how often a tensor may be repeated; its last axis must stay the last one."""
     if not atom.dims or not atom.dims[-1]:
         return 0
     return REPEATED_BYTES // problem.leaves[atom.tensor].type.bytes

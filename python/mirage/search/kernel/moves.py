@@ -1,8 +1,8 @@
 """The moves of a derivation: each computes a goal from other goals by one op.
 
-A move is a class that says three things: what it does to a block (:meth:`Edge.account`, for many
-sizes at once), what a launch has in its place (:meth:`Edge.emit`), and what the combine kernel has
-above sums over the grid (:meth:`Edge.combine`). A move without one of them cannot be made. A new
+A move is a class that defines three things: its work in a block (:meth:`Edge.account`, for many
+sizes at once), its ops in a launch (:meth:`Edge.emit`), and its ops in the combine kernel, above
+sums over the grid (:meth:`Edge.combine`). A class without one of them cannot be instantiated. A new
 move is a class in a file, and a line in :mod:`mirage.search.kernel.derive` that yields it.
 """
 
@@ -21,7 +21,7 @@ from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
 Goal: TypeAlias = tuple[int, int]
-"""(polynomial, stage)."""
+"""A polynomial and a stage."""
 
 Num: TypeAlias = Any
 
@@ -31,7 +31,7 @@ class EmitError(ValueError):
 
 
 class Accounts(Protocol):
-    """What a move reads of a block while its work is counted."""
+    """The facts about a block that a move reads while its work is counted."""
 
     def labels(self, goal: Goal) -> tuple[str, ...]: ...
     def elements(self, labels: tuple[str, ...]) -> Num: ...
@@ -73,44 +73,44 @@ class Edge:
     children: tuple[Goal, ...]
 
     reads: ClassVar[bool] = False
-    """Whether operands that are loaded are read into registers for it."""
+    """Whether loaded operands are read into registers for the move."""
     in_rings: ClassVar[bool] = False
-    """Whether it may be in a loop of warpgroups that does nothing but multiply loaded tiles."""
+    """Whether the move may occur in a loop of warpgroups that only multiplies loaded tiles."""
 
     def __init_subclass__(cls, partial: bool = False) -> None:
         complete(cls, partial=partial)
 
     @property
     def sort(self) -> tuple[object, ...]:
-        """Moves of one class and sort do the same work on other values."""
+        """The key of the work: moves of one class and sort do the same work on different values."""
         return ()
 
     @property
     def terms(self) -> tuple[Goal, ...]:
-        """What it adds up, where it is a sum."""
+        """The summands, if the move is a sum."""
         return ()
 
     @abstractmethod
     def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
-        """Adds the work on a tile of ``size`` elements, ``inside`` of the innermost loop; returns
-        where the sizes permit it."""
+        """Add the work on a tile of ``size`` elements, ``inside`` of the innermost loop or not;
+        return where the sizes permit it."""
 
     @abstractmethod
     def emit(self, body: Body, row: str | None, col: str | None) -> Value:
-        """The tile in a launch. Raises :class:`EmitError`."""
+        """Return the tile in a launch. Raises :class:`EmitError`."""
 
     @abstractmethod
     def combine(self, above: Above) -> Value:
-        """The value in a combine kernel. Raises :class:`EmitError`."""
+        """Return the value in a combine kernel. Raises :class:`EmitError`."""
 
     def not_above(self) -> EmitError:
-        """The error of a move that no combine kernel has."""
+        """Return the error for a move that combine kernels do not have."""
         return EmitError(f"expected an op of a combine kernel, got {type(self).__name__.lower()}")
 
 
 @dataclass(frozen=True)
 class Load(Edge):
-    """A tile of an input, which atom ``atom`` of the normal form stands for."""
+    """A tile of an input, given by atom ``atom`` of the normal form."""
 
     atom: int
     in_rings: ClassVar[bool] = True
@@ -226,8 +226,8 @@ class Pair(Edge):
 
 @dataclass(frozen=True)
 class Product(Edge):
-    """A matrix product, summed over the tile's part of ``axis``; ``wide`` where 16 bits do not hold
-    its operands."""
+    """A matrix product, summed over the tile's part of ``axis``; ``wide`` if 16 bits do not suffice
+    for its operands."""
 
     axis: str
     wide: bool = False
@@ -261,7 +261,7 @@ class Reduction(Edge, partial=True):
 
 @dataclass(frozen=True)
 class ReduceTile(Reduction):
-    """Over the tile's part of the axis."""
+    """A sum or maximum over the tile's part of the axis."""
 
     reads: ClassVar[bool] = True
 
@@ -282,7 +282,7 @@ class ReduceTile(Reduction):
 
 @dataclass(frozen=True)
 class Accumulate(Reduction):
-    """Over the steps of a loop."""
+    """A sum or maximum over the steps of a loop."""
 
     in_rings: ClassVar[bool] = True
 
@@ -299,7 +299,8 @@ class Accumulate(Reduction):
 
 @dataclass(frozen=True)
 class Gather(Reduction):
-    """Over the parts of the grid: a combine kernel adds up what the blocks have stored."""
+    """A sum over the parts of the grid: a combine kernel adds the results that the blocks have
+    stored."""
 
     def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
         return True

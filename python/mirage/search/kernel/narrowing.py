@@ -1,9 +1,9 @@
-"""Which values a kernel may round to 16 bits: those that grow no faster than what the program
-rounds.
+"""The values that a kernel may round to 16 bits: those that grow no faster than values that the
+program rounds.
 
-A value may be rounded if it is nowhere larger than the largest of what the program itself keeps in
-16 bits (its inputs among them), whatever the scales of the inputs. This steers the search to
-kernels whose rounding errors are acceptable, and proves nothing: the verifier measures.
+A value may be rounded if, for all scales of the inputs, it is no larger than the largest value that
+the program itself keeps in 16 bits (including its inputs). This guides the search to kernels whose
+rounding errors are acceptable, and proves nothing: the verifier measures the errors.
 """
 
 from __future__ import annotations
@@ -23,22 +23,24 @@ _EQUAL = 1e-9
 
 @dataclass
 class Narrowing:
-    """What may be rounded to ``half``, the type of the operands of products, in a kernel that reads
-    tensors of those ``scales``: everything where there is no such type."""
+    """The values that may be rounded to ``half``, the type of products' operands, in a kernel that
+    reads tensors of those ``scales``. Without such a type, all values may be."""
 
     half: DType | None = None
     scales: Scales = field(default_factory=lambda: Scales((), np.zeros(0)))
     full: frozenset[int] = frozenset()
-    """Tensors of 32 bits."""
+    """The numbers of the tensors of 32 bits."""
     _polys: dict[int, Sizes] = field(default_factory=dict[int, "Sizes"], init=False)
-    """Of the normal forms of ``_algebra``, whose numbers mean others in another one."""
+    """The sizes of the normal forms of ``_algebra``; numbers in another algebra mean other normal
+    forms."""
     _may: dict[int, bool] = field(default_factory=dict[int, bool], init=False)
-    """Whether those may be rounded."""
+    """Whether each of these may be rounded."""
     _algebra: Algebra | None = field(default=None, init=False)
 
     def may_round(self, algebra: Algebra, poly: int) -> bool:
-        """Whether the value of a normal form may be rounded. To bf16, which holds what f32 does,
-        all that is computed may be, but not what the program is given, or stores, in f32."""
+        """Return whether the value of a normal form may be rounded. Every computed value may be
+        rounded to bf16, which has the range of f32, but not tensors that the program is given, or
+        stores, in f32."""
         if self.half is None:
             return True
         if self.half is DType.BF16 and not self._is_full(algebra, poly):
@@ -49,7 +51,7 @@ class Narrowing:
         return self._may[poly]
 
     def _is_full(self, algebra: Algebra, poly: int) -> bool:
-        """Whether a normal form is a tensor of 32 bits."""
+        """Return whether a normal form is a tensor of 32 bits."""
         match algebra.polys[poly]:
             case ((((number,), ()), _),):
                 atom = algebra.atoms[number]
@@ -83,7 +85,7 @@ class Narrowing:
 
 
 def narrowing_of(problem: KernelProblem, half: DType | None) -> Narrowing:
-    """What may be rounded to ``half``, the type of the operands of products."""
+    """Return the values that may be rounded to ``half``, the type of products' operands."""
     if half is None:
         return Narrowing()
     full = (i for i, v in enumerate(problem.leaves) if v.dtype.bytes == 4)
@@ -91,9 +93,9 @@ def narrowing_of(problem: KernelProblem, half: DType | None) -> Narrowing:
 
 
 def multiplied_only(problem: KernelProblem) -> frozenset[int]:
-    """The tensors of 8-bit floats with which the program does nothing but multiply them, as they
-    are. Sums of such products are no more exact than the hardware's products of 8 bits; of a
-    tensor that the program converts to a wider type they are to be as exact as in that."""
+    """Return the tensors of 8-bit floats that the program only multiplies, as they are. Sums of
+    such products need not be more exact than the hardware's products of 8 bits. For a tensor that
+    the program converts to a wider type, they must be as exact as in that type."""
     views = {v: v for v in problem.leaves if v.dtype.is_eight_bits}
     others: set[Value] = set()
     multiplied: set[Value] = set()
@@ -112,7 +114,7 @@ def multiplied_only(problem: KernelProblem) -> frozenset[int]:
 
 
 def _alone(problem: KernelProblem) -> Scales:
-    """For a problem that is a program of its own."""
+    """Return the scales for a problem that is a program of its own."""
     ops: dict[Op, None] = {}
 
     def visit(value: Value) -> None:

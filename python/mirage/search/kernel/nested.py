@@ -1,9 +1,10 @@
-"""Which pairs of axes may be worth a loop inside a loop.
+"""The pairs of axes for which a loop inside a loop may be worthwhile.
 
-A sum over ``b`` of what contains a sum over ``a`` that depends on ``b`` (the rows of a second
-matmul that are functions of a first one) can be computed with ``a`` whole in a tile, or with a loop
-over ``a`` at each step of the one over ``b``. The latter pays where ``a`` is too long for a tile,
-and only if what the inner loop computes is not needed by too many blocks: each computes it anew.
+Consider a sum over ``b`` whose summand contains a sum over ``a`` that depends on ``b`` (the rows of
+a second matmul that are functions of a first one). It can be computed with ``a`` whole in a tile,
+or with a loop over ``a`` at each step of the loop over ``b``. The latter is better if ``a`` is too
+long for a tile, and only if not too many blocks need the inner results, since each computes them
+anew.
 """
 
 from __future__ import annotations
@@ -20,28 +21,28 @@ from mirage.search.kernel.merges import below
 from mirage.search.kernel.problem_axes import Analysis
 
 LONG = 128
-"""Axes up to this extent are kept whole in a tile."""
+"""The extent up to which axes are kept whole in a tile."""
 UNFUSED = 2.0
-"""Two kernels are taken to need this factor on what their bytes and products cost."""
+"""The factor on the cost of their bytes and products that two kernels are assumed to need."""
 
 
 @dataclass(frozen=True)
 class _Sum:
-    """A sum or maximum: its axis, the axes on which the summand depends, and those over which it
-    has sums."""
+    """A sum or maximum: its axis, the axes on which the summand depends, and those over which the
+    summand has sums."""
 
     axis: str
     free: frozenset[str]
     bound: frozenset[str]
 
     def inside(self, outer: str) -> bool:
-        """Whether it can be computed at each step of a loop over ``outer``."""
+        """Return whether it can be computed at each step of a loop over ``outer``."""
         return outer != self.axis and outer in self.free and outer not in self.bound
 
 
 def nested_types(analysis: Analysis, target: Target, best: float) -> list[FrameType]:
-    """Frame types with two loops, one inside the other, that may beat ``best`` (µs of the best
-    frame with one loop; infinite where there is none) and two kernels.
+    """Return the frame types with two nested loops that may be faster than ``best`` (µs of the best
+    frame with one loop; infinite if there is none) and than two kernels.
     """
     algebra, polys = analysis.normal_forms(FrameType(None, None), False)
     use = analysis.use
@@ -59,7 +60,7 @@ def nested_types(analysis: Analysis, target: Target, best: float) -> list[FrameT
 
 
 def _pairs(algebra: Algebra, polys: tuple[int, ...]) -> Iterator[tuple[str, _Sum]]:
-    """Axes of sums, and sums inside of their summands that depend on the axis."""
+    """Yield the axes of sums, with the sums inside of their summands that depend on the axis."""
     every, atoms = below(algebra, polys)
     for poly in every:
         for (factors, bound), _ in algebra.polys[poly]:
@@ -105,11 +106,11 @@ def _sums(algebra: Algebra, poly: int) -> Iterator[_Sum]:
 def _bounds(
     analysis: Analysis, algebra: Algebra, sums: list[_Sum], target: Target
 ) -> tuple[float, float]:
-    """µs that a nest needs at least, and that kernels of which one stores the inner sums need at
-    most (roughly).
+    """Return the least µs of a nest, and (roughly) the most µs of two kernels, one of which stores
+    the inner sums.
 
-    A block computes the inner sums for all that it stores, so along axes of the outputs that they
-    do not have they are computed once for each tile.
+    A block computes the inner sums for all elements that it stores. So along axes of the outputs
+    that the inner sums do not have, they are computed once for each tile.
     """
     use, tensors = analysis.use, analysis.problem.leaves
     sizes, rate = use.sizes, target.mma_half * target.sms

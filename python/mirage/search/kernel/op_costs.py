@@ -1,4 +1,4 @@
-"""What one op of a derivation does, for many sizes at once."""
+"""The work of single ops of a derivation, for many sizes at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Num = Any
 
 @dataclass
 class EdgeAccounts:
-    """What the edges of one AND-OR graph do, over columns of sizes."""
+    """The work of the edges of one AND-OR graph, over columns of sizes."""
 
     derivations: Derivations
     columns: Columns
@@ -34,7 +34,7 @@ class EdgeAccounts:
     sizes: dict[str, int]
     half: bool
     coarse: frozenset[int]
-    """Tensors of 8-bit floats whose products may be summed as the hardware does it."""
+    """The tensors of 8-bit floats whose products may be summed as in hardware."""
 
     def __post_init__(self) -> None:
         kind = self.derivations.kind
@@ -55,7 +55,7 @@ class EdgeAccounts:
             self._around[Where.INNER] = Around(steps, crowded=True)
 
     def labels(self, goal: Goal) -> tuple[str, ...]:
-        """Axes along which the value is a tile."""
+        """Return the axes along which the value is a tile."""
         found = self._labels.get(goal)
         if found is None:
             free = self.derivations.algebra.free(goal[0])
@@ -63,11 +63,11 @@ class EdgeAccounts:
         return found
 
     def in_loop(self, goal: Goal) -> bool:
-        """Whether the value changes with the step of the (inner) loop."""
+        """Return whether the value changes with the step of the (inner) loop."""
         return self.derivations.where(goal) is self._innermost
 
     def elements(self, labels: tuple[str, ...]) -> Num:
-        """Elements of a tile."""
+        """Return the number of elements of a tile."""
         found = self._elements.get(labels)
         if found is None:
             found = np.ones(self.columns.count)
@@ -77,7 +77,7 @@ class EdgeAccounts:
         return found
 
     def is_last(self, axis: str) -> bool:
-        """Whether rows of the tensors that have the axis run along it."""
+        """Return whether rows of the tensors that have the axis run along it."""
         found = self._last.get(axis)
         if found is None:
             atoms = self.derivations.algebra.atoms
@@ -87,14 +87,14 @@ class EdgeAccounts:
         return found
 
     def wide(self, labels: tuple[str, ...]) -> Num:
-        """Number of axes along which a tile is larger than one."""
+        """Return the number of axes along which a tile is larger than one."""
         found = self._wide.get(labels)
         if found is None:
             found = self._wide[labels] = self.columns.wide(labels)
         return found
 
     def account(self, account: Accountant, edge: Edge) -> Num:
-        """Adds the edge's work; returns where the sizes permit it."""
+        """Add the edge's work; return where the sizes permit it."""
         goal = edge.goal
         where = self.derivations.where
         labels = self.labels(goal)
@@ -113,35 +113,35 @@ class EdgeAccounts:
         return feasible & edge.account(self, account, size, inside)
 
     def accumulate(self, account: Accountant, edge: Accumulate, of_matmul: bool) -> None:
-        """Adds the sum of a loop's steps."""
+        """Add the work of summing over a loop's steps."""
         child = edge.children[0]
         account.around = self._around[self.derivations.where(child)]
         size = self.elements(self.labels(edge.goal))
         account.accumulate(size, of_matmul, self.in_loop(child))
 
     def load(self, account: Accountant, edge: Load, size: Num, inside: bool) -> Num:
-        """Adds a load; returns where the sizes permit it."""
+        """Add the work of a load; return where the sizes permit it."""
         atom = self.derivations.algebra.atoms[edge.atom]
         assert isinstance(atom, InAtom)
         own = self.tensors[atom.tensor].type
         account.load(size, self._run(atom.dims), own, inside, edge.goal in self.factors)
-        # what is converted goes to registers, or is computed there
+        # converted tensors are loaded into registers
         direct = own.dtype.in_tile is not own.dtype
         return self.map_ok(atom.dims) & (~self._ring(edge.goal) | self._box(atom) | direct)
 
     @cached_property
     def factors(self) -> frozenset[Goal]:
-        """What products may read."""
+        """The goals that products may read."""
         edges = (edge for some in self.derivations.edges.values() for edge in some)
         return frozenset(c for edge in edges if isinstance(edge, Product) for c in edge.children)
 
     def _ring(self, goal: Goal) -> Num:
-        """Where a value is one of a loop whose tiles are copied into rings."""
+        """Return where a value belongs to a loop whose tiles are copied into rings."""
         looped = self.derivations.where(goal) is not Where.OUTSIDE
         return self.columns.warpgroups if looped else np.zeros(self.columns.count, dtype=bool)
 
     def _box(self, atom: InAtom) -> Num:
-        """Where the tensor memory accelerator can copy a tile."""
+        """Return where the tensor memory accelerator can copy a tile."""
         tensor = self.tensors[atom.tensor]
         if not atom.dims:
             return np.zeros(self.columns.count, dtype=bool)
@@ -155,7 +155,7 @@ class EdgeAccounts:
         return fits & (last % 32 == 0) & (rows <= MAX_BOX)
 
     def _run(self, dims: Dims) -> Num:
-        """Contiguous elements of a tile's rows in device memory."""
+        """Return the number of contiguous elements of a tile's rows in device memory."""
         found = self._runs.get(dims)
         if found is None:
             found = self._runs[dims] = self._counted_run(dims)
@@ -171,14 +171,14 @@ class EdgeAccounts:
         return run
 
     def map_ok(self, dims: Dims) -> Num:
-        """Whether tiles along merged dimensions are contiguous blocks of them."""
+        """Return whether tiles along merged dimensions are contiguous blocks of them."""
         found = self._maps.get(dims)
         if found is None:
             found = self._maps[dims] = self.columns.contiguous(dims, self.sizes)
         return found
 
     def matmul(self, account: Accountant, edge: Product, inside: bool) -> Num:
-        """Adds a matrix product; returns where the sizes permit it."""
+        """Add the work of a matrix product; return where the sizes permit it."""
         a, b = (set(self.labels(c)) for c in edge.children)
         k = edge.axis
         shared = tuple(sorted((a & b) - {k}))
@@ -206,7 +206,7 @@ class EdgeAccounts:
             along = all(self._loaded(child)[2] == k for child in edge.children)
             feasible = feasible & ~(self.columns.warpgroups & (deep | (not along)))
         if self.half:
-            for child in edge.children:  # what is computed is f32
+            for child in edge.children:  # computed values are f32
                 if (self._load_width(child) or 4) != (2 if half else 4):
                     account.around = self._around[self.derivations.where(child)]
                     size = self.elements(self.labels(child))
@@ -219,7 +219,8 @@ class EdgeAccounts:
         return ok & (m <= MAX_COLUMNS) & (n <= MAX_COLUMNS) & (np.minimum(m, n) <= 128)
 
     def _groups_share(self, rows: tuple[str, ...], columns: tuple[str, ...]) -> Num:
-        """Where groups of four warps can share a product with these axes as rows and columns."""
+        """Return where groups of four warps can share a product with these axes as rows and
+        columns."""
         found = self._shares.get((rows, columns))
         if found is None:
             m, n = self.elements(rows), self.elements(columns)
@@ -230,9 +231,10 @@ class EdgeAccounts:
         return found
 
     def lies_for_warpgroups(self, edge: Product, order: Sequence[str]) -> Num:
-        """Where groups of four warps can share a product whose rows are the side of which an axis
-        comes first in ``order``, that of the result's dimensions; everywhere where not both sides
-        are stored, as that is known once the kernel is written."""
+        """Return where groups of four warps can share a product. Its rows are the side with the
+        axis that comes first in ``order``, the order of the result's dimensions. If not both sides
+        are stored, the answer is True everywhere: the rows are known only once the kernel is
+        written."""
         a, b = (set(self.labels(c)) - {edge.axis} for c in edge.children)
         sides = [side for side in (a - b, b - a) if not side.isdisjoint(order)]
         if len(sides) < 2:
@@ -242,13 +244,13 @@ class EdgeAccounts:
         return self._groups_share(rows, columns)
 
     def _load_width(self, goal: Goal) -> int:
-        """Bytes of an element of a goal that is loaded, else 0."""
+        """Return the bytes of an element of a goal that is loaded, otherwise 0."""
         return self._loaded(goal)[0]
 
     def _loaded(self, goal: Goal) -> tuple[int, bool, str]:
-        """Bytes of an element of a goal that is loaded, else 0; whether it is from a tensor whose
-        rows start at odd elements; and along which axis rows of a tensor run whose products may be
-        summed as the hardware does it for 8 bits."""
+        """Return the bytes of an element of a goal that is loaded, otherwise 0; whether its
+        tensor's rows start at odd elements; and the axis along which rows run, for a tensor whose
+        products may be summed as the hardware does for 8 bits."""
         found = self._loads.get(goal)
         if found is None:
             atoms = (

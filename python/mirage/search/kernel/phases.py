@@ -1,8 +1,8 @@
-"""When a frame computes a value: the phase follows from the normal form.
+"""The phase in which a frame computes a value; it follows from the normal form.
 
-In a frame with one loop, a value that still depends on the loop's sub-axis lives in the loop, and
-one that has summed it lives after the loop. A value that has summed it *and* depends on it needs a
-second loop over the same axis.
+In a frame with one loop, a value that still depends on the loop's sub-axis is computed in the loop,
+and one that has summed it is computed after the loop. A value that has summed it *and* depends on
+it needs a second loop over the same axis.
 
 In a frame with a loop over ``b`` and one over ``a`` inside each of its steps:
 
@@ -17,9 +17,9 @@ neither                ``b``                   after all loops
 =====================  ======================  ================================================
 
 A sum over ``a`` of what does not depend on ``b`` (the norm of a row) would be the same at every
-step of the outer loop: it gets a loop of its own, before the nest. What has summed ``b`` and
-depends on ``a`` or ``b``, and what depends on ``a`` and on a sum over it at the same step of ``b``,
-has no phase.
+step of the outer loop: it gets a loop of its own, before the nest. A value that has summed ``b``
+and depends on ``a`` or ``b``, or that depends on ``a`` and on a sum over it at the same step of
+``b``, has no phase.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Where(enum.IntEnum):
 
 @dataclass(frozen=True)
 class _State:
-    """What must have ended before a value can be computed."""
+    """The loops that must have ended before a value can be computed."""
 
     loops: int = 0  # loops of the block that do not depend on the nest, one after the other
     late: bool = False  # the inner loop, at the same step of the outer one
@@ -70,7 +70,7 @@ class Phases:
     _states: dict[int, _State] = field(default_factory=dict[int, _State])
 
     def where(self, poly: int) -> Where:
-        """The innermost body with whose step the value changes."""
+        """Return the innermost body with whose step the value changes."""
         free = self.algebra.free(poly)
         if self.kind.inner is not None and (self.kind.inner, "T") in free:
             return Where.INNER
@@ -79,18 +79,18 @@ class Phases:
         return Where.OUTSIDE
 
     def ended(self, poly: int) -> int:
-        """How many loops of the block, one after the other, must end before the value can be
-        computed. A nest is the last of two, the first one being for sums that do not need it.
+        """Return how many consecutive loops of the block must have ended before the value can be
+        computed. A nest is the second of two loops; the first one is for sums that do not need it.
         """
         state = self._state(poly)
         return 2 if state.over else state.loops
 
     def late(self, poly: int) -> bool:
-        """Whether the inner loop must have ended at the same step of the outer one."""
+        """Return whether the inner loop must have ended at the same step of the outer one."""
         return self._state(poly).late
 
     def possible(self, poly: int) -> bool:
-        """Whether the frame has a phase for the value."""
+        """Return whether the frame has a phase for the value."""
         if self.kind.loop is None:
             return True
         state, where = self._state(poly), self.where(poly)
@@ -101,8 +101,8 @@ class Phases:
         return state.loops <= 1 and not (where > Where.OUTSIDE and state.over)
 
     def ends(self, poly: int, summed: int, axis: str) -> bool:
-        """Whether the loop over ``axis`` that adds up ``poly`` is the one that the phase of the
-        sum, ``summed``, asks for.
+        """Return whether the loop over ``axis`` that sums ``poly`` is the one that the phase of the
+        sum, ``summed``, requires.
         """
         before, after = self._state(poly), self._state(summed)
         if self.kind.inner is None:
@@ -114,7 +114,7 @@ class Phases:
         return before.loops < after.loops
 
     def within_nest(self, poly: int) -> bool:
-        """Whether the value changes with the step of a nest's outer loop."""
+        """Return whether the value changes with the step of a nest's outer loop."""
         return (self.kind.loop, "T") in self.algebra.free(poly)
 
     # ---- states

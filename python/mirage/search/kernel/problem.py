@@ -1,4 +1,4 @@
-"""What a kernel is to compute, and what was found for it."""
+"""A kernel problem: the values to compute, and the solutions."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class KernelProblem:
 
 @dataclass(frozen=True)
 class Solution:
-    """Launches (a kernel and perhaps its combine kernel) that compute a problem's outputs, with
-    the views that they need of its tensors; and what they cost."""
+    """Launches (a kernel and perhaps its combine kernel) that compute a problem's outputs, with the
+    views of tensors that they need; and their cost."""
 
     ops: tuple[Launch | Reshape, ...]
     cost: CostReport

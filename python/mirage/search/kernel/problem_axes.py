@@ -1,13 +1,13 @@
-"""The axes of a kernel problem: what they are named, what the program does with them, and which of
-them are one.
+"""The axes of a kernel problem: their names, their uses in the program, and the axes that are
+merged.
 
-Two axes that always occur together and next to each other, outer before inner, in all tensors and
-all sums, are *one* axis of a view of these tensors. Where a matmul has both as rows (the heads of
-a group and their query rows, which share keys and values; the sequences of a batch and their
-tokens) or both as columns, or where both are summed, they are merged: one tile then covers what
-two axes would have split, and the tensors are read through reshapes. A small tensor that has only
-one of the two (the mask of the rows of a group) can be repeated along the other one first, and a
-factor whose rows start at odd places be copied into longer rows, which boxes can be copied from.
+Two axes that always occur together and adjacent, outer before inner, in all tensors and all sums,
+are *one* axis of a view of these tensors. They are merged if a matmul has both as rows (the heads
+of a group and their query rows, which share keys and values; the sequences of a batch and their
+tokens) or both as columns, or if both are summed: one tile then covers what two axes would have
+split, and the tensors are read through reshapes. A small tensor that has only one of the two (the
+mask of the rows of a group) can be repeated along the other one first, and a factor whose rows
+start at odd places can be copied into longer rows, from which boxes can be copied.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from mirage.semantics.ugraph import Launch, Reshape, TensorType, Value
 
 @dataclass
 class Analysis:
-    """A problem on views of its tensors, with its axes named."""
+    """A problem on views of its tensors, with named axes."""
 
     problem: KernelProblem
     dims: tuple[Dims, ...]  # axes of each output
@@ -52,13 +52,13 @@ class Analysis:
     _merged: Merges
     _plain: dict[bool, tuple[Algebra, tuple[int, ...]]]
     loses: bool = False
-    """Whether a tensor that outputs depend on is in their normal forms no more where products of
-    sums are multiplied out: a NaN in it would be lost."""
+    """Whether multiplying out products of sums removes a tensor from the normal forms of outputs
+    that depend on it, so that a NaN in it would be lost."""
     coarse: frozenset[int] = frozenset()
-    """Tensors of 8-bit floats whose products may be summed as the hardware does it."""
+    """The tensors of 8-bit floats whose products may be summed as in hardware."""
 
     def normal_forms(self, kind: FrameType, expand: bool) -> tuple[Algebra, tuple[int, ...]]:
-        """Normal forms of the outputs, with the sub-axes of a frame type."""
+        """Return the normal forms of the outputs, with the sub-axes of a frame type."""
         algebra, polys = self._plain[expand]
         relabelled = _Relabel(algebra, self._merged, kind.levels)
         new = tuple(relabelled.poly(p) for p in polys)
@@ -66,15 +66,15 @@ class Analysis:
 
     @cached_property
     def reads(self) -> tuple[InAtom, ...]:
-        """What every derivation loads: the tensors, with their axes, in the normal forms, sums kept
-        as factors or not."""
+        """The tensors, with their axes, that every derivation loads: those in the normal forms both
+        with sums kept as factors and with sums multiplied out."""
         kept, expanded = (dict.fromkeys(inputs_of(*self._plain[e])) for e in (False, True))
         both = (atom for atom in kept if atom in expanded)
         return tuple(InAtom(atom.tensor, self._merged.dims(atom.dims)) for atom in both)
 
     def reads_first(self, kind: FrameType) -> tuple[InAtom, ...]:
-        """Those that the first kernel loads: the one that combines its results may load what has
-        neither steps nor parts."""
+        """Return the tensors that the first kernel loads: the combine kernel may load those that
+        have neither steps nor parts."""
         cut = {kind.loop, kind.split, kind.inner}
         return tuple(
             atom
@@ -84,10 +84,10 @@ class Analysis:
 
 
 def analyze(problem: KernelProblem) -> list[Analysis]:
-    """The problem as it is; where that merges more axes, with small tensors repeated; and, where
-    boxes could not be copied from some, with aligned copies of factors. Raises
-    :class:`UnlabelableError`, also where kernels would compute without one of the tensors what is
-    NaN where that is.
+    """Return the problem as it is; with small tensors repeated, if that merges more axes; and with
+    aligned copies of factors, if boxes could not be copied from some. Raises
+    :class:`UnlabelableError`, also if kernels would not read a tensor whose NaN makes the result
+    NaN.
     """
     first = _output_dims(problem)
     dims = tuple(_dims_of(problem, first, v) for v in problem.outputs)
@@ -122,7 +122,8 @@ def analyze(problem: KernelProblem) -> list[Analysis]:
 
 
 def losing(problem: KernelProblem, algebra: Algebra, polys: Sequence[int]) -> list[Value]:
-    """Tensors that an output is computed from and whose normal form does not have them."""
+    """Return the tensors that an output is computed from and that its normal form does not
+    contain."""
     numbers = {v: i for i, v in enumerate(problem.leaves)}
     lost: dict[Value, None] = {}
     for output, poly in zip(problem.outputs, polys, strict=True):
@@ -133,7 +134,7 @@ def losing(problem: KernelProblem, algebra: Algebra, polys: Sequence[int]) -> li
 
 
 def _read(problem: KernelProblem, output: Value) -> Iterator[Value]:
-    """The leaves that an output is computed from."""
+    """Yield the leaves that an output is computed from."""
     leaves, seen, left = set(problem.leaves), {output}, [output]
     while left:
         value = left.pop()
@@ -147,9 +148,9 @@ def _read(problem: KernelProblem, output: Value) -> Iterator[Value]:
 
 
 def _factors(algebra: Algebra, merges: Merges, roles: Sequence[MatmulRoles]) -> set[int]:
-    """Tensors that products contract, whose rows may end with zeros: of their columns nothing is
-    computed but sums of products. (The exponential of a score that is zero is one, and that score
-    may be far above the others.)"""
+    """Return the tensors that products contract and whose rows may be extended with zeros: from
+    their columns only sums of products are computed. (The exponential of a zero score is one, and
+    that score may be far above the others.)"""
     inputs = [atom for atom in algebra.atoms if isinstance(atom, InAtom)]
     others = (x for x, atom in enumerate(algebra.atoms) if not isinstance(atom, InAtom))
     computed = {a for x in others for a, _ in algebra.atom_free[x]}
@@ -195,9 +196,9 @@ def _output_dims(problem: KernelProblem) -> Dims:
 
 
 def _dims_of(problem: KernelProblem, dims: Dims, output: Value) -> Dims:
-    """The axes of an output, when those of the first output are ``dims``: of dimensions that are
-    aligned, or of all of them in order, where sizes of 1 stand elsewhere or dimensions of one
-    output are several of the other."""
+    """Return the axes of an output, given the axes ``dims`` of the first output: those of aligned
+    dimensions, or of all dimensions in order, if sizes of 1 are in other places or if dimensions of
+    one output are several of the other."""
     first, rank = problem.outputs[0], len(output.shape)
     table = problem.table
     own, its = table.dims(output), table.dims(first)
@@ -244,8 +245,8 @@ def _views(
     merges: Merges,
     copied: frozenset[int],
 ) -> tuple[KernelProblem, tuple[Launch | Reshape, ...], tuple[Reshape, ...]]:
-    """The problem on views of its tensors (of aligned copies of those that ``copied`` numbers),
-    what makes these before, and the outputs out of theirs after."""
+    """Return the problem on views of its tensors (of aligned copies of those in ``copied``), the
+    ops that make these, and the ops that make the outputs from theirs."""
 
     def view(value: Value, its: Dims) -> Value:
         if not merges.viewed(its):
@@ -303,7 +304,7 @@ class _Relabel:
         self._atoms: dict[int, int] = {}
 
     def poly(self, number: int) -> int:
-        """The copy of a polynomial."""
+        """Return the copy of a polynomial."""
         if number not in self._polys:
             terms: list[tuple[Mono, Coefficient]] = []
             for (atoms, bound), c in self.source.polys[number]:

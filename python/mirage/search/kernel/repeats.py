@@ -1,4 +1,4 @@
-"""A tensor repeated along axes that it does not have: a kernel of its own."""
+"""A tensor repeated along axes that it does not have, as a kernel of its own."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mirage.semantics.ugraph import (
 )
 
 TILE = 1024
-"""Elements that a block copies."""
+"""The elements that a block copies."""
 
 
 def repeated(
     tensor: Value, axes: tuple[str, ...], whole: tuple[str, ...], sizes: dict[str, int]
 ) -> Launch:
-    """Copies ``tensor``, which has a dimension for each of ``axes``, once for each element of the
+    """Copy ``tensor``, which has a dimension for each of ``axes``, once for each element of the
     axes of ``whole`` that it lacks. The result has a dimension for each axis of ``whole``.
     """
     last = whole[-1]

@@ -1,4 +1,4 @@
-"""The choices of sizes of a frame type, and what is known at them."""
+"""The choices of sizes of a frame type, and the results at them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from mirage.search.kernel.derivation_costs import Known
 from mirage.search.kernel.frames import Columns
 
 SURROGATE_COLUMNS = 384
-"""Choices of sizes at which all edges are costed to pick those for extraction."""
+"""The choices of sizes at which all edges are costed in order to choose those for extraction."""
 
 
 class Sizing:
-    """The choices of sizes of a type (a sample if ``cut``), at some of which each warp multiplies
-    on its own. What is known of kinds of edges at them serves all derivations of the type."""
+    """The choices of sizes of a type (a sample if ``cut``); at some of them each warp multiplies on
+    its own. Results for kinds of edges at them serve all derivations of the type."""
 
     def __init__(self, columns: Columns, cut: bool) -> None:
         self.columns, self.cut = columns, cut
@@ -22,11 +22,11 @@ class Sizing:
         places = places.astype(np.int64)
         places = places[np.diff(places, prepend=-1) > 0]
         self.few = alone if len(places) == alone.count else alone.take(places)
-        """Those at which edges are costed to pick derivations."""
+        """The columns at which edges are costed to select derivations."""
         self.known = Known()
         self.known_few = self.known if self.few is columns else Known()
 
     def forget(self) -> None:
-        """Drops what is known: derivations that are kept need it no more."""
+        """Drop the results; derivations that are kept no longer need them."""
         self.known.clear()
         self.known_few.clear()

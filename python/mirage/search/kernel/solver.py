@@ -1,4 +1,4 @@
-"""One kernel problem: tensors in, tensors out, and the cheapest launches that compute them."""
+"""A single kernel problem: tensors in, tensors out, and the cheapest launches that compute them."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.semantics.ugraph import KernelGraph, Value
 
 HOPELESS = 1.5
-"""Ways to compute a value that take this many times as long as the best one are of no interest."""
+"""The factor on the best time above which ways to compute a value are not considered."""
 TRUSTED = 1.25
-"""What is written down may cost so many times its estimate."""
+"""The factor by which the cost of a written kernel may exceed its estimate."""
 DOUBTED = 8
-"""Choices of sizes whose estimates are compared with what is written down."""
+"""The number of choices of sizes whose estimates are compared with written kernels."""
 OTHER_COLUMNS = 64
-"""Choices of sizes of a derivation that are tried before it is given up as impossible to write."""
+"""The number of choices of sizes of a derivation that are tried before it counts as impossible to
+write."""
 
 
 @dataclass(eq=False)
 class Pick:
-    """One way to compute a value: a draft that is written down when it is wanted, or what a worker
+    """One way to compute a value: a draft that is written on demand, or a solution that a worker
     has written."""
 
     time: float
@@ -55,11 +56,11 @@ class Pick:
 
     @property
     def sizes(self) -> tuple[FrameType, int] | None:
-        """What derivations of the same frame type at the same sizes have in common."""
+        """The property that derivations of the same frame type at the same sizes have in common."""
         return None if self.draft is None else (self.draft.kind, self.draft.column)
 
     def next(self) -> Pick | None:
-        """The same derivation at the next best sizes."""
+        """Return the same derivation at the next best sizes."""
         if self.draft is None or not self.others:
             return None
         (time, column), *others = self.others
@@ -67,7 +68,7 @@ class Pick:
 
 
 def _limit(times: list[float], count: int | None) -> float:
-    """Predicted µs above which another way to compute a value is of no use."""
+    """Return the predicted µs above which another way to compute a value is of no use."""
     if not times or count is None:
         return inf
     nth = sorted(times)[count - 1] if len(times) >= count else inf
@@ -76,7 +77,7 @@ def _limit(times: list[float], count: int | None) -> float:
 
 @dataclass
 class KernelSolver:
-    """Solves kernel problems for one target within limits; collects the report."""
+    """Solves kernel problems for one target within limits, and collects the report."""
 
     target: Target
     limits: SearchLimits
@@ -91,9 +92,9 @@ class KernelSolver:
         return TypeDerivations(self.limits, self.report)
 
     def solve(self, problem: KernelProblem, count: int | None = None) -> list[Pick]:
-        """Ways to compute the output, cheapest first; empty where it cannot be labelled or does
-        not fit. Where no more than ``count`` are wanted, what cannot be among them, or is hopeless,
-        is not looked at."""
+        """Return ways to compute the output, cheapest first; none if it cannot be labelled or does
+        not fit. If no more than ``count`` are wanted, ways that cannot be among them are not
+        examined."""
         self.report.kernels += 1
         try:
             with Timer(self.report, "analyze"):
@@ -120,10 +121,10 @@ class KernelSolver:
         return []
 
     def _doubt(self, picks: list[Pick]) -> None:
-        """Drops first picks that cannot be written down, and raises estimates that are far too low:
-        what is written knows registers, and with them how many blocks run at once. A mistake of
-        that kind is one of the sizes, whatever is derived at them, and all derivations at such
-        sizes would come before better ones."""
+        """Drop the first picks that cannot be written, and raise estimates that are far too low: a
+        written kernel shows its registers, and so how many blocks run at once. Such an error
+        belongs to the sizes, whatever is derived at them; without this correction all derivations
+        at such sizes would precede better ones."""
         known: set[tuple[FrameType, int] | None] = set()
         while picks and len(known) < DOUBTED:
             first = picks[0]
@@ -177,8 +178,8 @@ class KernelSolver:
     def _solve_type(
         self, analysis: Analysis, kind: FrameType, narrowing: Narrowing, limit: float = inf
     ) -> list[Pick]:
-        """Ways to compute the outputs in a frame type; those that take ``limit`` µs are of no
-        use."""
+        """Return ways to compute the outputs in a frame type; those that take ``limit`` µs or more
+        are of no use."""
         picks: list[Pick] = []
         with Timer(self.report, "size"):
             sizes = self._sizes(analysis, kind)
@@ -207,7 +208,7 @@ class KernelSolver:
         targets: tuple[Goal, ...],
         sizes: Sizing,
     ) -> float:
-        """µs that the derivations of a type take at least."""
+        """Return the least µs of the derivations of a type."""
         if kind.split is None:
             return 0.0
         measure = self._measure(analysis, derivations, sizes.columns, sizes.known)
@@ -215,8 +216,8 @@ class KernelSolver:
         return combined_floor(analysis, kind, self.target, partial)
 
     def _sizes(self, analysis: Analysis, kind: FrameType) -> Sizing | None:
-        """The choices of sizes of a type at which what every derivation loads can be tiles, and
-        what it stores; None where there is none."""
+        """Return the choices of sizes of a type at which all tensors that every derivation loads or
+        stores can be tiled; None if there are none."""
         problem = analysis.problem
         halves = half_type(list(problem.leaves)) is not None
         found = columns_of(
@@ -237,7 +238,7 @@ class KernelSolver:
         graphs: Derived,
         sizes: Sizing,
     ) -> list[Pick]:
-        """The best sizes of the derivations of a type."""
+        """Return the best sizes of the derivations of a type."""
         picks: list[Pick] = []
         for derivations, targets in graphs:
             self.report.frames += sizes.columns.count
@@ -276,7 +277,7 @@ class KernelSolver:
     def _extract(
         self, analysis: Analysis, rough: Measure, targets: tuple[Goal, ...]
     ) -> list[list[Edge]]:
-        """The best derivations at a few promising choices of sizes."""
+        """Return the best derivations at a few promising choices of sizes."""
         choices = Choices(rough.derivations, targets)
         costs = rough.edge_costs(choices.needs)
         structures: dict[frozenset[Edge], list[Edge]] = {}
@@ -301,8 +302,8 @@ class KernelSolver:
         edges: list[Edge],
         targets: tuple[Goal, ...],
     ) -> Any:
-        """What is stored must depend on every axis that the grid splits, or several blocks would
-        write one element."""
+        """Return where the stored values depend on every axis that the grid splits; otherwise
+        several blocks would write one element."""
         dims = analysis.dims[0]
         ok = measure.map_ok(dims)
         axes = tuple(a for dim in dims for a in dim)
@@ -319,7 +320,7 @@ class KernelSolver:
         return ok
 
     def _promising(self, measure: Measure, choices: Choices, costs: Any, dims: Dims) -> list[int]:
-        """The columns that promise most, with different numbers of blocks or steps."""
+        """Return the most promising columns, with different numbers of blocks or steps."""
         total: list[Any] = []
         for edges in choices.of_goal:
             best: Any = np.full(measure.columns.count, np.inf)
@@ -346,7 +347,7 @@ class KernelSolver:
         return usable
 
     def _picks(self, times: Any, draft: Draft) -> list[Pick]:
-        """A derivation at its best choice of sizes, and at a second one with other tiles."""
+        """Return a derivation at its best choice of sizes, and at a second one with other tiles."""
         columns = draft.measure.columns
         best = np.argsort(times, kind="stable")[:OTHER_COLUMNS]
         best = best[np.isfinite(times[best])]
@@ -366,7 +367,7 @@ class KernelSolver:
     # ---- writing launches
 
     def write(self, pick: Pick) -> Solution | None:
-        """The launches of a pick, or None where they break a limit of the code generator."""
+        """Return the launches of a pick, or None if they exceed a limit of the code generator."""
         if pick.ready is not None:
             pick.written = pick.ready
         elif pick.draft is not None and pick.written is None and not pick.refused:
@@ -380,7 +381,7 @@ class KernelSolver:
         return pick.written
 
     def _combine(self, graph: KernelGraph, hot: frozenset[Value]) -> Combination:
-        """The best launch of a combine program; equal programs are solved once."""
+        """Return the best launch of a combine program; equal programs are solved once."""
         key = key_of(graph, hot)
         if key not in self.combined:
             solution = self._solve_combine(graph, hot)

@@ -1,5 +1,5 @@
-"""What a tile holds beyond the end of its tensor, where loads give zeros: whether a value is zero
-there, or at least finite, so that a sum over the axis needs no mask."""
+"""The elements of a tile beyond the end of its tensor, where loads give zeros: whether a value is
+zero there, or at least finite, so that a sum over the axis needs no mask."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from mirage.semantics.scalar import Algebra as Kind
 
 _ATOMS = {fn: row for fn, row in UNARY.items() if row.algebra is Kind.OPAQUE}
 _ZERO = frozenset(fn for fn, row in _ATOMS.items() if row.zero_at_zero)
-"""Functions that are zero at zero."""
+"""The functions that are zero at zero."""
 _FINITE = frozenset(fn for fn, row in _ATOMS.items() if row.closed)
-"""Functions that are finite at finite arguments (roots of negative numbers aside)."""
+"""The functions that are finite at finite arguments (roots of negative numbers aside)."""
 
 
 def finite_beyond(algebra: Algebra, poly: int, axis: str) -> bool:
-    """Whether zeros outside the tensors give finite values (no function that could be infinite
+    """Return whether zeros outside the tensors give finite values (no function could be infinite
     there)."""
     for (atoms, _), _ in algebra.polys[poly]:
         for x in atoms:
@@ -31,7 +31,7 @@ def finite_beyond(algebra: Algebra, poly: int, axis: str) -> bool:
 
 
 def zero_beyond(algebra: Algebra, poly: int, axis: str) -> bool:
-    """Whether zeros outside the tensors make the value zero there."""
+    """Return whether zeros outside the tensors make the value zero there."""
     if not finite_beyond(algebra, poly, axis):
         return False
     for (atoms, bound), _ in algebra.polys[poly]:

@@ -1,5 +1,5 @@
-"""The derivations in one type of frame: with sums kept as factors, multiplied out where that may
-gain something, and in several loops over an axis where one is not enough."""
+"""The derivations in one type of frame: with sums kept as factors, with sums multiplied out if that
+may be better, and in several loops over an axis if one is not enough."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from mirage.search.kernel.problem_axes import Analysis
 from mirage.search.limits import SearchLimits, SearchReport
 
 EXPAND_TERMS = 4
-"""Sums with more terms are multiplied out only where no derivation exists otherwise."""
+"""Sums with more terms are multiplied out only if no derivation exists otherwise."""
 EXPAND_TERMS_MAX = 6
 PASSES = 3
-"""Loops over one axis that may follow one another: for a mean, for a variance, for a product."""
+"""The most consecutive loops over one axis: for a mean, a variance and a product."""
 
 Derived = list[tuple[Derivations, tuple[Goal, ...]]]
-"""AND-OR graphs, each with what it is to compute."""
+"""AND-OR graphs, each with its targets."""
 
 
 @dataclass(frozen=True)
 class TypeDerivations:
-    """Of the kernels that are solved within ``limits``."""
+    """The derivations of the kernels that are solved within ``limits``."""
 
     limits: SearchLimits
     report: SearchReport
@@ -38,9 +38,9 @@ class TypeDerivations:
         *,
         allow_wide: bool = True,
     ) -> tuple[Derived, bool]:
-        """The AND-OR graphs of a type: with sums kept as factors, and multiplied out where that
-        may gain something. The second result says whether digits may be lost in what is cheapest
-        by that: more loops over an axis, one after the other, may then be worth their time.
+        """Return the AND-OR graphs of a type: with sums kept as factors, and with sums multiplied
+        out if that may be better. The second result says whether multiplying out may lose digits in
+        the cheapest derivation: more consecutive loops over an axis may then be worth their time.
         """
         out: Derived = []
         problem = analysis.problem
@@ -83,8 +83,8 @@ class TypeDerivations:
     def in_passes(
         self, analysis: Analysis, kind: FrameType, narrowing: Narrowing, allow_wide: bool
     ) -> list[tuple[FrameType, Derived]]:
-        """With as few loops over the axis, one after the other, as it takes: what a sum says of
-        the whole row is known after a loop of its own only."""
+        """Return derivations with the fewest consecutive loops over the axis: a sum over the whole
+        row is known only after a loop of its own."""
         for passes in range(2, PASSES + 1):
             more = replace(kind, passes=passes)
             found, _ = self.of(analysis, more, narrowing, allow_wide=allow_wide)

@@ -1,8 +1,8 @@
 """Kernel problems solved by the workers of an executor.
 
 Values are identified by object, and objects change identity on their way through a pickle; so a
-worker gets the kernel's region as a graph of its own, and what it returns is renamed to the
-values of the program.
+worker receives the kernel's region as a graph of its own, and its result is renamed to the values
+of the program.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Key = tuple[tuple[Value, ...], frozenset[Value]]
 
 @dataclass(frozen=True)
 class Region:
-    """A kernel problem as a graph, which of its inputs L2 still holds, and how they grow with what
-    the whole program reads."""
+    """A kernel problem as a graph, the inputs that L2 still holds, and how they grow with the
+    inputs of the whole program."""
 
     graph: KernelGraph
     hot: tuple[int, ...]
@@ -39,11 +39,11 @@ class Region:
 
     @property
     def key(self) -> Key:
-        """Regions with equal keys are equal."""
+        """A key that is equal for equal regions."""
         return self.graph.outputs, frozenset(self.graph.inputs)
 
     def problem(self) -> KernelProblem:
-        """The problem, with axes named for it alone."""
+        """Return the problem, with axes named for it alone."""
         graph = self.graph
         definitions = {r: op for op in graph.ops for r in op.results}
         hot = frozenset(graph.inputs[i] for i in self.hot)
@@ -59,8 +59,8 @@ RemoteSolution = tuple[KernelGraph, CostReport, str]
 
 @dataclass(frozen=True)
 class RemoteResult:
-    """What a worker sends back: its region, and predicted times with solutions in the region's
-    values (none where the derivation cannot be written down)."""
+    """The answer of a worker: its region, and predicted times with solutions in the region's values
+    (None if the derivation cannot be written)."""
 
     graph: KernelGraph
     solutions: tuple[tuple[float, RemoteSolution | None], ...]
@@ -69,15 +69,15 @@ class RemoteResult:
 
 @cache
 def _combined_of(target: Target) -> dict[CombineKey, CombineKernel]:
-    """What this worker has found to combine partial results."""
+    """Return this worker's kernels for combining partial results."""
     return {}
 
 
 def solve_region(
     region: Region, target: Target, limits: SearchLimits, deadline: float, count: int
 ) -> RemoteResult:
-    """Runs in a worker, and writes up to ``count`` solutions. ``deadline`` is in the seconds since
-    the epoch, as clocks of processes differ."""
+    """Solve a region and write up to ``count`` solutions; runs in a worker. ``deadline`` is in
+    seconds since the epoch, since clocks of processes differ."""
     report = SearchReport()
     left = time.perf_counter() + max(0.0, deadline - time.time())
     solver = KernelSolver(target, limits, report, left, _combined_of(target))
@@ -95,8 +95,8 @@ def solve_region(
 
 
 class Remote:
-    """Kernel problems that were handed to an executor. If its workers die, what they have not
-    solved was not submitted.
+    """Kernel problems that were submitted to an executor. If its workers die, unsolved problems
+    count as not submitted.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class Remote:
         self._futures: dict[Key, Future[RemoteResult]] = {}
 
     def end_in(self, seconds: float) -> None:
-        """What is submitted from now on ends in so many seconds."""
+        """Set the deadline of further submissions to this number of seconds from now."""
         self._deadline = time.time() + seconds
 
     def submit(self, region: Region, count: int) -> None:
-        """Starts solving a region, if that was not done before."""
+        """Start solving a region, unless it was submitted before."""
         if region.key not in self._futures:
             with contextlib.suppress(BrokenExecutor):
                 self._futures[region.key] = self._executor.submit(
@@ -120,7 +120,8 @@ class Remote:
                 )
 
     def result(self, region: Region) -> list[Pick] | None:
-        """The solutions of a region in the program's values; None where it was not submitted."""
+        """Return the solutions of a region in the program's values; None if it was not
+        submitted."""
         future = self._futures.get(region.key)
         if future is None:
             return None
@@ -144,5 +145,6 @@ class Remote:
         return picks
 
     def cancel(self) -> None:
-        """Drops what nobody waits for; it is submitted anew where it is asked for again."""
+        """Drop the submissions that nothing waits for; they are submitted again if they are
+        requested."""
         self._futures = {key: f for key, f in self._futures.items() if not f.cancel()}

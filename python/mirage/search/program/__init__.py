@@ -1,1 +1,1 @@
-"""What a program is cut into: rewrites of the whole, cuts, partitions, plans."""
+"""The division of a program into kernels: rewrites of the whole, cuts, partitions, plans."""

@@ -1,7 +1,8 @@
-"""Parts of joins that kernels copy to their places.
+"""Parts of concatenations that kernels copy to their places.
 
-A slice that a join reads is copied, and then joined: each element moves twice. A kernel that does
-nothing but load the slice where it lies and store it where it belongs moves each element once.
+A slice that a concatenation reads is copied, and then concatenated: each element moves twice. A
+kernel that only loads the slice from its place and stores it to its new place moves each element
+once.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from mirage.semantics.ugraph import Cast, Elementwise, KernelGraph, Op, Value
 
 
 def with_copied_parts(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with what joins read of copied slices as values of their own, where less is copied
-    then; the same object where that is nowhere so."""
+    """Return ``graph`` with copied slices that concatenations read as values of their own, if less
+    is copied then; the same object if that is never the case."""
     copies = copies_in(graph)
     for join in [op for op in graph.ops if op.joined_along is not None and op in copies]:
         changed = _with_parts(graph, join)
@@ -24,7 +25,7 @@ def with_copied_parts(graph: KernelGraph) -> KernelGraph:
 
 
 def _with_parts(graph: KernelGraph, join: Op) -> KernelGraph:
-    """With each operand of a join as a value that is computed for it."""
+    """Replace each operand of a concatenation by a value that is computed for it."""
     copied: dict[Value, Op] = {}
     for v in join.operands:
         if v.dtype is join.result.dtype:
@@ -37,14 +38,13 @@ def _with_parts(graph: KernelGraph, join: Op) -> KernelGraph:
 
 
 def _moved(graph: KernelGraph) -> int:
-    """Bytes that are copied, by kernels of copies alone and by values that are the same as another
-    one."""
+    """Return the bytes that are copied, by copy kernels and by values that equal another one."""
     return sum(
         op.result.type.bytes for op in (*copies_in(graph), *(op for op in graph.ops if is_copy(op)))
     )
 
 
 def is_copy(op: Op) -> bool:
-    """Whether an op gives its operand, in the same type."""
+    """Return whether an op returns its operand, in the same type."""
     same = isinstance(op, Elementwise) and op.identity
     return same and op.operands[0].type == op.result.type

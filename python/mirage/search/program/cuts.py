@@ -1,8 +1,9 @@
-"""The cuts of a program as a graph of states: what may be decided, and what it leads to.
+"""The cuts of a program as a graph of states: the possible decisions, and the states that they lead
+to.
 
-What the decisions so far mean for later parts is, for each decided node that some undecided one
-reads, the leaves from which it would be computed (itself, if it is stored), and the parts that may
-still get another result. Choices that agree in that are one state.
+The effect of previous decisions on later parts consists of two things: for each decided node that
+some undecided one reads, the leaves from which it would be computed (itself, if it is stored); and
+the parts that may still get another result. Choices that agree in these are one state.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Level:
-    """The choices at one node: from which state to which (-1: none), and what is paid.
+    """The choices at one node: the states before and after (-1: none), and the parts that are paid.
 
-    Sorted by the first; ``starts`` says where the choices of each state begin.
+    They are sorted by the state before; ``starts`` says where the choices of each state start.
     """
 
     starts: Array
@@ -34,24 +35,24 @@ class Level:
 
 
 LEAST_WIDTH = 300
-"""States of a cut that are kept however late it is."""
+"""The least number of states of a cut that are kept, however late it is."""
 AT_EASE = 0.25
-"""The share of the time after which it is looked at how much is left."""
+"""The share of the time after which the remaining time is considered."""
 
 _State = tuple[tuple[int, ...], tuple[Part, ...]]
-"""Leaves of each decided node that is still read, and parts that may get another result."""
+"""The leaves of each decided node that is still read, and the parts that may get another result."""
 
 
 class _Pace:
-    """How many states of a cut can be gone on from, to come to the end of ``nodes`` in time."""
+    """The number of states of a cut that can be kept so that all ``nodes`` are decided in time."""
 
     def __init__(self, deadline: float, nodes: int) -> None:
         self._deadline, self._nodes = deadline, nodes
         self._start, self._states = time.perf_counter(), 0
 
     def width(self, node: int, states: int) -> float:
-        """After ``states`` before ``node``: as many as at the same rate fit into an equal share of
-        the time that is left; without a limit at first."""
+        """Return the number of states to keep, after ``states`` before ``node``: as many as fit, at
+        the rate so far, into an equal share of the remaining time; unlimited at first."""
         self._states += states
         now = time.perf_counter()
         if now - self._start < AT_EASE * (self._deadline - self._start):
@@ -62,13 +63,12 @@ class _Pace:
 
 
 class Cuts:
-    """All states of a graph whose parts are ``possible``, with up to ``results`` in a part.
-
-    What is not possible for a part is not for one with more inside. ``bound`` gives a part's least
-    cost. More than ``width`` states of a cut are cut down to the most promising; ``cut_off`` counts
-    the others. ``hurried`` says whether fewer were kept to be done by ``deadline`` (as
-    ``time.perf_counter`` counts). Raises :class:`ValueError` where a node that nothing reads need
-    not be stored.
+    """All states of a graph whose parts are ``possible``, with up to ``results`` in a part. If a
+    part is not possible, neither is a part with more inside. ``bound`` gives a part's least cost.
+    More than ``width`` states of a cut are cut down to the most promising; ``cut_off`` counts the
+    others. ``hurried`` says whether fewer were kept in order to end by ``deadline`` (on the clock
+    of ``time.perf_counter``). Raises :class:`ValueError` if a node that nothing reads need not be
+    stored.
     """
 
     def __init__(
@@ -137,8 +137,8 @@ class Cuts:
     def _choices(
         self, v: int, leaves: int, pending: tuple[Part, ...]
     ) -> Iterator[tuple[int, tuple[Part, ...], int]]:
-        """What the node is computed from later on, the parts that are not paid, and the nodes that
-        a part has read."""
+        """Yield the leaves from which later parts compute the node, the parts that are not paid
+        yet, and the nodes that a part has read."""
         alone = Part((v,), leaves)
         if not self._is_possible(alone):
             return
@@ -157,7 +157,8 @@ class Cuts:
         return not full and all((u, node) in self.dag.alike for u in part.nodes)
 
     def _open(self, part: Part, node: int, read: int) -> bool:
-        """Whether a part may get another result after a node: no part needs its results yet."""
+        """Return whether a part may get another result after a node: no part needs its results
+        yet."""
         if any(read >> u & 1 for u in part.nodes):
             return False
         later = self._partners.get(part.nodes[-1], ())
@@ -171,8 +172,9 @@ class Cuts:
     def _cheapest(
         self, states: dict[_State, float], open_: list[int], width: int
     ) -> dict[_State, float]:
-        """The states that promise most, if all that is still read were stored now; among them the
-        one in which all is stored by parts of its own, so that there is always that way."""
+        """Return the most promising states, assuming that everything that is still read is stored
+        now. The state in which everything is stored by separate parts is always among them, so that
+        there is always a way to the end."""
 
         def promise(state: _State) -> tuple[float, _State]:
             cut, pending = state
@@ -188,7 +190,8 @@ class Cuts:
         return {state: states[state] for state in kept}
 
     def _is_plain(self, state: _State, open_: list[int]) -> bool:
-        """Whether all that is still read is stored, and no part that is open has more inside."""
+        """Return whether everything that is still read is stored, and no open part has more
+        inside."""
         cut, pending = state
         return all(x == 1 << u for u, x in zip(open_, cut, strict=True)) and not any(
             len(part.nodes) > 1 or self.dag.inside(part) for part in pending

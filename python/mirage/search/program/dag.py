@@ -1,4 +1,4 @@
-"""What the partitions of a program choose from: nodes, and parts that compute them."""
+"""The graph that partitions of a program are chosen from: nodes, and parts that compute them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Part(NamedTuple):
-    """What computes some nodes; leaves are a bit mask of nodes."""
+    """A part that computes some nodes; its leaves are a bit mask of nodes."""
 
     nodes: tuple[int, ...]
     leaves: int
@@ -20,8 +20,8 @@ class Dag:
 
     ``reads`` are the nodes that each is computed from directly; ``required`` says which are stored
     in any case (those that no other one reads must be); ``alike`` holds pairs, in order, that one
-    part may compute. A part that needs a result of another one comes after all results of that one,
-    so that parts can be put in the order of their last results.
+    part may compute. A part that needs a result of another part follows all results of that part,
+    so parts can be ordered by their last results.
     """
 
     reads: tuple[tuple[int, ...], ...]
@@ -29,7 +29,7 @@ class Dag:
     alike: frozenset[tuple[int, int]] = field(default_factory=frozenset[tuple[int, int]])
 
     def wanted_beside(self, node: int, other: int) -> bool:
-        """Whether a stored ``node`` may be read by a part that does not compute ``other``."""
+        """Return whether a part that does not compute ``other`` may read a stored ``node``."""
         reached = {node}
         for v in range(node, len(self.reads)):
             if v != other and not reached.isdisjoint(self.reads[v]):
@@ -37,11 +37,11 @@ class Dag:
         return any(self.required[v] for v in reached)
 
     def inside(self, part: Part) -> list[int]:
-        """Nodes that are computed in a part besides its results, the last first."""
+        """Return the nodes that are computed in a part besides its results, the last first."""
         return sorted(self._walk(part)[0], reverse=True)
 
     def single(self, part: Part, node: int) -> Part:
-        """What would compute one result of a part alone, with the others stored."""
+        """Return the part that would compute one result of a part alone, with the others stored."""
         stored = part.leaves | sum(1 << u for u in part.nodes)
         return Part((node,), self._walk(Part((node,), stored))[1])
 
@@ -59,8 +59,8 @@ class Dag:
         return inside, used
 
     def smaller(self, part: Part) -> Iterator[Part]:
-        """Parts of the same single node with less inside, from the smallest on: its nodes join
-        from the last to the first."""
+        """Yield parts of the same single node with less inside, from the smallest on: its nodes
+        join from the last to the first."""
         (node,) = part.nodes
         leaves = sum(1 << u for u in self.reads[node])
         for u in self.inside(part):

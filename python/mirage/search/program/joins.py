@@ -1,9 +1,9 @@
-"""Joins (concatenations) moved towards the results until they disappear.
+"""Concatenations (joins) moved towards the results until they disappear.
 
 A function of joined parts is the joined functions of the parts, and a sum over the joined dimension
 is the sum of the parts' sums: a product with joined features needs no copy of them. Axis labels can
-then follow what the join would have hidden from them. A join that does not disappear this way stays
-where it was.
+then follow dimensions that the join would have hidden. A join that does not disappear in this way
+stays where it was.
 
 Attention over a cache and a new token needs no copy of the cache: it is the sum over the cached
 keys plus the sum over the new ones, over the sum of both denominators (the online-maximum rewrite
@@ -39,13 +39,13 @@ from mirage.semantics.ugraph import (
 )
 
 EXPONENTIALS = 32
-"""Ops of a program up to which joins move past exponentials."""
+"""The number of ops of a program up to which joins move past exponentials."""
 
 
 @dataclass(frozen=True, eq=False)
 class Joined:
     """A value that is known as parts along ``dim``; ``joins`` are the ops that would join them. It
-    has the ``shape``, or None where it has that of the parts but for their sizes."""
+    has the ``shape``, or (for None) the shape of the parts, except for their sizes."""
 
     dim: int
     parts: tuple[Value, ...]
@@ -58,7 +58,7 @@ class Joined:
 
 
 class StuckError(Exception):
-    """Joins that some op needs as one tensor."""
+    """Some op needs the result of joins as one tensor."""
 
     def __init__(self, joins: frozenset[Concat]) -> None:
         super().__init__(joins)
@@ -66,7 +66,8 @@ class StuckError(Exception):
 
 
 def without_joins(graph: KernelGraph) -> KernelGraph:
-    """``graph`` without the joins that can be moved out; the same object where there is none."""
+    """Return ``graph`` without the joins that can be moved out; the same object if there are
+    none."""
     moved = {op for op in graph.ops if isinstance(op, Concat)}
     while moved:
         result = _without(graph, moved)
@@ -77,7 +78,7 @@ def without_joins(graph: KernelGraph) -> KernelGraph:
 
 
 def _without(graph: KernelGraph, moved: set[Concat]) -> KernelGraph | frozenset[Concat]:
-    """The graph without some joins, or those of them that must stay."""
+    """Return the graph without some joins, or those of them that must stay."""
     try:
         return Rewriter(graph, moved).run()
     except StuckError as stuck:
@@ -85,7 +86,8 @@ def _without(graph: KernelGraph, moved: set[Concat]) -> KernelGraph | frozenset[
 
 
 class Rewriter:
-    """Moves joins from op to op: values that are known as parts, beside those that are not."""
+    """Moves joins from op to op, tracking values that are known as parts and values that are
+    not."""
 
     def __init__(self, graph: KernelGraph, moved: AbstractSet[Op]) -> None:
         self.graph, self.moved = graph, moved
@@ -94,7 +96,7 @@ class Rewriter:
         self.values: dict[Value, Value] = {v: v for v in graph.inputs}
 
     def run(self) -> KernelGraph:
-        """The rewritten graph; raises :class:`StuckError`."""
+        """Return the rewritten graph. Raises :class:`StuckError`."""
         for op in self.graph.ops:
             if isinstance(op, Concat) and op in self.moved:
                 parts = tuple(self._whole(v) for v in op.operands)
@@ -126,7 +128,7 @@ class Rewriter:
         self._note(op, new, joins)
 
     def _note(self, op: Op, new: tuple[int, list[Value]] | Value, joins: frozenset[Concat]) -> None:
-        """What an op gives: one value, or parts."""
+        """Record the result of an op: one value, or parts."""
         if isinstance(new, Value):
             self.values[op.result] = self._typed(new, op.result)
         else:
@@ -138,7 +140,8 @@ class Rewriter:
         return value if value.dtype is like.dtype else self.build.cast(value, like.dtype)
 
     def _moved(self, op: Op) -> tuple[int, list[Value]] | Value | None:
-        """The op on parts: parts again, or one value; None where it needs the joined tensor."""
+        """Apply the op to parts, which gives parts again or one value; None if it needs the joined
+        tensor."""
         b = self.build
         match op:
             case Unary() if op.fn is not UnaryFn.EXP or len(self.graph.ops) <= EXPONENTIALS:
@@ -207,7 +210,8 @@ class Rewriter:
     def _parts_at(
         self, operand: Joined | Value, dim: int, rank: int, sizes: tuple[int, ...]
     ) -> list[Value] | None:
-        """What each part meets of an operand, aligned at the right to ``rank`` dimensions."""
+        """Return the piece of an operand that each part is combined with, aligned at the right to
+        ``rank`` dimensions."""
         if isinstance(operand, Joined):
             own = operand.dim + rank - len(operand.parts[0].shape)
             return list(operand.parts) if own == dim and operand.sizes == sizes else None
@@ -241,7 +245,8 @@ class Rewriter:
         return dim, [self.build.matmul(x, y) for x, y in zip(*sides, strict=True)]
 
     def _sum_of_products(self, join: Joined, *sides: tuple[Joined | Value, int]) -> Value | None:
-        """A product that sums over the parts of a join, which is one of its sides or both."""
+        """Return a product that sums over the parts of a join, which is one of its sides or
+        both."""
         parts: list[Sequence[Value]] = []
         for side, dim in sides:
             if isinstance(side, Value):
@@ -255,12 +260,12 @@ class Rewriter:
         return reduce(partial(self.build.binary, BinaryFn.ADD), products)
 
     def summed_beside(self, whole: Value, dim: int, joined: Joined) -> Sequence[Value] | None:
-        """What is multiplied with each part of a join, of a value that is whole; None where the
-        join has to stay."""
+        """Return the pieces of a whole value that are multiplied with each part of a join; None if
+        the join has to stay."""
         del whole, dim, joined
         return None
 
 
 def _resized(result: Value, dim: int, part: Value, own: int) -> tuple[int, ...]:
-    """The shape of ``result`` with the part's size along ``dim``."""
+    """Return the shape of ``result`` with the part's size along ``dim``."""
     return (*result.shape[:dim], part.shape[own], *result.shape[dim + 1 :])

@@ -1,8 +1,8 @@
-"""Values whose dimensions have labels, and products that sum over those that two of them share.
+"""Values whose dimensions have labels, and products that sum over labels that two of them share.
 
 A label stands for one index of a program, whatever tensor it is in: a chain of products and views
 is then a sum over labels of a product of tensors, in whatever order it was written. Views act on
-labels: a reshape splits or joins them, a slice is a part of one.
+labels: a reshape splits or merges them, and a slice is a part of one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Labels = tuple["Label", ...]
 
 
 class UnlabelledError(Exception):
-    """A view that no labels follow, such as a part of several dimensions in one."""
+    """Labels cannot follow a view, such as a part of several merged dimensions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Label:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A label that is several, outermost first."""
+    """A label that is split into several, outermost first."""
 
     whole: Label
     parts: Labels
@@ -41,7 +41,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """A label of which ``part`` runs over what begins at ``offset``."""
+    """A label of which ``part`` runs over the indices that start at ``offset``."""
 
     whole: Label
     part: Label
@@ -52,32 +52,32 @@ Step = Split | Cut
 
 
 def labels_for(shape: Shape) -> tuple[Labels, ...]:
-    """New labels, one for each dimension, none where there is one index only."""
+    """Return new labels, one for each dimension, and none for a dimension of size 1."""
     return tuple((Label(n),) if n != 1 else () for n in shape)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A view of a tensor whose dimensions had labels: those of its dimensions, and the ``steps``
-    from the first labels to these."""
+    """A view of a tensor with labelled dimensions: the labels of the view's dimensions, and the
+    ``steps`` from the original labels to these."""
 
     dims: tuple[Labels, ...]
     steps: tuple[Step, ...] = ()
 
     @property
     def shape(self) -> Shape:
-        """Of the view."""
+        """The shape of the view."""
         return tuple(prod(label.size for label in labels) for labels in self.dims)
 
     def moved(self, sources: Mapping[int, int], shape: Shape) -> Seen:
-        """Dimensions in other places, by the dimension that each one of the new ``shape`` was; what
-        was none is repeated along a new label."""
+        """Move dimensions, given the source of each dimension of the new ``shape``; a dimension
+        without a source is repeated along a new label."""
         repeated = labels_for(shape)
         dims = (self.dims[sources[d]] if d in sources else repeated[d] for d in range(len(shape)))
         return Seen(tuple(dims), self.steps)
 
     def cut(self, offsets: Shape, shape: Shape) -> Seen:
-        """A block; raises :class:`UnlabelledError` where that is a part of several labels."""
+        """Take a block. Raises :class:`UnlabelledError` if that is a part of several labels."""
         dims, steps = list(self.dims), list(self.steps)
         for dim, (labels, offset, size) in enumerate(zip(dims, offsets, shape, strict=True)):
             if size == prod(label.size for label in labels):
@@ -90,8 +90,8 @@ class Seen:
         return Seen(tuple(dims), tuple(steps))
 
     def reshaped(self, shape: Shape) -> Seen:
-        """In another shape; raises :class:`UnlabelledError` where its dimensions are no labels and
-        no parts of labels."""
+        """Return the view in another shape. Raises :class:`UnlabelledError` if its dimensions are
+        neither labels nor parts of labels."""
         dims: list[Labels] = [()] * len(shape)
         steps = list(self.steps)
         for group in reshape_groups(self.shape, shape):
@@ -102,8 +102,8 @@ class Seen:
 
 
 def _taken(left: list[Label], size: int, steps: list[Step]) -> Labels:
-    """The first labels of ``left``, ``size`` indices together, which are then gone from it; what is
-    split is noted in ``steps``."""
+    """Remove and return the first labels of ``left``, with ``size`` indices together; splits are
+    noted in ``steps``."""
     taken: list[Label] = []
     while size > 1:
         label = left.pop(0)
@@ -132,8 +132,8 @@ class Labelled:
 def labelled(
     b: Builder, value: Value, dims: Sequence[Labels], steps: Sequence[Step] = ()
 ) -> Labelled:
-    """``value``, whose dimensions have the labels ``dims``, after those of ``steps`` that are
-    about its labels."""
+    """Return ``value``, whose dimensions have the labels ``dims``, after the ``steps`` that concern
+    its labels."""
     labels = tuple(label for dim in dims for label in dim)
     value = shaped(b, value, tuple(label.size for label in labels))
     for step in steps:
@@ -152,12 +152,12 @@ def labelled(
 
 
 def shaped(b: Builder, value: Value, shape: Shape) -> Value:
-    """The value in another shape, itself where it has that."""
+    """Return the value in another shape, or itself if it has that shape."""
     return value if value.shape == shape else b.reshape(value, shape)
 
 
 def in_order(b: Builder, x: Labelled, labels: Labels) -> Value:
-    """The value with its dimensions in another order."""
+    """Return the value with its dimensions in another order."""
     order = tuple(x.labels.index(label) for label in labels)
     return x.value if order == tuple(range(len(order))) else b.transpose(x.value, order)
 
@@ -165,8 +165,8 @@ def in_order(b: Builder, x: Labelled, labels: Labels) -> Value:
 def product(
     b: Builder, x: Labelled, y: Labelled, kept: Collection[Label], dtype: DType
 ) -> Labelled:
-    """The product of two values, summed over the labels that both have and that are not ``kept``:
-    those of ``x`` alone are rows, those of ``y`` alone columns."""
+    """Return the product of two values, summed over the labels that both have and that are not
+    ``kept``: labels of ``x`` alone are rows, those of ``y`` alone columns."""
     both = tuple(label for label in x.labels if label in y.labels)
     batch = tuple(label for label in both if label in kept)
     summed = tuple(label for label in both if label not in kept)

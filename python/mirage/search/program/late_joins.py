@@ -1,9 +1,9 @@
-"""Joins moved past what is computed of them, so that kernels write to their parts of the result.
+"""Joins moved past elementwise computations, so that kernels write to their parts of the result.
 
-A join of tensors that are there already is a copy; a join of what kernels compute is none, for
-each kernel writes its part. Rotary embeddings turn halves around: ``x c + [-x2 x1] s`` is
-``[x1 c1 - x2 s1, x2 c2 + x1 s2]``, which one kernel computes that reads each element once. Joins
-are moved, one after the other, where less is copied afterwards.
+A join of existing tensors is a copy; a join of computed values is free, since each kernel writes
+its part. Rotary embeddings swap halves: ``x c + [-x2 x1] s`` is ``[x1 c1 - x2 s1, x2 c2 + x1 s2]``,
+which one kernel computes, reading each element once. Joins are moved, one after the other, if less
+is copied afterwards.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ Shape = tuple[int, ...]
 
 
 def with_late_joins(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with its joins where the least is copied; the same object where nothing moves."""
+    """Return ``graph`` with its joins where the least is copied; the same object if nothing
+    moves."""
     tried: set[Value] = set()
     while True:
         left = [op for op in graph.ops if op.joined_along is not None and op.result not in tried]
@@ -48,8 +49,9 @@ def _moved(graph: KernelGraph, join: Op, past: bool) -> KernelGraph:
 
 
 def _cost(graph: KernelGraph) -> tuple[int, int, int, int]:
-    """What joins and slices cost: bytes that are copied; bytes of values that are computed, stored
-    and cut; bytes of joins; and how many ops read a join, element by element."""
+    """Return the cost of joins and slices: the bytes that are copied; the bytes of values that are
+    computed, stored and cut; the bytes of joins; and the number of elementwise ops that read a
+    join."""
     definitions = {v: op for op in graph.ops for v in op.results}
     roots: dict[Value, Value] = {}
     for op in graph.ops:
@@ -67,8 +69,8 @@ def _cost(graph: KernelGraph) -> tuple[int, int, int, int]:
 
 
 class _Late(Rewriter):
-    """Joins the parts where an op needs them as one tensor, and cuts what else it reads. ``past``
-    contractions parts stay apart where that can be."""
+    """Concatenates parts where an op needs them as one tensor, and cuts other operands. Parts stay
+    separate ``past`` contractions if possible."""
 
     def __init__(self, graph: KernelGraph, moved: AbstractSet[Op], past: bool) -> None:
         super().__init__(graph, moved)
@@ -117,7 +119,7 @@ class _Late(Rewriter):
                 self.joined[op.result] = replace(found, shape=op.result.shape)
 
     def _in_shape(self, op: Op, known: list[Joined]) -> tuple[int, list[Value]] | None:
-        """An op, element by element, on parts of values that have another shape than these."""
+        """Apply an elementwise op to parts of values that have another shape than these."""
         first, *others = known
         outer = first.shape
         if outer is None or outer != op.result.shape or not isinstance(op, Elementwise):
@@ -141,14 +143,14 @@ class _Late(Rewriter):
         return first.dim, [self._applied(op, tuple(xs), like.shape) for *xs, like in parts]
 
     def _applied(self, op: Op, operands: tuple[Value, ...], shape: Shape) -> Value:
-        """``op`` on other operands."""
+        """Apply ``op`` to other operands."""
         result = Value(TensorType(shape, op.result.dtype))
         self.build.ops.append(replace(op, operands=operands, results=(result,)))
         return result
 
     def _in(self, x: Value, outer: Shape, inner: Shape) -> Value | None:
-        """A value that is repeated to ``outer`` in the shape that is repeated to ``inner``:
-        computed in it, where it is computed element by element, so that it can be cut early."""
+        """Return a value that is repeated to ``outer`` in the shape that is repeated to ``inner``;
+        if it is computed elementwise, it is computed in that shape, so that it can be cut early."""
         shape = repeated_shape(x.shape, outer, inner)
         if shape is None:
             return None
@@ -177,7 +179,7 @@ class _Late(Rewriter):
         return parts
 
     def _part(self, operand: Value, offsets: Shape, shape: Shape) -> Value:
-        """A block of a value, which may have been cut before."""
+        """Return a block of a value, which may have been cut before."""
         for op in self.build.ops:
             known = op.cut_at == offsets and op.operands == (operand,)
             if known and op.result.shape == shape:

@@ -14,15 +14,15 @@ way on to the end. So states are counted, not partitions; where cuts are narrow 
 about linearly with the length of a program.
 
 Solving a part is expensive, so it is put off. A part has a bound from below until it is solved; the
-cheapest partition by bounds is looked for, parts of it are solved, and this is repeated until the
+cheapest partition by bounds is determined, parts of it are solved, and this is repeated until the
 cheapest one has no unsolved part: no partition is cheaper. (The lazy shortest path of Dellin and
 Srinivasa, ICAPS 2016, on the graph of states.)
 
-Bounds are low, so a search that believes them solves some part of nearly everything before it has
-all parts of anything. It begins with doubts: bounds count :data:`DOUBTS` times, so that what is
-solved is preferred, until the cheapest partition has no unsolved part. No partition is cheaper than
-its cost over the doubt. Then the doubt is less, with all that is known, and none at last. (Anytime
-repairing A* of Likhachev, Gordon and Thrun, NIPS 2003.)
+Bounds are low, so a search that trusts them solves some part of nearly every partition before it
+has all parts of one. So it starts with a doubt: bounds are multiplied by the first of
+:data:`DOUBTS`, which favours solved parts, until the cheapest partition has no unsolved part. No
+partition is cheaper than its cost divided by the doubt. Then the doubt is reduced, keeping all
+results, and finally removed. (Anytime repairing A* of Likhachev, Gordon and Thrun, NIPS 2003.)
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from mirage.search.program.dag import Part
 
 TOLERANCE = 1e-9
 DOUBTS = (1.6, 1.3, 1.15, 1.0)
-"""How many times as long as their bounds say parts are thought to take, one after the other."""
+"""The factors on bounds of unsolved parts, one after the other."""
 
 
 class Partitions:
-    """The partitions that lead through the states of ``cuts``, and what is known of their cost."""
+    """The partitions that lead through the states of ``cuts``, and their known costs."""
 
     def __init__(self, cuts: Cuts) -> None:
         self.cuts = cuts
@@ -60,23 +60,23 @@ class Partitions:
     # ---- costs
 
     def unsolved(self, part: Part) -> bool:
-        """Whether some partition has the part, and its cost is not known."""
+        """Return whether some partition has the part and its cost is not known."""
         number = self.cuts.numbers.get(part)
         return number is not None and not self._solved[number]
 
     def cost(self, part: Part) -> float:
-        """The part's cost, or the bound that is known."""
+        """Return the part's cost, or its known bound."""
         return float(self._costs[self.cuts.numbers[part]])
 
     def settle(self, part: Part, cost: float) -> None:
-        """A part's cost is known; infinite where there is no kernel for it."""
+        """Set a part's cost; infinity means that there is no kernel for it."""
         number = self.cuts.numbers[part]
         self._costs[number], self._solved[number] = cost, True
         self._looked_at[number] = True
 
     def raise_larger(self, part: Part, bound: Callable[[Part], float]) -> None:
-        """``bound`` holds for parts that compute the same and more, with the same and more
-        inside."""
+        """Apply ``bound`` to the parts that compute at least the same nodes, with at least the same
+        nodes inside."""
         inside = self._inside[self.cuts.numbers[part]]
         for other in self._by_node[part.nodes[0]]:
             larger = self.cuts.parts[other - 1]
@@ -93,9 +93,9 @@ class Partitions:
     def cheapest(
         self, known: bool = False, doubt: float = 1.0, proven: bool = False
     ) -> tuple[float, list[Part]]:
-        """The least cost, with ``doubt`` times the bounds for what is not solved (or, ``known``, of
-        solved parts only; or, ``proven``, with the bounds that do not come from other parts), and
-        the parts in order; infinite where there is none."""
+        """Return the least cost and the parts in order; infinity if there is no partition. Bounds
+        of unsolved parts are multiplied by ``doubt``. With ``known``, only solved parts count; with
+        ``proven``, bounds that come from other parts do not count."""
         costs = self._known() if known else self._costs * np.where(self._solved, 1.0, doubt)
         if proven:
             costs = np.where(self._looked_at, self._costs, self.cuts.bounds)
@@ -112,7 +112,7 @@ class Partitions:
         return float(left[0][0]), self._ordered(chosen)
 
     def ranked(self, within: float) -> Iterator[tuple[float, list[Part]]]:
-        """Partitions of solved parts only, in the order of their cost, up to ``within``."""
+        """Yield partitions of solved parts only, in the order of their cost, up to ``within``."""
         costs = self._known()
         left = self._left(costs)
         heap: list[tuple[float, int, float, int, int, tuple[int, ...]]] = []
@@ -139,7 +139,7 @@ class Partitions:
         return np.where(self._solved, self._costs, inf)
 
     def _left(self, costs: Array) -> list[Array]:
-        """For each state the least cost of what is still to be decided, and infinity at the end
+        """Return, for each state, the least cost of the remaining decisions, and a final infinity
         for none."""
         left: list[Array] = [np.array([0.0, inf])]
         for level in reversed(self.cuts.levels):
@@ -167,9 +167,9 @@ def search(
     settled: Callable[[float], bool] = lambda doubt: False,
     tolerance: float = TOLERANCE,
 ) -> tuple[float, int]:
-    """Solves parts until a cheapest partition is known, or ``stopped`` says so, which is called
-    with the number of proposals and a bound for the cost of all partitions. ``settled`` is called
-    where a cheapest partition is known for a doubt, and may end the search, too. Returns the bound,
+    """Solve parts until a cheapest partition is known. ``stopped`` is called with the number of
+    proposals and a bound for the cost of all partitions, and may end the search; ``settled`` is
+    called when a cheapest partition is known for a doubt, and may end it, too. Returns the bound,
     which is the cost of the cheapest one unless it was stopped, and the number of proposals.
 
     ``advance`` gets the unsolved parts of a proposal; it settles some part.

@@ -1,5 +1,5 @@
-"""A program as its partitions see it: the values that may be stored, and the region between a value
-and what it is computed from."""
+"""A program in the form that partitions need: the values that may be stored, and the region between
+a value and its leaves."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from mirage.semantics.ugraph import KernelGraph, Matmul, Op, Value
 
 
 def regrouped(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
-    """Whether dimensions of one shape are several of the other, in order, and of all of them:
-    1024 is 8 times 128, whatever sizes of 1 stand between."""
+    """Return whether each dimension of one shape is the product of consecutive dimensions of the
+    other, ignoring sizes of 1: 1024 is 8 times 128."""
     short, long = sorted((tuple(n for n in s if n > 1) for s in (first, second)), key=len)
     places = list(accumulate(long, mul))
     return all(p in places for p in accumulate(short, mul)) and prod(short) == prod(long)
 
 
 NEAR = 4
-"""How many values that kernels compute lie between the results of one kernel, less one."""
+"""The most values that kernels compute between consecutive results of one kernel, plus one."""
 
 
 class Program:
@@ -46,18 +46,19 @@ class Program:
         self.dag = self._dag(tuple(v in stored.required for v in self.nodes))
 
     def stays(self, value: Value) -> bool:
-        """Whether an op that is no kernel defines the value."""
+        """Return whether an op that is not a kernel defines the value."""
         return self.definitions[value] in self.kept
 
     def region_of(self, part: Part) -> Region:
-        """What a part computes, as a graph; the largest result comes first."""
+        """Return a part's computation as a graph; the largest result comes first."""
         leaves = {v for i, v in enumerate(self.nodes) if part.leaves >> i & 1}
         values = (self.nodes[i] for i in part.nodes)
         results = sorted(values, key=lambda v: (-v.type.size, self.order[v]))
         return self.region(tuple(results), leaves)
 
     def region(self, values: tuple[Value, ...], stored: Iterable[Value]) -> Region:
-        """What computes ``values`` from ``stored`` ones and inputs of the program."""
+        """Return the graph that computes ``values`` from ``stored`` ones and inputs of the
+        program."""
         leaves = {*stored, *self.graph.inputs}.difference(values)
         used: set[Value] = set()
         ops: set[Op] = set()
@@ -83,35 +84,35 @@ class Program:
         return growth_of(self.graph)
 
     def matmuls(self, part: Part) -> int:
-        """Matmuls in a part's region."""
+        """Return the number of matmuls in a part's region."""
         computed = 0
         for node in (*part.nodes, *self.dag.inside(part)):
             computed |= self._products[node]
         return computed.bit_count()
 
     def _is_hot(self, value: Value) -> bool:
-        """Whether L2 still holds a value when it is read: a kernel, rather than the caller, has
-        just written it."""
+        """Return whether L2 still holds a value when it is read, because a kernel (and not the
+        caller) has just written it."""
         if value not in self._hot:
             small = value.type.bytes < self.target.l2_size / 2
             self._hot[value] = small and self._is_written(value)
         return self._hot[value]
 
     def _is_written(self, value: Value) -> bool:
-        """Whether a kernel writes a value, rather than the caller."""
+        """Return whether a kernel (and not the caller) writes a value."""
         op = self.definitions.get(value)
         while op is not None and self._is_found(op):
             op = self.definitions.get(op.operands[0]) if op.operands else None
         return op is not None
 
     def _is_found(self, op: Op) -> bool:
-        """Whether what an op gives lies in its first operand."""
+        """Return whether an op's result lies in its first operand."""
         cut = op.cut_at is not None and op not in self._moved
         return op.renames or cut or isinstance(op, Lookup)
 
     def floor(self, part: Part) -> float:
-        """µs that a kernel for a part takes at least: its launch, and what it must read from and
-        write to device memory.
+        """Return the least µs of a kernel for a part: its launch, and its reads and writes of
+        device memory.
 
         Tensors that are no larger than the outputs may be read by a combine kernel, whose reads
         are not costed.
@@ -127,7 +128,8 @@ class Program:
         return t.launch + 0.6 * latency + max(start, moved)
 
     def _inputs_of(self, part: Part) -> list[Value]:
-        """What a part reads: those of :meth:`region_of`, without looking at ops."""
+        """Return the values that a part reads, as :meth:`region_of` would, without examining
+        ops."""
         read = 0
         for node in (*part.nodes, *self.dag.inside(part)):
             read |= self._read_between[node]
@@ -136,18 +138,18 @@ class Program:
 
     @cached_property
     def _read_between(self) -> list[int]:
-        """For each node the program's inputs between it and the nodes before, as bits."""
+        """Return, for each node, the program's inputs between it and the nodes before, as bits."""
         return self._between({v: 1 << i for i, v in enumerate(self.graph.inputs)}, lambda _: 0)
 
     @cached_property
     def _products(self) -> list[int]:
-        """For each node the matmuls between it and the nodes before, as bits."""
+        """Return, for each node, the matmuls between it and the nodes before, as bits."""
         order = {op: i for i, op in enumerate(self.graph.ops)}
         return self._between({}, lambda op: int(isinstance(op, Matmul)) << order[op])
 
     def _between(self, bits: dict[Value, int], own: Callable[[Op], int]) -> list[int]:
-        """For each node the union of ``bits`` of values and of ``own`` of ops between it and the
-        nodes before."""
+        """Return, for each node, the union of ``bits`` of values and of ``own`` of ops between it
+        and the nodes before."""
         nodes = set(self.nodes)
         found = dict(bits)
         for op in self.graph.ops:
@@ -158,7 +160,7 @@ class Program:
         return [found[v] for v in self.nodes]
 
     def unfused(self, graph: KernelGraph) -> float:
-        """µs of a graph whose ops are kernels of their own."""
+        """Return the µs of a graph whose ops are separate kernels."""
         t = self.target
         kernels = list(unfused_in(graph))
         return sum(unfused_report(op, t).time for op in kernels) + t.combine * max(
@@ -180,7 +182,7 @@ class Program:
         return Dag(reads, required, alike)
 
     def _reads(self, nodes: list[Value]) -> tuple[tuple[int, ...], ...]:
-        """For each node the nodes that it is computed from directly."""
+        """Return, for each node, the nodes from which it is directly computed."""
         index = {v: i for i, v in enumerate(nodes)}
         nearest: dict[Value, frozenset[int]] = {v: frozenset() for v in self.graph.inputs}
         reads: dict[Value, tuple[int, ...]] = {}
@@ -192,8 +194,8 @@ class Program:
         return tuple(reads[v] for v in nodes)
 
     def _ordered(self, nodes: list[Value]) -> list[Value]:
-        """Nodes in the order of the program, but parts of inputs come first, and those that one
-        kernel may compute together follow each other where they can."""
+        """Return the nodes in the order of the program, except that parts of inputs come first, and
+        that nodes which one kernel may compute together are adjacent if possible."""
         reads = self._reads(nodes)
         done = [v for v in range(len(nodes)) if self._is_part_of_input(nodes[v])]
         left = [v for v in range(len(nodes)) if v not in done]
@@ -205,7 +207,7 @@ class Program:
         return [nodes[i] for i in done]
 
     def _is_part_of_input(self, value: Value) -> bool:
-        """Whether a value is an address in an input of the program."""
+        """Return whether a value is an address in an input of the program."""
         op = self.definitions[value]
         while op.renames or (op.cut_at is not None and op not in self._moved):
             if op.operands[0] in self.graph.inputs:
@@ -219,9 +221,9 @@ class Program:
         return int(last.shape != value.shape)
 
     def _alike(self, first: Value, second: Value) -> bool:
-        """Whether one block could compute a tile of each: the same shape, or one with size 1, or
-        dimensions of one that are several of the other; and an input of the program on which both
-        depend."""
+        """Return whether one block could compute a tile of each value: they have the same shape, or
+        one has size 1, or dimensions of one are several of the other; and both depend on a common
+        input of the program."""
         if self.stays(first) or self.stays(second):
             return False
         large, small = sorted((first, second), key=lambda v: -v.type.size)
@@ -237,7 +239,7 @@ class Program:
 
     @cached_property
     def _sources(self) -> dict[Value, frozenset[Value]]:
-        """The inputs of the program that each value depends on."""
+        """The inputs of the program on which each value depends."""
         out = {v: frozenset({v}) for v in self.graph.inputs}
         for op in self.graph.ops:
             below = frozenset[Value]().union(*(out[v] for v in op.operands))

@@ -1,15 +1,15 @@
-"""Which intermediate values a program writes to device memory.
+"""The intermediate values that a program writes to device memory.
 
 A *plan* is a set of stored values; every stored value is computed by a kernel, alone or with
 others, from the program's inputs and other stored values (intermediates that are not stored are
 recomputed where they are needed). Plans are the partitions of a program
 (:mod:`mirage.search.program.partitions`); a part's cost is the predicted time of its best kernel. A
-kernel is solved once, for all plans that have it.
+kernel is solved once, for all plans that contain it.
 
-Kernels are approached from small to large ones, on two assumptions: where there is no kernel for
-some values, there is none with more inside that computes them; and a larger kernel takes at least
-:data:`RELIEF` of what the smaller one takes, besides what it need not read. So what is hopeless is
-seen at a small size, where looking is cheap.
+Kernels are considered from small to large ones, under two assumptions: if there is no kernel for
+some values, there is none that computes them with more inside; and a larger kernel takes at least
+the share :data:`RELIEF` of the smaller kernel's time, not counting reads that it saves. So hopeless
+kernels are recognised at a small size, where solving is cheap.
 """
 
 from __future__ import annotations
@@ -36,59 +36,60 @@ from mirage.semantics.ugraph import (
 
 @dataclass(frozen=True)
 class Kept:
-    """Ops that stay as they are: they cannot be part of a kernel, or no kernel was found for what
-    they compute. ``time`` is in predicted µs; those that every plan has count as nothing."""
+    """Ops that stay unchanged: they cannot be part of a kernel, or no kernel was found for their
+    results. ``time`` is in predicted µs; ops that are in every plan count as zero."""
 
     ops: tuple[Op, ...]
     time: float = 0.0
 
 
 Step = Pick | Kept
-"""A kernel to be written, or ops that stay as they are."""
+"""A step of a plan: a kernel to be written, or ops that stay unchanged."""
 
 RELIEF = 0.9
-"""A larger part of a value takes at least so much of what a smaller one takes, besides what it need
-not read."""
+"""The least share of a smaller part's time, without reads that it saves, that a larger part of the
+same value takes."""
 NEARLY = 0.97
-"""After half of the plans that it may look at, the search leaves those that are no better than this
+"""After half of the plans that it may examine, the search drops those that are no better than this
 share of the best one."""
 ENOUGH = 0.4
-"""After this many kernels for each plan that it may look at, the search takes a plan that is still
-the best one when it doubts its bounds less."""
+"""After this many kernels for each plan that it may examine, the search accepts a plan that is
+still the best one at the next smaller doubt."""
 CUTTING = 0.4
-"""The share of its time that the search takes at most to see how the program can be cut."""
+"""The largest share of its time that the search spends on the program's cuts."""
 PLANS = "plans"
-"""What the report calls the bound of the plans that are looked at."""
+"""The report's name of the bound on the plans that are examined."""
 RANKED = 8
-"""Plans for each candidate that is wanted: each may have kernels that cannot be written."""
+"""The number of plans for each wanted candidate: each may have kernels that cannot be written."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """For each kernel (or op that stays), in order, what it computes, and the ways to do so,
-    cheapest first."""
+    """For each kernel (or unchanged op), in order, its region and the ways to compute it, cheapest
+    first."""
 
     regions: tuple[Region, ...]
     options: tuple[list[Step], ...]
 
     def time(self, target: Target) -> float:
-        """Predicted µs with the cheapest kernels."""
+        """Return the predicted µs with the cheapest kernels."""
         total = sum(step_time(options[0]) for options in self.options)
         return total + target.combine * max(0, len(self.options) - 1)
 
 
 def step_time(step: Step) -> float:
-    """Predicted µs."""
+    """Return the predicted µs of a step."""
     if isinstance(step, Kept) or step.written is None:
         return step.time
     return step.written.cost.time
 
 
 class PlanSearch:
-    """Finds the best plans of one program; ``solve`` gives the ways to compute a region, ``submit``
-    says which regions will be wanted; ``watch`` is called after each kernel with the predicted
-    µs of the best plan that is known, infinite for none. ``cuts`` are those of an earlier search of
-    the same program."""
+    """Finds the best plans of one program.
+
+    ``solve`` returns the ways to compute a region, and ``submit`` announces regions that will be
+    needed. ``watch`` is called after each kernel with the predicted µs of the best known plan,
+    infinite if there is none. ``cuts`` are those of an earlier search of the same program."""
 
     def __init__(
         self,
@@ -119,7 +120,8 @@ class PlanSearch:
         return Cuts(dag, self._possible, self._floor, limits.cuts, limits.outputs, until)
 
     def plans(self) -> list[Plan]:
-        """The best plans, the cheapest first; empty where no plan has kernels for all its values.
+        """Return the best plans, the cheapest first; empty if no plan has kernels for all its
+        values.
 
         They are the cheapest ones of all, unless the report says otherwise.
         """
@@ -164,14 +166,14 @@ class PlanSearch:
         return own + self.program.target.combine
 
     def _advance(self, unsolved: list[Part]) -> None:
-        """Solves the next part on the way to each, the smallest first, up to one without a
+        """Solve the next part on the way to each part, the smallest first, up to one without a
         kernel."""
         by_size = sorted(unsolved, key=lambda p: (len(self._region(p).graph.ops), p))
         self._settle_all([self._next(part) for part in by_size])
 
     def _next(self, part: Part) -> Part:
-        """The smallest unsolved part on the way to ``part``: each result alone comes before several
-        of them, and fewer matmuls before more."""
+        """Return the smallest unsolved part on the way to ``part``: single results come before
+        several, and fewer matmuls before more."""
         if len(part.nodes) > 1:
             for node in part.nodes:
                 single = self.program.dag.single(part, node)
@@ -190,7 +192,7 @@ class PlanSearch:
                 break
 
     def settle(self, part: Part) -> float:
-        """Solves a part; gives its µs, and what lies between two kernels."""
+        """Solve a part; return its µs plus the time between two kernels."""
         target = self.program.target
         if self._stays(part):
             self.partitions.settle(part, target.combine)
@@ -231,7 +233,8 @@ class PlanSearch:
         self._ended = True
 
     def _settled(self, doubt: float) -> bool:
-        """Whether a plan that is best at a doubt is taken: it was best at a larger one."""
+        """Return whether to accept a plan that is the best at a doubt: it was the best at a larger
+        one, too."""
         before, self._settled_at = self._settled_at, self.partitions.cheapest(known=True)[0]
         done = self._settled_at >= before and len(self._solved) >= ENOUGH * self.limits.plans
         if done:
@@ -249,7 +252,7 @@ class PlanSearch:
         return Plan(tuple(regions), tuple(options))
 
     def _as_it_is(self, part: Part) -> Kept:
-        """The program's own ops; constants are written where they are read."""
+        """Return the program's own ops; constants are written where they are read."""
         if self._stays(part):
             return Kept((self.program.definitions[self.program.nodes[part.nodes[0]]],))
         graph = self._region(part).graph
@@ -257,7 +260,7 @@ class PlanSearch:
         return Kept(ops, self.program.unfused(graph))
 
     def op_by_op(self) -> Plan:
-        """Every value stored; ops without a kernel stay as they are."""
+        """Return the plan that stores every value; ops without a kernel stay unchanged."""
         program = self.program
         regions: list[Region] = []
         options: list[list[Step]] = []

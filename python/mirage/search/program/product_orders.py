@@ -1,12 +1,13 @@
-"""Products of products, in the order that multiplies least.
+"""Products of products, in the order with the fewest multiplications.
 
-``a (x w)`` is ``(a w) x`` where ``w`` has what ``a`` sums over, whatever views lie between: heads
-that are split off, turned and cut. An attention step whose keys and values are products of shorter
-rows (``x``, the cache) and a weight need not make keys and values for all of the cache: the weight
-can multiply the query, and the sum of rows. Which order multiplies less depends on the sizes.
+``a (x w)`` equals ``(a w) x`` if ``w`` has the index that ``a`` sums over, whatever views lie in
+between: heads that are split off, transposed and cut. An attention step whose keys and values are
+products of shorter rows (``x``, the cache) and a weight need not compute keys and values for all of
+the cache: the weight can multiply the query, and the sum of rows. Which order multiplies less
+depends on the sizes.
 
-All readers of a product are rewritten or none, as it is computed for the last of them too; joins
-that they sum over become sums of products for that. A new order is taken where there are fewer
+All readers of a product are rewritten or none, since it is still computed if one reader remains;
+joins that they sum over become sums of products for that. A new order is taken if there are fewer
 multiplications and the products' results are no larger.
 """
 
@@ -50,7 +51,7 @@ T = TypeVar("T")
 
 
 def with_least_products(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with its products in other orders; the same object where none is better."""
+    """Return ``graph`` with its products in other orders; the same object if none is better."""
     tried: set[Value] = set()
     while True:
         left = [op for op in graph.ops if _is_product(op) and op.result not in tried]
@@ -67,7 +68,7 @@ def _is_product(op: Op) -> bool:
 
 
 def _cost(graph: KernelGraph) -> tuple[int, int]:
-    """Multiplications of all products, and the bytes of their results."""
+    """Return the multiplications of all products, and the bytes of their results."""
     products = [op for op in graph.ops if _is_product(op)]
     return (
         sum(op.result.type.size * op.operands[0].shape[-1] for op in products),
@@ -80,7 +81,8 @@ def _is_less(new: tuple[int, int], old: tuple[int, int]) -> bool:
 
 
 def reordered(graph: KernelGraph, inner: Op) -> KernelGraph | None:
-    """``graph`` where no reader of a product needs it any more; None where that cannot be."""
+    """Return ``graph`` with readers of a product rewritten so that none needs it any more; None if
+    that is not possible."""
     try:
         return _once(_Reorder(_without_joins_of(graph, inner.result), inner).run())
     except UnlabelledError:
@@ -95,8 +97,8 @@ def _once(graph: KernelGraph) -> KernelGraph:
 
 
 def _without_joins_of(graph: KernelGraph, value: Value) -> KernelGraph:
-    """``graph`` with the joins of views of ``value`` as sums of products; raises
-    :class:`UnlabelledError` where they are not summed over."""
+    """Return ``graph`` with the joins of views of ``value`` as sums of products. Raises
+    :class:`UnlabelledError` if they are not summed over."""
     views, moved = {value}, set[Op]()
     for op in graph.ops:
         if isinstance(op, View) and op.operands[0] in views:
@@ -112,7 +114,7 @@ def _without_joins_of(graph: KernelGraph, value: Value) -> KernelGraph:
 
 
 class _Apart(Rewriter):
-    """Cuts what is multiplied with a join and summed over."""
+    """Cuts values that are multiplied with a join and summed over."""
 
     def summed_beside(self, whole: Value, dim: int, joined: Joined) -> Sequence[Value] | None:
         parts: list[Value] = []
@@ -143,19 +145,19 @@ class _Way:
 
     @property
     def cost(self) -> int:
-        """Multiplications."""
+        """The number of multiplications."""
         first = {*self.first.labels, *self.second.labels}
         second = first.intersection(self.between).union(self.last.labels)
         return sum(prod(label.size for label in labels) for labels in (first, second))
 
     def written(self, b: Builder, dtype: DType) -> Value:
-        """The product."""
+        """Return the product."""
         first = product(b, self.first, self.second, self.between, dtype)
         return in_order(b, product(b, first, self.last, self.result, dtype), self.result)
 
 
 class _Reorder:
-    """Multiplies what reads views of a product with the factors of it."""
+    """Multiplies operands of the readers of a product's views with the factors of the product."""
 
     def __init__(self, graph: KernelGraph, inner: Op) -> None:
         self.graph, self.inner = graph, inner
@@ -171,7 +173,7 @@ class _Reorder:
         )
 
     def run(self) -> KernelGraph:
-        """The graph without readers of the product; raises :class:`UnlabelledError`."""
+        """Return the graph without readers of the product. Raises :class:`UnlabelledError`."""
         names: dict[Value, Value] = {}
         for op in self.graph.ops:
             operands = tuple(names.get(v, v) for v in op.operands)
@@ -189,8 +191,8 @@ class _Reorder:
         return KernelGraph(self.graph.name, self.graph.inputs, tuple(self.build.ops), outputs)
 
     def _multiplied(self, op: Op, side: int) -> Value:
-        """A product with a view of the inner one as operand ``side``, in the order that multiplies
-        least."""
+        """Return a product whose operand ``side`` is a view of the inner product, in the order that
+        multiplies least."""
         shape, other = op.result.shape, op.operands[1 - side]
         if any(v.dtype.is_eight_bits for v in (*self.inner.operands, other)):
             raise UnlabelledError  # each sum is rounded in a way of its own
@@ -220,7 +222,8 @@ class _Reorder:
     def _labelled(
         self, value: Value, dims: Sequence[Labels], steps: Sequence[Step] = ()
     ) -> Labelled:
-        """A value by what it is a transpose of, so that what is cut of it is a part of that."""
+        """Label a value through the value that it is a transpose of, so that its slices are parts
+        of that."""
         dims = _of_rank(dims, (), len(value.shape))[-len(value.shape) :]
         while isinstance(op := self.definitions.get(value), Rearrangement) and not op.renames:
             sources = op.source_dims() or {}
@@ -230,7 +233,8 @@ class _Reorder:
 
 
 def _repeated(dims: Sequence[Labels], shape: Shape) -> Iterable[Labels]:
-    """Labels of an operand of ``shape`` that is repeated to dimensions with the labels ``dims``."""
+    """Return the labels of an operand of ``shape`` that is repeated to dimensions with the labels
+    ``dims``."""
     pairs = zip(dims[len(dims) - len(shape) :], shape, strict=True)
     return (labels if n != 1 else () for labels, n in pairs)
 
@@ -240,7 +244,8 @@ def _of_rank(dims: Sequence[T], fill: T, rank: int) -> Sequence[T]:
 
 
 def _view(op: Op, seen: Seen) -> Seen:
-    """What an op gives of a view; raises :class:`UnlabelledError` where that is none."""
+    """Return the result of an op on a view. Raises :class:`UnlabelledError` if that is not a
+    view."""
     shape = op.result.shape
     if isinstance(op, Elementwise) and op.identity:
         return seen

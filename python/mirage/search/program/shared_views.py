@@ -1,4 +1,5 @@
-"""Views of tensors: each once, and none between kernels that write and read through the same."""
+"""Views of tensors: each exists once, and kernels write and read directly through the same
+tensor."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ Shape = tuple[int, ...]
 
 
 def without_round_trips(graph: KernelGraph) -> tuple[KernelGraph, dict[Value, Value]]:
-    """``graph`` with every reshape of a reshape taken from the first tensor, and without those that
-    give that tensor back or that nothing reads; and of each reshape that tensor."""
+    """Return ``graph`` with every reshape of a reshape taken from the first tensor, without
+    reshapes that restore that tensor's shape or that nothing reads; and the first tensor of each
+    reshape."""
     roots: dict[Value, Value] = {}
     names: dict[Value, Value] = {}
     ops: list[Op] = []
@@ -31,9 +33,9 @@ def without_round_trips(graph: KernelGraph) -> tuple[KernelGraph, dict[Value, Va
 
 
 def each_view_once(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with one op for each part and shape of a value, parts of parts taken from the whole
-    and reshapes of reshapes from the first; the same object where that is so. What the caller gets
-    stays its own."""
+    """Return ``graph`` with one op for each part and shape of a value: parts of parts are taken
+    from the whole, and reshapes of reshapes from the first tensor. Return the same object if that
+    is already so. Results for the caller are not merged."""
     known: dict[tuple[object, ...], Value] = {}
     same: dict[Value, Value] = {}
     views: dict[Value, Op] = {}
@@ -55,7 +57,7 @@ def each_view_once(graph: KernelGraph) -> KernelGraph:
 
 
 def _from_first(op: Op, source: Op | None) -> Op:
-    """A view of a view of the same kind, of the value that this one is a view of."""
+    """Replace a view of a view of the same kind by a view of the first value."""
     if source is None or source.renames is not op.renames:
         return op
     inner, outer = source.cut_at, op.cut_at
@@ -66,8 +68,8 @@ def _from_first(op: Op, source: Op | None) -> Op:
 
 
 def repeated_shape(shape: Shape, outer: Shape, inner: Shape) -> Shape | None:
-    """The shape of a tensor that is repeated to ``outer``, so that it is repeated to ``inner``, the
-    same in another shape; None where some dimensions are repeated and others are not."""
+    """Return the shape of a tensor, repeated to ``outer``, in which it is repeated to ``inner``,
+    the same in another shape; None if some dimensions are repeated and others are not."""
     padded = (1,) * (len(outer) - len(shape)) + shape
     found = list(inner)
     for group in reshape_groups(inner, outer):

@@ -1,9 +1,10 @@
-"""Transposes that make rows of a few elements, or take them apart, as joins of parts.
+"""Transposes that create or split rows of a few elements, as joins of parts.
 
-Pixels of several channels side by side, pairs that become halves: tiles have two dimensions, so one
-of a tile that is turned is the few elements of a row, and the block does next to nothing. Part by
-part, each with one element of all rows, both dimensions of a tile may be others, and what is
-contiguous is loaded or stored as far as it reaches; the parts are steps apart in memory.
+Examples are interleaved channels of pixels, and pairs that become halves. Tiles have two
+dimensions, so one dimension of a transposed tile is the few elements of a row, and the block does
+next to nothing. In parts, each with one element of all rows, both dimensions of a tile may be
+others, and contiguous elements are loaded or stored as far as they reach; the parts are strided in
+memory.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Rearrangement, Value
 
 MOST_PARTS = 8
-"""Elements of a row that is taken apart."""
+"""The most elements of a row that is split."""
 SMALL_TILE = 2048
-"""Elements below which a tile keeps a block busy for less time than it takes to start."""
+"""The elements below which a tile keeps a block busy for less time than the block takes to
+start."""
 
 
 def with_parts_of_short_rows(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with such transposes as joins; the same object where there are none."""
+    """Return ``graph`` with such transposes as joins; the same object if there are none."""
     found = {op: dim for op in graph.ops if (dim := _short(op)) is not None}
     found = {op: dim for op, dim in found.items() if _is_copied(graph, op.result)}
     if not found:
@@ -39,8 +41,8 @@ def with_parts_of_short_rows(graph: KernelGraph) -> KernelGraph:
 
 
 def _short(op: Op) -> int | None:
-    """The dimension of the operand that is to be taken apart: the last one of the result or of the
-    operand, if it is short, and tiles of both last ones small."""
+    """Return the dimension of the operand to split: the last one of the result or of the operand,
+    if it is short and tiles of both last dimensions are small."""
     order = _order(op)
     if order is None:
         return None
@@ -55,7 +57,8 @@ def _short(op: Op) -> int | None:
 
 
 def _order(op: Op) -> Sequence[int] | None:
-    """For each dimension of the result that of the operand, where an op does nothing else."""
+    """Return, for each dimension of the result, that of the operand, if the op only reorders
+    dimensions."""
     if not isinstance(op, Rearrangement) or op.renames:
         return None
     dims: Mapping[int, int] | None = op.source_dims()
@@ -65,8 +68,8 @@ def _order(op: Op) -> Sequence[int] | None:
 
 
 def _is_copied(graph: KernelGraph, value: Value) -> bool:
-    """Whether nothing but functions of each element reads a value, in any shape: what else does may
-    find it turned for nothing."""
+    """Return whether only elementwise functions read a value, in any shape; another reader may be
+    able to transpose it for free."""
     reached = {value}
     for op in graph.ops:
         if not reached.isdisjoint(op.operands):

@@ -1,10 +1,10 @@
 """Slices moved towards the inputs, where they cost nothing.
 
-A block of a result is the result of blocks: columns of ``x @ w`` need only these columns of ``w``.
-Where the block of an input lies in one piece in memory it is an address, and nothing is copied;
-axis labels can then follow what the slice would have hidden from them. A projection to several
-parts that are split afterwards (gate and up, or query, key and value in one weight) becomes as many
-projections that read the input once.
+A block of a result is the result on blocks of the operands: columns of ``x @ w`` need only these
+columns of ``w``. If a block of an input is contiguous in memory, it is an address, and nothing is
+copied; axis labels can then follow dimensions that the slice would have hidden. A projection to
+several parts that are split afterwards (gate and up, or query, key and value in one weight) becomes
+several projections that read the input once.
 
 Slices of a value move together, and only if less is copied than before and no product grows.
 """
@@ -47,14 +47,15 @@ from mirage.semantics.ugraph import (
 
 Shape = tuple[int, ...]
 Block = tuple[Shape, Shape]
-"""Offsets and sizes."""
+"""The offsets and sizes of a block."""
 
 MOVABLE = Unary | Binary | Cast | Broadcast | Reduce | Matmul | Transpose | Reshape | Slice | Concat
-"""A block of the result of such an op is the op on blocks."""
+"""The ops for which a block of the result is the op on blocks of the operands."""
 
 
 def with_early_slices(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with its slices where the least is copied; the same object where nothing moves."""
+    """Return ``graph`` with its slices where the least is copied; the same object if nothing
+    moves."""
     sources = dict.fromkeys(op.operands[0] for op in graph.ops if isinstance(op, Slice))
     for source in sources:
         if source in graph.inputs:
@@ -66,8 +67,8 @@ def with_early_slices(graph: KernelGraph) -> KernelGraph:
 
 
 def _cost(graph: KernelGraph) -> tuple[int, int]:
-    """What slices cost: bytes, and where these are equal how many of them wait for a transpose,
-    which would otherwise be stored so that it can be cut."""
+    """Return the cost of slices: the bytes that are cut, and then the number of slices of a
+    transpose, which would otherwise be stored so that it can be cut."""
     return cut_bytes(graph), sum(_waits(graph))
 
 
@@ -82,8 +83,8 @@ def _waits(graph: KernelGraph) -> Iterator[bool]:
 
 
 def cut_bytes(graph: KernelGraph) -> int:
-    """Bytes of joins, and of slices that do not lie in one piece: what axis labels cannot follow,
-    copied or not."""
+    """Return the bytes of joins, and of slices that are not contiguous: these are what axis labels
+    cannot follow, copied or not."""
     return sum(
         op.result.type.bytes
         for op in graph.ops
@@ -93,7 +94,7 @@ def cut_bytes(graph: KernelGraph) -> int:
 
 
 def _products(graph: KernelGraph) -> int:
-    """Multiplications of all products."""
+    """Return the number of multiplications of all products."""
     return sum(
         op.result.type.size * op.operands[0].shape[-1] for op in graph.ops if isinstance(op, Matmul)
     )
@@ -152,9 +153,9 @@ class _Rewriter:
         return self.blocks[key]
 
     def _before(self, op: Op) -> Value | None:
-        """What a reshape gives, as an op, element by element, on reshapes of its operands, or as a
-        transpose of a reshape: those may be cut where its result is not one of blocks of the
-        operand."""
+        """Return the result of a reshape as an elementwise op on reshapes of its operands, or as a
+        transpose of a reshape. These can be cut even if a block of the reshape's result is not made
+        of blocks of its operand."""
         if op.result in self.inner:
             return self.inner[op.result]
         made = self.definitions.get(op.operands[0]) if op.renames else None
@@ -175,7 +176,8 @@ class _Rewriter:
         return self.inner.get(op.result)
 
     def _transposed(self, op: Rearrangement, result: Value) -> Value | None:
-        """A transpose in another shape that splits its dimensions, as a transpose of them split."""
+        """Return a transpose in another shape that splits its dimensions, as a transpose of the
+        split dimensions."""
         groups = reshape_groups(op.result.shape, result.shape)
         dims = op.source_dims() or {}
         if any(len(g.operand) != 1 or g.operand[0] not in dims for g in groups):
@@ -190,7 +192,7 @@ class _Rewriter:
         return value
 
     def _reshaped(self, value: Value, shape: Shape) -> Value:
-        """A value in another shape, from the tensor that it is a view of."""
+        """Return a value in another shape, made from the tensor that it is a view of."""
         source = self.definitions.get(value)
         while source is not None and source.renames:
             value = source.operands[0]
@@ -202,7 +204,7 @@ class _Rewriter:
         return result
 
     def _whole(self, value: Value) -> Value:
-        """A value in the new graph; what is not there yet is computed."""
+        """Return a value in the new graph, computing it if it does not exist yet."""
         if value not in self.values:
             op = self.definitions[value]
             new = replace(op, operands=tuple(map(self._whole, op.operands)))
@@ -211,14 +213,15 @@ class _Rewriter:
         return self.values[value]
 
     def _only_block(self, op: Op, needed: list[Block | None]) -> Value:
-        """The block of the one operand that is needed."""
+        """Return the block of the only operand that is needed."""
         ((value, block),) = [(v, b) for v, b in zip(op.operands, needed, strict=True) if b]
         return self._block(value, block)
 
 
 def operand_blocks(op: Op, block: Block) -> list[Block | None] | None:
-    """The blocks of the operands that a block of the result is made from; None in the list: none of
-    it. None where they are no blocks, or the op is one that stays whole.
+    """Return the blocks of the operands that a block of the result is computed from; an entry is
+    None if the operand is not needed. Return None if these are not blocks, or if the op stays
+    whole.
     """
     if not isinstance(op, MOVABLE):
         return None
@@ -235,7 +238,7 @@ def operand_blocks(op: Op, block: Block) -> list[Block | None] | None:
 
 
 def _block(region: Region, shape: tuple[int, ...]) -> Block | None:
-    """A region of consecutive indices as a block; None for an empty one."""
+    """Return a region of consecutive indices as a block; None for an empty one."""
     if any(r is not None and len(r) == 0 for r in region):
         return None
     offsets = tuple(0 if r is None else int(r[0]) for r in region)
@@ -243,7 +246,7 @@ def _block(region: Region, shape: tuple[int, ...]) -> Block | None:
 
 
 def _reshaped(old: tuple[int, ...], new: tuple[int, ...], block: Block) -> Block | None:
-    """The block of the operand of a reshape that has the elements of a block of its result."""
+    """Return the block of a reshape's operand that has the elements of a block of its result."""
     if 0 in (*old, *block[1]):
         return None
     offsets, sizes = [0] * len(old), list(old)
@@ -263,8 +266,8 @@ def _reshaped(old: tuple[int, ...], new: tuple[int, ...], block: Block) -> Block
 
 
 def _of_span(shape: list[int], start: int, count: int) -> tuple[list[int], list[int]] | None:
-    """Offsets and sizes of the block that has ``count`` elements from ``start`` on in one piece;
-    None where they are no block.
+    """Return the offsets and sizes of the block with the ``count`` contiguous elements from
+    ``start`` on; None if they do not form a block.
     """
     offsets, sizes = [0] * len(shape), [1] * len(shape)
     inner, dim = 1, len(shape) - 1  # elements of an index of `dim`

@@ -1,5 +1,5 @@
-"""Which values a plan may or must store: results, what stays outside of kernels, and what is not
-cheaper to compute again where it is read."""
+"""The values that a plan may or must store: results, values at the borders of ops that are not
+kernels, and values that are not cheaper to compute again where they are read."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ from mirage.semantics.ugraph import (
 )
 
 LABELLED = Constant | Unary | Binary | Cast | Broadcast | Reduce | Matmul | Transpose
-"""Ops whose result the algebra has for any labels of its dimensions."""
+"""The ops whose results the algebra can express for any labels of their dimensions."""
 
 SLACK = 1.25
-"""How many times the bytes of a value may be read instead, to compute it again."""
+"""The factor on the bytes of a value that may be read instead in order to compute it again."""
 
 
 class Storable:
-    """Of a graph of primitive ops. ``kept`` are ops that are no kernel; ``required`` are values
-    that every plan stores, ``wanted`` those that a plan may store, too."""
+    """The storable values of a graph of primitive ops. ``kept`` are ops that are not kernels;
+    ``required`` are values that every plan stores, and ``wanted`` are those that a plan may store,
+    too."""
 
     def __init__(self, graph: KernelGraph, target: Target, report: SearchReport) -> None:
         self.graph, self.target = graph, target
@@ -52,7 +53,7 @@ class Storable:
         self.wanted = self.required | self._intermediates(self.required)
 
     def _live(self) -> set[Value]:
-        """Values that some output depends on."""
+        """Return the values that some output depends on."""
         live: set[Value] = set(self.graph.outputs)
         for op in reversed(self.graph.ops):
             if any(v in live for v in op.results):
@@ -60,8 +61,8 @@ class Storable:
         return live
 
     def _kept_ops(self, report: SearchReport) -> set[Op]:
-        """Ops that axis labels cannot follow: they stay, and their operands and results are
-        device tensors."""
+        """Return the ops that axis labels cannot follow: they stay, and their operands and results
+        are device tensors."""
         table = self._axes
         kept: set[Op] = set()
         for op in self.graph.ops:
@@ -80,8 +81,8 @@ class Storable:
         return kept | self._shapes_for(kept)
 
     def _shapes_for(self, kept: set[Op]) -> set[Op]:
-        """Reshapes of what is in memory for ops that stay, and of what these give for the caller:
-        no kernel writes the result anew."""
+        """Return the reshapes of tensors in memory for ops that stay, and of the results of these
+        for the caller: no kernel copies them."""
         given = {v for op in kept for v in op.results}
         in_memory = given.union(self.graph.inputs)
         found: list[Op] = []
@@ -99,8 +100,8 @@ class Storable:
         return shapes
 
     def _required(self) -> set[Value]:
-        """Values that every plan stores: the outputs, and what stays outside of kernels reads and
-        writes."""
+        """Return the values that every plan stores: the outputs, and the operands and results of
+        ops that stay outside of kernels."""
         stored = set(self.graph.outputs)
         for op in self.kept:
             stored.update(op.results)
@@ -109,8 +110,9 @@ class Storable:
         return stored - filled - set(self.graph.inputs)
 
     def filling(self, value: Value) -> list[Op]:
-        """The ops that make a value that is one constant everywhere: no kernel has to write it for
-        an op that is none, whose kernel knows it. Empty for other values."""
+        """Return the ops that make a value that is one constant everywhere; none for other values.
+        No kernel has to write such a value for an op that stays, whose own kernel knows the
+        constant."""
         ops: list[Op] = []
         op = self.definitions.get(value)
         while isinstance(op, View) and op.whole and len(op.operands) == 1:
@@ -119,9 +121,9 @@ class Storable:
         return [op, *reversed(ops)] if isinstance(op, Source) else []
 
     def _intermediates(self, required: set[Value]) -> set[Value]:
-        """Values worth storing: no views, nothing that is cheap to compute from inputs, nothing
-        that the next elementwise op changes, and nothing that is no smaller than the one other such
-        value from which it is cheap to compute."""
+        """Return the values worth storing. These are not views, nor cheap to compute from inputs,
+        nor changed by the next elementwise op, and they are smaller than the one other such value
+        from which they would be cheap to compute."""
         users: dict[Value, list[Op]] = {}
         for op in self.graph.ops:
             if any(v in self.live for v in op.results):
@@ -143,8 +145,8 @@ class Storable:
         return found - self._copies(found | required, shallow)
 
     def _copies(self, nodes: set[Value], shallow: set[Value]) -> set[Value]:
-        """Values that are cheap to compute from one other of ``nodes`` and from inputs, or parts of
-        them (``shallow``), which are together hardly larger."""
+        """Return the values that are cheap to compute from one other of ``nodes`` and from inputs,
+        or parts of them (``shallow``), which are together hardly larger."""
         copies: set[Value] = set()
         factors = self._factors()
         # nodes and inputs from which a value is computed element by element; None: it is not
@@ -166,10 +168,11 @@ class Storable:
         return copies
 
     def _factors(self) -> set[Value]:
-        """What products read, as it is or in another shape, that take longer to multiply than to
-        read their factors: what multiplies fastest has them from memory as they are, so that they
-        may be worth storing even where they are cheap to compute. Not what is only scaled along
-        other axes than those of the sums: the product is scaled instead."""
+        """Return the values that products read, directly or in another shape, and whose
+        multiplication takes longer than reading them. The fastest products read their factors
+        unchanged from memory, so these may be worth storing even if they are cheap to compute.
+        Values that are only scaled along axes other than those of the sums are left out: the
+        product is scaled instead."""
         factors: set[Value] = set()
         for op in reversed(self.graph.ops):
             read = sum(v.type.bytes for v in op.operands)
@@ -182,8 +185,8 @@ class Storable:
         return factors
 
     def _is_scaled(self, value: Value, summed: set[str]) -> bool:
-        """Whether a value is another one of its type times, or over, what does not vary along the
-        ``summed`` axes."""
+        """Return whether a value is another value of its type, multiplied or divided by something
+        that does not vary along the ``summed`` axes."""
         dtype, scaled = value.dtype, False
         while (op := self.definitions.get(value)) is not None and _in_place(op):
             varying = [v for v in op.operands if not summed.isdisjoint(self._axes_of(v))]
@@ -198,27 +201,29 @@ class Storable:
         return scaled and value.dtype is dtype
 
     def _axes_of(self, value: Value, dims: Iterable[int] | None = None) -> set[str]:
-        """The axes of some dimensions of a value, or of all."""
+        """Return the axes of some dimensions of a value, or of all."""
         labels = self._axes.dims(value)
         chosen = labels if dims is None else (labels[d] for d in dims)
         return {axis for dim in chosen for axis in dim}
 
 
 def _keeps_rows(use: Op) -> bool:
-    """Whether an op is a view in whose order the value is written in rows as well. (What a matmul
-    reads across its rows it need not have stored across.)"""
+    """Return whether an op is a view that also keeps the order in which the value is written in
+    rows. (A value that a matmul reads across its rows need not be stored across them.)"""
     if isinstance(use, Transpose):
         return use.permutation[-1] == len(use.permutation) - 1
     return isinstance(use, View) and use.whole
 
 
 def _in_place(op: Op) -> bool:
-    """Whether each element of the result is made of few others: no sums, cuts or joins."""
+    """Return whether each element of the result depends on a few others: there are no sums, cuts or
+    joins."""
     return isinstance(op, Elementwise | Source) or (isinstance(op, View) and op.whole)
 
 
 def _absorbs(use: Op, value: Value, definitions: dict[Value, Op]) -> bool:
-    """Whether an op only changes the elements of a value, with constants. (With another tensor it
-    may split axes that are one before, as a mask does: then either may be the one to store.)"""
+    """Return whether an op only changes the elements of a value, with constants. (With another
+    tensor it may split axes that were one before, as a mask does: then either value may be the one
+    to store.)"""
     others = [definitions.get(v) for v in use.operands if v is not value]
     return isinstance(use, Elementwise) and all(isinstance(op, Source) for op in others)

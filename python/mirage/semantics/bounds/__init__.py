@@ -1,1 +1,1 @@
-"""Between which numbers values lie, and which steps of loops contribute nothing."""
+"""Bounds on the elements of values, and the loop steps that contribute nothing."""

@@ -1,4 +1,4 @@
-"""Which steps of a loop contribute nothing, because a mask empties their tiles."""
+"""The steps of a loop that contribute nothing because a mask empties their tiles."""
 
 from __future__ import annotations
 
@@ -36,14 +36,16 @@ from mirage.semantics.ugraph import (
 )
 
 _MOST_ELEMENTS = 1 << 18
-"""Of arrays over pieces, blocks and steps, so that they stay in the processor's cache."""
+"""The most elements of arrays over pieces, blocks and steps, so that they stay in the processor's
+cache."""
 
 
 @dataclass(frozen=True)
 class IdleSteps:
-    """``idle`` has a dimension for each grid axis, then one for the steps, or 1 in their place:
-    where it is true, the step may be left out. Unless ``at_the_end``, there must be a step after
-    it that is not left out. ``cuts`` are the axes that cut positions, and the sizes of tiles."""
+    """The steps that contribute nothing. ``idle`` has a dimension for each grid axis, then one for
+    the steps, possibly of size 1: where it is true, the step may be skipped. Unless ``at_the_end``,
+    a step that is not skipped must follow. ``cuts`` are the axes that cut positions, and the sizes
+    of tiles."""
 
     idle: Array
     at_the_end: bool
@@ -53,17 +55,18 @@ class IdleSteps:
 def idle_steps(
     launch: Launch, loop: Loop, positions: Positions, assumed: Assumed = NOTHING
 ) -> IdleSteps:
-    """The steps that contribute nothing to the results of ``loop``, for all values that inputs may
-    have, integers that are ``assumed`` to be within bounds apart: those put a dimension in front.
+    """Return the steps that contribute nothing to the results of ``loop``, for all values of the
+    inputs. Integers are ``assumed`` to be within bounds, which adds a leading dimension.
 
-    A step is idle if it leaves all that the loop carries as it is: sums have zeros added, maxima
-    have minus infinity beside them or what is no larger than what each step has.
+    A step is idle if it leaves everything that the loop carries unchanged: it adds zeros to sums,
+    and to maxima it contributes minus infinity or an element that is no larger than one of every
+    other step.
     """
     found = TileRanges(launch, loop, positions, assumed)
     idle = np.ones((1,) * (len(launch.grid) + 1), bool)
     for op in loop.body:
         if isinstance(op, Scan):
-            known = type(op) is RunningMax  # of another one nothing is known
+            known = type(op) is RunningMax  # nothing is known about other accumulators
             idle = idle & (known and _no_more(found.tiles[op.operands[0]].all))
     for a in loop.accumulators:
         if a.fn is AccumulateFn.SUM:
@@ -76,7 +79,7 @@ def idle_steps(
 
 
 def _no_more(x: Range) -> Array:
-    """Where a step's elements add nothing to the maximum of any steps of the block."""
+    """Return where a step's elements add nothing to the maximum over any steps of the block."""
     least = x.least
     if least.ndim:
         least = np.where(x.below | x.wild, -np.inf, least).min(axis=-1, keepdims=True)
@@ -88,8 +91,8 @@ def _any_wild(x: Range) -> Array:
 
 
 def _kept(loop: Loop) -> set[Value]:
-    """Values of the body that a step leaves as they are if it leaves what the loop carries: what is
-    made of running maxima and of values from outside of the loop."""
+    """Return the values of the body that a step leaves unchanged if it leaves the carried values
+    unchanged: those made of running maxima and of values from outside of the loop."""
     inside = {v for op in all_ops(loop.body) for v in op.results}
     kept: set[Value] = set()
     for op in loop.body:
@@ -100,7 +103,7 @@ def _kept(loop: Loop) -> set[Value]:
 
 
 def left_out(launch: Launch, loop: Loop, read: Sequence[Array] = ()) -> Array:
-    """The steps that blocks do not take, with dimensions as in :class:`IdleSteps`; ``read`` are the
+    """Return the steps that blocks skip, with dimensions as in :class:`IdleSteps`; ``read`` are the
     integers that bound them."""
     step = _numbers(launch, loop)
     if loop.steps is None:
@@ -122,7 +125,8 @@ def _numbers(launch: Launch, loop: Loop) -> Array:
 
 
 def are_idle(launch: Launch, loop: Loop, positions: Positions) -> bool:
-    """Whether all steps that the loop leaves out contribute nothing, whatever integers bound it."""
+    """Return whether all steps that the loop skips contribute nothing, for any integers that bound
+    it."""
     if loop.steps is not None and loop.steps.readings:
         return all(_side_is_idle(launch, loop, positions, upper) for upper in (False, True))
     out = left_out(launch, loop)
@@ -135,11 +139,12 @@ def _contribute_nothing(out: Array, found: IdleSteps) -> bool:
 
 
 def _side_is_idle(launch: Launch, loop: Loop, positions: Positions, upper: bool) -> bool:
-    """Whether the steps before the first one (or, ``upper``, from the end on) contribute nothing.
+    """Return whether the steps before the first one (or, with ``upper``, from the end on)
+    contribute nothing.
 
-    Each side for itself, for all integers that bound the other one: what is left out for two
-    integers is left out by the one or by the other. As a block takes a step at least, there is no
-    more left out than that.
+    Each side is examined by itself, for all integers that bound the other one: a step that two
+    integers exclude is excluded by one of them. No more steps are skipped than that, since a block
+    takes at least one step.
     """
     assert loop.steps is not None
     number = loop.steps.end if upper else loop.steps.first
@@ -177,25 +182,26 @@ def _side_is_idle(launch: Launch, loop: Loop, positions: Positions, upper: bool)
 
 
 def positions_of(ops: Iterable[object]) -> dict[Value, Iota]:
-    """The tensors that are positions, of those that some ops make."""
+    """Return the tensors that are positions, among the results of some ops."""
     return {op.result: op for op in ops if isinstance(op, Iota)}
 
 
 Bounds: TypeAlias = "tuple[Steps | None, tuple[Value, ...]]"
-"""The steps of a loop, and the params that it reads to know them."""
+"""The steps of a loop, and the params that it reads to determine them."""
 Change: TypeAlias = "Callable[[Launch, Loop, Positions], Bounds]"
-"""What a loop of a launch is to take; params hold positions."""
+"""A function that returns the bounds that a loop of a launch should get; params may hold
+positions."""
 ALL_STEPS: Bounds = (None, ())
 
 
 def bounds_of(loop: Loop) -> Bounds:
-    """What a loop takes."""
+    """Return the bounds of a loop."""
     return loop.steps, loop.operands
 
 
 def with_loops(graph: KernelGraph, known: Positions, change: Change) -> KernelGraph:
-    """``graph`` with other loops; itself where none is another. ``known`` are tensors that hold
-    positions, beside those that the graph makes itself."""
+    """Return ``graph`` with other bounds of its loops, or ``graph`` itself if none changes.
+    ``known`` are tensors that hold positions, besides those that the graph computes itself."""
     known = {**known, **positions_of(graph.ops)}
     ops = tuple(_in_launch(op, known, change) for op in graph.ops)
     same = all(a is b for a, b in zip(ops, graph.ops, strict=True))
@@ -223,5 +229,5 @@ def _with_steps(op: Op, changed: Mapping[Loop, Bounds]) -> Op:
 
 
 def leaves_out_steps(graph: KernelGraph) -> bool:
-    """Whether a loop of the graph leaves out steps."""
+    """Return whether a loop of the graph skips steps."""
     return any(loop.steps is not None for launch in launches(graph.ops) for loop in loops(launch))

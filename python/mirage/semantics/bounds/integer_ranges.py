@@ -1,8 +1,8 @@
-"""Between which numbers integers are known to lie.
+"""Known ranges of integers.
 
-Of floats, those have a range that are known to be whole and exact: counts, and what is chosen among
-positions. What they are converted to has the same range; of any other float nothing is known, not
-even that it is a number.
+A float has a range only if it is known to be whole and exact, such as a count or a value selected
+among positions. Its conversion to an integer has the same range. Nothing is known of any other
+float, not even that it is a number.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ _ALL: Range = (-inf, inf)
 _TYPES: dict[DType, Range] = {
     DType.I1: (0, 1), DType.I8: (-128, 127), DType.I16: (-(1 << 15), (1 << 15) - 1),
 }  # fmt: skip
-"""Types all of whose numbers are known to be small."""
+"""Types whose numbers are all small."""
 _EXACT: dict[DType, int] = {
     DType.BF16: 1 << 8, DType.F16: 1 << 11, DType.F32: 1 << 24, DType.F64: 1 << 53,
     DType.F8E4M3: 1 << 4, DType.F8E5M2: 1 << 3,
 }  # fmt: skip
-"""Up to where a type of floats has all whole numbers."""
+"""The limit up to which each float type represents all whole numbers."""
 
 
 def ranges_of(graph: KernelGraph, given: Mapping[Value, Range] | None = None) -> dict[Value, Range]:
-    """What is known of each value's numbers; ``given``, of those that no op computes."""
+    """Return the known range of each value; ``given`` are the ranges of values that no op
+    computes."""
     ranges: dict[Value, Range] = dict(given or {})
 
     def known(value: Value) -> Range:
@@ -60,8 +61,7 @@ def ranges_of(graph: KernelGraph, given: Mapping[Value, Range] | None = None) ->
 
 
 def may_wrap(op: Op, ranges: Mapping[Value, Range]) -> bool:
-    """Whether what an op gives may be beyond the integers that its type has, whose numbers then
-    begin anew at the other end."""
+    """Return whether a result of an op may exceed the integers of its type, and so wrap around."""
     if not isinstance(op, Elementwise | Contraction) or op.number is not None:
         return False
     xs = [ranges[v] for v in op.operands]
@@ -72,7 +72,8 @@ def may_wrap(op: Op, ranges: Mapping[Value, Range]) -> bool:
 
 
 def _within(found: Range, dtype: DType) -> bool:
-    """Whether a type has all these numbers; ends that are not known are those of the widest."""
+    """Return whether a type has all numbers of a range; unknown ends are those of the widest
+    type."""
     limits = _of_bits(dtype)
     return limits[0] <= found[0] and found[1] <= limits[1]
 
@@ -93,7 +94,7 @@ def _range(op: Op, result: Value, xs: list[Range]) -> Range:
 
 
 def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
-    """What follows from the ranges of the operands, whatever the type holds."""
+    """Return the range that follows from the ranges of the operands, whatever the type holds."""
     match op:
         case Iota():
             return (0, max(result.shape[op.dim] - 1, 0))
@@ -123,20 +124,21 @@ def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
 
 
 def _chooses(op: Op) -> bool:
-    """Whether all numbers of the result are among those of operands, or zero."""
+    """Return whether each number of the result is one of the operands' numbers or zero."""
     chosen = (BinaryFn.MIN, BinaryFn.MAX, BinaryFn.KEEP, ReduceFn.MAX, UnaryFn.RELU)
     same = isinstance(op, View) or (isinstance(op, Elementwise) and op.identity)
     return same or op.function in chosen
 
 
 def _of_bits(dtype: DType) -> Range:
-    """All numbers of an integer type."""
+    """Return all numbers of an integer type."""
     half = float(1 << (dtype.bits - 1))
     return (-half, half - 1.0) if dtype is not DType.I1 else (0, 1)
 
 
 def _both(a: Range, b: Range) -> Range:
-    """What lies in both; a value that would leave its type wraps, so it may be any of the type."""
+    """Return ``a`` if it lies within ``b``, and otherwise ``b``: a value that leaves its type wraps
+    around, so it may be any number of the type."""
     return a if b[0] <= a[0] and a[1] <= b[1] else b
 
 
@@ -155,7 +157,7 @@ def _unary(fn: UnaryFn, x: Range) -> Range:
 
 
 def _truth(fn: BinaryFn, a: Range, b: Range) -> Range:
-    """Of numbers whose ranges are known some comparisons are."""
+    """Return the range of a comparison of numbers with known ranges."""
     always = never = False
     match fn:
         case BinaryFn.LT:

@@ -1,8 +1,8 @@
-"""Between which numbers the elements of a tile lie, for many steps and blocks at once.
+"""Ranges of a tile's elements, for many steps and blocks at once.
 
-Real numbers and minus infinity, which masks add: a program whose values are not defined, or plus
-infinity, is nothing that is spoken about (:mod:`mirage.verify`), so an op that might give such a
-value gives a range of which nothing is known, ``wild``.
+The elements are real numbers or minus infinity, which masks add. Nothing is claimed about a program
+whose values are undefined or plus infinity (:mod:`mirage.verify`), so an op that might produce such
+a value has an unknown range, marked ``wild``.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import UNARY, Array, BinaryFn, UnaryFn
 
 _EXACT = float(1 << 24)
-"""Whole numbers up to here are exact in f32."""
+"""The limit up to which whole numbers are exact in f32."""
 
 _Truth: TypeAlias = "tuple[Array, Array]"
 
 
 @dataclass(frozen=True)
 class Range:
-    """Of each step and block: all elements are at least ``least`` and at most ``most``; where
-    ``below`` some may be minus infinity, else none is (``least`` of minus infinity then says that
-    they are not bounded). ``whole``: they are whole numbers that every arithmetic has exactly, or,
-    where a bound is infinite, that it may have rounded to another number beyond 2^24: comparisons
-    with what is exact come out the same.
+    """The range of a tile's elements, for each step and block.
+
+    All elements are at least ``least`` and at most ``most``. Where ``below`` is true, some may also
+    be minus infinity; elsewhere none is (``least`` of minus infinity then means that there is no
+    lower bound). ``whole`` says that they are whole numbers that every arithmetic represents
+    exactly or, if a bound is infinite, that it may have rounded to another number beyond 2^24:
+    comparisons with exact numbers have the same result.
     """
 
     least: Array
@@ -54,18 +56,18 @@ class Range:
 
 _NO = np.zeros((), bool)
 ANY = Range(np.asarray(-np.inf), np.asarray(np.inf), _NO, _NO)
-"""Real numbers."""
+"""The range of all real numbers."""
 
 
 def between(least: Array | float, most: Array | float, *, whole: bool = False) -> Range:
-    """Real numbers within bounds."""
+    """Return the range of real numbers within bounds."""
     low, high = np.asarray(least, float), np.asarray(most, float)
     exact = whole and bool(np.all(np.abs(low) < _EXACT) and np.all(np.abs(high) < _EXACT))
     return Range(low, high, _NO, _NO, exact)
 
 
 def number(value: Number) -> Range:
-    """One number."""
+    """Return the range of one number."""
     if value == -np.inf:
         return Range(np.asarray(-np.inf), np.asarray(-np.inf), ~_NO, _NO)
     if not np.isfinite(float(value)):
@@ -78,7 +80,7 @@ def _wild_where(wild: Array, x: Range) -> Range:
 
 
 def where(condition: Array, x: Range, y: Range) -> Range:
-    """``x`` for some steps and blocks, ``y`` for the others."""
+    """Return ``x`` for the steps and blocks where ``condition`` holds, ``y`` for the others."""
     return Range(
         np.where(condition, x.least, y.least),
         np.where(condition, x.most, y.most),
@@ -89,7 +91,7 @@ def where(condition: Array, x: Range, y: Range) -> Range:
 
 
 def hull(*ranges: Range) -> Range:
-    """Elements of any of them."""
+    """Return a range that contains all of the given ranges."""
     first, *rest = ranges
     for x in rest:
         first = Range(
@@ -103,19 +105,20 @@ def hull(*ranges: Range) -> Range:
 
 
 def any_sum(x: Range) -> Range:
-    """A sum of one or more of the elements."""
+    """Return the range of a sum of one or more of the elements."""
     some = Range(np.where(x.least >= 0, 0.0, -np.inf), np.asarray(np.inf), x.below, x.wild)
     return where(x.zero | x.lowest, x, some)
 
 
 def any_product_sum(x: Range, y: Range) -> Range:
-    """A sum of products of an element of each."""
+    """Return the range of a sum of products, each of an element of ``x`` and one of ``y``."""
     nothing = (x.zero & y.finite) | (y.zero & x.finite)
     return where(nothing, number(0.0), _wild_where(~(x.finite & y.finite), ANY))
 
 
 def any_other(*ranges: Range) -> Range:
-    """Real numbers where the operands are real numbers."""
+    """Return the range of all real numbers, which is known only where the operands are real
+    numbers."""
     unknown = _NO
     for x in ranges:
         unknown = unknown | ~x.finite
@@ -126,7 +129,7 @@ def any_other(*ranges: Range) -> Range:
 
 
 def unary(fn: UnaryFn, x: Range) -> Range:
-    """A function of the elements."""
+    """Return the range of a unary function of the elements."""
     if fn is UnaryFn.NEG:
         return _wild_where(~x.finite, Range(-x.most, -x.least, _NO, _NO, x.whole))
     if fn is UnaryFn.NOT:
@@ -147,7 +150,7 @@ def unary(fn: UnaryFn, x: Range) -> Range:
 
 
 def binary(fn: BinaryFn, x: Range, y: Range) -> Range:
-    """A function of pairs of elements."""
+    """Return the range of a binary function of pairs of elements."""
     if fn is BinaryFn.KEEP:
         false, true = _truth(x)
         return where(true, y, where(false, number(0.0), hull(y, number(0.0))))
@@ -239,7 +242,7 @@ def _remainder(x: Range, y: Range) -> Range:
 
 
 def _truth(x: Range) -> _Truth:
-    """Where all elements are false (zero), and where all are true."""
+    """Return where all elements are false (zero), and where all are true."""
     known = x.finite
     return x.zero, ((x.least > 0) | (x.most < 0)) & known
 
@@ -252,7 +255,8 @@ def _from_truth(false: Array, true: Array, *of: Range) -> Range:
 
 
 def _compared(x: Range, y: Range, false: Array, true: Array) -> Range:
-    """Only of numbers that all arithmetics agree about."""
+    """Return the range of a comparison; it is known only for numbers that are the same in all
+    arithmetics."""
     known = x.finite & y.finite if x.whole and y.whole else _NO
     return _from_truth(false & known, true & known)
 

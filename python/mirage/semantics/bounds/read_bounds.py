@@ -1,10 +1,11 @@
-"""Integers that blocks read, as bounds of what their loops need.
+"""Integers that blocks read and that bound the steps of their loops.
 
-What a block reads of an integer tensor (:class:`~mirage.semantics.ops.taken_steps.Reading`) is
-known only when it runs. But it is between two numbers, and a loop's steps change at a few of those
-only. So for each *piece*, numbers between which the loop takes the same steps, the ranges of all
-tiles are computed with the tensor's elements bounded by it (:data:`Assumed`). The pieces at both
-ends stand for all integers that a reading moves to its bound.
+An integer that a block reads from a tensor (:class:`~mirage.semantics.ops.taken_steps.Reading`) is
+known only when the block runs. But it lies between two numbers, and a loop's steps change at only a
+few of the numbers in between. A *piece* is an interval in which the loop takes the same steps. For
+each piece, the ranges of all tiles are computed with the tensor's elements bounded by it
+(:data:`Assumed`). The pieces at both ends stand for all integers that a reading clamps to its
+bound.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import Launch, Source, Value, all_ops, axis_extents
 
 Part: TypeAlias = "tuple[Value, TileMap, tuple[int, ...]]"
-"""What blocks load of a param: its map, and the shape of a part."""
+"""The part of a param that a block loads: the param, its map, and the shape of the part."""
 Assumed: TypeAlias = "Mapping[Part, Range]"
-"""Ranges of integers that are loaded. Their arrays have a dimension for the pieces in front of
-those for grid axes and steps."""
+"""The ranges of loaded integers. Their arrays have a leading dimension for the pieces, then those
+for grid axes and steps."""
 
 NOTHING: Assumed = {}
 
 MOST_NUMBERS = 1 << 20
-"""That a reading may have, of those that are looked at one by one."""
+"""The most numbers of a reading that are examined one by one."""
 
 
 def part_of(load: Source) -> Part:
-    """What a load reads at each block, if it is not cut by a loop."""
+    """Return the part that a load reads in each block; the load must not be cut by a loop."""
     return load.operands[0], load.cuts, load.result.shape
 
 
 def bounding_parts(launch: Launch, known: Mapping[Value, object]) -> Iterator[Part]:
-    """The parts of integer params that blocks load and that may bound a loop; ``known`` are params
-    whose numbers are."""
+    """Yield the parts of integer params that blocks load and that may bound a loop. ``known`` are
+    params with known numbers."""
     grid = {a.name for a in launch.grid}
     extents = axis_extents(launch)
     seen: set[Part] = set()
@@ -61,21 +62,21 @@ def bounding_parts(launch: Launch, known: Mapping[Value, object]) -> Iterator[Pa
 
 @dataclass(frozen=True)
 class Pieces:
-    """Numbers of a reading, from ``low`` to ``high``, a pair for each piece."""
+    """The pieces of a reading: for each one, the numbers from ``low`` to ``high``."""
 
     reading: Reading
     low: Array
     high: Array
 
     def chunks(self, count: int) -> Iterator[Pieces]:
-        """At most ``count`` (at least one) of them at a time."""
+        """Yield the pieces in groups of at most ``count`` (at least one)."""
         for i in range(0, len(self.low), max(1, count)):
             part = slice(i, i + max(1, count))
             yield Pieces(self.reading, self.low[part], self.high[part])
 
     def range(self, rank: int) -> Range:
-        """Of the elements that are read, where the reading lies in each piece; arrays have
-        ``rank`` dimensions after the first one."""
+        """Return the range of the elements that are read if the reading lies in each piece; arrays
+        have ``rank`` dimensions after the first one."""
         reading = self.reading
         low = np.where(self.low <= reading.least, -np.inf, self.low)
         high = np.where(self.high >= reading.most, np.inf, self.high)
@@ -92,12 +93,13 @@ class Pieces:
 
 
 def numbers_of(reading: Reading) -> Array:
-    """All numbers of a reading, in order."""
+    """Return all numbers of a reading, in order."""
     return np.arange(reading.least, reading.most + 1)
 
 
 def pieces_where_equal(reading: Reading, values: Array) -> Pieces:
-    """The pieces in which ``values`` (whose first dimension is that of all numbers) are equal."""
+    """Return the pieces in which ``values`` (whose first dimension counts all numbers) are
+    constant."""
     numbers = numbers_of(reading)
     flat = values.reshape(len(numbers), -1)
     starts = np.flatnonzero(np.r_[True, (flat[1:] != flat[:-1]).any(axis=1)])

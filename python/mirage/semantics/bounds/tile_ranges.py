@@ -1,7 +1,7 @@
-"""Ranges of tiles in which positions are known, at all steps of a loop and all blocks at once.
+"""Ranges of tiles with known positions, for all steps of a loop and all blocks at once.
 
-A tile may overhang its tensor. What lies outside is other than the rest (positions are zero there,
-masks put what they like), so it has ranges of its own (:class:`Tile`).
+A tile may overhang its tensor. The elements outside differ from the others (positions are zero
+there, and masks may set any value), so they have ranges of their own (:class:`Tile`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from mirage.semantics.ugraph import (
 )
 
 Positions: TypeAlias = "Mapping[Value, Iota]"
-"""What the positions are that a kernel loads, by its params."""
+"""The positions that a kernel loads, by its params."""
 
 
 @dataclass(frozen=True)
@@ -58,39 +58,40 @@ class Edge:
 Beyond: TypeAlias = "frozenset[Edge]"
 
 _MOST_EDGES = 4
-"""Of a tile; more are forgotten, as there is a range for each set of them."""
+"""The most edges of a tile: there is a range for each set of them, so further edges are
+forgotten."""
 _INNER: Beyond = frozenset()
 
 
 @dataclass(frozen=True)
 class Tile:
-    """The ranges of a tile's elements: for each set of its edges, that of the elements which are
-    beyond those and no others."""
+    """The ranges of a tile's elements: for each set of its edges, the range of the elements beyond
+    exactly these."""
 
     parts: Mapping[Beyond, Range]
 
     @staticmethod
     def of(x: Range) -> Tile:
-        """One range for all elements."""
+        """Return a tile whose elements all have one range."""
         return Tile({_INNER: x})
 
     @property
     def all(self) -> Range:
-        """Of all elements."""
+        """The range of all elements."""
         return ranges.hull(*self.parts.values())
 
     @property
     def edges(self) -> Beyond:
-        """The edges that are known."""
+        """The known edges of the tile."""
         return frozenset(e for s in self.parts for e in s)
 
     def at(self, beyond: Beyond) -> Range:
-        """Of the elements beyond some edges, and no others."""
+        """Return the range of the elements beyond exactly these edges."""
         return self.parts[beyond & self.edges]
 
     def moved(self, dims: Mapping[int, int]) -> Tile:
-        """With edges at other dimensions (counted from the last one, as the given ones); without
-        any where one is at a dimension that is not given."""
+        """Move the edges to other dimensions. Dimensions count from the last one, in keys and
+        values. If an edge is at a dimension that is not a key, the result has no edges."""
         if any(e.dim not in dims for e in self.edges):
             return Tile.of(self.all)
         return Tile(
@@ -101,19 +102,19 @@ class Tile:
         )
 
     def merged(self, gone: Beyond) -> Tile:
-        """Without some edges."""
+        """Return the tile without some of its edges."""
         parts: dict[Beyond, Range] = {}
         for s, x in self.parts.items():
             parts[s - gone] = ranges.hull(parts[s - gone], x) if s - gone in parts else x
         return Tile(parts)
 
     def along(self, dims: Container[int]) -> Beyond:
-        """The edges at some dimensions."""
+        """Return the edges at some dimensions."""
         return frozenset(e for e in self.edges if e.dim in dims)
 
 
 def _each(function: Callable[..., Range], *tiles: Tile) -> Tile:
-    """An elementwise function of tiles whose dimensions are matched from the last one."""
+    """Apply an elementwise function to tiles that are aligned at the last dimension."""
     edges = frozenset(e for t in tiles for e in t.edges)
     if len(edges) > _MOST_EDGES:
         return Tile.of(function(*(t.all for t in tiles)))
@@ -132,8 +133,8 @@ class TileRanges:
     """The ranges of all values of a launch, at each step of ``loop`` and each block.
 
     Arrays have a dimension for each grid axis, then one for the steps (or 1 in their place). Other
-    loops are not taken step by step: what is said holds in all of theirs. Integers that are loaded
-    are as ``assumed``.
+    loops are not followed step by step: a range holds in all of their steps. Loaded integers are as
+    ``assumed``.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class TileRanges:
                 self.makers[op.result] = op
 
     def _accumulated(self, a: Accumulator) -> Tile:
-        """After the loop: a value of any of its steps, or a sum of several."""
+        """Return the range after the loop: that of a value of any step, or of a sum of several."""
         tile = Tile.of(_over_steps(self.tiles[a.value].all))
         return _each(ranges.any_sum, tile) if a.fn is AccumulateFn.SUM else tile
 
@@ -231,7 +232,7 @@ class TileRanges:
         return self.positions_at(op.result, iota.dim, op.map[iota.dim], iota.result.shape[iota.dim])
 
     def positions_at(self, x: Value, dim: int, axes: tuple[str, ...], extent: int) -> Tile:
-        """Positions along a dimension of ``x``, ``extent`` of them, cut by ``axes``."""
+        """Return the range of ``extent`` positions along a dimension of ``x``, cut by ``axes``."""
         tile = x.shape[dim]
         self.cuts.append((axes, tile))
         low, high = self._parts(axes)
@@ -247,7 +248,7 @@ class TileRanges:
         return Tile({_INNER: within, frozenset((edge,)): zeros})
 
     def _parts(self, axes: tuple[str, ...]) -> tuple[Array, Array]:
-        """The least and the largest number of a part."""
+        """Return the least and the largest number of a part."""
         low = high = np.zeros((), np.int64)
         for axis in axes:
             n = self.extents[axis]
@@ -278,7 +279,7 @@ class TileRanges:
 
 
 def _over_steps(x: Range) -> Range:
-    """Elements of any step."""
+    """Return the range of the elements of all steps."""
 
     def all_of(values: Array, combine: Callable[..., Array]) -> Array:
         return combine(values, axis=-1, keepdims=True) if values.ndim else values
@@ -293,7 +294,7 @@ def _over_steps(x: Range) -> Range:
 
 
 def _running(x: Range) -> Range:
-    """The maximum of this step and any steps before."""
+    """Return the range of the maximum over this step and any previous steps."""
     so_far = _over_steps(x)
     return Range(x.least, so_far.most, x.below, so_far.wild, x.whole)
 
@@ -328,8 +329,8 @@ def _rounded(x: Range, dtype: DType) -> Range:
 
 
 def _at(source: int, result: int, dims: Mapping[int, int]) -> dict[int, int]:
-    """From dimensions of a result to those of an operand: from the operand's to the result's, both
-    counted from the last one; ``source`` and ``result`` are the ranks."""
+    """Map dimensions of an operand to those of a result, counted from the last one. ``dims`` maps
+    the result's dimensions to the operand's; ``source`` and ``result`` are the ranks."""
     return {s - source: r - result for r, s in dims.items()}
 
 

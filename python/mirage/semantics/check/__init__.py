@@ -1,4 +1,4 @@
-"""Structural rules of µGraphs, checked before anything is made of a graph.
+"""Structural rules of µGraphs, checked before a graph is used.
 
 Search results, hand-written graphs and mutants all pass through :func:`check_graph`. The rules,
 which error messages cite:
@@ -31,7 +31,7 @@ from mirage.semantics.ugraph import External, KernelGraph, Launch, Value
 
 
 def check_graph(graph: KernelGraph) -> None:
-    """Raises :class:`InvalidGraph` at the first rule that ``graph`` breaks."""
+    """Raise :class:`InvalidGraph` at the first rule that ``graph`` breaks."""
     where = f"graph '{graph.name}'" if graph.name else "graph"
     defined: set[Value] = set()
     for i, v in enumerate(graph.inputs):

@@ -1,4 +1,4 @@
-"""Rules of axes and of maps: which axes are in scope, and that tiles cover what they are of."""
+"""Rules of axes and maps: which axes are in scope, and that tiles cover their tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirage.semantics.ugraph import Launch, TileMap, Value, axis_extents
 
 
 class LaunchScope:
-    """What is known of a launch while it is checked."""
+    """The facts about a launch that its checks collect."""
 
     def __init__(self, launch: Launch, where: str) -> None:
         self.launch = launch

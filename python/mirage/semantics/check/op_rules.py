@@ -1,4 +1,4 @@
-"""Rules of values and of ops by themselves: scopes, sizes and types."""
+"""Rules of values and of single ops: scopes, sizes and types."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def arity(op: Op, where: str, low: int, high: int) -> None:
 
 
 def result_type(op: Op, where: str, *, in_block: bool) -> TensorType:
-    """The type that the result of an op has by its operands (ops that are neither launches nor
-    loops, loads or masks).
+    """Return the type of an op's result, given its operands (for ops other than launches, loops,
+    loads and masks).
 
     Raises :class:`InvalidGraph` and :class:`mirage.semantics.builder.ShapeError`; ``where`` goes
     into messages.

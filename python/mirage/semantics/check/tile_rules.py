@@ -1,4 +1,4 @@
-"""Rules of what stands in blocks only: masks, positions, types of what is read."""
+"""Rules of ops that occur in blocks only: masks, positions, types of loaded tiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class TileRules(LaunchScope):
     """The rules of ops on tiles that name axes."""
 
     def tile_type(self, at: str, op: Op, source: DType) -> None:
-        """What is read from memory has the tensor's type; whole numbers are f32."""
+        """Check the type of a tile that is read from memory: the tensor's type, or f32 for whole
+        numbers."""
         if op.result.dtype is not source.in_tile:
             raise InvalidGraph(
                 "C2",

@@ -1,1 +1,1 @@
-"""What µGraphs mean: one walker, generic over the arithmetic."""
+"""The evaluation of µGraphs: one evaluator, generic over the arithmetic."""

@@ -1,4 +1,4 @@
-"""Execution of a launch: all its blocks side by side, tile by tile, step by step."""
+"""Execution of a launch: all of its blocks in parallel, tile by tile, step by step."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Tensor:
     region: Region
 
     def take(self, region: Region, shape: tuple[int, ...]) -> Planes:
-        """The elements of ``region``, which must have been computed; ``shape`` is the whole
-        tensor's.
+        """Return the elements of ``region``, which must have been computed; ``shape`` is that of
+        the whole tensor.
         """
         return taken(self.planes, indices_of(region, self.region, shape))
 
 
 def taken(planes: Planes, indices: tuple[tuple[int, Array], ...], lead: int = 0) -> Planes:
-    """What lies at the indices along each dimension that is named, counted from the one after the
+    """Take the elements at the indices along each named dimension; dimensions are counted after the
     first ``lead`` array dimensions."""
     for dim, index in indices:
         planes = map_planes(lambda p, i=index, d=lead + dim: np.take(p, i, axis=d), planes)
@@ -56,8 +56,8 @@ def taken(planes: Planes, indices: tuple[tuple[int, Array], ...], lead: int = 0)
 def indices_of(
     region: Region, have: Region, shape: tuple[int, ...]
 ) -> tuple[tuple[int, Array], ...]:
-    """Where ``region`` lies within what was computed, ``have``, along each dimension of which not
-    all of that is wanted."""
+    """Return the places of ``region`` within the computed region ``have``, for each dimension of
+    which not everything is wanted."""
     found: list[tuple[int, Array]] = []
     for dim, (wanted, known, size) in enumerate(zip(region, have, shape, strict=True)):
         if wanted is known or (
@@ -69,7 +69,7 @@ def indices_of(
 
 
 def locate(index: Array, have: Array | None) -> Array:
-    """Where the indices stand among those that were computed."""
+    """Return the places of the indices among those that were computed."""
     if have is None:
         return index
     at = np.minimum(np.searchsorted(have, index), len(have) - 1)
@@ -79,9 +79,10 @@ def locate(index: Array, have: Array | None) -> Array:
 
 
 class BlockEvaluator:
-    """Runs the blocks of ``launch`` at the given grid positions. Use once. Arrays of tensors have
-    ``sets`` dimensions before their own, of which each is one of several sets of inputs; those of
-    tiles have dimensions for the grid axes after these."""
+    """Runs the blocks of ``launch`` at the given grid positions. Use once.
+
+    Arrays of tensors start with ``sets`` dimensions, one for the sets of inputs that are evaluated
+    together; arrays of tiles have dimensions for the grid axes after these."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class BlockEvaluator:
         self.tiles: dict[Load, tuple[Planes, tuple[str, ...]]] = {}
 
     def run(self) -> tuple[Tensor, ...]:
-        """The launch's results, as far as the blocks at the given positions write them."""
+        """Return the launch's results, as far as the blocks at the given positions write them."""
         self._run(self.launch.body.ops)
         return tuple(
             self._store(self.values[output.value], output.value.shape, output.map, result)
@@ -138,8 +139,8 @@ class BlockEvaluator:
         return map_planes(lambda p: p[(*key, ...)], planes)  # of rank 0 too an array
 
     def _cut(self, op: Load) -> tuple[Planes, tuple[str, ...]]:
-        """All tiles of a load: dimensions for the grid axes, then for the loop axes (named), then
-        the tile's own.
+        """Return all tiles of a load, with dimensions for the grid axes, then for the loop axes
+        (named), then the tile's own.
         """
         source = op.operands[0]
         tensor = self.params[source]
@@ -167,7 +168,8 @@ class BlockEvaluator:
         return map_planes(lambda p: np.expand_dims(p.transpose(order), shape), planes), loops
 
     def _cut_dim(self, planes: Planes, at: int, op: Load, dim: int, have: Array | None) -> Planes:
-        """Array dimension ``at`` replaced by one for each axis of the map and one for the tile."""
+        """Replace array dimension ``at`` by one dimension for each axis of the map and one for the
+        tile."""
         size, tile, axes = op.operands[0].shape[dim], op.result.shape[dim], op.map[dim]
         parts = part_numbers(axes, self.extents, self.positions)
         every = parts.size * tile == size and np.array_equal(parts.ravel(), np.arange(parts.size))
@@ -256,8 +258,8 @@ class BlockEvaluator:
             self.values[result] = total
 
     def _takes(self, op: Loop, step: int) -> Array | None:
-        """Which blocks take a step, with dimensions as those before a tile's own; None where all
-        do."""
+        """Return which blocks take a step, with dimensions like those before a tile's own; None if
+        all do."""
         if op.steps is None:
             return None
         rank = len(self.grid)
@@ -270,7 +272,7 @@ class BlockEvaluator:
         return takes.reshape((1,) * (self.lead - takes.ndim) + takes.shape)
 
     def _read(self, op: Loop) -> list[Array]:
-        """The integers that bound a loop, with dimensions as those before a tile's own."""
+        """Return the integers that bound a loop, with dimensions like those before a tile's own."""
         readings = () if op.steps is None else op.steps.readings
         found: list[Array] = []
         for load, reading in zip(op.reads, readings, strict=True):
@@ -281,11 +283,12 @@ class BlockEvaluator:
         return found
 
     def _taken(self, takes: Array | None, now: Planes, before: Planes | None) -> Planes:
-        """What blocks have after a step: those that do not take it, what they had before."""
+        """Return the values of blocks after a step; blocks that do not take it keep their previous
+        values."""
         return now if before is None else self._where(takes, now, before)
 
     def _where(self, blocks: Array | None, x: Planes, y: Planes) -> Planes:
-        """``x`` of some blocks, ``y`` of the others."""
+        """Return ``x`` for some blocks and ``y`` for the others."""
         if blocks is None:
             return x
         lead = self.lead

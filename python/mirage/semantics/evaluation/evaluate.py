@@ -1,10 +1,10 @@
-"""What a µGraph means: one evaluator for both levels, generic over the arithmetic.
+"""The evaluator of µGraphs, for both levels and generic over the arithmetic.
 
-Every block of a launch really executes: its loads cut tiles out of the operands (zeros outside),
-its loops run step by step, its stores put tiles together. The blocks of a launch run side by side:
-inside a launch each value carries one leading array dimension for each grid axis, of size 1 where
-the value is the same along that axis. Nothing is assumed about results that blocks do not write or
-write differently; both raise.
+Every block of a launch is really executed: its loads cut tiles out of the operands (zeros outside),
+its loops run step by step, its stores put tiles together. The blocks of a launch run in parallel:
+inside a launch each value has one leading array dimension for each grid axis, of size 1 if the
+value is the same along that axis. Nothing is assumed about results that blocks do not write or
+write inconsistently; both raise an error.
 
 Composite ops are decomposed in their stable form first.
 """
@@ -46,7 +46,7 @@ __all__ = ["EvaluationError", "Float64", "Sampled", "TypedFloat", "evaluate", "e
 
 @dataclass(frozen=True)
 class Sampled:
-    """Inputs or outputs of which only a region is present."""
+    """A tensor of which only a region is present."""
 
     planes: Planes
     region: Region
@@ -55,10 +55,10 @@ class Sampled:
 def evaluate_floats(
     graph: KernelGraph, inputs: Sequence[Array], domain: Domain | None = None
 ) -> tuple[Array, ...]:
-    """Outputs of ``graph`` on float arrays, in ``domain`` (float64 by default).
+    """Return the outputs of ``graph`` for float arrays, in ``domain`` (float64 by default).
 
-    Raises :class:`EvaluationError` where the graph leaves an output undefined or the inputs do not
-    fit.
+    Raises :class:`EvaluationError` if the graph leaves an output undefined or if the inputs do not
+    match.
     """
     domain = Float64() if domain is None else domain
     with np.errstate(over="ignore"):
@@ -70,9 +70,9 @@ def evaluate_floats(
 
 
 def evaluate(graph: KernelGraph, domain: Domain, inputs: Sequence[Planes]) -> tuple[Planes, ...]:
-    """Outputs of ``graph`` on ``inputs`` (one value of the domain each, whole tensors).
+    """Return the outputs of ``graph`` for ``inputs`` (one value of the domain each, whole tensors).
 
-    Raises :class:`EvaluationError`, and what the domain raises.
+    Raises :class:`EvaluationError` and the errors of the domain.
     """
     if len(inputs) != len(graph.inputs):
         raise EvaluationError(f"expected {len(graph.inputs)} inputs, got {len(inputs)}")
@@ -88,8 +88,9 @@ def evaluate(graph: KernelGraph, domain: Domain, inputs: Sequence[Planes]) -> tu
 
 @dataclass(frozen=True)
 class Shared:
-    """What launches give that other graphs have too: ``numbers`` are equal for launches of equal
-    results, ``known`` has those that were run, on the same inputs in the same arithmetic."""
+    """The results of launches that other graphs have too. ``numbers`` are equal for launches with
+    equal results; ``known`` has the results of those that were run, on the same inputs in the same
+    arithmetic."""
 
     numbers: Mapping[Op, int]
     known: dict[int, tuple[Tensor, ...]]
@@ -103,11 +104,12 @@ def evaluate_sampled(
     shared: Shared | None = None,
     sets: int = 0,
 ) -> tuple[Sampled, ...]:
-    """The wanted parts of the outputs; the inputs must contain at least their wanted parts.
+    """Return the wanted parts of the outputs; the inputs must contain at least the parts that these
+    need.
 
-    ``graph`` must be free of composite ops. Outputs may come back with more than what was wanted.
-    Several sets of inputs are evaluated side by side where arrays have ``sets`` dimensions before
-    their own, one entry for each set, or of size 1 where all sets have the same.
+    ``graph`` must be free of composite ops. Outputs may contain more than the wanted parts. Several
+    sets of inputs are evaluated together if arrays start with ``sets`` dimensions, which have one
+    entry for each set, or size 1 if all sets have the same array.
     """
     values: dict[Value, Tensor] = {
         v: Tensor(x.planes, x.region) for v, x in zip(graph.inputs, inputs, strict=True)
@@ -179,7 +181,8 @@ def _same(a: Region, b: Region) -> bool:
 
 
 def _takes(op: Op, operands: Sequence[Tensor], region: Region) -> Takes:
-    """What the op takes for ``region`` of its result; of a reshape all that this gives."""
+    """Return the parts of its operands that the op takes for ``region`` of its result; a reshape
+    may produce more than that region."""
     regions = op.needs(region)
     have = tuple(x.region for x in operands)
     indices = tuple(
@@ -201,7 +204,7 @@ def _takes(op: Op, operands: Sequence[Tensor], region: Region) -> Takes:
 
 
 def _last_uses(graph: KernelGraph) -> dict[int, list[Value]]:
-    """For each op number the values that nothing after it reads."""
+    """Return, for each op number, the values that no later op reads."""
     if (known := _LAST_USES.get(graph)) is not None:
         return known
     last: dict[Value, int] = {}

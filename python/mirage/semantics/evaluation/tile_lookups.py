@@ -1,8 +1,8 @@
-"""What the block level's positions and gathered rows are: loads of tensors.
+"""Positions and gathered rows at the block level, as loads of tensors.
 
-:class:`TileIota` and :class:`TileGather` stand for what a load reads of a kernel-level lookup.
-:func:`loaded` writes them as that load, which is how they are evaluated and verified: nothing
-else gives them a meaning.
+:class:`TileIota` and :class:`TileGather` stand for the elements that a load reads of a kernel-level
+lookup. :func:`loaded` rewrites them as that load; they are evaluated and verified in this form,
+which is the only definition of their meaning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mirage.semantics.ugraph import (
 
 
 def loaded(graph: KernelGraph) -> KernelGraph:
-    """``graph`` in which launches load positions and gathered rows."""
+    """Return ``graph`` with launches that load positions and gathered rows."""
     ops: list[Op] = []
     changed = False
     for op in graph.ops:

@@ -1,1 +1,1 @@
-"""Where elements stand: indices, strides, and where views take theirs from."""
+"""The places of elements: indices, strides, and the source elements of views."""

@@ -1,4 +1,5 @@
-"""Sets of indices of a tensor, dimension by dimension, and how reshapes match dimensions."""
+"""Sets of indices of a tensor, dimension by dimension, and the matching of dimensions by
+reshapes."""
 
 from __future__ import annotations
 
@@ -10,24 +11,24 @@ import numpy as np
 from mirage.semantics.scalar import Array
 
 Indices: TypeAlias = "Array | None"
-"""Sorted indices of a dimension, ``None`` meaning all of them."""
+"""The sorted indices of a dimension; ``None`` means all of them."""
 
 Region: TypeAlias = "tuple[Indices, ...]"
-"""For each dimension the sorted indices of interest, ``None`` meaning all of them."""
+"""For each dimension the sorted indices of interest; ``None`` means all of them."""
 
 
 def whole(rank: int) -> Region:
-    """All of a tensor of that rank."""
+    """Return the region that is all of a tensor of this rank."""
     return (None,) * rank
 
 
 def region_shape(region: Region, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Number of selected indices in each dimension."""
+    """Return the number of selected indices in each dimension."""
     return tuple(n if r is None else len(r) for r, n in zip(region, shape, strict=True))
 
 
 def union(a: Region, b: Region, shape: tuple[int, ...]) -> Region:
-    """The smallest region that contains both."""
+    """Return the smallest region that contains both."""
     return tuple(
         None if x is None or y is None else simplify(either(x, y), n)
         for x, y, n in zip(a, b, shape, strict=True)
@@ -35,32 +36,33 @@ def union(a: Region, b: Region, shape: tuple[int, ...]) -> Region:
 
 
 def either(x: Array, y: Array) -> Array:
-    """What is in one of two sorted arrays, sorted."""
+    """Return the sorted union of two sorted arrays."""
     if x is y or np.array_equal(x, y):
         return x
     return distinct(np.sort(np.concatenate((x, y))))
 
 
 def distinct(x: Array) -> Array:
-    """A sorted array without what is there twice."""
+    """Return a sorted array without duplicates."""
     return x[np.concatenate(([True], x[1:] != x[:-1]))] if len(x) > 1 else x
 
 
 def simplify(index: Array, size: int) -> Indices:
-    """``None`` where these are all indices of a dimension."""
+    """Return ``None`` if these are all indices of a dimension, and the indices otherwise."""
     return None if len(index) == size else index
 
 
 def aligned(region: Region, shape: tuple[int, ...]) -> Region:
-    """What of a tensor of ``shape`` is needed when it broadcasts to a result of which ``region`` is
-    wanted.
+    """Return the region of a tensor of ``shape`` that is needed if it broadcasts to a result of
+    which ``region`` is wanted.
     """
     last = region[len(region) - len(shape) :]
     return tuple(None if n == 1 else r for r, n in zip(last, shape, strict=True))
 
 
 def inside(wanted: Indices, start: int, size: int) -> Indices:
-    """What of ``wanted`` lies in a block of a dimension, counted from the block's start."""
+    """Return the indices of ``wanted`` that lie in a block of a dimension, counted from the block's
+    start."""
     if wanted is None:
         return None
     return simplify(wanted[(wanted >= start) & (wanted < start + size)] - start, size)
@@ -75,12 +77,12 @@ class Group:
 
     @property
     def kept(self) -> bool:
-        """Whether this is one dimension that the reshape leaves alone."""
+        """Whether this is a single dimension that the reshape does not change."""
         return len(self.operand) == len(self.result) == 1
 
 
 def reshape_groups(operand: tuple[int, ...], result: tuple[int, ...]) -> tuple[Group, ...]:
-    """The finest matching of consecutive dimensions with equal numbers of elements."""
+    """Return the finest matching of consecutive dimensions with equal numbers of elements."""
     groups: list[Group] = []
     i = j = 0
     while i < len(operand) or j < len(result):
@@ -100,8 +102,8 @@ def reshape_groups(operand: tuple[int, ...], result: tuple[int, ...]) -> tuple[G
 
 
 def unit_free_dims(source: tuple[int, ...], result: tuple[int, ...]) -> dict[int, int] | None:
-    """Result dimension -> source dimension for a reshape that adds or drops dimensions of size 1,
-    else None.
+    """Map result dimensions to source dimensions for a reshape that only adds or drops dimensions
+    of size 1; None for other reshapes.
     """
     a = [d for d, n in enumerate(source) if n != 1]
     b = [d for d, n in enumerate(result) if n != 1]
@@ -120,6 +122,7 @@ def unit_free_dims(source: tuple[int, ...], result: tuple[int, ...]) -> dict[int
 
 
 def equal_dims(source: tuple[int, ...], result: tuple[int, ...]) -> dict[int, int]:
-    """Result dimension -> source dimension, counted from the last one, where their sizes agree."""
+    """Map result dimensions to source dimensions, aligned at the last one, where their sizes
+    agree."""
     lead = len(result) - len(source)
     return {d + lead: d for d, n in enumerate(source) if n == result[d + lead]}

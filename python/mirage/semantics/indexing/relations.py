@@ -1,7 +1,7 @@
-"""Where the indices of the result of a movement come from, dimension by dimension.
+"""The source of the indices of a movement's result, dimension by dimension.
 
-A movement (:class:`mirage.semantics.ops.op.Movement`) says all of it: along dimensions of the
-result that none of its relations names, elements are repeated.
+The relations of a movement (:class:`mirage.semantics.ops.op.Movement`) are complete: along
+dimensions of the result that none of its relations names, elements are repeated.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Same:
 
 @dataclass(frozen=True)
 class Regrouped:
-    """Dimensions of the only operand and of the result have the same elements in row-major
-    order."""
+    """The named dimensions of the only operand and of the result have the same elements in
+    row-major order."""
 
     dims: tuple[int, ...]
     result: tuple[int, ...]
@@ -29,7 +29,7 @@ class Regrouped:
 
 @dataclass(frozen=True)
 class Taken:
-    """Dimension ``result`` of the result has those indices of dimension ``dim`` of the only operand
+    """Dimension ``result`` of the result has the indices of dimension ``dim`` of the only operand
     that start at ``offset``."""
 
     dim: int

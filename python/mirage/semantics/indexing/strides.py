@@ -1,4 +1,4 @@
-"""Where the elements of tensors lie that are parts of others: strides, in elements."""
+"""The places of elements in tensors that are parts of others: strides, in elements."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from math import gcd
 
 Strides = tuple[int, ...]
 START = 16
-"""Bytes of which the addresses of tensors are multiples."""
+"""The alignment of tensors' addresses in bytes."""
 
 
 def dense(shape: Sequence[int]) -> Strides:
-    """Those of a tensor in row-major order."""
+    """Return the strides of a tensor in row-major order."""
     strides: list[int] = []
     step = 1
     for n in reversed(shape):
@@ -22,7 +22,8 @@ def dense(shape: Sequence[int]) -> Strides:
 
 
 def reshaped(shape: Sequence[int], strides: Strides, result: Sequence[int]) -> Strides | None:
-    """Strides of the same elements in another shape; None where none lead to all of them."""
+    """Return the strides of the same elements in another shape; None if no strides reach all of
+    them."""
     runs = _runs(shape, strides)
     found: list[int] = []
     taken, run = 1, 0  # elements of a run that dimensions cover already
@@ -39,9 +40,9 @@ def reshaped(shape: Sequence[int], strides: Strides, result: Sequence[int]) -> S
 
 
 def row_alignment(shape: Sequence[int], strides: Strides, size: int, align: int) -> int:
-    """Bytes that divide the addresses of all rows of a tensor whose elements have ``size`` bytes
-    and whose first one lies at a multiple of ``align``; 16 at most, ``size`` where the elements of
-    a row do not lie side by side."""
+    """Return a number of bytes, at most 16, that divides the addresses of all rows of a tensor
+    whose elements have ``size`` bytes and whose first element is aligned to ``align``. It is
+    ``size`` if the elements of a row are not contiguous."""
     if not shape or strides[-1] != 1:
         return size
     for n, step in zip(shape[:-1], strides[:-1], strict=True):
@@ -52,8 +53,8 @@ def row_alignment(shape: Sequence[int], strides: Strides, size: int, align: int)
 
 @dataclass(frozen=True)
 class Digits:
-    """How elements that lie apart make up a tensor of another shape: ``counts`` says how many of
-    the extents in ``shape``, most significant first, make up each of its dimensions."""
+    """The places of strided elements that form a tensor of another shape: ``counts`` says how many
+    of the extents in ``shape``, most significant first, form each of its dimensions."""
 
     shape: tuple[int, ...]
     strides: Strides
@@ -61,8 +62,8 @@ class Digits:
 
 
 def in_digits(shape: Sequence[int], strides: Strides, result: Sequence[int]) -> Digits | None:
-    """The same elements in another shape, whose dimensions may cover several that do not follow one
-    another evenly; None where one would begin or end within a dimension unevenly."""
+    """Return the same elements in another shape, whose dimensions may each cover several runs; None
+    if a dimension would start or end unevenly within a run."""
     runs = _runs(shape, strides)
     extents: list[int] = []  # the last one first
     steps: list[int] = []
@@ -85,7 +86,8 @@ def in_digits(shape: Sequence[int], strides: Strides, result: Sequence[int]) -> 
 
 
 def _runs(shape: Sequence[int], strides: Strides) -> list[list[int]]:
-    """Dimensions that follow one another evenly: extent and step, the last one first."""
+    """Return runs of dimensions that follow each other evenly, as extents and steps, the last one
+    first."""
     runs: list[list[int]] = []
     for n, step in zip(reversed(shape), reversed(strides), strict=True):
         if n == 1:

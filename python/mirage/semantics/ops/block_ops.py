@@ -1,4 +1,4 @@
-"""The ops of block graphs only: loads, masks of padding, loops and what they carry.
+"""The ops of block graphs only: loads, masks of padding, and loops with the values that they carry.
 
 Axes and tile maps, by which they cut tensors, are explained in :mod:`mirage.semantics.ugraph`.
 """
@@ -30,7 +30,7 @@ from mirage.semantics.scalar import DType
 
 @dataclass(frozen=True)
 class Axis:
-    """A grid or loop axis: a name that is unique in its launch, and how many steps it has."""
+    """A grid or loop axis: a name that is unique in its launch, and its number of steps."""
 
     name: str
     extent: int
@@ -60,7 +60,7 @@ class Load(Source):
 
 @dataclass(frozen=True, eq=False)
 class Mask(Elementwise):
-    """Overwrites with ``fill`` what lies outside the tensor along ``dim``.
+    """Overwrites the elements outside the tensor along ``dim`` with ``fill``.
 
     Element ``i`` along ``dim`` is kept where ``part(axes) * tile + i < extent``, ``tile`` being the
     operand's size there.
@@ -80,7 +80,7 @@ class Mask(Elementwise):
 
     @property
     def zeros(self) -> Zeros:
-        """Of what is kept; what is overwritten is ``fill``."""
+        """Where the kept elements are zero; the overwritten ones are ``fill``."""
         return Zeros.ALL
 
     @property
@@ -92,7 +92,7 @@ class Mask(Elementwise):
 
 
 class AccumulateFn(enum.Enum):
-    """How a loop combines the values of its steps."""
+    """The way in which a loop combines the values of its steps."""
 
     SUM = "sum"
     MAX = "max"
@@ -116,7 +116,7 @@ class Accumulator:
 
 @dataclass(frozen=True, eq=False)
 class RunningMax(Scan):
-    """Inside a loop: the maximum of the operand over all steps up to and including this one."""
+    """Inside a loop, the maximum of the operand over all steps up to and including this one."""
 
     in_kernel: ClassVar[bool] = False
 
@@ -129,8 +129,8 @@ class Loop(Structure):
     """``axis.extent`` steps of ``body``; results are the accumulators' final values. Values defined
     before the loop are used directly. Loops may follow one another and nest.
 
-    With ``steps`` a block takes those only, and does nothing in the others. Operands are the
-    integer tensors (params) that it reads to know which they are.
+    With ``steps``, a block takes only those and does nothing in the others. The operands are the
+    integer tensors (params) that it reads to determine them.
     """
 
     axis: Axis

@@ -1,5 +1,5 @@
 """The ops of kernel graphs only: those with a decomposition, and calls of the framework. (A
-:class:`mirage.semantics.ugraph.Launch` is one too, and stands with the graph that it is made of.)
+:class:`mirage.semantics.ugraph.Launch` is one too; it is defined next to its block graph.)
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Composite(Op, kind=True):
-    """An op with a decomposition into those of both levels (``mirage.semantics.decompose``)."""
+    """An op that decomposes into ops of both levels (``mirage.semantics.decompose``)."""
 
     in_block: ClassVar[bool] = False
 
     @abstractmethod
     def decomposed(self, b: Builder, xs: Sequence[Value], *, stable: bool) -> Value:
-        """The result, made by ``b`` of primitive ops on ``xs``: the operands in f32 (f64 where the
-        result is), a type that the value may have as well.
+        """Return the result, which ``b`` builds from primitive ops on ``xs``. The operands are f32
+        (f64 if the result is), and the result may have this type as well.
 
-        With ``stable`` as a reference evaluation in floating point needs it: no intermediate result
-        overflows where the result does not.
+        The ``stable`` form is the one that a reference evaluation in floating point needs: no
+        intermediate result overflows unless the result does.
         """
 
 
@@ -106,7 +106,7 @@ def _norm_type(operands: Sequence[Value], dims: int) -> TensorType:
 
 
 def _gained(b: Builder, y: Value, gains: Sequence[Value]) -> Value:
-    """Times the first of ``gains``, plus the second."""
+    """Multiply by the first of ``gains`` and add the second."""
     for fn, v in zip((BinaryFn.MUL, BinaryFn.ADD), gains, strict=False):
         y = b.binary(fn, y, v)
     return y
@@ -128,13 +128,13 @@ def _inverse_root(b: Builder, x: Value, eps: float) -> Value:
 
 @dataclass(frozen=True, eq=False)
 class External(Boundary):
-    """A call back to the framework, for an op that has no meaning here; ``target`` names it
+    """A call of the framework, for an op that has no meaning here; ``target`` names it
     (``aten.cumsum``).
 
-    ``arguments`` are those of its arguments that are not tensors, by name; the others are the
-    operands, in order. ``seen_as`` has for each operand the type as which the call sees it where
-    it is not of a type that kernels have (PyTorch's name; else nothing): such tensors are carried
-    by others (:mod:`mirage.runtime.carriers`), and so are results.
+    ``arguments`` are its arguments other than tensors, by name; the tensors are the operands, in
+    order. ``seen_as`` gives, for each operand of a type that kernels do not have, the type in which
+    the call sees it (PyTorch's name; otherwise empty). Such tensors are carried by others
+    (:mod:`mirage.runtime.carriers`), and so are results.
     """
 
     target: str

@@ -1,7 +1,7 @@
-"""The movements of both levels: transposes, reshapes, repetitions, joins and parts.
+"""The movements of both levels: transposes, reshapes, broadcasts, concatenations and slices.
 
 Each class says where the elements of its result come from, dimension by dimension, and which part
-of its operands a part of its result needs; analyses ask for no more.
+of its operands a part of its result needs; analyses need nothing else.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Transpose(Rearrangement):
 
 @dataclass(frozen=True, eq=False)
 class Reshape(Rearrangement):
-    """Same elements in row-major order, the shape of the result."""
+    """The same elements in row-major order, in the shape of the result."""
 
     renames: ClassVar[bool] = True
 
@@ -93,7 +93,7 @@ class Reshape(Rearrangement):
 
 @dataclass(frozen=True, eq=False)
 class Broadcast(View):
-    """Size-1 (or missing leading) dimensions repeated to the shape of the result."""
+    """Dimensions of size 1 (or missing leading dimensions), repeated to the shape of the result."""
 
     whole: ClassVar[bool] = True
 
@@ -123,7 +123,7 @@ class Broadcast(View):
 
 @dataclass(frozen=True, eq=False)
 class Concat(Movement):
-    """Operands joined along ``dim``."""
+    """The operands, concatenated along ``dim``."""
 
     dim: int
 

@@ -1,9 +1,9 @@
 """Values, and the kinds of ops.
 
-Every op class is of one kind, and says there what analyses need to know of it: what it computes,
-which parts of its operands a part of its result needs, where it is zero, what it costs. An analysis
-asks for the kind, or the op, and names a class only where that class is what it is about; so an op
-of a kind that is there already needs no line in any of them.
+Every op class belongs to one kind, which declares the facts that analyses need: what the op
+computes, which parts of its operands a part of its result needs, where it is zero, and what it
+costs. An analysis asks for the kind, or asks the op, and names a class only if it concerns that
+class alone; so a new op of an existing kind needs no line in any analysis.
 
 | kind | ops |
 |---|---|
@@ -17,7 +17,7 @@ of a kind that is there already needs no line in any of them.
 | :class:`Boundary` | ends a part of a program: calls of the framework; :class:`Lookup`: tensors \
   whose elements are found where they are loaded |
 
-Composites, which have a decomposition, are of no kind: they are decomposed first.
+Composites, which have a decomposition, belong to no kind: they are decomposed first.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 
 def complete(cls: type, *, partial: bool) -> None:
-    """Raises :class:`TypeError` where a class leaves out an abstract method of its bases, unless it
-    is ``partial`` itself. (Without ``ABCMeta``, which makes ``isinstance`` slow.)
+    """Raise :class:`TypeError` if a class leaves out an abstract method of its bases, unless it is
+    ``partial`` itself. (This replaces ``ABCMeta``, which makes ``isinstance`` slow.)
     """
     missing = [
         name
@@ -65,19 +65,19 @@ class UnknownOp(TypeError):
 
 @dataclass(frozen=True)
 class TensorType:
-    """Shape and element type of a tensor or tile."""
+    """The shape and element type of a tensor or tile."""
 
     shape: tuple[int, ...]
     dtype: DType
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return prod(self.shape)
 
     @property
     def bytes(self) -> int:
-        """Size in bytes when stored densely."""
+        """The size in bytes when stored densely."""
         return self.size * self.dtype.bytes
 
     def __str__(self) -> str:
@@ -93,12 +93,12 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the tensor or tile."""
+        """The shape of the tensor or tile."""
         return self.type.shape
 
     @property
     def dtype(self) -> DType:
-        """Element type."""
+        """The element type."""
         return self.type.dtype
 
 
@@ -111,7 +111,7 @@ class Op:
 
     @property
     def result(self) -> Value:
-        """The only result."""
+        """The only result of the op."""
         (value,) = self.results
         return value
 
@@ -122,83 +122,86 @@ class Op:
     """The least and the largest number of operands."""
 
     in_kernel: ClassVar[bool] = True
-    """Whether it may stand in a kernel graph."""
+    """Whether the op may occur in a kernel graph."""
 
     in_block: ClassVar[bool] = True
-    """Whether it may stand in a block graph."""
+    """Whether the op may occur in a block graph."""
 
     renames: ClassVar[bool] = False
-    """Whether the result is the operand's memory, in another shape."""
+    """Whether the result is the operand's memory in another shape."""
 
     updates: ClassVar[bool] = False
-    """Whether the result is the first operand with something stored to it."""
+    """Whether the result is the first operand after a store to it."""
 
     @property
     def cut_at(self) -> tuple[int, ...] | None:
-        """Where the result begins in the operand, if it is a block of that."""
+        """The place in the operand where the result starts, if the result is a block of the
+        operand."""
         return None
 
     @property
     def joined_along(self) -> int | None:
-        """The dimension along which the result holds the operands side by side, if it does."""
+        """The dimension along which the result concatenates the operands, if it does."""
         return None
 
     @property
     def names_rows(self) -> tuple[Value, int] | None:
-        """The operand that names rows by index, and how many rows there are, if one does."""
+        """The operand that holds row indices, and the number of rows, if there is such an
+        operand."""
         return None
 
     def result_type(self, b: Builder) -> TensorType:
-        """The type that the result has by the operands, as a builder of this level makes it.
+        """Return the type of the result for these operands, as a builder of this level makes it.
 
-        Raises :class:`ValueError` where they do not fit, :class:`UnknownOp` for ops that mean
-        something at one level only.
+        Raises :class:`ValueError` if the operands are not compatible, and :class:`UnknownOp` for
+        ops that have a meaning at one level only.
         """
         raise UnknownOp(f"expected an op with a meaning at this level, got {type(self).__name__}")
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
-        """The result of an op of both levels on ``xs``, all of which carry ``lead`` leading
+        """Compute the result of an op of both levels on ``xs``, all of which have ``lead`` leading
         dimensions that broadcast; ``shape`` is the shape of the result without those.
 
-        Raises :class:`UnknownOp` for ops that mean something at one level only.
+        Raises :class:`UnknownOp` for ops that have a meaning at one level only.
         """
         raise UnknownOp(f"expected an op with a meaning at this level, got {type(self).__name__}")
 
     def needs(self, region: Region) -> tuple[Region, ...]:
-        """The region of each operand that a region of the result needs, at kernel level; all of
-        them where an op does not say."""
+        """Return the region of each operand that a region of the result needs, at kernel level; by
+        default all of each operand."""
         return tuple(whole(len(v.shape)) for v in self.operands)
 
     @property
     def number(self) -> Number | None:
-        """The number that all elements of the result are, where the op alone says so."""
+        """The number that all elements of the result equal, if that follows from the op alone."""
         return None
 
     @property
     def function(self) -> UnaryFn | BinaryFn | ReduceFn | None:
-        """The function of scalars that it applies, to elements or along dimensions; None where that
-        is not all that it does."""
+        """The scalar function that the op applies, to elements or along dimensions; None if it does
+        anything else."""
         return None
 
     @property
     def reads_axes(self) -> frozenset[str]:
-        """The axes of its launch on whose steps the result depends, other than by its operands."""
+        """The axes of its launch on whose steps the result depends, other than through its
+        operands."""
         return frozenset()
 
     def written(self, xs: Sequence[str]) -> str:
-        """The op for people to read, of operands that are written ``xs``."""
+        """Write the op for people, with operands that are written ``xs``."""
         return called(type(self).__name__.lower(), xs)
 
 
 def called(name: str, xs: Sequence[str]) -> str:
-    """A function of ``xs`` for people to read."""
+    """Write a function of ``xs`` for people."""
     return f"{name}({', '.join(map(bare, xs))})"
 
 
 def bare(text: str) -> str:
-    """``text`` without parentheses around all of it."""
+    """Return ``text`` without parentheses that enclose all of it."""
     if not (text.startswith("(") and text.endswith(")")):
         return text
     depth = 0
@@ -210,13 +213,14 @@ def bare(text: str) -> str:
 
 
 def unknown(op: Op, analysis: str) -> UnknownOp:
-    """The error of an analysis on which soundness rests, for an op that it has no rule for."""
+    """Return the error of an analysis on which soundness depends, for an op that it has no rule
+    for."""
     return UnknownOp(f"{analysis}: no rule for {type(op).__name__}")
 
 
 def relations_of(op: Movement, analysis: str) -> Sequence[Relation]:
-    """Where the indices of a result come from. Raises :class:`UnknownOp` where the op does not
-    say."""
+    """Return the source of a result's indices. Raises :class:`UnknownOp` if the op does not declare
+    it."""
     found = op.relations()
     if found is None:
         raise unknown(op, analysis)
@@ -224,10 +228,10 @@ def relations_of(op: Movement, analysis: str) -> Sequence[Relation]:
 
 
 def no_rule(op: Op, analysis: str) -> None:
-    """Notes that an analysis has no rule for an op and goes on with what is safe.
+    """Note that an analysis has no rule for an op and uses a safe default.
 
-    With ``MIRAGE_STRICT=1`` in the environment, as in tests, that is an error: raises
-    :class:`UnknownOp`. Otherwise it is a line in the log ``mirage``.
+    With ``MIRAGE_STRICT=1`` in the environment, as in tests, this raises :class:`UnknownOp`.
+    Otherwise it writes a line to the log ``mirage``.
     """
     message = f"{analysis} has no rule for {type(op).__name__}"
     if os.environ.get("MIRAGE_STRICT") == "1":
@@ -241,7 +245,7 @@ def no_rule(op: Op, analysis: str) -> None:
 
 
 class Zeros(enum.Enum):
-    """Where an elementwise op is zero, whatever finite numbers its other operands are."""
+    """Where an elementwise op is zero, for any finite values of its other operands."""
 
     NEVER = "never"
     ALL = "where all operands are"
@@ -250,23 +254,24 @@ class Zeros(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class Source(Op):
-    """Makes a value that depends on no other value of its graph."""
+    """An op whose value depends on no other value of its graph."""
 
     @property
     def cuts(self) -> tuple[tuple[str, ...], ...]:
-        """Of what it loads of a tensor, the axes that cut each dimension."""
+        """For a load of a tensor, the axes that cut each dimension."""
         return ()
 
 
 @dataclass(frozen=True, eq=False)
 class Elementwise(Op, kind=True):
-    """Each element of the result is a function of the operands' elements at its index; dimensions
-    of size 1 or missing in front are repeated."""
+    """An op whose result elements are functions of the operands' elements at the same index;
+    dimensions of size 1 or missing leading dimensions are repeated."""
 
     @property
     @abstractmethod
     def work(self) -> tuple[float, float]:
-        """Operations of an element on the floating-point pipe and on the special-function unit."""
+        """The operations per element on the floating-point pipe and on the special-function
+        unit."""
 
     @property
     @abstractmethod
@@ -275,17 +280,18 @@ class Elementwise(Op, kind=True):
 
     @property
     def identity(self) -> bool:
-        """Whether on real numbers it gives its operand: only the element type changes."""
+        """Whether the op is the identity on real numbers, so that it only changes the element
+        type."""
         return False
 
     @property
     def cuts(self) -> bool:
-        """Whether it is a conversion that may change numbers, which no kernel does."""
+        """Whether the op is a conversion that may change numbers; kernels have no such op."""
         return False
 
     scalar: ClassVar[bool] = False
-    """Whether it is one of the functions that analyses of exact arithmetic know; others are written
-    out in them (``mirage.verify.normal_form.traced``)."""
+    """Whether analyses of exact arithmetic know the function; other functions are written out in
+    terms of these (``mirage.verify.normal_form.traced``)."""
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         return tuple(aligned(region, v.shape) for v in self.operands)
@@ -293,60 +299,61 @@ class Elementwise(Op, kind=True):
 
 @dataclass(frozen=True, eq=False)
 class Movement(Op):
-    """Elements of the operands in other places; nothing is computed."""
+    """An op that moves elements of its operands to other places; it computes nothing."""
 
     def relations(self) -> Sequence[Relation] | None:
-        """Where the indices of each dimension of the result come from, all of it: along what no
-        relation names elements are repeated. None where that cannot be said so: then the verifier
-        refuses the op."""
+        """Return the source of the indices of each dimension of the result, completely: along
+        dimensions that no relation names, elements are repeated. None if that cannot be expressed;
+        the verifier then refuses the op."""
         return None
 
 
 @dataclass(frozen=True, eq=False)
 class View(Movement, kind=True):
-    """Elements of one operand in other places."""
+    """An op that moves elements of one operand to other places."""
 
     whole: ClassVar[bool] = False
-    """Whether each element of the operand is in the result."""
+    """Whether each element of the operand occurs in the result."""
 
     @abstractmethod
     def source_dims(self) -> Mapping[int, int] | None:
-        """For dimensions of the result the operand's dimension whose index they have; the others
-        repeat, or are cut. None where dimensions are merged or split.
+        """Map dimensions of the result to the operand's dimensions whose index they have; other
+        dimensions are repeated or cut. None if dimensions are merged or split.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class Rearrangement(View, kind=True):
-    """All elements of one operand, each once."""
+    """An op that moves all elements of one operand, each exactly once."""
 
     whole: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False)
 class Contraction(Op, kind=True):
-    """Sums or maxima over axes of the operands."""
+    """An op that takes sums or maxima over axes of its operands."""
 
     @property
     @abstractmethod
     def over(self) -> tuple[tuple[int, ...], ...]:
-        """The dimensions of each operand that it contracts; those of one operand run over the same
-        indices as those of another, in this order."""
+        """The dimensions of each operand that the op contracts; those of two operands run over the
+        same indices, in this order."""
 
     @property
     @abstractmethod
     def sums(self) -> bool:
-        """Whether it adds up the products of its operands' elements; else it takes a maximum."""
+        """Whether the op sums the products of its operands' elements; otherwise it takes a
+        maximum."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scan(Op):
-    """Depends on the steps of a loop so far."""
+    """An op whose result depends on the steps of a loop so far."""
 
 
 @dataclass(frozen=True, eq=False)
 class Structure(Op, kind=True):
-    """Made of other ops."""
+    """An op that is made of other ops."""
 
     @property
     @abstractmethod
@@ -360,22 +367,22 @@ class Structure(Op, kind=True):
 
     @cached_property
     def reads(self) -> tuple[Source, ...]:
-        """Loads of those of its operands that it reads itself."""
+        """Loads of the operands that the structure itself reads."""
         return ()
 
     @property
     @abstractmethod
     def ends(self) -> tuple[Value, ...]:
-        """The values inside of which its results are made."""
+        """The inner values from which its results are made."""
 
     @abstractmethod
     def rebuilt(self, inside: tuple[Op, ...], new: Callable[[Value], Value]) -> Self:
-        """The same structure made of the ops ``inside``; of what it ``defines`` and where it
-        ``ends``, each value is ``new`` of the one that it is here."""
+        """Return the same structure with the ops ``inside``; ``new`` maps the values that it
+        ``defines`` and its ``ends`` to their replacements."""
 
 
 def all_ops(ops: Iterable[Op]) -> Iterator[Op]:
-    """All ops in order, each before those that it is made of."""
+    """Yield all ops in order, each before the ops that it is made of."""
     for op in ops:
         yield op
         if isinstance(op, Structure):
@@ -383,7 +390,7 @@ def all_ops(ops: Iterable[Op]) -> Iterator[Op]:
 
 
 def values_in(ops: Iterable[Op]) -> Iterator[Value]:
-    """Every value that ops, or those that they are made of, define."""
+    """Yield every value that the ops, or the ops that they are made of, define."""
     for op in all_ops(ops):
         yield from op.results
         if isinstance(op, Structure):
@@ -392,17 +399,18 @@ def values_in(ops: Iterable[Op]) -> Iterator[Value]:
 
 @dataclass(frozen=True, eq=False)
 class Boundary(Op):
-    """Between the parts of a program: no search and no proof looks inside, and to what reads its
-    results they are inputs with any elements."""
+    """An op between the parts of a program. No search and no proof looks inside; to the readers of
+    its results they are inputs with arbitrary elements."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lookup(Boundary):
-    """A tensor of the kernel level whose elements are found where they are loaded."""
+    """A tensor of the kernel level whose elements are determined where they are loaded."""
 
     in_block: ClassVar[bool] = False
 
     @property
     def counts_along(self) -> int | None:
-        """The dimension along which each element is its own index, where that is all it is."""
+        """The dimension along which each element equals its own index, if that describes all
+        elements."""
         return None

@@ -1,9 +1,9 @@
-"""The steps of a loop that a block takes, where they are not all of them.
+"""The steps of a loop that a block takes, if it does not take all of them.
 
-Which steps they are follows from the block's position, and from integers that the block reads
-(a length, the position of a token), by two numbers, a first step and the one after the last. Each
-is a sum of positions and of what is read, times integers, divided by an integer and rounded down:
-the keys that the rows of a tile see begin and end in step with the rows.
+The steps follow from the block's position and from integers that the block reads (a length, the
+position of a token), as two numbers: the first step and the one after the last. Each number is a
+sum of positions and integers with integral factors, divided by an integer and rounded down: the
+keys that the rows of a tile attend to start and end in step with the rows.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ TileMap = tuple[tuple[str, ...], ...]
 """For each tensor dimension, the names of the axes that split it, outermost first."""
 
 MOST_READ = 64
-"""Elements of which a block reads the greatest or the least."""
+"""The most elements whose maximum or minimum a block reads."""
 SAMPLES = 8
-"""Numbers that stand for all that a block may read, where its steps are counted."""
+"""The number of samples that stand for all integers that a block may read, when its steps are
+counted."""
 
 
 class ExtremeFn(enum.Enum):
-    """Which of several numbers."""
+    """Whether the maximum or the minimum of several numbers is taken."""
 
     MAX = "max"
     MIN = "min"
@@ -36,9 +37,9 @@ class ExtremeFn(enum.Enum):
 
 @dataclass(frozen=True)
 class Reading:
-    """An integer that a block reads: the greatest or least element of its part of a tensor, moved
-    into ``[least, most]``. ``map`` cuts the tensor along grid axes into parts of the shape
-    ``tile``, which cover it without overhang."""
+    """An integer that a block reads: the maximum or minimum of its part of a tensor, clamped to
+    ``[least, most]``. ``map`` cuts the tensor along grid axes into parts of the shape ``tile``,
+    which cover it without overhang."""
 
     fn: ExtremeFn
     map: TileMap
@@ -48,31 +49,31 @@ class Reading:
 
     @property
     def axes(self) -> frozenset[str]:
-        """The grid axes on which it depends."""
+        """The grid axes on which the integer depends."""
         return frozenset(axis for axes in self.map for axis in axes)
 
     @property
     def single(self) -> bool:
-        """Whether it is of one element."""
+        """Whether the part has a single element."""
         return prod(self.tile) == 1
 
     def of(self, parts: Array) -> Array:
-        """The integers of parts, whose last dimensions are those of the tensor."""
+        """Return the integers of parts, whose last dimensions are those of the tensor."""
         dims = tuple(range(parts.ndim - len(self.tile), parts.ndim))
         found = parts.max(axis=dims) if self.fn is ExtremeFn.MAX else parts.min(axis=dims)
         return np.clip(found, self.least, self.most).astype(np.int64)
 
     def spread(self) -> Array:
-        """A few numbers, evenly spread over all that it may be."""
+        """Return a few numbers, evenly spread over the range of the integer."""
         count = self.most - self.least + 1
         return self.least + (2 * np.arange(SAMPLES) + 1) * count // (2 * SAMPLES)
 
 
 @dataclass(frozen=True)
 class StepNumber:
-    """``floor((sum of factor * position + sum of factor * integer + constant) / divisor)`` of
-    positions along grid axes, and of what the block reads, by its number in
-    :attr:`Steps.readings`. Terms are in the order of their names."""
+    """The number ``floor((sum of factor * position + sum of factor * integer + constant) /
+    divisor)``, with positions along grid axes and integers that the block reads, by their number in
+    :attr:`Steps.readings`. Terms are ordered by name."""
 
     terms: tuple[tuple[str, int], ...]
     constant: int = 0
@@ -83,7 +84,7 @@ class StepNumber:
         object.__setattr__(self, "terms", tuple(sorted(self.terms)))
 
     def at(self, positions: Mapping[str, Array], read: Sequence[Array] = ()) -> Array:
-        """The numbers at positions and for integers, whose arrays broadcast."""
+        """Return the numbers at given positions and integers, whose arrays broadcast."""
         total = np.asarray(self.constant, dtype=np.int64)
         for axis, factor in self.terms:
             total = total + factor * positions[axis]
@@ -104,9 +105,9 @@ class StepNumber:
 class Steps:
     """The steps from ``first`` on that are below ``end``.
 
-    The first one is moved into ``[0, extent - 1]``, the end into ``[first + 1, extent]``: each
-    block takes at least one step. ``readings`` are what the block reads of the loop's operands,
-    one of each.
+    The first step is clamped to ``[0, extent - 1]``, the end to ``[first + 1, extent]``: each block
+    takes at least one step. ``readings`` are the integers that the block reads from the loop's
+    operands, one from each.
     """
 
     first: StepNumber
@@ -115,25 +116,25 @@ class Steps:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The grid axes whose positions they name, in the order of their first use."""
+        """The grid axes whose positions the numbers use, in the order of their first use."""
         terms = (*self.first.terms, *self.end.terms)
         return tuple(dict.fromkeys(axis for axis, _ in terms))
 
     @property
     def depends(self) -> frozenset[str]:
-        """The grid axes along which they may differ."""
+        """The grid axes along which the steps may differ."""
         return frozenset(self.axes).union(*(r.axes for r in self.readings))
 
     def range_at(
         self, positions: Mapping[str, Array], extent: int, read: Sequence[Array] = ()
     ) -> tuple[Array, Array]:
-        """The first step, and the one after the last, of a loop of ``extent`` steps."""
+        """Return the first step and the one after the last, for a loop of ``extent`` steps."""
         first = np.clip(self.first.at(positions, read), 0, extent - 1)
         return first, np.clip(self.end.at(positions, read), first + 1, extent)
 
     def counts(self, extents: Mapping[str, int], extent: int) -> Array:
-        """How many steps the blocks take, with a dimension for each of :attr:`axes`: on average
-        over numbers that are evenly spread, where they depend on what is read."""
+        """Return how many steps the blocks take, with a dimension for each of :attr:`axes`. If the
+        steps depend on integers that are read, this is the average over evenly spread integers."""
         rank = len(self.axes)
         positions = {
             axis: np.arange(extents[axis]).reshape((1,) * i + (-1,) + (1,) * (rank - i - 1))

@@ -1,8 +1,8 @@
 """The ops of both levels that compute: on device tensors in a kernel graph, on tiles in a block
-graph. Those that move elements stand in ``movements``.
+graph. Those that move elements are in ``movements``.
 
-Each class says what the op is (its kind, :mod:`mirage.semantics.ops.op`), what it computes in any
-arithmetic, and which part of its operands a part of its result needs.
+Each class declares its kind (:mod:`mirage.semantics.ops.op`), its meaning in any arithmetic, and
+the part of its operands that a part of its result needs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class Constant(Source):
     """A scalar (rank-0) constant, an exact number; it broadcasts where it is used. A float is read
-    as the number that it is written for (:func:`mirage.semantics.numbers.read`).
+    as the number that it was written for (:func:`mirage.semantics.numbers.read`).
     """
 
     value: Number
@@ -136,14 +136,14 @@ class Binary(Elementwise):
 @dataclass(frozen=True, eq=False)
 class Cast(Elementwise):
     """Conversion to the element type of the result: the identity on real numbers, unless it
-    ``cuts`` what an integer type does not hold."""
+    ``cuts`` numbers that an integer type cannot represent."""
 
     scalar: ClassVar[bool] = True
 
     @property
     def cuts(self) -> bool:
-        """Whether numbers may change: fractions lose what is behind the point, integers that are
-        too large for a narrower type wrap around. No kernel does that."""
+        """Whether numbers may change: fractions are truncated, and integers that are too large for
+        a narrower type wrap around. Kernels have no such conversion."""
         return self.result.dtype.cuts(self.operands[0].dtype)
 
     @property

@@ -1,4 +1,5 @@
-"""The maxima of shifts as values of the new block graph, and what brings values to them."""
+"""The maxima of shifts as values of the new block graph, and the factors that convert values to
+them."""
 
 from __future__ import annotations
 
@@ -16,18 +17,18 @@ FLOOR = LOW
 
 
 class Maxima:
-    """``home`` says where the ops of a loop, or of the block, are appended."""
+    """The maxima of shifts. ``home`` returns the builder for a loop or for the block."""
 
     def __init__(self, home: Callable[[Loop | None], Builder]) -> None:
         self.home = home
-        self.arguments: dict[Shift, Value] = {}  # what the values carried before
-        self.shifted: dict[Shift, Value] = {}  # what they carry now: the maximum
+        self.arguments: dict[Shift, Value] = {}  # the former argument of each shift
+        self.shifted: dict[Shift, Value] = {}  # the present one, which is the maximum
         self._local: dict[Shift, Value] = {}  # the maximum over this step only
         self._rescales: dict[tuple[Shift, Fraction, Align, int], Value] = {}
         self._factors: dict[tuple[Shift, Value, Fraction], Value] = {}
 
     def take(self, shift: Shift, argument: Value, b: Builder, *, floor: bool) -> None:
-        """The maximum of a shift over ``argument``, which has the shift's shape."""
+        """Take the maximum of a shift over ``argument``, which has the shift's shape."""
         self.arguments[shift] = argument
         maximum = argument
         if shift.reduced:
@@ -42,7 +43,7 @@ class Maxima:
         self.shifted[shift] = maximum
 
     def merge(self, shift: Shift) -> None:
-        """The maximum of a merged shift, once all of its parts have theirs."""
+        """Take the maximum of a merged shift, once all of its parts have theirs."""
         if shift in self.shifted:
             return
         b = self.home(shift.loop)
@@ -53,7 +54,8 @@ class Maxima:
         self.take(shift, largest, b, floor=False)
 
     def part_factor(self, shift: Shift, part: Shift, power: Fraction) -> Value:
-        """What brings values that carry a part of a merged shift to the whole."""
+        """Return the factor that converts values that carry a part of a merged shift to the
+        whole."""
         b = self.home(shift.loop)
         align = shift.dims_of(part)
         before = self.shifted[part]
@@ -63,7 +65,8 @@ class Maxima:
         return self._factors[key]
 
     def factor(self, shift: Shift, power: Fraction, b: Builder) -> Value:
-        """What brings values that carry ``arguments[shift]`` to ``shifted[shift]``."""
+        """Return the factor that converts values that carry ``arguments[shift]`` to
+        ``shifted[shift]``."""
         before = self.arguments[shift]
         key = (shift, before, power)
         if key not in self._factors:
@@ -71,13 +74,13 @@ class Maxima:
         return self._factors[key]
 
     def difference(self, shift: Shift, before: Value, power: Fraction, b: Builder) -> Value:
-        """``exp(power * (before - m))``."""
+        """Return ``exp(power * (before - m))``."""
         difference = b.binary(BinaryFn.SUB, before, self.shifted[shift])
         return b.unary(UnaryFn.EXP, scaled(b, difference, power))
 
     def rescale(self, shift: Shift, power: Fraction, align: Align, b: Builder) -> Value:
-        """The running maximum of ``power * m`` in the layout of a value. (It is ``power`` times
-        that of ``m``.)
+        """Return the running maximum of ``power * m``, which is ``power`` times that of ``m``, in
+        the layout of a value.
         """
         size = shift.result_shape
         kept: Align = tuple(a if a is not None and size[a] > 1 else None for a in align)
@@ -92,14 +95,15 @@ class Maxima:
 
 
 def scaled(b: Builder, x: Value, power: Fraction) -> Value:
-    """``power * x``."""
+    """Return ``power * x``."""
     if power == 1:
         return x
     return b.binary(BinaryFn.MUL, x, b.constant(power, wide(x.dtype)))
 
 
 def arrange(b: Builder, x: Value, align: Align) -> Value:
-    """``x``, whose dimensions are a shift's, with its dimension ``align[d]`` at dimension ``d``."""
+    """Return ``x``, whose dimensions are a shift's, with its dimension ``align[d]`` at dimension
+    ``d``."""
     order = [a for a in align if a is not None and x.shape[a] > 1]
     assert set(order) == {d for d, n in enumerate(x.shape) if n > 1}, (
         "a value lost a dimension of its shift"
@@ -112,5 +116,5 @@ def arrange(b: Builder, x: Value, align: Align) -> Value:
 
 
 def wide(dtype: DType) -> DType:
-    """The type in which a block computes with a value."""
+    """Return the type in which a block computes with a value."""
     return DType.F64 if dtype is DType.F64 else DType.F32

@@ -58,8 +58,8 @@ class Rewritten:
 def rewrite_launch(
     launch: Launch, facts: LaunchFacts, padding: Padding, maxima: Mapping[TensorShift, Value]
 ) -> Rewritten:
-    """``launch`` with every shift in ``facts`` applied; ``maxima`` are the kernel-level values of
-    the shifts it reads.
+    """Apply every shift in ``facts`` to ``launch``; ``maxima`` are the kernel-level values of the
+    shifts that it reads.
     """
     return _Rewriter(launch, facts, padding, maxima).run()
 
@@ -136,7 +136,8 @@ class _Rewriter:
         return self._with(op, tuple(map(self._value, op.operands)), b)
 
     def _with(self, op: Op, operands: tuple[Value, ...], b: Builder) -> Value:
-        """The op on other operands, of the same shapes or such that give the same result."""
+        """Return the op on other operands, of the same shapes or of shapes that give the same
+        result."""
         if operands == op.operands:
             b.ops.append(op)
             return op.result
@@ -168,7 +169,7 @@ class _Rewriter:
         loaded = self._copy(op, b)
         for carried in self.facts.loads[op]:
             shift = carried.shift
-            # what does not step with a loop is computed once, before it
+            # values that do not change in a loop are computed once, before it
             home = self.builders[shift.loop]
             self._take_loaded(shift)
             if not shift.moves:
@@ -186,7 +187,7 @@ class _Rewriter:
         self.new[op.result] = loaded
 
     def _take_loaded(self, shift: Shift) -> None:
-        """The maximum of stored ones, once."""
+        """Take the maximum of stored maxima, once."""
         if shift in self.maxima.shifted:
             return
         home = self.builders[shift.loop]
@@ -198,7 +199,7 @@ class _Rewriter:
     def _maximum_tile(
         self, shift: Shift, tile_map: TileMap, tile: tuple[int, ...], b: Builder
     ) -> Value:
-        """A tile of the stored ``m``; minus infinity where there is none."""
+        """Return a tile of the stored ``m``; minus infinity where there is none."""
         tensor = shift.tensor
         assert tensor is not None
         if tensor not in self.params:
@@ -229,7 +230,7 @@ class _Rewriter:
         self._with(op, tuple(operands), b)
 
     def _log(self, op: Op, b: Builder) -> None:
-        """A logarithm, or the negative of what may be one."""
+        """Write a logarithm, or the negative of a value that may be one."""
         (x,) = op.operands
         if op.function is UnaryFn.NEG and x in self.missing:
             self._with(op, (self.new.get(x, x),), b)

@@ -1,4 +1,4 @@
-"""Which elements of a tile lie outside of its tensor, and whether anything depends on them.
+"""The elements of a tile outside of its tensor, and whether anything depends on them.
 
 Tiles that overhang their tensor are filled with zeros. The score of a key that does not exist is
 then 0, which may be far above the real scores: the maximum must not see it, and its exponential
@@ -72,11 +72,12 @@ class Padding:
                 self.unsafe.update(mark for mark in marks if mark[2] != dropped)
 
     def of(self, value: Value) -> Pads:
-        """Paddings of each dimension."""
+        """Return the paddings of each dimension."""
         return self.pads.get(value, (frozenset(),) * len(value.shape))
 
     def exposed(self, value: Value, dim: int) -> list[Pad]:
-        """Paddings along ``dim`` in which the value may be anything, in a fixed order."""
+        """Return the paddings along ``dim`` in which the value may be anything, in a fixed
+        order."""
         low = self.low.get(value, (frozenset(),) * len(value.shape))
         return sorted(self.of(value)[dim] - low[dim], key=lambda pad: (pad.axes, pad.extent))
 
@@ -250,7 +251,8 @@ class Padding:
 
 
 def unsafe_paddings(padding: Padding, exp: Unary, dims: tuple[int, ...]) -> list[Pad]:
-    """Paddings along ``dims`` of the argument of ``exp`` that cannot become minus infinity."""
+    """Return the paddings along ``dims`` of the argument of ``exp`` that cannot become minus
+    infinity."""
     return [
         pad
         for d in dims

@@ -38,8 +38,7 @@ from mirage.transforms.shifts.shifts import NotHomogeneous, TensorShift, TensorT
 
 @dataclass(frozen=True)
 class Exponential:
-    """One exponential of the program and what became of it; ``reason`` is empty where it was
-    stabilised.
+    """One exponential of the program and its outcome; ``reason`` is empty if it was stabilised.
 
     ``launch`` is the position of its kernel among the ops of the graph, ``index`` its position
     among the exponentials there.
@@ -68,12 +67,12 @@ class Stabilized:
 
     @property
     def unstable(self) -> tuple[Exponential, ...]:
-        """Exponentials that may still overflow."""
+        """The exponentials that may still overflow."""
         return tuple(e for e in self.exponentials if not e.stable)
 
 
 def stabilize(graph: KernelGraph) -> Stabilized:
-    """Takes every exponential relative to a maximum, where the results do not depend on it."""
+    """Take every exponential relative to a maximum, wherever the results do not depend on it."""
     found = _exponentials(graph)
     reasons: dict[Unary, str] = dict.fromkeys(
         _exponentials_in(graph.ops), "it is not inside of a launch"
@@ -148,7 +147,8 @@ class _Stabilizer:
         self.tensors.update(facts.results)
 
     def _view(self, op: Op) -> TensorTerms:
-        """Terms of a kernel-level op; anything but a view of one tensor ends the rewrite."""
+        """Return the terms of a kernel-level op; anything other than a view of one tensor ends the
+        rewrite."""
         (x, *_) = op.operands
         terms = self.tensors.get(x, {})
         if isinstance(op, Elementwise) and op.identity:

@@ -1,4 +1,4 @@
-"""Exponentials that are taken relative to a maximum as they stand: they need no rewrite."""
+"""Exponentials that are already taken relative to a maximum and need no rewrite."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from mirage.transforms.shifts.expressions import Expressions
 
 
 def already_stable(exps: Iterable[Unary], graph: KernelGraph) -> set[Unary]:
-    """Those of ``exps`` whose argument is ``x - m`` with ``m`` a maximum over elements of ``x``
-    that include this one.
+    """Return those of ``exps`` whose argument is ``x - m``, with ``m`` a maximum over elements of
+    ``x`` that include this one.
     """
     inside = {op: launch for launch in launches(graph.ops) for op in all_ops(launch.body.ops)}
     blocks = {launch: _Block(launch) for launch in dict.fromkeys(inside.values())}
@@ -58,7 +58,7 @@ class _Block:
             self.definitions.update((r, op) for r in op.results)
 
     def subtracts_maximum(self, exp: Unary) -> bool:
-        """Whether the argument is no larger than 0."""
+        """Return whether the argument is at most 0."""
         argument = self.definitions.get(exp.operands[0])
         if argument is None or argument.function is not BinaryFn.SUB:
             return False
@@ -66,8 +66,8 @@ class _Block:
         return m is not x and self._bounds(m, x, frozenset())
 
     def _bounds(self, m: Value, x: Value, finished: frozenset[str]) -> bool:
-        """Whether ``m``, or its maximum over the steps of the loops over ``finished``, is at least
-        ``x``.
+        """Return whether ``m``, or its maximum over the steps of the loops over ``finished``, is at
+        least ``x``.
         """
         op = self.definitions.get(x)
         if op is not None and op.function is BinaryFn.MAX and m is not x:
@@ -96,7 +96,7 @@ class _Block:
         )
 
     def _parts(self, m: Value) -> list[tuple[Value, frozenset[str]]]:
-        """What ``m`` is at least as large as, in all steps of some loops."""
+        """Return the values that ``m`` bounds, each in all steps of some loops."""
         none = frozenset[str]()
         if m in self.accumulated:
             loop, accumulator = self.accumulated[m]

@@ -1,4 +1,4 @@
-"""A program as calls of PyTorch: what remains where there is no kernel for it."""
+"""A program as calls of PyTorch, for ops without kernels."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ Arguments: TypeAlias = "tuple[tuple[str, object], ...]"
 REDUCE = {ReduceFn.SUM: "sum.dim_IntList", ReduceFn.MAX: "amax.default"}
 
 DTYPE = "dtype"
-"""``(DTYPE, "f16")`` as an argument stands for PyTorch's element type."""
+"""The argument ``(DTYPE, "f16")`` stands for PyTorch's element type."""
 
 
 def as_calls(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with a call in the place of each op; launches and calls that are there already
-    stay. Constants become tensors of rank 0 on the CPU, which PyTorch's ops take beside any other.
+    """Return ``graph`` with a call in place of each op; existing launches and calls stay. Constants
+    become rank-0 tensors on the CPU, which PyTorch's ops accept together with tensors on any
+    device.
     """
     writer = _Writer()
     for op in graph.ops:
@@ -54,8 +55,8 @@ def as_calls(graph: KernelGraph) -> KernelGraph:
 
 
 def calls_of(op: Op) -> tuple[External, ...]:
-    """The calls in the place of one op, of itself where it is one; the last one defines its result.
-    Raises :class:`UnknownOp` for an op that PyTorch is not known to have."""
+    """Return the calls that replace one op (or the op itself if it is a call); the last one defines
+    its result. Raises :class:`UnknownOp` for an op without a PyTorch equivalent."""
     writer = _Writer()
     writer.visit(op)
     calls = tuple(call for call in writer.ops if isinstance(call, External))
@@ -65,8 +66,8 @@ def calls_of(op: Op) -> tuple[External, ...]:
 
 
 def filled(result: Value, number: Number, like: Value | None) -> External:
-    """The call that makes a tensor of one number everywhere, on the device of ``like`` (on the CPU
-    without)."""
+    """Return the call that makes a tensor of one number, on the device of ``like`` (or on the
+    CPU)."""
     options: Arguments = (
         ("dtype", (DTYPE, result.dtype.value)),
         *((name, None) for name in ("layout", "device", "pin_memory")),
@@ -102,8 +103,8 @@ class _Writer:
         self.ops.append(op)
 
     def typed(self, op: Op, name: str, arguments: Arguments = ()) -> None:
-        """A call whose result has the type to which PyTorch promotes the operands', then
-        converted."""
+        """Write a call whose result has the type to which PyTorch promotes the operands, and its
+        conversion to the op's own type."""
         operands = self.computable(op)
         wide = [v.dtype for v in operands if v.shape] or [v.dtype for v in operands]
         dtype = promote(*wide)
@@ -118,7 +119,8 @@ class _Writer:
         return self.call("_to_copy.default", (value,), result, conversion(dtype))
 
     def computable(self, op: Op) -> tuple[Value, ...]:
-        """The operands; PyTorch moves floats of 8 bits about, but computes with wider ones."""
+        """Return the operands in types that PyTorch computes with: it only moves floats of 8
+        bits."""
         return tuple(
             self.cast(v, TensorType(v.shape, v.dtype.computed)) if v.dtype.is_eight_bits else v
             for v in op.operands
@@ -176,7 +178,7 @@ def _gather(w: _Writer, op: Gather) -> None:
 
 
 def _iota(w: _Writer, op: Iota) -> None:
-    """On the CPU; the caller moves it to where it is read."""
+    """Write positions as calls on the CPU; the caller moves them to where they are read."""
     shape, dtype = op.result.shape, op.result.dtype
     size = shape[op.dim]
     options: Arguments = tuple((name, None) for name in ("layout", "device", "pin_memory"))

@@ -1,11 +1,11 @@
 """Tensors that are compared with themselves are read from memory.
 
-A rank is a count of comparisons of the elements of one tensor with each other, and an arg-max asks
-which of them equal their maximum. Such counts jump where numbers meet: were the two sides of a
-comparison computed twice, in sums of another order or before and after they are rounded, then an
-element might not equal itself, and two of them might each come before the other. No test of a
-kernel in other numbers sees that. So what is compared is handed over between parts: both sides, and
-all else that depends on which of them was larger, load the same bits.
+A rank is a count of comparisons of one tensor's elements with each other, and an arg-max looks for
+the elements that equal their maximum. Such counts jump where numbers are equal. If the two sides of
+a comparison were computed separately, in sums of another order or before and after rounding, then
+an element might not equal itself, and each of two elements might precede the other. Tests of a
+kernel in other numbers cannot reveal that. So compared tensors are passed between parts: both
+sides, and all values that depend on which of them is larger, load the same bits.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ _EXACT = (
     UnaryFn.NEG, UnaryFn.ABS, UnaryFn.RELU, UnaryFn.FLOOR,
     BinaryFn.MAX, BinaryFn.MIN, BinaryFn.KEEP, ReduceFn.MAX,
 )  # fmt: skip
-"""Functions that choose among numbers, change signs or cut off: nothing is rounded."""
+"""Functions that choose among numbers, change signs or clamp: they round nothing."""
 
 
 def compared_with_itself(graph: KernelGraph) -> frozenset[Value]:
-    """What the ops of ``graph`` compute, other than integers, that elements of the same tensor are
-    compared with, directly or after steps that round nothing."""
+    """Return the computed values of ``graph``, other than integers, with which elements of the same
+    tensor are compared, directly or after steps that round nothing."""
     made = {v: op for op in graph.ops for v in op.results}
     origins: dict[Value, frozenset[Value]] = {}
 
     def origin(value: Value) -> frozenset[Value]:
-        """The computed tensors whose elements those of ``value`` are, as they are."""
+        """Return the computed tensors whose elements those of ``value`` are, unchanged."""
         if value not in origins:
             op = made.get(value)
             if value.dtype.is_integer or op is None or isinstance(op, Source):

@@ -1,12 +1,12 @@
-"""Cuts what is too large to be searched at once, where little is handed over.
+"""Division of programs that are too large to be searched at once, where little is passed on.
 
-The time of a search grows faster than the program. A program of many layers is therefore cut into
-runs of consecutive ops whose tensors between them are as small as possible: as a rule the
-activations between two layers, or between the halves of one, which are stored anyway. Integers and
-truth values are handed over where there is no other way only: kernels compute them as floats. Which
-runs those are is the shortest path over the places between ops: each run at most so heavy, as few
-bytes as possible (their squares are added up) read on both sides of a cut, then as few runs and as
-even ones as possible, so that equal layers are cut alike.
+The time of a search grows faster than the program. So a program of many layers is cut into runs of
+consecutive ops such that the tensors between them are as small as possible: usually the activations
+between two layers, or between the halves of one, which are stored anyway. Integers and truth values
+are passed on only if there is no other way, since kernels compute them as floats. The best runs are
+the shortest path over the places between ops. Each run has at most a given weight. The path
+minimises first the bytes (the sum of their squares) read on both sides of a cut, then the number of
+runs and their unevenness, so that equal layers are cut alike.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph, Op, Value, View
 
 _INTEGERS = 1 << 40
-"""Bytes that a tensor of integers counts for, besides its own, where it is handed over."""
+"""The bytes that a tensor of integers counts for, besides its own, if it is passed on."""
 LARGEST = 43
-"""Primitive ops, views apart, of a part that is searched as one."""
+"""The most primitive ops, not counting views, of a part that is searched as one."""
 REMAINDER = 0.25
-"""A run that is no heavier than this share of the largest one goes to a neighbour, which may be as
-much heavier then: no kernel of a few ops by themselves could be one with what they read."""
+"""A run that is no heavier than this share of the largest one is merged into a neighbour, which may
+then be heavier by as much: a few ops by themselves could not form one kernel with the ops that they
+read from."""
 
 
 def weight(op: Op) -> int:
-    """How many primitive ops an op stands for; views and numbers count nothing."""
+    """Return the number of primitive ops that an op stands for; views and numbers do not count."""
     alone = KernelGraph("op", tuple(dict.fromkeys(op.operands)), (op,), op.results)
     return sum(bool(x.operands) and not isinstance(x, View) for x in decompose(alone).ops)
 
@@ -37,18 +38,18 @@ def divide(
     largest: float = LARGEST,
     stored: Collection[Value] = (),
 ) -> list[list[Op]]:
-    """Runs of ``ops``, each of weight ``largest`` at most where it has more than one op and no
-    remainder has joined it.
+    """Return runs of ``ops``, each of weight ``largest`` at most, unless it has a single op or a
+    remainder was merged into it.
 
-    ``ops`` are in an order in which they can run; ``definitions`` has also the views that they read
-    what others of them compute through. ``stored`` are values that are written in any case.
+    ``ops`` are in an order in which they can run; ``definitions`` also has the views through which
+    they read each other's results. ``stored`` are values that are written in any case.
     """
     weights = [weight(op) for op in ops]
     if sum(weights) <= largest:
         return [list(ops)]
     handed = _handed_over(ops, _roots(definitions), stored)
     count = len(ops)
-    # Of what follows each place: bytes, runs, the sum of squares of weights, the end of the first.
+    # For the ops from each position on: bytes, runs, sum of squared weights, end of the first run.
     best: list[tuple[int, int, int, int]] = [(0, 0, 0, count)] * (count + 1)
     for start in reversed(range(count)):
         total, options = 0, list[tuple[int, int, int, int]]()
@@ -70,8 +71,8 @@ def divide(
 
 
 def _joined(runs: list[list[Op]], largest: float) -> list[list[Op]]:
-    """Runs without remainders that a neighbour can take: the one before, as a rule, so that equal
-    layers stay equal; the lightest goes first."""
+    """Merge remainders into a neighbour that can take them: usually the previous run, so that equal
+    layers stay equal; the lightest run goes first."""
     weights = [sum(map(weight, run)) for run in runs]
     while True:
         pairs = [
@@ -101,8 +102,8 @@ def _roots(definitions: Mapping[Value, Op]) -> Callable[[Value], Value]:
 def _handed_over(
     ops: Sequence[Op], root: Callable[[Value], Value], stored: Collection[Value] = ()
 ) -> list[int]:
-    """Bytes that ops before each place compute or read, and ops after it read (again). Those of
-    ``stored`` need not be written for that, and count half."""
+    """Return, for each place, the bytes that ops before it compute or read and ops after it read
+    (again). Bytes of ``stored`` values need not be written for that, and count half."""
     written = set(map(root, stored))
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}

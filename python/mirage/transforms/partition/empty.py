@@ -1,4 +1,4 @@
-"""Tensors without elements: no kernel computes them, and what is computed from them is known."""
+"""Tensors without elements: no kernel computes them, and the results of ops on them are known."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mirage.semantics.ugraph import (
 
 
 class EmptyOperandError(MirageError, ValueError):
-    """An op whose value over no elements is not defined."""
+    """The value of an op over no elements is not defined."""
 
 
 def without_empty(graph: KernelGraph) -> KernelGraph:
-    """``graph`` without ops that compute or read tensors of no elements, calls of PyTorch and
-    launches apart. Sums over nothing become zeros, joins leave out what is empty. Inputs and
-    outputs stay, and some of the latter may be defined by nothing: those that are empty.
+    """Return ``graph`` without ops that compute or read tensors without elements, except for calls
+    of PyTorch and launches. Sums over nothing become zeros, and joins drop empty operands. Inputs
+    and outputs stay; empty outputs may have no definition.
 
     Raises :class:`EmptyOperandError` for a maximum of nothing.
     """
@@ -41,7 +41,7 @@ def without_empty(graph: KernelGraph) -> KernelGraph:
 
 
 def _of_nothing(op: Op) -> list[Op]:
-    """What computes the same without the empty operands."""
+    """Return ops that compute the same without the empty operands."""
     if isinstance(op, Concat):
         rest = tuple(v for v in op.operands if v.type.size)
         if len(rest) == 1:

@@ -1,19 +1,19 @@
-"""Integers and truth values: which kernels compute, and which PyTorch does.
+"""Integers and truth values: the ops that kernels compute, and those that PyTorch does.
 
-Tiles hold whole numbers as f32, exactly up to 2^24. So a kernel computes with an integer where its
-range is known to lie within: positions and what is made of them, truth values, bytes, counts (the
-range of a sum is that of its terms, times as many, and no part of it is beyond). All else (a sum of
-token ids, say) is a call. So is what a kernel would have to write for somebody who expects an
-integer: what the program returns, indices, operands of calls. And so is a conversion that may
-change a number: to integers from floats, or to narrower ones. And so is what may leave its type
-(`i * i` of bytes): PyTorch begins anew at the other end, f32 goes on.
+Tiles hold whole numbers as f32, exactly up to 2^24. So a kernel computes with an integer if its
+range is known to lie within that: positions and values computed from them, truth values, bytes,
+counts (the range of a sum is that of its terms, times their number, and no partial sum exceeds it).
+All other ops on integers (a sum of token ids, say) are calls. So are values that a kernel would
+have to write for a reader that expects an integer: results of the program, indices, operands of
+calls. So are conversions that may change a number: from floats to integers, or to narrower
+integers. And so are ops whose result may leave its type (`i * i` of bytes): PyTorch wraps around,
+while f32 does not.
 
-One thing kernels do with any integer: compare it with a number whose range is known
-(`arange(n) <= position`) and less than 2^24. Rounding to f32 keeps the order of integers, is exact
-up to 2^24 and takes none from beyond that to less: so the answer is the same. (2^24 itself is what
-2^24 + 1 is rounded to.) Others that are compared with each other are compared part by part
-(:mod:`mirage.transforms.partition.integers_in_parts`). What is chosen among integers is compared
-like them.
+One op works in kernels for any integer: comparing it with a number whose range is known (`arange(n)
+<= position`) and below 2^24. Rounding to f32 keeps the order of integers, is exact up to 2^24, and
+never moves a larger number below 2^24, so the answer is the same. (2^24 itself is the rounded 2^24
++ 1.) Other integers are compared in parts (:mod:`mirage.transforms.partition.integers_in_parts`).
+Choices among integers are treated like comparisons.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from mirage.transforms.partition.integers_in_parts import compared_in_parts
 
 
 def integers_as_calls(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with calls for the ops on integers that kernels do not compute."""
+    """Return ``graph`` with calls in place of the ops on integers that kernels do not compute."""
     if not any(v.dtype.is_integer for op in graph.ops for v in (*op.operands, *op.results)):
         return graph
     ranges = ranges_of(graph)
@@ -65,7 +65,7 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
 
 
 def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
-    """Whether kernels compute an op on integers."""
+    """Return whether kernels compute an op on integers."""
     if isinstance(op, Slice) or (isinstance(op, Elementwise) and op.cuts):
         return False  # those that are copied are copied as floats
     if not isinstance(op, View | Elementwise | Source | Contraction):

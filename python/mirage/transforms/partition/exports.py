@@ -1,9 +1,10 @@
-"""What a program hands out without computing it: inputs, views of tensors, numbers.
+"""Values that a program exports without computing them: inputs, views of tensors, numbers.
 
-A value is *exported* if the program returns it, or a call of PyTorch reads it. Where an exported
-value only looks at elements that are in memory anyway, in an input, in what a call returns, or in
-another exported value, no kernel is needed: PyTorch views it. So does a tensor that has one number
-everywhere, or no elements. These become calls; everything else stays with the kernels.
+A value is *exported* if the program returns it, or if a call of PyTorch reads it. If an exported
+value is only a view of elements that are in memory anyway (in an input, in a call's result, or in
+another exported value), no kernel is needed: PyTorch makes the view. The same holds for a tensor
+that has one number everywhere, or no elements. These become calls; everything else stays with the
+kernels.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from mirage.transforms.partition.calls import calls_of, filled
 
 
 def exports_as_calls(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with calls for the exported values that need no kernel. Ops of kernels never read
-    what such a call returns: they have the views to themselves.
+    """Return ``graph`` with calls for the exported values that need no kernel. Ops of kernels never
+    read the result of such a call: they have their own copies of the views.
     """
     return _Exports(graph).run()
 
@@ -39,8 +40,8 @@ class _Exports:
         self.handed = self._handed(exported)
         self.kept = exported - self.handed
         self.ops: list[Op] = []
-        self.own: dict[Value, Value] = {}  # what kernels read, in the place of what is handed out
-        self.given: dict[Value, Value] = {}  # what calls give, by the value that it is
+        self.own: dict[Value, Value] = {}  # the values that kernels read instead of exported ones
+        self.given: dict[Value, Value] = {}  # results of calls, by the value that they are
 
     def run(self) -> KernelGraph:
         if not self.handed:
@@ -64,13 +65,13 @@ class _Exports:
         return without_dead_ops(whole)
 
     def _root(self, value: Value) -> Value:
-        """The value whose elements a view looks at."""
+        """Return the value whose elements a view has."""
         while isinstance(op := self.definitions.get(value), View):
             value = op.operands[0]
         return value
 
     def _handed(self, exported: set[Value]) -> set[Value]:
-        """Exported values that no kernel has to write."""
+        """Return the exported values that no kernel has to write."""
         roots = {v: self._root(v) for v in exported}
         shared = Counter(roots.values())
         handed: set[Value] = set()
@@ -83,7 +84,7 @@ class _Exports:
         return handed
 
     def _give(self, value: Value) -> Value:
-        """The value that calls read for ``value``; emits what defines it."""
+        """Return the value that calls read for ``value``, emitting its definition."""
         if value in self.given:
             return self.given[value]
         op = self.definitions.get(value)

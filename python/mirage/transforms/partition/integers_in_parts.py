@@ -1,10 +1,10 @@
 """Large integers that are compared with each other, as parts that kernels can compare.
 
-Tiles hold whole numbers as f32, so that kernels compare integers of which one is known to be small.
-Two ids of documents may be anything. But by division with remainder two integers are equal exactly
-if their remainders by a number and their quotients, rounded down, are; and again of the quotients,
-until all parts are small. The parts are as small as the ids, and PyTorch computes them; the
-comparison of all with all, which is large, is done where it is read.
+Tiles hold whole numbers as f32, so kernels compare integers only if one of them is known to be
+small. Two document ids may be any integers. But two integers are equal exactly if their remainders
+and their quotients (rounded down) by a number are equal; the same applies to the quotients, until
+all parts are small. The parts have as many elements as the ids, and PyTorch computes them; the
+comparison of all pairs, which is large, is computed where it is read.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import KernelGraph
 
 PART = 1 << 22
-"""What integers are divided by: remainders and the last quotient are below 2^24."""
+"""The divisor: remainders and the last quotient are below 2^24."""
 LARGER = 4
-"""A comparison has at least as many times the elements of what it compares."""
+"""The least ratio of the elements of a comparison to those of its operands."""
 
 
 def compared_in_parts(graph: KernelGraph, ranges: Mapping[Value, Range]) -> KernelGraph:
-    """``graph`` with comparisons of many pairs of large integers as those of parts; the same object
-    where there are none."""
+    """Return ``graph`` with comparisons of many pairs of large integers as comparisons of parts;
+    the same object if there are none."""
     found = {op for op in graph.ops if _is_of_large(op, ranges)}
     if not found:
         return graph
@@ -67,8 +67,8 @@ def _parts(
     definitions: Mapping[Value, Op],
     known: dict[Value, list[Value]],
 ) -> list[Value]:
-    """Remainders and the last quotient, as many as integers of the type may need; those of a tensor
-    once, whatever its shape."""
+    """Return the remainders and the last quotient, as many as integers of the type may need; they
+    are computed once for a tensor, whatever its shape."""
     root = value
     while (op := definitions.get(root)) is not None and op.renames:
         root = op.operands[0]
@@ -85,7 +85,7 @@ def _parts(
 
 
 def _renamed(graph: KernelGraph, names: Mapping[Value, Value]) -> KernelGraph:
-    """``graph`` reading other values."""
+    """Return ``graph`` with other values as operands."""
     ops = tuple(
         with_operands(op, tuple(names.get(v, v) for v in op.operands))
         if not names.keys().isdisjoint(op.operands)

@@ -1,13 +1,12 @@
-"""Cuts a program at the calls that stay with the framework, and where it is too large to search.
+"""Cuts a program at the calls that remain in the framework, and where it is too large to search.
 
-What lies between two such calls is a program of its own, that is searched and compiled on its own.
-The number of parts is the depth of external calls plus one. Ops go to the part that first needs
-what they compute, so that few tensors are handed over and equal layers become equal parts. Views,
-constants and what is made of positions alone go with what reads them, and so do truth values that
-later parts read: a part has its own of each.
-What a part computes is all that leaves it: each of its outputs is the result of a kernel, once
-(:mod:`mirage.transforms.partition.exports`). What is compared with itself ends a part too
-(:mod:`mirage.transforms.partition.compared`)."""
+The ops between two such calls form a program that is searched and compiled on its own. The number
+of parts is the depth of external calls plus one. Ops go to the part that first needs their results,
+so that few tensors are passed on and equal layers become equal parts. Views, constants and
+functions of positions alone go with their readers, and so do truth values that later parts read:
+each part has its own copy. A part exports computed values only: each of its outputs is the result
+of a kernel, once (:mod:`mirage.transforms.partition.exports`). A tensor that is compared with
+itself ends a part too (:mod:`mirage.transforms.partition.compared`)."""
 
 from __future__ import annotations
 
@@ -45,13 +44,14 @@ class Part:
 
 
 Step = Part | Boundary
-"""Lookups are neither searched nor called: the kernels chosen in the end compute them."""
+"""A step of a partition. Lookups are neither searched nor called: the chosen kernels compute
+them."""
 
 
 def partition(graph: KernelGraph, largest: float = inf) -> tuple[Step, ...]:
-    """The parts and external calls of ``graph``, in an order in which they can run. They define the
-    outputs of ``graph`` that are no inputs. Parts are divided where they are heavier than
-    ``largest`` (:mod:`mirage.transforms.partition.divide`).
+    """Return the parts and external calls of ``graph``, in an order in which they can run. They
+    define the outputs of ``graph`` other than inputs. Parts that are heavier than ``largest`` are
+    divided (:mod:`mirage.transforms.partition.divide`).
     """
     called = exports_as_calls(integers_as_calls(integers_as_floats(_narrow(without_empty(graph)))))
     outside = any(isinstance(op, Boundary) for op in graph.ops)
@@ -64,12 +64,12 @@ def partition(graph: KernelGraph, largest: float = inf) -> tuple[Step, ...]:
 
 
 def parts_to_search(graph: KernelGraph) -> tuple[Step, ...]:
-    """:func:`partition` into parts that can be searched in seconds."""
+    """Partition into parts that can be searched in seconds; see :func:`partition`."""
     return partition(graph, LARGEST)
 
 
 def _narrow(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with calls for ops on f64, for which no kernels are generated."""
+    """Return ``graph`` with calls in place of ops on f64, for which no kernels are generated."""
     ops: list[Op] = []
     for op in graph.ops:
         wide = any(v.dtype is DType.F64 for v in (*op.operands, *op.results))
@@ -80,7 +80,8 @@ def _narrow(graph: KernelGraph) -> KernelGraph:
 
 
 def carried(graph: KernelGraph) -> frozenset[Op]:
-    """The ops that go with what reads them: views, constants, and functions of positions alone."""
+    """Return the ops that go with their readers: views, constants, and functions of positions
+    alone."""
     found: set[Op] = set()
     positions: set[Value] = set()
     for op in graph.ops:
@@ -104,7 +105,7 @@ class _Cutter:
         self.carried = set(carried(graph))
         in_memory = set(graph.inputs)
         handed_over = compared_with_itself(graph)
-        ends: set[Op] = set()  # what they compute is read in later levels only
+        ends: set[Op] = set()  # ops whose results are read in later levels only
         for op in graph.ops:
             level = max((self.depth[v] for v in op.operands), default=0)
             self.levels.setdefault(level, []).append(op)
@@ -119,12 +120,12 @@ class _Cutter:
         self.carried |= self._read_later()
         called = {v for op in graph.ops if isinstance(op, Boundary) for v in op.operands}
         self.exported = called.union(graph.outputs)
-        self.placed: set[Value] = set()  # what is carried along and in a part
+        self.placed: set[Value] = set()  # carried values that are in a part
 
     def _latest(self, own: Mapping[Op, int], ends: Container[Op]) -> dict[Op, int]:
-        """The last level of each op: what it computes is read by none before. What reads the same
-        floats as a call stays before it, as far as it was: the call may store into them, and would
-        have to copy them first."""
+        """Return the last level of each op, such that no earlier op reads its result. An op that
+        reads the same floats as a call stays before the call if it was: the call may store into
+        them, and would have to copy them first."""
         calls: dict[Value, list[tuple[int, Op]]] = {}
         for op in self.graph.ops:
             if not isinstance(op, Boundary) or isinstance(op, Lookup):
@@ -150,8 +151,8 @@ class _Cutter:
         return found
 
     def _go_later(self, ends: Container[Op]) -> None:
-        """What reads nothing that a part computes goes to the last level that it may be in, and the
-        rest follows what it reads: so products of one tensor stay together."""
+        """Move ops that read no result of a part to their last possible level, and let the rest
+        follow their operands, so that products of one tensor stay together."""
         own = {op: level for level, ops in self.levels.items() for op in ops}
         latest = self._latest(own, ends)
         self.levels = {}
@@ -193,7 +194,7 @@ class _Cutter:
         return tuple(steps)
 
     def _runs(self, computed: list[Op], level: int) -> list[list[Op]]:
-        """What a level computes, in parts."""
+        """Return the computation of a level, in parts."""
         if not computed:
             return []
         if self.largest == inf or sum(map(weight, computed)) <= self.largest:
@@ -203,8 +204,8 @@ class _Cutter:
         return divide(computed, self.definitions, self.largest, stored)
 
     def _read_later(self) -> set[Op]:
-        """Functions that give truth values, or other integers, to later levels: those compute them
-        anew from what is handed over, as no kernel writes integers."""
+        """Return the functions that give truth values, or other integers, to later levels: those
+        compute them again, since no kernel writes integers."""
         found: set[Op] = set()
         latest: dict[Value, int] = {}  # the level that reads a value
         own = {op: level for level, ops in self.levels.items() for op in ops}
@@ -220,7 +221,7 @@ class _Cutter:
         return found
 
     def _leaves(self, op: Op) -> bool:
-        """Whether a view of what a part computes is what leaves the part."""
+        """Return whether a view of a computed value leaves the part."""
         return not isinstance(op, Boundary) and op.result in self.exported
 
     def _part(self, computed: list[Op], number: int) -> KernelGraph:
@@ -229,7 +230,7 @@ class _Cutter:
         ops: list[Op] = []
 
         def local(value: Value) -> Value:
-            """The value in this part, with the views that lead to it."""
+            """Return the value in this part, with the views that lead to it."""
             op = self.definitions.get(value)
             if value in inside or op is None or op not in self.carried:
                 return value
@@ -259,8 +260,8 @@ class _Cutter:
 
     @cached_property
     def _readers(self) -> dict[Value, list[Op]]:
-        """The calls and ops of parts that read each value; those that read what is carried along
-        read what that is made of.
+        """The calls and the ops of parts that read each value; readers of a carried op count
+        as readers of its operands.
         """
         found: dict[Value, list[Op]] = {}
         for op in self.graph.ops:

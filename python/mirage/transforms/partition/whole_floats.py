@@ -1,14 +1,14 @@
-"""Integers that are computed of floats, as these floats.
+"""Integers that are computed from floats, kept as these floats.
 
-Ranks, counts and what is looked for among positions are whole numbers in f32 before a program
-makes integers of them. Kernels hold small integers as f32 anyway, but they write none and convert
-none: of what an op of PyTorch or a lookup reads as an integer, all that it is computed of would be
-calls. So what is known to be whole and small stays f32 from op to op, and where an integer is
-wanted, one conversion makes it.
+Ranks, counts and search results among positions are whole numbers in f32 before a program converts
+them to integers. Kernels hold small integers as f32 anyway, but they neither write nor convert
+integers: if an op of PyTorch or a lookup reads such an integer, its whole computation would become
+calls. So a value that is known to be whole and small stays f32 from op to op, and one conversion
+makes an integer where one is needed.
 
-What is known of ranges shortens the way: elements that are one number, choices that are made, rows
-whose number is known, positions at an index. Rows of a table of a few rows are a sum over its rows
-of the one that is meant, so that no index is needed.
+Known ranges simplify ops: elements that equal one number, choices with a known outcome, rows with a
+known number, positions at an index. A row of a table with few rows is a sum over its rows, masked
+to the one that is selected, so that no index is needed.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, TensorType, View
 
 FEW = 16
-"""Rows of a table, and of what is looked up in it, that are compared one with each other."""
+"""The most rows of a table, and of a lookup in it, that are compared with each other."""
 INTEGERS = (DType.I32, DType.I64)
-"""Types that small numbers do not wrap around in."""
+"""The types in which small numbers do not wrap around."""
 SAME = {
     BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL, BinaryFn.MAX, BinaryFn.MIN, BinaryFn.KEEP,
     BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE, UnaryFn.NEG, UnaryFn.ABS, ReduceFn.SUM,
     ReduceFn.MAX,
 }  # fmt: skip
-"""Functions that are the same of whole floats."""
+"""The functions that have the same result on whole floats."""
 
 
 def integers_as_floats(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with the integers that are computed of floats as these; the same object where there
-    are none."""
+    """Return ``graph`` with integers that are computed from floats kept as floats; the same object
+    if there are none."""
     if not any(_converts(op) for op in graph.ops):
         return graph
     ranges = ranges_of(graph)
@@ -47,7 +47,7 @@ def integers_as_floats(graph: KernelGraph) -> KernelGraph:
 
 
 def _converts(op: Op) -> bool:
-    """Whether an op makes integers of floats."""
+    """Return whether an op converts floats to integers."""
     if not (isinstance(op, Elementwise) and op.cuts):
         return False
     return op.result.dtype in INTEGERS and not op.operands[0].dtype.is_integer
@@ -76,7 +76,8 @@ class _Floats:
         return KernelGraph(self.graph.name, self.graph.inputs, tuple(self.build.ops), outputs)
 
     def _is_float(self, op: Op) -> bool:
-        """Whether an op reads what is computed as floats, or begins with it."""
+        """Return whether an op reads a value that is computed as floats, or starts such a
+        computation."""
         if len(op.results) != 1:
             return False
         return _converts(op) or any(v in self.floats or v in self.names for v in op.operands)
@@ -84,7 +85,7 @@ class _Floats:
     # ---- values
 
     def _as_it_is(self, value: Value) -> Value:
-        """The value in its own type."""
+        """Return the value in its own type."""
         if value in self.floats and value not in self.written:
             self.written.add(value)
             self.build.cast(self.floats[value], value.dtype)
@@ -92,7 +93,7 @@ class _Floats:
         return self.names.get(value, value)
 
     def _float(self, value: Value) -> Value:
-        """The value in f32; of truth values, zero and one."""
+        """Return the value in f32; truth values become zero and one."""
         if value in self.floats:
             return self.floats[value]
         made = self.definitions.get(value)
@@ -102,7 +103,7 @@ class _Floats:
         return value if value.dtype is DType.F32 else self.build.cast(value, DType.F32)
 
     def _give(self, old: Value, new: Value) -> bool:
-        """Notes what ``old`` is; True, for what has found it."""
+        """Record the replacement of ``old``; return True for the caller to pass on."""
         if new.shape != old.shape:
             new = self.build.broadcast(new, old.shape)
         if old.dtype in INTEGERS:
@@ -114,7 +115,7 @@ class _Floats:
     # ---- ops
 
     def _moved(self, op: Op) -> bool:
-        """An op on floats instead; False where that is not the same."""
+        """Replace an op by one on floats; return False if that is not the same."""
         result, dtype = op.result, op.result.dtype
         integers = [v for v in (*op.operands, result) if v.dtype in INTEGERS]
         if not integers or not all(_small(v, self.ranges) for v in integers):
@@ -136,7 +137,8 @@ class _Floats:
         return self._give(result, new)
 
     def _shortened(self, op: Op) -> bool:
-        """What the ranges of an op's operands say that it is; False where they say nothing."""
+        """Replace an op by the result that follows from its operands' ranges; return False if none
+        follows."""
         result = op.result
         if op.names_rows is not None:
             return self._row(op, *op.operands)
@@ -154,7 +156,7 @@ class _Floats:
 
     @staticmethod
     def _one_of(op: Op, a: Range, b: Range) -> int | None:
-        """The operand that the result always is."""
+        """Return the operand that the result always equals."""
         match op.function:
             case BinaryFn.ADD if a == (0, 0):
                 return 1
@@ -170,7 +172,7 @@ class _Floats:
                 return None
 
     def _row(self, op: Op, table: Value, index: Value) -> bool:
-        """Rows of a table by numbers that are known to be those of rows."""
+        """Replace a lookup by rows whose numbers are known to be valid."""
         low, high = self.ranges[index]
         if index not in self.floats or low < 0 or high >= table.shape[0]:
             return False

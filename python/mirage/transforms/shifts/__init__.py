@@ -1,1 +1,1 @@
-"""Which factors ``exp(m)`` values carry: the analysis behind the online maximum."""
+"""The factors ``exp(m)`` that values carry: the analysis behind the online maximum."""

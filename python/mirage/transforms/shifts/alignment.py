@@ -1,4 +1,4 @@
-"""How the dimensions of a shift run along with those of a value, through views and broadcasts."""
+"""The alignment of a shift's dimensions with those of a value, through views and broadcasts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mirage.transforms.shifts.shifts import Align
 
 
 def widened(align: Align, shape: tuple[int, ...], result: tuple[int, ...]) -> Align:
-    """``align`` after broadcasting: nothing runs along a dimension that is repeated."""
+    """Return ``align`` after broadcasting: no dimension corresponds to a repeated one."""
     lead = len(result) - len(shape)
     kept = tuple(
         a if n == result[lead + d] else None
@@ -17,8 +17,8 @@ def widened(align: Align, shape: tuple[int, ...], result: tuple[int, ...]) -> Al
 
 
 def viewed(op: Op, x: Value, align: Align) -> Align | None:
-    """``align`` of the result of a view of ``x``, or of what is ``x`` in another type; None where
-    dimensions are merged, split or cut, and for other ops.
+    """Return ``align`` for the result of a view or conversion of ``x``; None if dimensions are
+    merged, split or cut, and for other ops.
     """
     if isinstance(op, Elementwise):
         return align if op.identity else None

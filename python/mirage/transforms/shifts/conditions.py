@@ -1,7 +1,7 @@
-"""What must hold of the shifts of a launch once all that is demanded of them is known.
+"""Conditions on the shifts of a launch, checked once all demands on them are known.
 
-Which dimensions a maximum covers follows from all uses of the exponential, so a condition on it is
-noted where it arises and checked at the end.
+The dimensions that a maximum covers follow from all uses of the exponential, so a condition on it
+is noted where it arises and checked at the end.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ class Conditions:
         self._checks: list[Callable[[], None]] = []
 
     def check(self) -> None:
-        """All of them."""
+        """Check all conditions."""
         for check in self._checks:
             check()
 
     def note(self, check: Callable[[], None]) -> None:
-        """A condition of another kind: ``check`` raises."""
+        """Note a condition of another kind: ``check`` raises if it fails."""
         self._checks.append(check)
 
     def constant(self, s: Shift, dim: int, reason: str) -> None:
-        """``m`` must not vary along ``dim``."""
+        """Demand that ``m`` does not vary along ``dim``."""
 
         def check() -> None:
             if s.result_shape[dim] > 1:
@@ -39,7 +39,7 @@ class Conditions:
         self._checks.append(check)
 
     def agree(self, s: Shift, a: Align, b: Align) -> Align:
-        """One alignment for two factors; where they differ the shift must not vary."""
+        """Return one alignment for two factors; where they differ, the shift must not vary."""
         for x, y in zip(a, b, strict=True):
             if x != y:
                 for dim in (x, y):
@@ -48,15 +48,15 @@ class Conditions:
         return tuple(y if x is None else x for x, y in zip(a, b, strict=True))
 
     def divisor(self, terms: Terms, what: str) -> None:
-        """Divisors must not underflow: they contain the largest exponential of everything that the
-        maximum covers.
+        """Demand that a divisor cannot underflow: it must contain the largest exponential of
+        everything that the maximum covers.
         """
         for s, t in terms.items():
             if t.power >= 0:
                 self._checks.append(lambda s=s, t=t: _check_divisor(s, t, what))
 
     def complete(self, terms: Terms) -> None:
-        """Along every dimension of ``m`` runs one of the value."""
+        """Demand that each dimension of ``m`` corresponds to one of the value."""
         for s, t in terms.items():
 
             def check(s: Shift = s, t: Term = t) -> None:
@@ -67,7 +67,8 @@ class Conditions:
 
     @staticmethod
     def summed(x: Value, terms: Terms, dims: tuple[int, ...]) -> None:
-        """Elements along ``dims`` are summed: ``m`` does not vary, as the maximum covers them."""
+        """Note that elements along ``dims`` are summed: ``m`` does not vary there, since the
+        maximum covers them."""
         for s, t in terms.items():
             for d in dims:
                 a = t.align[d]

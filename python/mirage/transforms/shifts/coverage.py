@@ -1,9 +1,9 @@
-"""Which exponentials the maxima that a launch stores are maxima of.
+"""The exponentials that the stored maxima of a launch cover.
 
-A later launch that computes the same exponentials again may use a stored maximum if it has seen all
-elements. Along some axes of the argument the stored tensor has one maximum for each index; over the
-others it is taken, in the tile, in the steps of loops, or in the parts that other elements of the
-stored tensor stand for: the maximum over all of those has seen everything.
+A later launch that computes the same exponentials again may use a stored maximum if it covers all
+elements. Along some axes of the argument, the stored tensor has one maximum for each index. Over
+the other axes the maximum is taken: in the tile, over the steps of loops, or over the parts that
+other elements of the stored tensor stand for. The maximum over all of these covers everything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mirage.transforms.shifts.shifts import Align, Origin, Seen, Shift
 
 
 class Coverage:
-    """Of the shifts of a launch; ``firsts`` are its exponentials."""
+    """The coverage of the shifts of a launch; ``firsts`` are its exponentials."""
 
     def __init__(
         self, firsts: Mapping[Shift, First], extents: Mapping[str, int], grid: frozenset[str]
@@ -30,9 +30,9 @@ class Coverage:
     def seen(
         self, shift: Shift, dims: Sequence[int], shape: tuple[int, ...], tile_map: TileMap
     ) -> Seen:
-        """For the arguments whose maximum ``shift`` is, stored in a tensor of ``shape`` (its
-        dimension ``dims[i]`` as dimension ``i``, -1 for size 1) along ``tile_map``: for each axis
-        the dimension of the tensor that runs along, or None.
+        """Return, for the arguments whose maximum is ``shift``, the dimension of the stored tensor
+        that corresponds to each axis, or None. The tensor has ``shape`` (its dimension ``dims[i]``
+        as dimension ``i``, -1 for size 1) and is stored along ``tile_map``.
         """
         found: dict[int, tuple[int | None, ...]] = {}
         own: Align = tuple(None if d < 0 else d for d in dims)
@@ -42,8 +42,8 @@ class Coverage:
         return found
 
     def _sources(self, shift: Shift, align: Align) -> list[tuple[Shift, Align]]:
-        """The shifts at which it starts, with their dimensions for those of the tensor; without
-        those of which some steps of a loop are missing.
+        """Return the shifts from which it is computed, with their alignment to the tensor; those
+        that miss some steps of a loop are left out.
         """
         if shift.inner is not None:
             return self._sources(shift.inner, align) if shift.inner.running else []
@@ -75,7 +75,7 @@ class Coverage:
         return {argument.key: tuple(along)}
 
     def _again(self, shift: Shift, align: Align, shape: tuple[int, ...], tile_map: TileMap) -> Seen:
-        """Maxima that were loaded and are stored again, over more elements."""
+        """Return maxima that were loaded and are stored again, over more elements."""
         tensor = shift.tensor
         assert tensor is not None
         if shift.loop is not None:
@@ -104,8 +104,8 @@ class Coverage:
         shape: tuple[int, ...],
         tile_map: TileMap,
     ) -> int | None:
-        """The dimension of the stored tensor whose indices are those of a dimension of the shift
-        that is cut in this way.
+        """Return the dimension of the stored tensor whose indices are those of a dimension of the
+        shift that is cut in this way.
         """
         for i, (a, size, axes) in enumerate(zip(align, shape, tile_map, strict=True)):
             same = (dim is not None and a == dim) or (cut.tile == 1 and bool(cut.axes))
@@ -114,15 +114,15 @@ class Coverage:
         return None
 
     def _covered(self, cut: Cut, parts: set[str]) -> bool:
-        """Whether a maximum over tiles, in all steps of their loops and in all ``parts`` that are
-        stored, is one over the whole dimension.
+        """Return whether a maximum over tiles, in all steps of their loops and in all stored
+        ``parts``, covers the whole dimension.
         """
         whole = cut.tile * prod(self.extents[a] for a in cut.axes) >= cut.size
         return whole and parts.issuperset(a for a in cut.axes if a in self.grid)
 
 
 def _axes_of_parts(tile_map: TileMap, along: Sequence[int | None]) -> set[str]:
-    """Grid axes that cut dimensions of the stored tensor along which no axis of the argument runs:
-    each index there is a part.
+    """Return the grid axes that cut dimensions of the stored tensor that correspond to no axis of
+    the argument: each index there is a part.
     """
     return {axis for i, axes in enumerate(tile_map) if i not in along for axis in axes}

@@ -1,12 +1,12 @@
-"""Which tiles are parts of the same tensor, computed twice.
+"""Recognition of tiles that are parts of the same tensor, computed twice.
 
-Every tile of a block graph is a part of a tensor that nobody may ever hold: a product of two loaded
-tiles is a part of the product of the tensors. An :class:`Expression` names that tensor, by what is
-computed from what, and says which part of it the tile is. Two loops, or two kernels, that compute
-the same scores have expressions with equal keys, also where one of them works on the transposed
-scores or on tiles of another size.
+Every tile of a block graph is a part of a tensor that may never be stored: a product of two loaded
+tiles is a part of the product of the tensors. An :class:`Expression` identifies that tensor by its
+computation, and says which part of it the tile is. Two loops, or two kernels, that compute the same
+scores have expressions with equal keys, even if one of them works on the transposed scores or on
+tiles of another size.
 
-What is not followed (slices, joins, running maxima) is a tensor of its own.
+Results of ops that are not followed (slices, joins, running maxima) count as new tensors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mirage.semantics.ugraph import (
 from mirage.transforms.shifts.alignment import viewed
 
 Keys = dict[tuple[object, ...], int]
-"""Numbers of the tensors of a program."""
+"""The numbers of the tensors of a program."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Cut:
     size: int
 
     def covers(self, other: Cut, extents: Mapping[str, int], finished: frozenset[str]) -> bool:
-        """Whether all elements of ``other`` are among those that this tile had in the steps of the
-        loops over ``finished``, the other axes standing still.
+        """Return whether all elements of ``other`` are among those that this tile had in the steps
+        of the loops over ``finished``, with the other axes fixed.
         """
         common = 0
         for a, b in zip(self.axes, other.axes, strict=False):
@@ -72,9 +72,9 @@ class Cut:
 @dataclass(frozen=True)
 class Expression:
     """A part of the tensor ``key``. Its axes have numbers, which are the same wherever the tensor
-    is computed: ``cuts`` says for each which part of it the tile has, ``dims`` which axis each
-    dimension of the tile is (None: the value does not vary along it). A tile of a sum of which the
-    steps of ``pending`` loops are still to be added is not yet a part of the tensor.
+    is computed: ``cuts`` gives the tile's part of each axis, and ``dims`` the axis of each
+    dimension of the tile (None: the value does not vary along it). If a tile of a sum lacks the
+    steps of ``pending`` loops, it is not yet a part of the tensor.
     """
 
     key: int
@@ -103,7 +103,7 @@ class Expressions:
         return value in self._of
 
     def add(self, op: Op) -> None:
-        """The results of an op whose operands, or whose body, are known."""
+        """Add the results of an op whose operands, or whose body, are known."""
         if isinstance(op, Loop):
             for accumulator, result in zip(op.accumulators, op.results, strict=True):
                 x = self._of[accumulator.value]
@@ -116,7 +116,7 @@ class Expressions:
         self._of[op.result] = self._expression(op) or self._own(op.result)
 
     def _own(self, value: Value) -> Expression:
-        """A tensor that nothing else is a part of."""
+        """Return a new tensor of which nothing else is a part."""
         large = [n for n in value.shape if n > 1]
         numbers = iter(range(len(large)))
         dims = tuple(next(numbers) if n > 1 else None for n in value.shape)
@@ -185,8 +185,8 @@ class Expressions:
         summed: tuple[int | None, ...],
         commutes: bool,
     ) -> Expression | None:
-        """Two tensors combined: axes of the same dimension of the result are one axis, which both
-        must cut alike; over ``summed``, one of each, products are summed.
+        """Combine two tensors: axes of the same dimension of the result are one axis, which both
+        must cut alike; over ``summed``, one axis of each, products are summed.
         """
         order = (1, 0) if commutes and xs[1].key < xs[0].key else (0, 1)
         first, second = (xs[i] for i in order)
@@ -232,5 +232,5 @@ class Expressions:
         return Expression(key, dims, tuple(x.cuts[a] for a in numbers), pending)
 
     def _adds_up(self, cut: Cut) -> bool:
-        """Whether the parts make up the dimension, with nothing beyond it."""
+        """Return whether the parts cover the dimension exactly."""
         return cut.tile * prod(self._extents[a] for a in cut.axes) == cut.size

@@ -1,4 +1,4 @@
-"""What the analysis of a launch finds: where shifts start and meet, and which are stored."""
+"""The results of analysing a launch: where shifts start and meet, and which are stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StoredShift:
 
 @dataclass(frozen=True)
 class LoadedShift:
-    """What a load of partial results carries: the tile of ``m`` that belongs to the loaded tile."""
+    """The shift of a load of partial results: the tile of ``m`` that belongs to the loaded tile."""
 
     shift: Shift
     map: TileMap
@@ -40,8 +40,9 @@ class LoadedShift:
 
 @dataclass(frozen=True)
 class ShiftedExp:
-    """What an exponential is taken relative to. ``again`` is set where it was computed before, and
-    the maximum that was taken then serves; ``partial`` where that has seen more elements.
+    """The shift that an exponential is taken relative to. ``again`` says that it was computed
+    before and that the earlier maximum is used; ``partial`` says that this maximum covers more
+    elements.
     """
 
     shift: Shift
@@ -51,7 +52,7 @@ class ShiftedExp:
 
     @property
     def covered(self) -> tuple[int, ...]:
-        """Dimensions of the argument over which the maximum is taken."""
+        """The dimensions of the argument over which the maximum is taken."""
         if not self.again:
             return self.shift.reduced
         m = self.shift.result_shape
@@ -60,8 +61,8 @@ class ShiftedExp:
 
 @dataclass(frozen=True)
 class Rebase:
-    """An operand that carries a part of a merged shift, and is brought to the whole: with which
-    power, and how its result, of the op's rank, is aligned with the whole.
+    """An operand that carries a part of a merged shift and is converted to the whole: the power,
+    and how its result, of the op's rank, is aligned with the whole.
     """
 
     operand: int

@@ -33,9 +33,9 @@ class Groups:
     def merge(
         self, sides: Sequence[tuple[Shift, Align]], rank: int, loops: Sequence[Loop]
     ) -> tuple[Shift, Align]:
-        """The shift of a sum of values that carry ``sides`` (aligned with the dimensions of the
-        sum, which are ``rank``), and how it is aligned. ``loops`` are those around the sum,
-        outermost first.
+        """Return the shift of a sum of values that carry ``sides``, and its alignment. The sides
+        are aligned with the dimensions of the sum, which are ``rank``; ``loops`` are those around
+        the sum, outermost first.
         """
         leaves: dict[Shift, Align] = {}  # for each dimension of the sum
         for s, align in sides:
@@ -56,7 +56,7 @@ class Groups:
     def parts(
         self, terms: Mapping[Shift, Term], others: Mapping[Shift, Term]
     ) -> list[tuple[Shift, Shift]]:
-        """Shifts of ``terms`` that are parts of merged ones of ``others``."""
+        """Return the shifts of ``terms`` that are parts of merged shifts of ``others``."""
         return [
             (s, whole)
             for whole in others
@@ -65,8 +65,8 @@ class Groups:
         ]
 
     def through(self, part: Shift, whole: Shift, mine: Align, align: Align) -> Align:
-        """The alignment of the whole with a value that is aligned with a part as ``mine`` says,
-        where it meets one that is aligned with the whole as ``align`` says.
+        """Return the alignment of the whole with a value that is aligned with a part as in
+        ``mine``, where it meets a value that is aligned with the whole as in ``align``.
         """
         self._require_part(part, whole)
         dims = whole.dims_of(part)
@@ -76,7 +76,7 @@ class Groups:
 
     @staticmethod
     def _leaves(s: Shift) -> dict[Shift, Align]:
-        """A merged shift that is no more than the maximum of others stands for them."""
+        """Return the shifts that a merged shift is the maximum of, if it is nothing else."""
         if s.leaves and not s.constant and not s.powers:
             return dict(s.leaves)
         return {s: tuple(range(len(s.shape)))}
@@ -93,8 +93,8 @@ class Groups:
         self.conditions.note(check)
 
     def _align(self, merged: Shift, leaves: dict[Shift, Align], rank: int) -> Align:
-        """The dimension of ``merged`` for each of a value; where the leaves do not run along in the
-        same way as where they were merged first, they must not vary.
+        """Return the dimension of ``merged`` for each dimension of a value; where the leaves are
+        aligned differently than when they were first merged, they must not vary.
         """
         found: list[int | None] = []
         for d in range(rank):

@@ -1,8 +1,8 @@
-"""Which shifts every tile of a launch depends on, and what that asks of the shifts.
+"""The shifts that every tile of a launch depends on, and the conditions on these shifts.
 
 Shifts start at exponentials and at loads of partial results (:mod:`.loading`), pass through ops
-(:mod:`.rules`), meet in sums (:mod:`.groups`), and leave loops. What must hold of them in the end
-is noted as it arises (:mod:`.conditions`).
+(:mod:`.rules`), meet in sums (:mod:`.groups`), and leave loops. Conditions on them are noted as
+they arise (:mod:`.conditions`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LaunchAnalysis:
         self.loops: list[Loop] = []  # around the current op, outermost first
 
     def run(self) -> LaunchFacts:
-        """All facts of the launch."""
+        """Return all facts about the launch."""
         self._run(self.launch.body.ops)
         self.loading.finish()
         self.conditions.check()
@@ -158,7 +158,7 @@ class LaunchAnalysis:
 
     @staticmethod
     def _stepped(s: Shift, t: Term, accumulator: Accumulator, loop: Loop) -> Term:
-        """The term after a loop that combined parts of ``m``, which must then be equal."""
+        """Return the term after a loop that combined parts of ``m``, which must then be equal."""
         axis = loop.axis.name
         steps = {d: [c for c in cuts if axis in c] for d, cuts in s.steps.items()}
         dims = {d for d, cuts in steps.items() if cuts}

@@ -1,4 +1,5 @@
-"""Partial results that a launch loads: which maximum they are brought to, and where it is taken."""
+"""Partial results that a launch loads: the maximum that they are converted to, and where it is
+taken."""
 
 from __future__ import annotations
 
@@ -10,13 +11,14 @@ from mirage.transforms.shifts.facts import LaunchFacts, LoadedShift
 from mirage.transforms.shifts.shifts import Origin, Shift, TensorShift, TensorTerms, Term, Terms
 
 HELD = 4096
-"""Elements of ``m`` that a block may hold to know the maximum before its loops."""
+"""The elements of ``m`` that a block may hold in order to know the maximum before its loops."""
 MATRIX = 2
-"""Dimensions of a tile that may be larger than one."""
+"""The most dimensions of a tile that may be larger than one."""
 
 
 class Loading:
-    """The shifts that start at loads of a launch; ``operands`` says what its params carry."""
+    """The shifts that start at loads of a launch; ``operands`` has the shifts that its params
+    carry."""
 
     def __init__(
         self,
@@ -32,7 +34,7 @@ class Loading:
         self.loaded: dict[tuple[object, ...], Shift] = {}
 
     def terms(self, op: Load, loop: Loop | None) -> Terms:
-        """What a loaded tile depends on."""
+        """Return the terms of a loaded tile."""
         found: dict[Shift, Term] = {}
         carried: list[LoadedShift] = []
         for tensor, term in self.operands.get(op.operands[0], {}).items():
@@ -51,13 +53,13 @@ class Loading:
         return found
 
     def finish(self) -> None:
-        """Demands of shifts that are taken before the loops: over all of their steps."""
+        """Apply demands on shifts that are taken before the loops to all of the loops' steps."""
         for shift in self.loaded.values():
             if shift.reduced:
                 shift.constant.update(d for d, axes in shift.steps.items() if axes - {()})
 
     def tensors(self) -> list[TensorShift]:
-        """The shifts of which partial results are among the operands."""
+        """Return the shifts whose partial results are among the operands."""
         return list(dict.fromkeys(t for terms in self.operands.values() for t in terms))
 
     def _shift(
@@ -74,11 +76,12 @@ class Loading:
     def before_loops(
         self, tensor: TensorShift, tile_map: TileMap, tile: tuple[int, ...]
     ) -> Shift | None:
-        """One shift for all that the block reads of a tensor, whatever the loops around the loads.
+        """Return one shift for everything that the block reads of a tensor, whatever the loops
+        around the loads.
 
         ``m`` is in device memory, so its maximum can be known before the first partial result is
         read: no running maximum is needed, and loads in different loops (or in none) share it.
-        None where the loops do not cut a contiguous part, or ``m`` is too large to be held.
+        Return None if the loops do not cut a contiguous part, or if ``m`` is too large to be held.
         """
         cuts = [tuple(a for a in axes if a in self.grid) for axes in tile_map]
         steps = [tuple(a for a in axes if a not in self.grid) for axes in tile_map]

@@ -1,4 +1,4 @@
-"""How ops change the powers of the shifts that values carry.
+"""The effect of ops on the powers of the shifts that values carry.
 
 The rules are those of homogeneous functions: products add powers, quotients subtract them,
 ``square`` doubles and ``sqrt`` halves them; ``abs``, ``relu``, ``neg`` and maxima keep them (the
@@ -48,7 +48,7 @@ _POWERS: dict[UnaryFn, Fraction] = {
 
 @dataclass
 class Rules:
-    """The rules of ops inside of a launch; what they demand goes to ``conditions``."""
+    """The rules of ops inside of a launch; their demands are added to ``conditions``."""
 
     facts: LaunchFacts
     conditions: Conditions
@@ -56,17 +56,17 @@ class Rules:
     constants: dict[Value, Number] = field(default_factory=dict[Value, Number])
 
     def terms(self, value: Value) -> Terms:
-        """The shifts that a tile depends on."""
+        """Return the terms of a tile, one for each shift that it depends on."""
         return self.facts.terms.get(value, {})
 
     def blame(self, values: Sequence[Value], reason: str) -> NotHomogeneous:
-        """The error for an op that cannot take ``values``."""
+        """Return the error for an op that does not accept ``values``."""
         return NotHomogeneous(
             frozenset(e for v in values for s in self.terms(v) for e in s.exps), reason
         )
 
     def result(self, op: Op, loops: Sequence[Loop]) -> Terms:
-        """The terms of the result of an op inside of ``loops``, outermost first."""
+        """Return the terms of the result of an op inside of ``loops``, outermost first."""
         if not any(self.terms(v) for v in op.operands):
             return {}
         if isinstance(op, Unary):
@@ -127,11 +127,11 @@ class Rules:
         return self._add(op, loops)
 
     def _wide(self, x: Value, shape: tuple[int, ...]) -> dict[Shift, Term]:
-        """The terms of ``x`` where it is broadcast to ``shape``."""
+        """Return the terms of ``x`` after broadcasting to ``shape``."""
         return {s: t.aligned(widened(t.align, x.shape, shape)) for s, t in self.terms(x).items()}
 
     def _add(self, op: Binary, loops: Sequence[Loop]) -> Terms:
-        """Sums, differences, maxima and minima of two values."""
+        """Apply the rule of sums, differences, maxima and minima of two values."""
         sides = [self._wide(v, op.result.shape) for v in op.operands]
         alone = [[s for s in sides[i] if s not in sides[1 - i]] for i in (0, 1)]
         if alone[0] and alone[1]:
@@ -159,7 +159,7 @@ class Rules:
         alone: Sequence[Sequence[Shift]],
         loops: Sequence[Loop],
     ) -> None:
-        """Exponentials of one operand added to others of the other one: they form a group."""
+        """Form a group from exponentials of one operand and others of the other operand."""
         exps = frozenset(e for shifts in alone for s in shifts for e in s.exps)
         what = op.fn.value
         if any(len(shifts) > 1 for shifts in alone):
@@ -189,8 +189,8 @@ class Rules:
         whole: Shift,
         align: Align,
     ) -> None:
-        """Operand ``number``, which carries ``terms``, is brought from a part of a merged shift to
-        the whole.
+        """Convert operand ``number``, which carries ``terms``, from a part of a merged shift to the
+        whole.
         """
         power, lacks = terms[part].power, terms[part].partial
         self.conditions.complete({whole: Term(power, align)})
@@ -206,8 +206,8 @@ class Rules:
             terms[whole] = Term(power, align, partial=lacks)
 
     def _multiply(self, op: Binary) -> Terms:
-        """Products and quotients. What meets the reciprocal of a group's sum is brought to the
-        group's maximum first: it is a part of what was summed.
+        """Apply the rule of products and quotients. A factor of the reciprocal of a group's sum is
+        first converted to the group's maximum, since it is a part of the sum.
         """
         signs = (_ONE, _ONE if op.fn is BinaryFn.MUL else -_ONE)
         sides = [self._wide(v, op.result.shape) for v in op.operands]

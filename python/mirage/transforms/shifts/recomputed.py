@@ -1,12 +1,13 @@
-"""Exponentials that are computed again: the maximum that was taken the first time serves.
+"""Exponentials that are computed again use the maximum of the first time.
 
 A softmax in two passes sums ``exp(x)`` in one loop and computes ``exp(x)`` again in the next one,
 or in another kernel, to divide it by the sum. If each pass took a maximum of its own, the factors
-would not cancel. They are the same exponentials, however, and the maximum over the first pass
-bounds them in the second one too: all of its elements have been seen.
+would not cancel. But they are the same exponentials, and the maximum over the first pass also
+bounds them in the second pass: it covers all of their elements.
 
-Which maximum is legal is a matter of algebra and does not depend on this (any ``m`` is legal if the
-results are of degree 0). That it is large enough follows from the expressions of the arguments.
+Which maxima are legal is a matter of algebra and does not depend on this (any ``m`` is legal if the
+results are of degree 0). That the maximum is large enough follows from the expressions of the
+arguments.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from mirage.transforms.shifts.loaded_partials import Loading
 from mirage.transforms.shifts.shifts import Shift
 
 ATTEMPTS = 2
-"""How often the maximum of another exponential is tried: any, then one of the same elements."""
+"""The number of attempts to share the maximum of another exponential: first any, then one of the
+same elements."""
 
 
 @dataclass
 class Sharing:
-    """Which exponentials of a program took an earlier one's maximum, and how often that was in
-    vain: after the first time only a maximum of the same elements is shared, then none.
+    """The exponentials of a program that use an earlier one's maximum, and the number of failed
+    attempts: after the first failure only a maximum of the same elements is shared, then none.
     """
 
     shared: set[Unary] = field(default_factory=set[Unary])
@@ -36,7 +38,8 @@ class Sharing:
     keys: Keys = field(default_factory=dict[tuple[object, ...], int])
 
     def give_up(self, exps: Set[Unary]) -> bool:
-        """Some of ``exps`` prevent the rewrite. Whether it can be tried with less sharing."""
+        """Note that ``exps`` prevent the rewrite; return whether it can be tried with less
+        sharing."""
         again = [e for e in exps if e in self.shared and self.failures[e] < ATTEMPTS]
         self.failures.update(again)
         return bool(again)
@@ -69,13 +72,14 @@ class Recomputed:
         self.firsts: dict[Shift, First] = {}
 
     def add(self, exp: Unary, shift: Shift, loops: Sequence[Loop]) -> None:
-        """An exponential with a maximum of its own."""
+        """Add an exponential with a maximum of its own."""
         argument = self.expressions[exp.operands[0]]
         if not argument.pending:
             self.firsts[shift] = First(shift, argument, tuple(loops))
 
     def find(self, exp: Unary, loops: Sequence[Loop]) -> ShiftedExp | None:
-        """An earlier maximum over all elements that ``exp``, inside of ``loops``, will see."""
+        """Return an earlier maximum over all elements that ``exp``, inside of ``loops``, will
+        cover."""
         failures = self.sharing.failures[exp]
         argument = self.expressions[exp.operands[0]]
         if argument.pending or failures >= ATTEMPTS:
@@ -93,8 +97,8 @@ class Recomputed:
     def _serves(
         self, first: First, argument: Expression, loops: Sequence[Loop], *, exact: bool
     ) -> ShiftedExp | None:
-        """The maximum of an exponential of this launch, if it has seen all elements; and no others,
-        if it must be ``exact``.
+        """Return the maximum of an exponential of this launch if it covers all elements and, if it
+        must be ``exact``, no others; otherwise None.
         """
         finished = frozenset(loop.axis.name for loop in first.loops if loop not in loops)
         shift = first.shift
@@ -120,8 +124,8 @@ class Recomputed:
         return ShiftedExp(shift, align, again=True, partial=bool(covered))
 
     def _loaded(self, argument: Expression) -> ShiftedExp | None:
-        """The maximum that another launch has stored, if the partial results that belong to it are
-        read by this one.
+        """Return the maximum that another launch has stored, if this launch reads the partial
+        results that belong to it.
         """
         for tensor in self.loading.tensors():
             along = tensor.seen.get(argument.key)
@@ -142,6 +146,6 @@ class Recomputed:
         return None
 
     def _sources(self, shift: Shift) -> list[Shift]:
-        """The shift and all that it is the maximum of."""
+        """Return the shift and all shifts that it is the maximum of."""
         inner = () if shift.inner is None else (shift.inner,)
         return [shift, *(s for part in (*inner, *shift.leaves) for s in self._sources(part))]

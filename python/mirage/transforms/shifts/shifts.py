@@ -17,18 +17,18 @@ from fractions import Fraction
 from mirage.semantics.ugraph import Loop, TileMap, Unary, Value
 
 Align = tuple["int | None", ...]
-"""For each dimension of a value the dimension of the shift that runs along with it."""
+"""The dimension of the shift that corresponds to each dimension of a value."""
 
 
 Seen = Mapping[int, "tuple[int | None, ...]"]
-"""Of which exponentials something is the maximum: the keys of their arguments, and for each axis of
-the argument the dimension that runs along with it, None where the maximum has seen all indices.
+"""The exponentials that a maximum covers: the keys of their arguments and, for each axis of the
+argument, the corresponding dimension, or None if the maximum is taken over all indices.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class TensorShift:
-    """A shift that a launch stores beside its results, for the launches that read them."""
+    """A shift that a launch stores besides its results, for the launches that read them."""
 
     shape: tuple[int, ...]
     exps: frozenset[Unary]
@@ -63,9 +63,10 @@ class Shift:
     map: TileMap = ()  # LOADED
     inner: Shift | None = None  # LOOPED: the shift inside the loop
     leaves: Mapping[Shift, Align] = field(default_factory=dict["Shift", Align])
-    """MERGED: the shifts whose maximum it is, and for its dimensions those of each of them."""
+    """For MERGED: the shifts whose maximum it is, with the alignment of its dimensions to
+    theirs."""
     steps: dict[int, set[tuple[str, ...]]] = field(default_factory=dict[int, set[tuple[str, ...]]])
-    """LOADED before the loops: for its dimensions the loop axes by which loads cut them further."""
+    """For LOADED before the loops: the loop axes by which loads cut its dimensions further."""
     constant: set[int] = field(default_factory=set[int])
     powers: set[Fraction] = field(default_factory=set[Fraction])
 

@@ -1,8 +1,9 @@
-"""Symbolic arithmetic in one case: of some sums the sign is known.
+"""Symbolic arithmetic in one case, that is, with the signs of some sums known.
 
-A comparison is a number, a maximum one of two, a magnitude a number or its negative: whichever the
-signs say. Where several are possible, evaluation ends (:class:`Open`), and whoever asks goes on
-with each of these cases; together they are all that there are.
+In a case a comparison is a number, a maximum is one of its two arguments, and a magnitude is a
+number or its negative; the signs decide which. If several are possible, evaluation stops with
+:class:`Open`, and the caller continues with each of the possible cases. Together these cover
+everything.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class Cases(KnownNumbers):
     # ---- signs -----------------------------------------------------------------------------------
 
     def sign(self, a: Element) -> int | None:
-        """That of an element; None for those that are no numbers. Raises :class:`Open`."""
+        """Return the sign of an element, or None if the element is not a number. Raise
+        :class:`Open`."""
         if not isinstance(a, Ratio):
             return -1 if a == -math.inf else None
         sign = self._sign_of_sum(a.top)
@@ -86,7 +88,7 @@ class Cases(KnownNumbers):
         return self._decided({(0, self._monomial(((symbol, 1),))): 1})
 
     def _of_exponents(self, a: Sum) -> Sum | None:
-        """``x - y`` of ``c (e^x - e^y)``, times the sign of ``c``."""
+        """Return ``x - y`` for ``c (e^x - e^y)``, multiplied by the sign of ``c``."""
         ((first, c), (second, d)) = sorted(a.items())
         if c != -d or first[1] or second[1]:
             return None
@@ -105,8 +107,8 @@ class Cases(KnownNumbers):
         return signs[0]
 
     def _facts(self, a: Sum) -> list[tuple[Form, int]]:
-        """What terms are by themselves: exponentials are positive. (Squares are not negative, which
-        is no sign.)"""
+        """Return what holds for terms in every case: exponentials are positive. (Squares are not
+        negative, but that does not give their sign.)"""
         terms = {t for form in (a, *(known for known, _ in self.signed)) for t in form}
         return [({t: Fraction(1)}, 1) for t in terms if t[0] and not t[1]]
 
@@ -129,7 +131,7 @@ class Cases(KnownNumbers):
         return self.mul(a, element_of(-1)) if sign < 0 else a
 
     def _as_truth(self, a: Element) -> Element:
-        """A truth value as a number."""
+        """Return an element that is read as a truth value: 0 or 1."""
         if number_of(a) is not None or not isinstance(a, Ratio):
             return a
         return element_of(int(self.sign(a) != 0))
@@ -185,8 +187,9 @@ class Cases(KnownNumbers):
     # ---- what is equal to zero -------------------------------------------------------------------
 
     def solved(self, a: Sum, own: Collection[int]) -> tuple[int, Ratio] | None:
-        """A symbol among ``own`` (those of inputs), and what it is where the sum is zero: where the
-        sum is linear in it, and it is nowhere else in it."""
+        """Solve "the sum is zero" for a symbol among ``own`` (the symbols of inputs). Return the
+        symbol and its value, or None. The sum must be linear in the symbol, which must not occur
+        elsewhere in it."""
         for (exponent, monomial), c in a.items():
             powers = self._monomials[monomial]
             if exponent or len(powers) != 1 or powers[0][1] != 1 or powers[0][0] not in own:
@@ -206,7 +209,7 @@ class Cases(KnownNumbers):
         return Ratio({(0, self._monomial(((symbol, 1),))): 1})
 
     def symbol_of(self, a: Element) -> int | None:
-        """The symbol that an element is, if it is one."""
+        """Return the symbol that an element consists of, or None."""
         if not isinstance(a, Ratio) or a.bottom is not None or len(a.top) != 1:
             return None
         (((exponent, monomial), c),) = a.top.items()
@@ -216,14 +219,14 @@ class Cases(KnownNumbers):
         )
 
     def symbols_in(self, a: Element) -> set[int]:
-        """The symbols of which an element is a quotient of sums."""
+        """Return the symbols that occur in an element."""
         if not isinstance(a, Ratio):
             return set()
         terms = (*a.top, *(a.bottom or ()))
         return {s for _, m in terms for s, _ in self._monomials[m]}
 
     def replaced(self, a: Ratio, instead: Mapping[int, Ratio]) -> Element:
-        """A polynomial with other elements in the place of symbols."""
+        """Substitute other elements for symbols in a polynomial."""
         result: Element = element_of(0)
         for (_, monomial), c in a.top.items():
             term: Element = element_of(Fraction(c))
@@ -236,11 +239,11 @@ class Cases(KnownNumbers):
         return result
 
     def symbols(self, name: object, shape: tuple[int, ...]) -> list[int]:
-        """The symbols of an input."""
+        """Return the symbols that stand for the elements of an input."""
         return [self._symbols[name, i] for i in range(math.prod(shape))]
 
     def given(self, elements: Sequence[Element], shape: tuple[int, ...]) -> Planes:
-        """A tensor of elements."""
+        """Make a tensor of the given elements."""
         return (objects(list(elements), shape),)
 
 

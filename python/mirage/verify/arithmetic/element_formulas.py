@@ -3,8 +3,8 @@
 Nothing is computed and nothing is simplified, so two elements that are the same formula of the same
 elements hold the same number, whatever the inputs hold. The first plane has the number of the
 formula, as :class:`Formulas` keeps them; the others say which elements of the inputs it reads, in
-the order in which it does. There are as few different formulas as a program has ways through its
-ops, and as many elements as its tensors have.
+the order in which it does. A program has few different formulas, one for each way through its ops,
+however many elements its tensors have.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, ReduceFn, Un
 
 Formula = tuple[object, ...]
 MOST_READ = 16
-"""Elements of inputs that a formula reads."""
+"""The most elements of inputs that one formula may read."""
 MOST_FORMULAS = 1024
 _MOST_ELEMENTS = 2**31 - 1
 
 
 class NoFormulaError(Exception):
-    """What is no formula of few elements: products, sums, lookups."""
+    """An element is not a formula of a few elements, as with products, sums and lookups."""
 
 
 class Formulas(Domain):
-    """A table of formulas; both programs that are compared share it."""
+    """A table of formulas, shared by the two programs that are compared."""
 
     def __init__(self) -> None:
         self.numbers: dict[Formula, int] = {}
@@ -38,7 +38,7 @@ class Formulas(Domain):
         self.element = self._number(("element",), 1)
 
     def elements(self, shape: tuple[int, ...]) -> Planes:
-        """A tensor of elements that no tensor before had."""
+        """Return a tensor of new elements, which no other tensor has."""
         size = int(np.prod(shape, dtype=np.int64))
         first, self.start = self.start, self.start + size
         if self.start > _MOST_ELEMENTS:
@@ -100,7 +100,7 @@ class Formulas(Domain):
         return super().concat([_padded(x, most) for x in xs], dim)
 
     def _applied(self, what: Formula, x: Planes) -> Planes:
-        """A function of one element."""
+        """Apply a function of one argument to each element."""
         if (only := _uniform(x[0])) is not None:
             number = self._number((*what, only), self.reads[only])
             return (np.broadcast_to(np.int32(number), x[0].shape), *x[1:])
@@ -124,7 +124,7 @@ class Formulas(Domain):
         return [int(n) for n in np.flatnonzero(seen)]
 
     def _pairs(self, a: Array, b: Array) -> Iterator[tuple[int, int, Array | None]]:
-        """The pairs of formulas that are somewhere, and where; None for everywhere."""
+        """Yield each pair of formulas that occurs, with a mask of its places (None: all places)."""
         many = len(self.reads)
         if not a.size:
             raise NoFormulaError("tensors of no elements")
@@ -142,7 +142,7 @@ class Formulas(Domain):
 
 
 def _uniform(numbers: Array) -> int | None:
-    """The number that all are; None where they differ."""
+    """Return the number that all elements have; None if they differ."""
     if not numbers.size:
         return None
     first = int(numbers.flat[0])
@@ -150,5 +150,5 @@ def _uniform(numbers: Array) -> int | None:
 
 
 def _padded(x: Planes, count: int) -> Planes:
-    """With a plane of nothing for each that others have besides."""
+    """Append planes of zeros, so that there are ``count`` planes."""
     return *x, *(np.zeros(x[0].shape, np.int32) for _ in range(count - len(x)))

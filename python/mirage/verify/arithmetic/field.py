@@ -10,12 +10,12 @@ Functions outside the algebra (``sqrt``, ``sigmoid``, ...) are keyed random func
 residue. ``max`` takes the argument that comes last in a random total order of the residues:
 associative, commutative and idempotent, as the maximum is, and blind to everything else about it.
 
-Optionally ``log`` is what undoes ``exp``: the discrete logarithm modulo ``p``, a residue modulo
+Optionally ``log`` is the inverse of ``exp``: the discrete logarithm modulo ``p``, a residue modulo
 ``q``, additive on all products. The first residue is not known then: its plane is NaN throughout,
 and elements count as defined if one of their planes is.
 
-Two values are no residues. NaN stands for "undefined" (a division by zero); it spreads like a NaN
-does, and reaching an output means that the draw says nothing. ``-inf`` is the least element: the
+Two values are not residues. NaN stands for "undefined" (a division by zero); it propagates like a
+NaN, and if it reaches an output, then the draw says nothing. ``-inf`` is the least element: the
 identity of ``max``, and ``exp`` takes it to 0.
 """
 
@@ -52,7 +52,7 @@ class Modulus:
         self.inverse = 1.0 / m
 
     def reduce(self, x: Array) -> Array:
-        """Residues of integers of magnitude below 2^52."""
+        """Reduce integers of magnitude below 2^52 to residues."""
         if x.size <= _FEW:
             return np.asarray(np.remainder(x, self.m))
         r = x * self.inverse
@@ -64,21 +64,21 @@ class Modulus:
         return np.subtract(r, self.m, out=r, where=r >= self.m)
 
     def add(self, a: Array, b: Array) -> Array:
-        """Sum."""
+        """Return the sum of two arrays of residues."""
         r = np.asarray(a + b)
         return np.subtract(r, self.m, out=r, where=r >= self.m)
 
     def sub(self, a: Array, b: Array) -> Array:
-        """Difference."""
+        """Return the difference of two arrays of residues."""
         r = np.asarray(a - b)
         return np.add(r, self.m, out=r, where=r < 0.0)
 
     def mul(self, a: Array, b: Array) -> Array:
-        """Product."""
+        """Return the elementwise product of two arrays of residues."""
         return self.reduce(a * b)
 
     def invert(self, a: Array) -> Array:
-        """Reciprocal; NaN for zero."""
+        """Return the reciprocals of residues; NaN for zero."""
         result: Array | None = None
         base, exponent = a, int(self.m) - 2
         while exponent:
@@ -91,8 +91,8 @@ class Modulus:
         return np.where(a == 0.0, np.nan, result)
 
     def matmul(self, a: Array, b: Array) -> Array:
-        """Product of matrices, exact: one operand is cut into two limbs, long contractions into
-        pieces, unless the sums are small.
+        """Return the exact product of two matrices of residues. One operand is cut into two limbs,
+        and long contractions are cut into pieces, unless the sums are small.
         """
         if self.m * self.m * a.shape[-1] <= 1 << 52:
             return self.reduce(np.matmul(a, b))
@@ -125,7 +125,7 @@ def _mix(x: Array, key: tuple[int, int]) -> Array:
 
 class FieldPair(Domain):
     """The domain described in the module's docstring. ``seed`` keys the random functions;
-    ``logarithms`` makes ``log`` the inverse of ``exp`` instead of one of them.
+    ``logarithms`` makes ``log`` the inverse of ``exp`` instead of a random function.
     """
 
     def __init__(self, primes: Primes, seed: int, *, logarithms: bool = False) -> None:
@@ -151,11 +151,11 @@ class FieldPair(Domain):
         return powers[:count]
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Planes:
-        """Uniformly random numbers, not zero."""
+        """Draw uniformly random nonzero numbers."""
         return tuple(rng.integers(1, int(m.m), size=shape).astype(np.float64) for m in self.moduli)
 
     def integers(self, values: Array) -> Planes:
-        """Integers below 2^52."""
+        """Convert integers of magnitude below 2^52 to residues modulo each prime."""
         return tuple(m.reduce(values.astype(np.float64)) for m in self.moduli)
 
     def constant(self, value: Number, dtype: DType) -> Planes:
@@ -211,7 +211,8 @@ class FieldPair(Domain):
         return np.where(known, result, np.nan)
 
     def agreement(self, a: Planes, b: Planes) -> tuple[Array, Array]:
-        """Where two values are equal as far as they are defined, and where they are defined."""
+        """Return two masks: where the values agree as far as both are defined, and where both are
+        defined."""
         planes = list(zip(a, b, strict=False))
         finite = [np.isfinite(x) & np.isfinite(y) for x, y in planes]
         same = [(x == y) | ~f for (x, y), f in zip(planes, finite, strict=True)]
@@ -231,7 +232,8 @@ class FieldPair(Domain):
         )
 
     def _rank(self, x: Array) -> Array:
-        """Place in the random total order; the least element comes first, undefined ones last."""
+        """Return the rank of each residue in the random total order; the least element comes first,
+        undefined elements last."""
         finite = np.isfinite(x)
         if finite.all():
             return (_mix(x, self._keys["order", 0]) >> np.uint64(2)).astype(np.int64)
@@ -269,7 +271,8 @@ class FieldPair(Domain):
             return self._random_function(fn, np.where(known, both, np.nan))
 
     def cut(self, x: Planes, given: DType, dtype: DType) -> Planes:
-        """A function of the number, of which nothing else is known."""
+        """Convert from ``given`` to an integer type that may not hold the numbers: an uninterpreted
+        function."""
         return self._random_function((given, dtype), x[0])
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:

@@ -2,10 +2,10 @@
 
 A value is a residue modulo a large prime ``p`` as long as no exponential enters, and then a
 quotient of *group-ring elements*: sums of ``c_j e^(l_j)`` with ``c_j`` modulo ``p`` and exponents
-``l_j`` modulo another large prime ``q``. ``e^a e^b = e^(a+b)`` holds by construction and nothing
-else does, so two different programs agree only if a polynomial happens to vanish at a random point
-or two different exponents happen to coincide; both have probability about 2^-60 a time and the
-number of occasions is counted (:class:`Counts`).
+``l_j`` modulo another large prime ``q``. ``e^a e^b = e^(a+b)`` is the only identity that holds by
+construction, so two different programs agree only if a polynomial happens to vanish at a random
+point or two different exponents happen to coincide; each has a probability of about 2^-60 per
+occasion, and :class:`Counts` counts the occasions.
 
 Functions outside the algebra are random functions: arguments are compared exactly, equal ones get
 the same fresh random value. ``max`` (``min``) is the free semilattice: the maximum of a set of
@@ -39,7 +39,7 @@ from mirage.verify.arithmetic.primes import Primes
 
 @dataclass
 class Counts:
-    """What the probability of an error depends on."""
+    """The counts that bound the probability of an error."""
 
     terms: int = 1  # most terms in a comparison of two outputs, after clearing denominators
     arguments: int = 0  # different arguments of uninterpreted functions, sets of maxima included
@@ -69,7 +69,7 @@ class FormalExp(GroupRing, Domain):
     # ---- uninterpreted functions -----------------------------------------------------------------
 
     def identity(self, a: Element) -> int | None:
-        """A number that equal elements share and different ones do not; none for undefined
+        """Return a key that equal elements share and different elements do not; None for undefined
         elements.
         """
         if isinstance(a, float):
@@ -93,7 +93,8 @@ class FormalExp(GroupRing, Domain):
         return self.counts.arguments
 
     def _image(self, a: Terms) -> int:
-        """The value with ``e`` a root of unity: equal quotients have equal images."""
+        """Evaluate the quotient with ``e`` replaced by a root of unity: equal quotients have equal
+        images."""
         p = self.primes.p
         return sum(c * pow(self.primes.w, l, p) for l, c in a.items()) % p
 
@@ -120,7 +121,7 @@ class FormalExp(GroupRing, Domain):
         return tuple(objects([r[i] for r in results], shape) for i in (0, 1))
 
     def _join(self, fn: BinaryFn, items: list[tuple[Element, ...]]) -> tuple[Element, ...]:
-        """The maximum (minimum) of elements with all their planes."""
+        """Return the maximum (or minimum) of elements, with all of its planes."""
         if any(isinstance(x[0], float) and x[0] != -math.inf for x in items):
             return (math.nan,) * len(items[0])
         least = [x for x in items if isinstance(x[0], float)]
@@ -147,7 +148,7 @@ class FormalExp(GroupRing, Domain):
     # ---- the domain ------------------------------------------------------------------------------
 
     def random(self, shape: tuple[int, ...]) -> Planes:
-        """Uniformly random residues, not zero."""
+        """Draw uniformly random nonzero residues."""
         count = math.prod(shape)
         return tuple(
             objects([self.rng.randrange(1, m) for _ in range(count)], shape)
@@ -155,7 +156,7 @@ class FormalExp(GroupRing, Domain):
         )
 
     def integers(self, values: tuple[int, ...]) -> Planes:
-        """A vector of integers."""
+        """Make a vector of integers."""
         return tuple(
             objects([v % m for v in values], (len(values),)) for m in (self.primes.p, self.primes.q)
         )
@@ -187,7 +188,8 @@ class FormalExp(GroupRing, Domain):
         return self._function(fn, x[0])
 
     def cut(self, x: Planes, given: DType, dtype: DType) -> Planes:
-        """A function of the number, of which nothing else is known."""
+        """Convert from ``given`` to an integer type that may not hold the numbers: an uninterpreted
+        function."""
         return self._function((given, dtype), x[0])
 
     def _inverse(self, x: Planes) -> Planes:
@@ -221,7 +223,7 @@ class FormalExp(GroupRing, Domain):
         return self._function(fn, a[0], b[0])
 
     def _negative(self, x: Planes) -> Planes:
-        """Minus ``x``; minus infinity becomes undefined by way of plus infinity."""
+        """Return ``-x``; minus infinity becomes plus infinity, which counts as undefined."""
         return tuple(
             map_elements(lambda v, f=f, m=m: -v if isinstance(v, float) else f(v, m - 1), plane)
             for f, m, plane in zip(
@@ -296,7 +298,7 @@ def _plain_mul(m: int) -> Callable[[Element, Element], Element]:
 
 
 def _lengths(x: Element) -> tuple[int, int]:
-    """Numbers of terms of numerator and denominator."""
+    """Return the numbers of terms of numerator and denominator."""
     if not isinstance(x, Quotient):
         return 1, 1
     return len(x.numerator), len(x.denominator or (1,))
@@ -310,5 +312,5 @@ def _exp(exponent: Element) -> Element:
 
 
 def is_undefined(x: Array) -> Array:
-    """Where elements are undefined or infinite."""
+    """Return a mask of the elements that are undefined or infinite."""
     return np.array([isinstance(v, float) for v in x.ravel()], dtype=bool).reshape(x.shape)

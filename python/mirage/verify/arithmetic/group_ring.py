@@ -1,5 +1,6 @@
-"""Sums of formal exponentials ``c e^l``, with residues ``c`` modulo one prime and ``l`` modulo
-another, and quotients of them (:mod:`mirage.verify.arithmetic.formal` says what that shows)."""
+"""Sums of formal exponentials ``c e^l``, with coefficients ``c`` modulo one prime and exponents
+``l`` modulo another, and quotients of such sums (:mod:`mirage.verify.arithmetic.formal` says what
+they show)."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ class TooLarge(ArithmeticError):
 
 @dataclass(frozen=True)
 class Quotient:
-    """``numerator / denominator``, sums of ``coefficient * e^exponent`` as maps; a missing
-    denominator is 1.
+    """A quotient ``numerator / denominator`` of sums of ``coefficient * e^exponent``, each a map
+    from exponents to coefficients; a missing denominator is 1.
     """
 
     numerator: Terms
@@ -31,13 +32,13 @@ Element = int | float | Quotient
 
 
 class GroupRing:
-    """Arithmetic on elements."""
+    """The arithmetic of elements."""
 
     def __init__(self, primes: Primes) -> None:
         self.primes = primes
 
     def add(self, a: Element, b: Element) -> Element:
-        """Sum of two elements."""
+        """Return the sum of two elements."""
         if isinstance(a, float) or isinstance(b, float):
             return add_floats(a, b)
         if isinstance(a, int) and isinstance(b, int):
@@ -67,7 +68,7 @@ class GroupRing:
         return self._make(self._sum(left, right), self._denominators(a, b))
 
     def mul(self, a: Element, b: Element) -> Element:
-        """Product of two elements."""
+        """Return the product of two elements."""
         if isinstance(a, float) or isinstance(b, float):
             return math.nan
         if isinstance(a, int) and isinstance(b, int):
@@ -88,7 +89,7 @@ class GroupRing:
         return self._make(self._product(a.numerator, b.numerator), self._denominators(a, b))
 
     def invert(self, a: Element) -> Element:
-        """Reciprocal; NaN for zero."""
+        """Return the reciprocal of an element; NaN for zero."""
         if isinstance(a, float) or a == 0:
             return math.nan
         if isinstance(a, int):
@@ -96,7 +97,7 @@ class GroupRing:
         return self._make(a.denominator or {0: 1}, a.numerator)
 
     def same(self, a: Element, b: Element) -> bool:
-        """Whether two elements are equal (never for undefined ones)."""
+        """Return whether two elements are equal; undefined elements never are."""
         if isinstance(a, float) or isinstance(b, float):
             return a == b
         if isinstance(a, int) and isinstance(b, int):
@@ -151,7 +152,7 @@ class GroupRing:
         return {l: c for l, c in result.items() if c}
 
     def _ratio(self, a: Terms, b: Terms) -> tuple[int, int] | None:
-        """``(l, c)`` with ``a == c e^l b``, if there is one."""
+        """Return ``(l, c)`` with ``a == c e^l b``, or None if there is no such pair."""
         if len(a) != len(b):
             return None
         if a is b or a == b:
@@ -166,6 +167,7 @@ class GroupRing:
 
 
 def add_floats(a: Element, b: Element) -> Element:
-    """Minus infinity absorbs everything but plus infinity and what is undefined."""
+    """Add elements of which at least one is a float: minus infinity absorbs all but plus infinity
+    and NaN."""
     values = [x for x in (a, b) if isinstance(x, float)]
     return sum(values)

@@ -25,9 +25,9 @@ class NoProof(ArithmeticError):
 
 
 class InternedSums:
-    """Sums and their arithmetic. ``fold`` writes two long sums that are multiplied as symbols: the
-    same ones for sums that are equal up to a factor. Above ``most_work`` products of terms it gives
-    up.
+    """Sums and their arithmetic. ``fold``: a product of two long sums is not expanded; instead each
+    sum becomes a symbol, the same one for sums that are equal up to a factor. The calculation gives
+    up after ``most_work`` products of terms.
     """
 
     def __init__(self, *, fold: bool = False, most_work: int = MOST_WORK) -> None:
@@ -52,7 +52,7 @@ class InternedSums:
         return {(0, self._monomial(((symbol, 1),))): 1}
 
     def _function(self, key: object) -> Sum:
-        """The value of a function, of which nothing but ``key`` is known."""
+        """Return the value of an uninterpreted function, of which only ``key`` is known."""
         name = ("f", self._arguments.setdefault(key, len(self._arguments)))
         value = self._variable(name)
         self._functions.add(self._symbols[name])
@@ -67,7 +67,7 @@ class InternedSums:
         return found
 
     def _times(self, a: int, b: int) -> int:
-        """Product of two monomials."""
+        """Return the product of two monomials."""
         if a == 0 or b == 0:
             return a or b
         key = (a, b) if a < b else (b, a)
@@ -144,14 +144,14 @@ class InternedSums:
         return {t: c for t, c in result.items() if c}
 
     def _folded(self, a: Sum) -> Sum:
-        """``a`` as a single term: its factor, and a symbol for the rest."""
+        """Write ``a`` as a single term: its factor times a symbol for the rest."""
         self.folded = True
         self._worked(len(a))
         factor, rest = self._without_factor(a)
         return self._product(factor, self._function(("sum", frozenset(rest.items()))))
 
     def _square(self, a: Sum) -> Sum:
-        """``a * a``: each pair of terms once."""
+        """Return ``a * a``, visiting each pair of terms once."""
         result: Sum = {}
         before: list[tuple[Term, Number]] = []
         for (e1, m1), c1 in a.items():
@@ -171,15 +171,15 @@ class InternedSums:
         return {(negated, self._monomial(powers)): Fraction(1) / c}
 
     def _without_factor(self, a: Sum) -> tuple[Sum, Sum]:
-        """``(f, r)`` with ``a == f r`` and a single term ``f``, the same ``r`` for all multiples of
-        ``a`` by single terms.
+        """Return ``(f, r)`` with ``a == f r``, where ``f`` is a single term and ``r`` is the same
+        for all multiples of ``a`` by single terms.
         """
         term = self._leading(a)
         return {term: a[term]}, self._product(a, self._inverse_term(term, a[term]))
 
     def _leading(self, a: Sum) -> Term:
-        """The largest term in an order that products with single terms keep: that of the
-        coefficients in the exponent, then of the powers (lexicographically).
+        """Return the largest term in an order that multiplication by a single term preserves. The
+        order compares the coefficients in the exponent and then the powers, each lexicographically.
         """
         exponents = [(t, self._exponents[t[0]]) for t in a]
         leading = _largest(exponents)
@@ -187,7 +187,7 @@ class InternedSums:
         return term
 
     def _factor(self, a: Sum, b: Sum) -> Sum | None:
-        """A single term ``f`` with ``a == f b``, if there is one."""
+        """Return a single term ``f`` with ``a == f b``, or None if there is none."""
         if len(a) != len(b):
             return None
         first, c = next(iter(b.items()))
@@ -201,7 +201,8 @@ class InternedSums:
 
 
 def _largest(vectors: Sequence[tuple[Term, Mapping[Any, Number]]]) -> list[Term]:
-    """Those with the lexicographically largest vector; what is missing is zero."""
+    """Return the terms whose vectors are lexicographically largest; missing entries count as
+    zero."""
     left = list(vectors)
     for place in sorted({place for _, vector in left for place in vector}):
         if len(left) == 1:

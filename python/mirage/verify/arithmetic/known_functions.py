@@ -15,7 +15,7 @@ Number = Fraction | int | float
 
 
 def truth(value: bool) -> int:
-    """A truth value as a number."""
+    """Convert a truth value to a number, 0 or 1."""
     return int(value)
 
 
@@ -42,7 +42,7 @@ BINARY: dict[BinaryFn, Callable[[Fraction, Fraction], Number]] = {
 
 
 def number_of(x: Element) -> Fraction | None:
-    """The rational number that an element is, if it is known."""
+    """Return the rational number that an element equals, or None if that is not known."""
     if not isinstance(x, Ratio) or x.bottom is not None:
         return None
     if not x.top:
@@ -51,7 +51,7 @@ def number_of(x: Element) -> Fraction | None:
 
 
 def element_of(number: Number) -> Element:
-    """A number as an element."""
+    """Convert a number to an element."""
     if isinstance(number, float):
         return number if number == -math.inf else math.nan
     value = number.numerator if number == int(number) else number

@@ -1,10 +1,10 @@
-"""Symbolic arithmetic in which some elements are numbers that are known: positions, masks made of
-them, tensors that a program holds.
+"""Symbolic arithmetic in which some elements are known numbers: positions, masks made of them, and
+tensors that a program holds.
 
-A function of known numbers is the number that it gives (where that is rational); a choice by a
-known number is one of two; rows that are looked up at a known place are that row. What is known of
-others is in :mod:`mirage.verify.arithmetic.truth_values` and
-:mod:`mirage.verify.arithmetic.table_rows`.
+A function of known numbers is the resulting number, if that is rational; a choice by a known number
+is one of the two alternatives; a row that is looked up at a known place is that row.
+:mod:`mirage.verify.arithmetic.truth_values` and :mod:`mirage.verify.arithmetic.table_rows` handle
+what is known of the other elements.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class KnownNumbers(TableRows):
     """The domain described in the module's docstring."""
 
     def held(self, values: Array) -> Planes:
-        """A tensor of numbers that are known: float64, each read exactly."""
+        """Make a tensor of known numbers. They are given in float64, and each is read exactly."""
 
         def read(x: float) -> Element:
             return element_of(Fraction(x) if math.isfinite(x) else float(x))

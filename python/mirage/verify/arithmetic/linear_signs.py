@@ -1,9 +1,9 @@
-"""Whether signs of several sums can go together.
+"""Whether several sums can have given signs at the same time.
 
-A sum is a linear form in its terms (symbols, products of symbols, exponentials), which are taken to
-be independent of each other, but that exponentials are positive and squares not negative. So what
-cannot be there cannot be for real numbers either; the other way round nothing is said. Decided by
-elimination (Fourier and Motzkin), one term after the other.
+A sum is a linear form in its terms (symbols, products of symbols, exponentials). The terms are
+taken to be independent of each other, except that exponentials are positive. If the signs cannot
+occur for independent terms, they cannot occur for real numbers either; the converse is not claimed.
+Fourier-Motzkin elimination decides, one term at a time.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Term = tuple[int, int]
 Form = Mapping[Term, Fraction]
 _UNIT: Term = (0, 0)
 _MOST = 400
-"""Inequalities; beyond that it is taken for possible."""
+"""The most inequalities that elimination may create; beyond it, the signs count as possible."""
 
 _Row = tuple[dict[Term, Fraction], bool]
-"""A form that is positive, or (False) not negative."""
+"""A linear form and whether it is positive (True) or nonnegative (False)."""
 
 
 def can_be(signed: Iterable[tuple[Form, int]]) -> bool:
-    """Whether all forms can have these signs (-1, 0, 1) at once; False only if they cannot."""
+    """Return False only if the forms cannot all have these signs (-1, 0, 1) at the same time."""
     rows: list[_Row] = []
     for form, sign in signed:
         up = {t: Fraction(c) for t, c in form.items() if c}
@@ -54,7 +54,7 @@ def _is_possible(row: _Row) -> bool:
 
 
 def _without(term: Term, rows: list[_Row]) -> list[_Row]:
-    """What follows of the others when one term may be any number."""
+    """Eliminate one term, which may be any number, from the inequalities."""
     above = [row for row in rows if row[0].get(term, 0) > 0]
     below = [row for row in rows if row[0].get(term, 0) < 0]
     found = [row for row in rows if not row[0].get(term, 0)]

@@ -1,4 +1,4 @@
-"""What may be taken out of a logarithm: ``log(e^c a) = c + log(a)``.
+"""The part that may be moved out of a logarithm: ``log(e^c a) = c + log(a)``.
 
 An exponential is positive, so that both sides are defined for the same ``a``: the identity has no
 condition. Which ``c`` is taken out of a sum of exponentials must not depend on how the sum is
@@ -24,10 +24,11 @@ def common_part(
     powers_of: Callable[[int], Powers],
     functions: Collection[int],
 ) -> Sum:
-    """What can be taken out of all ``exponents`` (at least one).
+    """Return the part of the exponent that can be taken out of all ``exponents`` (at least one).
+    Terms with a negative power are never taken out.
 
-    ``powers_of`` gives the symbols of a monomial with their powers, ``functions`` are the symbols
-    that are values of functions. Nothing is taken out that has a negative power.
+    ``powers_of`` gives the symbols of a monomial with their powers; ``functions`` are the symbols
+    that are values of functions.
     """
     if len(exponents) == 1:
         (only,) = exponents
@@ -44,8 +45,8 @@ def common_part(
 def _groups(
     exponent: Sum, powers_of: Callable[[int], Powers], functions: Collection[int]
 ) -> dict[Powers, Sum]:
-    """The exponent as a polynomial in values of functions: its coefficients, without those that
-    have negative powers, and without what has no function in it.
+    """Write an exponent as a polynomial in values of functions and return its coefficients, without
+    the terms that contain negative powers or no function.
     """
     result: dict[Powers, Sum] = {}
     fractional: set[Powers] = set()

@@ -1,4 +1,4 @@
-"""NumPy arrays of Python objects, for arithmetics whose elements are no machine numbers."""
+"""NumPy arrays of Python objects, for arithmetics whose elements are not machine numbers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mirage.semantics.scalar import Array
 
 
 def objects(values: Sequence[Any], shape: tuple[int, ...]) -> Array:
-    """The values, in row-major order, as an array of that shape."""
+    """Make an array of ``shape`` from the values, in row-major order."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array.reshape(shape)
 
 
 def map_elements(function: Callable[[Any], Any], x: Array) -> Array:
-    """``function`` of each element."""
+    """Apply ``function`` to each element."""
     return objects([function(v) for v in x.ravel()], x.shape)
 
 
 def as_array(x: Any) -> Array:
-    """NumPy gives bare objects instead of rank-0 arrays of them."""
+    """Wrap a bare object as a rank-0 array; NumPy returns the bare object in its place."""
     return x if isinstance(x, np.ndarray) else objects([x], ())

@@ -1,4 +1,4 @@
-"""Maxima over dimensions, by maxima of two."""
+"""Maxima over dimensions, computed as repeated maxima of two values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from mirage.semantics.scalar import BinaryFn, DType
 
 
 def pairwise_maxima(domain: Domain, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
-    """The maximum over ``dims``, which keep size 1, as the domain computes that of two."""
+    """Return the maximum over ``dims``, which keep size 1, by the domain's own maximum of two
+    values."""
     for d in dims:
         parts = np.moveaxis(x[0], d, 0)
         found: Planes = (parts[0],)

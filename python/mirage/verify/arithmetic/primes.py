@@ -20,7 +20,7 @@ class Primes:
     w: int
 
     def residues(self, value: Fraction) -> tuple[int, int] | None:
-        """A rational as a pair of residues; None if a prime divides its denominator."""
+        """Return a rational as a pair of residues; None if a prime divides its denominator."""
         top, bottom = value.numerator, value.denominator
         if bottom % self.p == 0 or bottom % self.q == 0:
             return None
@@ -28,7 +28,8 @@ class Primes:
 
 
 def is_prime(n: int) -> bool:
-    """Miller-Rabin with the first twelve primes as bases: exact below 3.3e24."""
+    """Return whether ``n`` is prime: Miller-Rabin with the first twelve primes as bases, which is
+    exact below 3.3e24."""
     small = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
     if n < 2:
         return False
@@ -52,8 +53,8 @@ def is_prime(n: int) -> bool:
 
 
 def draw(rng: random.Random, q_bits: int, p_below: int | None) -> Primes:
-    """Random primes: ``q`` of exactly ``q_bits`` bits, ``p = r q + 1`` the smallest prime of that
-    form (at most ``p_below``).
+    """Draw random primes: ``q`` of exactly ``q_bits`` bits, and the smallest prime ``p = r q + 1``
+    (at most ``p_below``).
     """
     while True:
         q = rng.getrandbits(q_bits) | 1 | 1 << (q_bits - 1)

@@ -2,8 +2,8 @@
 maxima and logarithms of them.
 
 An uninterpreted function has one symbol for each argument, a maximum one for each set of arguments.
-Arguments count as equal only if their normal forms look alike. Of a logarithm more is known:
-factors ``e^c`` of its argument are taken out (:mod:`mirage.verify.arithmetic.logarithms`).
+Arguments count as equal only if their normal forms look alike. A logarithm is not entirely
+uninterpreted: factors ``e^c`` are moved out of it (:mod:`mirage.verify.arithmetic.logarithms`).
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from mirage.verify.arithmetic.logarithms import Sum, common_part
 
 @dataclass(frozen=True, eq=False)
 class Ratio:
-    """``top / bottom`` in normal form; a missing bottom is 1."""
+    """A quotient ``top / bottom`` in normal form; a missing bottom is 1."""
 
     top: Sum
     bottom: Sum | None = None
 
 
 Element = Ratio | float
-"""A quotient, or a float: NaN for "undefined", minus infinity."""
+"""A quotient or a float; NaN means "undefined", and minus infinity is itself."""
 
 
 class Ratios(InternedSums):
-    """Arithmetic on elements. ``reciprocals_as_symbols`` writes ``1 / a`` as a symbol (with factors
-    that are single terms taken out of ``a``) instead of clearing denominators: less is equal then,
-    but sums stay short where many different denominators meet.
+    """The arithmetic of elements. ``reciprocals_as_symbols`` writes ``1 / a`` as a symbol, after
+    taking factors that are single terms out of ``a``, instead of clearing denominators. Fewer
+    elements are recognised as equal then, but sums stay short where many different denominators
+    meet.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Ratios(InternedSums):
         self._sets: dict[object, frozenset[object]] = {}
 
     def variable(self, name: object) -> Ratio:
-        """A symbol."""
+        """Return the symbol with this name."""
         return Ratio(self._variable(name))
 
     def _make(self, top: Sum, bottom: Sum | None) -> Ratio:
@@ -57,7 +58,7 @@ class Ratios(InternedSums):
         return Ratio(top, bottom if top else None)
 
     def add(self, a: Element, b: Element) -> Element:
-        """Sum of two elements."""
+        """Return the sum of two elements."""
         if not isinstance(a, Ratio) or not isinstance(b, Ratio):
             return sum(x for x in (a, b) if not isinstance(x, Ratio))
         if not a.top or not b.top:
@@ -73,7 +74,7 @@ class Ratios(InternedSums):
         return self._make(self._sum(left, right), self._bottoms(a, b))
 
     def mul(self, a: Element, b: Element) -> Element:
-        """Product of two elements."""
+        """Return the product of two elements."""
         if not isinstance(a, Ratio) or not isinstance(b, Ratio):
             return math.nan
         if a.bottom is not None and a.bottom == b.top:
@@ -83,7 +84,7 @@ class Ratios(InternedSums):
         return self._make(self._product(a.top, b.top), self._bottoms(a, b))
 
     def invert(self, a: Element) -> Element:
-        """Reciprocal; NaN for zero."""
+        """Return the reciprocal of an element; NaN for zero."""
         if not isinstance(a, Ratio) or not a.top:
             return math.nan
         if self._reciprocals_as_symbols and len(a.top) > 1:
@@ -99,7 +100,7 @@ class Ratios(InternedSums):
         return self._product(a.bottom, b.bottom)
 
     def same(self, a: Element, b: Element) -> bool:
-        """Whether two elements are equal (never for undefined ones)."""
+        """Return whether two elements are equal; undefined elements never are."""
         if not isinstance(a, Ratio) or not isinstance(b, Ratio):
             return not isinstance(a, Ratio) and not isinstance(b, Ratio) and a == b
         d1, d2 = a.bottom or {ONE: 1}, b.bottom or {ONE: 1}
@@ -111,7 +112,8 @@ class Ratios(InternedSums):
         return self._product(a.top, d2) == self._product(b.top, d1)
 
     def _key(self, a: Element) -> object:
-        """Equal for elements that look alike in normal form; None for undefined ones."""
+        """Return a key that is equal for elements with the same normal form; None for undefined
+        elements."""
         if not isinstance(a, Ratio):
             return None
         if a.bottom is None:
@@ -123,7 +125,7 @@ class Ratios(InternedSums):
         )
 
     def negated(self, x: Element) -> Element:
-        """Minus an element."""
+        """Return ``-x``."""
         return -x if not isinstance(x, Ratio) else self.mul(x, Ratio({ONE: -1}))
 
     # ---- functions
@@ -136,7 +138,7 @@ class Ratios(InternedSums):
         return math.nan if None in keys else self._symbol((fn, keys))
 
     def _apply_in_any_order(self, fn: object, *arguments: Element) -> Element:
-        """:meth:`_apply` of a function that commutes."""
+        """Apply a commutative uninterpreted function, like :meth:`_apply`."""
         keys = frozenset(map(self._key, arguments))
         return math.nan if None in keys else self._symbol((fn, keys))
 
@@ -166,8 +168,8 @@ class Ratios(InternedSums):
         return Ratio({(self._exponent(x.top), 0): 1})
 
     def _log(self, x: Element) -> Element:
-        """``log(e^c n / (e^d m)) = c - d + log(n / m)``, and that is ``log(n) - log(m)`` if one of
-        the two is certainly positive.
+        """Return ``log(x)`` by ``log(e^c n / (e^d m)) = c - d + log(n / m)``. The last term becomes
+        ``log(n) - log(m)`` if ``n`` or ``m`` is certainly positive.
         """
         if not isinstance(x, Ratio) or not x.top:
             return math.nan
@@ -188,14 +190,14 @@ class Ratios(InternedSums):
         return self._apply(UnaryFn.LOG, a)
 
     def _positive(self, a: Sum) -> bool:
-        """Whether ``a`` is a sum of positive numbers times exponentials."""
+        """Return whether ``a`` is visibly a sum of positive multiples of exponentials."""
         return all(
             c > 0 and all(s in self._positives for s, _ in self._monomials[m])
             for (_, m), c in a.items()
         )
 
     def _without_power(self, a: Sum) -> tuple[Ratio, Sum]:
-        """``(c, r)`` with ``a == e^c r``."""
+        """Return ``(c, r)`` with ``a == e^c r``."""
         exponents = {e: self._exponents[e] for e, _ in a}
         self._worked(sum(map(len, exponents.values())))
         common = common_part(list(exponents.values()), self._monomials.__getitem__, self._functions)

@@ -1,11 +1,11 @@
 """Symbolic arithmetic that also knows signs: magnitudes and square roots.
 
 A magnitude is its argument times a *sign*, a symbol whose square is 1: ``|t| = s t``. Arguments
-that are equal up to a factor share it: ``|c t| = |c| |t|``; of a single term it is that of its
-symbols. Or each sign is 1 in one calculation and -1 in another. A square root is a symbol whose
-square is the argument; factors that are certainly not negative come out. A logarithm is that of a
-magnitude, which is the same wherever it is defined, and so a sum over factors.
-``docs/verification.md`` has the argument.
+that are equal up to a factor share it: ``|c t| = |c| |t|``; the sign of a single term is the
+product of the signs of its symbols. Alternatively, a calculation is repeated with each sign fixed
+to 1 and to -1. A square root is a symbol whose square is the argument; factors that are certainly
+not negative come out. A logarithm is taken of the magnitude, which makes no difference wherever it
+is defined, and so becomes a sum over factors. ``docs/verification.md`` has the argument.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _LARGEST_PRIME = 1000
 
 
 class AnotherSign(NoProof):
-    """A sign is met that is not among those given."""
+    """A calculation needs a sign beyond those that were given."""
 
 
 class RealNumbers(Symbolic):
-    """The domain described in the module's docstring. ``signs`` are those of magnitudes in the
-    order in which they are met: beyond them, :class:`AnotherSign` is raised. Without, signs are
-    symbols."""
+    """The domain described in the module's docstring. ``signs`` are the signs of magnitudes, in the
+    order in which these occur; if there are more of them, :class:`AnotherSign` is raised. Without
+    ``signs``, signs are symbols."""
 
     def __init__(self, *, most_work: int, signs: Sequence[int] | None = None) -> None:
         self._given = signs
@@ -41,7 +41,7 @@ class RealNumbers(Symbolic):
         self._known: set[int] = set()  # symbols that are not negative
         self._signs: set[int] = set()
         self._sign_of: dict[int, int] = {}  # of a symbol
-        self._roots: dict[int, Sum] = {}  # what a symbol is the square root of
+        self._roots: dict[int, Sum] = {}  # the radicand of each symbol that is a square root
         super().__init__(most_work=most_work)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
@@ -54,7 +54,7 @@ class RealNumbers(Symbolic):
         return super().unary(fn, x, dtype)
 
     def _wave(self, fn: UnaryFn, a: Element) -> Element:
-        """``cos(-t) = cos(t)``, ``sin(-t) = -sin(t)``."""
+        """Apply a sine or cosine, by ``cos(-t) = cos(t)`` and ``sin(-t) = -sin(t)``."""
         if not isinstance(a, Ratio) or not a.top or a.top[self._leading(a.top)] > 0:
             return self._apply(fn, a)
         opposite = Ratio(self._product(a.top, {_UNIT: -1}), a.bottom)
@@ -64,7 +64,7 @@ class RealNumbers(Symbolic):
     # ---- relations of symbols --------------------------------------------------------------------
 
     def _monomial(self, powers: Powers) -> int:
-        """Squares of signs are 1."""
+        """Make a monomial in which squares of signs are 1."""
         signs = self._signs
         if any(s in signs and p != 1 for s, p in powers):
             powers = tuple(
@@ -76,7 +76,7 @@ class RealNumbers(Symbolic):
         return self._squared_roots(super()._product(a, b))
 
     def _squared_roots(self, a: Sum) -> Sum:
-        """Squares of roots are what they are roots of."""
+        """Replace squares of roots by the roots' arguments."""
         if not self._roots:
             return a
         pending = dict(a)
@@ -99,13 +99,14 @@ class RealNumbers(Symbolic):
         return result
 
     def _reduces(self, symbol: int, power: int) -> bool:
-        """Whether a power of a root is written without it or with the root itself."""
+        """Return whether a power of a root can be rewritten with a power closer to 0."""
         if symbol not in self._roots:
             return False
         return power >= 2 or (power < 0 and len(self._roots[symbol]) == 1)
 
     def same(self, a: Element, b: Element) -> bool:
-        """Roots in denominators (``1/r`` and ``r/t`` with ``r r = t``) are multiplied out."""
+        """Return whether two elements are equal, after clearing roots from denominators (so that
+        ``1/r == r/t`` if ``r r = t``)."""
         if super().same(a, b):
             return True
         if not isinstance(a, Ratio) or not isinstance(b, Ratio):
@@ -127,7 +128,8 @@ class RealNumbers(Symbolic):
     # ---- what is known of signs ------------------------------------------------------------------
 
     def _odd(self, powers: Powers) -> list[int]:
-        """The symbols of a monomial that decide its sign; ``t`` times its sign has none."""
+        """Return the symbols of a monomial ``t`` that decide its sign; ``t`` times its sign has
+        none."""
         odd = {s for s, p in powers if p % 2 and not self._is_known(s)}
         for s in list(odd):
             if self._sign_of.get(s) in odd:
@@ -135,14 +137,14 @@ class RealNumbers(Symbolic):
         return sorted(odd)
 
     def _is_known(self, symbol: int) -> bool:
-        """Whether a symbol is not negative."""
+        """Return whether a symbol is known not to be negative."""
         return symbol in self._positives or symbol in self._roots or symbol in self._known
 
     def _not_negative(self, a: Sum) -> bool:
         return all(c > 0 and not self._odd(self._monomials[m]) for (_, m), c in a.items())
 
     def _sign(self, key: object) -> Sum:
-        """That of what the key stands for."""
+        """Return the sign of the argument that ``key`` identifies. Raise :class:`AnotherSign`."""
         if self._given is not None:
             at = self._met.setdefault(key, len(self._met))
             if at >= len(self._given):
@@ -174,7 +176,7 @@ class RealNumbers(Symbolic):
         return self._make(self._size(a.top), bottom)
 
     def _size(self, a: Sum) -> Sum:
-        """``|a|``."""
+        """Return ``|a|``."""
         if not a or self._not_negative(a):
             return a
         factor, rest = self._without_factor(a)
@@ -242,7 +244,8 @@ class RealNumbers(Symbolic):
         return ratio.top
 
     def _root_of_number(self, x: Fraction) -> Sum:
-        """Prime by prime, so that roots of products are products of roots."""
+        """Return the square root of a number, prime by prime, so that roots of products are
+        products of roots."""
         outside, inside = _square_part(x.numerator * x.denominator)
         result: Sum = {_UNIT: _number(Fraction(outside, x.denominator))}
         for prime in inside:
@@ -252,7 +255,7 @@ class RealNumbers(Symbolic):
     # ---- logarithms ------------------------------------------------------------------------------
 
     def _log(self, x: Element) -> Element:
-        """``log|x|``."""
+        """Return ``log|x|``."""
         if not isinstance(x, Ratio) or not x.top:
             return math.nan
         top = self._log_of(x.top)
@@ -261,7 +264,8 @@ class RealNumbers(Symbolic):
         return self.add(top, self.mul(self._log_of(x.bottom), Ratio({_UNIT: -1})))
 
     def _log_of(self, a: Sum) -> Element:
-        """One factor after the other: number, exponential, symbols, and what is left."""
+        """Return ``log|a|`` as a sum over the factors of ``a``: number, exponential, symbols, and
+        the rest."""
         factor, rest = self._without_factor(a)
         (((exponent, monomial), c),) = factor.items()
         result: Element = Ratio(dict(self._exponents[exponent]))
@@ -282,7 +286,8 @@ class RealNumbers(Symbolic):
 
 
 def _primes(n: int) -> list[int]:
-    """``n`` in primes, and what has none below a limit."""
+    """Factor ``n`` into primes; the last factor may be composite if it has no prime factor below a
+    limit."""
     found: list[int] = []
     prime = 2
     while prime <= _LARGEST_PRIME and prime * prime <= n:
@@ -298,7 +303,7 @@ def _number(x: Fraction) -> Number:
 
 
 def _square_part(n: int) -> tuple[int, list[int]]:
-    """``n`` as the square of a number, times numbers of which roots are taken."""
+    """Write ``n`` as the square of a number times numbers whose roots are taken."""
     outside, inside = 1, list[int]()
     for factor in _primes(n):
         if factor in inside:

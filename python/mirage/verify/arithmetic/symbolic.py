@@ -5,8 +5,8 @@ A value is a quotient of sums of terms ``c * monomial * e^(polynomial)`` with ra
 (:mod:`mirage.verify.arithmetic.ratios`).
 
 Uninterpreted functions and maxima are treated as in :mod:`mirage.verify.arithmetic.formal`: one
-symbol for each argument (each set of arguments). Here arguments count as equal only if their normal
-forms look alike, so a proof may be missed, never invented.
+symbol for each argument (each set of arguments). Arguments count as equal only if their normal
+forms look alike, so a proof may be missed but never invented.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Symbolic(Ratios, Domain):
         self._mul = np.frompyfunc(self.mul, 2, 1)
 
     def inputs(self, name: int, shape: tuple[int, ...]) -> Planes:
-        """A tensor of symbols."""
+        """Make a tensor of symbols, one for each element of an input."""
         return (objects([self.variable((name, i)) for i in range(math.prod(shape))], shape),)
 
     def integers(self, values: tuple[int, ...]) -> Planes:
-        """A vector of integers."""
+        """Make a vector of integers."""
         return (objects([Ratio({ONE: v} if v else {}) for v in values], (len(values),)),)
 
     def constant(self, value: numbers.Number, dtype: DType) -> Planes:
@@ -60,7 +60,7 @@ class Symbolic(Ratios, Domain):
         return (objects([Ratio({ONE: c} if c else {})], ()),)
 
     def read(self, number: Fraction) -> Ratio | None:
-        """What a constant stands for if not for its value."""
+        """Return the element to use for a constant instead of its value; None: its value."""
         return None
 
     def select(self, keep: Array, x: Planes, fill: float, dtype: DType) -> Planes:

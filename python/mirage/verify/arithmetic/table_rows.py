@@ -1,8 +1,8 @@
 """Symbolic arithmetic with rows that are looked up in tables.
 
-A row that is looked up at an unknown place is a function of the place and of what the table has at
-each, of which nothing else is known. Places are brought to one form, ``step * q + start``, and
-count as far as the first program has rows there: where it has none, it is not defined.
+A row that is looked up at an unknown place is an uninterpreted function of the place and of the
+table's elements at each possible place. Places are normalised to ``step * q + start``. A place is
+possible if the first program has a row there; elsewhere its lookup is not defined.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MOST_PLACES = 32
 
 
 class TableRows(TruthValues):
-    """What is known of elements by the places that decide them. While it is ``collecting``, the
-    program that is evaluated is the one that says which rows there have to be."""
+    """Elements that are functions of a place in a table. While it is ``collecting``, the domain
+    evaluates the first program to learn which rows must exist."""
 
     def __init__(self, *, most_work: int) -> None:
         super().__init__(most_work=most_work)
@@ -33,7 +33,7 @@ class TableRows(TruthValues):
         self._indicators: dict[int, tuple[object, int]] = {}
 
     def rows(self, table: Planes, places: Planes) -> Planes:
-        """The rows of a table at places."""
+        """Look up the rows of a table at the given places."""
         (rows,), (index,) = table, places
         columns = rows.reshape(rows.shape[0], -1)
         keys: list[list[Element]] = [list(column) for column in columns.T]
@@ -51,8 +51,9 @@ class TableRows(TruthValues):
     def _row_somewhere(
         self, place: Element, columns: Sequence[Sequence[Element]], count: int
     ) -> list[Element]:
-        """A row at an unknown place ``step * q + start``: a function of ``q`` and of what each
-        column has there for each of its values, as far as the first program is defined for it."""
+        """Return a row at an unknown place ``step * q + start``. Each of its elements is a function
+        of ``q`` and of its column's elements at all values of ``q`` for which the first program is
+        defined."""
         q, step, start = self._place(place)
         key = self._key(q)
         if key is None:
@@ -71,7 +72,8 @@ class TableRows(TruthValues):
         ]
 
     def _place(self, place: Element) -> tuple[Element, int, int]:
-        """``(q, step, start)`` of a place, where it is known to be one of whole numbers."""
+        """Write a place as ``(q, step, start)``; a place that is not known to be a whole number is
+        ``(place, 1, 0)``."""
         if not isinstance(place, Ratio) or not self._is_whole(place):
             return place, 1, 0
         rest = {t: int(c) for t, c in place.top.items() if t != ONE}
@@ -80,9 +82,9 @@ class TableRows(TruthValues):
         return Ratio({t: c // step for t, c in rest.items()}), step, int(place.top.get(ONE, 0))
 
     def _chosen_by(self, place: object, values: Mapping[int, Element]) -> Element | None:
-        """What an element is that is one of several, by the value of a place: the sum of all, each
-        times whether it is that one; None where they are too many, or one of them is undefined
-        somewhere."""
+        """Return the element that the value of a place chooses among several, as the sum of all of
+        them, each times the truth value of its being chosen. Return None if there are too many or
+        if one of them is undefined somewhere."""
         if self.collecting or not 0 < len(values) <= _MOST_PLACES:
             return None
         if set(values) != set(self._defined.get(place, ())) or not all(
@@ -97,14 +99,16 @@ class TableRows(TruthValues):
         return result
 
     def _is_at(self, place: object, value: int) -> Ratio:
-        """Whether a place has a value; the largest one is where it has no other."""
+        """Return the truth value of "the place has this value". (The largest value is the one that
+        the place has if it has no other.)"""
         found = self._symbol((_IS, place, value))
         self._truths.add(self._key(found))
         self._indicators[self._alone(found)] = place, value
         return found
 
     def _table(self, x: Element) -> tuple[object, Mapping[int, Fraction]] | None:
-        """An element that a place decides: the place, and a number for each of its values."""
+        """Return the place that decides an element and the element's number for each of its values,
+        or None."""
         if self.collecting or not isinstance(x, Ratio) or x.bottom is not None:
             return None
         found = self._of_indicators(x)
@@ -139,7 +143,7 @@ class TableRows(TruthValues):
     def _of_tables(
         self, known: Callable[[Fraction, Fraction], Number], x: Element, y: Element
     ) -> Element | None:
-        """A function of two elements that the same place decides."""
+        """Apply a function to two elements that the same place decides."""
         first, second = self._table(x), self._table(y)
         table = first or second
         if table is None:

@@ -21,25 +21,25 @@ from mirage.verify.arithmetic.whole_numbers import quotient
 
 
 class TruthValues(Symbolic):
-    """What is known of elements that are whole, and of those that are 0 or 1."""
+    """Elements that are known to be whole numbers or truth values (0 or 1)."""
 
     def __init__(self, *, most_work: int) -> None:
         super().__init__(most_work=most_work)
         self._whole: set[int] = set()  # symbols
         self._kept: dict[object, tuple[object, Element]] = {}  # by the key of what keeps it
         self._truths: set[object] = set()  # keys of elements that are 0 or 1
-        self._masks: dict[object, object] = {}  # what a bias is that of
+        self._masks: dict[object, object] = {}  # the mask of each bias
         self._quotients: dict[int, tuple[Ratio, int]] = {}  # which ones symbols are
         self._odd: dict[object, Element] = {}  # what halves leave, by the halves
 
     def truth_values(self, name: int, shape: tuple[int, ...]) -> Planes:
-        """A tensor of symbols that are 0 or 1."""
+        """Make a tensor of symbols that are 0 or 1."""
         found = self.whole_numbers(name, shape)
         self._truths.update(self._key(v) for v in found[0].ravel())
         return found
 
     def whole_numbers(self, name: int, shape: tuple[int, ...]) -> Planes:
-        """A tensor of symbols that are whole numbers."""
+        """Make a tensor of symbols that are whole numbers."""
         found = self.inputs(name, shape)
         self._whole.update(self._symbols[name, i] for i in range(math.prod(shape)))
         return found
@@ -47,7 +47,7 @@ class TruthValues(Symbolic):
     # ---- whole numbers
 
     def _divided(self, fn: BinaryFn, x: Element, by: Fraction) -> Element | None:
-        """A quotient or a remainder of whole numbers, by a positive number."""
+        """Return the quotient or remainder of a whole number and a positive number, or None."""
         if by <= 0 or by != int(by) or not isinstance(x, Ratio) or not self._is_whole(x):
             return None
         found = self._quotient({t: int(c) for t, c in x.top.items()}, int(by))
@@ -79,7 +79,7 @@ class TruthValues(Symbolic):
         return self.add(whole, self.mul(rest, element_of(found.sign)))
 
     def _inside(self, rest: Mapping[tuple[int, int], int]) -> tuple[tuple[Ratio, int], int] | None:
-        """The quotient that a sum is but for a number, and the number."""
+        """Split a sum into a known quotient and a constant; None if it is not of this form."""
         terms = [t for t in rest if t != ONE]
         if len(terms) != 1 or rest[terms[0]] != 1 or terms[0][0]:
             return None
@@ -89,13 +89,13 @@ class TruthValues(Symbolic):
         return self._quotients[powers[0][0]], rest.get(ONE, 0)
 
     def _alone(self, x: Ratio) -> int:
-        """The symbol that an element is."""
+        """Return the symbol that the element consists of."""
         ((_, monomial),) = x.top
         ((symbol, _),) = self._monomials[monomial]
         return symbol
 
     def _is_whole(self, x: Element) -> bool:
-        """Whether an element is a sum of products of whole numbers."""
+        """Return whether an element is a sum of products of whole numbers."""
         return (
             isinstance(x, Ratio)
             and x.bottom is None
@@ -110,8 +110,8 @@ class TruthValues(Symbolic):
     # ---- truth values
 
     def _below_zero(self, x: Element) -> Element | None:
-        """Whether ``x < 0``, where ``x`` is made of truth values: of one of them, or the count of
-        several with another sign."""
+        """Return the truth value of ``x < 0`` if ``x`` is linear in one truth value or is minus a
+        count of several; else None."""
         if not isinstance(x, Ratio) or x.bottom is not None or number_of(x) is not None:
             return None
         if (line := self._line(x)) is not None:
@@ -121,7 +121,8 @@ class TruthValues(Symbolic):
         return self._any(x, -1)
 
     def _any(self, x: Ratio, sign: int) -> Element | None:
-        """Whether one of several truth values is true, of which ``x`` is a count with a sign."""
+        """Return the truth value of "one of several truth values is true", where ``x`` is ``sign``
+        times a weighted count of them; else None."""
         each = [Ratio({t: 1}) for t, c in x.top.items() if c * sign > 0]
         if len(each) < len(x.top) or not all(self._key(t) in self._truths for t in each):
             return None
@@ -135,7 +136,7 @@ class TruthValues(Symbolic):
         return found
 
     def _line(self, x: Element) -> tuple[Ratio, Fraction, Fraction] | None:
-        """``(t, a, b)`` of ``a + b t`` with a truth value ``t``."""
+        """Return ``(t, a, b)`` with ``x == a + b t`` and a truth value ``t``, or None."""
         if not isinstance(x, Ratio) or x.bottom is not None:
             return None
         for known in self._truths_in(x):
@@ -147,7 +148,8 @@ class TruthValues(Symbolic):
         return None
 
     def _one_of(self, fn: BinaryFn, x: Element, y: Element) -> Element | None:
-        """The larger (smaller) one of two whose difference a truth value decides."""
+        """Return the larger (or smaller) of two elements whose difference depends on one truth
+        value."""
         if not isinstance(x, Ratio) or not isinstance(y, Ratio):
             return None
         difference = self.add(x, self.mul(y, element_of(-1)))
@@ -161,7 +163,7 @@ class TruthValues(Symbolic):
         return self.add(y, self.add(element_of(no), rest))
 
     def _truths_in(self, x: Ratio) -> list[Ratio]:
-        """Truth values that a sum may be made of."""
+        """Return the truth values that may occur in a sum."""
         found: list[Ratio] = []
         for t in x.top:
             element = Ratio({t: 1})
@@ -173,7 +175,7 @@ class TruthValues(Symbolic):
         return found
 
     def _equal(self, x: Element, y: Element) -> Element:
-        """Whether two elements are equal: a function of their difference, of either sign."""
+        """Return the truth value of ``x == y``, which is the same for ``y == x``."""
         there, back = (self.add(a, self.mul(b, element_of(-1))) for a, b in ((x, y), (y, x)))
         number = number_of(there)
         if number is not None:
@@ -192,7 +194,7 @@ class TruthValues(Symbolic):
     # ---- what masks keep
 
     def _keep(self, condition: Element, x: Element) -> Element:
-        """``x`` where the condition is not zero, else zero."""
+        """Return ``x`` where the condition is not zero, and zero elsewhere."""
         number = number_of(condition)
         if number is not None:
             return x if number else Ratio({})
@@ -204,7 +206,7 @@ class TruthValues(Symbolic):
         return found
 
     def _is_plain(self, x: Element) -> bool:
-        """Whether an element is a polynomial of inputs: a number whatever these are."""
+        """Return whether an element is a polynomial of inputs, and so a number for any inputs."""
         if not isinstance(x, Ratio) or x.bottom is not None:
             return False
         powers = (power for _, m in x.top for power in self._monomials[m])
@@ -213,7 +215,8 @@ class TruthValues(Symbolic):
         )
 
     def _seen(self, x: Element, y: Element) -> Element:
-        """A sum: what a mask keeps need not be kept where minus infinity is added to the rest."""
+        """Return ``x + y``. If ``y`` is minus infinity wherever the mask in ``x`` removes
+        something, the mask is dropped."""
         for one, other in ((x, y), (y, x)):
             if isinstance(one, Ratio) and isinstance(other, Ratio):
                 kept = self._kept.get(self._key(one))

@@ -1,8 +1,8 @@
 """Quotients of whole numbers in one form.
 
-``(n a + b) // n = a + b // n`` for whole ``a`` and ``b``, ``(-b) // n = -((b + n - 1) // n)``,
-``(g b + c) // (g n) = (b + c // g) // n`` and ``(b // m + c) // n = (b + c m) // (m n)``. So a
-quotient is a sum of whole numbers and of at most one quotient that is none of these.
+``(n a + b) // n = a + b // n`` for whole ``a`` and ``b``, ``(-b) // n = -((b + n - 1) // n)``, ``(g
+b + c) // (g n) = (b + c // g) // n`` and ``(b // m + c) // n = (b + c m) // (m n)``. So a quotient
+is a sum of whole numbers and at most one quotient that none of these rules simplifies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNIT: Term = (0, 0)
 
 @dataclass(frozen=True)
 class Quotient:
-    """``whole + sign * (rest // by)``; nothing is left over where ``rest`` is empty."""
+    """The number ``whole + sign * (rest // by)``; there is no second term if ``rest`` is empty."""
 
     whole: Sum
     sign: int
@@ -27,7 +27,8 @@ class Quotient:
 
 
 def quotient(a: Sum, n: int) -> Quotient:
-    """``a // n`` of a sum with whole coefficients of whole terms, and a positive number."""
+    """Return ``a // n`` for a sum ``a`` of whole terms with whole coefficients, and a positive
+    ``n``."""
     whole: dict[Term, int] = {}
     rest: dict[Term, int] = {}
     for term, c in a.items():

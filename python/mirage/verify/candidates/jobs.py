@@ -1,4 +1,4 @@
-"""Work that several processes share."""
+"""Work that is shared among several processes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ _T = TypeVar("_T")
 
 
 def workers(executor: Executor | None) -> int:
-    """In how many parts work is cut."""
+    """Return the number of parts that work is cut into."""
     return len(os.sched_getaffinity(0)) if executor is not None else 1
 
 
 def each(jobs: Sequence[Callable[[], _T]], executor: Executor | None) -> Iterator[_T]:
-    """What the jobs give, in order. If workers die, the rest is done here.
+    """Yield the results of the jobs, in order. If workers die, this process runs the remaining
+    jobs.
 
-    A single job is a worker's, too: those have one thread for products of matrices, which are small
-    here, and take far longer in several threads that wait for each other."""
+    A single job also goes to a worker. Workers use one thread for products of matrices; these are
+    small here, and several threads would spend most of their time waiting for each other."""
     done = 0
     if executor is not None and jobs:
         futures: list[Future[_T]] = []

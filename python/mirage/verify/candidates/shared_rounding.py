@@ -1,5 +1,5 @@
-"""Rounding errors of several candidates of one program in the same situations: what the reference
-gives in each is computed once."""
+"""Rounding errors of several candidates of one program in the same situations; the reference's
+results are computed once for each situation."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from mirage.verify.verify_options import VerifyOptions
 
 @dataclass(frozen=True)
 class Entry:
-    """A candidate, which of its outputs is which, what its tensors are said to hold, and whether
-    it can be run on inputs only that are constant within cells."""
+    """A candidate to measure: its outputs' order, the values that its tensors are claimed to hold,
+    and whether it can only be run on inputs that are constant within cells."""
 
     candidate: KernelGraph
     permutation: tuple[int, ...]
@@ -36,9 +36,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Result:
-    """Errors in the situations that were tried, up to the first in which they are too large
-    (``failed``; ``rough`` is the op that is to blame, if that is known); ``cut`` where the time was
-    up before, ``too_large`` says why nothing was measured, if it was too much work."""
+    """The errors in the situations that were tried, up to the first one in which they are too
+    large.
+
+    ``failed`` says that there was such a situation, and ``rough`` is the op that caused it, if
+    known. ``cut`` says that the time ran out first. ``too_large`` says why nothing was measured, if
+    it would have been too much work."""
 
     errors: tuple[Errors, ...] = ()
     failed: bool = False
@@ -48,8 +51,8 @@ class Result:
 
 
 def in_order(parts: Sequence[Result]) -> Result:
-    """What one would have found alone who tried the situations of all: nothing that comes after the
-    first in which errors are too large."""
+    """Merge the workers' results into the result of one process that tries all situations: nothing
+    after the first situation in which errors are too large counts."""
     failed = [part for part in parts if part.failed]
     errors = sorted((e for part in parts for e in part.errors), key=lambda e: e.order)
     if not failed:
@@ -68,8 +71,8 @@ def rounding_of(
     deadline: float,
     positions: Mapping[int, Array] = {},
 ) -> list[Result]:
-    """What is measured of each candidate in the situations whose turn it is, until the deadline
-    (seconds since the epoch). ``positions`` are the numbers in inputs that stand for positions."""
+    """Measure each candidate in the situations of this ``turn`` until the deadline (seconds since
+    the epoch). ``positions`` are the numbers in inputs that stand for positions."""
     left = deadline - time.time()
     try:
         with time_limit(left):
@@ -123,9 +126,9 @@ def _programs(
     number: int = 0,
 ) -> Iterator[tuple[int, tuple[Sequence[KernelGraph], Sample] | TooMuchWork]]:
     """The programs to run for the reference and as many candidates as possible together, with a
-    sample of them, and the number of the first of these candidates. Where candidates cut dimensions
-    in ways that do not fit each other, there may be no common cells: then they are shared out. It
-    says so where not even one candidate can be run."""
+    sample of them, and the number of the first of these candidates. Candidates that cut dimensions
+    in incompatible ways may have no common cells; then they are split into several groups. The
+    result says so if not even one candidate can be run."""
     if not candidates:
         return
     graphs = [reference, *candidates]
@@ -145,7 +148,7 @@ def _programs(
 
 
 def _rough(entry: Entry, candidate: KernelGraph, number: int, m: Measured) -> tuple[int, ...]:
-    """The positions in the entry's candidate of the ops that are to blame."""
+    """Return the positions, in the entry's candidate, of the ops that cause the error."""
     if entry.hint is None or m.failed is None:
         return ()
     tensor = first_rough(entry.hint.program, candidate, entry.hint.stored, number, *m.failed)

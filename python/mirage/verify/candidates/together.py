@@ -1,5 +1,5 @@
-"""Several candidates of one program verified together: the pieces that they share are shown (and
-tested) once, rounding errors are measured in the same situations, and workers share the work."""
+"""Several candidates of one program verified together. Pieces that they share are proved or tested
+once, rounding errors are measured in the same situations, and workers share the work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ kernel only."""
 
 @dataclass(frozen=True)
 class Claim:
-    """A candidate, and what its tensors are said to hold, if anything is."""
+    """A candidate, and the values that its tensors are claimed to hold, if any."""
 
     candidate: KernelGraph
     hint: Hint | None = None
@@ -44,8 +44,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Terms:
-    """How to verify, what is known of pieces, and when to end (in seconds since the epoch, as the
-    clocks of processes differ). ``positions`` are the numbers in inputs that stand for positions.
+    """How to verify, what is known of pieces, and the deadline (in seconds since the epoch, since
+    the clocks of processes differ). ``positions`` are the numbers in inputs that stand for
+    positions.
     """
 
     options: VerifyOptions
@@ -57,9 +58,8 @@ class Terms:
 def verify_all(
     reference: KernelGraph, claims: Sequence[Claim], terms: Terms, executor: Executor | None = None
 ) -> Iterator[Verdict]:
-    """A verdict for each candidate, in order. What is not decided at the deadline is unknown.
-
-    Raises what :func:`verify` raises.
+    """Yield a verdict for each candidate, in order. A candidate that is undecided at the deadline
+    gets "unknown". Raises what :func:`verify` raises.
     """
     claims = [c if _is_useful(c, reference, terms) else Claim(c.candidate) for c in claims]
     _show_pieces(claims, terms, executor)
@@ -83,8 +83,8 @@ def _is_useful(claim: Claim, reference: KernelGraph, terms: Terms) -> bool:
 
 
 def _show_pieces(claims: Sequence[Claim], terms: Terms, executor: Executor | None) -> None:
-    """Adds to the ledger what the candidates' verification will ask for. Larger pieces are wanted
-    only once it is known that smaller ones cannot be shown."""
+    """Add to the ledger the pieces that the candidates' verification will need. Larger pieces are
+    tried only after the smaller ones have failed."""
     asked: set[str] = set()
     while time.time() < terms.deadline:
         missing: dict[str, Piece] = {}
@@ -143,7 +143,8 @@ def _undecided(before: str, options: VerifyOptions) -> Verdict:
 
 
 def _try_pieces(found: list[_Found], terms: Terms, executor: Executor | None) -> None:
-    """Tests of the pieces of candidates that are too large as a whole; equal ones once."""
+    """Test the pieces of candidates that are too large to be tested whole; equal pieces are tested
+    once."""
     tested: dict[str, Tested] = {}
     for place, left in enumerate(found):
         if not isinstance(left, Open) or not left.pieces:
@@ -161,7 +162,7 @@ def _try_pieces(found: list[_Found], terms: Terms, executor: Executor | None) ->
 
 
 def _within(stored: Pairs, piece: Piece) -> Pairs:
-    """What is said of the piece's own tensors."""
+    """Return the claims about the piece's own tensors."""
     tensors = {v for op in piece.ops for v in op.results}
     values = {v for op in piece.first.ops for v in op.results}
     return tuple((p, c) for p, c in stored if p in values and c in tensors)
@@ -186,7 +187,7 @@ def _measure(
     terms: Terms,
     executor: Executor | None,
 ) -> None:
-    """Rounding errors of all candidates for which they are left, in the same situations."""
+    """Measure the rounding errors of all candidates that still need it, in the same situations."""
     places = [i for i, left in enumerate(found) if isinstance(left, Open)]
     if not places:
         return
@@ -232,6 +233,7 @@ def _measure(
 
 
 def _not_measured(verdict: Verdict, reason: str) -> Verdict:
-    """The verdict where it is too much work to measure rounding errors."""
+    """Return the verdict for a candidate whose rounding errors would take too much work to
+    measure."""
     evidence = (*verdict.evidence, Evidence(REAL_SIZES, None, reason))
     return replace(verdict, kind=Kind.UNKNOWN, bound_log2=None, permutation=None, evidence=evidence)

@@ -1,4 +1,5 @@
-"""Candidates that leave out steps are shown with all steps taken; here they run as they are."""
+"""Candidates that skip steps are proved with all steps taken; here they are run with the steps
+skipped."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ def in_their_steps(
     terms: Terms,
     executor: Executor | None = None,
 ) -> list[Verdict]:
-    """The verdicts on candidates by those on the same with all steps. ``contents`` are the inputs
-    that are known; what is not compared at the deadline is unknown."""
+    """Turn the verdicts on candidates with all steps into verdicts on the candidates themselves.
+    ``contents`` are the inputs whose values are known. A candidate that is not compared by the
+    deadline gets "unknown"."""
     turns = workers(executor)
     parts = [range(k, len(candidates), turns) for k in range(min(turns, len(candidates)))]
     jobs = [

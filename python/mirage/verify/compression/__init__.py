@@ -1,3 +1,3 @@
-"""Programs made small: what the maps and ops of programs say about indices, and small programs that
-stand for large ones.
+"""Programs made small: the statements that a program's maps and ops make about indices, and small
+programs that stand for large ones.
 """

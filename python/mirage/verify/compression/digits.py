@@ -7,8 +7,9 @@ tile, grid axis and loop axis is a sequence of them, and which digits must be th
 both programs meet in inputs, outputs and ops. Where a size does not divide, the last part is cut
 short; the positions where that happens are recorded as *cuts* of the digits.
 
-Told to ``sever``, it keeps of a tiling, reshape or slice that fits no common digits only those
-below the largest common block, and *pins* all above (every index is a cell): they need no relation.
+With ``sever``, a tiling, reshape or slice that fits no common digits shares only the digits below
+the largest common block. The digits above are *pinned* (every index is a cell), so they need no
+relation.
 
 :class:`Irregular` says that there is no such structure (tilings of 96 and 64 over the same
 dimension, slices at odd places).
@@ -35,8 +36,8 @@ class _Class:
     """Slots that hold the same indices, ``range(size)``.
 
     ``boundaries`` are the products of the lower digits: index ``i`` has the top digit ``i // max``.
-    The top digit is open: other classes may share it and go further. ``exact`` says that lower
-    digits of something else end here, so that the size is the full product of the digits.
+    The top digit is open: other classes may share it and have more indices. ``exact`` says that the
+    lower digits of another index end here, so that the size is the full product of the digits.
     """
 
     size: int
@@ -46,8 +47,8 @@ class _Class:
 
 @dataclass(frozen=True)
 class Digit:
-    """One digit: indices ``range(radix)``, cut into segments; ``ordered`` where sums may depend on
-    the order of the steps.
+    """A digit: the indices ``range(radix)``, cut into segments. ``ordered`` says that sums may
+    depend on the order of its steps.
     """
 
     radix: int
@@ -57,14 +58,14 @@ class Digit:
 
     @property
     def segments(self) -> tuple[int, ...]:
-        """Lengths of the segments, from index 0 on."""
+        """The lengths of the segments, from index 0 on."""
         bounds = sorted({0, self.radix} | {c for c in self.cuts if 0 < c < self.radix})
         return tuple(end - start for start, end in itertools.pairwise(bounds))
 
 
 class Structure:
-    """Digits of all dimensions and axes of several graphs with the same signature (primitive ops
-    only).
+    """The digits of all dimensions and axes of several graphs that have the same signature and only
+    primitive ops.
     """
 
     def __init__(self, graphs: Sequence[KernelGraph], *, sever: bool = False) -> None:
@@ -94,18 +95,18 @@ class Structure:
 
     @property
     def severed(self) -> bool:
-        """Whether there are cuts that do not fit each other, or more of them than usual."""
+        """Whether there are incompatible cuts, or more cuts than usual."""
         return bool(self._grains) or any(
             self._class(c.whole).size > _MAX_PINNED * self._grain(c) for c in self._slots.cuts
             if c.offset > 0
         )  # fmt: skip
 
     def slot(self, value: Value, dim: int) -> Slot:
-        """The slot of a dimension of a tensor or tile."""
+        """Return the slot of a dimension of a tensor or tile."""
         return self._slots.slot(value, dim)
 
     def axis(self, launch: Launch, name: str) -> Slot:
-        """The slot of a grid or loop axis."""
+        """Return the slot of a grid or loop axis."""
         return self._slots.axis(launch, name)
 
     # ---- solving ---------------------------------------------------------------------------------
@@ -114,7 +115,8 @@ class Structure:
         return self._classes[self._slots.union.find(slot)]
 
     def _solve(self, sever: bool) -> bool:
-        """False if a relation had to be severed, so that all starts again."""
+        """Find the digits. Return False if a relation had to be severed, so that the caller must
+        start again."""
         self._classes: dict[Hashable, _Class] = {}
         for slot, size in self._slots.sizes.items():
             root = self._slots.union.find(slot)
@@ -149,9 +151,9 @@ class Structure:
         return True
 
     def _sever_heads(self) -> bool:
-        """A slice from the first index on shares all of its digits with the whole, which may go
-        further. Where that does not fit what else there is of either, only those below a block of
-        which both sizes are multiples. False if none is left to be severed so.
+        """Sever one slice that starts at index 0. Such a slice shares all of its digits with the
+        whole. If this contradicts other relations, the two share only the digits below a block that
+        divides both sizes. Return False if no such slice is left.
         """
         found = False
         for sides in self._heads:
@@ -163,8 +165,8 @@ class Structure:
         return found
 
     def _sever(self, relation: _Sides | Cut, reason: _Conflict) -> None:
-        """Keeps of a relation what lies below the largest block that all its cuts keep whole. The
-        digits above it are pinned, so that it does not matter how they are related.
+        """Keep only the part of a relation below the largest block that none of its cuts splits.
+        The digits above it are pinned, so their relation does not matter.
         """
         if isinstance(relation, Cut):
             before, sides = self._grain(relation), ((relation.whole,), (relation.part,))
@@ -177,7 +179,7 @@ class Structure:
         self._grains[relation] = grain
 
     def _grain(self, cut: Cut) -> int:
-        """The largest block that the slice keeps whole."""
+        """Return the size of the largest block that the slice does not split."""
         if cut in self._grains:
             return self._grains[cut]
         part = self._class(cut.part).size
@@ -193,8 +195,8 @@ class Structure:
     def _refine(
         self, left: tuple[Slot, ...], right: tuple[Slot, ...], grain: int | None = None
     ) -> bool:
-        """Makes both sides, read as one index each, have the same boundaries; those below ``grain``
-        only if it is given.
+        """Give both sides, each read as one index, the same boundaries; with ``grain``, only the
+        boundaries below it.
         """
         every = self._suffixes(left) | self._suffixes(right)
         if grain is not None:
@@ -221,7 +223,7 @@ class Structure:
         return result
 
     def _share_low(self, cut: Cut, grain: int) -> bool:
-        """Makes whole and part have the same digits below ``grain``."""
+        """Give the whole and the part the same digits below ``grain``."""
         pair = (self._class(cut.whole), self._class(cut.part))
         if pair[1].size == 1:
             return False
@@ -281,8 +283,8 @@ class Structure:
         }
 
     def _upper(self, slot: Slot) -> list[_Name]:
-        """All digits of a loop axis but the lowest: steps that are equal, but not neighbours, may
-        contribute differently where the order matters.
+        """Return all digits of a loop axis except the lowest. If the order of steps matters, equal
+        steps that are not adjacent may contribute differently.
         """
         upper = [d for d in self._digits_of(slot) if d[1] > 1]
         for d in upper:
@@ -309,7 +311,7 @@ class Structure:
         self._positions: dict[Hashable, set[int]] = {}
 
     def _cut_at(self, names: Sequence[_Name], position: int) -> None:
-        """Cuts the digits so that the indices below ``position`` are whole cells."""
+        """Cut the digits so that the indices below ``position`` are whole cells."""
         digits = [self._digit_sets.find(d) for d in names]
         base = prod(self._radices[d] for d in digits)
         rest = position
@@ -330,7 +332,7 @@ class Structure:
         return [d for s in slots for d in self._digits_of(s)][::-1]
 
     def _low(self, slots: tuple[Slot, ...], grain: int | None) -> list[_Name]:
-        """The digits of a side from the low end, up to ``grain``."""
+        """Return the digits of a side, from the lowest up to ``grain``."""
         if grain is None:
             return self._reversed(slots)
         result: list[_Name] = []
@@ -341,14 +343,14 @@ class Structure:
         return result
 
     def _split(self, slot: Slot, grain: int) -> tuple[list[_Name], list[_Name]]:
-        """The digits at and above ``grain``, and those below."""
+        """Split the digits into those at and above ``grain`` and those below."""
         names = self._digits_of(slot)
         return [n for n in names if n[1] >= grain], [n for n in names if n[1] < grain]
 
     # ---- results ---------------------------------------------------------------------------------
 
     def digits_of(self, slot: Slot) -> tuple[Hashable, ...]:
-        """Keys (into :attr:`digits`) of a slot's digits, most significant first."""
+        """Return the keys (into :attr:`digits`) of a slot's digits, most significant first."""
         found = self._found.get(slot)
         if found is None:
             found = tuple(self._digit_sets.find(d) for d in self._digits_of(slot))
@@ -356,12 +358,12 @@ class Structure:
         return found
 
     def size(self, slot: Slot) -> int:
-        """The real size."""
+        """Return the real size of a slot."""
         return self._class(slot).size
 
 
 class _Conflict(Irregular):
-    """Cuts that do not fit each other."""
+    """Two relations cut an index in incompatible ways."""
 
     def __init__(self, low: int, high: int, unit: int) -> None:
         super().__init__(f"cuts at multiples of {low} and of {high} in one dimension")

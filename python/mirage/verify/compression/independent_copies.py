@@ -1,8 +1,8 @@
 """Digits along which programs are many independent copies of one program: batches, heads, rows.
 
-Nothing sums over such a digit or takes a maximum, and no value has two indices of it. Then what an
-output holds at an index depends on the data of that index alone, and it does not matter what the
-others hold: all indices of a segment may hold the same.
+No sum or maximum runs over such a digit, and no value has two indices of it. So an output's element
+at an index depends on the data of that index alone, whatever the data of the others; all indices of
+a segment may then hold the same data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from mirage.verify.compression.index_relations import Slot
 
 
 def parallel_digits(graphs: Iterable[KernelGraph], structure: Structure) -> frozenset[Hashable]:
-    """The digits of several graphs (primitive ops only) that are parallel in all of them."""
+    """Return the digits that are parallel in all of several graphs, which have only primitive
+    ops."""
     search = _Search(structure)
     for graph in graphs:
         search.graph(graph)
@@ -46,7 +47,7 @@ class _Search:
         self._around: Counter[Hashable] = Counter()  # digits of the axes around the current op
 
     def graph(self, graph: KernelGraph) -> None:
-        """Finds the digits that ``graph`` mixes."""
+        """Find the digits that ``graph`` mixes."""
         self._values(graph.inputs)
         for op in graph.ops:
             if not isinstance(op, Launch):
@@ -81,7 +82,7 @@ class _Search:
         self.mixed.update(self._digits([self.structure.slot(value, d) for d in dims]))
 
     def _values(self, values: Iterable[Value]) -> None:
-        """A value with two indices of a digit relates them."""
+        """Note the digits of which one value has two indices: it relates them."""
         for v in values:
             slots = [self.structure.slot(v, d) for d in range(len(v.shape))]
             count = Counter(self._digits(slots))

@@ -1,4 +1,5 @@
-"""What the ops of several programs say about the indices of their dimensions and axes.
+"""The statements that the ops of several programs make about the indices of their dimensions and
+axes.
 
 A *slot* is a dimension of a tensor or tile, or a grid or loop axis of a launch. Ops say which slots
 hold the same indices, which are tiled by which axes, joined by a reshape, or cut out of others by a
@@ -48,7 +49,7 @@ class Union:
         self.parent: dict[Hashable, Hashable] = {}
 
     def find(self, key: Hashable) -> Hashable:
-        """Representative of the key's set."""
+        """Return the representative of the key's set."""
         parent = self.parent
         root = parent.setdefault(key, key)
         if root is key:
@@ -60,7 +61,7 @@ class Union:
         return root
 
     def join(self, a: Hashable, b: Hashable) -> None:
-        """Makes the two sets one."""
+        """Merge the sets of two keys."""
         self.parent[self.find(a)] = self.find(b)
 
 
@@ -73,7 +74,7 @@ class Tiling:
 
 @dataclass(frozen=True)
 class Cut:
-    """``part`` holds the indices from ``offset`` on of ``whole``."""
+    """The slot ``part`` holds the indices of ``whole`` from ``offset`` on."""
 
     whole: Slot
     part: Slot
@@ -81,7 +82,7 @@ class Cut:
 
 
 class Slots:
-    """The slots of several graphs (primitive ops only), and what ops say about them."""
+    """The slots of several graphs (primitive ops only) and the ops' statements about them."""
 
     def __init__(self) -> None:
         self.union = Union()
@@ -93,13 +94,13 @@ class Slots:
         self.last: set[Slot] = set()  # axes of which the last index stands out
 
     def slot(self, value: Value, dim: int) -> Slot:
-        """The slot of a dimension of a tensor or tile."""
+        """Return the slot of a dimension of a tensor or tile."""
         key = ("dim", value, dim)
         self.sizes.setdefault(key, value.shape[dim])
         return key
 
     def axis(self, launch: Launch, name: str) -> Slot:
-        """The slot of a grid or loop axis."""
+        """Return the slot of a grid or loop axis."""
         return ("axis", launch, name)
 
     def _same(self, a: Value, i: int, b: Value, j: int) -> None:
@@ -112,7 +113,8 @@ class Slots:
             self._same(a, i, b, i)
 
     def _aligned(self, a: Value, b: Value, skip: int = 0) -> None:
-        """Trailing dimensions (but the last ``skip``) of ``a`` broadcast to those of ``b``."""
+        """State that trailing dimensions (except the last ``skip``) of ``a`` broadcast to those of
+        ``b``."""
         for back in range(skip + 1, min(len(a.shape), len(b.shape)) + 1):
             if a.shape[-back] != 1:
                 self._same(a, len(a.shape) - back, b, len(b.shape) - back)

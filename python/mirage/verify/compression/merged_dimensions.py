@@ -1,11 +1,12 @@
-"""Dimensions that always stand side by side, as one dimension.
+"""Adjacent dimensions that no op separates, merged into one dimension.
 
 A kernel may read 2 x 48 rows as 96 and cut them into tiles of 32: multiples of 48 and of 32 have no
-common digits. But where nothing needs the 2 and the 48 apart, both programs are the same functions
-of tensors with 96 rows. Tensors keep their elements in row-major order, so two dimensions that
-follow each other in *every* value that has one of them may be read as one, in both programs alike:
-elementwise ops, reductions over both or neither, products of matrices with both on one side, moves
-of both together mean the same. ``docs/verification.md`` has the argument.
+common digits. But if no op needs the 2 and the 48 separately, then both programs are equally
+functions of tensors with 96 rows. Tensors keep their elements in row-major order, so two dimensions
+that are adjacent in *every* value that has one of them may be read as one, in both programs alike.
+The meaning of elementwise ops, of reductions over both or neither, of matrix products with both on
+one side, and of movements of both together does not change. ``docs/verification.md`` has the
+argument.
 """
 
 from __future__ import annotations
@@ -36,15 +37,16 @@ from mirage.semantics.ugraph import (
 from mirage.verify.compression.index_relations import Irregular, Union
 
 _Groups = tuple[tuple[int, ...], ...]
-"""The dimensions of a value, in order: those in one group become one."""
+"""The dimensions of a value, in order, as groups; each group becomes one dimension."""
 
 _REWRITTEN = Transpose | Reshape | Broadcast | Slice | Concat
-"""Movements that can be written on merged dimensions; those of others stay apart."""
+"""The movements that can be written on merged dimensions; the dimensions of other movements stay
+separate."""
 
 
 def merged(graphs: tuple[KernelGraph, ...]) -> tuple[KernelGraph, ...] | None:
-    """The graphs (primitive ops, same signature) with such dimensions merged, in all of them alike;
-    None where there are none. Raises :class:`Irregular`.
+    """Merge such dimensions in all graphs alike (primitive ops only, same signature); None if there
+    are none. Raises :class:`Irregular`.
     """
     sides = _Sides(graphs)
     if not sides.follows:
@@ -56,7 +58,7 @@ def merged(graphs: tuple[KernelGraph, ...]) -> tuple[KernelGraph, ...] | None:
 
 
 class _Sides:
-    """Classes of dimensions of tensors that hold the same indices, and which always follow another.
+    """Classes of dimensions that hold the same indices, and which class always follows another.
 
     ``follows[c]`` is the class that stands after ``c`` wherever either of them stands.
     """
@@ -96,11 +98,11 @@ class _Sides:
         }
 
     def of(self, value: Value, dim: int) -> Hashable:
-        """The class of a dimension; None for those of size 1."""
+        """Return the class of a dimension; None for a dimension of size 1."""
         return None if value.shape[dim] == 1 else self._union.find((value, dim))
 
     def groups(self, value: Value) -> _Groups:
-        """The groups of a value's dimensions."""
+        """Return the groups of a value's dimensions."""
         groups: list[list[int]] = []
         last: Hashable = None
         for d in range(len(value.shape)):
@@ -113,8 +115,8 @@ class _Sides:
         return tuple(map(tuple, groups))
 
     def _aligned(self, a: Value, b: Value, skip: int = 0) -> None:
-        """Trailing dimensions (but the last ``skip``) hold the same indices unless one has size
-        1.
+        """State that trailing dimensions (except the last ``skip``) hold the same indices, unless
+        one has size 1.
         """
         for back in range(skip + 1, min(len(a.shape), len(b.shape)) + 1):
             if a.shape[-back] == b.shape[-back]:
@@ -169,7 +171,7 @@ class _Merger:
         self._ops: list[Op] = []
 
     def graph(self, graph: KernelGraph) -> KernelGraph:
-        """One of the graphs."""
+        """Rewrite one of the graphs."""
         self._ops = []
         inputs = tuple(self._new(v) for v in graph.inputs)
         for op in graph.ops:
@@ -196,8 +198,8 @@ class _Merger:
         return result
 
     def _add(self, op: Op, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-        """``op`` with operands of ``shapes`` and a result of ``shape``, which may have other
-        dimensions of size 1 than what stands for its result.
+        """Append ``op`` with operands of ``shapes`` and a result of ``shape``. The result's
+        replacement may differ from it in dimensions of size 1.
         """
         xs = tuple(
             self._reshaped(self._names[v], s) for v, s in zip(op.operands, shapes, strict=True)
@@ -262,8 +264,8 @@ def _grouped(shape: tuple[int, ...], groups: _Groups) -> tuple[int, ...]:
 
 
 def _aligned_shape(shape: tuple[int, ...], groups: _Groups, rank: int) -> tuple[int, ...]:
-    """``shape``, the last dimension of which is the last of the ``rank`` ones in ``groups``, with
-    its dimensions in these groups; those that are in none are left out.
+    """Return ``shape`` with its dimensions in ``groups`` merged; ``shape`` is aligned at the end
+    with the ``rank`` dimensions that the groups number. Dimensions in no group are left out.
     """
     missing = rank - len(shape)
     inside = [[d - missing for d in g if d >= missing] for g in groups]

@@ -1,9 +1,10 @@
-"""Ways to read two programs, or more of them, in common digits.
+"""Ways to read two or more programs in common digits.
 
-As they are, if tiles, reshapes and slices fit each other. Else with dimensions merged that always
-stand side by side (:mod:`mirage.verify.compression.merged_dimensions`), or apart that the programs
-merge (:mod:`mirage.verify.compression.split_dimensions`), and else with those digits left
-uncompressed that do not fit (:mod:`mirage.verify.compression.digits`).
+The programs are taken as they are if their tiles, reshapes and slices are compatible. Otherwise
+adjacent dimensions that no op separates are merged
+(:mod:`mirage.verify.compression.merged_dimensions`), or dimensions that the programs merge are kept
+apart (:mod:`mirage.verify.compression.split_dimensions`). As a last resort, the digits that do not
+fit stay uncompressed (:mod:`mirage.verify.compression.digits`).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from mirage.verify.compression.split_dimensions import split
 
 @dataclass(frozen=True)
 class Reading:
-    """Programs that stand for those given, and their digits.
+    """The programs that replace the given ones, and their digits.
 
-    ``at_hand``: the lengths of the digits say nothing about other sizes of the programs given.
+    ``at_hand``: the lengths of the digits say nothing about other sizes of the given programs.
     """
 
     graphs: tuple[KernelGraph, ...]
@@ -31,9 +32,9 @@ class Reading:
 
 
 def readings(graphs: tuple[KernelGraph, ...]) -> Iterator[Reading]:
-    """All ways that there are, the best first; each is looked for when it is asked for.
+    """Yield the possible readings lazily, the best first.
 
-    The graphs have primitive ops only. Raises :class:`Irregular` where there is none.
+    The graphs have primitive ops only. Raises :class:`Irregular` if there is no reading.
     """
     first: Irregular | None = None
     found = False

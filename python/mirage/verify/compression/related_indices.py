@@ -1,4 +1,4 @@
-"""How many indices of one axis a program's values can relate to each other.
+"""A bound on the number of indices of one axis that a program's values can relate to each other.
 
 Clear all denominators in the statement "reference equals candidate". What remains is a sum of terms
 in which a number of index variables run over each digit of the index structure. If ``v`` variables
@@ -54,7 +54,7 @@ from mirage.verify.compression.term_bounds import (
 
 @dataclass
 class Requirements:
-    """What a pair of programs needs."""
+    """The cells, number sizes and degrees that the comparison of two programs requires."""
 
     singles: Count = field(default_factory=Count)  # single indices of each digit
     bits: int = 64  # of the largest number that is a factor: a constant, or the weight of a cell
@@ -120,8 +120,8 @@ class RelatedIndices:
             self.needs.singles[digit] = max(self.needs.singles[digit], need, 1)
 
     def _free(self, value: Value) -> Count:
-        """Index variables of one element of ``value``: its dimensions', and in a block those of the
-        block and step that it belongs to.
+        """Return the index variables of one element of ``value``: those of its dimensions and, in a
+        block, those of its block and step.
         """
         count = +self._around
         for d in range(len(value.shape)):
@@ -129,7 +129,7 @@ class RelatedIndices:
         return count
 
     def _places(self, value: Value) -> Places:
-        """All dimensions and axes that a value may vary along."""
+        """Return all dimensions and axes along which a value may vary."""
         rank = len(value.shape)
         dims = (d - rank for d, n in enumerate(value.shape) if n > 1)
         return frozenset((*dims, *self._axes_around))
@@ -196,7 +196,7 @@ class RelatedIndices:
     def _summed(
         self, s: TermBounds, digits: tuple[Hashable, ...], result: Hashable, over: Places
     ) -> TermBounds:
-        """Sum over indices made of ``digits``, which are those of the places ``over``."""
+        """Sum over the indices made of ``digits``, which belong to the places ``over``."""
         more = Count(digits)
         if s.key is None or not s.varies & over:
             return replace(s, top=s.top + more)

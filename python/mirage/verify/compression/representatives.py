@@ -1,12 +1,12 @@
-"""Which outputs of two small programs have to be compared.
+"""The elements of two small programs' outputs that have to be compared.
 
-No op tells apart the indices of a segment of a digit, so if an output's index runs through a digit,
-one index of each segment stands for all. It may be a single one: if terms of the comparison depend
-on ``v`` indices at most, that of the output is one of them. So of each segment the first cell is
-enough, and what only other rows need is not computed.
+No op distinguishes the indices of a segment of a digit, so if an output's index runs through a
+digit, one index of each segment stands for all. It may be a single index: if terms of the
+comparison depend on at most ``v`` indices, the output's index is one of them. So the first cell of
+each segment is enough, and values that only other rows need are not computed.
 
-That holds if the output's index runs through the digit once (a diagonal is not like the rest), if
-no slice pins it, and if no sum depends on the order of its indices. The argument stands in
+This holds if the output's index runs through the digit once (a diagonal is not like the rest), if
+no slice pins it, and if no sum depends on the order of its indices. The argument is in
 ``docs/verification.md``.
 """
 
@@ -23,7 +23,8 @@ from mirage.verify.compression.small_program import Cells
 
 
 def representatives(outputs: Sequence[Value], cells: Cells) -> tuple[Region, ...]:
-    """For each output of the real program the elements of the small one to compare."""
+    """Return, for each output of the real program, the elements of the small program's output to
+    compare."""
     return tuple(_of_output(v, cells) for v in outputs)
 
 
@@ -44,7 +45,7 @@ def _of_output(value: Value, cells: Cells) -> Region:
 
 
 def _firsts(name: Hashable, cells: Cells) -> list[int]:
-    """The first cell of each segment, or all cells where they are not alike."""
+    """Return the first cell of each segment, or all cells if these are not interchangeable."""
     digit = cells.structure.digits[name]
     sizes = cells.cells[name]
     if digit.pinned or digit.ordered:

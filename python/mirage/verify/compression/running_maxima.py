@@ -1,4 +1,4 @@
-"""Whether the sums of a loop depend on the order of its steps, by way of running maxima.
+"""Whether the sums of a loop depend on the order of its steps through running maxima.
 
 In an online softmax they do not: each step adds a value with a factor ``exp(-m)``, ``m`` being the
 maximum so far, and the accumulator is rescaled to the maximum of the next step. What a step
@@ -35,21 +35,21 @@ from mirage.semantics.ugraph import (
 
 @dataclass(frozen=True)
 class _Power:
-    """The value is ``exp(-m)`` to this power, times something without ``m``."""
+    """The value is ``exp(-m)`` to this power, times a factor without ``m``."""
 
     of: int
 
 
 class _Maximum:
-    """The value is ``m`` itself, possibly with another shape."""
+    """The value is ``m`` itself, possibly in another shape."""
 
 
 class _Shifted:
-    """The value is something without ``m``, minus ``m``."""
+    """The value is a term without ``m``, minus ``m``."""
 
 
 class _Other:
-    """Any other dependence on ``m``."""
+    """The value depends on ``m`` in another way."""
 
 
 _Use = _Power | _Maximum | _Shifted | _Other
@@ -57,13 +57,14 @@ _NONE = _Power(0)
 
 
 def order_matters(loop: Loop) -> bool:
-    """Whether equal steps of ``loop`` may contribute differently to a sum; ``False`` is certain."""
+    """Return whether equal steps of ``loop`` may contribute differently to a sum; ``False`` is
+    certain."""
     return any(_matters(loop, same) for same in _maxima(loop))
 
 
 def _maxima(loop: Loop) -> Iterable[tuple[Value, ...]]:
-    """The running maxima of a loop; those of one value, with leading sizes of 1 added or dropped,
-    belong together.
+    """Return the running maxima of a loop, each with its copies that have leading sizes of 1 added
+    or dropped.
     """
     source: dict[Value, Value] = {}
     groups: dict[tuple[Value, tuple[int, ...]], tuple[Value, ...]] = {}
@@ -78,7 +79,7 @@ def _maxima(loop: Loop) -> Iterable[tuple[Value, ...]]:
 
 
 def _trailing(value: Value) -> tuple[int, ...]:
-    """The shape without leading ones."""
+    """Return the shape without leading ones."""
     shape = value.shape
     while shape and shape[0] == 1:
         shape = shape[1:]
@@ -109,8 +110,8 @@ def _matters(loop: Loop, maxima: tuple[Value, ...]) -> bool:
 
 
 def _use(op: Op, uses: Mapping[Value, _Use], shape: tuple[int, ...]) -> _Use:
-    """How the result depends on ``m``. As ``m`` is broadcast, its ``shape`` (without leading ones)
-    belongs to the last dimensions of all that it meets.
+    """Return how the result of an op depends on ``m``. Since ``m`` is broadcast, its ``shape``
+    (without leading ones) belongs to the last dimensions of every value that it meets.
     """
     xs = [uses.get(v, _NONE) for v in op.operands]
     if all(x == _NONE for x in xs):
@@ -134,7 +135,7 @@ def _use(op: Op, uses: Mapping[Value, _Use], shape: tuple[int, ...]) -> _Use:
 
 
 def _gathers(op: Op, powers: list[int], shape: tuple[int, ...]) -> bool:
-    """Whether elements with different ``m`` come together in one."""
+    """Return whether the op combines elements with different ``m``."""
     back: list[int] = []  # dimensions from the end
     if isinstance(op, Contraction):
         for v, dims, power in zip(op.operands, op.over, powers, strict=True):

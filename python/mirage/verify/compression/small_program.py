@@ -51,10 +51,10 @@ Weights = tuple[int, ...]
 
 
 def cells_of(digit: Digit, singles: int) -> Weights:
-    """Numbers of indices in the cells of one digit, in order: in each segment ``singles`` single
-    indices and the bulk.
+    """Return the numbers of indices in the cells of one digit, in order.
 
-    Where order matters there are single indices on both sides of the bulk.
+    Each segment has ``singles`` single indices and the bulk. If the order matters, there are single
+    indices on both sides of the bulk.
     """
     if digit.pinned:
         return (1,) * digit.radix
@@ -72,9 +72,10 @@ _SINGLE = 2
 
 
 def even_cells(digit: Digit, count: int) -> Weights:
-    """At most ``count`` cells in each segment of a digit: two single indices (where there are at
-    least four cells), the others of about equal size. Without single ones no value could occur
-    once: a maximum, or all that is left of a softmax."""
+    """Divide each segment of a digit into at most ``count`` cells of about equal size.
+
+    If there are at least four cells, two of them are single indices. Without them no value could
+    occur exactly once, such as a maximum, or the only term that is left of a softmax."""
     if digit.pinned:
         return (1,) * digit.radix
     result: list[int] = []
@@ -88,7 +89,7 @@ def even_cells(digit: Digit, count: int) -> Weights:
 
 
 class Cells:
-    """Cells for all digits: sizes and weights of dimensions and axes."""
+    """The cells of all digits: sizes and weights of dimensions and axes."""
 
     def __init__(self, structure: Structure, cells: Mapping[Hashable, Weights]) -> None:
         self.structure = structure
@@ -97,18 +98,20 @@ class Cells:
 
     @classmethod
     def with_singles(cls, structure: Structure, singles: Mapping[Hashable, int]) -> Cells:
-        """So many single indices of each digit (at least one), and the bulk."""
+        """Make cells with the given number of single indices of each digit (at least one) and the
+        bulk."""
         return cls(
             structure, {d: cells_of(x, singles.get(d, 1)) for d, x in structure.digits.items()}
         )
 
     @classmethod
     def even(cls, structure: Structure, count: int) -> Cells:
-        """Cells of each digit by :func:`even_cells`."""
+        """Make the cells of each digit by :func:`even_cells`."""
         return cls(structure, {d: even_cells(x, count) for d, x in structure.digits.items()})
 
     def weights(self, slot: Slot) -> Weights:
-        """For each small index of the slot the number of real indices it stands for."""
+        """Return, for each small index of the slot, the number of real indices that it stands
+        for."""
         names, size = self.structure.digits_of(slot), self.structure.size(slot)
         if (names, size) not in self._weights:
             w = [1]
@@ -121,8 +124,8 @@ class Cells:
         return self._weights[names, size]
 
     def _prefix(self, names: Sequence[Hashable], size: int) -> int:
-        """How many small indices stand for the first ``size`` real ones (which end at cuts of the
-        digits).
+        """Return the number of small indices that stand for the first ``size`` real ones (which end
+        at cuts of the digits).
         """
         base = prod(self.structure.digits[d].radix for d in names)
         small = prod(len(self.cells[d]) for d in names)
@@ -141,11 +144,12 @@ class Cells:
         return count
 
     def size(self, slot: Slot) -> int:
-        """Number of small indices."""
+        """Return the number of small indices of the slot."""
         return len(self.weights(slot))
 
     def prefix(self, parts: Sequence[Slot], size: int) -> int:
-        """How many small indices stand for the first ``size`` real ones of the joined slots."""
+        """Return the number of small indices that stand for the first ``size`` real indices of the
+        joined slots."""
         if size >= prod(self.structure.size(s) for s in parts):
             return prod(self.size(s) for s in parts)
         return self._prefix([d for s in parts for d in self.structure.digits_of(s)], size)
@@ -154,13 +158,13 @@ class Cells:
 def compress_all(
     graphs: Sequence[KernelGraph], cells: Cells
 ) -> tuple[list[KernelGraph], tuple[Weights, ...]]:
-    """Small forms of several graphs that all take the same weights, which come back too."""
+    """Return small forms of several graphs, which all take the same weights, and those weights."""
     return joined([compress(g, cells) for g in graphs])
 
 
 def joined(small: Sequence[SmallGraph]) -> tuple[list[KernelGraph], tuple[Weights, ...]]:
-    """The small forms, all with the same inputs: those of the real programs and the weights of all
-    of them, which come back too."""
+    """Return the small forms, all with the same inputs (the real programs' inputs, then the weights
+    of all), and those weights."""
     weights = tuple(dict.fromkeys(w for s in small for w in s.weights))
     result: list[KernelGraph] = []
     for s in small:
@@ -174,14 +178,15 @@ def joined(small: Sequence[SmallGraph]) -> tuple[list[KernelGraph], tuple[Weight
 
 @dataclass(frozen=True)
 class SmallGraph:
-    """A small program; its inputs are those of the real one and then the weights."""
+    """A small program; its inputs are those of the real one, followed by the weights."""
 
     graph: KernelGraph
     weights: tuple[Weights, ...]
 
 
 def compress(graph: KernelGraph, cells: Cells) -> SmallGraph:
-    """The small form of ``graph``, which has primitive ops only. Raises :class:`Irregular`."""
+    """Return the small form of ``graph``, which has only primitive ops. Raises
+    :class:`Irregular`."""
     return _Compressor(graph, cells).run()
 
 
@@ -247,7 +252,7 @@ class _Compressor:
     def _scaled(
         self, x: Value, dim: int, weights: Weights, block: _Block | None, ops: list[Op]
     ) -> Value:
-        """``x`` times the weights along ``dim``."""
+        """Multiply ``x`` by the weights along ``dim``."""
         if all(w == 1 for w in weights):
             return x
         w = self._weight(weights) if block is None else block.weight(weights, ops)
@@ -341,13 +346,13 @@ class _Block:
         self.params: dict[Weights, Value] = {}
 
     def param(self, weights: Weights) -> Value:
-        """The param that holds the weights."""
+        """Return the parameter that holds the weights."""
         if weights not in self.params:
             self.params[weights] = Value(TensorType((len(weights),), DType.F32))
         return self.params[weights]
 
     def weight(self, weights: Weights, ops: list[Op]) -> Value:
-        """A tile with all of the weights."""
+        """Return a tile that holds all of the weights."""
         tile = Value(TensorType((len(weights),), DType.F32))
         ops.append(Load((self.param(weights),), (tile,), ((),)))
         return tile

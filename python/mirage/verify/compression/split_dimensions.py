@@ -1,9 +1,9 @@
-"""Dimensions that are merged in a program, kept apart as long as its ops allow it.
+"""Dimensions that a program merges, kept apart as long as its ops allow it.
 
 Grouped queries are written as 2 heads x 100 tokens = 200 rows of a product. Kernels that cut the
-100 tokens into tiles of 16 have no common digits with 200, but the program may be written without
-it: rows of a product of matrices may as well be batches and rows. Reshapes that merge dimensions
-move towards the outputs, until they meet one that takes the dimensions apart again.
+100 tokens into tiles of 16 have no common digits with 200, but the program can be written without
+it: rows of a matrix product may as well be batches and rows. Reshapes that merge dimensions move
+towards the outputs until they meet a reshape that separates the dimensions again.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from mirage.semantics.ugraph import (
 )
 
 _Cuts = tuple[tuple[int, ...], ...]
-"""Of each dimension the sizes that it is merged of, outermost first."""
+"""For each dimension, the sizes that it was merged from, outermost first."""
 
 
 def split(graphs: tuple[KernelGraph, ...]) -> tuple[KernelGraph, ...] | None:
-    """The same programs, of primitive ops only, with fewer merged dimensions; None where there are
-    none that can be kept apart."""
+    """Return the same programs (primitive ops only) with fewer merged dimensions; None if no merged
+    dimensions can be kept apart."""
     found = [_Splitter(graph) for graph in graphs]
     rewritten = tuple(splitter.run() for splitter in found)
     return rewritten if any(splitter.useful for splitter in found) else None
@@ -46,7 +46,7 @@ class _Splitter:
     def __init__(self, graph: KernelGraph) -> None:
         self.graph = graph
         self.ops: list[Op] = []
-        self.there: set[Value] = set(graph.inputs)  # what the new program computes
+        self.there: set[Value] = set(graph.inputs)  # the values that the new program computes
         self.apart: dict[Value, tuple[_Cuts, Value]] = {}  # with its dimensions split
         self.useful = False  # whether a product, sum or function is computed so
 
@@ -63,22 +63,23 @@ class _Splitter:
         return replace(self.graph, ops=_needed(self.ops, self.graph.outputs))
 
     def _whole(self, value: Value) -> None:
-        """Computes a value as it was."""
+        """Emit the reshape that restores a value's own shape."""
         if value not in self.there:
             _, fine = self.apart[value]
             self.ops.append(Reshape((fine,), (value,)))
             self.there.add(value)
 
     def cuts(self, value: Value) -> _Cuts:
-        """Of each dimension of a value what it is merged of, as far as that was kept apart."""
+        """Return, for each dimension of a value, the sizes that it was merged from and that were
+        kept apart."""
         return self.apart[value][0] if value in self.apart else tuple((n,) for n in value.shape)
 
     def fine(self, value: Value) -> Value:
-        """The value with its dimensions apart."""
+        """Return the value with its dimensions kept apart."""
         return self.apart[value][1] if value in self.apart else value
 
     def shaped(self, value: Value, shape: tuple[int, ...]) -> Value:
-        """The elements of a value in another shape."""
+        """Reshape a value."""
         fine = self.fine(value)
         if fine.shape == shape:
             return fine
@@ -87,11 +88,11 @@ class _Splitter:
         return result
 
     def found(self, value: Value, cuts: _Cuts, fine: Value) -> None:
-        """What was computed for a value of the old program."""
+        """Record the replacement for a value of the old program."""
         self.apart[value] = cuts, fine
 
     def compute(self, op: Op, operands: Sequence[Value], cuts: _Cuts, **attributes: object) -> bool:
-        """Notes that ``op`` is computed with its result's dimensions apart."""
+        """Emit ``op`` with its result's dimensions kept apart."""
         shape = tuple(n for cut in cuts for n in cut)
         fine = Value(TensorType(shape, op.result.dtype), op.result.name)
         self.ops.append(replace(op, operands=tuple(operands), results=(fine,), **attributes))
@@ -104,8 +105,8 @@ _Rule = Callable[..., bool]
 
 
 def _reshape(s: _Splitter, op: Op) -> bool:
-    """Each dimension of the result is made up of sizes that stay apart, the last one of a part of a
-    size where that is split."""
+    """Take the sizes that stay apart as the result's dimensions. A size may be split across two
+    dimensions."""
     (x,), y = op.operands, op.result
     sizes = [n for cut in s.cuts(x) for n in cut if n != 1]
     cuts: list[tuple[int, ...]] = []
@@ -136,7 +137,7 @@ def _elementwise(s: _Splitter, op: Op) -> bool:
 
 
 def _matmul(s: _Splitter, op: Op) -> bool:
-    """Rows that are merged are batches and rows."""
+    """Take merged rows of a product as batches and rows."""
     (a, b), y = op.operands, op.result
     rows, *contracted = s.cuts(a)[-2:]
     columns = s.cuts(b)[-2:]
@@ -192,7 +193,7 @@ def _split(cuts: _Cuts) -> bool:
 
 
 def _places(cuts: _Cuts, dims: Sequence[int]) -> tuple[int, ...]:
-    """Where these dimensions are once all are apart."""
+    """Return the positions of these dimensions once all dimensions are kept apart."""
     starts = [0, *accumulate(map(len, cuts))]
     return tuple(p for d in dims for p in range(starts[d], starts[d] + len(cuts[d])))
 
@@ -200,8 +201,8 @@ def _places(cuts: _Cuts, dims: Sequence[int]) -> tuple[int, ...]:
 def _together(
     s: _Splitter, operands: Sequence[Value], shape: tuple[int, ...], skip: int = 0
 ) -> _Cuts | None:
-    """How dimensions in which operands meet (but the last ``skip`` of each) are split; None where
-    they are in two ways."""
+    """Return how the dimensions in which operands meet (except the last ``skip`` of each) are
+    split; None if two operands split one differently."""
     cuts: list[tuple[int, ...]] = []
     for back in range(len(shape), 0, -1):
         here: set[tuple[int, ...]] = set()
@@ -219,8 +220,8 @@ def _together(
 def _aligned(
     s: _Splitter, value: Value, cuts: _Cuts, rest: tuple[int, ...] = (), skip: int = 0
 ) -> Value:
-    """An operand with its dimensions split as those that it meets, and the last ``skip`` as
-    ``rest``."""
+    """Return an operand with its dimensions split like those that it meets, and its last ``skip``
+    like ``rest``."""
     own = value.shape[: len(value.shape) - skip]
     meets = cuts[len(cuts) - len(own) :]
     shape = [n for size, cut in zip(own, meets, strict=True) for n in _sizes(size, cut)]

@@ -1,5 +1,5 @@
-"""Bounds for the terms of one value, written as a quotient of polynomials: how they follow from
-those of what it is computed from.
+"""Bounds on the terms of a value that is written as a quotient of polynomials, and how they follow
+from the bounds of the op's operands.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class TermBounds:
     (numerator, denominator). ``varies`` are the dimensions (counted from the end: -1 is the last)
     and grid or loop axes (by name) along which the denominator may not be constant, ``key``
     identifies the denominator (None: it is 1). ``power`` counts the summed index variables in a
-    term of an exponent, ``power_degree`` bounds its degree: what a logarithm gives back.
+    term of an exponent and ``power_degree`` bounds its degree; a logarithm turns exponents into
+    values again.
     """
 
     top: Count = field(default_factory=Count)
@@ -39,7 +40,7 @@ class TermBounds:
 
 
 def most(a: Count, b: Count) -> Count:
-    """The larger count of each digit."""
+    """Return the larger count of each digit."""
     return a | b
 
 
@@ -48,7 +49,7 @@ def _sum(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
 
 
 def multiply(a: TermBounds, b: TermBounds) -> TermBounds:
-    """Bounds for a product."""
+    """Return the bounds for a product."""
     key = (a.key if b.key is None else b.key) if a.key is None or b.key is None else (a.key, b.key)
     return TermBounds(
         a.top + b.top,
@@ -63,7 +64,7 @@ def multiply(a: TermBounds, b: TermBounds) -> TermBounds:
 
 
 def add(a: TermBounds, b: TermBounds) -> TermBounds:
-    """Bounds for a sum."""
+    """Return the bounds for a sum."""
     if a.key == b.key:
         return TermBounds(
             most(a.top, b.top),
@@ -88,7 +89,7 @@ def add(a: TermBounds, b: TermBounds) -> TermBounds:
 
 
 def tile_place(launch: Launch, tile_map: TileMap, tile: tuple[int, ...]) -> Hashable:
-    """Which elements a tile holds in each block and step."""
+    """Identify the elements that a tile holds in each block and step."""
     extents = axis_extents(launch)
     return tuple(
         (t, *((a, extents[a]) for a in axes)) for t, axes in zip(tile, tile_map, strict=True)
@@ -96,21 +97,21 @@ def tile_place(launch: Launch, tile_map: TileMap, tile: tuple[int, ...]) -> Hash
 
 
 def moved(s: TermBounds, key: Hashable, varies: Places) -> TermBounds:
-    """The same bounds for denominators at other places, which vary along those given."""
+    """Return the bounds for the denominators at other places, where they vary along ``varies``."""
     if s.key is None:
         return s
     return replace(s, key=key, varies=varies)
 
 
 def loaded(varies: Places, tile_map: TileMap) -> Places:
-    """Where the denominators of a loaded tile vary."""
+    """Return the places along which the denominators of a loaded tile vary."""
     rank = len(tile_map)
     axes = (a for d, group in enumerate(tile_map) if d - rank in varies for a in group)
     return frozenset((*varies, *axes))
 
 
 def stored(varies: Places, tile_map: TileMap) -> Places:
-    """Where those of a stored tensor vary."""
+    """Return the places along which the denominators of a stored tensor vary."""
     rank = len(tile_map)
     return frozenset(
         d - rank
@@ -120,7 +121,7 @@ def stored(varies: Places, tile_map: TileMap) -> Places:
 
 
 def rearranged(op: Movement, varies: Places) -> Places:
-    """Where those of a movement vary."""
+    """Return the places along which the denominators of a movement's result vary."""
     new = len(op.result.shape)
     places: set[int | str] = {v for v in varies if isinstance(v, str)}
     named: set[int] = set()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
 _AGAIN, _SOON = 0.25, 1e-4
-"""Seconds."""
+"""Seconds between repeated signals, and seconds until a signal that is due."""
 
 
 class OutOfTime(Exception):
@@ -25,12 +25,12 @@ class OutOfTime(Exception):
 
 @contextmanager
 def time_limit(seconds: float, processor_seconds: float = math.inf) -> Generator[None]:
-    """Raises :class:`OutOfTime` inside of the ``with`` block once ``seconds`` have passed, or once
+    """Raise :class:`OutOfTime` inside of the ``with`` block once ``seconds`` have passed, or once
     this process has computed for ``processor_seconds``, however busy the machine is.
 
-    One within another ends with the other at the latest. By timers' signals, which only the main
-    thread of a process can get (workers of process pools run in theirs); elsewhere there is no
-    limit.
+    A nested limit ends at the latest with the outer one. The limit relies on timer signals, which
+    only the main thread of a process receives (workers of process pools run there); in other
+    threads there is no limit.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or not hasattr(signal, "setitimer"):
@@ -76,8 +76,8 @@ def _timer(
 
 @contextmanager
 def _lost_in_silence() -> Generator[None]:
-    """Nothing is printed where :class:`OutOfTime` is raised while an object is finalized; it is
-    raised again."""
+    """Keep Python from printing an :class:`OutOfTime` that is raised while an object is finalized;
+    it is raised again."""
     before = sys.unraisablehook
 
     def hook(lost: UnraisableHookArgs) -> None:

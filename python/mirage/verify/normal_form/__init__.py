@@ -1,1 +1,1 @@
-"""Functions, constants and comparisons that are written in many ways, in one form."""
+"""Normal forms of functions, constants and comparisons that can be written in many ways."""

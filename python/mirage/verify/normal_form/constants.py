@@ -2,14 +2,14 @@
 
 Constants are exact (:mod:`mirage.semantics.numbers`), and both programs are read as they are. But a
 candidate that was written down by hand, or by a tool that folds in floating point, has ``0.2391``
-rounded where the reference has ``0.797 * 0.3``. A kernel holds neither: it holds what the constant
-is rounded to, in the type of the computation. So a constant of the candidate may be read as *any*
-number that is rounded to the same one: the kernels are the same, bit for bit, and a proof for one
-is a proof for the other. That is so of the reference, too. Where the programs are not equal as they
-are, sums and products of few constants are tried: for the candidate's those of the reference
-(``0.2391``) and of its functions (``0.7979 * 0.044715`` of a gelu), then those of both (``1.4427``
-is one over the ``0.6931`` beside it), and for the reference's those of the candidate (a root of a
-scale, twice).
+rounded where the reference has ``0.797 * 0.3``. A kernel holds neither: it holds the rounded
+constant, in the type of the computation. So a constant of the candidate may be read as *any* number
+that rounds to the same one: the kernels are the same, bit for bit, and a proof for one is a proof
+for the other. The same is true of the reference. If the programs are not equal as they are, sums
+and products of a few constants are tried. A constant of the candidate is made of the constants of
+the reference (``0.2391``) and of its functions (``0.7979 * 0.044715`` in a gelu), then of the
+constants of both (``1.4427`` is one over the ``0.6931`` beside it). A constant of the reference is
+made of those of the candidate (a root of a scale, twice).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ Compiled = tuple[DType, tuple[float, ...]]
 
 
 def compiled(value: Number, dtype: DType) -> Compiled:
-    """What a kernel may hold of a constant of type ``dtype``: kernels compute in f32, or in f64
-    where that is the type, and store in the type.
+    """Return the numbers that a kernel may hold for a constant of type ``dtype``. Kernels compute
+    in f32, or in f64 if that is the type, and store in the type.
     """
     double = np.asarray(nearest(value))
     if dtype is DType.F64:
@@ -57,8 +57,8 @@ def compiled(value: Number, dtype: DType) -> Compiled:
 def read_alike(
     reference: KernelGraph, candidate: KernelGraph
 ) -> tuple[KernelGraph, KernelGraph, dict[Number, Number]]:
-    """Both programs with constants read as sums and products of others where both compile to the
-    same; and which were. Values keep their identity.
+    """Return both programs with constants read as sums and products of others if both compile to
+    the same number, and the constants that were read so. Values keep their identity.
 
     The reference has no composite ops.
     """
@@ -83,7 +83,7 @@ def _constants(graph: KernelGraph) -> list[Constant]:
 
 
 def _written(graph: KernelGraph) -> set[Number]:
-    """Those of the functions that a program has, where these are written out."""
+    """Return the constants in the definitions of the functions that a program uses."""
     found: set[Number] = set()
     for fn in {op.function for op in all_ops(graph.ops) if op.function in WRITTEN}:
         b = Builder()
@@ -93,9 +93,9 @@ def _written(graph: KernelGraph) -> set[Number]:
 
 
 def _one_by_one(others: Sequence[Constant], known: Iterable[Fraction]) -> dict[Number, Number]:
-    """The same of other constants of one program by each other: what others are read by is not read
-    as something else itself. Those of the most digits come first: a 1 is hardly what a product of
-    ``1.4427`` and ``0.6931`` was rounded to."""
+    """Read constants of one program as combinations of its other constants; a constant that another
+    one is made of keeps its value. Constants with the most digits come first: a 1 is hardly the
+    rounded product of ``1.4427`` and ``0.6931``."""
     read: dict[Number, Number] = {}
     used: set[Number] = set()
     for op in sorted(others, key=_digits, reverse=True):
@@ -111,7 +111,7 @@ def _one_by_one(others: Sequence[Constant], known: Iterable[Fraction]) -> dict[N
 
 
 def _digits(op: Constant) -> int:
-    """How many binary digits a constant takes to write."""
+    """Return the number of binary digits that a constant takes to write."""
     value = op.value
     if not isinstance(value, Fraction):
         return 0
@@ -119,7 +119,8 @@ def _digits(op: Constant) -> int:
 
 
 def _read(others: Sequence[Constant], known: Collection[Fraction]) -> dict[Number, Number]:
-    """What constants are read as; ``known`` are the numbers to make them of."""
+    """Return the numbers that constants are read as; these are combinations of ``known``
+    numbers."""
     wanted = {compiled(op.value, op.result.dtype) for op in others}
     if not wanted:
         return {}
@@ -138,7 +139,7 @@ def _read(others: Sequence[Constant], known: Collection[Fraction]) -> dict[Numbe
 
 
 def _combinations(known: Collection[Fraction]) -> Iterator[Fraction]:
-    """Sums and products of few constants and of reciprocals, those of the fewest first."""
+    """Yield sums and products of a few constants and of reciprocals, those of the fewest first."""
     numbers = sorted(known)
     signed = [*numbers, *(-n for n in numbers)]
     factors = sorted({*numbers, *(1 / n for n in numbers if n)})
@@ -152,7 +153,7 @@ def _combinations(known: Collection[Fraction]) -> Iterator[Fraction]:
 
 
 def _with(graph: KernelGraph, read: Mapping[Number, Number]) -> KernelGraph:
-    """``graph`` with other numbers in the place of its constants."""
+    """Replace the constants of ``graph`` by the numbers that they are read as."""
     alike: dict[Op, Op] = {}
     for op in _constants(graph):
         value = read.get(op.value, op.value)

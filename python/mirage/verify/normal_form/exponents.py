@@ -1,8 +1,9 @@
 """Exponentials of logarithms, ``e^(a + log(x)) = x e^a``, and functions that are made of
 exponentials.
 
-Parts of a softmax are joined by the logarithms of their sums. Where a logarithm is defined, what it
-is of is positive, so this holds wherever the program that is written so is defined at all.
+Parts of a softmax are combined by the logarithms of their sums. The argument of a logarithm that is
+defined is positive, so the identity holds wherever a program that contains the logarithm is
+defined.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def _sigmoid(b: Builder, x: Value) -> Value:
 
 
 def _tanh(b: Builder, x: Value) -> Value:
-    """``1 - 2 / (e^2x + 1)``."""
+    """Write ``tanh(x)`` as ``1 - 2 / (e^2x + 1)``."""
     below = b.binary(
         BinaryFn.ADD, b.unary(UnaryFn.EXP, b.binary(BinaryFn.ADD, x, x)), b.constant(1.0)
     )
@@ -58,8 +59,9 @@ WRITTEN: Mapping[UnaryFn, Callable[[Builder, Value], Value]] = {
     UnaryFn.GELU_TANH: _gelu_tanh,
     UnaryFn.ABS: lambda b, x: b.binary(BinaryFn.MAX, x, b.unary(UnaryFn.NEG, x)),
 }
-"""Functions written with exponentials (and a magnitude as a maximum). Equal by these, programs are
-equal; that they are not is no difference, as denominators may be too many to be shown."""
+"""Functions written with exponentials (and a magnitude as a maximum). Programs that are equal with
+these definitions are equal. If they are not equal, nothing follows, since there may be too many
+denominators for a proof."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,13 @@ class _Term:
 
 
 def has_written(*graphs: KernelGraph) -> bool:
-    """Whether one of these functions is in a program."""
+    """Return whether a program has one of these functions."""
     ops = (op for graph in graphs for op in all_ops(decompose(graph).ops))
     return any(op.function in WRITTEN for op in ops)
 
 
 def exponential_rule(op: Op, makers: Mapping[Value, Op]) -> Callable[[Builder], Value] | None:
-    """What to write for an exponential of a sum in which there is a logarithm; None for other ops.
+    """Return how to write an exponential of a sum that contains a logarithm; None for other ops.
     ``makers`` are the ops before this one."""
     if op.function is not UnaryFn.EXP:
         return None
@@ -89,13 +91,14 @@ def exponential_rule(op: Op, makers: Mapping[Value, Op]) -> Callable[[Builder], 
 
 @dataclass(frozen=True)
 class _Written:
-    """The ops before, and what reshapes are made of."""
+    """The preceding ops, and the operands of reshapes."""
 
     makers: Mapping[Value, Op]
     reshaped: Mapping[Value, Value]
 
     def source(self, x: Value) -> Value:
-        """What ``x`` has all elements of, in their order."""
+        """Return the value with the same elements as ``x`` in the same order that ``x`` is made
+        from by reshapes and casts."""
         while True:
             given, op = self.reshaped.get(x), self.makers.get(x)
             if given is None and isinstance(op, Elementwise) and op.identity and not op.cuts:
@@ -111,8 +114,8 @@ class _Written:
 def shift_rule(
     op: Op, makers: Mapping[Value, Op], reshaped: Mapping[Value, Value]
 ) -> Callable[[Builder], Value] | None:
-    """What to write for ``m + log(sum(e^(x - m)))``: the logarithm of the sum of ``e^x``, whatever
-    is taken off and added again. None for other ops."""
+    """Return how to write ``m + log(sum(e^(x - m)))`` for any ``m``: as the logarithm of the sum of
+    ``e^x``. None for other ops."""
     if op.function is not BinaryFn.ADD:
         return None
     known = _Written(makers, reshaped)
@@ -128,7 +131,7 @@ def shift_rule(
 
 
 def _unshifted(total: Op, shift: Value, known: _Written) -> Callable[[Builder], Value] | None:
-    """The sum of exponentials without what is taken off all of their arguments."""
+    """Return the sum of exponentials without the shift of all their arguments."""
     if total.function not in (ReduceFn.SUM, BinaryFn.ADD):
         return None
     arguments: list[Value] = []
@@ -183,7 +186,7 @@ def _terms(x: Value, makers: Mapping[Value, Op], negative: bool, depth: int) -> 
 
 
 def _product(b: Builder, terms: list[_Term]) -> Value:
-    """The exponential of the sum, as a product."""
+    """Write the exponential of a sum as a product."""
     found: Value | None = None
     for term in terms:
         x = term.value

@@ -1,12 +1,13 @@
-"""Functions written out by others, so that less stays uninterpreted, and reshapes made one.
+"""Functions written out in terms of others, so that fewer of them stay uninterpreted, and
+consecutive reshapes merged.
 
-Those with a definition in the table of scalar functions (``silu(x) = x sigmoid(x)``, ``rsqrt(x) =
-1 / sqrt(x)``, ``relu(x) = max(x, 0)``), powers with a constant exponent that is an integer or plus
-or minus a half, elementwise ops that are made of functions, comparisons and logic
-(:mod:`~mirage.verify.normal_form.predicates`), exponentials of logarithms
-(:mod:`~mirage.verify.normal_form.exponents`). A reshape of a reshape is one: what was joined
-between (the rows of all matrices of a batch) need not be understood; and launches that compute
-several results of nothing in common are several
+These are written out: functions with a definition in the table of scalar functions (``silu(x) = x
+sigmoid(x)``, ``rsqrt(x) = 1 / sqrt(x)``, ``relu(x) = max(x, 0)``); powers with a constant exponent
+that is an integer or plus or minus a half; elementwise ops that consist of functions, comparisons
+and logic (:mod:`~mirage.verify.normal_form.predicates`); and exponentials of logarithms
+(:mod:`~mirage.verify.normal_form.exponents`). A reshape of a reshape becomes one reshape, so the
+shape in between (the rows of all matrices of a batch) need not be understood. A launch whose
+results have no op in common becomes several launches
 (:mod:`~mirage.verify.normal_form.split_launches`). Only the verifier does this, to both programs,
 before it reads them in a finite field.
 """
@@ -43,9 +44,11 @@ _MAX_POWER = 8
 
 
 class Depth(enum.Enum):
-    """What is written out: what usually is, or also functions that are made of exponentials
-    (sigmoid, tanh), which then stand in denominators, or also what only real numbers have: maxima
-    of two as magnitudes, logarithms and roots of products."""
+    """How far functions are written out.
+
+    ``USUAL`` is the usual form. ``EXPONENTIALS`` also writes out functions that are made of
+    exponentials (sigmoid, tanh), which then stand in denominators. ``REALS`` uses identities of
+    real numbers: maxima of two values as magnitudes, logarithms and roots of products."""
 
     USUAL = enum.auto()
     EXPONENTIALS = enum.auto()
@@ -53,8 +56,8 @@ class Depth(enum.Enum):
 
 
 def normalize(graph: KernelGraph, depth: Depth = Depth.USUAL) -> KernelGraph:
-    """``graph`` with those functions replaced, at both levels."""
-    if depth is Depth.REALS:  # what is written by others may be written out once more
+    """Write out functions in ``graph``, at both levels."""
+    if depth is Depth.REALS:  # expansions may contain further functions to expand
         graph = _written(graph, depth)
     return _written(graph, depth)
 
@@ -73,7 +76,7 @@ class _Rewriter:
         self.names: dict[Value, Value] = {}
         self.constants: dict[Value, Number] = {}
         self.reshaped: dict[Value, Value] = {}
-        self.makers: dict[Value, Op] = {}  # of what is there, as it was written
+        self.makers: dict[Value, Op] = {}  # of the values in the new graph
 
     def now(self, value: Value) -> Value:
         return self.names.get(value, value)
@@ -123,7 +126,8 @@ class _Rewriter:
         return tuple(result)
 
     def _one_reshape(self, op: Reshape) -> Reshape | None:
-        """``op`` on what its operand is a reshape of; None where that is the result."""
+        """Return ``op`` applied to the source of its operand, if that is a reshape itself; None if
+        the result has the type of that source."""
         source = self.reshaped.get(op.operands[0], op.operands[0])
         if source.type == op.result.type:
             self.names[op.result] = source
@@ -167,7 +171,8 @@ class _Rewriter:
 
 
 def _without_dead_reshapes(ops: tuple[Op, ...], needed: set[Value]) -> tuple[Op, ...]:
-    """``ops`` without reshapes that nothing reads; ``needed`` are the values that others read."""
+    """Remove reshapes that nothing reads from ``ops``; ``needed`` are the values that other ops
+    read."""
     kept: list[Op] = []
     for op in reversed(ops):
         if isinstance(op, Reshape) and op.result not in needed:

@@ -1,11 +1,11 @@
-"""Comparisons and logic in one form, so that a mask may be written in many ways.
+"""Comparisons and logic in a normal form, so that a mask may be written in many ways.
 
-``a < b`` is ``a - b < 0``, ``a <= b`` of whole numbers is ``a - b - 1 < 0``; whole numbers are
-equal where neither is less; what is not less is no more; a conjunction of truth values is their
-minimum and a disjunction their maximum, which are associative, commutative and idempotent to the
-arithmetics. A minimum is a maximum of negatives. What a comparison gives stays a function of which
-nothing else is known. What is compared with infinity is compared with a number that no float
-reaches: such a function may be any, so the one that infinity makes too.
+``a < b`` becomes ``a - b < 0``, and ``a <= b`` of whole numbers becomes ``a - b - 1 < 0``. Whole
+numbers are equal if neither is less. A negated ``<`` becomes ``>=``. A conjunction of truth values
+is their minimum and a disjunction their maximum, which are associative, commutative and idempotent
+in the arithmetics. A minimum is a maximum of negatives. The result of a comparison remains an
+uninterpreted function. A comparison with infinity becomes a comparison with a number that no float
+reaches: the function may be any, so it may be the one that results from infinity too.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from mirage.semantics.ugraph import Elementwise, Movement, Op, Source, Value
 
 Rule = Callable[[Builder], Value]
 _BEYOND = Fraction(2) ** 1100
-"""Larger than any float; the double that is nearest to it is infinity."""
+"""A number larger than any float; the double that is nearest to it is infinity."""
 
 
 def predicate_rule(
     op: Op, makers: Mapping[Value, Op], constants: Mapping[Value, Number]
 ) -> Rule | None:
-    """What to write for a comparison or a logical function; None for other ops. ``makers`` are the
-    ops before this one, as they were written."""
+    """Return how to write a comparison or a logical function; None for other ops. ``makers`` are
+    the ops before this one, as they were written."""
     known = _Known(makers, constants)
     if op.function is BinaryFn.MIN:
         return lambda b: _least(b, *op.operands)
@@ -47,7 +47,7 @@ def predicate_rule(
 
 
 def _least(b: Builder, x: Value, y: Value) -> Value:
-    """The smaller one: less the larger one of what they are less."""
+    """Write the minimum of two values as their sum minus their maximum."""
     least = b.binary(BinaryFn.MAX, b.unary(UnaryFn.NEG, x), b.unary(UnaryFn.NEG, y))
     return b.unary(UnaryFn.NEG, least)
 
@@ -63,7 +63,7 @@ _WHOLE = (
     BinaryFn.FLOOR_DIV,
     BinaryFn.REMAINDER,
 )
-"""Whole of whole numbers."""
+"""Functions that give whole numbers for whole numbers."""
 
 
 _EXACTLY: Mapping[object, Callable[..., Any]] = {
@@ -74,7 +74,7 @@ _EXACTLY: Mapping[object, Callable[..., Any]] = {
     BinaryFn.MAX: max,
     BinaryFn.MIN: min,
 }
-"""Functions of a few numbers that are computed for each of them."""
+"""Functions of a few known numbers, which are evaluated for each of them."""
 _TRUTHS = frozenset({Fraction(0), Fraction(1)})
 _FEW = 8
 
@@ -85,14 +85,14 @@ class _Known:
         self._few: dict[Value, frozenset[Fraction] | None] = {}
 
     def reached(self, b: Builder, x: Value) -> Value:
-        """The operand of a comparison, a number in place of infinity."""
+        """Return the operand of a comparison, with a number in place of infinity."""
         number = self.constants.get(x)
         if not isinstance(number, float) or not math.isinf(number):
             return x
         return b.constant(_BEYOND if number > 0 else -_BEYOND, x.dtype)
 
     def kept_of_kept(self, op: Op) -> Rule | None:
-        """What one mask keeps of what another one has kept is what both keep."""
+        """Merge two masks that are applied one after the other into their conjunction."""
         mask, kept = op.operands
         inner = self.makers.get(kept)
         if inner is None or inner.function is not BinaryFn.KEEP:
@@ -103,8 +103,8 @@ class _Known:
         return lambda b: b.binary(BinaryFn.KEEP, _least(b, mask, other), x)
 
     def kept_and_masked(self, op: Op) -> Rule | None:
-        """What a mask keeps, with minus infinity added where it keeps nothing, is all of it with
-        minus infinity added there, whatever number stands there."""
+        """Drop a mask from a value to which minus infinity is added wherever the mask removes
+        something: the removed numbers make no difference there."""
         for kept, mask in (op.operands, op.operands[::-1]):
             inner, outer = self.makers.get(kept), self.makers.get(mask)
             if inner is None or outer is None or inner.function is not BinaryFn.KEEP:
@@ -120,7 +120,8 @@ class _Known:
         return None
 
     def _truth(self, x: Value) -> tuple[Value, bool]:
-        """The truth value that ``x`` is, whatever its type, and whether it is not that one."""
+        """Return the truth value that ``x`` stands for, whatever its type, and whether ``x`` is its
+        negation."""
         negative = False
         while (op := self.makers.get(x)) is not None:
             if op.function is UnaryFn.NOT and self.is_truth(op.operands[0]):
@@ -146,7 +147,7 @@ class _Known:
         return _least(b, x, y) if fn is BinaryFn.AND else b.binary(BinaryFn.MAX, x, y)
 
     def negated(self, b: Builder, x: Value) -> Value:
-        """The truth value that ``x`` is not."""
+        """Return the negation of a truth value."""
         op = self.makers.get(x)
         fn = None if op is None else op.function
         if op is not None and fn is UnaryFn.NOT and self.is_truth(op.operands[0]):
@@ -199,7 +200,7 @@ class _Known:
         return b.binary(fn, x, b.constant(0.0, x.dtype))
 
     def is_whole(self, x: Value) -> bool:
-        """Whether all elements are whole numbers, for certain."""
+        """Return whether all elements are certainly whole numbers."""
         if x.dtype.is_integer:
             return True
         if x in self.constants:
@@ -208,19 +209,19 @@ class _Known:
         op = self.makers.get(x)
         if op is None:
             return False
-        if op.function is BinaryFn.KEEP:  # what is kept, or zero
+        if op.function is BinaryFn.KEEP:  # the kept value, or zero
             return self.is_whole(op.operands[1])
         if _same_elements(op) or op.function in _WHOLE:
             return all(map(self.is_whole, op.operands))
         return self.is_truth(x)
 
     def is_truth(self, x: Value) -> bool:
-        """Whether all elements are truth values (0 or 1), for certain."""
+        """Return whether all elements are certainly truth values (0 or 1)."""
         numbers = self._numbers(x)
         return numbers is not None and numbers <= _TRUTHS
 
     def _numbers(self, x: Value) -> frozenset[Fraction] | None:
-        """A few numbers one of which each element is, for certain; None where none are known."""
+        """Return a small set of numbers that contains each element; None if none is known."""
         if x not in self._few:
             found = self._made_of(x)
             self._few[x] = None if found is None or len(found) > _FEW else found
@@ -251,7 +252,8 @@ class _Known:
 
 
 def _same_elements(op: Op) -> bool:
-    """Whether the result has elements of the operands: loaded, moved, or of another type."""
+    """Return whether the result has the elements of the operands: loaded, moved, or in another
+    type."""
     if isinstance(op, Elementwise):
         return op.identity
     return isinstance(op, (Source, Movement)) and bool(op.operands)

@@ -1,8 +1,9 @@
-"""Functions of real numbers in one form: maxima as magnitudes, logarithms and roots of products.
+"""Functions of real numbers in a normal form: maxima as magnitudes, logarithms and roots of
+products.
 
-``max(x, y) = (x + y + |x - y|) / 2``, of two values, not of a row. ``log(x y) = log(x) + log(y)``
-where ``log(x)`` stands for the logarithm of the magnitude, which holds wherever the left side is
-defined. ``sqrt(x y) = sqrt(x) sqrt(y)`` where one of the two is certainly not negative.
+``max(x, y) = (x + y + |x - y|) / 2`` applies to two values, not to a row. In ``log(x y) = log(x) +
+log(y)``, ``log(x)`` stands for the logarithm of the magnitude; this holds wherever the left side is
+defined. ``sqrt(x y) = sqrt(x) sqrt(y)`` applies if one of the two is certainly not negative.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _KEEP_THE_SIGN = (BinaryFn.ADD, BinaryFn.MUL, BinaryFn.DIV, BinaryFn.MIN, Binary
 
 
 def has_real_functions(*graphs: KernelGraph) -> bool:
-    """Whether one of these functions is in a program."""
+    """Return whether a program has one of these functions."""
     ops = (op for graph in graphs for op in all_ops(decompose(graph).ops))
     return any(op.function in _FUNCTIONS for op in ops)
 
 
 def real_rule(op: Op, makers: Mapping[Value, Op], constants: Mapping[Value, Number]) -> Rule | None:
-    """What to write for an op; None for those that stay. ``makers`` are the ops before this one,
-    as they were written."""
+    """Return how to write an op; None for ops that do not change. ``makers`` are the ops before
+    this one, as they were written."""
     known = _Known(makers, constants)
     if op.function in (BinaryFn.MAX, BinaryFn.MIN):
         return known.extremum(op)
@@ -67,12 +68,12 @@ def real_rule(op: Op, makers: Mapping[Value, Op], constants: Mapping[Value, Numb
 
 
 def _same_elements(op: Op) -> bool:
-    """Whether the result has elements of the operand, and no others."""
+    """Return whether the result has the elements of the operand, and no others."""
     return op.identity if isinstance(op, Elementwise) else isinstance(op, View)
 
 
 def _is_total(op: Op) -> bool:
-    """Whether the op is defined for all numbers."""
+    """Return whether the op is defined for all numbers."""
     fn = op.function
     if isinstance(fn, UnaryFn):
         return UNARY[fn].domain is Domain.ALL
@@ -80,8 +81,8 @@ def _is_total(op: Op) -> bool:
 
 
 def _may_overflow(op: Op) -> bool:
-    """Whether f16 may not hold what the op computes: programs ask whether it did. All other types
-    hold what inputs in their range are made into."""
+    """Return whether f16 may not hold the result of the op: programs ask whether it overflowed. All
+    other types hold all results that are computed from inputs in the usual range."""
     if _same_elements(op) or isinstance(op, Source | Structure):
         given = {v.dtype for v in op.operands}
     else:
@@ -112,7 +113,7 @@ class _Known:
         self.makers, self.constants = makers, constants
 
     def number(self, x: Value) -> Fraction | None:
-        """The finite number that a value is."""
+        """Return the finite number that a value is, or None."""
         op = self.makers.get(x)
         while op is not None and op.number is None and isinstance(op, View):
             x = op.operands[0]
@@ -121,7 +122,7 @@ class _Known:
         return number if isinstance(number, Fraction) else None
 
     def extremum(self, op: Op) -> Rule | None:
-        """A maximum or minimum of two."""
+        """Write a maximum or minimum of two values."""
         x, y = op.operands
         if any(v.dtype is DType.I1 for v in (x, y)):
             return None
@@ -132,7 +133,8 @@ class _Known:
         return self._clamped(op) or (lambda b: _extremum(b, x, y, highest))
 
     def _clamped(self, op: Op) -> Rule | None:
-        """Between two numbers ``l <= h``: ``(l + h + |x - l| - |x - h|) / 2``, in either order."""
+        """Write ``x`` clamped between numbers ``l <= h`` as ``(l + h + |x - l| - |x - h|) / 2``;
+        the order of the maximum and the minimum does not matter."""
         other = BinaryFn.MIN if op.function is BinaryFn.MAX else BinaryFn.MAX
         for inner, outer in (op.operands, op.operands[::-1]):
             made = self.makers.get(inner)
@@ -148,7 +150,8 @@ class _Known:
     # ---- choices ---------------------------------------------------------------------------------
 
     def chosen(self, op: Op) -> Rule | None:
-        """``x`` where it is larger than ``y``, else ``y``, as a maximum; and so on."""
+        """Write "``x`` where it is larger than ``y``, else ``y``" and similar choices as a maximum
+        or minimum."""
         parts = [self.makers.get(v) for v in op.operands]
         if any(part is None or part.function is not BinaryFn.KEEP for part in parts):
             return None
@@ -162,7 +165,8 @@ class _Known:
         return None
 
     def kept(self, op: Op) -> Rule | None:
-        """``c x`` where ``x`` is positive (negative), else zero, as a maximum with zero."""
+        """Write "``c x`` where ``x`` is positive (or negative), else zero" as a maximum with
+        zero."""
         p, x = op.operands
         if x.dtype.is_integer or op.result.shape != x.shape:
             return None
@@ -185,7 +189,8 @@ class _Known:
         return written
 
     def multiplied(self, op: Op) -> Rule | None:
-        """What a mask keeps of numbers that are defined for all inputs: a product with it."""
+        """Write a masked value as a product with the mask, if the value is defined for all
+        inputs."""
         p, x = op.operands
         truth = p.dtype is DType.I1 and not x.dtype.is_integer
         if not truth or not self.is_finite(x, total=True):
@@ -197,8 +202,8 @@ class _Known:
         return op is not None and op.function is UnaryFn.NOT and op.operands[0] is p
 
     def _compared(self, p: Value, x: Value, y: Value | None) -> bool | None:
-        """Whether ``p`` says that ``x`` is the larger (the smaller) one of both; of no ``y`` it is
-        zero."""
+        """Return whether ``p`` says that ``x`` is the larger (True) or the smaller (False) of ``x``
+        and ``y``, or None; without ``y``, zero takes its place."""
         op, turned = self.makers.get(p), False
         while op is not None and op.function is UnaryFn.NOT:
             op, turned = self.makers.get(op.operands[0]), not turned
@@ -211,7 +216,7 @@ class _Known:
         return None
 
     def is_certain(self, x: Value, depth: int = 0) -> bool | None:
-        """Whether a truth value is true everywhere, or false, where no number is infinite."""
+        """Return the truth value that is the same everywhere if no number is infinite, or None."""
         op = self.makers.get(x)
         if op is None or depth >= _DEEPEST:
             return None
@@ -236,8 +241,8 @@ class _Known:
         return x in self.constants and not isinstance(as_number(self.constants[x]), Fraction)
 
     def is_finite(self, x: Value, total: bool = False) -> bool:
-        """Whether no element is infinite where the inputs are numbers and all ops are defined; with
-        ``total`` all of them are, for any numbers."""
+        """Return whether no element is infinite if the inputs are numbers and all ops are defined;
+        with ``total``, all ops must be defined for any numbers."""
         seen: set[Value] = set()
         left = [x]
         while left:
@@ -264,7 +269,7 @@ class _Known:
     # ---- logarithms ------------------------------------------------------------------------------
 
     def parts_of_logarithm(self, x: Value, depth: int) -> Rule | None:
-        """What to write for the logarithm of ``x``, if it is made of others."""
+        """Return how to write the logarithm of ``x``, if ``x`` is made of other values."""
         op = self.makers.get(x)
         if op is None or depth >= _DEEPEST:
             return None
@@ -297,7 +302,7 @@ class _Known:
     # ---- roots -----------------------------------------------------------------------------------
 
     def root(self, x: Value, depth: int) -> Rule | None:
-        """What to write for the root of ``x``, if it is made of others."""
+        """Return how to write the root of ``x``, if ``x`` is made of other values."""
         op = self.makers.get(x)
         if op is None or depth >= _DEEPEST:
             return None
@@ -312,7 +317,7 @@ class _Known:
         return found or (lambda b: b.unary(UnaryFn.SQRT, x))
 
     def power(self, op: Op) -> Rule | None:
-        """``x^(n + 1/2)`` as ``x^n sqrt(x)``."""
+        """Write ``x^(n + 1/2)`` as ``x^n sqrt(x)``."""
         x, exponent = op.operands[0], self.number(op.operands[1])
         if exponent is None or exponent.denominator != 2 or abs(exponent) > _DEEPEST:
             return None
@@ -327,7 +332,7 @@ class _Known:
         return written
 
     def not_negative(self, x: Value, depth: int = 0) -> bool:
-        """Whether no element is negative, for certain."""
+        """Return whether all elements are certainly not negative."""
         if (number := self.number(x)) is not None:
             return number >= 0
         op = self.makers.get(x)

@@ -1,5 +1,7 @@
-"""Rows of a computed table are computed of rows: functions of elements, reductions inside of rows
-and products with what all rows share may be taken before the lookup or after it.
+"""Lookups in computed tables, moved before the computation.
+
+The rows of a computed table are computed from rows. So elementwise functions, reductions inside of
+rows, and products with operands that all rows share may come before or after the lookup.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph
 
 
 def rows_first(graph: KernelGraph) -> KernelGraph:
-    """``graph`` that looks rows up in tables before it computes with them, as far as it can."""
+    """Rewrite ``graph`` so that it looks rows up before it computes with them, as far as
+    possible."""
     made = {v: op for op in graph.ops for v in op.results}
     ops: list[Op] = []
     names: dict[Value, Value] = {}
@@ -38,7 +41,7 @@ def rows_first(graph: KernelGraph) -> KernelGraph:
 
 
 class _Rows:
-    """What stands at the places ``index`` of values that have ``count`` rows."""
+    """The elements at the places ``index`` of values that have ``count`` rows."""
 
     def __init__(self, made: Mapping[Value, Op], b: Builder, index: Value, count: int) -> None:
         self.made, self.b, self.index, self.count = made, b, index, count
@@ -46,7 +49,7 @@ class _Rows:
         self.known: dict[Value, Value] = {}
 
     def of(self, table: Value) -> Value:
-        """The rows of a table. Raises :class:`ShapeError`."""
+        """Return the looked-up rows of a table. Raises :class:`ShapeError`."""
         if table not in self.known:
             op = self.made.get(table)
             found = None if op is None else self._computed(op)
@@ -54,7 +57,8 @@ class _Rows:
         return self.known[table]
 
     def _computed(self, op: Op) -> Value | None:
-        """The rows of an op's result, of rows of its operands; None where it is none of these."""
+        """Return the rows of an op's result, computed from rows of its operands; None if that is
+        not possible."""
         b, first = self.b, op.operands[0] if op.operands else op.results[0]
         if isinstance(op, Elementwise) and op.operands:
             rank = len(op.results[0].shape)
@@ -72,7 +76,8 @@ class _Rows:
         return None
 
     def _beside(self, v: Value, rank: int) -> Value:
-        """An operand of a function of elements: its rows, or what all rows share."""
+        """Return an operand of an elementwise function: its rows, or an operand that all rows
+        share."""
         if len(v.shape) == rank and v.shape[0] == self.count:
             return self.of(v)
         if len(v.shape) < rank:

@@ -1,10 +1,10 @@
-"""Kernels that compute several results of nothing in common, read as several kernels.
+"""Kernels whose results have no op in common, read as several kernels.
 
-A launch is a function of its operands: what a result holds is decided by its store and the ops that
-lead to it. Results that share no op of the block graph may therefore be those of launches of their
-own, over the same grid. That is what frees their axes of each other: a launch that copies two
-factors cuts rows of one and rows of the other over one axis of its grid, and a small program that
-stands for a large one would have to keep both in step.
+A launch is a function of its operands: its store and the ops that lead to it determine a result.
+Results that share no op of the block graph may therefore belong to separate launches over the same
+grid. This makes their axes independent of each other: a launch that copies two factors cuts the
+rows of both along one axis of its grid, and a small program that stands for a large one would have
+to keep the two in step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from mirage.semantics.ugraph import BlockGraph, KernelGraph, Launch, Op, Structu
 
 
 def with_launches_split(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with a launch for each set of results that have ops in common."""
+    """Replace each launch of ``graph`` by one launch for each set of results that have ops in
+    common."""
     split: dict[Op, tuple[Op, ...]] = {op: tuple(_split(op)) for op in launches(graph.ops)}
     ops = [new for op in graph.ops for new in split.get(op, (op,))]
     return graph if len(ops) == len(graph.ops) else replace(graph, ops=tuple(ops))
@@ -50,7 +51,7 @@ def _split(launch: Launch) -> Iterator[Launch]:
 
 
 def _needed(ops: Sequence[Op], makers: dict[Value, int], value: Value) -> set[int]:
-    """Numbers of the ops that lead to a value."""
+    """Return the numbers of the ops that lead to a value."""
     found: set[int] = set()
     left = [value]
     while left:
@@ -62,7 +63,7 @@ def _needed(ops: Sequence[Op], makers: dict[Value, int], value: Value) -> set[in
 
 
 def _operands(op: Op) -> Iterator[Value]:
-    """What an op reads, and ops inside of it do."""
+    """Yield the values that an op reads, including those that ops inside of it read."""
     yield from op.operands
     if isinstance(op, Structure):
         for inner in op.inside:

@@ -28,7 +28,7 @@ def traced(op: Elementwise, b: Builder) -> Value | None:
     try:
         (plane,) = op.compute(domain, xs, 0, op.result.shape)
         value = domain.value(plane)
-    except (UnknownOp, TypeError):  # what arithmetic on values that are no numbers raises
+    except (UnknownOp, TypeError):  # raised by arithmetic on values that are not numbers
         return None
     return value if value.shape == op.result.shape else None
 

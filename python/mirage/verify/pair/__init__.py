@@ -1,1 +1,1 @@
-"""One candidate and its reference: what is tried in which order, and what follows from it."""
+"""One candidate and its reference: the attempts, their order, and the conclusions."""

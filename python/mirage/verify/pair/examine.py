@@ -1,4 +1,4 @@
-"""One candidate against its reference: as it is, and read in other ways where that shows little."""
+"""One candidate against its reference: as it is, and in other readings if that shows little."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from mirage.verify.verdict import Evidence, Kind, Verdict
 from mirage.verify.verify_options import SignatureMismatch, VerifyOptions
 
 PIECE_SECONDS, WHOLE_SECONDS = 3.0, 15.0
-"""Of processor time: for a part of two long programs of which nobody says what they have in common,
-and for all of them; then for both programs as one."""
+"""Seconds of processor time for two long programs without a hint of their common values: for each
+part, for all parts, and then for both programs as one."""
 
 
 def examine(
@@ -47,9 +47,11 @@ def examine(
     *,
     postpone: bool = True,
 ) -> Verdict | Open:
-    """:func:`mirage.verify.verifier.verify`; with ``postpone`` up to what candidates of one program
-    can share. ``positions`` are the numbers in inputs that stand for positions: what is shown holds
-    for any others, but for where results are defined."""
+    """Verify a candidate, as :func:`mirage.verify.verifier.verify` does; with ``postpone``, only up
+    to the work that candidates of one program can share.
+
+    ``positions`` are the numbers in inputs that stand for positions: results hold for any other
+    numbers too, except for where the programs are defined."""
     check_graph(reference)
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
@@ -101,7 +103,8 @@ def _of_positions(
     options: VerifyOptions,
     seed: int,
 ) -> Verdict:
-    """The verdict on programs with positions, by that ``of_any`` numbers in their place."""
+    """Return the verdict on programs with positions, given the verdict ``of_any`` on programs with
+    arbitrary numbers in their place."""
     verdict = NOT_IDLE if taken is None else of_any(taken)
     verdict = with_positions(freed, replace(verdict, seed=seed), known, options.work)
     if taken is None:
@@ -118,8 +121,8 @@ _Settled = Callable[[Verdict], Verdict]
 def _of_long_programs(
     pair: tuple[KernelGraph, KernelGraph], guess: Hint | None, held: _Held, settled: _Settled
 ) -> Verdict:
-    """Two programs of which nobody says what they have in common: by parts, or else as one, as far
-    as there is time."""
+    """Verify two long programs without a hint of their common values: by parts, or else as one, as
+    far as there is time."""
     found = Verdict(Kind.UNKNOWN, None, (), held(*pair, hint=None).seed)
     if guess is not None:
         patience = Patience(PIECE_SECONDS, WHOLE_SECONDS)
@@ -148,7 +151,7 @@ def _read_otherwise(
     held: _Held,
     settled: _Settled,
 ) -> Verdict:
-    """What is said of two programs that are read in other ways, or else with what they hold."""
+    """Return the verdict on two programs in other readings, or else with their known contents."""
     for depth, (one, other, constants) in _readings(*pair, found.kind, hint):
         again = held(one, other, hint=None, depth=depth).run()
         assert isinstance(again, Verdict)
@@ -158,13 +161,13 @@ def _read_otherwise(
 
 
 _Pair = tuple[KernelGraph, KernelGraph, Mapping[Number, Number]]
-"""Two programs, and which constants were read as which."""
+"""Two programs, and the constants that were read as other numbers."""
 
 
 def _readings(
     first: KernelGraph, second: KernelGraph, kind: Kind, hint: Hint | None
 ) -> Iterator[tuple[Depth, _Pair]]:
-    """In which other ways two programs may be read."""
+    """Yield the other ways to read two programs."""
     source, alike, read = read_alike(decompose(first), second)
     pairs: list[_Pair] = [(source, alike, read)] if read else []
     for pair in pairs:
@@ -183,7 +186,8 @@ def _readings(
 
 
 def _notes(constants: Mapping[Number, Number], depth: Depth) -> Iterator[Evidence]:
-    """How programs were read that are not shown to be equal as they are."""
+    """Yield evidence that says how the programs were read, since they are not shown to be equal as
+    they are."""
     if constants:
         pairs = (f"{nearest(a)!r} as {b}" for a, b in sorted(constants.items()))
         text = f"read what compiles to the same: {', '.join(pairs)}"
@@ -196,8 +200,8 @@ def _notes(constants: Mapping[Number, Number], depth: Depth) -> Iterator[Evidenc
 
 
 def speaks_of(hint: Hint, reference: KernelGraph) -> bool:
-    """Whether the hint's source is one of the decompositions of ``reference``: what its composite
-    ops mean, with or without the row maximum."""
+    """Return whether the hint's source is one of the decompositions of ``reference``: the meaning
+    of its composite ops, with or without the row maximum."""
     text = signature(hint.source)
     return any(signature(decompose(reference, stable=s)) == text for s in (False, True))
 

@@ -1,9 +1,9 @@
-"""Which values two long programs have in common, as far as numbers say so.
+"""The values that two long programs have in common, guessed from numbers.
 
-Nobody says of two programs of users what their tensors hold. Both are run once on the same random
-inputs, in float64, and values that have the same numbers there are guessed to be the same. The
-guess is a hint like any other (:mod:`mirage.verify.pieces.kernel_by_kernel`): each is shown by
-itself, or dropped.
+Two programs of a user come without a statement about what their tensors hold. Both are run once on
+the same random inputs, in float64, and values with the same numbers are guessed to be the same. The
+guess is a hint like any other (:mod:`mirage.verify.pieces.kernel_by_kernel`): each pair is proved
+by itself or dropped.
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ from mirage.verify.evidence.samples.sampled_outputs import graph_work
 from mirage.verify.pieces.kernel_by_kernel import Hint
 
 LONG = 40
-"""Ops of a program that is compared as a whole only if it is not shown by parts."""
+"""The number of ops from which on a program is compared by parts first, and as a whole only if that
+fails."""
 _MOST_WORK = 3e7
-"""Elements of both programs together."""
+"""The most elements of both programs together."""
 _SAME = 1e-7
-"""Relative: what float64 loses, and more."""
+"""The relative difference within which values count as the same: more than float64 loses."""
 
 
 def is_long(reference: KernelGraph) -> bool:
-    """Whether a program is shown by parts rather than as a whole."""
+    """Return whether a program is verified by parts rather than as a whole."""
     return len(decompose(reference).ops) >= LONG
 
 
 def guessed_hint(
     reference: KernelGraph, candidate: KernelGraph, contents: Mapping[int, Array], seed: int
 ) -> Hint | None:
-    """What the values of a candidate hold, by their numbers; None where nothing can be said."""
+    """Guess the values that a candidate's tensors hold from their numbers on random inputs; None if
+    nothing can be guessed."""
     source = decompose(reference)
     graphs = (source, decompose(candidate))
     try:
@@ -72,7 +74,7 @@ _Numbers = list[tuple[Value, Array]]
 
 
 def _by_size(graph: KernelGraph, inputs: list[Array]) -> dict[int, _Numbers]:
-    """The values between inputs and outputs that are numbers, in row-major order."""
+    """Return the finite values between inputs and outputs, in row-major order, by size."""
     values = tuple(v for op in graph.ops if op.number is None for v in op.results)
     every = KernelGraph(graph.name, graph.inputs, graph.ops, values)
     found: dict[int, _Numbers] = {}

@@ -19,8 +19,8 @@ AT_REAL_SIZES = "float64 at the real sizes"
 def floats_at_real_sizes(
     instance: Instance, work: float, source: np.random.Generator, order: tuple[int, ...] | None
 ) -> tuple[list[Difference | None], Evidence]:
-    """Comparisons in float64 under an order of the candidate's outputs; where there is none, as
-    they are, and at more places."""
+    """Compare in float64 under an order of the candidate's outputs; without an order, compare them
+    as they are, and at more places."""
     sample = instance.stable_sample
     as_it_is = tuple(range(len(instance.stable[0].outputs)))
     results = compare_floats(instance.stable, sample, source, order or as_it_is)
@@ -39,8 +39,8 @@ def floats_at_real_sizes(
 def _look_again(
     instance: Instance, work: float, source: np.random.Generator
 ) -> list[Difference | None]:
-    """Comparisons where the finite field shows a difference or is undefined: there, and at some
-    other parts of the outputs.
+    """Compare where the finite field shows a difference or is undefined, and at some other parts of
+    the outputs.
     """
     order = range(len(instance.stable[0].outputs))
     fixed = instance.stable_sample.fixed

@@ -1,4 +1,4 @@
-"""The verdict where programs are equal with the positions and tensors that they hold alone."""
+"""The verdict on programs that are equal only with the positions and tensors that they hold."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from mirage.verify.verify_options import VerifyOptions
 
 
 def _has_integers(*graphs: KernelGraph) -> bool:
-    """Whether there are truth values or whole numbers, of which more is known than of others."""
+    """Return whether a program has truth values or whole numbers, about which more is known than
+    about other values."""
     return any(v.dtype.is_integer for g in graphs for op in g.ops for v in op.results)
 
 
@@ -39,9 +40,9 @@ def in_place(
     contents: Mapping[int, Array],
     options: VerifyOptions,
 ) -> Verdict:
-    """The verdict on two programs of which ``contents`` are known inputs: where nothing was shown
-    with any numbers in their place, or a candidate is not defined for all of those, they are
-    compared with those that are there."""
+    """Return the verdict on two programs whose inputs ``contents`` are known. They are compared
+    with these contents if nothing was shown for arbitrary numbers in their place, or if a candidate
+    is not defined for all of those."""
     open_ = verdict.kind is Kind.UNKNOWN or (verdict.equivalent and verdict.defined is False)
     if not open_ or not options.prove:
         return verdict
@@ -69,7 +70,7 @@ def in_place(
         references = [stable[0], decompose(first)]
         defined = defined_evidence(references, stable[1], sample, rng, order, contents)
     except UnknownOp:
-        return verdict  # calls, of which nothing is known
+        return verdict  # nothing is known about calls
     proved = Verdict(
         Kind.PROVED, None, (proof, defined), verdict.seed, None, None, order,
         defined=defined.holds is True,
@@ -88,8 +89,8 @@ def in_place(
 def _with_free_values(
     reference: KernelGraph, candidate: KernelGraph, contents: Mapping[int, Array], verdict: Verdict
 ) -> Evidence | None:
-    """A proof with values inside of both as inputs; None where there is none. What small programs
-    say counts only where float64 has shown no difference at the real sizes."""
+    """Return a proof in which values inside of both programs are inputs, or None. The result of
+    small programs counts only if float64 has shown no difference at the real sizes."""
     rng = random.Random(verdict.seed)
     tested = any(e.name == AT_REAL_SIZES and e.holds is True for e in verdict.evidence)
     for first, second in with_free_values(decompose(reference), decompose(candidate)):

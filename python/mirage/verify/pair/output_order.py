@@ -1,4 +1,4 @@
-"""Which output of one program is which of another: by draws over finite fields."""
+"""The correspondence of two programs' outputs, found by draws over finite fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirage.verify.verify_options import VerifyOptions
 
 @dataclass(frozen=True)
 class OutputOrder:
-    """The order of the candidate's outputs under which all draws agree, if any."""
+    """The order of the candidate's outputs under which all draws agree, if there is one."""
 
     order: tuple[int, ...] | None
     evidence: Evidence
@@ -23,8 +23,8 @@ class OutputOrder:
 def order_of_outputs(
     instance: Instance, options: VerifyOptions, permutable: int, rng: random.Random
 ) -> OutputOrder:
-    """By draws at the real sizes, with logarithms where nothing is found without them. The first
-    ``permutable`` outputs may change places where the options say so."""
+    """Find the order by draws at the real sizes, with logarithms if nothing is found without them.
+    The first ``permutable`` outputs may change places if the options allow it."""
     found = _drawn(instance, options, permutable, rng, logarithms=False)
     if found.order is None and any(map(takes_logarithms, instance.exact)):
         found = _drawn(instance, options, permutable, rng, logarithms=True)
@@ -39,7 +39,8 @@ def _drawn(
     *,
     logarithms: bool,
 ) -> OutputOrder:
-    """``log`` is any function, or with ``logarithms`` what undoes ``exp``."""
+    """Find the order by draws in which ``log`` is a random function or, with ``logarithms``, the
+    inverse of ``exp``."""
     sample = instance.exact_sample
     draws: list[FieldDraw] = []
     redrawn = 0
@@ -74,7 +75,7 @@ def _drawn(
 def _common_order(
     draws: Sequence[FieldDraw], count: int, permutable: int
 ) -> tuple[int, ...] | None:
-    """An order under which all draws agree, as it is where that does."""
+    """Return an order under which all draws agree, the original order if possible."""
     allowed = [
         [
             (i == j or max(i, j) < permutable) and all(d.equal[i][j] for d in draws)
@@ -88,8 +89,8 @@ def _common_order(
 
 
 def match_outputs(allowed: Sequence[Sequence[bool]]) -> tuple[int, ...] | None:
-    """A perfect matching (augmenting paths): ``result[i]`` is an allowed partner of ``i``, all
-    different.
+    """Return a perfect matching, found by augmenting paths: ``result[i]`` is an allowed partner of
+    ``i``, and all partners are different.
     """
     partner: dict[int, int] = {}
 

@@ -1,6 +1,6 @@
-"""What is left to be measured of a candidate that is shown to be equivalent.
+"""The measurements that remain for a candidate that is shown to be equivalent.
 
-Rounding errors and tests of pieces at their real sizes are wanted of several candidates of one
+Rounding errors and tests of pieces at their real sizes are needed for several candidates of one
 program, which share much of the work (:mod:`mirage.verify.candidates.together`).
 """
 
@@ -20,10 +20,12 @@ REAL_SIZES = "tests at the real sizes"
 
 @dataclass(frozen=True)
 class Open:
-    """A candidate that is shown to be equivalent, and what is left to be measured: ``verdict`` is
-    what it gets if that holds. Either its rounding errors are left, or the ``pieces`` are to be
-    tested at their real sizes, as the whole is too large for that (``reason``); ``stored`` is what
-    the candidate's tensors are said to hold."""
+    """A candidate that is shown to be equivalent, and the measurements that remain; if they pass,
+    it gets ``verdict``.
+
+    Either its rounding errors remain, or the ``pieces`` must be tested at their real sizes because
+    the whole is too large for it (``reason``). ``stored`` says which values the candidate's tensors
+    are claimed to hold."""
 
     verdict: Verdict
     candidate: KernelGraph
@@ -36,9 +38,9 @@ class Open:
 
 @dataclass(frozen=True)
 class Tested:
-    """What tests of a piece at its real sizes say: whether it computes the same, and whether its
-    rounding errors are in order; None where there is no result. ``rough`` is the place, among the
-    ops of the piece, of the first whose errors are too large, if that is known."""
+    """The result of testing a piece at its real sizes: whether it computes the same, and whether
+    its rounding errors are acceptable; None if there is no result. ``rough`` is the place, among
+    the ops of the piece, of the first op whose errors are too large, if that is known."""
 
     passed: bool | None
     rounding: bool | None
@@ -47,8 +49,8 @@ class Tested:
 
 
 def with_tests(left: Open, tested: Mapping[str, Tested]) -> Verdict:
-    """The verdict of a candidate whose pieces were tested. Where some were not, one that does not
-    hold is known, or there was no time for them."""
+    """Return the verdict on a candidate whose pieces were tested. If some were not, then a failing
+    piece is known, or the time ran out."""
     evidence = [*left.verdict.evidence]
     numerics: bool | None = None
     wrong: list[Piece] = []
@@ -87,13 +89,13 @@ def with_tests(left: Open, tested: Mapping[str, Tested]) -> Verdict:
 
 
 def ops_of(pieces: Iterable[Piece], candidate: KernelGraph) -> tuple[int, ...]:
-    """The positions of the candidate's ops within pieces."""
+    """Return the positions of the candidate's ops within pieces."""
     places = {op: i for i, op in enumerate(candidate.ops)}
     return tuple(sorted({places[op] for piece in pieces for op in piece.ops if op in places}))
 
 
 def rounding_evidence(results: Sequence[Errors], assumed: Assumptions) -> Evidence:
-    """What the errors in all situations say."""
+    """Summarise the errors in all situations as evidence."""
     holds = all(r.holds for r in results)
     worst = max(results, key=lambda r: (not r.holds, r.candidate / (r.reference or 1e-30)))
     place = f" ({worst.where})" if worst.where and not holds else ""

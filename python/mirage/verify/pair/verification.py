@@ -1,4 +1,4 @@
-"""The layers of verification on one pair of programs, and what they say together."""
+"""The layers of verification for one pair of programs, and the verdict that combines them."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 from mirage.verify.verify_options import VerifyOptions
 
 _FEW_KERNELS = 4
-"""Programs of more kernels are not proved for other sizes."""
+"""Programs of more kernels than this are not proved for other sizes."""
 _LITTLE_TIME = 0.5
-"""Seconds that such a proof may take."""
+"""The seconds that a proof for other sizes may take."""
 _NO_IDENTITY = "equal in float64, but not by identities that hold in the finite field"
 _CELLS = ", constant within cells of indices; the element is one of the cells"
 
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds of processor time for a piece, and for all pieces together."""
+    """The seconds of processor time for a piece, and for all pieces together."""
 
     piece: float = math.inf
     all_pieces: float = math.inf
 
 
 class Verification:
-    """The layers on one pair, and the evidence that they give."""
+    """The layers for one pair, and the evidence that they give."""
 
     def __init__(
         self,
@@ -91,7 +91,8 @@ class Verification:
         self.evidence: list[Evidence] = []
 
     def _primitive(self) -> tuple[tuple[KernelGraph, KernelGraph], tuple[KernelGraph, KernelGraph]]:
-        """Both programs in primitive ops: as floats are computed, and as exact numbers are."""
+        """Return both programs in primitive ops, in two forms: as floats are computed, and as exact
+        numbers are."""
         a, b = self.reference, self.candidate
         stable = (decompose(a, stable=True), decompose(b, stable=True))
         first, second = (normalize(decompose(g), self.depth) for g in (a, b))
@@ -159,7 +160,7 @@ class Verification:
     def _defined(
         self, instance: Instance, source: np.random.Generator, order: tuple[int, ...]
     ) -> bool:
-        """Whether the candidate is defined wherever its reference is."""
+        """Return whether the candidate is defined wherever its reference is."""
         references = [instance.stable[0]]
         if instance.cells is None:
             references.append(decompose(self.reference))
@@ -177,7 +178,8 @@ class Verification:
         rng: random.Random,
         postpone: bool,
     ) -> Verdict | Open:
-        """Where the whole is too large to be run: its pieces are, each on inputs of its own."""
+        """Verify a program that is too large to be run as a whole: run its pieces, each on its own
+        inputs."""
         if self.hint is None or not self.options.prove:
             self.evidence.append(Evidence(REAL_SIZES, None, reason))
             return self._verdict(Kind.UNKNOWN, None, None, None)
@@ -202,8 +204,8 @@ class Verification:
         return with_tests(left, tested)
 
     def tests(self, rounding: bool) -> tuple[bool | None, bool | None]:
-        """Whether the tests at the real sizes hold, and those of rounding errors where they are
-        asked for; None where there is no result."""
+        """Return whether the tests at the real sizes pass, including those of rounding errors if
+        they are requested; None if there is no result."""
         rng = random.Random(self.seed)
         stable, (first, second) = self._primitive()
         source = np.random.default_rng(rng.getrandbits(128))
@@ -229,19 +231,20 @@ class Verification:
     def _in_floats(
         self, instance: Instance, source: np.random.Generator, order: tuple[int, ...] | None
     ) -> tuple[list[Difference | None], Difference | None]:
-        """Comparisons in float64, and the first difference that decides."""
+        """Compare in float64, and return the first difference that decides."""
         results, evidence = floats_at_real_sizes(instance, self.options.work, source, order)
         self.evidence.append(evidence)
         return results, decisive(results)
 
     def _blame(self, pieces: Iterable[Piece]) -> None:
-        """These are what the candidate could not be shown for."""
+        """Record the ops of these pieces as those that prevent a proof of the candidate."""
         self.unshown = tuple(sorted({*self.unshown, *ops_of(pieces, self.candidate)}))
 
     def _exactly(
         self, first: KernelGraph, second: KernelGraph, aligned: bool, rng: random.Random
     ) -> Exact:
-        """Kernel by kernel where there is a hint of what the kernels compute, else as one."""
+        """Compare exactly: kernel by kernel with a hint of what the kernels compute, otherwise as
+        one."""
         o = self.options
         if self.hint is None or not aligned or not o.prove:
             return compare_whole(
@@ -299,9 +302,9 @@ class Verification:
 
 
 def try_piece(piece: Piece, options: VerifyOptions, seed: int, stored: Pairs = ()) -> Tested:
-    """Tests of a piece at its real sizes, on inputs of its own; its rounding errors too where
-    kernels compute it. ``stored`` is what tensors are said to hold: it says at most whose fault
-    errors are."""
+    """Test a piece at its real sizes, on its own inputs, including its rounding errors if kernels
+    compute it. ``stored`` says which values tensors are claimed to hold; it only helps to find the
+    op that causes an error."""
     test = Verification(piece.first, piece.second, 0, options, seed, None, {})
     test.stored = stored
     passed, rounding = test.tests(any(isinstance(op, Structure) for op in piece.ops))

@@ -1,1 +1,1 @@
-"""Candidates cut into pieces, kernel by kernel, and what is known about pieces."""
+"""Candidates cut into pieces, kernel by kernel, and the results for pieces."""

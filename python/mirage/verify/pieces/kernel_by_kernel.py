@@ -1,14 +1,16 @@
 """Verification kernel by kernel.
 
 A candidate stores tensors, and most of them are values that the reference computes too. Between
-stored values lie *pieces*: what one kernel (or a few of them) computes, and what of the reference
-computes the same values from the same stored ones. A piece is a pair of small programs whose inputs
-are free; each is shown to be equal by the verifier's own means, and by induction in the order of
-the candidate all stored values are equal, the outputs among them (``docs/verification.md``).
+stored values lie *pieces*: the part of the candidate that one kernel (or a few of them) computes,
+and the part of the reference that computes the same values from the same stored values. A piece is
+a pair of small programs whose inputs are free. The verifier shows that each pair is equal, and by
+induction in the order of the candidate all stored values are equal, the outputs among them
+(``docs/verification.md``).
 
-Which tensor holds which value is a hint of whoever made the candidate, or a guess
-(:mod:`mirage.verify.evidence.proofs.value_by_value`); nothing rests on it. A pair of which this
-cannot be shown is dropped: the kernels that read it are compared together with those that write it.
+Which tensor holds which value is a hint from the author of the candidate, or a guess
+(:mod:`mirage.verify.evidence.proofs.value_by_value`); soundness does not depend on it. A pair that
+cannot be shown to be equal is dropped: the kernels that read its tensor are compared together with
+those that write it.
 """
 
 from __future__ import annotations
@@ -25,14 +27,16 @@ from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, TensorType, Va
 from mirage.verify.verdict import Evidence, HoldsFor
 
 Pairs = tuple[tuple[Value, Value], ...]
-"""Values of a program and of a candidate that are said to be equal, up to a reshape."""
+"""Values of a program and of a candidate that are claimed to be equal, up to a reshape."""
 
 
 @dataclass(frozen=True)
 class Hint:
-    """What the tensors of a candidate are said to hold: ``stored`` pairs values of ``program`` with
-    values of the candidate. ``source`` is the reference in primitive ops, and ``program`` the same
-    with some of its ops rewritten; values that both have are said to be equal.
+    """The values that the tensors of a candidate are claimed to hold: ``stored`` pairs values of
+    ``program`` with values of the candidate.
+
+    ``source`` is the reference in primitive ops, and ``program`` is the same program with some of
+    its ops rewritten; values that both have are claimed to be equal.
     """
 
     source: KernelGraph
@@ -41,15 +45,15 @@ class Hint:
 
     @property
     def rewritten(self) -> Pairs:
-        """Pairs of values of ``source`` and ``program``."""
+        """The pairs of equal values of ``source`` and ``program``."""
         theirs = {v for op in self.program.ops for v in op.results}
         return tuple((v, v) for op in self.source.ops for v in op.results if v in theirs)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Two programs with the same inputs that are to be shown equal. ``targets`` are the
-    candidate's values that they compute, ``ops`` its ops within.
+    """Two programs with the same inputs whose equality is to be shown. ``targets`` are the
+    candidate's values that they compute, and ``ops`` are the candidate's ops in the piece.
     """
 
     first: KernelGraph
@@ -63,19 +67,19 @@ class Piece:
 
     @cached_property
     def key(self) -> str:
-        """Equal for equal pieces, whatever their values are called."""
+        """A hash that is equal for equal pieces, whatever their values are called."""
         return hashlib.sha256("\n=\n".join(self._signatures).encode()).hexdigest()
 
     @property
     def trivial(self) -> bool:
-        """Whether both programs are the same ops."""
+        """Whether both programs consist of the same ops."""
         return self._signatures[0] == self._signatures[1]
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What is known of a piece: ``bound_log2`` is 0 where it is not shown, minus infinity for a
-    proof, else the chance that a wrong piece passes (base 2)."""
+    """The result for a piece: ``bound_log2`` is 0 if it is not shown, minus infinity for a proof,
+    and otherwise the base-2 logarithm of the chance that a wrong piece passes."""
 
     bound_log2: float
     evidence: tuple[Evidence, ...] = ()
@@ -92,8 +96,8 @@ SAME_OPS = Shown(float("-inf"), (Evidence("the same ops", True, "on the same ope
 
 @dataclass(frozen=True)
 class Account:
-    """The pieces that all outputs follow from, each with what is known of it, in order; or, first,
-    those that could not be shown.
+    """The result of a comparison by pieces: ``shown`` are the pieces from which the equality of all
+    outputs follows, in order, each with its result; ``failed`` are those that could not be shown.
     """
 
     shown: tuple[tuple[Piece, Shown], ...]
@@ -111,7 +115,8 @@ Prove = Callable[[Piece], Shown]
 def account_for(
     program: KernelGraph, candidate: KernelGraph, pairs: Pairs, prove: Prove
 ) -> Account:
-    """Shows the outputs of ``candidate`` to be those of ``program``, from what it stores."""
+    """Show that the outputs of ``candidate`` are those of ``program``, through the values that the
+    candidate stores."""
     known = _Known(program, candidate)
     shown: list[tuple[Piece, Shown]] = []
     failed: list[tuple[Piece, Shown]] = []
@@ -134,7 +139,7 @@ def account_for(
             failed.append(tried[0])
     outputs = set(candidate.outputs)
     if not any(outputs.intersection(piece.targets) for piece, _ in failed):
-        failed = []  # what could not be shown is not needed: larger pieces hold
+        failed = []  # pieces that could not be proved are not needed: larger ones hold
     return Account(tuple(shown), tuple(failed))
 
 
@@ -142,8 +147,8 @@ _MOST_GROWN = 3
 
 
 def _targets(program: KernelGraph, candidate: KernelGraph, pairs: Pairs) -> Iterator[Pairs]:
-    """What is to be shown, in the order of the candidate: the pairs whose values one op defines
-    together; at last outputs that are inputs or the same value as another one."""
+    """Yield the pairs to show, in the order of the candidate: the pairs whose values one op
+    defines, together; and last the outputs that are inputs or equal another output."""
     theirs, ours = set(_defined(program)), set(_defined(candidate))
     said = {c: p for p, c in pairs if p in theirs and c in ours and p.type.size == c.type.size}
     said.update(zip(candidate.outputs, program.outputs, strict=True))
@@ -173,7 +178,8 @@ class _Known:
         self.light: set[Value] = set()  # of these, what both make in the same way of few elements
 
     def is_same(self, pairs: Pairs) -> bool:
-        """Whether both programs have the very op, with operands that are the same values."""
+        """Return whether both programs have the very same op, with operands that are the same
+        values."""
         defined = [(self.defining.get(p), self.defined.get(c)) for p, c in pairs]
         return all(
             op is not None and op is other and all(self._is_itself(v) for v in op.operands)
@@ -190,17 +196,19 @@ class _Known:
         self.equal.update((c, p) for p, c in pairs)
 
     def add_same(self, pairs: Pairs) -> None:
-        """Adds pairs of which both programs have the very op."""
+        """Add the pairs that are results of the very same op in both programs."""
         self.add(pairs)
         ops = ((c, self.defined[c]) for _, c in pairs)
         self.light.update(c for c, op in ops if isinstance(op, Elementwise | View))
 
     def piece(self, targets: Pairs, grown: int) -> Piece:
-        """What computes ``targets`` from what is known. The candidate's side ends at the nearest
-        known values and the program's at the same ones (``grown`` 0) or at all known ones (1), or
-        both go on to the known values before those (2), or (3) through all known parts and
-        functions of elements: what is known of parts of a tensor says nothing of the tensor to a
-        program that reads all of it."""
+        """Return the piece that computes ``targets`` from known values.
+
+        The candidate's side ends at the nearest known values. The program's side ends at the same
+        ones (``grown`` 0) or at all known ones (1). With ``grown`` 2, both sides continue to the
+        known values before those, and with 3, through all known values that are parts or
+        elementwise functions: knowing parts of a tensor does not help a program that reads all of
+        it."""
         equal = self.equal
         if grown == 3:
             equal = {c: p for c, p in equal.items() if c not in self.light}
@@ -233,8 +241,8 @@ def _defined(graph: KernelGraph) -> Iterator[Value]:
 def _back(
     graph: KernelGraph, targets: Sequence[Value], ends: Mapping[Value, object] | set[Value]
 ) -> tuple[list[Op], list[Value]]:
-    """The ops that compute ``targets`` from ``ends``, and which of those are read. A target that
-    is an end itself is read."""
+    """Return the ops that compute ``targets`` from ``ends``, and the ends that they read. A target
+    that is an end itself counts as read."""
     needed = {v for v in targets if v not in ends}
     read = dict.fromkeys(v for v in targets if v in ends)
     ops: list[Op] = []
@@ -257,8 +265,8 @@ def _graph(
     outputs: Sequence[Value],
     types: Sequence[TensorType],
 ) -> KernelGraph:
-    """A program of ``ops`` in which each of ``ends`` is the input that stands for its equal, with
-    the outputs in the shapes of ``types``."""
+    """Build a program of ``ops`` in which the input that stands for its equal replaces each of
+    ``ends``; the outputs have the shapes of ``types``."""
     before, after = Builder(), Builder()
     names = {v: _in_shape(before, inputs[equal], v.shape) for v, equal in ends.items()}
     own = [with_operands(op, tuple(names.get(v, v) for v in op.operands)) for op in ops]

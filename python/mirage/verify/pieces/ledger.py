@@ -1,9 +1,9 @@
-"""What is known about pieces: kept for the next candidate that has the same one, and on disk for
-the next run.
+"""Results for pieces, kept for the next candidate that has the same piece, and on disk for the next
+run.
 
-Keys are hashes of both programs of a piece (ops, attributes, types); an entry of the cache
+Keys are hashes of both programs of a piece (ops, attributes, types). An entry of the cache
 (:mod:`mirage.cache`) also counts for one version of the verifier only: its key has the hash of all
-files that a verdict rests on. Only what was shown is kept.
+files that a verdict depends on. Only positive results are kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KIND = "verdict"
 
 
 class Ledger(Mapping[str, Shown]):
-    """Pieces that were looked at, by their key; with a ``store``, those of other runs too."""
+    """The results for pieces, by their key; with a ``store``, also those of other runs."""
 
     def __init__(self, store: Store | None = None) -> None:
         self._known: dict[str, Shown] = {}
@@ -42,7 +42,7 @@ class Ledger(Mapping[str, Shown]):
         return len(self._known)
 
     def add(self, piece: Piece, shown: Shown) -> None:
-        """Keeps what was found out."""
+        """Record the result for a piece."""
         self._known[piece.key] = shown
         if shown.holds and self._store is not None:
             payload = json.dumps(to_json(shown)).encode()
@@ -63,7 +63,7 @@ def _kept_as(key: str) -> str:
 
 
 def to_json(shown: Shown) -> dict[str, Any]:
-    """Plain data; a proof has no bound."""
+    """Return plain data; a proof has no bound."""
     proved = shown.bound_log2 == float("-inf")
     return {
         "bound_log2": None if proved else shown.bound_log2,
@@ -73,7 +73,8 @@ def to_json(shown: Shown) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Shown:
-    """What :func:`to_json` wrote. Raises ``KeyError``, ``TypeError`` or ``ValueError``."""
+    """Read the data that :func:`to_json` wrote. Raises ``KeyError``, ``TypeError`` or
+    ``ValueError``."""
     bound = float("-inf") if data["bound_log2"] is None else float(data["bound_log2"])
     evidence = tuple(Evidence(**e) for e in data["evidence"])
     held = data["holds_for"]

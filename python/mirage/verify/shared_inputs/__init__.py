@@ -1,3 +1,3 @@
-"""What programs hold besides arithmetic, as inputs that both share: tensors, positions, bounds of
-loops, results of calls.
+"""The parts of programs other than arithmetic, as inputs that both programs share: tensors,
+positions, bounds of loops, and results of calls.
 """

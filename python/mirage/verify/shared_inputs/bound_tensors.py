@@ -1,14 +1,14 @@
-"""What tensors two programs hold, brought together.
+"""The tensors that two programs hold, matched with each other.
 
 A module holds tensors that its caller does not pass: parameters, buffers, constants. They are part
-of the program. A *parameter* may hold anything; two programs are compared for all its values, and
-it is the same parameter in both if it has the same name (or one that an explicit pair gives it).
-What a *buffer* or *constant* holds is fixed: it is the same in both if it holds the same elements,
-whatever it is called.
+of the program. A *parameter* may hold anything: two programs are compared for all of its values,
+and it is the same parameter in both if it has the same name (or the name that an explicit pair
+gives it). The contents of a *buffer* or *constant* are fixed: it is the same in both if it holds
+the same elements, whatever it is called.
 
 :func:`align` writes both programs with one list of inputs: first those that a caller passes, by
 position, then the bound tensors. A tensor that only one of them reads becomes an input that the
-other ignores, so nothing is compared by position that is not the same thing.
+other ignores, so no two tensors are matched by position that are not the same.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from mirage.verify.verify_options import SignatureMismatch
 
 
 class UnmatchedTensors(SignatureMismatch):
-    """A program holds a tensor that the other one does not have."""
+    """A program holds a tensor that the other one does not hold."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A tensor that a program holds: the input of the graph that stands for it, its name, whether
-    it is a parameter (which may hold anything), else its elements, where they are known."""
+    """A tensor that a program holds: the graph input that stands for it, its name, and its elements
+    if they are known. A parameter may hold anything."""
 
     index: int
     name: str
@@ -45,9 +45,11 @@ class Bound:
 
 @dataclass(frozen=True)
 class Stated:
-    """A program as it is compared. ``keys`` and ``results`` have an entry for each result: where it
-    stands, and the output that it is, or its value where it is no tensor. ``unread`` names tensors
-    that it holds and does not read. Without ``named``, all inputs go by their position."""
+    """A program as it is compared.
+
+    ``keys`` and ``results`` have an entry for each result: its place, and the output that it is, or
+    its value if it is not a tensor. ``unread`` names tensors that it holds and does not read.
+    Without ``named``, all inputs are matched by position."""
 
     graph: KernelGraph
     bound: tuple[Bound, ...] = ()
@@ -59,16 +61,18 @@ class Stated:
 
 @dataclass(frozen=True)
 class Result:
-    """A result that is no tensor."""
+    """A result that is not a tensor."""
 
     value: bool | int | float | str | None
 
 
 @dataclass(frozen=True)
 class Aligned:
-    """Two graphs with the same inputs and outputs in the same order. ``contents`` are the values of
-    inputs that stand for buffers and constants; ``foreign`` are those of them that only one program
-    reads. ``different`` says which results differ already because they are no tensors."""
+    """Two graphs with the same inputs and outputs in the same order.
+
+    ``contents`` are the values of inputs that stand for buffers and constants; ``foreign`` are
+    those of these inputs that only one program reads. ``different`` says which results already
+    differ in values that are not tensors."""
 
     reference: KernelGraph
     candidate: KernelGraph
@@ -80,9 +84,9 @@ class Aligned:
 def align(
     reference: Stated, candidate: Stated, pairs: Mapping[str, str] = {}, *, by_key: bool = True
 ) -> Aligned:
-    """Both programs with one list of inputs, and the outputs of ``candidate`` in the order of the
-    keys of ``reference`` (``by_key``). ``pairs`` gives for names in the reference those in the
-    candidate. Raises :class:`SignatureMismatch` where that is not possible.
+    """Write both programs with one list of inputs, and put the outputs of ``candidate`` in the
+    order of the keys of ``reference`` (``by_key``). ``pairs`` maps names in the reference to names
+    in the candidate. Raises :class:`SignatureMismatch` if that is not possible.
     """
     second, different = _by_key(reference, candidate) if by_key else (candidate.graph, "")
     if not (reference.named and candidate.named):
@@ -133,7 +137,8 @@ def align(
 
 
 def _brought_together(given: Aligned) -> Aligned:
-    """The same programs without those of the ``foreign`` tensors that can be said otherwise."""
+    """Return the same programs without those ``foreign`` tensors that can be expressed in another
+    way."""
     inputs, contents, foreign = given.reference.inputs, given.contents, given.foreign
     uniform = {i: x for i, x in contents.items() if foreign and _uniform(x)}
     own = {i: contents[i] for i in sorted(foreign - uniform.keys())}
@@ -169,7 +174,7 @@ def _with_inputs(
 def _keys(
     reference: Stated, candidate: Stated, pairs: Mapping[str, str]
 ) -> tuple[list[str], list[str]]:
-    """For each bound tensor of both programs what it is the same as."""
+    """Return a key for each bound tensor of both programs; the same tensors have the same key."""
     for name, stated, what in (
         *((a, reference, "reference") for a in pairs),
         *((b, candidate, "candidate") for b in pairs.values()),
@@ -206,8 +211,8 @@ def _check_known(
     second: Sequence[str],
     pairs: Mapping[str, str],
 ) -> None:
-    """Raises unless each parameter is held by both programs (read by one of them is enough), and a
-    parameter by both."""
+    """Check that each parameter is held by both programs (only one of them needs to read it) and is
+    a parameter in both. Raises otherwise."""
     problems: list[str] = []
     for mine, keys, theirs, other, what in (
         (reference, first, second, candidate, "candidate"),
@@ -245,7 +250,7 @@ def _uniform(x: Array) -> bool:
 
 
 def _filled(graph: KernelGraph, uniform: Mapping[int, Array]) -> KernelGraph:
-    """The graph with constants in place of tensors all of whose elements are one number."""
+    """Return the graph with a constant in place of each tensor whose elements are all equal."""
     ops: list[Op] = []
     names: dict[Value, Value] = {}
     read_here = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
@@ -267,8 +272,8 @@ def _filled(graph: KernelGraph, uniform: Mapping[int, Array]) -> KernelGraph:
 def _opposites(
     inputs: Sequence[Value], foreign: Mapping[int, Array], contents: Mapping[int, Array]
 ) -> dict[int, int]:
-    """Of truth values that one program holds (a mask), those of the other that are true where these
-    are not."""
+    """Return, for truth values that one program holds (a mask), the tensor of the other program
+    that is their negation."""
     found: dict[int, int] = {}
     for i, x in foreign.items():
         for j, y in contents.items():
@@ -280,7 +285,7 @@ def _opposites(
 
 
 def _with_opposites(graph: KernelGraph, opposite: Mapping[int, int]) -> KernelGraph:
-    """The graph with what is not the other tensor in the place of one."""
+    """Return the graph with the negation of the other tensor in place of each such tensor."""
     ops: list[Op] = []
     names: dict[Value, Value] = {}
     read_here = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
@@ -299,7 +304,7 @@ def _with_opposites(graph: KernelGraph, opposite: Mapping[int, int]) -> KernelGr
 
 
 def _by_key(reference: Stated, candidate: Stated) -> tuple[KernelGraph, str]:
-    """The candidate with its outputs in the reference's order of keys."""
+    """Return the candidate with its outputs in the reference's order of keys."""
     if not (reference.keys and candidate.keys):
         return candidate.graph, ""
     single = len(reference.keys) == len(candidate.keys) == 1

@@ -1,10 +1,10 @@
-"""Programs around calls that stay with the framework.
+"""Programs around calls that remain in the framework.
 
-A call has no meaning here beyond being a function of its operands. So both programs are cut at
-their calls: what a call gets becomes an output, what it returns becomes an input. If the programs
+Nothing is known of a call except that it is a function of its operands. So both programs are cut at
+their calls: the arguments of a call become outputs, and its results become inputs. If the programs
 make the same calls in the same order and agree on all outputs of the cut form, they agree (by
-induction over the calls). Rows that are gathered by index are such a call too: of which rows they
-are, nothing but that equal indices name equal rows of equal tables is used.
+induction over the calls). A gather of rows by index is such a call too: the only property used is
+that equal indices select equal rows of equal tables.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class CutGraph:
 
 
 def cut_calls(graph: KernelGraph, *, rows: bool = True) -> CutGraph:
-    """``graph`` with results of calls as inputs and operands of calls as outputs; without ``rows``
-    those that are gathered stay."""
+    """Cut ``graph`` at its calls: their results become inputs and their operands outputs. Without
+    ``rows``, gathers of rows are not cut."""
     inputs: list[Value] = list(graph.inputs)
     outputs: list[Value] = list(graph.outputs)
     ops: list[Op] = []

@@ -1,9 +1,9 @@
 """Positions as inputs that both programs share.
 
-What a kernel computes of its positions it would compute of any numbers in their place, unless it
-relies on their order. So the positions along each dimension are an input: what is shown for all
-that it may hold holds for the positions. What is not shown is compared with the positions
-themselves, and only a difference there is one.
+A kernel computes the same function of its positions as of any numbers in their place, unless it
+relies on their order. So the positions along each dimension become an input: a proof for all
+contents of that input holds for the positions. If there is no proof, the programs are compared with
+the positions themselves, and only a difference there counts.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ IN_PLACE = "float64 with the positions as they are"
 
 @dataclass(frozen=True)
 class Freed:
-    """Two programs without positions of their own; ``positions`` has what those inputs hold,
-    ``known`` says of which they are (both programs have the same values as inputs)."""
+    """Two programs without positions of their own. ``positions`` has the contents of the inputs
+    that replace them, and ``known`` maps these inputs to their ops (both programs have the same
+    values as inputs)."""
 
     reference: KernelGraph
     candidate: KernelGraph
@@ -43,8 +44,8 @@ class Freed:
 
 
 def free_positions(reference: KernelGraph, candidate: KernelGraph) -> Freed:
-    """Both programs with further inputs in the place of positions, the same in both; gathers of the
-    same rows are one."""
+    """Replace the positions in both programs by further inputs, the same in both, and merge equal
+    gathers."""
     named = looked_up_with(loaded(reference))
     given = (within_tables(loaded(g), named) for g in (reference, candidate))
     graphs = [_once(rows_first(g)) for g in given]
@@ -67,13 +68,13 @@ def free_positions(reference: KernelGraph, candidate: KernelGraph) -> Freed:
 
 
 def numbers_of(shape: tuple[int, ...], dim: int) -> Array:
-    """The positions along a dimension."""
+    """Return the positions along a dimension."""
     where = tuple(-1 if d == dim else 1 for d in range(len(shape)))
     return np.broadcast_to(np.arange(shape[dim]).reshape(where), shape).astype(np.float64)
 
 
 def _once(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with one op for all gathers of the same rows."""
+    """Merge gathers of the same rows in ``graph``."""
     seen: dict[tuple[Value, ...], Value] = {}
     names: dict[Value, Value] = {}
     ops: list[Op] = []
@@ -95,8 +96,9 @@ def with_positions(
     contents: Mapping[int, Array],
     work: float,
 ) -> Verdict:
-    """The verdict on programs with positions, by that on programs in which they may be any
-    numbers: where that is not equality, they are compared with the positions themselves."""
+    """Return the verdict on programs with positions, given the verdict for arbitrary numbers in
+    their place. If that is not equality, the programs are compared with the positions themselves.
+    """
     if verdict.equivalent:
         return verdict
     found = held_apart(freed, contents, work, verdict.seed)
@@ -112,8 +114,8 @@ def with_positions(
 def held_apart(
     freed: Freed, contents: Mapping[int, Array], work: float, seed: int
 ) -> Verdict | int | None:
-    """What float64 says with ``contents`` in place: a refutation, or how many inputs show no
-    difference; None where calls differ."""
+    """Compare in float64 with ``contents`` in place. Return a refutation, or the number of inputs
+    that show no difference; None if calls differ."""
     (found,) = all_held_apart(freed.reference, (freed.candidate,), contents, work, seed)
     return found
 
@@ -125,7 +127,7 @@ def all_held_apart(
     work: float,
     seed: int,
 ) -> list[Verdict | int | None]:
-    """The same for several candidates of a program, on the same inputs."""
+    """Compare several candidates of a program like :func:`held_apart`, on the same inputs."""
     first = cut_calls(reference, rows=False)
     source = decompose(first.graph, stable=True)
     found: list[Verdict | int | None] = [None] * len(candidates)

@@ -1,13 +1,13 @@
 """Values inside of two programs as further inputs.
 
-What holds whatever stands in the place of a value holds for the value. So a value that both
-programs compute alike may be an input of both (a softmax that each goes on with in its own way),
-and the number by which the exponentials of a sum are kept small (``m`` of ``m + log(sum(exp(x -
-m)))``), which is gone in the result, an input that stands for any number: how large it is, and
-whether it is infinite, need not be understood.
+A statement that holds for any contents of a value holds for the value itself. So a value that both
+programs compute alike may become an input of both (a softmax that each of them uses in its own
+way). The shift that keeps the exponentials of a sum small (``m`` in ``m + log(sum(exp(x - m)))``)
+cancels in the result, so it may become an input that stands for any number: its size, and whether
+it is infinite, need not be understood.
 
-An input stands for real numbers. What may be infinite is none: values made of masks, logarithms or
-infinite numbers stay as they are.
+An input stands for real numbers. Values that may be infinite are never replaced: those made of
+masks, logarithms or infinite numbers stay as they are.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ Pair = tuple[KernelGraph, KernelGraph]
 
 
 def with_free_values(first: KernelGraph, second: KernelGraph) -> Iterator[Pair]:
-    """Both programs (with the same inputs, in primitive ops) with such values as further inputs:
-    what keeps exponentials small, then also what they share. None where there is nothing."""
+    """Yield both programs (with the same inputs, in primitive ops) with such values as further
+    inputs: first the shifts of exponentials, then also the values that they share. Nothing is
+    yielded if there are no such values."""
     numbers: dict[object, int] = {}
     keys = [_keys(graph, numbers) for graph in (first, second)]
     shifts = [
@@ -44,7 +45,7 @@ def with_free_values(first: KernelGraph, second: KernelGraph) -> Iterator[Pair]:
 
 
 def _keys(graph: KernelGraph, numbers: dict[object, int]) -> dict[Value, int]:
-    """A number for each value, the same for those that are computed alike."""
+    """Number the values so that values computed alike have the same number."""
     found: dict[Value, int] = {}
 
     def number(key: object) -> int:
@@ -64,7 +65,7 @@ def _keys(graph: KernelGraph, numbers: dict[object, int]) -> dict[Value, int]:
 
 
 def _shift(op: Op, graph: KernelGraph) -> Value | None:
-    """The result of an op that keeps a number where it is finite, and has zero elsewhere."""
+    """Return the result of an op that replaces a number by zero unless it is finite, or None."""
     if op.function is not BinaryFn.KEEP or op.results[0].dtype.is_integer:
         return None
     makers = {v: made for made in graph.ops for v in made.results}
@@ -88,8 +89,8 @@ def _is_infinite(op: Op) -> bool:
 
 
 def _shared(graph: KernelGraph, own: Mapping[Value, int], others: frozenset[int]) -> list[Value]:
-    """The values, made of floats that are finite, that the other program has as well, and that are
-    read by what it has not."""
+    """Return the finite float values that the other program has as well and that an op reads which
+    the other program does not have."""
     finite: set[Value] = {v for v in graph.inputs if not v.dtype.is_integer}
     for op in graph.ops:
         unsafe = op.function in (UnaryFn.BIAS, UnaryFn.LOG, BinaryFn.KEEP) or _is_infinite(op)
@@ -114,7 +115,8 @@ def _all_shared(op: Op, own: Mapping[Value, int], others: frozenset[int]) -> boo
 
 
 def _freed(pair: Pair, chosen: Sequence[Mapping[Value, int]]) -> Pair:
-    """Both programs with inputs in the place of what is chosen, one for all that are alike."""
+    """Replace the chosen values in both programs by inputs, one input for all values computed
+    alike."""
     inputs: dict[int, Value] = {}
     for some in chosen:
         for value, key in some.items():

@@ -1,9 +1,9 @@
-"""Tensors that hold functions of positions: masks and biases that were computed before.
+"""Tensors that hold functions of positions: masks and biases that were computed in advance.
 
 A causal mask may be computed where it is used, or held as a buffer of truth values, or of zeros and
-minus infinities. What a buffer holds is fixed, so one that only one of two programs has may be
-written as what gives the same elements, each of them, at the sizes that it has: which rows are
-below which columns, and linear functions of both. Then both programs speak of positions.
+minus infinities. The contents of a buffer are fixed. So a buffer that only one of two programs has
+may be replaced by ops that give exactly the same elements at its sizes: comparisons of rows and
+columns, and linear functions of both. Then both programs use positions.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Op
 
 _LEAST = 3
-"""Positions of one dimension at least: anything is a linear function of two."""
+"""The fewest positions of one dimension: any two numbers are a linear function."""
 
 
 @dataclass(frozen=True)
 class Between:
-    """Where the column less the row (the column alone, unless ``of_rows``) is at least ``low`` and
-    at most ``high``, as far as there are such; elsewhere, if ``inverted``."""
+    """The places where the column minus the row (the column alone, unless ``of_rows``) is at least
+    ``low`` and at most ``high``, if these are given; with ``inverted``, all other places."""
 
     of_rows: bool
     low: int | None
@@ -38,8 +38,8 @@ class Between:
 
 @dataclass(frozen=True)
 class Held:
-    """``row * i + column * j + number`` in row ``i`` and column ``j``, minus infinity outside of
-    ``seen``; of truth values ``seen`` is all."""
+    """The tensor ``row * i + column * j + number`` in row ``i`` and column ``j``, and minus
+    infinity outside of ``seen``; a tensor of truth values is ``seen`` itself."""
 
     seen: Between | None = None
     row: Fraction = Fraction(0)
@@ -48,7 +48,7 @@ class Held:
 
 
 def with_positions_written(graph: KernelGraph, foreign: Mapping[int, Held]) -> KernelGraph:
-    """The graph with functions of positions in the place of tensors that hold what they give."""
+    """Replace tensors of the graph by the functions of positions that give their elements."""
     read_here = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
     ops: list[Op] = []
     names: dict[Value, Value] = {}
@@ -67,7 +67,8 @@ def with_positions_written(graph: KernelGraph, foreign: Mapping[int, Held]) -> K
 
 
 def read(content: Array, dtype: DType) -> Held | None:
-    """The function of positions that gives these elements; None if there is none that is known."""
+    """Return the function of positions that gives these elements; None if no known function
+    does."""
     shape = content.shape
     if not shape or any(n != 1 for n in shape[:-2]) or dtype.is_eight_bits:
         return None
@@ -85,8 +86,8 @@ def read(content: Array, dtype: DType) -> Held | None:
 
 
 def _between(seen: Array) -> Between | None:
-    """The columns, or the differences of columns and rows, of which an interval is seen, or all
-    others."""
+    """Return the interval of columns, or of differences of columns and rows, that is (or is not)
+    seen; None if there is none."""
     if seen.all() or not seen.any():
         return None
     rows, columns = seen.shape
@@ -111,8 +112,8 @@ def _interval(of_rows: bool, along: Array, first: int) -> Between | None:
 
 
 def _linear(x: Array, there: Array, seen: Between | None) -> Held | None:
-    """A linear function of row and column that gives the elements that are ``there``, exactly, and
-    in f32 at each step."""
+    """Return a linear function of row and column that gives the elements that are ``there``,
+    exactly, and in f32 at each step."""
     column, row = (_slope(v, t) for v, t in ((x, there), (x.T, there.T)))
     i, j = (int(k[0]) for k in np.nonzero(there))
     number = x[i, j] - row * i - column * j
@@ -126,7 +127,8 @@ def _linear(x: Array, there: Array, seen: Between | None) -> Held | None:
 
 
 def _slope(x: Array, there: Array) -> float:
-    """From one element to the next, where two of a row are there."""
+    """Return the difference of two neighbouring elements of a row that are there; zero if there are
+    none."""
     rows, columns = np.nonzero(there[:, 1:] & there[:, :-1])
     return float(x[rows[0], columns[0] + 1] - x[rows[0], columns[0]]) if len(rows) else 0.0
 
@@ -176,8 +178,8 @@ def _seen(b: Builder, seen: Between, row: Value, column: Value) -> Value:
 
 
 def _compared(b: Builder, row: Value | None, column: Value, number: int, below: bool) -> Value:
-    """Whether the column is ``below`` the number (counted from the row) at least, or at most at
-    it."""
+    """Compare the column (relative to the row) with a number: whether the number is at most the
+    column (``below``), or at least."""
     if row is None:
         end = b.constant(Fraction(number), DType.I64)
         return b.binary(BinaryFn.LE, *((end, column) if below else (column, end)))
@@ -193,7 +195,7 @@ def _compared(b: Builder, row: Value | None, column: Value, number: int, below: 
 
 
 def _parts(b: Builder, held: Held, row: Value, column: Value) -> Iterator[Value]:
-    """The summands of a linear function, in f32."""
+    """Write the summands of a linear function, in f32."""
     for slope, at in ((held.row, row), (held.column, column)):
         if slope:
             x = b.cast(at, DType.F32)

@@ -1,6 +1,6 @@
-"""Integers for inputs that bound loops, where programs are executed to compare them.
+"""Integers for inputs that bound loops, for programs that are executed to compare them.
 
-Small numbers would take the first steps only, whatever the bounds are.
+With small numbers a loop would always take only its first steps, whatever its bounds are.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, View, launches, loops
 
 _DRAWS = 4
-"""Of integers that bound loops."""
+"""The number of draws of integers that bound loops."""
 _OFTEN = 1 / 8
-"""How often they are far beyond."""
+"""The share of these integers that lie far beyond the bounds."""
 _FAR = 1 << 40
-"""Beyond all that a loop counts, and exact in float64."""
+"""A number beyond all that a loop counts, and exact in float64."""
 
 
 def bounds_in_place(
     graph: KernelGraph, contents: Mapping[int, Array], seed: int
 ) -> Iterator[Mapping[int, Array]]:
-    """``contents``, several times, with integers in the inputs that bound loops: numbers for which
-    different steps are taken, and some beyond."""
+    """Yield ``contents`` several times, with integers in the inputs that bound loops: numbers for
+    which different steps are taken, and some beyond."""
     bounds = {i: ends for i, ends in bounding_inputs(graph).items() if i not in contents}
     if not bounds:
         yield contents
@@ -42,7 +42,7 @@ def bounds_in_place(
 
 
 def bounding_inputs(graph: KernelGraph) -> dict[int, tuple[int, int]]:
-    """The inputs (by number) whose integers bound loops, and between which numbers they do."""
+    """Return the inputs (by number) whose integers bound loops, and the range in which they do."""
     views = {op.result: op.operands[0] for op in graph.ops if isinstance(op, View)}
     numbers = {value: i for i, value in enumerate(graph.inputs)}
     found: dict[int, tuple[int, int]] = {}

@@ -1,15 +1,17 @@
 """Rows of tables by index, in two programs.
 
-Of rows that are looked up nothing is used but that equal indices name equal rows of equal tables.
-Lookups of both programs that get the same (in float64, on random inputs) are put into a class. Each
-class is one further input of both programs, in place of the rows; that all lookups of a class do
-get the same is one more thing to show, with any numbers in place of all rows.
+The only property of lookups that is used is that equal indices select equal rows of equal tables.
+Lookups of both programs that get the same operands (in float64, on random inputs) form a class.
+Each class is one further input of both programs, in place of the rows. It remains to show that all
+lookups of a class do get the same operands, with any numbers in place of all rows.
 
-That is enough, whatever the order of lookups is: let ``r = G(f(r))`` be the rows of one program
-and ``c = G(g(c))`` those of the other, where ``f(x) = g(x)`` for all ``x``. Then ``r`` solves the
-equations of the other program too, and those have one solution, as no lookup needs its own result.
+This is sufficient, whatever the order of the lookups: let ``r = G(f(r))`` be the rows of one
+program and ``c = G(g(c))`` those of the other, where ``f(x) = g(x)`` for all ``x``. Then ``r``
+solves the equations of the other program too, and those have one solution, as no lookup needs its
+own result.
 
-It is not necessary, so a difference is one only where the rows are those that are looked up.
+It is not necessary, so a difference counts only if it occurs with the rows that are actually looked
+up.
 """
 
 from __future__ import annotations
@@ -27,22 +29,23 @@ from mirage.verify.shared_inputs.cut_calls import CutGraph
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 
 MOST = 8
-"""Lookups of a program that are matched with those of the other; of more the order counts."""
+"""The most lookups of a program that are matched with those of the other; if there are more, their
+order counts."""
 IN_PLACE = "float64 with the rows that are looked up"
 CALL = "rows that are looked up"
 _WORK = 2e4
 _DRAWS = 4
-"""Of indices: a few may not meet the rows in which programs differ."""
+"""The number of draws of indices: a few may miss the rows in which programs differ."""
 
 
 @dataclass
 class _Class:
-    """Lookups that get the same, of the reference and of the candidate."""
+    """Lookups of the reference and of the candidate that get the same operands."""
 
     members: tuple[list[Lookup], list[Lookup]]
 
     def apart(self) -> list[_Class]:
-        """Those that only one program has, each by itself."""
+        """Split a class whose lookups all belong to one program into single lookups."""
         one, other = self.members
         if one and other:
             return [self]
@@ -55,17 +58,17 @@ class _Class:
 
 
 def _rows(graph: KernelGraph) -> list[Lookup]:
-    """Lookups that have operands: a table and indices."""
+    """Return the lookups that have operands: a table and indices."""
     return [op for op in graph.ops if isinstance(op, Lookup) and op.operands]
 
 
 def has_rows(*graphs: KernelGraph) -> bool:
-    """Whether one of the programs looks rows up."""
+    """Return whether one of the programs looks rows up."""
     return any(_rows(graph) for graph in graphs)
 
 
 def _calls(*graphs: KernelGraph) -> bool:
-    """Whether one of the programs has calls that are no lookups."""
+    """Return whether one of the programs has calls other than lookups."""
     ops = (op for graph in graphs for op in graph.ops if isinstance(op, Boundary))
     return any(not isinstance(op, Lookup) for op in ops)
 
@@ -73,8 +76,8 @@ def _calls(*graphs: KernelGraph) -> bool:
 def cut_rows(
     reference: KernelGraph, candidate: KernelGraph, contents: Mapping[int, Array], seed: int
 ) -> tuple[CutGraph, CutGraph] | None:
-    """Both programs with inputs in place of rows; None where there are other calls, or too many
-    lookups to match."""
+    """Replace the looked-up rows in both programs by inputs; None if there are other calls, or too
+    many lookups to match."""
     graphs = reference, candidate
     rows = [_rows(graph) for graph in graphs]
     if not has_rows(*graphs) or any(len(some) > MOST for some in rows):
@@ -103,7 +106,7 @@ def _alike(
     contents: Mapping[int, Array],
     seed: int,
 ) -> bool:
-    """Whether two lookups get the same on random inputs."""
+    """Return whether two lookups get the same operands on random inputs."""
     if [v.type for v in first[1].operands] != [v.type for v in second[1].operands]:
         return False
     pair = [replace(graphs[side], outputs=op.operands) for side, op in (first, second)]
@@ -113,7 +116,8 @@ def _alike(
 
 
 def _cut(graph: KernelGraph, classes: Sequence[_Class], side: int) -> KernelGraph:
-    """One of the programs with an input for each class; what is to be equal are further outputs."""
+    """Return one of the programs with an input for each class; the operands that must be equal are
+    further outputs."""
     names: dict[Value, Value] = {}
     inputs: list[Value] = list(graph.inputs)
     outputs: list[Value] = list(graph.outputs)
@@ -141,8 +145,9 @@ def with_rows(
     contents: Mapping[int, Array],
     work: float,
 ) -> Verdict:
-    """The verdict on programs that look rows up, by that on programs in which they may be any
-    numbers: where that is not equality, they are compared with the rows that are looked up."""
+    """Return the verdict on programs that look rows up, given the verdict for arbitrary numbers in
+    their place. If that is not equality, the programs are compared with the rows that are looked
+    up."""
     if verdict.equivalent or not has_rows(reference, candidate):
         return verdict
     count = 0

@@ -1,8 +1,8 @@
-"""Loops that leave out steps, read as loops that take all of them.
+"""Loops that skip steps, read as loops that take all of them.
 
-A step that contributes nothing may be taken or left out: if that is shown for all steps that a loop
-leaves out, for all values that the inputs may have beside positions, then the loop computes what
-the same loop with all steps does, and that one is verified.
+A step that contributes nothing may be taken or skipped. If this is shown for all steps that a loop
+skips, for all values that the inputs other than positions may have, then the loop computes the same
+as with all steps, and that loop is verified.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from mirage.verify.verdict import Evidence, Kind, Verdict
 
 
 def with_all_steps(graph: KernelGraph, known: Positions) -> KernelGraph | None:
-    """``graph`` whose loops take all steps, where that is shown to be the same; else None.
-    ``known`` are the tensors that hold positions."""
+    """Return ``graph`` with loops that take all steps, if that is shown to be the same; otherwise
+    None. ``known`` are the tensors that hold positions."""
 
     def bounds(launch: Launch, loop: Loop, positions: Positions) -> Bounds:
         shown = loop.steps is None or are_idle(launch, loop, positions)
@@ -46,8 +46,8 @@ NOT_IDLE = Verdict(
 
 
 def all_steps_taken(freed: Freed) -> Freed | None:
-    """Both programs with loops that take all steps; ``freed`` itself where they do, None where
-    it is not shown that this is the same."""
+    """Return both programs with loops that take all steps; ``freed`` itself if they already do,
+    None if it is not shown that this is the same."""
     reference = with_all_steps(freed.reference, freed.known)
     candidate = with_all_steps(freed.candidate, freed.known)
     if reference is None or candidate is None:
@@ -60,9 +60,9 @@ def all_steps_taken(freed: Freed) -> Freed | None:
 def with_steps(
     freed: Freed, verdict: Verdict, contents: Mapping[int, Array], work: float
 ) -> Verdict:
-    """The verdict on the programs as they are, by that on those which take all steps. Where it is
-    equality, the former are compared too: what shows that steps contribute nothing is not what
-    executes them."""
+    """Return the verdict on the programs as they are, given the verdict on those that take all
+    steps. If that is equality, the former are compared too, since the proof that steps contribute
+    nothing is separate from the code that executes them."""
     if not verdict.equivalent:
         return verdict
     graph, candidates = freed.reference, (freed.candidate,)
@@ -78,7 +78,8 @@ def all_with_steps(
     work: float,
     seed: int,
 ) -> list[Verdict]:
-    """The same for several candidates that are equal with all steps taken, on the same inputs."""
+    """Compare several candidates that are equal with all steps taken like :func:`with_steps`, on
+    the same inputs."""
     apart = all_held_apart(reference, candidates, contents, work, seed)
     return [_in_steps(verdict, found) for verdict, found in zip(verdicts, apart, strict=True)]
 

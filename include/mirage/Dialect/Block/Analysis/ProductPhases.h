@@ -27,7 +27,7 @@ struct RingLoads {
   llvm::SmallVector<mlir::Operation *> loads;
   /// The phases that read them first and last.
   int64_t first = 0, last = 0;
-  /// Who reads them: products, other ops.
+  /// Whether products read them, and whether other ops do.
   bool byProducts = false, byOps = false;
 };
 

@@ -1,5 +1,6 @@
-"""float64, with the signs that a value can have for any inputs beside it, and whether it is known
-to be defined (:mod:`mirage.verify.evidence.defined.evidence_of_definedness` says what for)."""
+"""An arithmetic in float64 that also tracks the possible signs of each value, for any inputs, and
+whether it is known to be defined (:mod:`mirage.verify.evidence.defined.evidence_of_definedness`
+says why)."""
 
 from __future__ import annotations
 
@@ -29,20 +30,21 @@ from mirage.verify.evidence.defined.signs import (
 from mirage.verify.evidence.defined.step_functions import BINARY_STEPS, UNARY_STEPS
 
 _SURE = 2.0**-20
-"""Magnitude from which on a number that was computed is not 0: far above roundings."""
+"""A computed number of at least this magnitude is not 0: it is far above rounding errors."""
 _SAME = 1e-11
-"""Relative: arguments that are nearer are the same."""
+"""Relative difference below which two arguments count as the same."""
 
 
 @dataclass
 class Owed:
-    """Arguments of the reference's operations, by what they owe; sorted once they are all there."""
+    """The arguments of the reference's operations, by the condition that the operation owes; sorted
+    once they are complete."""
 
     nonzero: list[Array] = field(default_factory=list[Array])
     root: list[Array] = field(default_factory=list[Array])
 
     def note(self, values: Array, forbidden: int) -> None:
-        """An operation owes that its arguments have none of the ``forbidden`` signs."""
+        """Record arguments of an operation that must have none of the ``forbidden`` signs."""
         kept = np.unique(np.abs(values[np.isfinite(values) & (values != 0)]))
         if forbidden & ZERO:
             self.nonzero.append(kept)
@@ -50,8 +52,8 @@ class Owed:
             self.root.append(np.unique(values[np.isfinite(values) & (values > 0)]))
 
     def sets(self, factors: Sequence[float]) -> tuple[Array, Array]:
-        """Magnitudes that are not zero, with their squares and roots, and what is not negative;
-        both also times positive ``factors``."""
+        """Return the magnitudes that are known not to be zero, with their squares and roots, and
+        the values that are known not to be negative; both also times positive ``factors``."""
         none = np.zeros(0)
         nonzero, root = np.concatenate([none, *self.nonzero]), np.concatenate([none, *self.root])
         nonzero = np.concatenate([nonzero, nonzero**2, np.sqrt(nonzero)])
@@ -62,12 +64,15 @@ class Owed:
 
 
 class Defined(Domain):
-    """float64, with the signs that are possible for any inputs, where a value is undefined for some
-    as far as is known (arguments that may be wrong, and are none of ``known``), where it depends on
-    real inputs otherwise than by comparisons, and where on inputs that may hold anything: what does
-    not has the sign of its number. Without ``known`` the arguments are noted. With ``factors`` each
-    factor of a product that is one of the arguments of the reference is known not to be zero. Of
-    free values comparisons are functions of real numbers where they are ``smooth``."""
+    """float64 with further planes. For each value they say which signs are possible for any inputs,
+    whether it is undefined for some inputs as far as is known, whether it depends on real inputs
+    other than through comparisons, and whether it depends on inputs that may hold anything.
+
+    A value may be undefined if an argument may have a forbidden sign and is not among the ``known``
+    arguments of the reference. Without ``known``, the arguments are recorded instead. A value that
+    does not depend on inputs has the sign of its number. With ``factors``, each factor of a product
+    that is one of the reference's arguments is known not to be zero. With ``smooth``, comparisons
+    of free values are functions of real numbers."""
 
     def __init__(
         self,
@@ -90,7 +95,7 @@ class Defined(Domain):
         return number, of_number(nearest(value)), no, no, no
 
     def input(self, values: Array, dtype: DType, *, fixed: bool) -> Planes:
-        """An input that may hold anything, or just these values."""
+        """Make an input that may hold anything, or one that holds just these values."""
         signs = np.full(values.shape, ZERO | POS if dtype is DType.I1 else ANY, np.uint8)
         if fixed:
             signs = coded(values < 0, values == 0, values > 0)
@@ -146,29 +151,29 @@ class Defined(Domain):
         return self._whole(value, signs, x[2], x[3] & self.smooth, x[4])
 
     def _not_zero(self, x: Planes) -> Planes:
-        """The value, known not to be zero where it is one of the reference's arguments."""
+        """Mark a value as nonzero if it is one of the reference's arguments."""
         if self.known is None or not has(x[1], ZERO).any():
             return x
         settled = self._is_owed(x, self.known[0]) & (x[1] != ZERO)
         return (x[0], np.where(settled, x[1] & ~np.uint8(ZERO), x[1]).astype(np.uint8), *x[2:])
 
     def _is_owed(self, x: Planes, known: Array) -> Array:
-        """Which magnitudes are among those ``known``, and are no whole numbers that depend on
-        comparisons at most, which meet by chance."""
+        """Return which magnitudes are among ``known``. Whole numbers that depend at most on
+        comparisons are left out, since these coincide by chance."""
         values = x[0]
         counts = (~x[3] | self.smooth) & (values == np.floor(values)) & (np.abs(values) >= 1.0)
         return np.asarray(_among(np.abs(values), known) & ~counts)
 
     def _is_constant(self, x: Array) -> bool:
-        """Whether it is a constant of the program, or that in another shape."""
+        """Return whether ``x`` is a constant of the program, possibly in another shape."""
         while isinstance(x.base, np.ndarray):
             x = x.base
         return id(x) in self._constants
 
     @staticmethod
     def _whole(value: Array, signs: Array, *others: Array) -> Planes:
-        """All planes in the shape of the value; of what is the same for all inputs the sign that it
-        has, unless roundings may be all that there is of it."""
+        """Return all planes in the shape of the value. A value that is the same for all inputs has
+        the sign of its number, unless it may consist of rounding errors only."""
         free = others[-1]
         if not free.all():
             sure = ~free & np.isfinite(value) & (np.abs(value) >= _SURE)
@@ -210,12 +215,13 @@ class Defined(Domain):
         return self._whole(values, signs.astype(np.uint8), bad, table[3][at], free | table[4][at])
 
     def equal(self, a: Planes, b: Planes) -> Array:
-        """Of the same bits: what is undefined is told apart otherwise."""
+        """Return where two values are the same; undefined values differ in other planes."""
         same = (a[0] == b[0]) | (np.isnan(a[0]) & np.isnan(b[0]))
         return np.asarray(same & (a[1] == b[1]) & (a[2] == b[2]))
 
     def _unsettled(self, x: Planes, forbidden: int) -> Array:
-        """Where an argument may have a forbidden sign, and is none of the reference's."""
+        """Return where an argument may have a forbidden sign and is not known from the
+        reference."""
         values, signs = x[0], x[1]
         doubtful = has(signs, forbidden)
         if self.known is None:
@@ -243,7 +249,7 @@ _UNARY_OWES = {
 
 
 def _among(values: Array, known: Array) -> Array:
-    """Which values are as near to one of the sorted ``known`` as roundings are."""
+    """Return which values are as near to one of the sorted ``known`` as rounding errors allow."""
     if not known.size:
         return np.zeros(values.shape, bool)
     at = np.clip(np.searchsorted(known, values), 1, known.size - 1) if known.size > 1 else 0

@@ -1,20 +1,21 @@
 """Is the candidate defined wherever its reference is?
 
-Equal as rational functions says nothing of the points at which one of them divides by zero:
-``(x*x*y)/x`` is ``x*y``, and NaN at 0. So each division, root, logarithm and power that a candidate
-makes owes that its argument is in order: by the signs that it can have for any inputs
-(:mod:`mirage.verify.evidence.defined.signs`), or because the reference makes an operation that owes
-the same of the same argument. What owes it still where a result comes from is not defined there.
+Equality as rational functions says nothing about the points at which one side divides by zero:
+``(x*x*y)/x`` equals ``x*y`` but is NaN at 0. So each division, root, logarithm and power of a
+candidate must have a valid argument. Either this follows from the signs that the argument can have
+for any inputs (:mod:`mirage.verify.evidence.defined.signs`), or the reference has an operation with
+the same condition on the same argument. A result that depends on an operation whose condition is
+still open counts as undefined.
 
-A product is not zero where none of its factors is, so where the reference divides by a product, by
-a root or a magnitude, what these are made of is not zero either.
+A product is nonzero only where all of its factors are nonzero. So if the reference divides by a
+product, a root or a magnitude, then the factors or arguments of these are nonzero too.
 
-Both programs run in float64 with the signs beside each value, at the real sizes, as they are: with
-their masks, tails and loops. That two arguments are the same is seen at random inputs. Comparisons,
-integers and what is rounded down have a few values only, and sums of those meet by chance. So for
-integers and truth values real numbers are drawn as well, and a comparison of free values gives a
-number between 0 and 1 that depends on both sides as no other function does: what is the same for
-all such numbers is the same.
+Both programs run unchanged in float64 at the real sizes, with their masks, tails and loops, and
+with the possible signs of each value. Random inputs show whether two arguments are the same. But
+comparisons, integers and values that are rounded down take only a few values, so sums of them
+coincide by chance. Therefore real numbers are also drawn for integers and truth values, and a
+comparison of free values gives a number between 0 and 1 that depends on both sides like no other
+function: arguments that are the same for all such numbers are the same.
 """
 
 from __future__ import annotations
@@ -42,14 +43,15 @@ from mirage.verify.verdict import Evidence
 NAME = "defined where the reference is"
 
 _SCALE = 1.0 / 16.0
-"""Of the random inputs: no exponential overflows."""
+"""The scale of the random inputs, which keeps exponentials from overflowing."""
 
 _FACTORS = 6
 
 _DRAWS = 2
 
 _WAYS = ((False, False), (False, True), (True, True))
-"""Comparisons smooth or as they are, with or without factors, until one of them does."""
+"""The ways to compare, tried until one succeeds: whether comparisons are smooth, and whether
+factors are used."""
 
 
 def defined_evidence(
@@ -61,8 +63,8 @@ def defined_evidence(
     contents: Mapping[int, Array] = {},
 ) -> Evidence:
     """Whether ``candidate`` is defined wherever the first of the ``references`` is; the others are
-    the same program, decomposed otherwise. Graphs are free of composites. ``contents`` is what
-    inputs always hold, by their numbers."""
+    the same program, decomposed otherwise. Graphs are free of composites. ``contents`` maps the
+    numbers of inputs to the values that they always hold."""
     by_sign = by_reference = 0
     for _ in range(_DRAWS):
         domain, results = _evaluated(references, candidate, sample, rng, contents, _WAYS[0])
@@ -102,7 +104,8 @@ def _evaluated(
     contents: Mapping[int, Array],
     way: tuple[bool, bool],
 ) -> tuple[Defined, tuple[Sampled, ...]]:
-    """The candidate on random inputs, by what the references owe there."""
+    """Evaluate the candidate on random inputs, given the arguments that the references' operations
+    have there."""
     smooth, factors = way
     fixed = {*sample.fixed, *contents}
     graphs = references[0], candidate
@@ -114,8 +117,8 @@ def _evaluated(
 
 
 def _whole_numbers(graphs: Sequence[KernelGraph], smooth: bool) -> AbstractSet[int]:
-    """The inputs of which whole numbers are drawn: all integers, or where comparisons are
-    ``smooth`` those that have to be, as places in tables and ends of loops."""
+    """Return the inputs for which whole numbers are drawn: all integers or, if comparisons are
+    ``smooth``, only those that must be whole, such as indices of tables and ends of loops."""
     first = graphs[0]
     integers = {i for i, v in enumerate(first.inputs) if v.dtype.is_integer}
     if not smooth or any(
@@ -132,8 +135,9 @@ def _draw(
     contents: Mapping[int, Array],
     whole: AbstractSet[int],
 ) -> list[Array]:
-    """Inputs that are not rounded to their types, where the reference is defined: numbers of 16
-    bits meet by chance, and so do integers, of which only those inputs are ``whole``."""
+    """Draw inputs where the reference is defined. They are not rounded to their types, since
+    numbers of 16 bits coincide by chance. So do integers, so only the inputs in ``whole`` get whole
+    numbers."""
     values: list[Array] = []
     extents, domain = compared_with(graph), where_defined(graph)
     for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
@@ -161,7 +165,7 @@ def _owed(
     fixed: AbstractSet[int],
     smooth: bool,
 ) -> Owed:
-    """The arguments of the references' operations."""
+    """Collect the arguments of the references' operations."""
     owed = Owed()
     for number, graph in enumerate(references):
         domain = Defined(smooth=smooth)
@@ -182,7 +186,8 @@ def _owed(
 def _factors_of_owed(
     graph: KernelGraph, wanted: Demand, inputs: Sequence[Sampled], smooth: bool
 ) -> Iterator[Array]:
-    """The magnitudes of what a reference's arguments are made of, where that is not zero either."""
+    """Yield the magnitudes of the factors of a reference's arguments that are also known to be
+    nonzero."""
     parts = not_zero(graph, wanted)
     if not parts:
         return
@@ -195,7 +200,8 @@ def _factors_of_owed(
 
 
 def _factors(graphs: Sequence[KernelGraph]) -> list[float]:
-    """Numbers by which the same argument may be larger or smaller: the programs' constants."""
+    """Return the programs' constants: factors by which the same argument may be larger or
+    smaller."""
     numbers = sorted({abs(float(n)) for g in graphs for n in constants_of(g) if n})
     return [f for n in numbers[:_FACTORS] for f in (n, 1.0 / n) if f != 1.0]
 

@@ -1,4 +1,4 @@
-"""What is not zero where what the reference makes of it is not."""
+"""Values that are nonzero because a value computed from them is."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MOST = 32
 
 
 def not_zero(graph: KernelGraph, wanted: Demand) -> list[Part]:
-    """Parts of values that are not zero wherever what is wanted is defined: those of which an
-    operation needs that they are not, what these are products, magnitudes, roots or views of, and
-    so on. ``graph`` is free of composites."""
+    """Return parts of values that are nonzero wherever the wanted parts are defined: the arguments
+    that an operation needs to be nonzero, the values whose product, magnitude, root or view such an
+    argument is, and so on. ``graph`` is free of composites."""
     made = {op.result: op for op in graph.ops if len(op.results) == 1}
     found: list[Part] = []
     open_ = [
@@ -40,7 +40,8 @@ def not_zero(graph: KernelGraph, wanted: Demand) -> list[Part]:
 
 
 def _owed(op: Op, region: Region) -> Iterator[Part]:
-    """What the op divides by or takes a logarithm of, for a part of its result."""
+    """Yield the operands that the op divides by or takes a logarithm of, for a part of its
+    result."""
     fn, needs = op.function, op.needs(region)
     nonzero = (Domain.POSITIVE, Domain.NONZERO)
     if isinstance(fn, UnaryFn) and UNARY[fn].domain in nonzero and not UNARY[fn].logic:
@@ -50,7 +51,7 @@ def _owed(op: Op, region: Region) -> Iterator[Part]:
 
 
 def _made_of(op: Op, region: Region) -> Iterator[Part]:
-    """Which operands are not zero where this part of the op's result is not."""
+    """Yield the operands that are nonzero wherever this part of the op's result is."""
     fn, parts = op.function, list(zip(op.operands, op.needs(region), strict=True))
     if isinstance(fn, UnaryFn):
         yield from parts if UNARY[fn].zero_at_zero else ()

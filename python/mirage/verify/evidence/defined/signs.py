@@ -1,8 +1,8 @@
-"""Which signs a value can have, whatever the inputs are: an arithmetic beside float64.
+"""The signs that a value can have for any inputs: an arithmetic that runs beside float64.
 
-A set of signs is a number of four bits: negative, zero, positive, and minus infinity (what masks
-fill with; it counts as negative too). Each rule gives at least the signs that are possible for any
-operands with the given sets.
+A set of signs is a number of four bits: negative, zero, positive, and minus infinity (the fill
+value of masks; it counts as negative too). Each rule gives at least the signs that are possible for
+any operands with the given sets.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from mirage.semantics.scalar import BINARY, Array, BinaryFn, ReduceFn, UnaryFn
 NEG, ZERO, POS, LEAST = 1, 2, 4, 8
 ANY = NEG | ZERO | POS
 _SAME = (UnaryFn.TANH, UnaryFn.SILU, UnaryFn.GELU, UnaryFn.GELU_TANH)
-"""Functions of the sign of their argument."""
+"""The functions that have the sign of their argument."""
 
 
 def has(signs: Array, what: int) -> Array:
-    """Where one of ``what`` is possible."""
+    """Return where one of the signs ``what`` is possible."""
     return (signs & what) != 0
 
 
 def coded(negative: Array, zero: Array, positive: Array, least: Array | bool = False) -> Array:
-    """The code of a set."""
+    """Return the code of a set of signs."""
     code = NEG * negative + ZERO * zero + POS * positive + LEAST * np.asarray(least)
     return np.asarray(code, np.uint8)
 
 
 def of_number(value: float) -> Array:
-    """The sign of one number."""
+    """Return the sign of one number."""
     least = value == float("-inf")
     return coded(np.asarray(value < 0), np.asarray(value == 0), np.asarray(value > 0), least)
 
 
 def of_unary(fn: UnaryFn, x: Array) -> Array:
-    """Signs of a function of each element."""
+    """Return the possible signs of a unary function of each element."""
     n, z, p, least = (has(x, bit) for bit in (NEG, ZERO, POS, LEAST))
     no = np.zeros_like(z)
     match fn:
@@ -66,7 +66,8 @@ def of_unary(fn: UnaryFn, x: Array) -> Array:
 
 
 def of_binary(fn: BinaryFn, a: Array, b: Array) -> Array:
-    """Signs of a function of each pair of elements; of powers see :func:`of_power`."""
+    """Return the possible signs of a binary function of each pair of elements; for powers see
+    :func:`of_power`."""
     a, b = np.broadcast_arrays(a, b)
     an, az, ap, al = (has(a, bit) for bit in (NEG, ZERO, POS, LEAST))
     bn, bz, bp, bl = (has(b, bit) for bit in (NEG, ZERO, POS, LEAST))
@@ -96,7 +97,7 @@ def of_binary(fn: BinaryFn, a: Array, b: Array) -> Array:
 
 
 def of_power(base: Array, exponent: Array) -> Array:
-    """Signs of powers, of which the exponents are numbers."""
+    """Return the possible signs of powers whose exponents are known numbers."""
     even = (exponent % 2 == 0) & np.isfinite(exponent)
     n, z, p = (has(base, bit) for bit in (NEG, ZERO, POS))
     no = np.zeros_like(z)
@@ -105,7 +106,7 @@ def of_power(base: Array, exponent: Array) -> Array:
 
 
 def of_reduction(fn: ReduceFn, x: Array, dims: tuple[int, ...]) -> Array:
-    """Signs of sums or maxima along dimensions, which keep size 1."""
+    """Return the possible signs of sums or maxima along dimensions, which keep size 1."""
 
     def some(bit: int) -> Array:
         return np.asarray(has(x, bit).any(axis=dims, keepdims=True))
@@ -120,7 +121,7 @@ def of_reduction(fn: ReduceFn, x: Array, dims: tuple[int, ...]) -> Array:
 
 
 def of_product(a: Array, b: Array) -> Array:
-    """Signs of a matrix product."""
+    """Return the possible signs of a matrix product."""
 
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])

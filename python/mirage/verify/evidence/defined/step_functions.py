@@ -1,11 +1,11 @@
 """Comparisons and roundings of values that may be anything, as functions of real numbers.
 
-A sum of truth values is one of a few whole numbers, so that those of two different masks are mostly
-the same ones. Here truth values are numbers between 0 and 1, a comparison is a function of the
-difference that is like no other (``a < b`` is 1 less ``b <= a``, as it should be), logic is that of
-least and largest values, and what a mask keeps is multiplied by it. All of them hold for the truth
-values 0 and 1 too; so values that are the same for all inputs are the same here as well, unless
-that depends on there being two truth values only.
+A sum of truth values is one of a few whole numbers, so the sums of two different masks mostly
+coincide. Here truth values are numbers between 0 and 1. A comparison is a function of the
+difference that no other function equals (``a < b`` is 1 minus ``b <= a``, as it should be), logical
+operations are minima and maxima, and a value that a mask keeps is multiplied by the mask. All of
+these also hold for the truth values 0 and 1. So values that are the same for all inputs are the
+same here as well, unless that depends on there being only two truth values.
 """
 
 from __future__ import annotations

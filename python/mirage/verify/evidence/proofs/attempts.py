@@ -1,5 +1,5 @@
-"""Proofs of programs whose small model is too large for random points; what takes little work is
-tried first.
+"""Proofs of programs whose small model is too large for random points; attempts that take little
+work come first.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from mirage.verify.verdict import Evidence
 def attempts(
     reference: KernelGraph, candidate: KernelGraph, rng: random.Random
 ) -> Iterator[Evidence]:
-    """By where elements go, if nothing else is done with them; on the programs themselves if they
-    are small; else with reciprocals as symbols, by formulas of elements where places have no common
-    digits, by tiles inside of kernels, or in segments. Both programs have primitive ops only.
+    """Yield attempts at a proof. Both programs have primitive ops only.
+
+    Programs that only move elements are compared by where the elements go. Otherwise the attempts
+    are: the programs themselves, if they are small; the small model with reciprocals as symbols;
+    formulas of elements, if places have no common digits; tiles inside of kernels; and segments.
     """
     moved = compare_movements(reference, candidate)
     if moved is not None and moved.holds:

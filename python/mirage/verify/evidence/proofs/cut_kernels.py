@@ -1,11 +1,12 @@
-"""Kernels cut inside: a launch as several, which store tiles that the one keeps to itself.
+"""Kernels cut inside: one launch becomes several, which store tiles that the original keeps to
+itself.
 
-A kernel that does a whole layer is too much for one proof, but on the way it computes tiles of
+A kernel that computes a whole layer is too much for one proof, but on the way it computes tiles of
 values that the reference computes too. A tile that is a function of its position along the axes
-that cut its dimensions is a tensor, cut into tiles: another launch can store it, and this one load
-it at the place where it was computed. Nothing is approximated: the loaded tile is the one that was
-there, as far as it matters (``docs/verification.md``; what the last tile has past the end of a
-tensor is lost where nothing that is stored depends on it).
+that cut its dimensions is a tensor cut into tiles: another launch can store that tensor, and this
+launch can load the tile at the place where it was computed. Nothing is approximated: the loaded
+tile equals the computed one wherever it matters. (``docs/verification.md`` has the argument; the
+part of the last tile past the end of a tensor is lost if nothing that is stored depends on it.)
 """
 
 from __future__ import annotations
@@ -48,22 +49,24 @@ class Site:
 
     @property
     def whole_map(self) -> TileMap:
-        """The map of the tensor."""
+        """The tile map of the tensor."""
         return (*((a,) for a in self.lead), *self.map)
 
     @property
     def tile(self) -> TensorType:
-        """The tensor's tile."""
+        """The type of the tensor's tile."""
         return TensorType((1,) * len(self.lead) + self.value.shape, self.value.dtype)
 
 
 def sites(graph: KernelGraph) -> list[Site]:
-    """The tiles of all launches that can be stored, in the order in which they are computed."""
+    """Return the tiles of all launches that can be stored, in the order in which they are
+    computed."""
     return [s for op in launches(graph.ops) for s in _sites_of(op)]
 
 
 def with_stores(graph: KernelGraph, chosen: Sequence[Site]) -> KernelGraph:
-    """``graph`` with further launches that compute the tensors of ``chosen``; outputs as before."""
+    """Add launches to ``graph`` that compute the tensors of ``chosen``; the outputs stay the
+    same."""
     ops: list[Op] = []
     for op in graph.ops:
         if isinstance(op, Launch):
@@ -73,7 +76,7 @@ def with_stores(graph: KernelGraph, chosen: Sequence[Site]) -> KernelGraph:
 
 
 def cut_at(graph: KernelGraph, chosen: Sequence[Site]) -> KernelGraph:
-    """``graph`` with launches that store the tiles of ``chosen``, which all later ops load."""
+    """Add launches to ``graph`` that store the tiles of ``chosen``, which all later ops load."""
     ops: list[Op] = []
     for op in graph.ops:
         if not isinstance(op, Launch):
@@ -109,8 +112,7 @@ def _sites_of(launch: Launch) -> Iterator[Site]:
 
 
 class _Cutter:
-    """Writes launches that compute parts of ``launch``, in which the tiles of ``known`` sites are
-    loaded."""
+    """Writes launches that compute parts of ``launch`` and load the tiles of ``known`` sites."""
 
     def __init__(self, launch: Launch, known: Sequence[Site]) -> None:
         self.launch = launch
@@ -119,7 +121,8 @@ class _Cutter:
         self.tensors: dict[Value, Value] = {}  # of each loaded tensor the param
 
     def store(self, site: Site) -> Launch:
-        """The launch that stores a site's tensor: the axes that cut it are its grid."""
+        """Return the launch that stores a site's tensor; the axes that cut the tensor are its
+        grid."""
         ops = self._ops(self.launch.body.ops, {site.value}, open_=site.value)
         extents = axis_extents(self.launch)
         grid = tuple(Axis(a, extents[a]) for dim in site.whole_map for a in dim)
@@ -130,7 +133,7 @@ class _Cutter:
         return self._launch(ops, grid, (Output(value, site.whole_map),), (site.tensor,))
 
     def rest(self) -> Launch:
-        """The launch itself."""
+        """Return the launch itself, with the known tiles loaded."""
         wanted = {o.value for o in self.launch.body.outputs}
         ops = self._ops(self.launch.body.ops, wanted, open_=None)
         body = self.launch.body
@@ -152,8 +155,8 @@ class _Cutter:
         return Launch(tuple(own.values()), results, grid, body, self.launch.schedule)
 
     def _ops(self, ops: Sequence[Op], wanted: set[Value], open_: Value | None) -> list[Op]:
-        """The ops that compute ``wanted`` values of this level. Where ``open_`` is computed inside
-        of a loop, the loop's body takes its place: its axis belongs to the grid."""
+        """Return the ops that compute the ``wanted`` values of this level. If ``open_`` is computed
+        inside of a loop, the loop's body takes its place: its axis belongs to the grid."""
         out: list[Op] = []
         for op in reversed(ops):
             if isinstance(op, Loop):
@@ -176,7 +179,7 @@ class _Cutter:
         return out[::-1]
 
     def _load(self, value: Value) -> list[Op]:
-        """The last op first."""
+        """Return the ops that load a value's tile, the last op first."""
         site = self.loaded[value]
         if not site.lead:
             return [Load((self._param(site),), (value,), site.map)]
@@ -186,7 +189,7 @@ class _Cutter:
         ]  # fmt: skip
 
     def _loop(self, op: Loop, wanted: set[Value]) -> Op:
-        """A loop with those accumulators that are wanted and not loaded."""
+        """Return a loop with only the accumulators that are wanted and not loaded."""
         pairs = list(zip(op.accumulators, op.results, strict=True))
         kept = [(a, r) for a, r in pairs if r in wanted and r not in self.loaded]
         for a, _ in kept:

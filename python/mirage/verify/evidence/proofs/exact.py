@@ -1,7 +1,7 @@
-"""Whether two programs are the same function of real numbers, by small models and proofs.
+"""Whether two programs are the same function of real numbers, decided by small models and proofs.
 
-The attempts follow each other from what is cheap and says much (a proof for other sizes too) to
-what is expensive, until one of them decides.
+The attempts start with those that are cheap and say much (a proof for other sizes too) and end with
+the expensive ones; the first attempt that decides is the last.
 """
 
 from __future__ import annotations
@@ -40,24 +40,28 @@ from mirage.verify.verdict import Evidence, HoldsFor
 ENOUGH_LOG2 = -60.0
 """The chance that a wrong program passes must be below this, as a base-2 logarithm."""
 PIECE_LOG2 = -72.0
-"""The same of a piece: thousands of them together stay below :data:`ENOUGH_LOG2`."""
+"""The same limit for one piece: thousands of pieces together stay below :data:`ENOUGH_LOG2`."""
 _FIRST_WORK = LITTLE_WORK // 4
-"""Products of terms of a first attempt at a proof: small kernels need no more."""
+"""The products of terms that a first attempt at a proof may take: small kernels need no more."""
 PROOF_SHARE = 0.4
-"""Of the time for a piece: after that random points do where they can."""
+"""The share of the time for a piece that proofs may take; after it, random points are used if
+possible."""
 _LONG_PROOF = 1.0
-"""Seconds of processor time for a proof of what random points have shown."""
+"""Seconds of processor time for a proof of a statement that random points have already shown."""
 _TURNS = ((True, PROOF_SHARE), (False, 0.1), (True, 1.0))
-"""What is tried of a piece, with proofs or without, and the share of its time for it."""
+"""The attempts at a piece: with or without proofs, and the share of its time for each."""
 _OPENED_WORK = 1.5e5
-"""Elements of a first attempt by way of tiles inside: it fails where few of them can be shown."""
+"""The elements that a first attempt by tiles inside of kernels may compute; it fails if few tiles
+can be shown."""
 
 
 @dataclass
 class Exact:
-    """What was found out. ``agrees`` is None where nothing was decided, False where small programs
-    differ (``difference`` says where, if float64 shows it too); ``bound`` is the base-2 logarithm
-    of the chance that a wrong program passes, None without a useful one.
+    """The result of an exact comparison.
+
+    ``agrees`` is None if nothing was decided and False if small programs differ (``difference``
+    says where, if float64 shows it too). ``bound`` is the base-2 logarithm of the chance that a
+    wrong program passes, None if there is no useful bound.
     """
 
     bound: float | None = None
@@ -69,7 +73,7 @@ class Exact:
 
     @property
     def shown(self) -> Shown:
-        """The same of a piece."""
+        """The result in the form that pieces have."""
         bound = 0.0 if self.agrees is False or self.bound is None else self.bound
         return Shown(float("-inf") if self.proved else bound, tuple(self.evidence), self.holds_for)
 
@@ -82,8 +86,8 @@ def compare_exactly(
     proofs: bool = True,
     max_error_log2: float = ENOUGH_LOG2,
 ) -> Exact:
-    """Two programs without composite ops, normalized. Small programs at random points, and
-    symbolically; in float64 if they differ.
+    """Compare two normalized programs without composite ops: small programs at random points and
+    symbolically, then in float64 if they differ.
     """
     try:
         pair = small_pair(first, second)
@@ -103,7 +107,8 @@ def compare_whole(
     proofs: bool = True,
     max_error_log2: float = ENOUGH_LOG2,
 ) -> Exact:
-    """:func:`compare_exactly`, first with an input for each role of one that is read in several."""
+    """Compare like :func:`compare_exactly`, but first give an input that is read in several roles
+    one input for each role."""
     found = _in_roles(first, second, rng, proofs, max_error_log2)
     return found or compare_exactly(
         first, second, rng, proofs=proofs, max_error_log2=max_error_log2
@@ -113,8 +118,8 @@ def compare_whole(
 def _in_roles(
     first: KernelGraph, second: KernelGraph, rng: random.Random, proofs: bool, limit: float
 ) -> Exact | None:
-    """What shows that programs are equal with such inputs, if they are: a difference may be one of
-    different tensors only."""
+    """Compare with one input for each role. Return the result if it shows equality, else None: a
+    difference may exist only for tensors that differ."""
     roles = in_roles(first, second)
     if roles is None:
         return None
@@ -127,7 +132,7 @@ def _in_roles(
 
 
 def compare_real_functions(first: KernelGraph, second: KernelGraph) -> Exact:
-    """The same by identities that hold for real numbers only; there is a proof or nothing."""
+    """Compare by identities that hold for real numbers only; the result is a proof or nothing."""
     try:
         proof = prove_with_signs(small_pair(first, second, signs=True))
     except Irregular as reason:
@@ -192,7 +197,8 @@ def _compare_small(
 def _prove_otherwise(
     first: KernelGraph, second: KernelGraph, rng: random.Random, evidence: list[Evidence]
 ) -> bool:
-    """A proof where the small model is too large; the last attempt of each kind is evidence."""
+    """Try the proofs for programs whose small model is too large. The last attempt of each kind is
+    recorded as evidence."""
     tried: dict[str, Evidence] = {}
     for proof in attempts(first, second, rng):
         tried[proof.name] = proof
@@ -205,8 +211,9 @@ def _prove_otherwise(
 def accounts_of(
     hint: Hint, candidate: KernelGraph, prove: Prove, known: set[int] | None = None
 ) -> tuple[Account, ...]:
-    """That the reference's source is the program that was searched, and this the candidate.
-    ``known`` keeps the programs of which the first was asked, for several candidates of one."""
+    """Account for two steps: the reference's source is the program that was searched, and that
+    program is the candidate. ``known`` keeps the programs whose first step is done, for several
+    candidates of one program."""
     accounts = [account_for(hint.program, candidate, hint.stored, prove)]
     known = set() if known is None else known
     if hint.program is not hint.source and id(hint.program) not in known:
@@ -216,7 +223,8 @@ def accounts_of(
 
 
 def summary(accounts: Sequence[Account]) -> Exact:
-    """All outputs are equal if each account holds; chances of error add up."""
+    """Combine accounts: all outputs are equal if each account holds, and the chances of error add
+    up."""
     shown = [entry for a in accounts for entry in a.shown if not entry[0].trivial]
     failed = [entry for a in accounts for entry in a.failed]
     if len(shown) + len(failed) == 1:
@@ -249,7 +257,7 @@ def summary(accounts: Sequence[Account]) -> Exact:
 
 
 def _words(piece: Piece) -> str:
-    """Which piece it is, for people."""
+    """Describe a piece, for people."""
     names = ", ".join(v.name or str(v.type) for v in piece.targets)
     kernels = len(list(launches(piece.ops)))
     return f"what computes {names}" + (f" in {kernels} kernels" if kernels != 1 else "")
@@ -266,8 +274,8 @@ def _account_json(piece: Piece, shown: Shown) -> dict[str, Any]:
 
 
 def other_sizes(first: KernelGraph, second: KernelGraph, seconds: float) -> HoldsFor | None:
-    """For which other sizes two programs, normalized, are equal as well, if a proof of both as a
-    whole says so within so much processor time."""
+    """Return the other sizes at which two normalized programs are equal, if a proof of both as a
+    whole gives them within ``seconds`` of processor time; else None."""
     try:
         with time_limit(math.inf, seconds):
             general = prove_for_extents(small_pair(first, second))
@@ -279,9 +287,9 @@ def other_sizes(first: KernelGraph, second: KernelGraph, seconds: float) -> Hold
 def show(
     piece: Piece, seed: int, seconds: float = math.inf, processor_seconds: float = math.inf
 ) -> Shown:
-    """Whether a piece is the same function on both sides. Where attempts at a proof take too long,
-    what small programs say at random points stands; it is not shown where one of the limits is
-    reached before they have said it."""
+    """Return whether a piece is the same function on both sides. If attempts at a proof take too
+    long, the result of small programs at random points stands. If one of the limits is reached
+    before that, the piece is not shown."""
     if piece.trivial:
         return Shown(float("-inf"), (Evidence("the same ops", True, "on the same operands"),))
     first, second = (normalize(decompose(g)) for g in (piece.first, piece.second))
@@ -304,7 +312,7 @@ def show(
 
 
 def _shown(first: KernelGraph, second: KernelGraph, rng: random.Random, proofs: bool) -> Shown:
-    """:func:`show` of what is normalized, without a limit."""
+    """Show a normalized piece, without a time limit; see :func:`show`."""
     apart = _in_roles(first, second, rng, proofs, PIECE_LOG2)
     if apart is not None:
         return apart.shown

@@ -1,13 +1,14 @@
-"""Inputs that are read in several roles, as an input for each.
+"""Inputs that are read in several roles, replaced by one input for each role.
 
-The positions along a sequence say which query it is, and which key: programs read one tensor along
-the rows of scores and along their columns. What is equal for any two tensors there is equal for one
-in both places. Read as one, rows and columns have the same indices, so that cuts of both meet, and
-no row is independent of the others; with an input for each role they are apart.
+The positions along a sequence number both queries and keys: programs read one tensor along the rows
+of scores and along their columns. If two programs are equal for any two tensors there, they are
+equal for one tensor in both places. With one tensor, rows and columns have the same indices, so the
+cuts of both meet, and no row is independent of the others; with an input for each role they are
+separate.
 
-The *role* of a reading is what its dimensions have to do with all others, in both programs. Which
-reading is given which role is a guess that nothing rests on: with any choice of inputs the programs
-are those given once all inputs of one hold the same.
+The *role* of a reading is the relation of its dimensions to all others, in both programs. The
+assignment of roles to readings is a guess, and soundness does not depend on it: for any choice of
+inputs, the programs are the given ones once all inputs that replace one input hold the same.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ from mirage.verify.compression.index_relations import Irregular, Slots
 from mirage.verify.verdict import Evidence, HoldsFor
 
 Reading = tuple[Op, int]
-"""An op between kernels and which of its operands it is, or a load in a kernel and 0."""
+"""An op between kernels and the number of its operand, or a load in a kernel and 0."""
 Role = tuple[Hashable, ...]
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Two programs with an input for each role, and how many each input has become."""
+    """Two programs with an input for each role, and the number of inputs that replace each
+    input."""
 
     first: KernelGraph
     second: KernelGraph
@@ -43,13 +45,14 @@ class Roles:
 
     @property
     def evidence(self) -> Evidence:
-        """What was shown, in words."""
+        """The statement that was shown, in words."""
         several = [f"input {i} as {n}" for i, n in enumerate(self.counts) if n > 1]
         text = f"for inputs of their own in each role: {', '.join(several)}"
         return Evidence("inputs in several roles", True, text)
 
     def as_one(self, holds_for: HoldsFor | None) -> HoldsFor | None:
-        """The same of the programs: the sizes of an input are equal in all roles."""
+        """Translate the sizes back to the original programs: the sizes of an input are equal in all
+        of its roles."""
         if holds_for is None:
             return None
         left, inputs = list(holds_for.inputs), list[tuple[str, ...]]()
@@ -63,8 +66,8 @@ class Roles:
 
 
 def with_free_roles(first: KernelGraph, second: KernelGraph) -> Roles | None:
-    """Both programs with an input for each role of an input, or None where none has several that
-    both programs know."""
+    """Give both programs an input for each role of an input. Return None if no input has several
+    roles in both programs."""
     graphs, counts = (first, second), list[int]()
     for _ in first.inputs:
         apart = _apart(graphs, sum(counts))
@@ -76,7 +79,7 @@ def with_free_roles(first: KernelGraph, second: KernelGraph) -> Roles | None:
 def _apart(
     graphs: tuple[KernelGraph, KernelGraph], place: int
 ) -> tuple[KernelGraph, KernelGraph] | None:
-    """Both programs with the input at ``place`` as several, one for each role."""
+    """Replace the input at ``place`` by one input for each role, in both programs."""
     readings: list[list[Reading]] = []
     for graph in graphs:
         own = _readings(graph, graph.inputs[place])
@@ -103,7 +106,8 @@ def _copy(value: Value) -> Value:
 
 
 def _readings(graph: KernelGraph, value: Value) -> list[Reading] | None:
-    """Where a program reads an input; None where that is not by ops and loads alone."""
+    """Return the places where a program reads an input; None if anything other than ops and loads
+    reads it."""
     if value in graph.outputs:
         return None
     kernels = dict.fromkeys(launches(graph.ops))
@@ -126,8 +130,8 @@ def _with_inputs(
     chosen: Mapping[Reading, Value],
     inputs: Sequence[Value] | None = None,
 ) -> KernelGraph:
-    """``graph`` with ``inputs`` instead of the one at ``place``; ``chosen`` says which is read
-    where."""
+    """Replace the input at ``place`` by ``inputs``; ``chosen`` says which of them each reading
+    gets."""
     whole = graph.inputs[place]
     given = tuple(chosen.values()) if inputs is None else tuple(inputs)
     kernels: dict[Op, Launch] = {op: op for op in launches(graph.ops)}
@@ -147,7 +151,7 @@ def _with_inputs(
 def _launch(
     op: Launch, whole: Value, chosen: Mapping[Reading, Value], given: Sequence[Value]
 ) -> Launch:
-    """A kernel with an operand for each of the inputs that ``whole`` has become."""
+    """Give a kernel an operand for each of the inputs that replace ``whole``."""
     kept = [(p, v) for p, v in zip(op.body.params, op.operands, strict=True) if v is not whole]
     own = {value: _copy(value) for value in given}
 
@@ -164,7 +168,7 @@ def _launch(
 
 
 def _each(ops: Sequence[Op], change: Callable[[Op], Op]) -> tuple[Op, ...]:
-    """Ops with those in loops changed one by one."""
+    """Change ops one by one, including those in loops."""
     return tuple(
         op.rebuilt(_each(op.inside, change), lambda v: v)
         if isinstance(op, Structure)
@@ -176,8 +180,8 @@ def _each(ops: Sequence[Op], change: Callable[[Op], Op]) -> tuple[Op, ...]:
 def _roles(
     graphs: Sequence[KernelGraph], place: int, counts: Sequence[int]
 ) -> list[list[Role]] | None:
-    """Of each reading that is an input of its own, from ``place`` on, what its dimensions have to
-    do with."""
+    """Return the role of each reading, where each reading is an input of its own, from ``place``
+    on."""
     slots = Slots()
     try:
         for graph in graphs:
@@ -208,7 +212,7 @@ def _roles(
 def _shared(
     graphs: Sequence[KernelGraph], place: int, counts: Sequence[int]
 ) -> Iterator[tuple[Value, Value]]:
-    """What is the same in both programs: the other inputs, and the outputs."""
+    """Yield the values that both programs share: the other inputs and the outputs."""
     one, other = graphs
     yield from zip(one.inputs[:place], other.inputs[:place], strict=True)
     yield from zip(one.inputs[place + counts[0] :], other.inputs[place + counts[1] :], strict=True)

@@ -1,9 +1,9 @@
-"""Parts of inputs that a piece reads, as inputs of their own.
+"""The slices of inputs that a piece reads, as inputs of their own.
 
-Where both programs read an input only through slices, each slice may hold anything: two programs
-that are equal for all values of the slices are equal for all values of the input (of overlapping
-slices more is shown than is needed). Indices of the whole input and of its parts, which often have
-no common digits, do not meet any more then.
+If both programs read an input only through slices, each slice may hold anything: two programs that
+are equal for all values of the slices are equal for all values of the input. (For overlapping
+slices this proves more than is needed.) The indices of the whole input and of its parts, which
+often have no common digits, then no longer meet.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Window = tuple[tuple[int, ...], tuple[int, ...]]
 def with_free_slices(
     first: KernelGraph, second: KernelGraph
 ) -> tuple[KernelGraph, KernelGraph] | None:
-    """Both programs with the slices of inputs as inputs, or None where there are no such slices."""
+    """Return both programs with the slices of inputs as inputs, or None if there are no such
+    slices."""
     graphs = (first, second)
     windows = [
         _windows([_users(graph, graph.inputs[i]) for graph in graphs])
@@ -34,13 +35,13 @@ def with_free_slices(
 
 
 def _users(graph: KernelGraph, value: Value) -> list[Op | None]:
-    """The ops that read a value; None for the caller."""
+    """Return the ops that read a value; None stands for the caller."""
     users: list[Op | None] = [op for op in graph.ops if value in op.operands]
     return users + [None for v in graph.outputs if v is value]
 
 
 def _windows(users: Sequence[Sequence[Op | None]]) -> list[Window]:
-    """What is read of an input, if that is slices alone."""
+    """Return the slices that are read of an input, or nothing if it is read in other ways too."""
     found: dict[Window, None] = {}
     for op in (op for some in users for op in some):
         if not isinstance(op, Slice):

@@ -1,4 +1,4 @@
-"""Inputs in the shape in which they are read.
+"""Inputs given the shape in which they are read.
 
 Where both programs read an input through reshapes only, its own dimensions mean nothing to them:
 elements follow each other in the same order in any shape. Cuts of these dimensions, which often fit
@@ -17,7 +17,8 @@ from mirage.semantics.ugraph import KernelGraph, Op, Reshape, TensorType, Value
 def with_free_views(
     first: KernelGraph, second: KernelGraph
 ) -> tuple[KernelGraph, KernelGraph] | None:
-    """Both programs with the views of inputs as inputs, or None where there are no such inputs."""
+    """Return both programs with the views of inputs as inputs, or None if there are no such
+    inputs."""
     graphs = (first, second)
     shapes = [_shape([graph.inputs[i] for graph in graphs], graphs) for i in _numbers(first)]
     if all(s is None for s in shapes):
@@ -31,8 +32,8 @@ def _numbers(graph: KernelGraph) -> range:
 
 
 def _shape(values: Sequence[Value], graphs: Sequence[KernelGraph]) -> tuple[int, ...] | None:
-    """The shape of fewest dimensions in which an input is read, if it is read in others than its
-    own alone."""
+    """Return the shape with the fewest dimensions in which an input is read, or None if it is read
+    only in its own shape."""
     found: dict[tuple[int, ...], None] = {}
     for value, graph in zip(values, graphs, strict=True):
         if value in graph.outputs:
@@ -46,7 +47,7 @@ def _shape(values: Sequence[Value], graphs: Sequence[KernelGraph]) -> tuple[int,
 
 
 def _keeps_order(op: Op) -> bool:
-    """Whether elements follow each other in the result as they do in the operand."""
+    """Return whether elements follow each other in the result as they do in the operand."""
     relations = op.relations() if isinstance(op, Rearrangement) else None
     return relations is not None and all(isinstance(r, Regrouped) for r in relations)
 

@@ -1,5 +1,5 @@
-"""Two programs with inputs that are easier to compare: what is shown for any contents of those
-holds for the programs."""
+"""Two programs with inputs that are easier to compare. Equality for any contents of these inputs
+implies equality of the original programs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from mirage.verify.evidence.proofs.small_model import small_pair
 
 
 def freed(first: KernelGraph, second: KernelGraph) -> Iterator[tuple[KernelGraph, KernelGraph]]:
-    """Two programs, before that with less of their inputs' shapes to fit: what is shown of those
-    holds for these."""
+    """Yield pairs of programs whose equality implies that of the given pair: first with fewer
+    constraints on the inputs' shapes, then the pair itself."""
     sliced = with_free_slices(first, second)
     pair = sliced or (first, second)
     viewed = with_free_views(*pair)
@@ -28,7 +28,7 @@ def freed(first: KernelGraph, second: KernelGraph) -> Iterator[tuple[KernelGraph
 
 
 def in_roles(first: KernelGraph, second: KernelGraph) -> Roles | None:
-    """Two programs with an input for each role, of the shapes that take the least work."""
+    """Return two programs with an input for each role, in the shapes that take the least work."""
     shaped = next(freed(first, second))
     found = [with_free_roles(*pair) for pair in dict.fromkeys((shaped, (first, second)))]
     apart = [roles for roles in found if roles is not None]
@@ -36,7 +36,7 @@ def in_roles(first: KernelGraph, second: KernelGraph) -> Roles | None:
 
 
 def _work(roles: Roles) -> float:
-    """Of a comparison by small programs, if there is one."""
+    """Return the work of a comparison by small programs; infinity if there are none."""
     try:
         return small_pair(roles.first, roles.second).work
     except Irregular:

@@ -20,16 +20,16 @@ from mirage.verify.verdict import Evidence
 
 NAME = "proof by normal forms"
 _MOST_SIGNS = 5
-"""Of as many the cases are looked at one by one."""
+"""With up to this many signs, the cases are examined one by one."""
 
 
 def prove(
     pair: SmallPair, *, reciprocals_as_symbols: bool = False, most_work: int = MOST_WORK
 ) -> Evidence:
-    """``holds`` is True if the outputs have equal normal forms, else None: failing to prove says
-    nothing.
+    """Compare symbolically. ``holds`` is True if the outputs have equal normal forms, else None: a
+    failed proof says nothing.
 
-    At first products of long sums are not written out, which proves less and takes less.
+    The first attempt does not expand products of long sums, which proves less and costs less.
     """
     name = f"{NAME}, reciprocals as symbols" if reciprocals_as_symbols else NAME
     symbols = reciprocals_as_symbols
@@ -42,8 +42,8 @@ def prove(
 
 
 def prove_with_signs(pair: SmallPair) -> Evidence:
-    """:func:`prove` with what real numbers have and a field lacks: signs, and roots of what is
-    not negative. ``pair`` is made for that
+    """Prove with properties that real numbers have and a field lacks: signs, and roots of
+    nonnegative numbers. ``pair`` must be made for it
     (:func:`~mirage.verify.evidence.proofs.small_model.small_pair`)."""
     name = "proof with signs and roots"
     domain = RealNumbers(most_work=LITTLE_WORK)
@@ -54,7 +54,7 @@ def prove_with_signs(pair: SmallPair) -> Evidence:
 
 
 def _in_each_case(name: str, pair: SmallPair) -> Evidence | None:
-    """The same with each sign known, for all that they may be."""
+    """Prove once for each assignment of signs."""
     open_cases: list[tuple[int, ...]] = [()]
     proved = 0
     while open_cases:
@@ -80,8 +80,8 @@ def compare(
     weights: Callable[[Weights], Planes],
     give_up: type[Exception] | tuple[()] = (),
 ) -> Evidence:
-    """:func:`prove` in ``domain``, in which ``weights`` gives the numbers of indices in cells.
-    Exceptions to ``give_up`` with are the caller's."""
+    """Compare like :func:`prove`, in ``domain``; ``weights`` converts the numbers of indices in
+    cells. Exceptions of type ``give_up`` propagate to the caller."""
     sizes = [v.shape for v in pair.reference.graph.inputs[: pair.input_count]]
     inputs = [domain.inputs(i, s) for i, s in enumerate(sizes)]
     try:

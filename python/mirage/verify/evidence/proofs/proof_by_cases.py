@@ -1,12 +1,12 @@
-"""Proofs case by case, of programs that compare numbers and choose among them.
+"""Proofs case by case, for programs that compare numbers and choose among them.
 
-Each element of an output is a function of the elements of the inputs. It is computed of symbols,
-and where the sign of something decides (a comparison, a maximum, a magnitude), once for each sign
-that it may have together with those before it: at every point one of the cases is true. Where a sum
-is zero, one of its symbols is what the others say. Truth values are 0 in one case and 1 in the
-other.
+Each element of an output is a function of the elements of the inputs. It is computed with symbols.
+Where a sign decides (in a comparison, a maximum or a magnitude), it is computed once for each sign
+that is possible together with the previous ones; at every point one of the cases is true. If a sum
+is zero, one of its symbols is replaced by its value in terms of the others. Truth values are 0 in
+one case and 1 in the other.
 
-Of a program all of whose ops are elementwise one element says what all do.
+If all ops of a program are elementwise, one element stands for all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DECIDED = (
 
 @dataclass(frozen=True)
 class _Case:
-    """Sums and their signs, and symbols that are something else."""
+    """Sums and their signs, and the values of symbols that are not free."""
 
     signed: tuple[tuple[Sum, int], ...] = ()
     instead: Mapping[int, Ratio] = field(default_factory=dict[int, Ratio])
@@ -52,8 +52,8 @@ class _Case:
 def prove_by_cases(
     reference: KernelGraph, candidate: KernelGraph, contents: Mapping[int, Array]
 ) -> Evidence:
-    """``holds`` is True if the outputs are equal in all cases, else None. Both programs have the
-    same inputs, of which ``contents`` are known."""
+    """Compare in each case. ``holds`` is True if the outputs are equal in all cases, else None.
+    Both programs have the same inputs, of which ``contents`` are known."""
     graphs = [normalize(decompose(g), Depth.EXPONENTIALS) for g in (reference, candidate)]
     if not any(_decides(g) for g in graphs):
         return Evidence(NAME, None, "nothing is compared")
@@ -97,7 +97,8 @@ class _Attempt:
                 self.domain.truths.update(found)
 
     def run(self) -> int:
-        """The number of cases. Raises :class:`NoProof` where they are not equal."""
+        """Return the number of cases. Raises :class:`NoProof` if the outputs are not equal in one
+        of them."""
         cases = 0
         for number, output in enumerate(self.graphs[0].outputs):
             regions = list(_elements(output.shape, all(map(_is_elementwise, self.graphs))))
@@ -141,7 +142,7 @@ class _Attempt:
         return found
 
     def _truth(self, form: Sum) -> int | None:
-        """The symbol of a truth value that the sum is."""
+        """Return the symbol of the truth value that the sum consists of."""
         for symbol in self.domain.truths:
             if form == self.domain.of_symbol(symbol).top:
                 return symbol
@@ -160,7 +161,7 @@ class _Attempt:
         return True
 
     def _input(self, i: int, case: _Case) -> Planes:
-        """An input, with other elements for symbols that are something else."""
+        """Return an input in which symbols that are not free are replaced by their values."""
         (plane,) = self.held[i]
         if not case.instead:
             return (plane,)
@@ -186,13 +187,13 @@ class _Attempt:
 
 
 def _elements(shape: tuple[int, ...], one: bool) -> list[Region]:
-    """The elements of an output, each by itself; one of all where all are alike."""
+    """Return the elements of an output, one at a time; only the first if all are alike."""
     places = [(0,) * len(shape)] if one else list(np.ndindex(*shape))
     return [tuple(np.asarray([p]) for p in place) for place in places]
 
 
 def _is_elementwise(graph: KernelGraph) -> bool:
-    """Whether each element of an output is the same function of the elements of the inputs at its
+    """Return whether each element of an output is the same function of the inputs' elements at its
     place."""
     shape = graph.outputs[0].shape
     return all(v.shape == shape for v in graph.outputs) and all(

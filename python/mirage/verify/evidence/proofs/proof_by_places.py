@@ -1,9 +1,9 @@
 """Programs that move elements and compute element by element: slices, joins, reshapes, transposes,
-tiles that are copied, functions of elements at the same place.
+tiles that are copied, and functions of elements at the same place.
 
 Each element of an output is a formula of a few elements of inputs, or of zero where a tile goes
 past the end of its tensor, and which formula of which elements depends on the place alone. So one
-run in which formulas are written out says all of them, and two programs are equal if they agree.
+run that writes formulas out gives all of them, and two programs are equal if their formulas agree.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mirage.verify.evidence.samples.sampled_outputs import graph_work
 from mirage.verify.verdict import Evidence
 
 _MOST_MOVED, _MOST = 5e7, 2e8
-"""Elements of all values of both programs: tried before anything else, and where a small model is
-not to be had."""
+"""The most elements of all values of both programs: for the comparison that is tried before all
+others, and for the one that is tried when there is no small model."""
 
 
 def compare_movements(first: KernelGraph, second: KernelGraph) -> Evidence | None:
-    """Whether both programs move the same elements to the same places: a proof either way. None
-    where they do more than that, or are too large."""
+    """Compare two programs that only move elements. The result is a proof either way; it is None if
+    the programs do more than that or are too large."""
     if not all(map(_moves, _ops(first, second))) or _work(first, second) > _MOST_MOVED:
         return None
     same = _same(first, second)
@@ -36,8 +36,8 @@ def compare_movements(first: KernelGraph, second: KernelGraph) -> Evidence | Non
 
 
 def compare_places(first: KernelGraph, second: KernelGraph) -> Evidence | None:
-    """A proof if both programs have the same formula of the same elements at each place. None where
-    they have not, do more than that, or are too large."""
+    """Return a proof if both programs have the same formula of the same elements at each place;
+    None if they do not, if they do more than that, or if they are too large."""
     computed = all(_moves(op) or _computes(op) for op in _ops(first, second))
     if not computed or _work(first, second) > _MOST or not _same(first, second):
         return None

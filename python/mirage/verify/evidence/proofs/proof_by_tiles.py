@@ -1,8 +1,8 @@
-"""Proofs of kernels by way of tiles inside of them.
+"""Proofs of kernels through the tiles inside of them.
 
 Tiles that agree at a random point with values of the reference are guessed to be equal. The kernels
 are cut there (:mod:`mirage.verify.evidence.proofs.cut_kernels`), and what lies between is shown
-piece by piece (:mod:`mirage.verify.pieces.kernel_by_kernel`). As always, nothing rests on the
+piece by piece (:mod:`mirage.verify.pieces.kernel_by_kernel`). Soundness does not depend on the
 guess.
 """
 
@@ -24,7 +24,7 @@ MOST_SITES = 96
 
 
 class _OutOfWork(Exception):
-    """The pieces are more work than a proof may take."""
+    """The pieces take more work than a proof may."""
 
 
 def prove_opened(
@@ -34,11 +34,10 @@ def prove_opened(
     most_work: float = math.inf,
     shown: dict[str, Shown] | None = None,
 ) -> Evidence:
-    """``holds`` is True if the outputs are proved equal by way of tiles in common, else None. Both
-    programs have primitive ops only, and are normalized.
+    """Prove by tiles in common. ``holds`` is True if the outputs are proved equal, else None.
 
-    ``most_work`` are elements of small programs that may be computed with; ``shown`` keeps what is
-    known of pieces for another attempt."""
+    Both programs are normalized and have primitive ops only. ``most_work`` limits the elements of
+    small programs that are computed; ``shown`` keeps the results for pieces for another attempt."""
     places = sites(candidate)
     if not places:
         return Evidence(NAME, None, "no tile inside of a kernel can be stored")
@@ -82,8 +81,8 @@ def prove_opened(
 def _chosen(
     places: list[Site], equal: dict[Value, Value]
 ) -> tuple[list[Site], tuple[tuple[Value, Value], ...]]:
-    """The sites whose tensors hold values of the reference, one for each value and launch; and all
-    pairs, those of tensors between the kernels among them."""
+    """Choose the sites whose tensors hold values of the reference, one for each value and launch.
+    Return them and all pairs of equal values, including the tensors between kernels."""
     chosen: list[Site] = []
     seen: set[tuple[int, Value]] = set()
     for site in places:

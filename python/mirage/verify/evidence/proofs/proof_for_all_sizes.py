@@ -1,14 +1,14 @@
-"""Proofs for all sizes that the maps of two programs allow, not only for those at hand.
+"""Proofs for all sizes that the maps of two programs allow, not only for the given sizes.
 
 In the small programs the length of a segment of indices occurs in one place only: as the number of
-indices that its bulk cell stands for. So the weights are made symbols, one for each bulk, and the
-same normal forms are compared. What is equal then is equal whatever the lengths are, from the
-number of cells on; the sizes of dimensions, tiles, grids and loops are products and sums of
-lengths.
+indices that its bulk cell stands for. So the weights become symbols, one for each bulk, and the
+same normal forms are compared. If they are equal, they are equal for all lengths from the number of
+cells on; the sizes of dimensions, tiles, grids and loops are products and sums of lengths.
 
 Constants are the other place where sizes enter: ``1/4096`` may be one over a dimension. Three
-readings are tried, the most general one first: constants are any numbers at all; those that are a
-size that a sum runs over, or one over it, change with that size; all stay what they are.
+readings are tried, the most general one first: constants may be any numbers; a constant that equals
+a size that a sum runs over, or one over it, changes with that size; all constants keep their
+values.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ from mirage.verify.evidence.samples.real_sizes import constants_of
 from mirage.verify.verdict import Evidence, FreeExtent, HoldsFor
 
 _READINGS = ((True, False), (True, True), (False, True), (False, False))
-"""Whether a constant may be any number, and whether some are sizes; the most general one first."""
+"""Whether a constant may be any number, and whether some constants are sizes; the most general
+reading first."""
 _PLAIN = frozenset(Fraction(n, d) for n in (0, 1, -1, 2, -2) for d in (1, 2))
 
 
@@ -63,12 +64,12 @@ class _Bulk:
 
 @dataclass(frozen=True)
 class _Open:
-    """All bulk cells, by digit and number of the segment; ``None`` for segments without one."""
+    """All bulk cells, by digit and number of the segment; ``None`` for segments without a bulk."""
 
     bulks: Mapping[Hashable, tuple[_Bulk | None, ...]]
 
     def all(self) -> Iterator[_Bulk]:
-        """The cells that there are."""
+        """Yield all bulk cells."""
         return (b for row in self.bulks.values() for b in row if b is not None)
 
 
@@ -103,7 +104,7 @@ def _primes() -> Iterator[int]:
 
 
 class _OpenCells(Cells):
-    """The same cells, with stand-ins as the weights of bulks."""
+    """The same cells, with stand-ins for the weights of bulks."""
 
     def __init__(self, cells: Cells, singles: Mapping[Hashable, int], bulks: _Open) -> None:
         super().__init__(cells.structure, cells.cells)
@@ -137,7 +138,7 @@ class _AnySizes(Symbolic):
         self.bound: dict[Fraction, Ratio] = {}  # constants that are read as sizes
 
     def sizes(self, weights: Weights) -> Planes:
-        """A vector of products of lengths."""
+        """Return a vector of products of lengths."""
         return (objects([self._product_of(w) for w in weights], (len(weights),)),)
 
     def _product_of(self, weight: int) -> Ratio:
@@ -152,19 +153,19 @@ class _AnySizes(Symbolic):
         return result
 
     def times(self, a: Ratio, b: Ratio) -> Ratio:
-        """Product of two numbers."""
+        """Return the product of two numbers."""
         result = self.mul(a, b)
         assert isinstance(result, Ratio)
         return result
 
     def reciprocal(self, a: Ratio) -> Ratio:
-        """One over a number that is not zero."""
+        """Return one over a nonzero number."""
         result = self.invert(a)
         assert isinstance(result, Ratio)
         return result
 
     def total(self, weights: Sequence[Weights]) -> Ratio:
-        """Product of sizes, of which each is a sum of products of lengths."""
+        """Return the product of sizes, each of which is a sum of products of lengths."""
         result = Ratio({(0, 0): 1})
         for w in weights:
             (size,) = self.reduce(ReduceFn.SUM, self.sizes(w), (0,), DType.F32)
@@ -184,10 +185,10 @@ class _AnySizes(Symbolic):
 
 
 def prove_for_extents(pair: SmallPair) -> tuple[Evidence, HoldsFor] | None:
-    """A proof for the most general sizes and constants that there is one for, if any.
+    """Return the proof for the most general sizes and constants for which there is one, or None.
 
-    ``pair`` is the small form of the two programs, which have primitive ops only. What it is about
-    are sizes of the programs as they were read: those of merged dimensions are of all together.
+    ``pair`` is the small form of the two programs, which have primitive ops only. The sizes are
+    those of the programs as they were read: merged dimensions have one size together.
     """
     if pair.cells is None or pair.read is None or pair.read.at_hand:
         return None
@@ -233,7 +234,7 @@ def prove_for_extents(pair: SmallPair) -> tuple[Evidence, HoldsFor] | None:
 def _digits_in_order(
     structure: Structure, graphs: tuple[KernelGraph, KernelGraph]
 ) -> tuple[Hashable, ...]:
-    """All digits, those of inputs first."""
+    """Return all digits, those of the inputs first."""
     slots = [structure.slot(v, d) for v in graphs[0].inputs for d in range(len(v.shape))]
     first = (d for s in slots for d in structure.digits_of(s))
     return tuple(dict.fromkeys((*first, *structure.digits)))
@@ -245,8 +246,8 @@ def _digits_in_order(
 def _bind(
     domain: _AnySizes, cells: Cells, graphs: tuple[KernelGraph, KernelGraph]
 ) -> dict[Fraction, tuple[Slot, ...]]:
-    """Makes ``domain`` read constants that are a size that a sum runs over, or one over it, as that
-    size: the constants, and the slots whose sizes are multiplied.
+    """Make ``domain`` read a constant that equals a size that a sum runs over, or one over it, as
+    that size. Return these constants with the slots whose sizes are multiplied.
     """
     found: dict[int, list[tuple[Slot, ...]]] = {}
     for graph in graphs:
@@ -275,34 +276,34 @@ def _summed(op: Op, structure: Structure) -> Iterator[Slot]:
 
 
 class _Sizes:
-    """Sizes written with the names of lengths."""
+    """Sizes, written with the names of lengths."""
 
     def __init__(self, structure: Structure, bulks: _Open) -> None:
         self.structure = structure
         self.bulks = bulks
 
     def shape(self, value: Value) -> tuple[str, ...]:
-        """The sizes of a tensor."""
+        """Return the sizes of a tensor, as text."""
         return tuple(self.size(self.structure.slot(value, d)) for d in range(len(value.shape)))
 
     def axes(self, graph: KernelGraph) -> Iterator[tuple[str, str]]:
-        """The extents of all grid and loop axes of a program."""
+        """Yield the extents of all grid and loop axes of a program, as text."""
         for number, op in enumerate(launches(graph.ops)):
             for name in axis_extents(op):
                 yield f"{number}.{name}", self.size(self.structure.axis(op, name))
 
     def product(self, slots: Sequence[Slot]) -> str:
-        """Sizes multiplied."""
+        """Return the product of the slots' sizes, as text."""
         return _times([self.size(s) for s in slots])
 
     def size(self, slot: Slot) -> str:
-        """The size of one slot."""
+        """Return the size of one slot, as text."""
         text = self._prefix(self.structure.digits_of(slot), self.structure.size(slot))
         return text if any(c.isalpha() for c in text) else str(self.structure.size(slot))
 
     def _prefix(self, digits: tuple[Hashable, ...], size: int) -> str:
-        """The first ``size`` of the indices that the digits make: as many of the top digit as fit
-        whole, and a part of one more.
+        """Return the number of the first ``size`` indices that the digits make: as many whole
+        values of the top digit as fit, and a part of the next.
         """
         if not digits:
             return "1"
@@ -318,7 +319,7 @@ class _Sizes:
         return " + ".join(terms)
 
     def _length(self, digit: Hashable, value: int) -> str:
-        """The first ``value`` indices of a digit, which end with a segment."""
+        """Return the number of the first ``value`` indices of a digit, which end with a segment."""
         terms: list[str] = []
         fixed = start = 0
         for bulk, length in zip(

@@ -1,9 +1,9 @@
-"""Proofs with the positions and tensors that programs hold as they are.
+"""Proofs with the positions and tensors that programs hold, as they are.
 
-Small models have any numbers in the place of positions, masks and bound tensors, and so cannot show
-what holds for these alone: that a window is the difference of two triangles, that rows which go
-around twice are where they were. Programs that are small enough are compared as they are, in
-symbolic arithmetic that knows those numbers.
+Small models put arbitrary numbers in the place of positions, masks and bound tensors, and so cannot
+show statements that hold for the actual ones alone: that a window is the difference of two
+triangles, or that rows which are rotated twice are back in their places. Programs that are small
+enough are compared as they are, in symbolic arithmetic that knows those numbers.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from mirage.verify.verdict import Evidence
 
 NAME = "proof with positions and bound tensors as they are"
 MOST_WORK = 6e4
-"""Elements of both programs together."""
+"""The most elements of both programs together."""
 
 
 def prove_in_place(
     reference: KernelGraph, candidate: KernelGraph, contents: Mapping[int, Array]
 ) -> Evidence:
-    """``holds`` is True if the outputs are equal, else None. Both programs have the same inputs, of
-    which ``contents`` are known; both may look rows up."""
+    """Compare the programs themselves. ``holds`` is True if the outputs are equal, else None. Both
+    programs have the same inputs, of which ``contents`` are known; both may look rows up."""
     graphs = [normalize(decompose(g), Depth.USUAL) for g in (reference, candidate)]
     work = sum(graph_work(g, whole_demand(g)) for g in graphs)
     if work > MOST_WORK:
@@ -71,7 +71,8 @@ def _outputs(graph: KernelGraph, domain: KnownNumbers, inputs: list[Planes]) -> 
 
 
 def _same(domain: KnownNumbers, a: Element, b: Element) -> bool:
-    """Whether two elements are equal; minus infinity is itself, what is undefined is nothing."""
+    """Return whether two elements are equal. Minus infinity equals itself; an undefined element
+    equals nothing."""
     if isinstance(a, Ratio) and isinstance(b, Ratio):
         return domain.same(a, b)
     return not isinstance(a, Ratio) and not isinstance(b, Ratio) and a == b

@@ -1,4 +1,4 @@
-"""Equality with a bounded probability of error, by way of a small program that stands for the real
+"""Equality with a bounded probability of error, decided on a small program that stands for the real
 one.
 
 1. :mod:`mirage.verify.compression.digits` finds the common index structure of both programs;
@@ -49,7 +49,7 @@ _REDRAWS = 4
 
 @dataclass(frozen=True)
 class SmallPair:
-    """Two small programs with the same cells, and what their comparison needs."""
+    """Two small programs with the same cells, and the requirements of their comparison."""
 
     reference: SmallGraph
     candidate: SmallGraph
@@ -61,17 +61,17 @@ class SmallPair:
 
     @property
     def input_count(self) -> int:
-        """Number of inputs that are not weights."""
+        """The number of inputs that are not weights."""
         return len(self.reference.graph.inputs) - len(self.reference.weights)
 
     @property
     def work(self) -> float:
-        """Elements to compute for a comparison."""
+        """The number of elements that a comparison computes."""
         small = (self.reference.graph, self.candidate.graph)
         return sum(graph_work(g, demand(g, self.regions(g))) for g in small)
 
     def regions(self, graph: KernelGraph) -> tuple[Region, ...]:
-        """The parts of the outputs of one of the small programs that are compared."""
+        """Return the parts of one small program's outputs that are compared."""
         if self.compared is not None:
             return self.compared
         return tuple(whole(len(v.shape)) for v in graph.outputs)
@@ -79,8 +79,8 @@ class SmallPair:
     def evaluate(
         self, domain: Domain, inputs: Sequence[Planes], weights: Callable[[Weights], Planes]
     ) -> tuple[tuple[Planes, ...], tuple[Planes, ...]]:
-        """What is compared of the outputs of both, in ``domain``, which ``weights`` takes numbers
-        of indices to.
+        """Evaluate the compared parts of both programs' outputs in ``domain``; ``weights`` converts
+        numbers of indices to it.
         """
         first, second = (
             self._evaluate(s, domain, [*inputs, *map(weights, s.weights)])
@@ -109,13 +109,14 @@ def small_pair(
     reciprocals_as_symbols: bool = False,
     signs: bool = False,
 ) -> SmallPair:
-    """The small forms of two programs that have primitive ops only.
+    """Return the small forms of two programs that have primitive ops only. Raises
+    :class:`Irregular`.
 
     With ``reciprocals_as_symbols`` they decide equality of the programs only if reciprocals are
-    uninterpreted functions (of arguments up to factors), with ``signs`` if magnitudes and roots
-    have the identities of :mod:`mirage.verify.arithmetic.real_identities`. Where there is none, or
-    much less work to do then, dimensions that always stand side by side are read as one; where that
-    does not help, digits that do not fit each other are not compressed. Raises :class:`Irregular`.
+    uninterpreted functions (of arguments up to factors); with ``signs``, only if magnitudes and
+    roots have the identities of :mod:`mirage.verify.arithmetic.real_identities`. If there is no
+    small form, or if merging takes much less work, adjacent dimensions that no op separates are
+    read as one; if that does not help, digits that do not fit each other are not compressed.
     """
     first: Irregular | None = None
     best: SmallPair | None = None
@@ -157,7 +158,7 @@ def _small_pair(reading: Reading, reciprocals_as_symbols: bool, signs: bool) -> 
         ).needs
         wanted = dict(singles)
         for d, n in needs.singles.items():
-            # More single indices than a digit has are no use, and pinned digits have no others.
+            # Single indices are at most all of a digit's indices, and pinned digits have no others.
             if d not in parallel and not structure.digits[d].pinned:
                 wanted[d] = min(max(n, singles.get(d, 0)), structure.digits[d].radix)
         if wanted == singles:
@@ -179,7 +180,8 @@ def _small_pair(reading: Reading, reciprocals_as_symbols: bool, signs: bool) -> 
 
 
 def direct_pair(reference: KernelGraph, candidate: KernelGraph) -> SmallPair | None:
-    """The programs themselves, if they are small enough to be their own small model."""
+    """Return the programs themselves as a pair if they are small enough to be their own small
+    model; else None."""
     graphs = (reference, candidate)
     if sum(graph_work(g, whole_demand(g)) for g in graphs) > _MAX_DIRECT_WORK:
         return None
@@ -187,8 +189,8 @@ def direct_pair(reference: KernelGraph, candidate: KernelGraph) -> SmallPair | N
 
 
 def error_log2(needs: Requirements, counts: Counts, q: int) -> float:
-    """Base-2 logarithm of a bound for the chance that one draw does not tell different programs
-    apart.
+    """Return the base-2 logarithm of a bound for the chance that one draw does not distinguish
+    different programs.
 
     Union bound over: two of the exponents in the deciding comparison coincide; its coefficient
     vanishes; two different arguments of uninterpreted functions (compared pairwise) coincide; the
@@ -213,8 +215,8 @@ def error_log2(needs: Requirements, counts: Counts, q: int) -> float:
 def run_small_model(
     pair: SmallPair, rng: random.Random, max_error_log2: float, fewest: int = 2
 ) -> tuple[Evidence, float | None]:
-    """Evidence, and the bound if both programs agree and it is low enough; of at least ``fewest``
-    draws.
+    """Compare at random points, with at least ``fewest`` draws. Return the evidence, and the bound
+    if both programs agree and it is low enough.
     """
     name = "small model with formal exponentials"
     try:
@@ -277,8 +279,8 @@ def _draws(
 
 
 def small_difference(pair: SmallPair, source: np.random.Generator) -> Difference | None:
-    """A difference of the small programs in float64: one of the real programs on inputs constant
-    within cells.
+    """Return a difference of the small programs in float64, which is one of the real programs on
+    inputs that are constant within cells.
     """
     for scale in (1.0, 0.1):
         sizes = [v.shape for v in pair.reference.graph.inputs[: pair.input_count]]

@@ -1,9 +1,9 @@
-"""Where the tiles inside of a launch lie in the tensors that they are part of, and whether what
-lies past the ends of those tensors matters.
+"""The places of a launch's tiles in the tensors that they are part of, and whether the elements
+past the ends of those tensors matter.
 
-Tiles of 16 cut 17 rows into two: 15 rows of the second one are no rows of the tensor. Loads fill
-them with zeros, ops compute something of them, and stores drop them. As long as each op on the way
-keeps rows apart, or a mask overwrites them before rows meet, nothing that is stored depends on them
+Tiles of 16 cut 17 rows into two: 15 rows of the second tile lie outside of the tensor. Loads fill
+them with zeros, ops compute with them, and stores drop them. If each op on the way keeps rows
+apart, or a mask overwrites them before rows meet, nothing that is stored depends on them
 (``docs/verification.md`` has the argument).
 """
 
@@ -38,8 +38,8 @@ from mirage.semantics.ugraph import (
 
 @dataclass(frozen=True)
 class Cut:
-    """What cuts a dimension into tiles: ``axes``, outermost first. ``end`` is the tensor's size
-    where the tiles go further, None where they end together."""
+    """The axes that cut a dimension into tiles, outermost first. ``end`` is the tensor's size if
+    the tiles go past it, None if they end together."""
 
     axes: tuple[str, ...] = ()
     end: int | None = None
@@ -52,12 +52,12 @@ _T = TypeVar("_T")
 _Rule = Callable[..., "Label | None"]
 """Where a result lies, by the places of the operands, which are all known."""
 _ORDER = "steps before of "
-"""Before the name of a loop's axis: the value depends on all steps up to the present one."""
+"""The prefix of a loop axis's name if the value depends on all steps up to the present one."""
 
 
 class Places:
-    """Of each tile in a launch the cuts of its dimensions (None where they are not known), and all
-    axes that it depends on; ``storable`` are those that are functions of a position alone."""
+    """For each tile in a launch, the cuts of its dimensions (None if they are not known) and all
+    axes that it depends on. ``storable`` are the tiles that are functions of a position alone."""
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
@@ -71,8 +71,8 @@ class Places:
         self._back(launch.body.ops)
 
     def may_end(self, value: Value) -> bool:
-        """Whether nothing that the launch stores depends on what a tile, of which the cuts are
-        known, has past the end of its tensor."""
+        """Return whether nothing that the launch stores depends on the elements of a tile past the
+        end of its tensor. The tile's cuts are known."""
         return self._ends(value).isdisjoint(self._matter[value])
 
     # ---- labels ----
@@ -99,15 +99,15 @@ class Places:
                 self._set(result, self._label(op), axes, not isinstance(op, Source))
 
     def _accumulated(self, loop: Loop, a: Accumulator) -> Label | None:
-        """Dimensions that the loop goes along are the tile's own afterwards: elements of all steps
-        came together."""
+        """Return the cuts after a loop: a dimension that the loop runs along becomes the tile's
+        own, since the elements of all steps are combined."""
         label = self.labels[a.value]
         if label is None or a.fn is AccumulateFn.LAST:
             return None
         return tuple(WHOLE if loop.axis.name in cut.axes else cut for cut in label)
 
     def _same_in_all(self, loop: Loop, label: Label | None) -> Label | None:
-        """None for tiles that are at another place in each step."""
+        """Return the cuts of a tile if its place is the same in each step, else None."""
         return None if label is None or any(loop.axis.name in c.axes for c in label) else label
 
     def _set(
@@ -128,7 +128,8 @@ class Places:
         return rule(op, known) if len(known) == len(op.operands) else None
 
     def _of_load(self, op: Load) -> Label | None:
-        """None where it loads not all of a tensor, or more without an axis that says where."""
+        """Return the cuts of a loaded tile. None if it covers only a part of a tensor, or more than
+        the tensor without an axis that says where."""
         label: list[Cut] = []
         for n, t, axes in zip(op.operands[0].shape, op.result.shape, op.map, strict=True):
             every = t * prod(self.extents[a] for a in axes)
@@ -140,11 +141,12 @@ class Places:
     # ---- what lies past the ends ----
 
     def _ends(self, value: Value) -> set[_Axes]:
-        """The axes whose tiles go past the end."""
+        """Return the axes whose tiles go past the end."""
         return {c.axes for c in self.labels[value] or () if c.end is not None}
 
     def _stored(self) -> None:
-        """A store with the map of the tile drops what lies past the end."""
+        """Propagate from the stores: a store with the tile's map drops the elements past the
+        end."""
         outputs = zip(self.launch.body.outputs, self.launch.results, strict=True)
         for output, result in outputs:
             label = self.labels[output.value] or ()
@@ -166,7 +168,8 @@ class Places:
             self._back(op.body)
 
     def _through(self, op: Op, value: Value, result: Value) -> set[_Axes]:
-        """The axes for which what lies past the end matters to what ``op`` makes of it."""
+        """Return the axes for which the operand's elements past the end matter to the result of
+        ``op``."""
         label, ends, after = self.labels[value], self._ends(value), self.labels[result]
         if label is None or after is None or not ends:
             return ends
@@ -177,7 +180,8 @@ class Places:
         return matter - _overwritten(op, label) if isinstance(op, Mask) else matter
 
     def _rescaling(self, loop: Loop, value: Value, result: Value) -> set[_Axes]:
-        """The same of what rescales an accumulator; all of it where it has other rows."""
+        """Return these axes for the factor that rescales an accumulator: all of its axes if its
+        rows are cut differently."""
         label, after = self.labels[value] or (), self.labels[result] or ()
         pairs = zip(label[::-1], after[::-1], strict=False)
         if any(cut not in (WHOLE, other) for cut, other in pairs):
@@ -210,7 +214,8 @@ def _made(op: Source, labels: Sequence[Label]) -> Label | None:
 
 
 def _alike(op: Op, labels: Sequence[Label]) -> Label | None:
-    """Of elementwise ops: aligned at the end, as shapes are."""
+    """Return the cuts of an elementwise op's result; operands are aligned at the end, as shapes
+    are."""
     return _aligned(op.result.shape, [(v.shape, x) for v, x in zip(op.operands, labels)])
 
 
@@ -223,9 +228,9 @@ def _product(op: Matmul, labels: Sequence[Label]) -> Label | None:
 def _aligned(
     shape: tuple[int, ...], operands: Sequence[tuple[tuple[int, ...], Label]]
 ) -> Label | None:
-    """What cuts dimensions in which operands of these shapes and cuts meet. Where they are cut in
-    several ways, none that ends with the tensor need be kept: axes that cut no dimension count
-    tiles."""
+    """Return the cuts of the dimensions in which operands of these shapes and cuts meet. If they
+    are cut in several ways, none of which goes past the tensor's end, no cut need be kept: axes
+    that cut no dimension count tiles."""
     out: list[Cut] = []
     for back in range(len(shape), 0, -1):
         here: set[Cut] = set()

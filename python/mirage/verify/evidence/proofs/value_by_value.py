@@ -6,9 +6,9 @@ agree on random residues (over cells of indices) are guessed to be equal, and ea
 from the ones before: what was proved equal is replaced by a new input of both programs. A guess
 that cannot be proved is dropped. The guess is a heuristic; only the proofs count.
 
-Programs that agree whatever the new inputs hold agree in particular where these hold what the
-reference's values are, and by induction the candidate's are the same. ``docs/verification.md`` has
-the argument.
+Programs that agree for all contents of the new inputs agree in particular when these hold the
+reference's values, and by induction the candidate's values are the same. ``docs/verification.md``
+has the argument.
 """
 
 from __future__ import annotations
@@ -50,9 +50,8 @@ class _Guess:
 def prove_in_segments(
     reference: KernelGraph, candidate: KernelGraph, rng: random.Random
 ) -> Evidence:
-    """``holds`` is True if the outputs are proved equal by way of values in common, else None.
-
-    Both programs have primitive ops only.
+    """Prove by values in common. ``holds`` is True if the outputs are proved equal, else None. Both
+    programs have primitive ops only.
     """
     name = "proof in segments"
     try:
@@ -77,7 +76,7 @@ def prove_in_segments(
 def _follows(
     reference: KernelGraph, candidate: KernelGraph, proved: Sequence[_Guess], guess: _Guess
 ) -> bool:
-    """Whether two values are proved equal from those that were before.
+    """Return whether two values are proved equal, given the equalities that were proved before.
 
     First from all of them, then without those that do not help: the reference's value itself, and
     what the same launch of the candidate stores (its results do not depend on each other).
@@ -99,7 +98,7 @@ def _follows(
 
 
 def prove_shortly(first: KernelGraph, second: KernelGraph) -> bool:
-    """Whether a proof that takes little work shows two programs to be equal."""
+    """Return whether a proof that takes little work shows two programs to be equal."""
     for as_symbols in (False, True):
         try:
             pair = small_pair(first, second, reciprocals_as_symbols=as_symbols)
@@ -111,7 +110,7 @@ def prove_shortly(first: KernelGraph, second: KernelGraph) -> bool:
 
 
 def work_of(first: KernelGraph, second: KernelGraph) -> float:
-    """About how many elements :func:`prove_shortly` computes with."""
+    """Estimate the number of elements that :func:`prove_shortly` computes."""
     try:
         return 2.0 * small_pair(first, second).work
     except Irregular:
@@ -121,9 +120,8 @@ def work_of(first: KernelGraph, second: KernelGraph) -> float:
 def find_guesses(
     reference: KernelGraph, candidate: KernelGraph, rng: random.Random
 ) -> list[_Guess]:
-    """Values that agree at a random point, in the order of the candidate.
-
-    Raises :class:`Irregular`.
+    """Return values that agree at a random point, in the order of the candidate. Raises
+    :class:`Irregular`.
     """
     both = (reference, candidate)
     reading = next((r for r in readings(both) if r.graphs == both), None)
@@ -163,7 +161,8 @@ def _values(graph: KernelGraph) -> list[Value]:
 
 
 def _mark(value: Value, residues: Array) -> object:
-    """Equal for values that agree at the random point, up to a reshape; None for undefined ones."""
+    """Return a key that is equal for values that agree at the random point, up to a reshape; None
+    for undefined values."""
     if not np.isfinite(residues).all():
         return None
     return value.type.size, residues.tobytes()
@@ -176,7 +175,8 @@ def _between(
     first: Sequence[Value],
     second: Sequence[Value],
 ) -> tuple[KernelGraph, KernelGraph]:
-    """The programs that compute given values from inputs and from values that are proved equal.
+    """Return the programs that compute given values from the inputs and from values that are proved
+    equal.
 
     Each value of the reference that is known has one new input in both programs, for all values
     that are equal to it.
@@ -204,8 +204,8 @@ def _from_cuts(
     outputs: Sequence[Value],
     shapes: Sequence[tuple[int, ...]],
 ) -> KernelGraph:
-    """What of ``graph`` computes ``outputs``, in ``shapes``, once the inputs ``extra`` stand for
-    the values in ``cuts``.
+    """Return the part of ``graph`` that computes ``outputs``, in ``shapes``, from the inputs and
+    the inputs ``extra``, which replace the values in ``cuts``.
     """
     before, after = Builder(), Builder()
     known = {v: _reshaped(before, x, v.shape) for v, x in cuts.items()}

@@ -1,4 +1,4 @@
-"""Inputs as models have them, for measuring rounding errors.
+"""Inputs like those of real models, for measuring rounding errors.
 
 Standard normal numbers show few of the ways in which a kernel can lose its digits. Activations have
 means far from 0, channels a thousand times as large as the others, rows that are constant, zero or
@@ -43,9 +43,9 @@ from mirage.verify.evidence.samples.sampled_outputs import Sample
 from mirage.verify.evidence.samples.where_defined import EVERYWHERE, where_defined
 
 LOWEST, HIGHEST = -14, 12
-"""Powers of two between which the scales of inputs are."""
+"""The powers of two between which the scales of inputs lie."""
 _IN_SEGMENTS = 0.7
-"""Share of the situations in which integers say to which segment something belongs."""
+"""The share of the situations in which integers say which segment an element belongs to."""
 LARGEST = {
     DType.F16: 65504.0, DType.BF16: 3.3e38, DType.F32: 3.3e38, DType.F64: 1e300,
     DType.F8E4M3: 448.0, DType.F8E5M2: 57344.0,
@@ -54,10 +54,12 @@ LARGEST = {
 
 @dataclass(frozen=True)
 class Situation:
-    """One set of inputs, and what it is, for people. On ``ordinary`` inputs a program computes
-    about what it means over the real numbers. With ``sums_off`` it is not errors that are measured,
-    but whether there are numbers though sums are a little off. ``again`` gives other inputs of the
-    same kind, by their number, where those that are a few roundings away are of another."""
+    """One set of inputs, with a name for people.
+
+    On ``ordinary`` inputs a program computes about the same as over the real numbers. With
+    ``sums_off`` errors are not measured; the question is whether results are still numbers if sums
+    are a little off. ``again`` draws other inputs of the same kind, given their number; it is set
+    if inputs that differ by a few roundings are of another kind."""
 
     name: str
     inputs: list[Sampled]
@@ -70,10 +72,11 @@ class Situation:
 
 
 class Activations:
-    """Draws situations for the sampled part of a program's inputs. Those of which ``mine`` says
-    that somebody else tries them are None. Inputs at their usual scale are drawn once: in a model
-    the weights stay, too. What a situation holds depends on the ``seed`` and on what it is, not on
-    what was drawn before."""
+    """Draws situations for the sampled part of a program's inputs.
+
+    A situation is None if ``mine`` says that another process tries it. Inputs at their usual scale
+    are drawn once, since weights do not change in a model either. The contents of a situation
+    depend on the ``seed`` and on its kind, not on what was drawn before."""
 
     def __init__(
         self,
@@ -107,16 +110,17 @@ class Activations:
         self.integers = [i for i in every if i not in self.free]
 
     def stream(self, *what: object) -> Rng:
-        """The random numbers of what the words name."""
+        """Return the random generator for the situation that the words name."""
         return np.random.default_rng((self.seed, crc32(repr(what).encode())))
 
     def scaled(self, name: str, scales: Sequence[float], fresh: bool = False) -> Situation:
-        """Normal inputs, each with its scale; ``fresh`` ones where others had the same scales."""
+        """Draw normal inputs, each with its scale; new ones if the inputs drawn before had the same
+        scales."""
         return self.situation(name, {}, scales, fresh)
 
     def magnified(self, powers: Sequence[float]) -> list[Sampled]:
-        """Inputs of the sizes that :meth:`scaled` gives them at those powers of two, but not
-        numbers of their types: the usual ones, multiplied."""
+        """Return the usual inputs, multiplied so that they have the sizes of :meth:`scaled` at
+        those powers of two. They are not rounded to their types."""
         usual = self.situation("", {}).inputs
         found: list[Sampled] = []
         for i, (x, power) in enumerate(zip(usual, powers, strict=True)):
@@ -135,8 +139,8 @@ class Activations:
         sums_off: bool = False,
         runs: float | None = None,
     ) -> Situation:
-        """Normal inputs, some of them replaced; integers are equal in ``runs`` of that share of a
-        row, if any."""
+        """Draw normal inputs, some of them replaced. Integers are equal in ``runs`` of that share
+        of a row, if ``runs`` is given."""
         runs = self._runs(name) if runs is None else runs
         inputs: list[Sampled] = []
         for i in range(len(self.graph.inputs)):
@@ -149,7 +153,8 @@ class Activations:
         return Situation(name, inputs, sums_off=sums_off)
 
     def segments(self) -> Iterator[Situation | None]:
-        """Integers that say to which of few segments something belongs, the same ones in all."""
+        """Yield situations in which integers say which of a few segments an element belongs to, the
+        same ones in all inputs."""
         if any(self.graph.inputs[i].dtype is not DType.I1 for i in self.integers):
             for runs in RUNS:
                 name = f"integers equal in runs of {runs:g} of a row"
@@ -190,15 +195,15 @@ class Activations:
         return found
 
     def _runs(self, name: str) -> float:
-        """The share of a row in which integers are equal, for all inputs of a situation; 0 where
-        each of them is drawn for itself."""
+        """Draw the share of a row in which integers are equal, for all inputs of a situation; 0
+        means that each integer is drawn independently."""
         rng = self.stream(name, "segments")
         return float(rng.choice(RUNS)) if rng.random() < _IN_SEGMENTS else 0.0
 
     # ---- kinds of situations
 
     def expected(self) -> int:
-        """How many situations there are of all kinds but :meth:`own_scales`."""
+        """Return the number of situations of all kinds except :meth:`own_scales`."""
         pairs = combinations(self.free, 2)
         found = sum(2 for i, j in pairs if self.shapes[i] and self.shapes[i] == self.shapes[j])
         found += (1 + len(RUNS)) * len(self.integers)  # at most
@@ -212,21 +217,21 @@ class Activations:
         return found
 
     def _has_rows(self, i: int) -> bool:
-        """Whether rows of all kinds may be in an input."""
+        """Return whether an input can hold rows of all kinds."""
         shape = self.graph.inputs[i].shape
         some = len(shape) > 1 or prod(shape) > 1
         return some and (i not in self.gains or i in self._reduced)
 
     def _needed(self, i: int) -> Array:
-        """Of the rows that are there of an input, those that the compared part of the reference's
-        outputs depends on: a candidate reads whole tiles."""
+        """Return which of an input's sampled rows the compared part of the reference's outputs
+        depends on. There are more rows than that because a candidate reads whole tiles."""
         found = np.ones(self.shapes[i][:-1], dtype=bool)
         for dim in range(found.ndim):
             found &= self._compared(i, dim).reshape((-1, *(1,) * (found.ndim - dim - 1)))
         return found
 
     def _compared(self, i: int, dim: int) -> Array:
-        """The same along one dimension."""
+        """Return which sampled indices of one dimension the compared outputs depend on."""
         v, have = self.graph.inputs[i], self.sample.inputs[i]
         wanted, there = self.sample.demands[0].regions.get(v, have)[dim], have[dim]
         if wanted is None:
@@ -234,7 +239,7 @@ class Activations:
         return np.isin(np.arange(v.shape[dim]) if there is None else there, wanted)
 
     def rows(self) -> Iterator[Situation | None]:
-        """Rows of all kinds, in one input after the other."""
+        """Yield situations with rows of all kinds in one input, for each input in turn."""
         for i in self.free:
             shape = self.shapes[i]
             if not self._has_rows(i):
@@ -261,8 +266,8 @@ class Activations:
                 yield self.situation(f"rows of input {i}: {names}", special)
 
     def alike(self) -> Iterator[Situation | None]:
-        """All rows of one kind, where a program takes several of them together: a mean far from 0
-        is none beside rows of other kinds."""
+        """Yield situations in which all rows of an input are of one kind, where a program combines
+        several rows: beside rows of other kinds, a mean far from 0 has no effect."""
         inputs = [i for i in sorted(self.meeting.intersection(self.free)) if self._has_rows(i)]
         kinds = sorted(ROWS, key=lambda kind: kind[0] not in BOTH_SIGNS)
         for name, rows in kinds:
@@ -276,8 +281,9 @@ class Activations:
                 yield self.situation(f"all rows of input {i}: {name}", {i: x.reshape(shape)})
 
     def unlike(self) -> Iterator[Situation | None]:
-        """Where rows are taken together, a mean far above 0 in one part of a dimension and far
-        below it in the rest: what is near the mean of one group is far from that of the next."""
+        """Yield situations with a mean far above 0 in one part of a dimension and far below 0 in
+        the rest, where rows are combined: a value near the mean of one group is far from the mean
+        of the next."""
         high, low = (dict(ROWS)[name] for name in BOTH_SIGNS)
         for i in sorted(self.meeting.intersection(self.free)):
             shape = self.shapes[i]
@@ -294,7 +300,8 @@ class Activations:
                     yield self.situation(name, {i: np.where(place, *both)})
 
     def _parts(self, i: int, dim: int) -> Iterator[tuple[str, Array]]:
-        """Parts of an input's dimension that are neither all nor nothing of what is there."""
+        """Yield parts of an input's dimension that are neither empty nor all of the sampled
+        indices."""
         size, index = self.graph.inputs[i].shape[dim], self.sample.inputs[i][dim]
         index = np.arange(size) if index is None else index
         parts = {
@@ -307,8 +314,8 @@ class Activations:
                 yield what, part
 
     def beside_each_other(self) -> Iterator[Situation | None]:
-        """Inputs of one shape that are nearly equal, where their mean is far from 0: what is left
-        of a difference is lost where it is written out."""
+        """Yield situations in which two inputs of one shape are nearly equal and have a mean far
+        from 0: rounding them before the subtraction loses their difference."""
         for i, j in combinations(self.free, 2):
             shape = self.shapes[i]
             if not shape or self.shapes[j] != shape:
@@ -325,7 +332,8 @@ class Activations:
                 )
 
     def outliers(self) -> Iterator[Situation | None]:
-        """A channel that is far larger than the others, where the gain is large too."""
+        """Yield situations with one channel far larger than the others, where the gain is large
+        too."""
         for i in self.free:
             shape = self.shapes[i]
             if not self._has_rows(i):
@@ -348,12 +356,12 @@ class Activations:
                 )
 
     def zeros(self) -> Iterator[Situation | None]:
-        """Rows and columns of zeros."""
+        """Yield situations with rows and columns of zeros."""
         for i in self.free:
             yield self.zeroed(i) if self.mine() else None
 
     def zeroed(self, i: int) -> Situation:
-        """Rows and columns of zeros in one input, among those that are compared."""
+        """Draw zeros for some rows and columns of one input, among those that are compared."""
         shape = self.shapes[i]
         rng = self.stream("zeros", i)
         x = rng.standard_normal(shape) * self.scales[i]
@@ -365,7 +373,7 @@ class Activations:
         return self.situation(f"rows and columns of zeros in input {i}", {i: x})
 
     def not_numbers(self) -> Iterator[Situation | None]:
-        """A NaN in one input after the other."""
+        """Yield situations with a NaN, for each input in turn."""
         for i in self.free:
             if not self.mine():
                 yield None
@@ -376,7 +384,7 @@ class Activations:
             yield self.situation(f"a NaN in input {i}", {i: x})
 
     def own_scales(self, count: int) -> Iterator[Situation | None]:
-        """Every input with a scale of its own."""
+        """Yield situations in which every input has a random scale of its own."""
         for number in range(count):
             if not self.mine():
                 yield None
@@ -391,13 +399,13 @@ class Activations:
             yield self.scaled(by_powers(scales), scales)
 
     def single_scales(self) -> Iterator[Situation | None]:
-        """One input at either end of the scales, the others as usual."""
+        """Yield situations with one input at either end of the scales and the others as usual."""
         for power in (HIGHEST, LOWEST, HIGHEST - 6):
             for i in self.free:
                 yield self.single_scale(i, power) if self.mine() else None
 
     def single_scale(self, i: int, power: int) -> Situation:
-        """One input at a scale, a power of two, the others as usual."""
+        """Draw one input at a scale of ``2**power``, the others as usual."""
         scales = list(self.scales)
         scales[i] = 2.0**power
         return self.scaled(by_powers(scales), scales)
@@ -408,7 +416,7 @@ def by_powers(scales: Sequence[float]) -> str:
 
 
 def _representable(x: Array, dtype: DType) -> Array:
-    """Numbers of the type; what is finite stays so."""
+    """Round to numbers of the type; finite numbers stay finite."""
     if dtype.is_integer:
         return x
     largest = LARGEST[dtype]

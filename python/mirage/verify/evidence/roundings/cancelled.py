@@ -1,8 +1,8 @@
-"""Constants of which nothing is left over the real numbers.
+"""Constants that cancel out over the real numbers.
 
-``(x + 12582912.) - 12582912.`` is ``x``, whatever the number: that it stands there is for the sake
-of the rounding. A difference of two norms loses as many digits, but there is no such number in it,
-and a candidate that keeps more of them is better.
+``(x + 12582912.) - 12582912.`` is ``x`` for any constant: the constant is there for the sake of the
+rounding. A difference of two norms loses as many digits, but it contains no such constant, and a
+candidate that keeps more digits of it is better.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SAME = 1e-6
 
 
 class _WithAnother(Yardstick):
-    """float64 with another number in the place of a constant (and of its negative)."""
+    """float64 with another number in place of a constant (and of its negative)."""
 
     def __init__(self, constant: Fraction) -> None:
         super().__init__()
@@ -44,8 +44,8 @@ class _WithAnother(Yardstick):
 def has_cancelled_constant(
     graph: KernelGraph, exact: Sequence[Array], inputs: Sequence[Sampled], sample: Sample
 ) -> bool:
-    """Whether a large constant might be another one without any change of what the program
-    computes over the real numbers, which is ``exact`` for these inputs."""
+    """Return whether a large constant could be replaced without changing what the program computes
+    over the real numbers, which is ``exact`` for these inputs."""
     large = {abs(c) for c in constants_of(graph) if _LARGE <= abs(c) <= _LARGEST}
     for constant in sorted(large, reverse=True)[:_MOST]:
         found = outputs_of(graph, 0, _WithAnother(constant), inputs, sample)

@@ -1,5 +1,5 @@
-"""Situations at the corners: truth values that are all alike in a row, integers that f32 does not
-hold, numbers that f16 does not."""
+"""Corner cases: rows of equal truth values, integers that f32 cannot represent, and numbers that
+f16 cannot represent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from mirage.verify.evidence.samples.integer_inputs import of_any_size
 
 
 def truths(draw: Activations) -> Iterator[Situation | None]:
-    """Rows of truth values of which all are true, none is, or one at either end."""
+    """Yield situations with rows of truth values that are all true, all false, or true only at one
+    end."""
     for i in draw.integers:
         if draw.graph.inputs[i].dtype is not DType.I1:
             continue
@@ -35,7 +36,7 @@ def truths(draw: Activations) -> Iterator[Situation | None]:
 
 
 def large_integers(draw: Activations) -> Iterator[Situation | None]:
-    """Integers of which not all are numbers of f32."""
+    """Yield a situation with integers that f32 does not all represent."""
     wide = of_any_size(draw.graph)
     those = [i for i in draw.integers if draw.graph.inputs[i] in wide]
     if those and not draw.mine():
@@ -48,7 +49,8 @@ def large_integers(draw: Activations) -> Iterator[Situation | None]:
 
 
 def beyond_f16(draw: Activations) -> Iterator[Situation | None]:
-    """Each input of another type with many numbers that f16 does not hold."""
+    """Yield situations in which one input, of a type other than f16, has many numbers beyond the
+    range of f16."""
     for i in draw.free:
         if draw.graph.inputs[i].dtype is DType.F16:
             continue

@@ -2,23 +2,22 @@
 
 Over the real numbers ``x - x.half().float()`` is 0, ``x.to(bfloat16).float()`` is ``x``, and so are
 ``(x + 12582912.) - 12582912.`` and Kahan's corrections. People write such programs for the sake of
-the rounding. On the other hand norms cast down at their end, and a kernel that goes on in f32 is
-better for it. Two measurements tell them apart:
+the rounding. Norms, on the other hand, cast down at their end, and a kernel that continues in f32
+is better for it. Two measurements distinguish the two:
 
-*Casts.* The reference runs in float64 twice, with the casts to 16 bits that it writes and without.
-Those whose results are computed with in their own type are none: such a program is rounded there
-at every step.
-If the results differ by no more than a few times the other roundings (those of the reference's
-operations, that of its output, or those of its inputs to their types), the casts are noise like
-those, and may be left out. If they differ by more, they are what the result is about, and the
-candidate must be near the result with the casts.
+*Casts.* The reference runs in float64 twice, with the casts to 16 bits that it writes and without
+them. A cast does not count if the computation continues in its type, since such a program is
+rounded at every step there. If the two results differ by no more than a few times the other
+roundings (those of the reference's operations, of its output, or of its inputs to their types), the
+casts are noise like these and may be left out. If they differ by more, the result depends on the
+casts, and the candidate must be near the result with them.
 
 *Arithmetic.* On ordinary inputs the reference as it is computed is near its value over the real
-numbers: within a sixteenth, and within what its types' digits let expect or what rounding the
-inputs explains. If it is not, the result is about the rounding of its operations, and the candidate
-must be nearer to what the reference computes than the real numbers are.
+numbers: within a sixteenth, and within the error that its types' digits or the rounding of the
+inputs explain. If it is not, the result depends on the rounding of its operations, and the
+candidate must be nearer to the computed reference than the value over the real numbers is.
 
-Both are asked of the output as a whole and of its parts.
+Both conditions apply to the output as a whole and to its parts.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ from mirage.verify.evidence.roundings.output_parts import OutputParts
 from mirage.verify.evidence.samples.floats import Yardstick
 
 _NOISE = 4.0
-"""Times the other roundings: casts that change more are what the result is about."""
+"""The factor over the other roundings beyond which casts count as part of the result's meaning."""
 _ORDINARY = 1.0 / 16.0
 _ORDINARY_F32, _ORDINARY_HALF = 2.0**-10, 2.0**-7
-"""What operations may cost where something shows that more is meant: in f32, and in 16 bits beside
-constants that cancel."""
+"""The relative error of operations beyond which the result depends on their rounding, if something
+suggests it: in f32, and in 16 bits beside constants that cancel."""
 _AMPLIFIED = 5.0
-"""Times what the roundings of the inputs make of the result: operations may cost that."""
+"""The factor over the effect of the inputs' roundings that the error of operations may reach."""
 HALF_ULP = dict.fromkeys(DType, 2.0**-50) | {
     DType.F16: 2.0**-11,
     DType.BF16: 2.0**-8,
@@ -59,15 +58,16 @@ HALF_ULP = dict.fromkeys(DType, 2.0**-50) | {
     DType.F8E4M3: 2.0**-4,
     DType.F8E5M2: 2.0**-3,
 }
-"""What rounding may cost, relative to the number (of f32 with some slack)."""
+"""The relative error that rounding to each type may cause (for f32 with some slack)."""
 
 
 class WithCasts(Yardstick):
-    """float64 in which casts to 16 bits round. What a number loses because it is too small for the
-    type counts on ``ordinary`` inputs only: a program may be about the grid of its small numbers,
-    but that inputs of 2^-14 leave nothing of a product is no part of what it means. What a number
-    gives that is too large for the type is not known (NaN): a candidate may do better than to go
-    on with infinity, unless the program ``asks`` whether there is any."""
+    """float64 in which casts to 16 bits round.
+
+    Underflow in a cast counts on ``ordinary`` inputs only: a program may depend on the grid of its
+    small numbers, but that a product of inputs of 2^-14 vanishes is not part of its meaning. The
+    result of an overflow in a cast is unknown (NaN), since a candidate may do better than to
+    continue with infinity, unless the program ``asks`` whether a value is infinite."""
 
     def __init__(self, ordinary: bool = True, asks: bool = False) -> None:
         super().__init__()
@@ -83,24 +83,26 @@ class WithCasts(Yardstick):
 
 
 def without_underflow(x: Array, dtype: DType) -> Array:
-    """Rounded to the digits of a type of 16 bits, however small."""
+    """Round to the digits of a 16-bit type, without underflow."""
     digits, end = (11, 16) if dtype is DType.F16 else (8, 128)
     with np.errstate(over="ignore"):
         return rounded_to_digits(np.asarray(x, np.float64), digits, end)
 
 
 def written_casts(graph: KernelGraph, strict: bool = False) -> frozenset[Op]:
-    """The casts to 16 bits that are what a program may be about: those from whose result something
-    is computed in another type, wider or with other digits. What goes on in the same type, to
-    results of 16 bits, is rounded at every step, by PyTorch's operations as well: a cast among them
-    is one of these roundings. Where there are wider results, and with ``strict``, all casts from
-    whose result anything is computed."""
+    """Return the casts to 16 bits that a program may depend on: those whose result is used in a
+    computation in another type, wider or with other digits.
+
+    If the computation continues in the same type, to results of 16 bits, then it is rounded at
+    every step, by PyTorch's operations as well, and a cast is one of these roundings. If there are
+    wider results, or with ``strict``, all casts whose result is used in any computation are
+    returned."""
     strict = strict or not all(v.dtype.is_half for v in graph.outputs)
     readers: dict[Value, list[Op]] = {}
     casts: list[Op] = []
     for op in all_ops(graph.ops):
         if isinstance(op, Structure):
-            continue  # loads of tensors of 16 bits are no casts: the type of a tensor rounds
+            continue  # loads of 16-bit tensors are not casts: the tensor's type rounds
         if isinstance(op, Elementwise) and op.identity and op.result.dtype.is_half:
             casts.append(op)
         for v in op.operands:
@@ -118,7 +120,7 @@ def written_casts(graph: KernelGraph, strict: bool = False) -> frozenset[Op]:
 
 
 def asks_of_infinity(graph: KernelGraph) -> bool:
-    """Whether something is compared with infinity."""
+    """Return whether the program compares a value with infinity."""
     numbers = {op.results[0]: op.number for op in all_ops(graph.ops) if op.number is not None}
     return any(
         isinstance(op.function, BinaryFn)
@@ -129,8 +131,8 @@ def asks_of_infinity(graph: KernelGraph) -> bool:
 
 
 def usual_cost(graph: KernelGraph, cancels: bool) -> float:
-    """What the operations of a program may cost on ordinary inputs, relative to its result;
-    ``cancels`` says whether there are constants of which nothing is left."""
+    """Return the usual relative error of the program's operations on ordinary inputs; ``cancels``
+    says whether some constants cancel out."""
     values = [*graph.inputs, *(v for op in all_ops(graph.ops) for v in op.results)]
     if not any(v.dtype.is_half for v in values):
         return _ORDINARY_F32
@@ -139,7 +141,7 @@ def usual_cost(graph: KernelGraph, cancels: bool) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Wide(Elementwise):
-    """A cast that is left out: what it is of."""
+    """A cast that is left out; its result is its operand."""
 
     @property
     def work(self) -> tuple[float, float]:
@@ -156,7 +158,7 @@ class _Wide(Elementwise):
 
 
 def with_written_casts(graph: KernelGraph, kept: frozenset[Op]) -> KernelGraph:
-    """``graph`` (of tensor ops) with those of its casts to 16 bits alone."""
+    """Keep only the casts in ``kept`` among the casts to 16 bits of ``graph`` (tensor ops)."""
     ops = tuple(
         _Wide(op.operands, op.results)
         if isinstance(op, Elementwise) and op.identity and op not in kept
@@ -176,10 +178,10 @@ def keeps_casts(
     strict: bool,
     of_inputs: Callable[[], Array],
 ) -> bool:
-    """Whether the candidate is near ``rounded`` (float64 with the casts) where that differs from
-    ``exact`` by more than noise (``strict``: where it differs), in all parts of the output. Only
-    ``known`` elements count; ``floor`` is what rounding the output may cost, ``of_inputs`` what
-    rounding the inputs may."""
+    """Return whether the candidate is near ``rounded`` (float64 with the casts) wherever that
+    differs from ``exact`` by more than noise (with ``strict``: wherever it differs), in all parts
+    of the output. Only ``known`` elements count; ``floor`` is the error that rounding the output
+    may cause, ``of_inputs`` the one that rounding the inputs may cause."""
     parts = OutputParts(known, rounded)
     effect = parts.rms(rounded - exact)
     noise = np.maximum(parts.rms(reference - rounded), parts.rms(floor))
@@ -196,8 +198,8 @@ def keeps_casts(
 
 
 def nearby(inputs: Sequence[Sampled], types: Sequence[DType], seed: Sequence[int]) -> list[Sampled]:
-    """Inputs that are the same once they are rounded to their types. Integers stay as they are:
-    next to a position there is no other."""
+    """Return inputs that are the same once they are rounded to their types. Integers do not change:
+    there is no other position near a position."""
     rng = np.random.default_rng(seed)
     result: list[Sampled] = []
     for x, dtype in zip(inputs, types, strict=True):
@@ -211,7 +213,7 @@ def nearby(inputs: Sequence[Sampled], types: Sequence[DType], seed: Sequence[int
 
 
 def beside(inputs: Sequence[Sampled], types: Sequence[DType], seed: int) -> list[Sampled]:
-    """Inputs of their types that are a few roundings off; integers stay as they are."""
+    """Return inputs, in their types, that differ by a few roundings; integers do not change."""
     rng = np.random.default_rng(seed)
     result: list[Sampled] = []
     for x, dtype in zip(inputs, types, strict=True):
@@ -234,9 +236,9 @@ def keeps_arithmetic(
     usual: float,
     of_inputs: Callable[[], Array],
 ) -> bool:
-    """Whether the candidate is near the reference where ordinary inputs give something else than
-    over the real numbers, in all parts of the output. ``usual`` is what operations may cost,
-    relative to the result."""
+    """Return whether the candidate is near the computed reference wherever that differs, on
+    ordinary inputs, from its value over the real numbers, in all parts of the output. ``usual`` is
+    the usual relative error of the operations."""
     parts = OutputParts(known)
     effect, size = parts.rms(reference - exact), parts.rms(exact)
     fine = parts.slack * size

@@ -1,12 +1,12 @@
-"""Does a candidate still give numbers where all that a maximum is taken of is far below zero?
+"""Does a candidate still give numbers when all arguments of a maximum are far below zero?
 
-A maximum that starts at 0, or at -10000 for minus infinity, is right as long as something of the
-row is above. Where nothing is, all exponentials vanish, and the sum of them with it. Normal inputs
-do not show it: of many scores one is above zero.
+A maximum that starts at 0, or at -10000 in place of minus infinity, is right as long as some
+element of the row is larger. If none is, all exponentials vanish, and so does their sum. Normal
+inputs do not reveal it: among many scores, one is above zero.
 
-So one input after the other is constant and negative, the others constant and positive, as large as
-it takes for the largest score of a row to be at ``-DEPTH``. What is constant is rounded alike by
-all: it is a matter of where maxima begin, not of errors.
+So in each situation one input is constant and negative and the others are constant and positive, as
+large as needed for the largest score of a row to be at ``-DEPTH``. Constant values are rounded
+alike by all programs, so the test concerns the start of maxima and not errors.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from mirage.verify.evidence.samples.floats import outputs_of
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 
 DEPTH = 4e4
-"""Below what programs take for minus infinity in f16, as far as f16 itself allows."""
+"""The depth of the largest score: below the numbers that programs use for minus infinity in f16, as
+far as the range of f16 allows."""
 _NEAR = 0.6
-"""Of the depth."""
+"""The share of the depth that the largest score must reach."""
 _LARGEST = 2.0**9
 _TURNS = 8
 _MASKED = 1e20
-"""Scores that are larger are masked."""
+"""Scores of at least this magnitude count as masked."""
 
 
 class NotedMaxima(TypedFloat):
-    """Arithmetic of types that notes the largest of all maxima, but of what is masked."""
+    """Arithmetic of types that notes the largest of all maxima, ignoring masked scores."""
 
     def __init__(self) -> None:
         self.largest = -np.inf
@@ -49,7 +50,8 @@ class NotedMaxima(TypedFloat):
 def far_below(
     draw: Activations, reference: KernelGraph, sample: Sample
 ) -> Iterator[Situation | None]:
-    """One input negative, all others positive, in programs that take maxima."""
+    """Yield situations with one negative input and positive others, for programs that take
+    maxima."""
     if not any(op.function is ReduceFn.MAX for op in all_ops(reference.ops)):
         return
     for i in draw.free:
@@ -61,7 +63,7 @@ def far_below(
 def _deep_enough(
     draw: Activations, reference: KernelGraph, sample: Sample, negative: int
 ) -> Situation | None:
-    """The inputs at which maxima are as far below zero as they should be, if there are any."""
+    """Return the inputs at which maxima are as far below zero as they should be, or None."""
     size = 1.0
     for _ in range(_TURNS):
         signs = {i: -size if i == negative else size for i in draw.free if i not in draw.gains}

@@ -1,9 +1,10 @@
-"""Which kernel of a candidate is the first whose rounding errors are too large?
+"""The first kernel of a candidate whose rounding errors are too large.
 
-What the candidate stores is said to hold values that the reference computes too. In a situation in
-which the outputs' errors are too large, those tensors are compared with the values, in the order of
-the candidate, as outputs are (:mod:`mirage.verify.evidence.roundings.rounding`). Nothing rests on
-the answer but which kernels the search goes on without.
+The tensors that a candidate stores are claimed to hold values that the reference computes too. In a
+situation in which the outputs' errors are too large, those tensors are compared with the claimed
+values, in the order of the candidate, in the same way as outputs
+(:mod:`mirage.verify.evidence.roundings.rounding`). The answer affects only which kernels the search
+leaves out.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ def first_rough(
     situation: Situation,
     sample: Sample,
 ) -> Value | None:
-    """The first tensor that the candidate stores with errors that are too large in a situation;
-    None where there is none, or it cannot be told. ``number`` is the place of the candidate in the
-    sample, ``stored`` what its tensors are said to hold of ``program``. Integers and truth values
-    are not rounded: what they are computed of is."""
+    """Return the first tensor that the candidate stores with errors that are too large in a
+    situation; None if there is none, or if it cannot be determined.
+
+    ``number`` is the place of the candidate in the sample, and ``stored`` pairs values of
+    ``program`` with the tensors that are claimed to hold them. Integers and truth values are not
+    rounded themselves; only the values that they are computed from are."""
     wanted = sample.demands[number].regions
     order = {v: i for i, op in enumerate(candidate.ops) for v in op.results}
     known = {*program.inputs, *(v for op in program.ops for v in op.results)}
@@ -74,7 +77,7 @@ def first_rough(
 
 
 def _any(region: Region | None) -> bool:
-    """Whether any element is wanted."""
+    """Return whether any element of the region is wanted."""
     return region is not None and all(r is None or len(r) for r in region)
 
 

@@ -1,15 +1,18 @@
-"""Does a candidate round what the reference does not, behind a rounding of the reference?
+"""Does a candidate round a value that the reference does not round, behind a rounding of the
+reference?
 
-``(x @ x.T).half() @ table`` is off by what ``half`` rounds, on most inputs, so a table that is
-rounded to 16 bits as well makes little of a difference. Where rows of ``x`` are zero but for single
-numbers, ``half`` rounds nothing: the reference is as exact as f32, and the candidate a thousand
-times as far off. Inputs a few roundings beside such rows are none, so they must not count as well.
+``(x @ x.T).half() @ table`` is off by the rounding of ``half`` on most inputs, so rounding the
+table to 16 bits as well makes little difference. But where the rows of ``x`` are zero except for
+single numbers, ``half`` rounds nothing: the reference is as exact as f32, and the candidate is off
+by a thousand times as much. Inputs that differ from such rows by a few roundings are not such rows,
+so they must not count here.
 
-So where a reference rounds something to fewer digits than an output has, one input after the other
-has all its digits, and the others have numbers of which sums and products are exact in few: signs,
-or a single one in each row, times a power of two. What is too large is measured again in other
-draws of the same kind, so it is no luck of one. That casts which the reference writes are left out
-makes a candidate better, here as elsewhere, and is not asked about: there may be no other rounding.
+So if a reference rounds something to fewer digits than an output has, each input in turn gets
+numbers with all of its digits, and the others get numbers whose sums and products are exact in few
+digits: signs, or a single one in each row, times a power of two. An error that is too large is
+measured again in other draws of the same kind, so that it is not an accident of one draw. A
+candidate that leaves out casts of the reference is better, here as elsewhere, and is not tested for
+this: there may be no other rounding.
 """
 
 from __future__ import annotations
@@ -45,8 +48,8 @@ _KINDS = (("signs", _signs), ("single numbers", _single_numbers))
 
 
 def hidden_roundings(draw: Activations, reference: KernelGraph) -> Iterator[Situation | None]:
-    """The situations, where a candidate may round behind a rounding of the reference; None where it
-    is somebody else's turn."""
+    """Yield the situations in which a candidate may round behind a rounding of the reference; None
+    for those that another process tries."""
     if not _rounds(reference):
         return  # ordinary inputs show what a candidate rounds
     for i in draw.free[:_MOST_INPUTS]:
@@ -55,7 +58,7 @@ def hidden_roundings(draw: Activations, reference: KernelGraph) -> Iterator[Situ
 
 
 def _rounds(graph: KernelGraph) -> bool:
-    """Whether there is a value of fewer digits than an output."""
+    """Return whether a value of the program has fewer digits than an output."""
     outputs = {v.dtype for v in graph.outputs if not v.dtype.is_integer}
     values = {v.dtype for op in all_ops(graph.ops) for v in op.results if not v.dtype.is_integer}
     return any(not value.holds(output) for value in values for output in outputs)
@@ -64,7 +67,8 @@ def _rounds(graph: KernelGraph) -> bool:
 def _digits_of(
     draw: Activations, i: int, what: str, kind: Callable[[Rng, Shape], Array]
 ) -> Situation:
-    """Normal numbers in one input, and of the others such ``what`` as the ``kind`` draws."""
+    """Draw normal numbers for one input and, for the others, numbers ``what`` as ``kind`` draws
+    them."""
     name = f"digits in input {i} alone, the others {what}"
 
     def special(again: int) -> dict[int, Array]:

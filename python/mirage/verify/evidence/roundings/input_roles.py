@@ -1,4 +1,4 @@
-"""What a program does with its inputs, as far as it matters to which numbers are tried in them."""
+"""The roles of a program's inputs that decide which numbers are tried in them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from mirage.semantics.ugraph import (
 
 
 def natural_scales(graph: KernelGraph) -> list[float]:
-    """For each input a scale at which sums of products stay about as large as what is summed: one
-    over the root of their length for the right operand of a product.
+    """Return, for each input, a scale at which sums of products stay about as large as their
+    summands: one over the square root of their length for the right operand of a product.
     """
     source: dict[Value, Value] = {v: v for v in graph.inputs}
     scales = dict.fromkeys(graph.inputs, 1.0)
@@ -34,8 +34,8 @@ def natural_scales(graph: KernelGraph) -> list[float]:
 
 
 def gains_of(graph: KernelGraph) -> dict[int, int]:
-    """Inputs that have one number for each channel, with the number of channels; none that are rows
-    themselves."""
+    """Return the inputs that have one number for each channel, with the number of channels. Inputs
+    that are themselves rows are left out."""
     reduced = _reduced_rows(graph)
     return {
         i: v.shape[-1]
@@ -45,12 +45,14 @@ def gains_of(graph: KernelGraph) -> dict[int, int]:
 
 
 def reduced_channels(graph: KernelGraph) -> set[int]:
-    """Inputs of one row, elements of which are reduced with each other, or functions of them."""
+    """Return the inputs of one row whose elements, or functions of them, are reduced with each
+    other."""
     return {i for i, v in enumerate(graph.inputs) if v in _reduced_rows(graph, beside=True)}
 
 
 def _reduced_rows(graph: KernelGraph, beside: bool = False) -> set[Value]:
-    """Inputs of one row that are reduced; ``beside`` others, too: with several rows of these."""
+    """Return the inputs of one row that are reduced; with ``beside``, also those that are reduced
+    together with the rows of larger values."""
     inside = {v: {v} for v in graph.inputs if v.shape and v.type.size == v.shape[-1]}
     found: set[Value] = set()
     for op in graph.ops:
@@ -64,8 +66,8 @@ def _reduced_rows(graph: KernelGraph, beside: bool = False) -> set[Value]:
 
 
 def may_be_masks(graph: KernelGraph) -> set[int]:
-    """Inputs in which programs have minus infinity: those that are only added to something, or
-    compared, or taken to an exponential."""
+    """Return the inputs that may hold minus infinity: those that are only added to something,
+    compared, or passed to an exponential."""
     state = {v: {i} for i, v in enumerate(graph.inputs)}  # of which inputs a value is a view
     found = set(range(len(graph.inputs)))
     for op in graph.ops:
@@ -79,9 +81,10 @@ def may_be_masks(graph: KernelGraph) -> set[int]:
 
 
 def rows_meet(graph: KernelGraph) -> set[int]:
-    """Inputs of which several rows (what the last dimension holds) are reduced together: in a
-    reduction over another dimension, after a reshape that joins rows, or where what products give
-    of each of them is reduced (the scores of all keys, the columns of a norm after a product)."""
+    """Return the inputs of which several rows (a row is the last dimension) are reduced together:
+    in a reduction over another dimension, after a reshape that joins rows, or in a reduction of a
+    product's results for each row (the scores of all keys, the columns of a norm after a product).
+    """
     found: set[int] = set()
     rows = {v: _Rows.of(i, len(v.shape)) for i, v in enumerate(graph.inputs)}
     for op in graph.ops:
@@ -101,8 +104,8 @@ def rows_meet(graph: KernelGraph) -> set[int]:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Where the rows of inputs are in a value: for each dimension, the inputs whose rows it counts;
-    and those of which the value has the elements, moved or as arguments of functions."""
+    """The rows of inputs in a value: for each dimension, the inputs whose rows it counts; and the
+    inputs whose elements the value has, moved or as arguments of functions."""
 
     along: tuple[frozenset[int], ...]
     moved: frozenset[int]
@@ -118,7 +121,7 @@ class _Rows:
 
 
 def _through(op: Op, result: Value, inside: Sequence[_Rows]) -> _Rows:
-    """Where rows are in the result of an op."""
+    """Return where rows are in the result of an op."""
     rank, nothing = len(result.shape), frozenset[int]()
     if isinstance(op, Contraction) and len(op.operands) == 2:
         a, b = (x.along for x in inside)
@@ -145,13 +148,15 @@ def _through(op: Op, result: Value, inside: Sequence[_Rows]) -> _Rows:
 
 
 def _common(values: Sequence[Sequence[frozenset[int]]], rank: int, d: int) -> frozenset[int]:
-    """What is along a dimension of values that are matched from the last one."""
+    """Return the inputs whose rows lie along a dimension, of values that are aligned at the last
+    dimension."""
     places = ((x, d - rank + len(x)) for x in values)
     return frozenset[int]().union(*(x[at] for x, at in places if at >= 0))
 
 
 def _looks(op: Op) -> bool:
-    """Whether the result has elements of the operand, in another place or type."""
+    """Return whether the result has the elements of the operand, in other places or another
+    type."""
     return isinstance(op, View) or (isinstance(op, Elementwise) and op.identity)
 
 

@@ -1,12 +1,13 @@
-"""Where would a candidate's f16 values leave their range although the reference's do not?
+"""The situations in which a candidate's f16 values leave their range although the reference's do
+not.
 
-Every value that a program rounds to f16 (casts, stores, operands of products) grows in its own way
-with the scale of each input: ``x * gain`` with both, ``x * rsqrt(mean(x^2)) * gain`` with the gain
-alone. The growth is measured: both programs run in float64, at a few sets of scales, and note how
-large the values are that they round. Between, the logarithm of a size is taken to be linear in the
-logarithms of the scales. Among many sets of scales those are picked where, by that, a value of the
-candidate overflows or vanishes and none of the reference does; the situations that
-:func:`suspects` gives are then run as they are, so nothing rests on the estimate but which
+Every value that a program rounds to f16 (in casts, stores and operands of products) grows in its
+own way with the scale of each input: ``x * gain`` grows with both, ``x * rsqrt(mean(x^2)) * gain``
+with the gain alone. The growth is measured: both programs run in float64, at a few sets of scales,
+and note the sizes of the values that they round. In between, the logarithm of a size is taken to be
+linear in the logarithms of the scales. Among many sets of scales, those are chosen at which this
+estimate says that a value of the candidate overflows or vanishes and none of the reference does.
+The situations that :func:`suspects` yields are then run, so the estimate decides only which
 situations are tried.
 """
 
@@ -31,14 +32,14 @@ _TRIED = 4096
 _MOST_INPUTS = 12
 _PICKED = 2  # situations for each end and base
 BOX, WIDE_BOX = (LOWEST, HIGHEST), (-30, 20)
-"""Between which powers of two inputs are: those of f16, and those of a type that holds more. Models
-in bf16 have activations that f16 does not hold."""
+"""The powers of two between which the scales of inputs lie: for f16, and for a type with a larger
+range. Models in bf16 have activations that f16 cannot represent."""
 _BASES = (0.0, -7.0)  # powers of two, of the natural scales: norms' epsilons rule at the second
 
 
 class Sizes(Float64):
-    """float64 that notes the size of every value that is rounded to f16, in order: for each of
-    ``count`` sets of inputs, which are the first dimension of arrays."""
+    """float64 that notes the size of every value that is rounded to f16, in order, for each of
+    ``count`` sets of inputs; the sets are the first dimension of arrays."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -70,7 +71,7 @@ class Sizes(Float64):
 
 
 def _size(x: Array) -> tuple[float, float]:
-    """Of the largest number of a value and of a typical one, as powers of two."""
+    """Return the sizes of the largest number of a value and of a typical one, as powers of two."""
     size = np.abs(x)
     finite = size[np.isfinite(size) & (size > 0.0)] if size.size else size
     if not finite.size:
@@ -87,9 +88,9 @@ def suspects(
     first: int = 0,
     step: int = 1,
 ) -> Iterator[tuple[int, Situation]]:
-    """Situations in which a candidate's values may leave the range of f16 and the reference's may
-    not, with the number of the candidate: those that are ``active``, every ``step``-th from
-    ``first`` on. ``graphs`` are the reference and the candidates."""
+    """Yield situations in which a candidate's values may leave the range of f16 and the reference's
+    may not, with the number of the candidate. Only ``active`` candidates are considered, every
+    ``step``-th from ``first`` on. ``graphs`` are the reference and the candidates."""
     floats = [i for i in draw.free if not graphs[0].inputs[i].dtype.is_integer]
     halves = [i for i in floats if graphs[0].inputs[i].dtype is DType.F16]
     moved = (halves or floats)[:_MOST_INPUTS]
@@ -128,7 +129,7 @@ def _has_halves(graph: KernelGraph) -> bool:
 
 
 def _points(base: Array, moved: list[int]) -> list[Array]:
-    """A set of scales, and others in each of which one input is moved."""
+    """Return a set of scales and, for each input, the set in which only its scale differs."""
     points = [base]
     for i in moved:
         point = base.copy()
@@ -138,7 +139,7 @@ def _points(base: Array, moved: list[int]) -> list[Array]:
 
 
 _Sizes = tuple[Array, Array]
-"""How large the values of a program are: the largest element of each, and the typical one."""
+"""The sizes of a program's values: the largest element of each, and a typical one."""
 
 
 def _found(
@@ -148,9 +149,9 @@ def _found(
     moved: list[int],
     halves: bool,
 ) -> Iterator[tuple[str, Array]]:
-    """Scales, as powers of two, at which the estimate says that the candidate leaves the range.
-    ``sizes`` are those of the reference and of the candidate at each of the points; ``halves`` says
-    whether the inputs are of f16 themselves."""
+    """Yield scales, as powers of two, at which the estimate says that the candidate leaves the
+    range. ``sizes`` are those of the reference and of the candidate at each of the points;
+    ``halves`` says whether each input is itself of type f16."""
     base = points[0]
     powers = _box(draw.stream("box", *base), base, moved, BOX if halves else WIDE_BOX)
     offsets = (powers - base)[:, moved]
@@ -183,7 +184,7 @@ def _found(
 
 
 def _box(rng: np.random.Generator, base: Array, moved: list[int], ends: tuple[int, int]) -> Array:
-    """Many sets of scales; most of them leave most inputs where they are."""
+    """Draw many sets of scales; most of them leave most inputs at their usual scale."""
     powers = np.tile(base, (_TRIED, 1))
     for i in moved:
         change = rng.random(_TRIED) < 0.6
@@ -194,7 +195,7 @@ def _box(rng: np.random.Generator, base: Array, moved: list[int], ends: tuple[in
 def _sizes(
     graphs: Sequence[KernelGraph], number: int, sample: Sample, sets: Sequence[Sequence[Sampled]]
 ) -> list[_Sizes]:
-    """Of the values of one program, for each set of inputs."""
+    """Measure the sizes of the values of one program, for each set of inputs."""
     domain = Sizes(len(sets))
     evaluate_sampled(graphs[number], domain, stacked(sets), sample.demands[number], sets=1)
     shape = (len(domain.largest), len(sets))

@@ -1,8 +1,9 @@
-"""What a mask leaves out may be no number.
+"""NaN in masked elements.
 
-A mask of truth values adds minus infinity to scores, or it chooses minus infinity in their place:
-over the numbers that is the same. Of a NaN it is not, and which of the two an attention does is not
-said: PyTorch's fused kernels choose, its composed ones add. So a candidate may do either.
+A mask of truth values adds minus infinity to scores, or it chooses minus infinity in their place.
+For numbers the two are the same; for a NaN they are not, and the definition of attention does not
+say which one applies: PyTorch's fused kernels choose, its composed ones add. So a candidate may do
+either.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.verify.evidence.samples.floats import Yardstick
 
 _LEAST = -1.7e308
-"""In the place of what a mask adds; a sum with a number is about that, too."""
+"""The number that replaces the minus infinity that a mask adds; a sum of it and a score is about
+this number, too."""
 
 
 class MasksChoose(Yardstick):
-    """float64 in which what a mask leaves out is left out, whatever it is."""
+    """float64 in which masks replace elements, whatever these are, instead of adding to them."""
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         y = super().unary(fn, x, dtype)

@@ -1,11 +1,12 @@
 """An output as a whole, and in parts.
 
-What a few rows or columns of an output are about is lost in a mean over all of it: the residual of
-a cast beside large numbers, one row on a grid among a hundred others. So means are taken over the
-whole, over a few neighbouring indices of each dimension, and over elements of about the same size.
+A mean over a whole output hides an effect that is confined to a few rows or columns: the residual
+of a cast beside large numbers, or one row on a grid among a hundred others. So means are taken over
+the whole, over a few neighbouring indices of each dimension, and over elements of about the same
+size.
 
-Where elements are not known (no number, or infinite), neighbouring parts are joined until enough
-of theirs are: what two or three numbers differ by is a matter of luck.
+If elements are not known (NaN or infinite), neighbouring parts are joined until enough elements are
+known, since a difference of two or three numbers may be accidental.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from mirage.semantics.scalar import Array
 Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 _FEWEST = 32
-"""Elements of a part: fewer say too little about an error."""
+"""The fewest elements of a part: fewer say too little about an error."""
 _OCTAVES = 8
-"""Powers of two between the smallest and the largest of about the same size."""
+"""The powers of two between the smallest and the largest of elements of about the same size."""
 
 
 class OutputParts:
-    """The parts of an output of which ``known`` elements are compared; with ``sizes`` those of
-    about the same size too."""
+    """The parts of an output whose ``known`` elements are compared; with ``sizes``, also the groups
+    of elements of about the same size."""
 
     def __init__(self, known: Array, sizes: Array | None = None) -> None:
         self.known = known
@@ -37,19 +38,20 @@ class OutputParts:
 
     @property
     def slack(self) -> Array:
-        """By what factor a ratio of two means may be off in each part, as it has few elements."""
+        """The factor by which a ratio of two means may be off in each part, because the part has
+        few elements."""
         return 1.0 + 3.0 / np.sqrt(np.maximum(self.counts, 1.0))
 
     @property
     def decides(self) -> Flags:
-        """Which parts say something: the whole, and those that have lost no element, or have
-        enough of them left."""
+        """Which parts count: the whole, the parts with no unknown element, and those that still
+        have enough elements."""
         found = _has_enough(self.counts, self.elements)
         found[0] = True
         return found
 
     def rms(self, e: Array) -> Array:
-        """The root mean square of the known elements of each part, the whole first."""
+        """Return the root mean square of the known elements of each part, the whole first."""
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.where(self.known, e * e, 0.0)
             found = np.concatenate(list(self._sums(squares)))
@@ -65,7 +67,7 @@ class OutputParts:
             yield np.bincount(self._kinds(self.sizes).ravel(), x.ravel())
 
     def _starts_along(self, axis: int) -> list[int]:
-        """The first index of each part along a dimension."""
+        """Return the first index of each part along a dimension."""
         size = self.known.shape[axis]
         together = -(-_FEWEST // max(self.known.size // max(size, 1), 1))
         starts = list(range(0, size, together))
@@ -94,7 +96,7 @@ class OutputParts:
 
 
 def _lines(x: Array, axis: int) -> Array:
-    """The sum of what each index of a dimension has."""
+    """Return the sum over each index of a dimension."""
     return x.sum(tuple(d for d in range(x.ndim) if d != axis))
 
 

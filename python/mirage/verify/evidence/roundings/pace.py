@@ -1,4 +1,4 @@
-"""Leaves candidates out where the time will not do for all."""
+"""Drops candidates if the time does not suffice for all."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from math import inf, isinf
 from typing import Protocol
 
 _STEADY = 8
-"""Situations after which it is known how long each takes: the first ones are larger."""
+"""The number of situations after which the time per situation is known: the first ones are
+larger."""
 
 
 class Measurable(Protocol):
-    """What is measured of a candidate; ``cut`` says that the time was up before the end."""
+    """The measurement of a candidate; ``cut`` says that the time ran out before its end."""
 
     cut: bool
 
 
 class Pace:
-    """Compares the time that is left with what the situations took so far."""
+    """Compares the remaining time with the time that the situations took so far."""
 
     def __init__(self, left: Callable[[], float]) -> None:
         self.left = left
@@ -26,8 +27,8 @@ class Pace:
         self._done, self._before, self._since = 0, 0, 0.0
 
     def keep(self, active: Sequence[Measurable], tried: int = 1) -> None:
-        """To be asked after so many situations that were ``tried`` at once: cuts the last of the
-        candidates that are not decided if there is no time for them."""
+        """Cut the last of the undecided candidates if there is no time for them. Call this after
+        each group of situations; ``tried`` is the number in the group."""
         if isinf(left := self.left()):
             return
         self._done += tried

@@ -4,10 +4,10 @@ Reference and candidate are executed as a GPU computes them (each op rounded to 
 accumulation) and compared with float64, in many situations
 (:mod:`mirage.verify.evidence.roundings.activations`).
 
-A *row* of an output is what its last dimension holds. In each row, and over all rows, the root mean
-square of the candidate's errors may be twice that of the reference's, or what rounding the output
-alone may cost where that is larger. Where the reference gives no number, or float64 has none, the
-candidate need not give one either; everywhere else it must.
+A *row* of an output runs along its last dimension. In each row, and over all rows, the root mean
+square of the candidate's errors may be at most twice that of the reference's errors, or the error
+that rounding the output alone may cause, if that is larger. Where the reference or float64 gives no
+finite number, the candidate need not give one either; everywhere else it must.
 """
 
 from __future__ import annotations
@@ -56,17 +56,18 @@ from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 
 _NEIGHBOURS = (8, 24, 48)
-"""Inputs next to those of a situation at which errors are measured that are too large there."""
+"""The numbers of inputs near those of a situation at which an error that is too large is measured
+again."""
 _AROUND = 2e7
-"""Elements that are computed for that, but for the first few inputs."""
+"""The elements that may be computed for that, except for the first few inputs."""
 _NEAR = 8
-"""Inputs next to those of a situation of which the changes of outputs are taken."""
+"""The number of nearby inputs over which changes of the outputs are averaged."""
 
 
 @dataclass
 class Measured:
-    """What was measured of one candidate: its errors in each situation up to the first in which
-    they are too large, and that situation. ``cut`` says that the time was up before all were
+    """The measurements of one candidate: its errors in each situation up to the first in which they
+    are too large, and that situation. ``cut`` says that the time ran out before all situations were
     tried."""
 
     errors: list[Errors] = field(default_factory=list[Errors])
@@ -89,13 +90,14 @@ def measure_together(
     turn: Turn = EVERY,
     left: Callable[[], float] = lambda: inf,
 ) -> list[Measured]:
-    """Errors of each candidate in all situations, up to the first in which they are too large.
+    """Measure the errors of each candidate in all situations, up to the first in which they are too
+    large.
 
-    ``graphs`` are the reference and the candidates, free of composites, the reference stable, and
-    ``sample`` is of all of them; ``permutations`` has an entry for each candidate. What the
-    reference gives in a situation is computed once. ``contents`` are the values that inputs always
-    have. What is drawn depends on the ``seed`` alone, not on whose ``turn`` it is. ``left`` says
-    how many seconds are left: where they will not do for all candidates, the last are left out.
+    ``graphs`` are the reference, in its stable form, and the candidates, free of composites;
+    ``sample`` is a sample of all of them, and ``permutations`` has an entry for each candidate. The
+    reference's results are computed once for each situation. ``contents`` are the values of inputs
+    that are fixed. The draws depend on the ``seed`` alone, not on the ``turn``. ``left`` returns
+    the seconds that are left: if they do not suffice for all candidates, the last ones are dropped.
     """
     assumed = assumed or Assumptions()
     gate = _Gate(graphs, permutations, assumed)
@@ -122,8 +124,9 @@ def measure_together(
 
 @dataclass(frozen=True)
 class _Values:
-    """What programs give in a situation: the reference in float64, there with the casts that it
-    writes, and as it is computed; and the candidates as they are computed, by their numbers."""
+    """The programs' results in a situation: of the reference in float64, in float64 with the casts
+    that it writes, and as it is computed; and of the candidates as they are computed, by their
+    numbers."""
 
     exact: list[Array]
     rounded: list[Array]
@@ -149,7 +152,7 @@ class _Gate:
     def computed(
         self, situations: Sequence[Situation], sample: Sample, candidates: Sequence[int]
     ) -> list[_Values]:
-        """What all programs give in each of several situations."""
+        """Compute the results of all programs in each of several situations."""
         if not candidates:
             return [_Values([], [], [], {}) for _ in situations]
         found: dict[int, _Values] = {}
@@ -189,7 +192,8 @@ class _Gate:
         known: dict[int, tuple[Tensor, ...]] | None = None,
         domain: Callable[[], Domain] = TypedFloat,
     ) -> list[list[Array]]:
-        """A candidate's outputs; ``known`` has what others gave for the same inputs."""
+        """Return a candidate's outputs; ``known`` has the results of launches of other graphs for
+        the same inputs."""
         numbers = None
         if known is not None and len(self.permutations) > 1:
             numbers = self._common_launches(sample)[which]
@@ -204,11 +208,12 @@ class _Gate:
         return self._common[1]
 
     def _around(self, which: int, number: int, situation: Situation, sample: Sample) -> Errors:
-        """The errors of a candidate's output over inputs next to those of a situation as well.
-        Where one rounding decides about a whole row (two scores that are nearly equal, before a
-        softmax), the reference's error in one situation is a matter of luck: what is rounded
-        happens to cancel. A few such rows rule the mean over many, so rows are right, too, whose
-        typical error (the geometric mean) is.
+        """Return the errors of a candidate's output over inputs near those of a situation as well.
+
+        If one rounding decides a whole row (two nearly equal scores before a softmax), then the
+        reference's error in one situation is accidental: roundings happen to cancel. A few such
+        rows dominate the mean over many rows, so a row also passes by its typical error (the
+        geometric mean).
         """
         graph = self.graphs[0]
         types = [v.dtype for v in graph.inputs]
@@ -237,7 +242,7 @@ class _Gate:
         return errors
 
     def errors(self, which: int, situation: Situation, sample: Sample, values: _Values) -> Errors:
-        """The errors of all outputs of a candidate."""
+        """Return the errors of all outputs of a candidate."""
         if situation.sums_off:
 
             def candidate(domain: Callable[[], Domain]) -> list[Array]:
@@ -271,8 +276,9 @@ class _Gate:
     def _lost(
         self, number: int, values: Sequence[Array], situation: Situation, sample: Sample
     ) -> str:
-        """What of the program's own roundings the candidate has lost, if anything. ``values`` of an
-        output: in float64, there with casts, of the reference and of the candidate."""
+        """Say which of the program's own roundings the candidate has lost, or return "". ``values``
+        are an output's values in float64, in float64 with casts, of the reference and of the
+        candidate."""
         x, s, r, c = (np.asarray(v, dtype=np.float64) for v in values)
         lost = np.isnan(r) & np.isnan(x) & np.isfinite(c)
         # the difference of two numbers that are too large is none: a candidate may do better
@@ -283,7 +289,7 @@ class _Gate:
         known = np.isfinite(x) & np.isfinite(r) & np.isfinite(c) & np.isfinite(s)
         if not self.assumed.reassociation and (r != c)[known].any():
             return "other numbers than the reference's, and no reassociation is allowed"
-        with np.errstate(invalid="ignore"):  # what is not known
+        with np.errstate(invalid="ignore"):  # unknown values may be NaN
             return self._roundings(number, (x, s, r, c), known, situation, sample)
 
     def _roundings(
@@ -294,7 +300,7 @@ class _Gate:
         situation: Situation,
         sample: Sample,
     ) -> str:
-        """Which roundings that the program is about the candidate has lost, if any."""
+        """Say which roundings that the result depends on the candidate has lost, or return ""."""
         x, s, r, c = values
 
         @cache
@@ -312,7 +318,7 @@ class _Gate:
         return ""
 
     def _cost(self, situation: Situation, sample: Sample) -> float:
-        """What operations may cost on ordinary inputs."""
+        """Return the usual relative error of operations on ordinary inputs."""
         if self._usual_cost is None:
             graph, inputs = self.graphs[0], situation.inputs
             exact = outputs_of(graph, 0, Yardstick(), inputs, sample)
@@ -321,7 +327,8 @@ class _Gate:
         return self._usual_cost
 
     def _of_inputs(self, number: int, exact: Array, situation: Situation, sample: Sample) -> Array:
-        """What rounding the inputs changes of each element of an output: a root mean square."""
+        """Return the change of each element of an output that rounding the inputs causes, as a root
+        mean square."""
         graph = self.graphs[0]
         types = [v.dtype for v in graph.inputs]
         squares = np.zeros(exact.shape)

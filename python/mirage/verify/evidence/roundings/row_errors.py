@@ -22,16 +22,17 @@ SMALLEST = dict.fromkeys(DType, 0.0) | {
 }
 
 _SURE, _UNSURE = 0.5, 3.0
-"""Standard errors of a row's typical error within which it is right at once, and in the end."""
+"""The numbers of standard errors within which a row's typical error is accepted at once, and in the
+end."""
 
 _FEW = 2.0
-"""Rows whose errors are as uncertain as this (those of nine elements) are judged by columns too."""
+"""Rows whose errors are as uncertain as this (as for nine elements) are judged by columns too."""
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors in one situation: root mean squares relative to the size of each output, the worst of
-    the rows where it does not hold, else of the outputs."""
+    """Errors in one situation: root mean squares relative to the size of each output. They are
+    those of the worst row if a row fails, otherwise of the worst output."""
 
     situation: str
     reference: float
@@ -56,9 +57,9 @@ def compare_rows(
     draws: int = 1,
     sure: bool = False,
 ) -> Errors:
-    """Errors of one output, over all of it and row by row; each row has ``draws`` measurements one
-    after the other. With ``sure`` they may not be larger than is promised by as much as so few
-    draws leave open."""
+    """Return the errors of one output, over all of it and row by row; each row has ``draws``
+    consecutive measurements. With ``sure``, an error fails only if it exceeds the limit by more
+    than the uncertainty of so few draws."""
     x, r, c = (np.asarray(v, dtype=np.float64) for v in (exact, reference, candidate))
     n = row_length(x.shape)
     x, r, c = (v.reshape(-1, n) for v in (x, r, c))
@@ -107,8 +108,8 @@ def compare_rows(
 def _typical(
     error_r: Array, error_c: Array, floor: Array, known: Array, draws: int, spread: float
 ) -> Array:
-    """The rows whose typical error is no more than twice the reference's, as far as so many draws
-    tell: within ``spread`` standard errors."""
+    """Return the rows whose typical error is at most twice the reference's, within ``spread``
+    standard errors."""
 
     def logarithms(e: Array) -> Array:
         own, its = (v.reshape(len(v), draws, -1) for v in (e, known))
@@ -120,15 +121,16 @@ def _typical(
 
 
 def _slack(floor: Array) -> Array:
-    """By what factor the ratio of two measured errors may be off, for each row: a mean of few is
-    uncertain, and of a row that is ruled by few elements no more errors are known."""
+    """Return, for each row, the factor by which the ratio of two measured errors may be off: the
+    mean of a few elements is uncertain, and so is that of a row that a few elements dominate."""
     weights = floor / np.maximum(floor.max(1, keepdims=True), 1e-300)
     effective = (weights**2).sum(1) ** 2 / np.maximum((weights**4).sum(1), 1e-300)
     return 1.0 + 3.0 / np.sqrt(np.maximum(effective, 1.0))
 
 
 def row_length(shape: tuple[int, ...]) -> int:
-    """How many elements are compared together: a row, or several where rows are short."""
+    """Return the number of elements that are compared together: one row, or several if rows are
+    short."""
     n = shape[-1] if shape else 1
     for size in reversed(shape[:-1]):
         if n >= COLUMNS // 2:

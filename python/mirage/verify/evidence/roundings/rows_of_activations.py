@@ -1,4 +1,4 @@
-"""What rows of activations look like."""
+"""The kinds of rows that activations have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirage.semantics.scalar import Array
 Rng = np.random.Generator
 
 Rows = Callable[[Rng, int, int], Array]
-"""Draws so many rows of so many elements."""
+"""A function that draws a number of rows with a number of elements each."""
 
 
 def _shifted(mean: float, std: float = 1.0) -> Rows:
@@ -23,7 +23,8 @@ def _constant(value: float) -> Rows:
 
 
 def _any_constant(rng: Rng, rows: int, n: int) -> Array:
-    """Whether the square of a mean is above the mean of squares depends on the number."""
+    """Draw rows that are each constant: whether the squared mean exceeds the mean of squares
+    depends on the constant."""
     return np.repeat(2.0 ** rng.uniform(0.0, 7.0, (rows, 1)), n, axis=1)
 
 
@@ -42,7 +43,7 @@ def _heavy(rng: Rng, rows: int, n: int) -> Array:
 
 
 def _masked(value: float, share: float) -> Rows:
-    """The first part of a row masked, as the first tiles of a causal or padded row are."""
+    """Mask the first part of a row, like the first tiles of a causal or padded row."""
 
     def draw(rng: Rng, rows: int, n: int) -> Array:
         x = rng.standard_normal((rows, n))
@@ -71,21 +72,21 @@ ROWS: tuple[tuple[str, Rows], ...] = (
     ("another constant", _any_constant),
     ("all but the last masked by -1e4", _masked(-1e4, 0.99)),
 )
-"""What rows of activations look like."""
+"""The kinds of rows that activations have."""
 
 BOTH_SIGNS = ("mean 300", "mean -1000")
-"""Scores of which all are far above zero in one and far below it in the other: tried first where
-all rows are alike."""
+"""Two kinds of rows whose scores are all far above zero or all far below it: these are tried first
+where all rows are alike."""
 
 MASKS: tuple[tuple[str, Rows], ...] = (
     ("first half masked by -inf", _masked(-np.inf, 0.5)),
     ("all but the last masked by -inf", _masked(-np.inf, 0.99)),
     ("all masked by -inf", _constant(-np.inf)),
 )
-"""What else those of masks and scores look like."""
+"""Further kinds of rows, which masks and scores have."""
 
 OUTLIERS = (3000.0, 300.0, 1000.0)
-"""How many times a channel may be as large as the others (in models always the same ones)."""
+"""The factors by which one channel may exceed the others (in models it is always the same one)."""
 
 GAINS = (24.0, 1.0, 30.0)
-"""What a norm's gain may be there."""
+"""The gains that a norm may have there."""

@@ -1,9 +1,10 @@
 """Kernels that several candidates have in common.
 
-Candidates of one program differ in one kernel or two; the others compute the same from the same
-inputs. Two launches do if they are the same ops (:func:`mirage.semantics.signature.signature`) on
-operands that are the same, at the same positions of their grids; that is value numbering across
-graphs. What such a launch gives on some inputs is computed once.
+Candidates of one program differ in one or two kernels; the others compute the same results from the
+same inputs. Two launches do so if they consist of the same ops
+(:func:`mirage.semantics.signature.signature`), have the same operands, and run at the same
+positions of their grids; that is value numbering across graphs. The results of such a launch are
+computed once for the same inputs.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from mirage.semantics.ugraph import KernelGraph, Launch, Op, Value
 def common_launches(
     graphs: Sequence[KernelGraph], demands: Sequence[Demand]
 ) -> list[Mapping[Op, int]]:
-    """For each graph a number for each launch that another graph has too: equal for those that
-    give the same. Graphs have the same inputs."""
+    """Number the launches of each graph that another graph has too: launches with the same results
+    get equal numbers. Graphs have the same inputs."""
     numbers: dict[Hashable, int] = {}
     found: list[dict[Op, int]] = []
     for graph, demand in zip(graphs, demands, strict=True):

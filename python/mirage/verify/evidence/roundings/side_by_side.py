@@ -1,9 +1,9 @@
 """Several sets of inputs of one program, evaluated side by side.
 
-What a program computes of a small part of its outputs costs more for each op than for each element.
-So sets of inputs that are wanted anyway are stacked along one more array dimension
-(:func:`mirage.semantics.evaluation.evaluate.evaluate_sampled`); inputs that all of them have in
-common are there once, and so is what is computed of these alone.
+Evaluating a small part of a program's outputs costs more per op than per element. So sets of inputs
+that are needed anyway are stacked along one more array dimension
+(:func:`mirage.semantics.evaluation.evaluate.evaluate_sampled`). Inputs that are the same in all
+sets exist once, and so do the values that depend on these alone.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ from mirage.verify.evidence.samples.sampled_outputs import Sample
 _T = TypeVar("_T")
 
 _AT_ONCE = 8e6
-"""Elements that are computed at once of a program (:attr:`Sample.work` counts those of all
-programs), and elements of inputs: 64 MB each, were all of them kept in float64. A single set may
-have more."""
+"""The most elements of a program that are computed at once (:attr:`Sample.work` counts those of all
+programs), and the most elements of inputs: 64 MB each, if all of them are kept in float64. A single
+set may have more."""
 
 _MOST = 8
-"""More at once hardly save time, and where there is none left, that is to be seen early."""
+"""The most sets that are evaluated at once. More hardly saves time, and the end of the time must be
+noticed early."""
 _LARGE = 50_000
-"""Elements of an input of which a copy takes longer than another evaluation is started."""
+"""Elements of an input from which on a copy takes longer than starting another evaluation."""
 
 
 def stacked(sets: Sequence[Sequence[Sampled]]) -> list[Sampled]:
-    """The inputs of all sets, with one more dimension in front: of size 1 where all have the same
-    arrays."""
+    """Stack the inputs of all sets along a new first dimension, which has size 1 where all sets
+    have the same arrays."""
     found: list[Sampled] = []
     for same in zip(*sets, strict=True):
         first = same[0]
@@ -55,8 +56,8 @@ def stacked(sets: Sequence[Sequence[Sampled]]) -> list[Sampled]:
 
 
 def alike(sets: Sequence[Sequence[Sampled]]) -> list[list[int]]:
-    """The numbers of the sets, those together that have the same arrays for large inputs: stacked,
-    these would be copied, and all that is computed of them would be done again for each set."""
+    """Group the numbers of the sets that have the same arrays for large inputs. Otherwise stacking
+    would copy these and repeat all computations on them for each set."""
     groups: dict[tuple[int, ...], list[int]] = {}
     most = [Counter(id(x.planes[0]) for x in same).most_common(1)[0] for same in zip(*sets)]
     large = [
@@ -71,13 +72,13 @@ def alike(sets: Sequence[Sequence[Sampled]]) -> list[list[int]]:
 
 
 def chunks(items: Sequence[_T], sample: Sample) -> Iterator[Sequence[_T]]:
-    """As many as are evaluated at once on that sample, one after the other."""
+    """Yield groups of as many items as are evaluated at once on that sample."""
     count = at_once(sample)
     return (items[i : i + count] for i in range(0, len(items), count))
 
 
 def at_once(sample: Sample) -> int:
-    """How many sets of inputs of a sample are evaluated at once."""
+    """Return how many sets of inputs of a sample are evaluated at once."""
     computed = sample.work / len(sample.demands)
     return max(1, min(_MOST, int(_AT_ONCE / max(1.0, computed, sample.read))))
 
@@ -92,11 +93,11 @@ def outputs_of_each(
     numbers: Mapping[Op, int] | None = None,
     known: dict[int, tuple[Tensor, ...]] | None = None,
 ) -> list[list[Array]]:
-    """The sampled part of each output, for each set of inputs; ``number`` is the graph's place in
-    the sample. Output ``i`` is the graph's ``permutation[i]``. ``known`` has what launches gave for
-    the same sets that other graphs have too, by their ``numbers``.
+    """Return the sampled part of each output, for each set of inputs; ``number`` is the graph's
+    place in the sample. Output ``i`` is the graph's ``permutation[i]``. ``known`` has the results
+    of launches that other graphs share, for the same sets, by the launches' ``numbers``.
 
-    Raises what an evaluation of the first set raises for which there is no result.
+    Raises the exception of the first set whose evaluation fails.
     """
     order = range(len(graph.outputs)) if permutation is None else permutation
     wanted = sample.demands[number]

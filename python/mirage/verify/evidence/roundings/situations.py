@@ -1,4 +1,4 @@
-"""In which situations rounding errors are measured, and in which order."""
+"""The situations in which rounding errors are measured, in their order."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from mirage.verify.evidence.samples.integer_inputs import compares_rounded
 from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
 
 COLUMNS = 32
-"""Fewer elements of a row say too little about its error."""
+"""The fewest elements of a row that say enough about its error."""
 _SCORE = 1e4
 _LARGE = 64.0
 _WORK = 1.5e5
-"""Elements computed in one situation, where the program allows that."""
+"""Elements that are computed in one situation, if the program allows it."""
 _ALL = 1.2e7
-"""The same in all situations together."""
+"""Elements that are computed in all situations together."""
 _ENOUGH = 2**14
-"""Elements of outputs that ordinary inputs are to give."""
+"""Elements of outputs that ordinary inputs should give."""
 _MORE = 3
 _FEWEST = 20
 _RANDOM = 6
@@ -47,21 +47,21 @@ _PATIENCE = 4.0
 
 @dataclass(frozen=True)
 class Turn:
-    """Which of the situations to try: every ``of``-th, from ``number`` on. Whoever tries the others
-    need not know what these are."""
+    """A share of the situations: every ``of``-th, from ``number`` on. Another process can try
+    another share without knowing this one."""
 
     number: int = 0
     of: int = 1
 
 
 EVERY = Turn()
-"""All of them."""
+"""The turn that includes all situations."""
 
 
 @dataclass(frozen=True)
 class Test:
-    """A situation, the sample that it is of, its place among all (``order``), and the number of the
-    candidate that it is for (None: all)."""
+    """A situation, its sample, its place among all situations (``order``), and the number of the
+    only candidate that it is for (None: all candidates)."""
 
     situation: Situation
     sample: Sample
@@ -71,7 +71,7 @@ class Test:
 
 class Situations:
     """All situations of a program. ``graphs`` are the reference and the candidates, and ``sample``
-    is of them; what is drawn depends on the ``seed`` alone, not on whose ``turn`` it is."""
+    is of them. The draws depend on the ``seed`` alone, not on the ``turn``."""
 
     def __init__(
         self,
@@ -90,9 +90,9 @@ class Situations:
         self.sample = columns if columns.work <= _PATIENCE * sample.work else sample
 
     def tests(self, active: Callable[[int], bool], pace: Pace) -> Iterator[Sequence[Test]]:
-        """Those whose turn it is, in groups that can be evaluated at once: of one sample, for the
-        same candidates, and all or none of them ordinary. ``active`` says whether there is
-        something left to measure of a candidate."""
+        """Yield the tests of this turn, in groups that can be evaluated at once: of one sample, for
+        the same candidates, and all or none of them ordinary. ``active`` says whether something is
+        left to measure of a candidate."""
         whole = Activations(self.graphs[0], self.sample, self.seed, self.contents)
         unit = _moderate_scale(self.graphs[0], whole) if self.sample.fixed else 1.0
         first = (
@@ -116,7 +116,7 @@ class Situations:
             yield (Test(situation, little, (1, seen[candidate]), candidate),)
             seen[candidate] += 1
         kinds = islice(_in_turns(self._kinds(draw, little)), most)
-        # what is hidden is asked for however little time there is
+        # hidden roundings are tested even if there is little time
         for place, some in ((2, hidden_roundings(draw, self.graphs[0])), (3, kinds)):
             yield from _grouped(
                 Test(situation, little, (place, number))
@@ -144,8 +144,8 @@ class Situations:
         ]
 
     def _of_the_whole(self, draw: Activations, unit: float) -> Iterator[Situation | None]:
-        """Normal inputs, usual and large and small, for as many outputs as the time allows; None
-        where it is somebody else's turn."""
+        """Yield situations with normal inputs, at usual, large and small scales, for as many
+        outputs as the time allows; None for those that another process tries."""
         fixed = bool(self.sample.fixed)
         ones = [unit] * len(self.graphs[0].inputs)
         if draw.scales != ones or fixed:
@@ -171,8 +171,8 @@ class Situations:
             yield draw.scaled(f"inputs times {factor:.3g}", scales)
 
     def _again(self) -> int:
-        """How many more ordinary draws there are: roundings that a program is about may show in one
-        of thousands of elements (what a compensated sum has to compensate)."""
+        """Return the number of further ordinary draws: a rounding that the result depends on may be
+        visible in only one of thousands of elements, as in a compensated sum."""
         return min(_MORE, ceil(_ENOUGH / max(1, self.sample.elements)) - 1)
 
     def _mine(self) -> bool:
@@ -184,7 +184,7 @@ class Situations:
 
 
 def _grouped(tests: Iterator[Test]) -> Iterator[Sequence[Test]]:
-    """Tests of one sample, as many together as are evaluated at once."""
+    """Group tests of one sample, as many as are evaluated at once."""
     for _, same in itertools.groupby(tests, lambda t: (t.situation.ordinary, t.situation.sums_off)):
         group: list[Test] = []
         for test in same:
@@ -197,8 +197,8 @@ def _grouped(tests: Iterator[Test]) -> Iterator[Sequence[Test]]:
 
 
 def _moderate_scale(reference: KernelGraph, draw: Activations) -> float:
-    """A magnitude of inputs at which sums over cells (terms repeat instead of cancelling) stay well
-    inside the range of the reference's types.
+    """Return a magnitude of inputs at which sums over cells (whose terms repeat instead of
+    cancelling) stay well inside the range of the reference's types.
     """
     scale = 1.0
     while scale > 2.0**-12:
@@ -211,7 +211,7 @@ def _moderate_scale(reference: KernelGraph, draw: Activations) -> float:
 
 
 def _exponent(reference: KernelGraph, situation: Situation, sample: Sample) -> float:
-    """The largest argument of an exponential."""
+    """Return the largest argument of an exponential."""
     domain = Yardstick()
     outputs_of(reference, 0, domain, situation.inputs, sample)
     return domain.largest_exponent
@@ -225,7 +225,8 @@ _END = _End()
 
 
 def _in_turns(kinds: list[Iterator[Situation | None]]) -> Iterator[Situation | None]:
-    """One of each kind after the other, so that a limit on their number cuts all kinds alike."""
+    """Yield one situation of each kind in turn, so that a limit on their number affects all kinds
+    alike."""
     while kinds:
         for kind in list(kinds):
             found = next(kind, _END)

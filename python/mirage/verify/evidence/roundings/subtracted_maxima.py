@@ -1,17 +1,17 @@
 """Does a candidate subtract the maxima that a reference subtracts before it takes exponentials?
 
 Over the real numbers anything may be subtracted: a softmax is the same with the sum of its scores,
-with half of the maximum, or with the maximum and a norm's factor. In floats the exponentials of a
-whole row may leave the range then, where a row is zero, or an input is large or small; the maximum
-is what keeps one of them at 1. Whether a random choice of situations shows that is a matter of
-luck, so each candidate with exponentials of something else than ``x - max(x)`` is measured in all
-of these situations. That is read off its ops: of ``exp(x - m)``, all that ``m`` is a maximum of is
-what exponentials are taken of, and this ``x`` is among it.
+with half of the maximum, or with the maximum times a norm's factor. But in floats the exponentials
+of a whole row may then leave the range if a row is zero, or if an input is large or small; the
+maximum is what keeps one of them at 1. A random choice of situations may miss this, so each
+candidate with exponentials other than ``exp(x - max(x))`` is measured in all of these situations.
+Its ops show whether it has any: in ``exp(x - m)``, ``m`` must be a maximum of values that all go
+into exponentials, and ``x`` must be among them.
 
-A maximum that is rounded to fewer digits than those numbers have is something else, too. What it is
-off by grows with the scores: by 16 at 5000 in bf16, of which f16 holds no exponential, and by 256
-at 1e5, of which f32 holds none. So scores are brought to where they are as large as the reference
-allows, and the largest of them half a step from the numbers that 16 bits hold.
+A maximum that is rounded to fewer digits than those numbers have does not count either. Its error
+grows with the scores: in bf16 it is 16 at 5000, whose exponential overflows f16, and 256 at 1e5,
+whose exponential overflows f32. So the scores are made as large as the reference allows, and the
+largest of them is half a step away from the numbers that 16 bits represent.
 """
 
 from __future__ import annotations
@@ -35,21 +35,23 @@ from mirage.verify.evidence.roundings.far_below import NotedMaxima
 from mirage.verify.evidence.samples.floats import outputs_of
 
 _FLOOR = -1e20
-"""Smaller numbers in a maximum are there for rows that are masked as a whole."""
+"""Numbers below this in a maximum are there for rows that are masked entirely."""
 _MOST_INPUTS = 16
 _LARGE = 32.0
 _LARGEST = 2.0**17
-"""Scores of which f32 holds two digits behind the point."""
+"""The largest scores that are tried: those of which f32 has two digits after the point."""
 _MOST_SCALED = 3
-"""Inputs with which scores grow that are tried."""
+"""The most inputs that are scaled to make the scores grow."""
 _ENDS, _CLOSE = (0.0, 24.0), 0.25
-"""Powers of two between which an input's factor is looked for, and how closely."""
+"""The powers of two between which an input's factor is searched, and the precision of the
+search."""
 _HIGHEST = 5.0
-"""Of a few thousand normal numbers the largest."""
+"""About the largest of a few thousand normal numbers."""
 _DIGITS = (8, 11)
-"""Of bf16 and of f16."""
+"""The significant binary digits of bf16 and of f16."""
 _PARTS = (7.0 / 16.0, 9.0 / 16.0, 3.0 / 8.0, 5.0 / 8.0)
-"""Of a step: as scores are rounded themselves, one of them may be past its middle."""
+"""The offsets from a representable number, as parts of a step: since scores are rounded themselves,
+one of them may be past its middle."""
 
 
 def other_shifts(
@@ -59,9 +61,9 @@ def other_shifts(
     first: int = 0,
     step: int = 1,
 ) -> Iterator[tuple[int, Situation]]:
-    """The situations for candidates that subtract something else than the maxima that the reference
-    subtracts, with the number of the candidate: those that are ``active``, every ``step``-th from
-    ``first`` on. ``graphs`` are the reference and the candidates."""
+    """Yield the situations for candidates that do not subtract the maxima that the reference
+    subtracts, with the number of the candidate. Only ``active`` candidates are considered, every
+    ``step``-th from ``first`` on. ``graphs`` are the reference and the candidates."""
     numbers = range(first, len(graphs) - 1, step)
     if not numbers or not _Exponentials(graphs[0]).some_safe:
         return
@@ -82,7 +84,8 @@ def _situations(draw: Activations) -> Iterator[Situation]:
 
 
 def _of_one_sign(draw: Activations, negative: int) -> Situation:
-    """One input of large negative numbers, the others positive: so are products of them."""
+    """Draw one input of large negative numbers and positive others, so that their products are of
+    one sign."""
     special: dict[int, Array] = {}
     for i in draw.free:
         size = np.abs(draw.stream("of one sign", negative, i).standard_normal(draw.shapes[i]))
@@ -91,8 +94,8 @@ def _of_one_sign(draw: Activations, negative: int) -> Situation:
 
 
 def _large_scores(draw: Activations, reference: KernelGraph) -> Iterator[Situation]:
-    """Scores as large as they may be where the reference still gives numbers, by each of a few
-    inputs; the largest of them is a number that types of 16 bits hold badly."""
+    """Yield scores as large as the reference can handle, by scaling each of a few inputs; the
+    largest score is a number that 16-bit types represent badly."""
     tried = 0
     for i in draw.free:
         found = _largest(draw, reference, i)
@@ -112,8 +115,8 @@ def _with_factor(draw: Activations, i: int, factor: float, what: str = "") -> Si
 
 
 def _largest(draw: Activations, reference: KernelGraph, i: int) -> tuple[float, float] | None:
-    """By how much an input may be multiplied, and the largest score there; None where scores do not
-    grow with it."""
+    """Return the largest factor for an input, and the largest score there; None if scores do not
+    grow with the input."""
 
     def tried(power: float) -> tuple[float, int]:
         noted = NotedMaxima()
@@ -138,7 +141,7 @@ def _largest(draw: Activations, reference: KernelGraph, i: int) -> tuple[float, 
 
 
 def _badly_held(largest: float) -> Iterator[float]:
-    """Numbers below that a type of 16 bits rounds by nearly half a step, up and down."""
+    """Yield smaller numbers that a 16-bit type rounds by nearly half a step, up and down."""
     for digits in _DIGITS:
         power = floor(log2(largest))
         steps = floor(largest * 2.0 ** (digits - 1 - power))
@@ -149,12 +152,12 @@ def _badly_held(largest: float) -> Iterator[float]:
 
 
 def subtracts_maxima(graph: KernelGraph) -> bool:
-    """Whether the exponentials of a program are taken of what a maximum was subtracted from."""
+    """Return whether a maximum is subtracted from the argument of each exponential of a program."""
     return _Exponentials(graph).all_safe
 
 
 class _Exponentials:
-    """Those of a program, and what is subtracted before they are taken."""
+    """The exponentials of a program, and the values that are subtracted from their arguments."""
 
     def __init__(self, graph: KernelGraph) -> None:
         self._same: dict[Value, Value] = {}  # what a value has the elements of, or the largest
@@ -170,12 +173,12 @@ class _Exponentials:
 
     @property
     def some_safe(self) -> bool:
-        """Whether a maximum is subtracted before an exponential is taken."""
+        """Whether a maximum is subtracted in at least one exponential."""
         return any(self._safe)
 
     @property
     def all_safe(self) -> bool:
-        """Whether one is before each."""
+        """Whether a maximum is subtracted in every exponential."""
         return all(self._safe)
 
     def _read(self, graph: KernelGraph) -> None:
@@ -198,7 +201,7 @@ class _Exponentials:
         (self._same if exact else self._rounded)[value] = given
 
     def _difference(self, argument: Value) -> tuple[Value, Value] | None:
-        """``x`` and ``m`` of ``c * (x - m)``."""
+        """Return ``x`` and ``m`` of an argument ``c * (x - m)``."""
         while True:
             argument = self._origin(argument)
             op = self._made.get(argument)
@@ -216,7 +219,7 @@ class _Exponentials:
         return self._largest_of(x) <= largest <= self._of
 
     def _largest_of(self, value: Value) -> set[Value]:
-        """The values of all of which, or of whose elements, a value is the maximum."""
+        """Return the values that a value is the maximum of, elementwise or over elements."""
         found: set[Value] = set()
         seen: set[Value] = set()
         left = [value]

@@ -1,14 +1,14 @@
-"""Does a candidate still give numbers where its sums are a little off?
+"""Does a candidate still give numbers when its sums are a little off?
 
-A kernel adds in an order of its own, and how a sum is rounded is a matter of that order. So whether
-``E[x^2] - E[x]^2`` of a constant row comes out below zero is luck: of one constant in fifty, or of
-none as long as tiles are added in this way. A sum of squares of differences cannot be negative,
-whatever its terms are rounded to.
+A kernel adds in its own order, and the rounding of a sum depends on that order. So whether ``E[x^2]
+- E[x]^2`` of a constant row comes out below zero is accidental: it happens for one constant in
+fifty, or for none as long as tiles are added in this way. A sum of squared differences cannot be
+negative, however its terms are rounded.
 
-That is asked as such: inputs are constant, all sums of both programs are off by ``OFF`` of them, up
-and down, and up and down at random. Where the reference has numbers in each of these ways, at all
-of the constants, the candidate must have numbers. Sums of whole numbers (counts, positions) are
-exact in any order, and are what they are. No constant, and no way, depends on a seed.
+The test is direct: inputs are constant, and all sums of both programs are off by a share ``OFF`` of
+them, upwards, downwards, and at random. If the reference gives numbers in each of these ways, at
+all of the constants, the candidate must give numbers too. Sums of whole numbers (counts, positions)
+are exact in any order and are not changed. No constant, and no way, depends on a seed.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 
 OFF = 2.0**-20
-"""What sums of a few hundred numbers may lose, added one after the other."""
+"""The relative error of a sum of a few hundred numbers that are added one after the other."""
 _CONSTANTS = (5.7, 20.3, 1.3, 77.7, 301.3, 0.37)
-"""Times the usual scale of each input. What is left of a difference of squares is about ``OFF``
-times the square, which an epsilon of 1e-5 hides up to 3."""
+"""Factors on the usual scale of each input. The remainder of a difference of squares is about
+``OFF`` times the square; an epsilon of 1e-5 hides it up to a factor of 3."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """In which direction sums are off: all in one, or at random and as much the other way."""
+    """The direction in which sums are off: all in one direction, or at random in both."""
 
     sign: float
     mixed: bool = False
@@ -46,7 +46,7 @@ WAYS = (Way(1.0), Way(-1.0), Way(1.0, True), Way(-1.0, True))
 
 
 class SumsOff(TypedFloat):
-    """What a GPU might compute that adds otherwise."""
+    """The arithmetic of a GPU that adds in another order."""
 
     def __init__(self, way: Way) -> None:
         self._way = way
@@ -75,9 +75,9 @@ def _whole(x: Array) -> bool:
 def constant_inputs(
     draw: Activations, graphs: Sequence[KernelGraph], sample: Sample
 ) -> Iterator[Situation | None]:
-    """All inputs of one number each, if a candidate has functions that are not defined everywhere,
-    and the reference has numbers whichever way its sums are off. ``graphs`` are the reference and
-    the candidates."""
+    """Yield situations in which all inputs are constant, if a candidate has functions that are not
+    defined everywhere, and if the reference gives numbers in whichever way its sums are off.
+    ``graphs`` are the reference and the candidates."""
     if not draw.free or not any(map(_partial, graphs[1:])):
         return
     tried: list[Situation] = []
@@ -92,7 +92,7 @@ def constant_inputs(
 
 
 def _partial(graph: KernelGraph) -> bool:
-    """Whether there are functions of which an argument may have the wrong sign."""
+    """Return whether the program has a function whose argument may have the wrong sign."""
     some = (Where.NONNEGATIVE, Where.POSITIVE)
     functions = [op.function for op in all_ops(graph.ops)]
     return any(
@@ -102,7 +102,7 @@ def _partial(graph: KernelGraph) -> bool:
 
 
 def _steady(reference: KernelGraph, situation: Situation, sample: Sample) -> bool:
-    """Whether sums that are off leave the reference its numbers."""
+    """Return whether the reference still gives numbers if sums are off."""
     domains = (Yardstick(), TypedFloat())
     given = [outputs_of(reference, 0, d, situation.inputs, sample) for d in domains]
     known = [np.isfinite(x) & np.isfinite(r) for x, r in zip(*given, strict=True)]
@@ -118,8 +118,8 @@ def lost_numbers(
     reference: Sequence[Array],
     candidate: Callable[[Callable[[], SumsOff]], Sequence[Array]],
 ) -> str:
-    """Where a candidate has no numbers although the reference has, if anywhere; ``candidate`` gives
-    its outputs in an arithmetic."""
+    """Say where a candidate gives no number although the reference does, or return "".
+    ``candidate`` computes its outputs in an arithmetic."""
     known = [np.isfinite(x) & np.isfinite(r) for x, r in zip(exact, reference, strict=True)]
     for way in WAYS:
         found = candidate(partial(SumsOff, way))

@@ -1,1 +1,1 @@
-"""Inputs at the real sizes, and what programs make of them in float64 and in finite fields."""
+"""Inputs at the real sizes, and the programs' results for them in float64 and in finite fields."""

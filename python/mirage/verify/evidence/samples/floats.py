@@ -1,7 +1,7 @@
-"""Do the programs differ as real functions? Both in float64 on the same inputs.
+"""Whether the programs differ as real functions, tested in float64 on the same inputs.
 
 Rounding there is about 1e-16, so a relative difference of 1e-9 is a difference of the functions,
-and a witness that anybody can check.
+and a witness that anyone can check.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def draw_inputs(
     scale: float,
     where: Where = EVERYWHERE,
 ) -> list[Sampled]:
-    """Normal inputs, moved to ``where`` a program is defined, rounded to their element types, in
-    float64."""
+    """Draw normal inputs in float64, moved to ``where`` a program is defined and rounded to their
+    element types."""
     result: list[Sampled] = []
     extents, rows = compared_with(graph), looked_up(graph)
     for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
@@ -77,7 +77,7 @@ def draw_inputs(
 def outputs_of(
     graph: KernelGraph, number: int, domain: Domain, inputs: Sequence[Sampled], sample: Sample
 ) -> list[Array]:
-    """The sampled part of each output; ``number`` is the graph's place in the sample."""
+    """Return the sampled part of each output; ``number`` is the graph's place in the sample."""
     values = evaluate_sampled(graph, domain, inputs, sample.demands[number])
     return [
         restrict(x, region, v)[0]
@@ -91,11 +91,12 @@ def compare_floats(
     rng: np.random.Generator,
     permutation: Sequence[int],
 ) -> list[Difference | None]:
-    """The difference in float64, if any, for each magnitude of inputs that could be tried.
+    """Return the difference in float64, or None, for each magnitude of inputs that could be tried.
 
-    Graphs are free of composites, the reference is stable. ``actual`` is not finite where the
-    candidate gives no number and no other difference was seen. Inputs are drawn where the reference
-    is defined, and from all numbers if some outputs are defined there.
+    Graphs are free of composites, and the reference is in its stable form. ``actual`` is not finite
+    if the candidate gives no number and there is no other difference. Inputs are drawn where the
+    reference is defined, and also from all numbers if some elements of its outputs are defined
+    there.
     """
     results: list[Difference | None] = []
     domain = where_defined(graphs[0]) if not sample.fixed else EVERYWHERE
@@ -118,7 +119,7 @@ def compare_floats(
 
 
 def _worse(found: Sequence[Difference | None]) -> Difference | None:
-    """What several comparisons say together: other numbers, or else that some are missing."""
+    """Combine several comparisons: a difference between numbers counts before missing numbers."""
     some = [d for d in found if d is not None]
     return min(some, key=lambda d: not np.isfinite(d.actual), default=None)
 
@@ -130,8 +131,9 @@ def compare_several(
     candidates: Sequence[int],
     scale: float,
 ) -> dict[int, Difference | None]:
-    """The difference of each of some candidates (counted from 0; the first graph is the reference)
-    on given inputs, where the reference is defined; ``scale`` is theirs."""
+    """Return the difference of each of several candidates on given inputs, where the reference is
+    defined. Candidates are counted from 0; the first graph is the reference. ``scale`` is the scale
+    of the inputs."""
     expected = outputs_of(graphs[0], 0, Float64(), inputs, sample)
     defined = [np.isfinite(x) for x in expected]
     expected = [np.where(d, x, 0.0) for d, x in zip(defined, expected, strict=True)]
@@ -145,8 +147,8 @@ def compare_several(
 
 
 def decisive(results: Sequence[Difference | None]) -> Difference | None:
-    """A difference at any magnitude of the inputs; missing numbers count only if all magnitudes
-    have them."""
+    """Return a difference at any magnitude of the inputs; missing numbers count only if they are
+    missing at all magnitudes."""
     for d in results:
         if d is not None and np.isfinite(d.actual):
             return d
@@ -190,8 +192,8 @@ def permuted_outputs(
     permutation: Sequence[int],
     shared: Shared | None = None,
 ) -> list[Array]:
-    """As :func:`outputs_of`, in another order: output ``i`` of the result is output
-    ``permutation[i]`` of the graph."""
+    """Return the outputs as :func:`outputs_of` does, in another order: output ``i`` of the result
+    is output ``permutation[i]`` of the graph."""
     values = evaluate_sampled(graph, domain, inputs, sample.demands[number], shared)
     return [
         restrict(values[j], region, graph.outputs[j])[0]
@@ -200,7 +202,8 @@ def permuted_outputs(
 
 
 def everywhere(results: Sequence[Difference | None]) -> Difference | None:
-    """A difference where the exact layers hold: right numbers at one magnitude of the inputs are
-    enough, as cancellation may spoil float64 at another (that is for the numeric gate)."""
+    """Return a difference that occurs at all magnitudes, for programs that the exact layers accept:
+    correct numbers at one magnitude are enough, since cancellation may spoil float64 at another
+    (the numeric gate tests for that)."""
     wrong = [d for d in results if d is not None and np.isfinite(d.actual)]
     return wrong[0] if results and len(wrong) == len(results) else None

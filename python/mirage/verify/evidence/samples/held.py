@@ -1,4 +1,4 @@
-"""Do programs differ in float64 with what some of their inputs are known to hold?"""
+"""Whether programs differ in float64 when some of their inputs have their known contents."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def held_difference(
     work: float,
     seed: int,
 ) -> tuple[Difference | None, int]:
-    """A difference in float64 on random inputs, those in ``contents`` as they are, and how many
-    inputs were tried."""
+    """Return a difference in float64 on random inputs, or None, and the number of inputs that were
+    tried. The inputs in ``contents`` have those values."""
     (found,) = held_differences(graphs[0], graphs[1:], contents, work, seed)
     return found
 
@@ -37,8 +37,8 @@ def held_differences(
     work: float,
     seed: int,
 ) -> list[tuple[Difference | None, int]]:
-    """The same for several candidates, on the same inputs: what the reference gives is computed
-    once. ``work`` is that of one candidate."""
+    """Compare several candidates like :func:`held_difference`, on the same inputs; the reference's
+    results are computed once. ``work`` is that of one candidate."""
     rng = np.random.default_rng(seed)
     graphs = (reference, *candidates)
     all_work = work * len(graphs) / 2.0
@@ -64,7 +64,7 @@ def held_differences(
 def with_contents(
     inputs: list[Sampled], sample: Sample, contents: Mapping[int, Array]
 ) -> list[Sampled]:
-    """The inputs with the elements that are known in place."""
+    """Put the known elements into the inputs."""
     result = list(inputs)
     for i, content in contents.items():
         result[i] = Sampled((part_of(content, sample.inputs[i]),), sample.inputs[i])
@@ -72,7 +72,7 @@ def with_contents(
 
 
 def part_of(content: Array, region: Region) -> Array:
-    """The part of a tensor that a region says, in float64."""
+    """Return the part of a tensor that a region selects, in float64."""
     x = np.asarray(content, dtype=np.float64)
     for dim, index in enumerate(region):
         x = x if index is None else np.take(x, index, axis=dim)

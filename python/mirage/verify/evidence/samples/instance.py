@@ -1,7 +1,7 @@
-"""The programs that the tests at the real sizes run, and what to sample of them.
+"""The programs that the tests at the real sizes run, and their samples.
 
-As a rule these are the programs themselves, with the part of the outputs that fits the time. Where
-even one output element needs too much (two matrix products in a row), they run on inputs that are
+Usually these are the programs themselves, with the part of the outputs that fits the time. If even
+one output element takes too much work (two matrix products in a row), they run on inputs that are
 constant within cells of indices: the same programs with the same sizes, maps, masks and constants
 (:mod:`mirage.verify.compression.small_program`), but cheaper.
 """
@@ -21,14 +21,14 @@ from mirage.verify.compression.readings import readings
 from mirage.verify.compression.small_program import Cells, compress, joined
 from mirage.verify.evidence.samples.sampled_outputs import Sample, Sampler
 
-_PATIENCE = 8.0  # times the work, where there is no cheaper way
+_PATIENCE = 8.0  # times the work, if there is no cheaper way
 _CELLS = (64, 32, 16, 8, 4)
 _FAR = 16.0  # times the limit: half as many cells will not do either
 
 
 @dataclass(frozen=True)
 class Instance:
-    """Reference and candidate for exact arithmetic and (with stable softmax) for floats, and
+    """Reference and candidate, for exact arithmetic and (with stable softmax) for floats, and
     samples of them.
     """
 
@@ -39,7 +39,7 @@ class Instance:
     cells: int | None = None
 
     def describe(self, sample: Sample) -> str:
-        """What part of the program a test covers."""
+        """Describe the part of the program that a test covers."""
         compared = f"{100 * sample.fraction:.3g} % of the outputs compared"
         if self.cells is None:
             return compared
@@ -58,9 +58,8 @@ def make_instance(
     work: float,
     rng: np.random.Generator,
 ) -> Instance:
-    """Samples of the programs that need about ``work`` (at most four times that).
-
-    Raises :class:`TooMuchWork`.
+    """Choose samples of the programs that take about ``work`` (at most four times that). Raises
+    :class:`TooMuchWork`.
     """
     groups, samples, cells = _small_enough((exact, stable), work, rng)
     (a, b), (c, d) = groups
@@ -70,10 +69,8 @@ def make_instance(
 def make_joint(
     graphs: Sequence[KernelGraph], work: float, rng: np.random.Generator
 ) -> tuple[Sequence[KernelGraph], Sample]:
-    """The same for a reference and several candidates: programs that stand for them, and a sample
-    of all of these.
-
-    Raises :class:`TooMuchWork`.
+    """Choose programs that stand for a reference and several candidates, and one sample of all of
+    them, like :func:`make_instance`. Raises :class:`TooMuchWork`.
     """
     (programs,), (sample,), _ = _small_enough((tuple(graphs),), work * len(graphs) / 2.0, rng)
     return programs, sample
@@ -86,8 +83,8 @@ _Group = tuple[KernelGraph, ...]
 def _small_enough(
     groups: tuple[_Group, ...], work: float, rng: np.random.Generator
 ) -> tuple[tuple[_Group, ...], list[Sample], int | None]:
-    """Groups that stand for those given, samples of them, and at most how many cells there are of
-    each digit, if inputs are to be constant within cells."""
+    """Return the programs that stand for the groups, samples of them, and the largest number of
+    cells of a digit (None if inputs need not be constant within cells)."""
     limit = 4.0 * work
     samples = _samples(groups, work, limit, rng)
     if isinstance(samples, list):
@@ -134,7 +131,7 @@ def _samples(
     rng: np.random.Generator,
     fixed: Mapping[int, Array] | None = None,
 ) -> list[Sample] | float:
-    """Samples of all groups, or the work of one that is above the limit."""
+    """Return samples of all groups, or the work of a sample that is above the limit."""
     sampler = Sampler(groups[0][0].outputs, rng)
     least = max(map(sampler.least_work, groups))
     if least > limit:

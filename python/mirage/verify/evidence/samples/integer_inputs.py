@@ -1,11 +1,11 @@
-"""Integers and truth values as programs have them, for tests in floating point.
+"""Integers and truth values like those of real programs, for tests in floating point.
 
-Normal numbers say little about a program that compares positions: a mask of them is noise, and no
-two of them are equal. So integer inputs are positions along their last dimension that has several
-elements half of the time, else whole numbers below the size of that dimension; truth values are
-true more often than not. Indices of a table's rows are below the number of these. Such numbers are
-hardly ever equal: of two inputs that say which segment an element is in, segments are drawn as
-runs, the same ones for all inputs of one length.
+Normal numbers say little about a program that compares positions: its mask is noise, and no two
+numbers are equal. So half of the time, an integer input holds positions along the last of its
+dimensions that have several elements; otherwise it holds whole numbers below the size of that
+dimension. Truth values are true more often than not. Indices of a table's rows are below the number
+of rows. Such numbers are hardly ever equal, so for inputs that say which segment an element is in,
+segments are drawn as runs, the same ones for all inputs of one length.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ _LINEAR = frozenset({BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL})
 _TRUE = 0.7
 _AT_THE_ENDS = 0.3
 RUNS = (1.0, 0.5, 0.25, 1.0 / 16.0)
-"""Of segments: shares of a row."""
+"""The lengths of segments, as shares of a row."""
 _SMALL = 8
 
 
 def compared_with(graph: KernelGraph) -> Mapping[Value, int]:
-    """For integer inputs that are compared with numbers whose range is known (a place among
-    classes, the length of a sequence with positions): one more than the largest of these."""
+    """Return, for each integer input that is compared with numbers of known range (a position among
+    classes, the length of a sequence with positions), one more than the largest of these numbers.
+    """
     origin = {v: v for v in graph.inputs if v.dtype.is_integer and v.dtype is not DType.I1}
     found: dict[Value, int] = {}
     if not origin:
@@ -51,8 +52,8 @@ def compared_with(graph: KernelGraph) -> Mapping[Value, int]:
 
 
 def looked_up(graph: KernelGraph) -> Mapping[Value, int]:
-    """For integer inputs that name rows of tables, or of which such numbers are made: how many rows
-    the shortest of these has."""
+    """Return, for each integer input that holds row numbers of tables, or from which row numbers
+    are computed, the number of rows of the shortest table."""
     origin = {v: v for v in graph.inputs if v.dtype.is_integer and v.dtype is not DType.I1}
     found: dict[Value, int] = {}
     for op in graph.ops if origin else ():
@@ -67,15 +68,15 @@ def looked_up(graph: KernelGraph) -> Mapping[Value, int]:
 
 
 def of_any_size(graph: KernelGraph) -> Set[Value]:
-    """Integer inputs of types that hold more than f32 does. None of those that name rows of tables:
-    these are small."""
+    """Return the integer inputs whose types hold more integers than f32 does, except those that
+    hold row numbers of tables: these are small."""
     wide = {v for v in graph.inputs if v.dtype.is_integer and v.dtype.bits >= 32}
     return wide - looked_up(graph).keys()
 
 
 def compares_rounded(graph: KernelGraph) -> bool:
-    """Whether whole numbers that floats may not hold are compared as floats, as they are or after
-    sums and products with others."""
+    """Return whether whole numbers that floats may not represent are compared as floats, directly
+    or after sums and products with others."""
     rounded: set[Value] = set()
     for op in graph.ops:
         fn = op.function
@@ -96,9 +97,9 @@ def draw_integers(
     rows: int | None = None,
     runs: float = 0.0,
 ) -> Array:
-    """The part of an integer input that ``region`` says, in float64; of so many numbers at
-    ``least``, or of so many ``rows``. With ``runs``, elements are equal in runs of that share of a
-    row."""
+    """Draw the part of an integer input that ``region`` selects, in float64. The numbers are below
+    ``rows`` if given, and otherwise range over at least ``least`` values. With ``runs``, elements
+    are equal in runs of that share of a row."""
     shape = region_shape(region, value.shape)
     if value.dtype is DType.I1:
         return (rng.random(shape) < _TRUE).astype(np.float64)

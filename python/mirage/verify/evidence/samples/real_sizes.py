@@ -1,4 +1,5 @@
-"""The programs as they are, over a finite field: masks, tails, maps, constants, sizes included."""
+"""The programs as they are, run over a finite field: with their masks, tails, maps, constants and
+sizes."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ Q_BITS = 22  # p = r q + 1 below 2^25 leaves r up to 8
 
 @dataclass(frozen=True)
 class FieldDraw:
-    """One draw. ``equal[i][j]``: output ``i`` of the reference equals output ``j`` of the candidate
-    wherever computed.
+    """The result of one draw. ``equal[i][j]``: output ``i`` of the reference equals output ``j`` of
+    the candidate wherever computed.
     """
 
     equal: tuple[tuple[bool, ...], ...]
@@ -34,7 +35,7 @@ class FieldDraw:
 
 
 def constants_of(graph: KernelGraph) -> set[Fraction]:
-    """All finite constants, those that masks fill with included."""
+    """Return all finite constants, including the fill values of masks."""
     values = (
         as_number(op.fill) if isinstance(op, Mask) else op.number for op in all_ops(graph.ops)
     )
@@ -42,7 +43,7 @@ def constants_of(graph: KernelGraph) -> set[Fraction]:
 
 
 def takes_logarithms(graph: KernelGraph) -> bool:
-    """Whether there is a ``log`` in the program."""
+    """Return whether the program has a ``log``."""
     return any(op.function is UnaryFn.LOG for op in all_ops(graph.ops))
 
 
@@ -53,8 +54,9 @@ def field_draw(
     *,
     logarithms: bool = False,
 ) -> FieldDraw:
-    """Both programs on one random input over one random field. Graphs are normalized and free of
-    composites. ``logarithms`` makes ``log`` undo ``exp`` instead of a random function.
+    """Evaluate both programs on one random input over one random field. Graphs are normalized and
+    free of composites. With ``logarithms``, ``log`` is the inverse of ``exp`` instead of a random
+    function.
     """
     primes = draw(rng, Q_BITS, 1 << 25)
     domain = FieldPair(primes, rng.getrandbits(64), logarithms=logarithms)
@@ -86,7 +88,7 @@ def field_draw(
 
 
 def restrict(x: Sampled, region: Region, value: Value, sets: int = 0) -> Planes:
-    """The elements of ``region`` out of a sample that contains them; arrays have ``sets``
+    """Return the elements of ``region`` from a sample that contains them; arrays have ``sets``
     dimensions before their own."""
     planes = x.planes
     for dim, (want, have, size) in enumerate(zip(region, x.region, value.shape, strict=True)):

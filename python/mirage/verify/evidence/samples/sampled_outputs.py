@@ -1,8 +1,8 @@
-"""Which part of the outputs to compute so that a test at the real sizes ends in time.
+"""The part of the outputs to compute so that a test at the real sizes ends in time.
 
-The free dimensions of the outputs are cut down until the estimated work fits: runs of indices at
-both ends (where masks and tails are) and at random places between. What the chosen part needs is
-computed in full: no reduction is ever shortened.
+The free dimensions of the outputs are cut down until the estimated work fits. The chosen indices
+are runs at both ends (where masks and tails are) and at random places in between. All values that
+the chosen part needs are computed in full: no reduction is ever shortened.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _FLOPS_PER_ELEMENT = 25  # multiply-adds of a matmul that take as long as one el
 
 @dataclass(frozen=True)
 class Sample:
-    """A part of the outputs, what each graph needs for it, and which part of the inputs that is."""
+    """A part of the outputs, the demand of each graph for it, and the part of the inputs that is
+    read."""
 
     outputs: tuple[Region, ...]
     demands: tuple[Demand, ...]
@@ -49,12 +50,13 @@ class Sample:
     work: float
     elements: int
     read: int = 0
-    """Elements of the inputs' part."""
+    """The number of elements of the inputs' part."""
     fixed: Mapping[int, Array] = field(default_factory=dict[int, Array])
     """Inputs that are not random, by number: the weights of a program over cells of indices."""
 
     def fixed_part(self, number: int) -> Array | None:
-        """The sampled part of a fixed input (fixed inputs have rank 1)."""
+        """Return the sampled part of a fixed input (fixed inputs have rank 1); None for other
+        inputs."""
         if number not in self.fixed:
             return None
         (index,) = self.inputs[number]
@@ -62,9 +64,8 @@ class Sample:
 
 
 class Sampler:
-    """Samples of programs that have the same outputs; all of them are taken at the same indices.
-
-    The graphs that are sampled have the same signature and no composite ops.
+    """Draws samples of programs that have the same outputs, all at the same indices. The sampled
+    graphs have the same signature and no composite ops.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Sampler:
         self._order = {n: _Indices(n, rng) for n in self.counts}
 
     def least_work(self, graphs: Sequence[KernelGraph]) -> float:
-        """The work for a single element: no sample needs less."""
+        """Return the work for a single element; no sample needs less."""
         return _sample(graphs, dict.fromkeys(self.counts, 1), self._order).work
 
     def sample(
@@ -88,8 +89,8 @@ class Sampler:
         budget: float,
         fixed: Mapping[int, Array] | None = None,
     ) -> Sample:
-        """The largest sample (by halving, not larger than the one before) whose work, in elements
-        of elementwise ops, is at most ``budget``.
+        """Return the largest sample whose work, in elements of elementwise ops, is at most
+        ``budget``. It is found by halving and is not larger than the one before.
         """
         sample = _sample(graphs, self.counts, self._order)
         while sample.work > budget:
@@ -103,7 +104,7 @@ class Sampler:
     def _smaller(
         self, graphs: Sequence[KernelGraph], sample: Sample, step: int
     ) -> tuple[Sample, dict[int, int]] | None:
-        """The cheapest sample with one size divided by ``step``."""
+        """Return the cheapest sample with one size divided by ``step``."""
         options: list[tuple[Sample, dict[int, int]]] = []
         for n, count in self.counts.items():
             fewest = self._fewest_columns if n in self._columns else 1
@@ -122,21 +123,21 @@ def choose_sample(
     fixed: Mapping[int, Array] | None = None,
     columns: int = 1,
 ) -> Sample:
-    """:meth:`Sampler.sample` of one pair of programs; of the outputs' last dimensions at least so
-    many ``columns`` are kept.
+    """Return a sample of several programs, as :meth:`Sampler.sample` does; at least ``columns``
+    indices of the outputs' last dimensions are kept.
     """
     return Sampler(graphs[0].outputs, rng, columns).sample(graphs, budget, fixed)
 
 
 class _Indices:
-    """Nested samples of ``range(n)``: a quarter at each end, the rest in a run between."""
+    """Nested samples of ``range(n)``: a quarter at each end, and the rest in a run in between."""
 
     def __init__(self, n: int, rng: np.random.Generator) -> None:
         self.n = n
         self.at = float(rng.random())
 
     def first(self, count: int) -> Array | None:
-        """About ``count`` indices, sorted."""
+        """Return about ``count`` indices, sorted."""
         if count >= self.n:
             return None
         if count == 1:
@@ -188,7 +189,7 @@ def _sample(
 
 
 def graph_work(graph: KernelGraph, wanted: Demand) -> float:
-    """Estimated work of an evaluation, in elements of elementwise ops."""
+    """Estimate the work of an evaluation, in elements of elementwise ops."""
     work = 0.0
     for op in graph.ops:
         if isinstance(op, Launch):
@@ -216,7 +217,7 @@ _WORK: OfLaunches[float] = OfLaunches()
 
 
 def _work_of_blocks(launch: Launch, steps: Mapping[str, int]) -> float:
-    """The same for so many positions along each grid axis."""
+    """Estimate the work of a launch for the given number of positions along each grid axis."""
     depends: dict[Value, frozenset[str]] = {}
 
     def run(ops: tuple[Op, ...], trips: int) -> float:

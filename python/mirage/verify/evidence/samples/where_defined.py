@@ -1,10 +1,10 @@
-"""Where a program is defined: of which inputs numbers are drawn.
+"""The inputs for which a program is defined, so that numbers are drawn there.
 
-The root of a variance that is an input, or the logarithm of a probability, is no number for half of
-all random inputs, and nothing is compared where the reference gives none. So inputs are moved to
-where it does: to their magnitudes, to above one, to between -1 and 1, or to between 0 and 1.
-Which inputs, and to where, is tried out: as few as possible, as little as possible, so that most of
-the reference's outputs are numbers. Nothing rests on the choice but which inputs are tried.
+The root of a variance that is an input, or the logarithm of a probability, is NaN for half of all
+random inputs, and nothing is compared where the reference is NaN. So inputs are moved to where it
+is defined: to their magnitudes, above one, between -1 and 1, or between 0 and 1. Trials find which
+inputs to move, and where to: as few inputs as possible, as little as possible, so that most of the
+reference's outputs are numbers. The choice affects only which inputs are tried.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from mirage.verify.evidence.samples.real_sizes import restrict
 from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
 
 _WORK, _MOST_WORK = 2e4, 4e6
-"""Elements that are computed to try a choice: how many are wanted, and how many there may be."""
+"""The number of elements that are computed to try a choice: the wanted number, and the limit."""
 _MOST_INPUTS, _ROUNDS = 24, 2
 
 
 class Part(enum.Enum):
-    """Of all numbers, those that an input is moved to; from the weakest to the strongest."""
+    """The set of numbers that an input is moved to, from the weakest restriction to the
+    strongest."""
 
     ALL = "any numbers"
     MAGNITUDES = "not negative"
@@ -41,7 +42,7 @@ class Part(enum.Enum):
     SHARES = "between 0 and 1"
 
     def of(self, x: Array) -> Array:
-        """Numbers of it."""
+        """Move numbers into this set."""
         with np.errstate(invalid="ignore"):
             match self:
                 case Part.ALL:
@@ -58,16 +59,17 @@ class Part(enum.Enum):
 
 @dataclass(frozen=True)
 class Where:
-    """The inputs, by their numbers, of which other than all numbers are drawn."""
+    """The inputs that are restricted, by their numbers, and the set of numbers that each is moved
+    to."""
 
     parts: Mapping[int, Part] = field(default_factory=dict[int, Part])
 
     def restricted(self, number: int, x: Array) -> Array:
-        """Random numbers of an input, moved to where the program is defined."""
+        """Move random numbers of an input to where the program is defined."""
         return self.parts[number].of(x) if number in self.parts else x
 
     def __str__(self) -> str:
-        """For evidence: which inputs are drawn so."""
+        """Describe the restrictions, for evidence."""
         if not self.parts:
             return ""
         each = ", ".join(f"input {i} {p.value}" for i, p in sorted(self.parts.items()))
@@ -79,7 +81,7 @@ _KNOWN: WeakKeyDictionary[KernelGraph, Where] = WeakKeyDictionary()
 
 
 def where_defined(graph: KernelGraph) -> Where:
-    """Where ``graph`` (free of composites) is defined, as far as that can be told."""
+    """Find where ``graph`` (free of composites) is defined, as far as trials show."""
     found = _KNOWN.get(graph)
     if found is None:
         found = _KNOWN[graph] = _looked_for(graph)
@@ -96,12 +98,12 @@ def _looked_for(graph: KernelGraph) -> Where:
         return EVERYWHERE
     try:
         return _Choice(graph, sample, floats).made()
-    except UnknownOp:  # calls: nothing is known of what they give
+    except UnknownOp:  # nothing is known about the results of calls
         return EVERYWHERE
 
 
 class _Choice:
-    """Tries parts for the inputs of one program, on the same random numbers."""
+    """Tries restrictions of the inputs of one program, on the same random numbers."""
 
     def __init__(self, graph: KernelGraph, sample: Sample, floats: Sequence[int]) -> None:
         self.graph, self.sample, self.floats = graph, sample, list(floats)
@@ -115,7 +117,7 @@ class _Choice:
         ]
 
     def made(self) -> Where:
-        """The weakest parts that give the most numbers."""
+        """Return the weakest restrictions that give the most numbers."""
         parts = dict.fromkeys(self.floats, Part.ALL)
         best, most = self.numbers(parts)
         if best == most:
@@ -138,7 +140,7 @@ class _Choice:
         return Where({i: p for i, p in parts.items() if p is not Part.ALL})
 
     def numbers(self, parts: Mapping[int, Part]) -> tuple[int, int]:
-        """How many elements of the outputs are numbers, and how many there are."""
+        """Return how many elements of the outputs are numbers, and how many elements there are."""
         inputs: list[Sampled] = []
         for i, (x, v) in enumerate(zip(self.drawn, self.graph.inputs, strict=True)):
             moved = parts[i].of(x) if i in parts else x
