@@ -82,7 +82,8 @@ class UninitialisedReadError(EmulatorError):
 
 
 class RaceError(EmulatorError):
-    """Two warps touched the same shared memory, one of them writing, with no order between."""
+    """Two warps touched the same shared or global memory, one of them writing, with no order
+    between."""
 
 
 class MissingWaitError(EmulatorError):
