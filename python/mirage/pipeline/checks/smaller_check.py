@@ -25,7 +25,7 @@ from mirage.pipeline.checks.smaller_launch import NotSmallerError, smaller
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.manifest import KernelLaunch
 from mirage.semantics.check import InvalidGraph, check_graph
-from mirage.semantics.ugraph import KernelGraph, Launch, Op, axis_extents
+from mirage.semantics.ugraph import KernelGraph, Launch, Op, axis_extents, launches
 
 SMALLER = f"{EMULATOR}, at smaller sizes"
 
@@ -44,10 +44,11 @@ def at_smaller_sizes(
     """What is said of the kernel ``op`` at sizes that the emulator can run, or None where there are
     none. ``kernel`` of ``artifact`` is what is handed out, ``options`` are those of the
     compiler."""
-    if not isinstance(op, Launch) or artifact.manifest.size is not None:
+    real = next(launches((op,)), None)
+    if real is None or artifact.manifest.size is not None:
         return None
     telling = _instructions(artifact.ptx(kernel.module), kernel.entry)
-    for launch in _launches(op):
+    for launch in _launches(real):
         graph = KernelGraph(
             "kernel", tuple(dict.fromkeys(launch.operands)), (launch,), launch.results
         )
@@ -61,7 +62,7 @@ def at_smaller_sizes(
             continue
         check = emulated(launch, with_two_each(launch, own), compiled)
         if check.outcome is not Outcome.UNCHECKED:
-            text = f"{_said(op, launch)}: {check.text}"
+            text = f"{_said(real, launch)}: {check.text}"
             return replace(check, kernel=kernel.entry, how=SMALLER, text=text)
     return None
 

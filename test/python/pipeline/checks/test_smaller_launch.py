@@ -120,5 +120,5 @@ def test_a_mask_whose_tiles_are_gone() -> None:
     (loop,) = loops(launch)
     body = tuple(replace(op, extent=100) if isinstance(op, Mask) else op for op in loop.body)
     block = replace(launch.body, ops=(replace(loop, body=body),))
-    with pytest.raises(NotSmallerError, match="100 indices"):
+    with pytest.raises(NotSmallerError, match="100 indices in tiles of 64"):
         smaller(replace(launch, body=block), {"k": 3})
