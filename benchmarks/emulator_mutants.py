@@ -1,5 +1,5 @@
-"""Breaks every barrier, wait, fence, swizzle and mask of small kernels that the compiler made, one
-at a time, and counts how each is noticed.
+"""Breaks every barrier, wait, fence, parity, count, swizzle and mask of small kernels that the
+compiler made, one at a time, and counts how each is noticed.
 
     python benchmarks/emulator_mutants.py --out benchmarks/results
 
@@ -25,14 +25,17 @@ for folder in ("python", "test/python", "test/python/support", "test/python/emul
 
 import conftest  # noqa: E402, F401 - one thread each
 from ptx_mutants import Kind, mutants  # noqa: E402
-from test_compiled import KERNELS, compiled, fate, outputs  # noqa: E402
+from test_compiled import KERNELS, WARPGROUPS, compiled, fate, outputs  # noqa: E402
+
+ORDER: tuple[Kind, ...] = ("barrier", "wait", "fence", "parity", "count")
+"""What is broken of kernels of warpgroups."""
 
 
 def sweep(name: str) -> list[dict[str, Any]]:
     """All mutants of one kernel, a row for each kind."""
     right = outputs(name)
     rows: list[dict[str, Any]] = []
-    for kind in get_args(Kind):
+    for kind in ORDER if name in WARPGROUPS else get_args(Kind):
         found = list(mutants(compiled(name).ptx(), kind))
         fates = [fate(name, m, right) for m in found]
         count = Counter(fates)
@@ -61,7 +64,7 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for emulator_mutants.json")
     options = parser.parse_args()
-    rows = [row for name in KERNELS for row in sweep(name)]
+    rows = [row for name in (*KERNELS, *WARPGROUPS) for row in sweep(name)]
     print(f"{'kernel':<24} {'kind':<8} {'sites':>5} {'caught':>6} {'harmless':>8} escapes  by")
     for row in rows:
         if row["sites"]:

@@ -21,12 +21,14 @@ _FOUND = (
     "search", "semantics", "transforms", "verify", COMPILED,
 )  # fmt: skip
 
+_CHECKED = ("cost", "errors.py", "pipeline", "runtime", "semantics", COMPILED)
+
 RESTS_ON: dict[str, tuple[str, ...]] = {
     "search": _FOUND,
     "program": (*_FOUND, "emulator", "runtime"),
     "class": ("cost", "emulator", "errors.py", "pipeline", "runtime", "semantics", "verify"),
     "verdict": ("cost", "errors.py", "semantics", "verify"),
-    "check": ("cost", "emulator", "errors.py", "pipeline", "runtime", "semantics"),
+    "check": ("compiler", "emulator", "mlir_io", *_CHECKED),
     "code": ("cache", "compiler", "cost", "errors.py", "runtime", COMPILED),
 }
 """The code that entries of each kind depend on, besides the parts of their keys."""

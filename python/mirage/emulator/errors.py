@@ -84,8 +84,8 @@ class UninitialisedReadError(EmulatorError):
 
 
 class RaceError(EmulatorError):
-    """Two warps accessed the same shared memory, at least one of them writing, with no order
-    between them."""
+    """Two warps touched the same shared or global memory, one of them writing, with no order
+    between."""
 
 
 class MissingWaitError(EmulatorError):

@@ -11,7 +11,7 @@ anything other than a kernel reads becomes a call of the framework.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -20,7 +20,8 @@ from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.indexing.indices import Region
 from mirage.semantics.ops.op import Lookup as Lookup
-from mirage.semantics.ops.op import Source, TensorType, UnknownOp, Value
+from mirage.semantics.ops.op import Source, TensorType, Tiled, UnknownOp, Value
+from mirage.semantics.ops.part_counts import Parts
 from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import TileMap
 
@@ -145,6 +146,10 @@ class TileIota(Source):
     def reads_axes(self) -> frozenset[str]:
         return frozenset(self.axes)
 
+    def with_parts(self, parts: Parts) -> TileIota:
+        tile = self.result.shape[self.dim]
+        return replace(self, extent=parts.size(self.extent, self.axes, tile))
+
     def written(self, xs: Sequence[str]) -> str:
         return f"position[{'/'.join((str(self.extent), *self.axes))}]"
 
@@ -166,6 +171,17 @@ class TileGather(Source):
     @property
     def reads_axes(self) -> frozenset[str]:
         return frozenset(axis for axes in self.map for axis in axes)
+
+    @property
+    def tiled(self) -> tuple[Tiled, ...]:
+        """The dimensions of the result are those of the indices, and then those of a row."""
+        table, indices = self.operands
+        rank = len(indices.shape)
+        of = [(indices, dim) for dim in range(rank)]
+        of += [(table, dim) for dim in range(1, len(table.shape))]
+        cuts = zip(of, self.map, self.result.shape, strict=True)
+        whole = Tiled(table, 0, (), table.shape[0])
+        return (whole, *(Tiled(tensor, dim, axes, tile) for (tensor, dim), axes, tile in cuts))
 
     def written(self, xs: Sequence[str]) -> str:
         return f"{xs[0]}[{xs[1]}]"

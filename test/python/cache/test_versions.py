@@ -41,7 +41,7 @@ def test_a_changed_file_is_another_version(tmp_path: Path) -> None:
         ("verify/arithmetic/symbolic.py", {"search", "program", "class", "verdict"}),
         ("search/kernel/solver.py", {"search", "program"}),
         ("emulator/ops/wgmma.py", {"program", "class", "check"}),
-        ("compiler/collect.py", {"search", "program", "code"}),
+        ("compiler/collect.py", {"search", "program", "check", "code"}),
         ("cli/main.py", set()),
         ("torch/backend.py", set()),
     ):

@@ -18,11 +18,15 @@ import pytest
 from lowering import compile_graph, with_schedule
 from mirage.emulator import Emulator, EmulatorError, Limits, Uninitialised
 from mirage.emulator.run_artifact import check_artifact, random_inputs
+from mirage.mlir_io import graph_from_text
 from mirage.runtime.artifact import Artifact
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph
 from ptx_mutants import Kind, Mutant, mutants
 from thread_kernels import compile_ptx
+from warpgroup_attention import Attention
+from warpgroup_graphs import Product
+from warpgroup_loops import HiddenLoop
 
 TESTS = Path(__file__).parents[1]
 # A mutant that loops for ever is stopped early.
@@ -38,6 +42,18 @@ KERNELS = (
     "flash attention",
     "softmax tails",
 )
+
+WARPGROUPS = (
+    "ring",
+    "ring tails",
+    "resident tiles",
+    "resident groups",
+    "cluster",
+    "resident clusters",
+    "warpgroup attention",
+    "hidden loop",
+)
+"""Kernels of warpgroups: whom copies, products and blocks wait for is what there is to break."""
 
 
 @cache
@@ -66,6 +82,29 @@ def program(name: str) -> KernelGraph:
             return graphs.attention(2, 16, 64, 32, steps=2).candidates["flash"]
         case "softmax tails":
             return graphs.softmax(3, 17, row_blocks=2, steps=3).candidates["online"]
+        case _:
+            return graph_from_text(warpgroups(name)).graph
+
+
+def warpgroups(name: str) -> str:
+    """A small kernel of warpgroups; its ring goes round more than once."""
+    match name:
+        case "ring":
+            return Product(128, 64, 640, (128, 64, 64), warps=8, stages=2).text()
+        case "ring tails":
+            return Product(65, 72, 504, stages=2, epilogue=True).text()
+        case "resident tiles":
+            return Product(192, 128, 192, stages=2, resident=2).text()
+        case "resident groups":
+            return Product(384, 128, 320, (128, 128, 64), warps=8, stages=2, resident=1).text()
+        case "cluster":
+            return Product(128, 64, 640, stages=2, cluster=2).text()
+        case "resident clusters":
+            return Product(512, 64, 192, stages=2, cluster=2, resident=2).text()
+        case "warpgroup attention":
+            return Attention(64, 640, stages=2).text()
+        case "hidden loop":
+            return HiddenLoop(hidden=512, gate=True, stages=2).text()
         case _:
             raise KeyError(name)
 

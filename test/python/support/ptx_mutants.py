@@ -12,14 +12,16 @@ no check fires and the outputs are the same bit for bit.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
-Kind = Literal["barrier", "wait", "fence", "mask", "bound", "swizzle"]
+Kind = Literal["barrier", "wait", "fence", "parity", "count", "mask", "bound", "swizzle"]
 """What is broken: a barrier, the wait for an asynchronous copy, product or mbarrier, a fence
-between proxies, what a lane out of bounds has or does instead (mask), the predicate that says which
-lanes are in bounds or take part (bound), the exclusive or of an address (swizzle)."""
+between proxies, the phase of an mbarrier that is waited for (parity), how many arrivals or bytes an
+mbarrier waits for, or threads a barrier (count), what a lane out of bounds has or does instead
+(mask), the predicate that says which lanes are in bounds or take part (bound), the exclusive or of
+an address (swizzle)."""
 
 _REGISTER = r"%[\w$]+"
 # What an instruction of each kind looks like, and what takes its place.
@@ -67,8 +69,8 @@ class Mutant:
 
 def mutants(ptx: str, kind: Kind) -> Iterator[Mutant]:
     """Every text that differs from `ptx` in one instruction of the kind."""
-    if kind == "bound":
-        yield from _bounds(ptx)
+    if kind in _OTHERS:
+        yield from _OTHERS[kind](ptx)
         return
     for pattern, replacement in _RULES[kind]:
         for match in re.finditer(pattern, ptx):
@@ -108,7 +110,40 @@ def with_register(ptx: str, name: str, start: str = "") -> str:
 
 def wrong_parities(ptx: str) -> Iterator[str]:
     """``ptx`` with each of its waits for an mbarrier waiting for the other phase."""
+    return (mutant.ptx for mutant in _parities(ptx))
+
+
+def _parities(ptx: str) -> Iterator[Mutant]:
     pattern = r"mbarrier\.try_wait\.parity\S+ (\S+), \[([^]]+)\], (\S+);"
     for wait in re.finditer(pattern, ptx):
         flipped = f"xor.b32 %r_flip, {wait[3]}, 1;\n" + wait[0].replace(wait[3] + ";", "%r_flip;")
-        yield with_register(ptx[: wait.start()] + flipped + ptx[wait.end() :], "%r_flip")
+        mutant = _changed(ptx, wait.start(), wait.end(), flipped)
+        yield replace(mutant, ptx=with_register(mutant.ptx, "%r_flip"))
+
+
+_COUNTED = (
+    (rf"mbarrier\.init[.:\w]*\s+\[[^]]+\],\s*({_REGISTER}|\d+);", (-1, 1)),
+    (rf"mbarrier\.arrive\.expect_tx[.:\w]*\s+_,\s*\[[^]]+\],\s*({_REGISTER}|\d+);", (-16, 16)),
+    (rf"bar(?:rier)?(?:\.cta)?\.sync[.\w]*\s+[^,;]+,\s*({_REGISTER}|\d+);", (-32, 32)),
+)
+"""What says how many, its number, and what is added to it: arrivals, bytes, threads."""
+
+
+def _counts(ptx: str) -> Iterator[Mutant]:
+    """Each number that is known, a little smaller and larger."""
+    for pattern, steps in _COUNTED:
+        for match in re.finditer(pattern, ptx):
+            known = [match[1]]
+            if not match[1].isdigit():
+                known = re.findall(rf"mov\.[bu]32\s+{re.escape(match[1])}, (\d+);", ptx)
+            for step in steps if len(known) == 1 else ():
+                text = match[0][: match.start(1) - match.start()] + f"{int(known[0]) + step};"
+                if int(known[0]) + step > 0:
+                    yield _changed(ptx, match.start(), match.end(), text)
+
+
+_OTHERS: dict[Kind, Callable[[str], Iterator[Mutant]]] = {
+    "bound": _bounds,
+    "parity": _parities,
+    "count": _counts,
+}

@@ -1,53 +1,43 @@
 """The order of accesses to global memory, between blocks and between the warps of a block.
 
-Each element of memory that a kernel writes remembers its last writer and its last reader: a *unit*
-(a cluster; a block where there are none), a warp of it, and the warp's clock
-(:mod:`mirage.emulator.machine.races`). Within a unit the warps' clocks say who knows of whom.
-Between units a warp knows what it has *acquired*: a release publishes, at an address, the clocks of
-the warp that executes it and all that it has acquired itself; an acquire that reads from there
-takes it over. What a warp of a unit acquired, others know as soon as they are ordered after it.
+Each element of memory that a kernel writes remembers its last writer and its last reader: a unit (a
+cluster; a block where there are none), a writer of it (a warp, or the bulk copies of one), and its
+clock. Within a unit the warps' clocks say who knows of whom, between units what was released and
+acquired does (:mod:`mirage.emulator.machine.releases`).
 
 Two accesses to the same element, one a write, must be ordered, unless the write changes nothing
 (blocks that store the same value), or both are strong (atomic, relaxed, volatile). One reader is
 remembered, and what is read before the first write of an input is not: an order may be missed, but
 none is asked for that is not needed.
+
+A bulk copy that writes is ordered after what its warp knew when it was issued, and before what
+knows of the warp's ``cp.async.bulk.wait_group`` for it (without ``.read``, which says no more than
+that shared memory was read).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from mirage.emulator.errors import RaceError
+from mirage.emulator.errors import MissingFenceError, RaceError
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import any_of
+from mirage.emulator.machine.releases import Releases
 
 if TYPE_CHECKING:
     from mirage.emulator.machine.machine import Machine
     from mirage.emulator.machine.memory import Allocation
 
-Knowledge = dict[int, Array]
-"""For each unit, the known clocks of its warps."""
-
-
-@dataclass(frozen=True)
-class Sync:
-    """The effect of a strong access to global memory, or of a fence, on the order between
-    blocks."""
-
-    acquires: bool = False
-    releases: bool = False
-
 
 @dataclass(eq=False)
 class _Marks:
-    """The last accesses to each granule: the unit (from 1; 0: none), its warp and its clock."""
+    """Of each granule who accessed it: the unit (from 1; 0: nobody), its writer and its clock."""
 
     unit: Array
-    warp: Array
+    writer: Array
     clock: Array
 
     @staticmethod
@@ -56,9 +46,9 @@ class _Marks:
             np.zeros(count, np.int32), np.zeros(count, np.int16), np.zeros(count, np.int32)
         )
 
-    def set(self, granule: Array, unit: Array, warp: Array, clock: Array) -> None:
+    def set(self, granule: Array, unit: Array, writer: Array, clock: Array) -> None:
         self.unit[granule] = unit
-        self.warp[granule] = warp
+        self.writer[granule] = writer
         self.clock[granule] = clock
 
 
@@ -73,14 +63,18 @@ class _State:
     strong: Array
 
 
-@dataclass(frozen=True)
-class _Acquired:
-    """The event that a warp of a unit acquired, at its ``clock``, the known clocks of another
-    unit."""
+@dataclass(frozen=True, eq=False)
+class _Access:
+    """N accesses of one instruction: its cohort and active lanes [n, 32], rows of the machine [N],
+    granules [N, k]; ``verb`` says in messages what it does. ``bulk``: by the asynchronous proxy."""
 
-    warp: int
-    clock: int
-    known: Array
+    cohort: Cohort
+    allocation: Allocation
+    lanes: Array
+    rows: Array
+    granule: Array
+    verb: str
+    bulk: bool = False
 
 
 class GlobalOrder:
@@ -88,13 +82,10 @@ class GlobalOrder:
 
     def __init__(self, granule: int) -> None:
         self.granule = granule
+        self.releases = Releases()
         self._states: dict[int, _State] = {}  # by the allocation's base
-        self._published: dict[int, Knowledge] = {}  # by address
-        self._acquired: dict[int, dict[int, list[_Acquired]]] = {}  # by unit, by unit known of
-        self._fenced: dict[tuple[int, int], Knowledge] = {}  # by unit and warp
-        self._seen: dict[tuple[int, int], list[Knowledge]] = {}
 
-    # -- plain accesses -------------------------------------------------------------------------
+    # -- accesses of warps ----------------------------------------------------------------------
 
     def read(
         self, c: Cohort, allocation: Allocation, lanes: Array, offset: Array, size: int
@@ -104,8 +95,7 @@ class GlobalOrder:
         if state is None:
             return
         rows, granule = self._spread(c, lanes, offset, size)
-        self._require(c, state.writes, rows, granule, "reads", lanes, allocation, state)
-        state.reads.set(granule, *self._own(c.machine, rows))
+        self._read(_Access(c, allocation, lanes, rows, granule, "reads"), state)
 
     def write(
         self,
@@ -123,10 +113,8 @@ class GlobalOrder:
         state = self._state(allocation, create=True)
         assert state is not None
         rows, granule = self._spread(c, lanes, offset, size)
-        if any_of(changes) and not strong:
-            changed, places = rows[changes], granule[changes]
-            self._require(c, state.writes, changed, places, "changes", lanes, allocation, state)
-            self._require(c, state.reads, changed, places, "changes", lanes, allocation, None)
+        access = _Access(c, allocation, lanes, rows, granule, "changes")
+        self._require_no_loss(access, state, changes[:, None], strong=strong)
         state.writes.set(granule, *self._own(c.machine, rows))
         state.step[granule] = c.machine.step_index
         state.strong[granule] = strong
@@ -142,11 +130,54 @@ class GlobalOrder:
         rows, granule = self._spread(c, lanes, offset, size)
         rows, granule = rows[lost], granule[lost]
         unit, warp, _ = self._own(c.machine, rows)
-        bad = (state.writes.unit[granule] != unit) | (state.writes.warp[granule] != warp)
+        bad = (state.writes.unit[granule] != unit) | (state.writes.writer[granule] != warp)
         if any_of(bad):
-            at = int(np.argmax(bad.any(axis=1)))
-            place = int(granule[at, int(np.argmax(bad[at]))])
-            self._fail(c, lanes, rows, at, allocation, place, state.writes, "changes", state)
+            access = _Access(c, allocation, lanes, rows, granule, "changes")
+            self._fail(access, bad, state.writes, state)
+
+    # -- bulk copies ----------------------------------------------------------------------------
+
+    def bulk_read(self, c: Cohort, allocation: Allocation, lane: Array, granule: Array) -> None:
+        """A bulk copy that one ``lane`` [n, 32] starts reads granules [k]."""
+        state = self._state(allocation, create=allocation.written is not None)
+        if state is not None:
+            self._read(self._bulk(c, allocation, lane, granule, "reads"), state)
+
+    def bulk_write(
+        self,
+        c: Cohort,
+        allocation: Allocation,
+        lane: Array,
+        granule: Array,
+        changes: Array,
+        *,
+        strong: bool,
+    ) -> None:
+        """A bulk copy that one ``lane`` [n, 32] starts writes granules [k]; ``changes`` [k] where
+        it makes a difference. ``strong``: a reduction, each element of which is atomic."""
+        state = self._state(allocation, create=True)
+        assert state is not None
+        machine = c.machine
+        access = self._bulk(c, allocation, lane, granule, "changes")
+        self._require_no_loss(access, state, changes[None, :], strong=strong)
+        row = access.rows
+        unit, warp, _ = self._own(machine, row)
+        group = machine.bulk_group[row][:, None]
+        state.writes.set(access.granule, unit, machine.domain_warps + warp, group)
+        state.step[granule] = machine.step_index
+        state.strong[granule] = strong
+
+    def granules(self, first: Array, size: int) -> Array:
+        """The granules [k] of runs of ``size`` bytes that start at bytes ``first`` [N]."""
+        starts = first.reshape(-1) // self.granule
+        return (starts[:, None] + np.arange(-(-size // self.granule))).reshape(-1)
+
+    @staticmethod
+    def _bulk(c: Cohort, allocation: Allocation, lane: Array, granule: Array, verb: str) -> _Access:
+        rows = c.rows[lane.any(axis=1)]
+        return _Access(c, allocation, lane, rows, granule[None, :], verb, bulk=True)
+
+    # -- what is known of memory ----------------------------------------------------------------
 
     def _state(self, allocation: Allocation, *, create: bool) -> _State | None:
         state = self._states.get(allocation.base)
@@ -172,169 +203,134 @@ class GlobalOrder:
 
     # -- requirements ---------------------------------------------------------------------------
 
-    def _require(
-        self,
-        c: Cohort,
-        marks: _Marks,
-        rows: Array,
-        granule: Array,
-        verb: str,
-        lanes: Array,
-        allocation: Allocation,
-        state: _State | None,
+    def _read(self, access: _Access, state: _State) -> None:
+        """A weak read comes after the last write; it is known from here on."""
+        self._require(access, state.writes, None, state)
+        state.reads.set(access.granule, *self._own(access.cohort.machine, access.rows))
+
+    def _require_no_loss(
+        self, access: _Access, state: _State, changes: Array, *, strong: bool
     ) -> None:
-        """Check that an access is ordered after the accesses in ``marks`` (writes, if their
-        ``state`` is given)."""
-        machine = c.machine
-        unit, warp, clock = marks.unit[granule], marks.warp[granule], marks.clock[granule]
+        """What a write ``changes`` [N, k or 1] was written and read before; strong accesses need
+        no order among each other."""
+        if not any_of(changes):
+            return
+        if strong:
+            weak = changes & ~state.strong[access.granule]
+            if any_of(weak):
+                self._require(access, state.writes, weak, state)
+            return
+        self._require(access, state.writes, changes, state)
+        self._require(access, state.reads, changes, None)
+
+    def _require(
+        self, access: _Access, marks: _Marks, where: Array | None, state: _State | None
+    ) -> None:
+        """After the accesses in ``marks`` (writes, where their ``state`` is given), ``where``
+        [N, k or 1] it matters."""
+        machine, rows, granule = access.cohort.machine, access.rows, access.granule
+        unit, writer, clock = marks.unit[granule], marks.writer[granule], marks.clock[granule]
         own_unit, own_warp, _ = self._own(machine, rows)
         same = unit == own_unit
-        seen = np.take_along_axis(
-            machine.clocks[rows], np.where(same, warp, own_warp).astype(np.int64), axis=1
-        )
-        bad = same & (seen < clock)
+        agent = machine.writers[np.where(same, writer, own_warp)]
+        bad = same & (machine.clocks[rows[:, None], agent] < clock)
         foreign = (unit > 0) & ~same
+        if where is not None:
+            bad &= where
+            foreign &= where
         if any_of(foreign):
-            for at, column in np.argwhere(foreign).tolist():
-                who = int(unit[at, column]) - 1, int(warp[at, column])
-                bad[at, column] = not self._knows(
-                    machine, int(rows[at]), *who, int(clock[at, column])
-                )
-                if bad[at, column]:
-                    break
-        if not any_of(bad):
-            return
-        at = int(np.argmax(bad.any(axis=1)))
-        column = int(np.argmax(bad[at]))
-        place = int(granule[at, column])
-        self._fail(c, lanes, rows, at, allocation, place, marks, verb, state)
+            bad[foreign] = self._unknown(access, foreign, unit, writer, clock)
+        if any_of(bad):
+            self._fail(access, bad, marks, state)
+        if access.bulk and state is not None:
+            fenced = machine.clocks[rows[:, None], machine.agents + agent]
+            bad = same & (fenced < clock) & machine.generic_agent[agent]
+            if where is not None:
+                bad &= where
+            if any_of(bad):
+                self._fail_proxy(access, bad, marks, state)
 
-    def _fail(
-        self,
-        c: Cohort,
-        lanes: Array,
-        rows: Array,
-        at: int,
-        allocation: Allocation,
-        place: int,
-        marks: _Marks,
-        verb: str,
-        state: _State | None,
-    ) -> None:
-        machine = c.machine
-        unit, warp = int(marks.unit[place]) - 1, int(marks.warp[place])
-        block, warp = divmod(warp, machine.warps_per_block)
-        number = unit * machine.cluster_blocks + block
-        own = int(machine.numbers[machine.block_of_row[rows[at]]])
+    def _unknown(
+        self, access: _Access, foreign: Array, unit: Array, writer: Array, clock: Array
+    ) -> Array:
+        """Which accesses of other units [N, k], where ``foreign``, were not acquired."""
+        machine = access.cohort.machine
+        rows = np.broadcast_to(access.rows[:, None], foreign.shape)
+        parts = (rows, unit - 1, writer, clock)
+        keys = list(zip(*(p[foreign].tolist() for p in parts), strict=True))
+        known = {key: self.releases.knows(machine, *key) for key in dict.fromkeys(keys)}
+        return np.array([not known[key] for key in keys])
+
+    # -- errors ---------------------------------------------------------------------------------
+
+    def _fail(self, access: _Access, bad: Array, marks: _Marks, state: _State | None) -> NoReturn:
+        """For the first bad granule of [N, k]: who accessed it, and what would order it."""
+        machine = access.cohort.machine
+        at, place = _first(access, bad)
+        who = self._name(machine, marks, place)
         what = "a read" if state is None else "a write"
         if state is not None:
             what += f" ({machine.site_of(int(state.step[place]))})"
-        order = "a barrier" if number == own else "a release and an acquire of gpu scope"
-        where = (
-            f"byte {place * self.granule} of {allocation.name}, address "
-            f"{allocation.base + place * self.granule:#x}"
+        order = self._order(machine, int(access.rows[at]), marks, place)
+        message = f"expected {order} between {what} by {who} and this instruction"
+        self._raise(RaceError, message, access, at, place)
+
+    def _fail_proxy(self, access: _Access, bad: Array, marks: _Marks, state: _State) -> NoReturn:
+        machine = access.cohort.machine
+        at, place = _first(access, bad)
+        who = self._name(machine, marks, place)
+        wrote = machine.site_of(int(state.step[place]))
+        message = (
+            f"expected fence.proxy.async between a write ({wrote}) by {who} and this bulk copy"
         )
-        bad = np.zeros((c.n, 32), bool)
-        bad[:] = lanes & (c.rows == rows[at])[:, None]
-        machine.fail(
-            RaceError,
-            f"expected {order} between {what} by warp {warp} of block number {number} and this "
-            f"instruction, which {verb} the same {where}",
-            c,
-            bad,
-            np.full((c.n, 32), allocation.base + place * self.granule),
-        )
-
-    def _knows(self, machine: Machine, row: int, unit: int, warp: int, clock: int) -> bool:
-        """Return whether a row is ordered after an access of another unit's warp at ``clock``."""
-        return any(known[warp] >= clock for known in self._visible(machine, row, unit))
-
-    def _visible(self, machine: Machine, row: int, unit: int) -> Iterator[Array]:
-        own = int(machine.agent_of_row[row])
-        for entry in self._acquired.get(int(machine.unit_of_row[row]), {}).get(unit, ()):
-            if entry.warp == own or machine.clocks[row, entry.warp] >= entry.clock:
-                yield entry.known
-
-    # -- synchronisation ------------------------------------------------------------------------
-
-    def fence(self, c: Cohort) -> None:
-        """Apply a fence of gpu scope: earlier relaxed accesses acquire, later ones release."""
-        machine = c.machine
-        for row in c.rows.tolist():
-            who = self._who(machine, row)
-            for known in self._seen.pop(who, ()):
-                self._acquire(machine, row, known)
-            self._fenced[who] = self._knowledge(machine, row)
-        machine.bump(c.rows)
-
-    def strong(self, c: Cohort, address: Array, sync: Sync, *, reads: bool, writes: bool) -> None:
-        """Record a strong access to global memory at ``address`` [n, 32] of the active lanes,
-        before its value is written."""
-        if not (sync.releases or sync.acquires or self._published or self._fenced):
-            return
-        machine = c.machine
-        released: list[int] = []
-        for i, row in enumerate(c.rows.tolist()):
-            who = self._who(machine, row)
-            places = np.unique(address[i][c.active()[i]]).tolist()
-            published = self._fenced.get(who)
-            if reads:
-                for place in places:
-                    known = self._published.get(place)
-                    if known is not None and sync.acquires:
-                        self._acquire(machine, row, known)
-                    elif known is not None:
-                        seen = self._seen.setdefault(who, [])
-                        seen[:] = [*(k for k in seen if k is not known), known][-_SEEN:]
-            if not writes:
-                continue
-            if sync.releases:
-                published = self._knowledge(machine, row)
-                released.append(row)
-            for place in places:
-                # a read-modify-write keeps what was released there before
-                before = self._published.get(place, {}) if reads else {}
-                if before or published:
-                    self._published[place] = _joined(before, published or {})
-                elif not reads:
-                    self._published.pop(place, None)
-        if released:
-            machine.bump(np.array(released))
+        self._raise(MissingFenceError, message, access, at, place)
 
     @staticmethod
-    def _who(machine: Machine, row: int) -> tuple[int, int]:
-        return int(machine.unit_of_row[row]), int(machine.agent_of_row[row])
+    def _name(machine: Machine, marks: _Marks, place: int) -> str:
+        kind, number, warp = _writer(machine, marks, place)
+        return f"{'bulk copies of ' * kind}warp {warp} of block number {number}"
 
-    def _knowledge(self, machine: Machine, row: int) -> Knowledge:
-        """Return all clocks that a row knows."""
-        own = int(machine.unit_of_row[row])
-        known: Knowledge = {own: machine.clocks[row, : machine.domain_warps].copy()}
-        for unit in self._acquired.get(own, {}):
-            parts = list(self._visible(machine, row, unit))
-            if parts:
-                known[unit] = np.maximum.reduce(parts)
-        return known
+    @staticmethod
+    def _order(machine: Machine, row: int, marks: _Marks, place: int) -> str:
+        """What would put a row's access after a granule's."""
+        kind, number, warp = _writer(machine, marks, place)
+        own = int(machine.numbers[machine.block_of_row[row]])
+        needed: list[str] = ["cp.async.bulk.wait_group without .read"] * kind
+        if number != own:
+            needed.append("a release and an acquire of gpu scope")
+        elif warp != machine.warp_of_row[row] or not kind:
+            needed.append("a barrier")
+        return ", ".join(needed)
 
-    def _acquire(self, machine: Machine, row: int, known: Knowledge) -> None:
-        own, warp = self._who(machine, row)
-        for unit, clocks in known.items():
-            if unit == own:
-                seen = machine.clocks[row, : machine.domain_warps]
-                np.maximum(seen, clocks, out=seen)
-                continue
-            mine: Any = list(self._visible(machine, row, unit))
-            if mine and (np.maximum.reduce(mine) >= clocks).all():
-                continue
-            entries = self._acquired.setdefault(own, {}).setdefault(unit, [])
-            entries.append(_Acquired(warp, int(machine.clocks[row, warp]), clocks))
+    def _raise(
+        self,
+        error: type[RaceError | MissingFenceError],
+        message: str,
+        access: _Access,
+        at: int,
+        place: int,
+    ) -> NoReturn:
+        c, allocation = access.cohort, access.allocation
+        address = allocation.base + place * self.granule
+        bad = access.lanes & (c.rows == access.rows[at])[:, None]
+        c.machine.fail(
+            error,
+            f"{message}, which {access.verb} the same byte {place * self.granule} of "
+            f"{allocation.name}, address {address:#x}",
+            c,
+            bad,
+            np.full((c.n, 32), address),
+        )
 
 
-_SEEN = 64
-"""The most relaxed reads that a fence turns into acquires."""
+def _first(access: _Access, bad: Array) -> tuple[int, int]:
+    """The access and the granule of the first true element of [N, k]."""
+    at = int(np.argmax(bad.any(axis=1)))
+    return at, int(access.granule[at, int(np.argmax(bad[at]))])
 
 
-def _joined(first: Knowledge, second: Knowledge) -> Knowledge:
-    joined = dict(first)
-    for unit, clocks in second.items():
-        joined[unit] = np.maximum(joined[unit], clocks) if unit in joined else clocks
-    return joined
+def _writer(machine: Machine, marks: _Marks, place: int) -> tuple[int, int, int]:
+    """Who accessed a granule: 1 for bulk copies or 0, its block's number and its warp there."""
+    kind, warp = divmod(int(marks.writer[place]), machine.domain_warps)
+    block, warp = divmod(warp, machine.warps_per_block)
+    return kind, (int(marks.unit[place]) - 1) * machine.cluster_blocks + block, warp

@@ -105,13 +105,19 @@ class Machine:
         self.valid = self.live.copy()
 
     def _number_agents(self, uses: Collection[str]) -> None:
-        """Number the agents that read and write memory besides the warps of a domain, as far as the
-        program has them: bulk stores, wgmma, copies, and the copies that an mbarrier waits for."""
+        """Who reads and writes memory besides the warps of a domain, as far as the program has
+        such: bulk stores that read shared memory, wgmma, copies, bulk stores that write global
+        memory, and the copies that an mbarrier waits for."""
         self.bulk_agent = self.domain_warps
         self.wgmma_agent = self.bulk_agent + self.domain_warps * ("bulk_store" in uses)
         readers = self.wgmma_agent + self.domain_warps * ("wgmma" in uses)
         self.copy_agent = readers
-        self.mbarrier_agent = readers + self.domain_warps * ("cp_async" in uses)
+        self.bulk_write_agent = readers + self.domain_warps * ("cp_async" in uses)
+        bulk_writers = np.arange(self.domain_warps * ("bulk_store" in uses))
+        self.mbarrier_agent = self.bulk_write_agent + len(bulk_writers)
+        self.writers = np.concatenate(
+            [np.arange(self.domain_warps), self.bulk_write_agent + bulk_writers]
+        )
         self.agents = self.mbarrier_agent + 8 * self.cluster_blocks * ("mbarrier" in uses)
 
     def _make_registers(self) -> None:
@@ -138,7 +144,7 @@ class Machine:
     def _generic_agents(self) -> Array:
         generic = np.zeros(self.agents, bool)
         generic[: self.domain_warps] = True
-        generic[self.copy_agent : self.mbarrier_agent] = True
+        generic[self.copy_agent : self.bulk_write_agent] = True
         return generic
 
     def bump(self, rows: Array) -> None:

@@ -21,7 +21,8 @@ from mirage.emulator.errors import (
 )
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import all_of, any_of
-from mirage.emulator.machine.global_order import GlobalOrder, Sync
+from mirage.emulator.machine.global_order import GlobalOrder
+from mirage.emulator.machine.releases import Sync
 
 if TYPE_CHECKING:
     from mirage.emulator.machine.machine import Machine
@@ -146,7 +147,7 @@ class GlobalMemory:
         access."""
         result: Array | None = None
         if sync is not None and c.machine.checks:
-            self.order.strong(c, address, sync, reads=True, writes=False)
+            self.order.releases.strong(c, address, sync, reads=True, writes=False)
         for allocation, lanes, offset in self.locate(c, address, size):
             index = offset // size
             view = allocation.view(size)
@@ -186,7 +187,7 @@ class GlobalMemory:
     ) -> None:
         """Write carriers [n, 32] of the active lanes. ``sync``: a strong access."""
         if sync is not None and c.machine.checks:
-            self.order.strong(c, address, sync, reads=False, writes=True)
+            self.order.releases.strong(c, address, sync, reads=False, writes=True)
         for allocation, lanes, offset in self.locate(c, address, size):
             if not allocation.data.flags.writeable:
                 c.machine.fail(

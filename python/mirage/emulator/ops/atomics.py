@@ -9,7 +9,6 @@ import numpy as np
 
 from mirage.emulator.machine import memory
 from mirage.emulator.machine.cohort import Array, Cohort
-from mirage.emulator.machine.global_order import Sync
 from mirage.emulator.machine.operands import (
     FLOAT,
     address_reader,
@@ -20,6 +19,7 @@ from mirage.emulator.machine.operands import (
     reader,
     writer,
 )
+from mirage.emulator.machine.releases import Sync
 from mirage.emulator.ops import numerics
 from mirage.emulator.ops.memory_access import SPACES, WINDOW_BASE, by_window, sync_of
 from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, opcode, operands
@@ -127,12 +127,12 @@ def _places(
         machine.note(global_atomics=c.active().sum())
         order = machine.memory.order
         if machine.checks:
-            order.strong(c, address, sync, reads=True, writes=True)
+            order.releases.strong(c, address, sync, reads=True, writes=True)
         for allocation, lanes, offset in machine.memory.locate(c, address, size):
             if allocation.written is not None and machine.checks:
                 machine.memory.check_written(c, allocation, lanes, offset, address, size)
             if machine.checks:
-                changes = np.zeros(int(lanes.sum()), bool)
+                changes = np.ones(int(lanes.sum()), bool)
                 order.write(c, allocation, lanes, offset, size, changes, strong=True)
             places.append((allocation.view(size), lanes, offset // size))
     else:

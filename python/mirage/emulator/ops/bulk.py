@@ -14,11 +14,12 @@ from mirage.emulator.ops.bulk_access import (
     Load,
     count_in_flight,
     deliver,
-    global_range,
     grid,
+    read_global,
     read_shared,
     require,
     shared_byte,
+    write_global,
 )
 from mirage.emulator.ops.bulk_tensor import coordinates_of, load_tensor, store_tensor
 from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, operands
@@ -39,13 +40,13 @@ def compile_bulk(context: Context, instruction: Instruction, modifiers: Modifier
         context.features.add("bulk_store")
         return Compiled("bulk-copy", run=_commit)
     if modifiers.take("wait_group"):
-        modifiers.take("read")
+        written = modifiers.take("read") is None
         (count,) = operands(instruction, 1)
         if not isinstance(count, Immediate) or not isinstance(count.value, int):
             raise modifiers.unknown()
         keep = count.value
         context.features.add("bulk_store")
-        return Compiled("bulk-copy", run=lambda c: _wait(c, keep))
+        return Compiled("bulk-copy", run=lambda c: _wait(c, keep, written=written))
     if modifiers.take("prefetch"):
         modifiers.rest.clear()
         return Compiled("bulk-copy", run=lambda c: None)
@@ -95,7 +96,7 @@ def _load_plain(c: Cohort, load: Load, size: Reader) -> None:
         address, count = int(source[i, lane]), int(amount[i, lane])
         require(c, i, lane, address, 16, "global address")
         require(c, i, lane, count, 16, "size")
-        data = global_range(c, i, lane, address, count, write=False)
+        data = read_global(c, i, lane, address, count)
         deliver(c, places, i, lane, data, 16, 0)
     count_in_flight(c)
 
@@ -150,6 +151,12 @@ def _store(
     dtype = {"f16": "f2", "f32": "f4", "f64": "f8", "u32": "u4", "i32": "i4"}.get(dtype, dtype)
     dtype = {"u64": "u8", "i64": "i8"}.get(dtype, dtype)
 
+    def applied(before: Any, value: Any) -> Any:
+        assert operation is not None
+        return operation(before.view(dtype), value.view(dtype)).view(np.uint8)
+
+    combine = None if operation is None else applied
+
     def run(c: Cohort) -> None:
         to, of, amount = grid(c, target), grid(c, source), grid(c, size)
         for i, lane in np.argwhere(c.active()).tolist():
@@ -157,10 +164,7 @@ def _store(
             require(c, i, lane, int(to[i, lane]), 16, "global address")
             require(c, i, lane, count, 16, "size")
             data = read_shared(c, i, lane, of, count)
-            place = global_range(c, i, lane, int(to[i, lane]), count, write=True)
-            if operation is not None:
-                data = operation(place.view(dtype), data.view(dtype)).view(np.uint8)
-            place[...] = data
+            write_global(c, i, lane, int(to[i, lane]), data, combine)
             c.machine.note(bulk_copy_bytes=count)
         c.machine.events += 1
 
@@ -171,9 +175,11 @@ def _commit(c: Cohort) -> None:
     c.machine.bulk_group[c.rows] += 1
 
 
-def _wait(c: Cohort, keep: int) -> None:
+def _wait(c: Cohort, keep: int, *, written: bool) -> None:
+    """Groups up to the `keep` newest have read shared memory; `written`: and written theirs."""
     machine = c.machine
     rows = c.rows
     done = np.maximum(machine.bulk_group[rows] - 1 - keep, 0)
-    agent = machine.bulk_agent + machine.agent_of_row[rows]
-    machine.clocks[rows, agent] = np.maximum(machine.clocks[rows, agent], done)
+    for base in (machine.bulk_agent, *([machine.bulk_write_agent] if written else [])):
+        agent = base + machine.agent_of_row[rows]
+        machine.clocks[rows, agent] = np.maximum(machine.clocks[rows, agent], done)

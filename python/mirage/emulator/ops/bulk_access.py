@@ -3,11 +3,13 @@ memory in the name of the asynchronous proxy.
 
 Bytes move at once. A copy into shared memory is a write by its mbarrier's agent, which only a wait
 on that phase orders; a copy out of shared memory is a read by the warp's bulk agent, which only
-wait_group orders.
+wait_group orders, and a write of global memory by another one, which only wait_group without .read
+does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +17,12 @@ import numpy as np
 from mirage.emulator.errors import MisalignedAccessError, OutOfBoundsError, UninitialisedReadError
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.mbarriers import Mbarrier
-from mirage.emulator.machine.memory import SHARED_RESERVED, check_dependent
+from mirage.emulator.machine.memory import SHARED_RESERVED, Allocation, check_dependent
 from mirage.emulator.machine.operands import Reader
 from mirage.emulator.ops.swizzle import swizzled
+
+Combine = Callable[[Array, Array], Array]
+"""What a reduction makes of values that are there and those that come."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +131,78 @@ def deliver(c: Cohort, load: Places, i: int, lane: int, data: Array, align: int,
         machine.note(bulk_copy_bytes=len(data))
 
 
-def global_range(c: Cohort, i: int, lane: int, address: int, size: int, *, write: bool) -> Array:
-    """Bytes of global memory: a copy to read, or the memory itself to write."""
+def read_global(c: Cohort, i: int, lane: int, address: int, size: int) -> Array:
+    """A copy of bytes of global memory."""
+    allocation, part = _global_range(c, i, lane, address, size)
+    if c.machine.checks:
+        if allocation.written is not None and not allocation.written[part].all():
+            c.machine.fail(
+                UninitialisedReadError,
+                f"expected {allocation.name} to be written before this copy of bytes {part.start} "
+                f"to {part.stop - 1}, but part of it is not",
+                c,
+                one(c, i, lane),
+            )
+        note_read(c, i, lane, allocation, np.array([part.start]), size)
+    return allocation.data[part].copy()
+
+
+def write_global(
+    c: Cohort, i: int, lane: int, address: int, data: Array, combine: Combine | None
+) -> None:
+    """Writes bytes to global memory, or what they make of those that are there."""
+    allocation, part = _global_range(c, i, lane, address, len(data))
+    require_writeable(c, i, lane, allocation)
+    place = allocation.data[part]
+    new = data if combine is None else combine(place, data)
+    if c.machine.checks:
+        start = np.array([part.start])
+        note_write(c, i, lane, allocation, start, place != new, strong=combine is not None)
+    place[...] = new
+    if allocation.written is not None:
+        allocation.written[part] = True
+
+
+def require_writeable(c: Cohort, i: int, lane: int, allocation: Allocation) -> None:
+    if not allocation.data.flags.writeable:
+        c.machine.fail(
+            OutOfBoundsError,
+            f"expected {allocation.name} to be only read, got a write",
+            c,
+            one(c, i, lane),
+        )
+
+
+def note_read(
+    c: Cohort, i: int, lane: int, allocation: Allocation, first: Array, size: int
+) -> None:
+    """Runs of ``size`` bytes from bytes ``first`` [N] on are copied."""
+    order = c.machine.memory.order
+    order.bulk_read(c, allocation, one(c, i, lane), order.granules(first, size))
+
+
+def note_write(
+    c: Cohort,
+    i: int,
+    lane: int,
+    allocation: Allocation,
+    first: Array,
+    changes: Array,
+    *,
+    strong: bool,
+) -> None:
+    """Runs of bytes from bytes ``first`` [N] on are written: ``changes`` [N * bytes of a run], a
+    multiple of 16, says which of them become others. ``strong``: each is updated atomically."""
+    order = c.machine.memory.order
+    granule = order.granules(first, changes.size // first.size)
+    of_each = np.asarray(changes.reshape(len(granule), order.granule).any(axis=1))
+    order.bulk_write(c, allocation, one(c, i, lane), granule, of_each, strong=strong)
+
+
+def _global_range(
+    c: Cohort, i: int, lane: int, address: int, size: int
+) -> tuple[Allocation, slice]:
+    """Where bytes of global memory are, inside of one array."""
     machine = c.machine
     allocation = machine.memory.find(address)
     offset = address - allocation.base if allocation else 0
@@ -139,21 +214,9 @@ def global_range(c: Cohort, i: int, lane: int, address: int, size: int, *, write
             c,
             one(c, i, lane),
         )
-    part = slice(offset, offset + size)
     if allocation.dependent and machine.checks:
         check_dependent(c, allocation, one(c, i, lane))
-    if allocation.written is not None:
-        if write:
-            allocation.written[part] = True
-        elif machine.checks and not allocation.written[part].all():
-            machine.fail(
-                UninitialisedReadError,
-                f"expected {allocation.name} to be written before this copy of bytes {offset} to "
-                f"{offset + size - 1}, but part of it is not",
-                c,
-                one(c, i, lane),
-            )
-    return allocation.data[part] if write else allocation.data[part].copy()
+    return allocation, slice(offset, offset + size)
 
 
 def read_shared(

@@ -23,8 +23,11 @@ from mirage.emulator.ops.bulk_access import (
     count_in_flight,
     deliver,
     grid,
+    note_read,
+    note_write,
     one,
     read_shared,
+    require_writeable,
 )
 from mirage.emulator.ops.opcodes import Modifiers
 from mirage.emulator.ptx.syntax import Address, Instruction
@@ -58,6 +61,9 @@ def load_tensor(c: Cohort, load: Load, coordinates: list[Reader]) -> None:
             data.reshape(-1).view(np.uint16)[...] = _FILL
         if valid is not None:
             data[target] = tensor.array[valid]
+            if machine.checks:
+                first, size = _rows(tensor, allocation, valid)
+                note_read(c, i, lane, allocation, first, size)
             if allocation.written is not None and machine.checks:
                 ready = _written_view(tensor, allocation)[valid]
                 if not all_of(ready):
@@ -154,6 +160,22 @@ def box_slices(
     return tuple(shape), None if empty else tuple(inside), tuple(target)
 
 
+def _rows(
+    tensor: TensorMap, allocation: Allocation, inside: tuple[slice, ...]
+) -> tuple[Array, int]:
+    """At which bytes of an allocation the rows of a part of its tensor start, and their bytes."""
+    array = tensor.array
+    first = np.array(array.ctypes.data - allocation.data.ctypes.data)
+    for part, stride in zip(inside[:-1], array.strides[:-1], strict=True):
+        first = first[..., None] + np.arange(part.start, part.stop, part.step) * stride
+    row = inside[-1]
+    return first.reshape(-1) + row.start * array.itemsize, (row.stop - row.start) * array.itemsize
+
+
+def _bits(values: Array) -> Array:
+    return np.ascontiguousarray(values).view(np.uint8).reshape(-1)
+
+
 def _whole_units(
     c: Cohort, i: int, lane: int, tensor: TensorMap, allocation: Allocation
 ) -> TensorMap:
@@ -198,9 +220,14 @@ def store_tensor(
         data = read_shared(c, i, lane, of, size, SWIZZLE_BYTES[tensor.swizzle], 128)
         box = data.view(tensor.array.dtype).reshape(shape)
         if valid is not None:
-            value = box[part]
+            require_writeable(c, i, lane, allocation)
+            before, value = tensor.array[valid], box[part]
             if operation is not None:
-                value = operation(tensor.array[valid], value)
+                value = operation(before, value)
+            if machine.checks:
+                first, _ = _rows(tensor, allocation, valid)
+                changes, strong = _bits(before) != _bits(value), operation is not None
+                note_write(c, i, lane, allocation, first, changes, strong=strong)
             tensor.array[valid] = value
             if allocation.written is not None:
                 _written_view(tensor, allocation)[valid] = True

@@ -11,7 +11,6 @@ from mirage.emulator.errors import OutOfBoundsError
 from mirage.emulator.machine import memory
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import any_of
-from mirage.emulator.machine.global_order import Sync
 from mirage.emulator.machine.operands import (
     address_reader,
     dtype_of,
@@ -19,6 +18,7 @@ from mirage.emulator.machine.operands import (
     reader,
     writer,
 )
+from mirage.emulator.machine.releases import Sync
 from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, opcode, operands
 from mirage.emulator.ptx.syntax import TYPE_BYTES, Instruction
 

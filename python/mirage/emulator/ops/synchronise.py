@@ -178,7 +178,7 @@ def compile_fence(context: Context, instruction: Instruction, modifiers: Modifie
         if not machine.checks:
             return
         if wide:
-            machine.memory.order.fence(c)
+            machine.memory.order.releases.fence(c)
         if proxy and asynchronous:
             rows, agents = c.rows, machine.agents
             clocks = machine.clocks[rows]

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from mirage.cache import from_plain, key_of, kind_version, shared_store
+from mirage.compiler import CompileOptions
 from mirage.frontend.program import Program
 from mirage.pipeline.checks.emulated_check import (
     WORK,
-    emulated,
+    TooLargeError,
+    at_real_sizes,
     kernel_ops,
     left_unchecked,
     row_stores,
@@ -20,8 +22,10 @@ from mirage.pipeline.checks.emulated_check import (
 from mirage.pipeline.checks.gpu_check import on_this_gpu
 from mirage.pipeline.checks.kernel_check import TIME_UP, KernelCheck, Outcome
 from mirage.pipeline.checks.kernel_memory import RowStore
+from mirage.pipeline.checks.smaller_check import at_smaller_sizes
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.result import Finalist, Step
+from mirage.runtime.artifact import Artifact
 from mirage.runtime.manifest import KernelLaunch
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Op
@@ -82,19 +86,30 @@ class Checker:
     ) -> KernelCheck:
         assert step.compiled is not None
         artifact = step.compiled.artifact
-        key = _key(op, kernel, stores, artifact.manifest.modules[kernel.module].ptx_sha256)
+        ptx_sha256 = artifact.manifest.modules[kernel.module].ptx_sha256
+        key = _key(op, kernel, stores, ptx_sha256, self.chip)
         found = self.known.get(key) or (_read(key) if self.use_cache else None)
         if found is None:
             seconds = LONGEST if self.until is None else min(LONGEST, self.until.left)
             try:
                 with time_limit(seconds):
-                    found = emulated(op, kernel, artifact, stores)
+                    found = self._run(op, kernel, artifact, stores)
             except OutOfTime:
                 return left_unchecked(kernel, TIME_UP)
             if self.use_cache and found.outcome is not Outcome.FAILED:
                 _write(key, found)
         self.known[key] = found
         return replace(found, kernel=kernel.entry)
+
+    def _run(
+        self, op: Op, kernel: KernelLaunch, artifact: Artifact, stores: Sequence[RowStore]
+    ) -> KernelCheck:
+        try:
+            return at_real_sizes(op, kernel, artifact, stores)
+        except TooLargeError as error:
+            options = CompileOptions(self.chip, cubin=False, use_cache=self.use_cache)
+            small = None if stores else at_smaller_sizes(op, kernel, artifact, options)
+            return small or left_unchecked(kernel, str(error))
 
 
 def failed(checks: Sequence[KernelCheck]) -> KernelCheck | None:
@@ -118,7 +133,9 @@ def _with_evidence(step: Step, checks: Sequence[KernelCheck]) -> Step:
 # ---- what passed before
 
 
-def _key(op: Op, kernel: KernelLaunch, stores: Sequence[RowStore], ptx_sha256: str) -> str:
+def _key(
+    op: Op, kernel: KernelLaunch, stores: Sequence[RowStore], ptx_sha256: str, chip: str
+) -> str:
     graph = KernelGraph("kernel", tuple(dict.fromkeys(op.operands)), (op,), op.results)
     arguments = [a.to_json() | {"map": str(a.map)} for a in kernel.arguments]
     sizes = [kernel.entry, kernel.grid, kernel.block, kernel.shared_bytes]
@@ -127,7 +144,7 @@ def _key(op: Op, kernel: KernelLaunch, stores: Sequence[RowStore], ptx_sha256: s
         for s in stores
     ]
     return key_of(
-        KIND, kind_version(KIND), WORK, signature(graph), ptx_sha256, sizes, arguments, rows
+        KIND, kind_version(KIND), WORK, signature(graph), ptx_sha256, chip, sizes, arguments, rows
     )
 
 

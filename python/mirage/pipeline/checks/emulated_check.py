@@ -79,15 +79,33 @@ def row_stores(graph: KernelGraph, op: Op) -> tuple[RowStore, ...]:
     return tuple(found)
 
 
+class TooLargeError(Exception):
+    """A kernel that the emulator does not run at its real sizes; the message says why."""
+
+
 def emulated(
     op: Op, kernel: KernelLaunch, artifact: Artifact, stores: Sequence[RowStore] = ()
 ) -> KernelCheck:
-    """Run a few blocks of ``kernel`` in the emulator. The kernel computes ``op`` and stores results
-    as ``stores`` says."""
-    size = sum(v.type.size * v.dtype.numpy.itemsize for v in (*op.operands, *op.results))
+    """What :func:`at_real_sizes` says; what is too large is not checked."""
+    try:
+        return at_real_sizes(op, kernel, artifact, stores)
+    except TooLargeError as error:
+        return left_unchecked(kernel, str(error))
+
+
+def tensor_bytes(op: Op) -> int:
+    """Of all operands and results."""
+    return sum(v.type.size * v.dtype.numpy.itemsize for v in (*op.operands, *op.results))
+
+
+def at_real_sizes(
+    op: Op, kernel: KernelLaunch, artifact: Artifact, stores: Sequence[RowStore] = ()
+) -> KernelCheck:
+    """A few blocks of ``kernel``, which computes ``op`` and stores results as ``stores`` says, in
+    the emulator. Raises :class:`TooLargeError`."""
+    size = tensor_bytes(op)
     if size > BYTES:
-        what = f"its tensors have {size:,} bytes, more than {BYTES:,}"
-        return KernelCheck(kernel.entry, EMULATOR, Outcome.UNCHECKED, what)
+        raise TooLargeError(f"its tensors have {size:,} bytes, more than {BYTES:,}")
     found = _attempt(op, kernel, artifact, stores, positive=False)
     if found.outcome is Outcome.UNCHECKED:  # roots and logarithms want positive numbers
         again = _attempt(op, kernel, artifact, stores, positive=True)
@@ -111,7 +129,7 @@ def _attempt(
             work += _run(kernel, artifact, memory, blocks[1:], 2 * WORK)
         compared = compare(op, memory, sum(_positions(op, kernel, b) for b in blocks))
     except InstructionBudgetError:
-        return said(Outcome.UNCHECKED, f"one block is more than {WORK:,} warp-instructions")
+        raise TooLargeError(f"one block is more than {WORK:,} warp-instructions") from None
     except (UnknownInstructionError, PtxSyntaxError, LaunchError, UnknownArgumentsError) as error:
         return said(Outcome.UNCHECKED, str(error).splitlines()[0])
     except (EmulatorError, WrongValueError) as error:
@@ -139,7 +157,7 @@ def _last_block(
     total, together = prod(kernel.grid), _together(kernel)
     numbers = [total]
     if (positions := _shared_positions(op)) is not None:
-        numbers = [max(total, -(-positions // (2 * together)) * together), positions]
+        numbers = [max(total, prod(with_two_each(op, kernel).grid)), positions]
     for blocks in numbers:
         launch = kernel if blocks == total else replace(kernel, grid=(blocks, 1, 1))
         rng, size = np.random.default_rng(total), artifact.manifest.size
@@ -150,6 +168,15 @@ def _last_block(
             if blocks == numbers[-1]:
                 raise
     raise AssertionError("expected a number of blocks")
+
+
+def with_two_each(op: Op, kernel: KernelLaunch) -> KernelLaunch:
+    """As many blocks as it takes for two positions of the grid each, where blocks compute
+    several."""
+    positions, together = _shared_positions(op), _together(kernel)
+    if positions is None:
+        return kernel
+    return replace(kernel, grid=(-(-positions // (2 * together)) * together, 1, 1))
 
 
 def _together(kernel: KernelLaunch) -> int:

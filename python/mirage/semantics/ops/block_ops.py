@@ -23,6 +23,7 @@ from mirage.semantics.ops.op import (
     bare,
     called,
 )
+from mirage.semantics.ops.part_counts import Parts
 from mirage.semantics.ops.taken_steps import Steps
 from mirage.semantics.ops.taken_steps import TileMap as TileMap
 from mirage.semantics.scalar import DType
@@ -34,6 +35,10 @@ class Axis:
 
     name: str
     extent: int
+
+    def with_parts(self, parts: Parts) -> Axis:
+        """The axis with another number of steps."""
+        return Axis(self.name, parts.after[self.name])
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +91,10 @@ class Mask(Elementwise):
     @property
     def reads_axes(self) -> frozenset[str]:
         return frozenset(self.axes)
+
+    def with_parts(self, parts: Parts) -> Mask:
+        tile = self.result.shape[self.dim]
+        return replace(self, extent=parts.size(self.extent, self.axes, tile))
 
     def written(self, xs: Sequence[str]) -> str:
         return f"mask({bare(xs[0])}, {self.fill:g} from {self.extent})"
@@ -164,3 +173,7 @@ class Loop(Structure):
             for a in self.accumulators
         )
         return replace(self, body=inside, accumulators=accumulators)
+
+    def with_parts(self, parts: Parts) -> Loop:
+        body = tuple(op.with_parts(parts) for op in self.body)
+        return replace(self, axis=self.axis.with_parts(parts), body=body)

@@ -36,6 +36,7 @@ from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.indexing.indices import Region, aligned, whole
 from mirage.semantics.indexing.relations import Relation
 from mirage.semantics.numbers import Number
+from mirage.semantics.ops.part_counts import Parts
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 
 if TYPE_CHECKING:
@@ -190,6 +191,14 @@ class Op:
         operands."""
         return frozenset()
 
+    def with_parts(self, parts: Parts) -> Op:
+        """The same op in a launch whose axes have other numbers of parts, and whose tensors have
+        other sizes. Raises :class:`UnknownOp` where an op does not say, and
+        :class:`mirage.semantics.ops.part_counts.NothingLeftError`."""
+        if self.reads_axes:
+            raise unknown(self, "other numbers of parts")
+        return self
+
     def written(self, xs: Sequence[str]) -> str:
         """Write the op for people, with operands that are written ``xs``."""
         return called(type(self).__name__.lower(), xs)
@@ -252,6 +261,16 @@ class Zeros(enum.Enum):
     ANY = "where an operand is"
 
 
+@dataclass(frozen=True)
+class Tiled:
+    """Dimension ``dim`` of ``tensor`` is cut along axes into tiles of a size."""
+
+    tensor: Value
+    dim: int
+    axes: tuple[str, ...]
+    tile: int
+
+
 @dataclass(frozen=True, eq=False)
 class Source(Op):
     """An op whose value depends on no other value of its graph."""
@@ -260,6 +279,17 @@ class Source(Op):
     def cuts(self) -> tuple[tuple[str, ...], ...]:
         """For a load of a tensor, the axes that cut each dimension."""
         return ()
+
+    @property
+    def tiled(self) -> tuple[Tiled, ...]:
+        """How it cuts the tensors that it loads from."""
+        if not self.cuts:
+            return ()
+        dims = enumerate(zip(self.cuts, self.result.shape, strict=True))
+        return tuple(Tiled(self.operands[0], dim, axes, tile) for dim, (axes, tile) in dims)
+
+    def with_parts(self, parts: Parts) -> Op:
+        return self if self.tiled else super().with_parts(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,6 +409,9 @@ class Structure(Op, kind=True):
     def rebuilt(self, inside: tuple[Op, ...], new: Callable[[Value], Value]) -> Self:
         """Return the same structure with the ops ``inside``; ``new`` maps the values that it
         ``defines`` and its ``ends`` to their replacements."""
+
+    def with_parts(self, parts: Parts) -> Op:
+        raise unknown(self, "other numbers of parts")
 
 
 def all_ops(ops: Iterable[Op]) -> Iterator[Op]:

@@ -211,7 +211,7 @@ def test_no_kernel_is_run_beyond_its_time(
         while True:
             time.sleep(0.01)
 
-    monkeypatch.setattr(check, "emulated", endless)
+    monkeypatch.setattr(check, "at_real_sizes", endless)
     monkeypatch.setattr(check, "LONGEST", 0.1)
     checker = check.Checker(optimized.program, optimized.options.chip, use_cache=False)
     (found,) = checker.of_step(optimized.steps[0])
