@@ -39,6 +39,8 @@ bool rounds(OpOperand &use) {
     return cast.getType().getElementType().getIntOrFloatBitWidth() == 16;
   if (isa<WgmmaWaitOp>(user)) // hands its operands on
     return isRounded(user->getResult(use.getOperandNumber()));
+  if (auto branch = dyn_cast<scf::IfOp>(user->getParentOp()); branch && isa<scf::YieldOp>(user))
+    return isRounded(branch.getResult(use.getOperandNumber()));
   return isa<ConvertLayoutOp, TransposeOp>(user) && isRounded(user->getResult(0));
 }
 
