@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from operator import itemgetter
 
 from mirage.cost.copy_kernels import copies_in, is_unfused, unfused_report
 from mirage.cost.cost_report import CostReport
@@ -16,6 +15,7 @@ from mirage.cost.target import Target
 from mirage.search.kernel.problem import Solution
 from mirage.search.kernel.solver import KernelSolver, Pick
 from mirage.search.kernel.workers import Key, Region, Remote
+from mirage.search.kernel.written_first import written_first
 from mirage.search.limits import SearchLimits, SearchReport, StopReason
 from mirage.search.program.copied_parts import with_copied_parts
 from mirage.search.program.cuts import Cuts
@@ -45,13 +45,6 @@ solved."""
 
 SMALL = 8
 """With fewer values that may be stored, workers would take longer to start than they save."""
-
-WRITTEN = 4
-"""Ways to compute a region that are written down before its cost is believed."""
-
-LESS = 0.9
-"""What is written down may cost so much less than its estimate, which knows no blocks that go on
-with another tile."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +208,7 @@ class Planner:
         while other is not None and self.solver.write(other) is None:
             other = other.next()
         left += [] if other is None else [other]
-        return self._written_first(sorted(left, key=lambda p: p.time))
+        return written_first(sorted(left, key=lambda p: p.time), self.solver.write)
 
     def go_on(self, limits: SearchLimits, executor: Executor | None = None) -> SearchResult:
         """The same search within other limits and with other workers, with all that is known
@@ -290,23 +283,9 @@ class Planner:
                 whole = self._is_whole(region)
                 count = 2 * self.limits.candidates if whole else self.limits.choices
                 picks = self.solver.solve(region.problem(), count)[:count]
-            self.memo[key] = self._written_first(picks)
+            self.memo[key] = written_first(picks, self.solver.write)
             self._few[key] = region
         return self.memo[key]
-
-    def _written_first(self, picks: list[Pick]) -> list[Pick]:
-        """The picks, with those first that are written down, by the cost of what was written: it
-        knows registers, shared memory and blocks that go on, which an estimate does not. The next
-        one is written as long as it may be better."""
-        left, written = list(picks), list[tuple[float, Pick]]()
-        while left and len(written) < WRITTEN:
-            if written and LESS * left[0].time >= min(written, key=itemgetter(0))[0]:
-                break
-            pick = left.pop(0)
-            solution = self.solver.write(pick)
-            if solution is not None:
-                written.append((solution.cost.time, pick))
-        return [*(pick for _, pick in sorted(written, key=itemgetter(0))), *left]
 
     # ---- candidates
 
