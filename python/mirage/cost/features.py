@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 
 from mirage.cost.accountant import Accountant, Around, Operands, is_odd
@@ -53,9 +54,13 @@ class Resources:
 def features_of(
     launch: Launch, hot: Collection[Value] = (), compiled: Resources | None = None
 ) -> KernelFeatures:
-    """Return the features of a launch. ``hot`` are operands that L2 holds because the previous
-    kernel has just written them. ``compiled`` are the compiler's resources, used in place of
-    estimates."""
+    """The features of a launch; ``hot`` are operands that L2 holds, as the kernel before has just
+    written them. ``compiled`` is what the compiler made of it, in place of estimates."""
+    return _features(launch, frozenset(v for v in launch.operands if v in hot), compiled)
+
+
+@lru_cache(maxsize=16)  # ways to run the same launch are compared, and then its cost predicted
+def _features(launch: Launch, hot: frozenset[Value], compiled: Resources | None) -> KernelFeatures:
     if compiled is None:
         launch = with_enough_warps(launch)
     else:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from operator import itemgetter
 
 from mirage.cost.copy_kernels import copies_in, is_unfused, unfused_report
 from mirage.cost.cost_report import CostReport
@@ -16,6 +15,7 @@ from mirage.cost.target import Target
 from mirage.search.kernel.problem import Solution
 from mirage.search.kernel.solver import KernelSolver, Pick
 from mirage.search.kernel.workers import Key, Region, Remote
+from mirage.search.kernel.written_first import written_first
 from mirage.search.limits import SearchLimits, SearchReport, StopReason
 from mirage.search.program.copied_parts import with_copied_parts
 from mirage.search.program.cuts import Cuts
@@ -45,13 +45,6 @@ number of solved kernels."""
 
 SMALL = 8
 """With fewer values that may be stored, workers would take longer to start than they save."""
-
-WRITTEN = 4
-"""The number of ways to compute a region that are written before its cost is trusted."""
-
-LESS = 0.9
-"""The share of its estimate that a written kernel may take; the estimate does not consider resident
-blocks."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +210,7 @@ class Planner:
         while other is not None and self.solver.write(other) is None:
             other = other.next()
         left += [] if other is None else [other]
-        return self._written_first(sorted(left, key=lambda p: p.time))
+        return written_first(sorted(left, key=lambda p: p.time), self.solver.write)
 
     def go_on(self, limits: SearchLimits, executor: Executor | None = None) -> SearchResult:
         """Continue the search within other limits and with other workers, keeping all results."""
@@ -291,23 +284,9 @@ class Planner:
                 whole = self._is_whole(region)
                 count = 2 * self.limits.candidates if whole else self.limits.choices
                 picks = self.solver.solve(region.problem(), count)[:count]
-            self.memo[key] = self._written_first(picks)
+            self.memo[key] = written_first(picks, self.solver.write)
             self._few[key] = region
         return self.memo[key]
-
-    def _written_first(self, picks: list[Pick]) -> list[Pick]:
-        """Return the picks, starting with those that are written, by their written cost, which
-        considers registers, shared memory and resident blocks, unlike an estimate. The next one is
-        written as long as it may be better."""
-        left, written = list(picks), list[tuple[float, Pick]]()
-        while left and len(written) < WRITTEN:
-            if written and LESS * left[0].time >= min(written, key=itemgetter(0))[0]:
-                break
-            pick = left.pop(0)
-            solution = self.solver.write(pick)
-            if solution is not None:
-                written.append((solution.cost.time, pick))
-        return [*(pick for _, pick in sorted(written, key=itemgetter(0))), *left]
 
     # ---- candidates
 

@@ -20,6 +20,7 @@ from mirage.search.kernel.known_times import KnownTimes
 from mirage.search.kernel.moves import Accumulate, Edge, Gather, Goal, Load, Product
 from mirage.search.kernel.op_costs import EdgeAccounts
 from mirage.search.kernel.phases import Where
+from mirage.search.kernel.warpgroup_products import computes_a_right_factor, gains_by_warpgroups
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import TensorType, Value
 
@@ -291,7 +292,16 @@ class Measure(EdgeAccounts):
     def _suits_warpgroups(self, edges: list[Edge], outputs: Sequence[Stored]) -> Num:
         """Return where warpgroups can compute a derivation and gain by it."""
         products = [edge for edge in edges if isinstance(edge, Product)]
-        if not (products and self._has_warpgroups and self._gains_by_warpgroups(edges)):
+        made = [edge for edge in edges if self.in_loop(edge.goal)]
+
+        def is_loaded(goal: Goal) -> bool:
+            return self._load_width(goal) > 0
+
+        if (
+            not products
+            or not gains_by_warpgroups(made, is_loaded)
+            or computes_a_right_factor(made, is_loaded, self.labels)
+        ):
             return np.zeros(self.columns.count, dtype=bool)
         order = [axis for dim in outputs[0].dims for axis in dim]
         return np.logical_and.reduce([self.lies_for_warpgroups(p, order) for p in products])
@@ -299,25 +309,6 @@ class Measure(EdgeAccounts):
     @cached_property
     def _has_warpgroups(self) -> bool:
         return bool(self.columns.warpgroups.any())
-
-    def _gains_by_warpgroups(self, edges: list[Edge]) -> bool:
-        """Return whether a loop only multiplies loaded tiles or continues from products to further
-        products. It gains in the latter case because their factors stay in registers."""
-        made = {e.goal: e for e in edges if self.in_loop(e.goal)}
-        if all(e.in_rings for e in made.values()):
-            return all(
-                self._load_width(c) > 0
-                for e in made.values()
-                if isinstance(e, Product)
-                for c in e.children
-            )
-        multiplied: set[Goal] = set()
-        for goal, edge in made.items():  # factors first
-            if isinstance(edge, Product) or any(c in multiplied for c in edge.children):
-                multiplied.add(goal)
-        return any(
-            c in multiplied for e in made.values() if isinstance(e, Product) for c in e.children
-        )
 
     def _again(self, edges: list[Edge]) -> set[Goal]:
         """Return the values of the first loop that the second loop computes again."""

@@ -65,7 +65,8 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
                 draft.targets, problem.outputs, analysis.dims, strict=True
             )
         ]
-        ops = (_in_best_order(emitter.launch(whole), target),)
+        first = _in_best_order(emitter.launch(whole), target)
+        ops = (first,)
     else:
         stores, program, hot = _parts(draft, choice, sizes.grid[draft.kind.split], target)
         first = _in_best_order(emitter.launch(stores), target)
@@ -74,9 +75,8 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
     ops = _needed(analysis.before, ops) + ops + analysis.after
     kernels = list(launches(ops))
     for launch in kernels:
-        if launch not in second.found:
-            check_launch(launch, target)
-            check_registers(launch, target.registers_sm)
+        if launch not in (first, *second.found):
+            _check(launch, target)
     hot = set(problem.hot) | {v for launch in kernels[:-1] for v in launch.results}
     hot = frozenset(v for v in hot if v.type.bytes < target.l2_size / 2)
     parts = tuple(
@@ -113,10 +113,21 @@ def _parts(
     return stores, KernelGraph("combine", leaves, tuple(above), problem.outputs), hot
 
 
+def _check(launch: Launch, target: Target) -> None:
+    """Raises :class:`mirage.cost.compilable.CheckError` where a launch breaks a limit."""
+    check_launch(launch, target)
+    check_registers(launch, target.registers_sm)
+
+
 def _in_best_order(launch: Launch, target: Target) -> Launch:
-    """Return the launch with resident blocks, or with blocks that copy tiles for each other, if
-    that is faster."""
-    return with_clusters(with_resident_blocks(launch, target), target)
+    """With blocks that go on with the next tile, or copy tiles for each other, where that pays: a
+    launch that breaks no limit, whose cost is predicted once that is known. Those that go on need
+    no less than the others."""
+    _check(launch, target)
+    better = with_clusters(with_resident_blocks(launch, target), target)
+    if better is not launch:
+        _check(better, target)
+    return better
 
 
 def time_before(analysis: Analysis, target: Target) -> float:

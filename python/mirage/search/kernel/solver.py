@@ -53,11 +53,18 @@ class Pick:
     written: Solution | None = None
     refused: bool = False
     others: tuple[tuple[float, int], ...] = ()  # times and columns to try where it is refused
+    number: int | None = None  # what a worker says instead of :attr:`work`
 
     @property
     def sizes(self) -> tuple[FrameType, int] | None:
         """The property that derivations of the same frame type at the same sizes have in common."""
         return None if self.draft is None else (self.draft.kind, self.draft.column)
+
+    @property
+    def work(self) -> object:
+        """What ways to compute a value have in common that do the same work: those with the same
+        estimate at the same sizes."""
+        return self.number if self.draft is None else (self.sizes, self.time)
 
     def next(self) -> Pick | None:
         """Return the same derivation at the next best sizes."""

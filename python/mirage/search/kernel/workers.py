@@ -59,11 +59,12 @@ RemoteSolution = tuple[KernelGraph, CostReport, str]
 
 @dataclass(frozen=True)
 class RemoteResult:
-    """The answer of a worker: its region, and predicted times with solutions in the region's values
-    (None if the derivation cannot be written)."""
+    """What a worker sends back: its region, and predicted times with solutions in the region's
+    values (none where the derivation cannot be written down), and a number that those have in
+    common which do the same work."""
 
     graph: KernelGraph
-    solutions: tuple[tuple[float, RemoteSolution | None], ...]
+    solutions: tuple[tuple[float, int, RemoteSolution | None], ...]
     report: SearchReport
 
 
@@ -82,14 +83,16 @@ def solve_region(
     left = time.perf_counter() + max(0.0, deadline - time.time())
     solver = KernelSolver(target, limits, report, left, _combined_of(target))
     graph = region.graph
-    solutions: list[tuple[float, RemoteSolution | None]] = []
+    solutions: list[tuple[float, int, RemoteSolution | None]] = []
+    works: dict[object, int] = {}
     for pick in solver.solve(region.problem(), count)[:count]:
+        work = works.setdefault(pick.work, len(works))
         solution = solver.write(pick)
         if solution is None:
-            solutions.append((pick.time, None))
+            solutions.append((pick.time, work, None))
             continue
         written = KernelGraph(graph.name, graph.inputs, solution.ops, graph.outputs)
-        solutions.append((pick.time, (written, solution.cost, solution.description)))
+        solutions.append((pick.time, work, (written, solution.cost, solution.description)))
     report.weigh()
     return RemoteResult(graph, tuple(solutions), report)
 
@@ -134,14 +137,14 @@ class Remote:
         ours = (*region.graph.inputs, *region.graph.outputs)
         names = dict(zip(theirs, ours, strict=True))
         picks: list[Pick] = []
-        for predicted, solution in found.solutions:
+        for predicted, work, solution in found.solutions:
             if solution is None:
-                picks.append(Pick(predicted, None, refused=True))
+                picks.append(Pick(predicted, None, refused=True, number=work))
                 continue
             graph, cost, words = solution
             ops = rename_graph(graph, names).ops
             written = tuple(op for op in ops if isinstance(op, Launch | Reshape))
-            picks.append(Pick(predicted, None, Solution(written, cost, words)))
+            picks.append(Pick(predicted, None, Solution(written, cost, words), number=work))
         return picks
 
     def cancel(self) -> None:

@@ -1,0 +1,47 @@
+"""Which factors of products warpgroups can read, as the search foresees it."""
+
+from __future__ import annotations
+
+import pytest
+from mirage.cost import H200
+from mirage.cost.target import Target
+from mirage.search import SearchLimits, SearchReport
+from mirage.search.kernel import launches as launches_module
+from mirage.search.kernel.solver import KernelSolver
+from mirage.search.program.parts import Program
+from mirage.semantics.builder import Builder
+from mirage.semantics.decompose import decompose
+from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, Launch
+from search_programs import graph, tensor
+
+LIMITS = SearchLimits(columns=1500, samples=1)
+
+
+def attention(changed: str) -> KernelGraph:
+    """With queries or keys that are changed first, element by element."""
+    q, k, v = tensor("q", 32, 1024, 64), tensor("k", 32, 64, 2048), tensor("v", 32, 2048, 64)
+    b = Builder()
+    q_in, k_in = (b.unary(UnaryFn.SILU, x) if x.name == changed else x for x in (q, k))
+    scores = b.binary(BinaryFn.MUL, b.matmul(q_in, k_in), b.constant(0.125))
+    return graph("attention", (q, k, v), b, b.matmul(b.softmax(scores, -1), v))
+
+
+@pytest.mark.parametrize(("changed", "can"), [("q", True), ("k", False)])
+def test_what_is_computed_is_a_left_factor_of_warpgroups(
+    changed: str, can: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys are the right factor of the scores, since those are the left one of the weighted sum:
+    what is written for warpgroups with keys that the kernel computes is refused, at all sizes."""
+    tried: list[bool] = []
+    check = launches_module.check_launch
+
+    def checked(launch: Launch, target: Target) -> None:
+        tried.append(launch.schedule.warpgroups)
+        check(launch, target)
+
+    monkeypatch.setattr(launches_module, "check_launch", checked)
+    program = Program(decompose(attention(changed)), H200, SearchReport())
+    solver = KernelSolver(H200, LIMITS, SearchReport())
+    assert solver.solve(program.region(program.graph.outputs, ()).problem(), 8)
+    assert any(tried) == can
