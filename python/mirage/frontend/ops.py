@@ -188,6 +188,10 @@ class GraphOps(ABC, Generic[H]):
         """Natural logarithm."""
         return self.unary(UnaryFn.LOG, x)
 
+    def log1p(self, x: H) -> H:
+        """``log(1 + x)``, which loses no digits of an ``x`` near 0."""
+        return self.unary(UnaryFn.LOG1P, x)
+
     def sqrt(self, x: H) -> H:
         """Square root."""
         return self.unary(UnaryFn.SQRT, x)

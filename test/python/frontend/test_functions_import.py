@@ -32,6 +32,11 @@ ELEMENTWISE: dict[str, Program] = {
     "isnan": torch.isnan,
     "isinf": torch.isinf,
     "logaddexp": lambda x: torch.logaddexp(x, 0.5 * x),
+    "logaddexp, nearly nothing": lambda x: torch.logaddexp(x, 0.0 * x),
+    "log1p": torch.log1p,
+    "softplus": F.softplus,
+    "log sigmoid": F.logsigmoid,
+    "mish": F.mish,
     "product of truth values": lambda x: (x > 0) * (x < 1),
 }
 

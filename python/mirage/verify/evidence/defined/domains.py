@@ -105,6 +105,9 @@ class Defined(Domain):
         bad = x[2]
         if fn in _UNARY_OWES:
             bad = bad | self._unsettled(x, _UNARY_OWES[fn])
+        if fn is UnaryFn.LOG1P:
+            more = self.binary(BinaryFn.ADD, x, self.constant(1.0, dtype), dtype)
+            bad = bad | self._unsettled(more, _UNARY_OWES[UnaryFn.LOG])
         real = x[3] & (self.smooth or fn not in UNARY_STEPS)
         return self._whole(value, of_unary(fn, x[1]), bad, real, x[4])
 
