@@ -99,6 +99,13 @@ class DType(enum.Enum):
             return x.astype(self.numpy).astype(np.float64)
 
     @property
+    def largest(self) -> float:
+        """The largest number of a type of floats."""
+        import ml_dtypes
+
+        return float(ml_dtypes.finfo(self.numpy).max)
+
+    @property
     def numpy(self) -> np.dtype[Any]:
         """NumPy's dtype (bfloat16 and floats of 8 bits through ``ml_dtypes``)."""
         if self in _OTHER_FLOATS:

@@ -118,6 +118,20 @@ def test_others(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("program", "text"),
+    [
+        (lambda x: x * 1e39, "the number 1e\\+39, which is infinite in f32"),
+        (lambda x: x + torch.full((6,), 7e4, dtype=torch.float16), "70000.*f16 .*up to 65504"),
+    ],
+)
+def test_numbers_that_a_type_makes_infinite(program: Program, text: str) -> None:
+    with pytest.raises(UnsupportedOpError, match=text) as found:
+        mi.from_torch(program, X.float())
+    assert found.value.location is not None
+    assert mi.from_torch(lambda x: x * 1e5, X.half()).graph.ops  # in f32, as PyTorch has it
+
+
+@pytest.mark.parametrize(
     "program",
     [
         lambda x: torch.lgamma(x),
