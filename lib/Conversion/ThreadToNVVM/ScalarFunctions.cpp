@@ -11,6 +11,7 @@
 //                           results below 2^-126 become 0
 //   exp(a - b), coarse      (4 + 1.5 |x| + 1.5 |b|) u: the exponent is one fma
 //   log                     4 u, subnormal arguments included
+//   log1p                   3 u, of the smallest arguments too
 //   sigmoid, silu           as exp, plus 4 u; the limits at +-inf are exact
 //   gelu_tanh               (12 + 3 |u|) u with tanh(u) = 2 sigmoid(2u) - 1
 //   gelu                    (16 + z^2) u, z = x / sqrt 2: x erfc(-z) / 2
@@ -149,6 +150,17 @@ Value log(Emitter &e, Value x) {
   Value isZero = e.fcompare(arith::CmpFPredicate::OEQ, x, zero);
   Value outside = e.select(isZero, e.f32(-INFINITY), e.f32(NAN));
   return e.select(positive, result, outside);
+}
+
+/// log(1 + x): the logarithm of the rounded sum, and what rounding it left out, relative to it.
+/// Where that is no number the sum is 0, infinite or none, and there is nothing to add.
+Value log1p(Emitter &e, Value x) {
+  Value sum = e.fadd(x, e.f32(1));
+  Value left = e.fsub(x, e.fsub(sum, e.f32(1)));
+  Value correction = divide(e, left, sum);
+  Value isSmall = e.fcompare(arith::CmpFPredicate::OLT, absolute(e, correction), e.f32(1));
+  Value whole = log(e, sum);
+  return e.select(isSmall, e.fadd(whole, correction), whole);
 }
 
 /// Of which `normalTail` makes a value that is exact to f32.
@@ -345,6 +357,8 @@ Value mirage::thread::emitUnary(Emitter &e, UnaryFn fn, Value x) {
     return exp(e, x);
   case UnaryFn::Log:
     return log(e, x);
+  case UnaryFn::Log1p:
+    return log1p(e, x);
   case UnaryFn::Sqrt:
     return e.intrinsic("llvm.nvvm.sqrt.rn.f", e.getF32Type(), {x});
   case UnaryFn::Rsqrt:

@@ -188,6 +188,10 @@ class GraphOps(ABC, Generic[H]):
         """Return the natural logarithm of ``x``."""
         return self.unary(UnaryFn.LOG, x)
 
+    def log1p(self, x: H) -> H:
+        """``log(1 + x)``, which loses no digits of an ``x`` near 0."""
+        return self.unary(UnaryFn.LOG1P, x)
+
     def sqrt(self, x: H) -> H:
         """Return the square root of ``x``."""
         return self.unary(UnaryFn.SQRT, x)

@@ -15,6 +15,7 @@ from mirage.cache import key_of, kind_version, shared_store
 from mirage.frontend.errors import GraphTypeError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program, SizedProgram
+from mirage.pipeline.checks.defined_somewhere import check_defined_somewhere
 from mirage.pipeline.errors import StageError
 from mirage.pipeline.kept_program import found_before, is_kept, key_for
 from mirage.pipeline.optimization import Optimization, OutdatedError
@@ -36,10 +37,13 @@ Source: TypeAlias = "Program | KernelGraph | GraphBuilder | ImportedGraph"
 def optimize(program: Source, options: OptimizeOptions | None = None) -> Optimized:
     """Search for faster equivalent programs, verify each, and compile the cheapest.
 
-    If no candidate of a part is left, the part keeps its own ops, and the report says why. Raises
-    the errors of the stages, and :class:`NothingFoundError` if not even its own ops can be used.
+    Where no candidate of a part is left, the part keeps its own ops, and the report says why.
+    Raises the errors of the stages, :class:`NothingFoundError` where not even those can be taken,
+    and :class:`~mirage.frontend.errors.InvalidGraphError` for a program that is defined for no
+    inputs.
     """
     program, options = _as_program(program), options or OptimizeOptions()
+    check_defined_somewhere(program)
     if options.reuses:
         found = load_found(program, options)
         if found is not None:

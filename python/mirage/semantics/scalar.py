@@ -100,6 +100,13 @@ class DType(enum.Enum):
             return x.astype(self.numpy).astype(np.float64)
 
     @property
+    def largest(self) -> float:
+        """The largest number of a type of floats."""
+        import ml_dtypes
+
+        return float(ml_dtypes.finfo(self.numpy).max)
+
+    @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype (bfloat16 and floats of 8 bits come from ``ml_dtypes``)."""
         if self in _OTHER_FLOATS:
@@ -120,7 +127,8 @@ _OTHER_FLOATS = {
 
 
 class UnaryFn(enum.Enum):
-    """Functions of one scalar; the value is the MLIR spelling."""
+    """Functions of one scalar; the value is the MLIR spelling. In the order of the numbers that
+    ``ScalarOps.td`` gives them, as those of two are."""
 
     NEG = "neg"
     ABS = "abs"
@@ -143,6 +151,7 @@ class UnaryFn(enum.Enum):
     COS = "cos"
     ROUND_E4M3 = "round_e4m3"
     ROUND_E5M2 = "round_e5m2"
+    LOG1P = "log1p"
 
 
 class BinaryFn(enum.Enum):
@@ -190,6 +199,7 @@ class Domain(enum.Enum):
     NONNEGATIVE = "nonnegative"
     POSITIVE = "positive"
     NONZERO = "nonzero"
+    ABOVE_MINUS_ONE = "above -1"
 
     def contains(self, x: float) -> bool:
         """Return whether the function is defined and finite at ``x``."""
@@ -198,6 +208,7 @@ class Domain(enum.Enum):
             Domain.NONNEGATIVE: x >= 0,
             Domain.POSITIVE: x > 0,
             Domain.NONZERO: x != 0,
+            Domain.ABOVE_MINUS_ONE: x > -1,
         }[self]
 
 
@@ -310,6 +321,13 @@ UNARY: dict[UnaryFn, UnaryInfo] = {
     UnaryFn.LOG: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=np.log, flops=1, special=1,
         domain=Domain.POSITIVE, call=("log.default", ()),
+    ),
+    UnaryFn.LOG1P: UnaryInfo(  # its lowering keeps the digits of arguments near 0
+        algebra=Algebra.OPAQUE, evaluate=np.log1p, flops=12, special=2,
+        zero_at_zero=True, domain=Domain.ABOVE_MINUS_ONE, call=("log1p.default", ()),
+        definition=lambda b, x: b.unary(
+            UnaryFn.LOG, b.binary(BinaryFn.ADD, x, b.constant(1.0))
+        ),
     ),
     UnaryFn.SQRT: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=np.sqrt, flops=0, special=1,

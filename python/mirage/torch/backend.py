@@ -30,6 +30,7 @@ from mirage.torch.background import (
     load_class,
     load_program,
 )
+from mirage.torch.changing_numbers import changing_numbers
 from mirage.torch.compiled_graph import (
     Compiled,
     CompiledGraph,
@@ -103,12 +104,17 @@ def backend(
             compile_in(shop, one, found.report, chosen, blocking=blocking)
 
     classes = compile_class if compiler is None or class_compiler is not None else None
-    graph = _Graph(module, compile_graph, classes, devices, watch)
-    if any(map(_is_dynamic, example_inputs)):
-        with suppress(Exception):  # later versions of PyTorch may describe sizes differently
-            graph.rows = rows_of(module)
-        return graph.for_sizes
-    return graph.compiled(example_inputs) or module.forward
+    try:
+        numbers = changing_numbers(module, example_inputs)
+    except Exception as error:
+        _stays(module, error, watch)
+        return module.forward
+    if numbers is None:
+        graph = _Graph(module, compile_graph, classes, devices, watch)
+        return graph.answer(example_inputs)
+    graph = _Graph(numbers.module, compile_graph, classes, devices, watch)
+    answer = graph.answer(numbers.examples(example_inputs))
+    return lambda *inputs: answer(*numbers(inputs))
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -145,6 +151,14 @@ class _Graph:
         self._sized: dict[object, SizedGraph | None] = {}
         self._lock = threading.Lock()
 
+    def answer(self, inputs: Sequence[Any]) -> Callable[..., Any]:
+        """What is called in the place of the graph, for inputs like these."""
+        if any(map(_is_dynamic, inputs)):
+            with suppress(Exception):  # what a later version of PyTorch says of sizes
+                self.rows = rows_of(self.module)
+            return self.for_sizes
+        return self.compiled(inputs) or self.module.forward
+
     def compiled(self, inputs: Sequence[Any], sizes: str = "") -> CompiledGraph | None:
         """Return the compiled graph for inputs like these; None if it remains with PyTorch."""
         try:
@@ -153,11 +167,7 @@ class _Graph:
             found.report.sizes = sizes
             self.compile_graph(found)
         except Exception as error:
-            reason = describe(error)
-            count = count_ops(self.module)
-            log.warning("a graph of %d ops stays with PyTorch: %s", count, reason)
-            log.debug("why:", exc_info=error)
-            self.watch(Report(count, reason))
+            _stays(self.module, error, self.watch)
             return None
         self.watch(found.report)
         return found
@@ -214,6 +224,14 @@ class _Graph:
             self.watch(found.report)
 
         return SizedGraph(self.module, rows, inputs, made)
+
+
+def _stays(module: torch.fx.GraphModule, error: Exception, watch: Callable[[Report], None]) -> None:
+    """Says that a graph is left to PyTorch, and why."""
+    reason, count = describe(error), count_ops(module)
+    log.warning("a graph of %d ops stays with PyTorch: %s", count, reason)
+    log.debug("why:", exc_info=error)
+    watch(Report(count, reason))
 
 
 def _is_dynamic(x: Any) -> bool:

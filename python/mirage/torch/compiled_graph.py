@@ -15,6 +15,7 @@ from mirage.frontend.program import Program
 from mirage.runtime.errors import InterruptedUpdateError
 from mirage.runtime.in_place_stores import same_memory
 from mirage.runtime.layouts import Arranged
+from mirage.torch.autocast import with_explicit_casts
 from mirage.torch.on_host import OnHost, with_outputs
 from mirage.torch.workshop import Job
 
@@ -87,7 +88,8 @@ class CompiledGraph:
         numbers = {i: x for i, x in enumerate(inputs) if not isinstance(x, torch.Tensor)}
         examples = examples_of(inputs)
         device = next((inputs[i].device for i in self.tensors), torch.device("cpu"))
-        host = OnHost(with_outputs(module, self.arranged.computed), device)
+        plain = with_explicit_casts(module, inputs)
+        host = OnHost(with_outputs(plain, self.arranged.computed), device)
         part = Part(host.module, lambda tensors: numbers, len(inputs))
         imported = from_torch(part, *examples, allow_fallback=True, allow_updates=True)
         self._takes(host.on_device(imported.program))

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from mirage.frontend.errors import GraphTypeError
+from mirage.frontend.location import user_location
 from mirage.semantics.ugraph import launches
 from mirage.torch.backend import BLOCKING, backend
 from mirage.torch.background import reports
@@ -43,8 +45,11 @@ def explain(
     devices: Sequence[str] = ("cuda",),
     **named: Any,
 ) -> Explanation:
-    """Run a model once under ``torch.compile`` and report what was compiled, which calls remained
-    with PyTorch, and why.
+    """Runs a model once under ``torch.compile`` and says what was compiled, which calls stayed with
+    PyTorch, and why. ``inputs`` and ``named`` are the model's arguments, ``options`` those of the
+    backend (but that it waits for kernels unless ``blocking`` is False). What TorchDynamo knows of
+    other models stays as it is. Raises :class:`~mirage.frontend.errors.GraphTypeError` for what is
+    no model.
 
     ``inputs`` and ``named`` are the model's arguments, and ``options`` those of the backend (it
     waits for kernels unless ``blocking`` is False). TorchDynamo's state for other models does not
@@ -55,6 +60,17 @@ def explain(
     """
     if model is None:
         return Explanation(reports())
+    if isinstance(model, type):
+        raise GraphTypeError(
+            f"explain: expected a module or a function, got the class {model.__name__}; pass an "
+            "object of it",
+            user_location(),
+        )
+    if not callable(model):
+        raise GraphTypeError(
+            f"explain: expected a module or a function, got {type(model).__name__}",
+            user_location(),
+        )
     graphs: list[Report] = []
     chosen = partial(
         backend,

@@ -51,6 +51,14 @@ def test_damaged_entries_are_not_exported(store: Store, tmp_path: Path) -> None:
     assert count == len(KINDS) - 1
 
 
+def test_the_archive_of_an_empty_cache(tmp_path: Path) -> None:
+    """What can be written can be read."""
+    store = Store(tmp_path / "cache", LIMIT)
+    assert export_archive(store, tmp_path / "a") == (0, 0)
+    found = import_archive(store, tmp_path / "a")
+    assert (found.new, found.known, found.left_out) == (0, 0, 0)
+
+
 def archive_of(path: Path, members: dict[str, bytes]) -> Path:
     with tarfile.open(path, "w") as tar:
         for name, content in members.items():
@@ -66,7 +74,7 @@ WHOLE = packed(Header("code", KEY, "v", "", 0.0), b"payload")
 BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "no file": (lambda path: None, "No such file"),
     "no archive": (lambda path: path.write_bytes(b"hello" * 1000), "expected an archive"),
-    "empty": (lambda path: archive_of(path, {}), "an archive of none"),
+    "nothing at all": (lambda path: path.write_bytes(b""), "expected an archive"),
     "truncated": (lambda path: archive_of(path, {f"code/{KEY}": WHOLE[:-1]}), "a whole entry"),
     "another name": (lambda path: archive_of(path, {f"check/{KEY}": WHOLE}), "that name"),
     "a way out": (lambda path: archive_of(path, {f"../../code/{KEY}": WHOLE}), "that name"),

@@ -126,6 +126,10 @@ def test_an_empty_cache(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
     code, data = run_json(capsys, "cache", "info")
     assert (code, data["bytes"]) == (0, 0)
     assert run_json(capsys, "cache", "clear") == (0, {"entries": 0, "bytes": 0})
+    archive = tmp_path / "none"
+    assert main(["cache", "export", str(archive)]) == 0
+    assert main(["cache", "import", str(archive)]) == 0
+    assert "0 new entries, 0 were there" in capsys.readouterr().out
 
 
 def test_there_and_back(filled: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -178,6 +178,34 @@ def test_bad_programs(
     assert message in data["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"), [("nowhere", "`log` gives no finite number"), ("huge", "1e+39")]
+)
+def test_programs_without_numbers(
+    capsys: pytest.CaptureFixture[str],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    text: str,
+) -> None:
+    """Bad input, and nothing is written."""
+    monkeypatch.chdir(folder)
+    (folder / "bad.py").write_text(
+        "import torch\ndef nowhere(x): return torch.log(-(x * x) - 1)\n"
+        "def huge(x): return x * 1e39\nexample_inputs = (torch.randn(4, 8),)\n"
+    )
+    before = sorted(folder.iterdir())
+    spec = f"bad.py:{name}"
+    commands = [("optimize", spec), ("verify", spec, spec)]
+    commands += [("export", spec)] if name == "nowhere" else []  # calls may stay with PyTorch there
+    for arguments in commands:
+        assert main([*arguments]) == 2
+        error = capsys.readouterr().err
+        assert text in error
+        assert "bad.py:" in error
+    assert [p for p in sorted(folder.iterdir()) if p.name != "__pycache__"] == before
+
+
 def test_compile_needs_kernels(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     code, _, err = run(capsys, "compile", folder / "two.mlir")
     assert code == 2

@@ -110,6 +110,21 @@ def test_search_output_for_people(capsys: pytest.CaptureFixture[str], program: P
     assert "kernels solved" not in out  # what is under way is for terminals
 
 
+def test_objects_of_a_file_have_folders_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without ``-o`` each is called as the object is, whatever the file is."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nets.py").write_text(
+        "import torch\nnet1, net2 = torch.nn.Tanh(), torch.nn.ReLU()\n"
+        "example_inputs = (torch.randn(4, 8),)\n"
+    )
+    for name in ("net1", "net2"):
+        options = ("--candidates", "1", "--jobs", "1", "--no-check-kernels")
+        assert main(["optimize", f"nets.py:{name}", *options]) == 0
+    assert sorted(p.name for p in tmp_path.glob("*.mirage")) == ["net1.mirage", "net2.mirage"]
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [("--budget", "-1"), ("--candidates", "0"), ("--chip", "sm_12"), ("--max-matmuls", "0")],

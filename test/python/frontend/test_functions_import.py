@@ -32,6 +32,11 @@ ELEMENTWISE: dict[str, Program] = {
     "isnan": torch.isnan,
     "isinf": torch.isinf,
     "logaddexp": lambda x: torch.logaddexp(x, 0.5 * x),
+    "logaddexp, nearly nothing": lambda x: torch.logaddexp(x, 0.0 * x),
+    "log1p": torch.log1p,
+    "softplus": F.softplus,
+    "log sigmoid": F.logsigmoid,
+    "mish": F.mish,
     "product of truth values": lambda x: (x > 0) * (x < 1),
 }
 
@@ -110,6 +115,20 @@ def test_others(name: str) -> None:
     for ours, expected in outputs(program, inputs, typed=False):
         tolerance = 1e-6 if "f32" in name else 1e-12
         np.testing.assert_allclose(ours, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("program", "text"),
+    [
+        (lambda x: x * 1e39, "the number 1e\\+39, which is infinite in f32"),
+        (lambda x: x + torch.full((6,), 7e4, dtype=torch.float16), "70000.*f16 .*up to 65504"),
+    ],
+)
+def test_numbers_that_a_type_makes_infinite(program: Program, text: str) -> None:
+    with pytest.raises(UnsupportedOpError, match=text) as found:
+        mi.from_torch(program, X.float())
+    assert found.value.location is not None
+    assert mi.from_torch(lambda x: x * 1e5, X.half()).graph.ops  # in f32, as PyTorch has it
 
 
 @pytest.mark.parametrize(

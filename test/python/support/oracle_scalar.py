@@ -110,6 +110,7 @@ UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "abs": torch.abs,
     "exp": torch.exp,
     "log": torch.log,
+    "log1p": torch.log1p,
     "sqrt": torch.sqrt,
     "rsqrt": torch.rsqrt,
     "reciprocal": torch.reciprocal,

@@ -11,6 +11,7 @@ from typing import Any
 import mirage.torch
 import pytest
 import torch
+from mirage.frontend.errors import GraphTypeError
 from mirage.frontend.program import Program
 from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
@@ -226,6 +227,15 @@ def test_inference_mode() -> None:
 
 
 # ---- explanations
+
+
+@pytest.mark.parametrize(
+    ("model", "got"), [(torch.nn.Tanh, "the class Tanh; pass an object of it"), (3, "got int")]
+)
+def test_explain_what_is_no_model(model: object, got: str) -> None:
+    with pytest.raises(GraphTypeError, match=got) as found:
+        mirage.torch.explain(model, torch.ones(2))
+    assert found.value.location is not None
 
 
 def test_explain(caplog: pytest.LogCaptureFixture) -> None:

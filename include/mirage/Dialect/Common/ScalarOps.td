@@ -53,7 +53,8 @@ def Mirage_UnaryFn : I32EnumAttr<"UnaryFn", "a function of one scalar", [
     Mirage_UnaryCase<"Sin", 17, "sin", 1, 20>,
     Mirage_UnaryCase<"Cos", 18, "cos", 0, 20>,
     Mirage_UnaryCase<"RoundE4M3", 19, "round_e4m3", 1, 4>,
-    Mirage_UnaryCase<"RoundE5M2", 20, "round_e5m2", 1, 4>]> {
+    Mirage_UnaryCase<"RoundE5M2", 20, "round_e5m2", 1, 4>,
+    Mirage_UnaryCase<"Log1p", 21, "log1p", 1, 20>]> {
   let cppNamespace = "::mirage";
 }
 

@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Compile and write the artifact."""
     from mirage.compiler.compile import compile_graph
+    from mirage.pipeline.checks.defined_somewhere import check_defined_somewhere
     from mirage.runtime.artifact import write_artifact
     from mirage.semantics.ugraph import Launch, Reshape
 
@@ -40,6 +41,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             f"{type(loose[0]).__name__.lower()}; "
             "`mirage optimize` finds kernels for it"
         )
+    check_defined_somewhere(program.program)
     compiled = compile_graph(program.graph, compile_options(options))
     target = options.output or default_target(options.program, program.graph)
     path = write_artifact(compiled.artifact, target)

@@ -67,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Print the verdict, which the exit code states too."""
+    """Prints the verdict; the exit code says it too."""
+    from mirage.pipeline.checks.defined_somewhere import check_defined_somewhere
     from mirage.pipeline.commands.compare import verify_programs
     from mirage.semantics.check import InvalidGraph
     from mirage.verify import Assumptions, Kind, SignatureMismatch, VerifyOptions
@@ -79,6 +80,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     reference, candidate = (
         _one_program(spec, files) for spec in (options.reference, options.candidate)
     )
+    check_defined_somewhere(reference.program)
     settings = VerifyOptions(
         seed=options.seed,
         draws=options.draws,

@@ -11,6 +11,8 @@ from fractions import Fraction
 from functools import cache
 from typing import TypeAlias
 
+import numpy as np
+
 from mirage.frontend.ops import POWERS
 from mirage.frontend.torch_import.foreign import Foreign
 from mirage.frontend.torch_import.numbers_at_import import exact_number, kept_for_certain
@@ -147,9 +149,11 @@ class Lowering(Builder):
         return super()._add(op)
 
     def constant(self, value: Number, dtype: DType = DType.F32) -> Value:
-        """Return a rank-0 constant."""
+        """A rank-0 constant, which is a number. Numbers are computed with in f32, or in f64."""
         if math.isnan(value):
             raise Unsupported("a constant that is not a number (NaN)")
+        if not dtype.is_integer:
+            _check_held(value, DType.F64 if dtype is DType.F64 else DType.F32)
         return super().constant(value, dtype)
 
     def range_of(self, x: Value) -> Range:
@@ -268,7 +272,20 @@ class Lowering(Builder):
             wide = self.filled(value, TensorType(result.shape, DType.F32))
             return self.cast(wide, result.dtype)
         scalar = self.constant(value, result.dtype)
+        if not result.dtype.is_integer:
+            _check_held(value, result.dtype)
         return scalar if not result.shape else self.broadcast(scalar, result.shape)
+
+
+def _check_held(value: Number, dtype: DType) -> None:
+    """Raises :class:`Unsupported` for a number that a type makes infinite."""
+    if abs(value) > dtype.largest and abs(value) != math.inf:
+        number = float(value)
+        if math.isinf(float(dtype.round(np.asarray(number)))):
+            raise Unsupported(
+                f"the number {number:g}, which is infinite in {dtype.value} (its numbers go up to "
+                f"{dtype.largest:g})"
+            )
 
 
 Row = Callable[[Lowering, Call], Value | Sequence[Value]]

@@ -34,8 +34,6 @@ _ERF = (
 """``erf(x) / x`` by powers of ``x^2``, up to 1: interpolated at Chebyshev nodes, off by 2.1e-14."""
 _ATAN = tuple((-1) ** n / (2 * n + 1) for n in range(9))
 """``atan(x) / x`` by powers of ``x^2``: up to ``tan(pi / 16)`` off by 1.4e-14."""
-_ATANH = tuple(1 / (2 * n + 1) for n in range(10))
-"""``atanh(x) / x`` by powers of ``x^2``: up to 1/4 off by 6e-14."""
 
 
 def _function(made: Row) -> Row:
@@ -156,26 +154,11 @@ def _cosh(b: Lowering, c: Call) -> Value:
     return b.binary(BinaryFn.ADD, large, b.combine(BinaryFn.MUL, down, 0.5))
 
 
-def _atanh_of(b: Lowering, x: Value, ratio: Value) -> Value:
-    """Return ``log(ratio) / 2``, if that is the number whose tanh is ``x``."""
-    near = _odd(b, _bounded(b, x, 0.25), _ATANH)
-    far = b.combine(BinaryFn.MUL, b.unary(UnaryFn.LOG, ratio), 0.5)
-    is_near = b.combine(BinaryFn.LT, b.unary(UnaryFn.ABS, x), 0.25)
-    return choose(b, is_near, near, far, x.dtype)
-
-
 def _atanh(b: Lowering, c: Call) -> Value:
+    """``(log(1 + x) - log(1 - x)) / 2``, of which neither part takes digits of the other."""
     x = c.value(0)
-    below, above = b.combine(BinaryFn.SUB, 1.0, x), b.combine(BinaryFn.ADD, x, 1.0)
-    return _atanh_of(b, x, b.binary(BinaryFn.DIV, above, below))
-
-
-def _log1p(b: Lowering, x: Value) -> Value:
-    """Return ``log(1 + x)`` for ``x >= 0`` without losing digits near 0, as twice an inverse
-    tanh."""
-    part = b.binary(BinaryFn.DIV, x, b.combine(BinaryFn.ADD, x, 2.0))
-    whole = _atanh_of(b, part, b.combine(BinaryFn.ADD, x, 1.0))
-    return b.combine(BinaryFn.MUL, whole, 2.0)
+    above, below = b.unary(UnaryFn.LOG1P, x), b.unary(UnaryFn.LOG1P, b.unary(UnaryFn.NEG, x))
+    return b.combine(BinaryFn.MUL, b.binary(BinaryFn.SUB, above, below), 0.5)
 
 
 def _asinh(b: Lowering, c: Call) -> Value:
@@ -185,7 +168,7 @@ def _asinh(b: Lowering, c: Call) -> Value:
     square = b.unary(UnaryFn.SQUARE, size)
     root = b.unary(UnaryFn.SQRT, b.combine(BinaryFn.ADD, square, 1.0))
     more = b.binary(BinaryFn.DIV, square, b.combine(BinaryFn.ADD, root, 1.0))
-    near = _log1p(b, b.binary(BinaryFn.ADD, size, more))
+    near = b.unary(UnaryFn.LOG1P, b.binary(BinaryFn.ADD, size, more))
     return b.binary(BinaryFn.MUL, sign_of(b, x), _or_far(b, b.unary(UnaryFn.ABS, x), near))
 
 
@@ -195,7 +178,7 @@ def _acosh(b: Lowering, c: Call) -> Value:
     over = b.combine(BinaryFn.SUB, b.combine(BinaryFn.MIN, x, _largest(x)), 1.0)
     product = b.binary(BinaryFn.MUL, over, b.combine(BinaryFn.ADD, over, 2.0))
     root = b.unary(UnaryFn.SQRT, product)
-    return _or_far(b, x, _log1p(b, b.binary(BinaryFn.ADD, over, root)))
+    return _or_far(b, x, b.unary(UnaryFn.LOG1P, b.binary(BinaryFn.ADD, over, root)))
 
 
 def _or_far(b: Lowering, x: Value, near: Value) -> Value:
@@ -269,19 +252,18 @@ def _x_log_y(b: Lowering, c: Call) -> Value:
 
 
 def _log_of_sum(factor: float) -> Row:
-    """``op(x, y)``: ``log(exp(factor x) + exp(factor y)) / factor``, computed so that no
-    exponential is large."""
+    """``op(x, y)``: the logarithm of the sum of two exponentials of ``factor`` times ``x`` and
+    ``y``, over the factor: the larger one, and what the other adds to it. Equal ones are nothing
+    apart, infinite ones as well."""
 
     def row(b: Lowering, c: Call) -> Value:
         xs = [c.value(i) for i in (0, 1)]
         if factor != 1.0:
             xs = [b.combine(BinaryFn.MUL, x, factor) for x in xs]
         most = b.binary(BinaryFn.MAX, *xs)
-        infinite = b.combine(BinaryFn.EQ, b.unary(UnaryFn.ABS, most), math.inf)
-        most = b.binary(BinaryFn.KEEP, b.unary(UnaryFn.NOT, infinite), most)
-        each = [b.unary(UnaryFn.EXP, b.binary(BinaryFn.SUB, x, most)) for x in xs]
-        total = b.unary(UnaryFn.LOG, b.binary(BinaryFn.ADD, *each))
-        total = b.binary(BinaryFn.ADD, most, total)
+        apart = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.NE, *xs), b.binary(BinaryFn.SUB, *xs))
+        small = b.unary(UnaryFn.EXP, b.unary(UnaryFn.NEG, b.unary(UnaryFn.ABS, apart)))
+        total = b.binary(BinaryFn.ADD, most, b.unary(UnaryFn.LOG1P, small))
         return total if factor == 1.0 else b.combine(BinaryFn.MUL, total, 1.0 / factor)
 
     return row

@@ -104,6 +104,8 @@ def of_function(fn: UnaryFn, x: Sizes) -> Sizes:
             return -0.5 * x
         case UnaryFn.RECIPROCAL:
             return -x
+        case UnaryFn.LOG1P:
+            return np.minimum(x, 0.0)
         case _:
             return np.zeros_like(x) if fn in _BOUNDED else x
 

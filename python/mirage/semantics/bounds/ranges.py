@@ -142,6 +142,8 @@ def unary(fn: UnaryFn, x: Range) -> Range:
     if fn is UnaryFn.EXP:
         some = Range(np.asarray(0.0), np.asarray(np.inf), _NO, x.wild)
         return where(x.lowest, number(0.0), some)
+    if fn is UnaryFn.LOG1P:
+        return where(x.zero, x, unary(UnaryFn.LOG, x))
     if fn is UnaryFn.LOG:
         return Range(np.asarray(-np.inf), np.asarray(np.inf), ~_NO, ~x.finite)
     if UNARY[fn].zero_at_zero:

@@ -110,12 +110,44 @@ class _Written:
     def op(self, x: Value) -> Op | None:
         return self.makers.get(self.source(x))
 
+    def operands(self, x: Value, fn: UnaryFn | BinaryFn) -> tuple[Value, ...] | None:
+        """What ``x`` is that function of."""
+        op = self.op(x)
+        return op.operands if op is not None and op.function is fn else None
+
+    def sum_of_two(self, total: Op | None, shift: Value) -> tuple[Value, Value] | None:
+        """``x`` and ``y``, where ``total`` is ``1 + e^-|x - y|`` and ``shift`` the larger one."""
+        larger = self.operands(shift, BinaryFn.MAX)
+        if larger is None or total is None or total.function is not BinaryFn.ADD:
+            return None
+        for one, small in (total.operands, total.operands[::-1]):
+            made = self.op(one)
+            if made is None or made.number != 1:
+                continue
+            x: tuple[Value, ...] | None = (small,)
+            for fn in (UnaryFn.EXP, UnaryFn.NEG, UnaryFn.ABS):
+                x = None if x is None else self.operands(x[0], fn)
+            apart = None if x is None else self._apart(x[0])
+            if apart is not None and {*map(self.source, larger)} == {*map(self.source, apart)}:
+                return larger[0], larger[1]
+        return None
+
+    def _apart(self, x: Value) -> tuple[Value, ...] | None:
+        """What ``x`` is the difference of, which may be kept where they are not equal."""
+        kept = self.operands(x, BinaryFn.KEEP)
+        if kept is None:
+            return self.operands(x, BinaryFn.SUB)
+        difference = self.operands(kept[1], BinaryFn.SUB)
+        unequal = self.operands(kept[0], BinaryFn.NE)
+        return difference if unequal is not None and unequal == difference else None
+
 
 def shift_rule(
     op: Op, makers: Mapping[Value, Op], reshaped: Mapping[Value, Value]
 ) -> Callable[[Builder], Value] | None:
-    """Return how to write ``m + log(sum(e^(x - m)))`` for any ``m``: as the logarithm of the sum of
-    ``e^x``. None for other ops."""
+    """What to write for ``m + log(sum(e^(x - m)))``: the logarithm of the sum of ``e^x``, whatever
+    is taken off and added again; and for ``max(x, y) + log(1 + e^-|x - y|)``, which is that of
+    two. None for other ops."""
     if op.function is not BinaryFn.ADD:
         return None
     known = _Written(makers, reshaped)
@@ -124,6 +156,8 @@ def shift_rule(
         if log is None or log.function is not UnaryFn.LOG or side.shape != shift.shape:
             continue
         total = known.op(log.operands[0])
+        if (pair := known.sum_of_two(total, shift)) is not None and shift.shape == op.result.shape:
+            return lambda b, pair=pair: b.unary(UnaryFn.LOG, _sum_of_exponentials(b, *pair))
         rule = None if total is None else _unshifted(total, known.source(shift), known)
         if rule is not None and shift.shape == op.result.shape:
             return lambda b, rule=rule: _logarithm(b, rule(b), op.result.shape)
@@ -153,6 +187,10 @@ def _unshifted(total: Op, shift: Value, known: _Written) -> Callable[[Builder], 
         (dims,) = total.over
         return lambda b: b.reduce(ReduceFn.SUM, b.unary(UnaryFn.EXP, arguments[0]), dims)
     return lambda b: b.binary(BinaryFn.ADD, *(b.unary(UnaryFn.EXP, x) for x in arguments))
+
+
+def _sum_of_exponentials(b: Builder, x: Value, y: Value) -> Value:
+    return b.binary(BinaryFn.ADD, b.unary(UnaryFn.EXP, x), b.unary(UnaryFn.EXP, y))
 
 
 def _logarithm(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:

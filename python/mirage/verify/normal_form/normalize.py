@@ -118,8 +118,12 @@ class _Rewriter:
             if value.type == op.result.type and value in made:
                 renamed = rename_ops(tuple(builder.ops), {value: op.result})
                 result.extend(renamed)
-                if shifted is not None:  # rules for exponentials of it look for its logarithm
+                if shifted is not None or op.function is UnaryFn.LOG1P:
+                    # rules for exponentials and sums look for the logarithm
                     self.makers.update((v, new) for new in renamed for v in new.results)
+                    self.constants.update(
+                        (new.result, new.number) for new in renamed if new.number is not None
+                    )
             else:
                 self.names[old.result] = value
                 result.extend(builder.ops)

@@ -22,8 +22,8 @@ Rule = Callable[[Builder], Value]
 
 _DEEPEST = 8
 _FUNCTIONS = (
-    UnaryFn.ABS, UnaryFn.RELU, UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.LOG, UnaryFn.SIN, UnaryFn.COS,
-    BinaryFn.MAX, BinaryFn.MIN, BinaryFn.POW, BinaryFn.KEEP,
+    UnaryFn.ABS, UnaryFn.RELU, UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.LOG, UnaryFn.LOG1P, UnaryFn.SIN,
+    UnaryFn.COS, BinaryFn.MAX, BinaryFn.MIN, BinaryFn.POW, BinaryFn.KEEP,
 )  # fmt: skip
 _NEVER_NEGATIVE = (UnaryFn.ABS, UnaryFn.EXP, UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.SQUARE,
                    UnaryFn.SIGMOID, UnaryFn.RELU)  # fmt: skip

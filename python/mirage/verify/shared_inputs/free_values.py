@@ -21,6 +21,8 @@ from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, Source, Structure, Value, View
 
 Pair = tuple[KernelGraph, KernelGraph]
+_UNSAFE = (UnaryFn.BIAS, UnaryFn.LOG, UnaryFn.LOG1P, BinaryFn.KEEP)
+"""Functions of finite numbers that may be infinite."""
 
 
 def with_free_values(first: KernelGraph, second: KernelGraph) -> Iterator[Pair]:
@@ -93,7 +95,7 @@ def _shared(graph: KernelGraph, own: Mapping[Value, int], others: frozenset[int]
     the other program does not have."""
     finite: set[Value] = {v for v in graph.inputs if not v.dtype.is_integer}
     for op in graph.ops:
-        unsafe = op.function in (UnaryFn.BIAS, UnaryFn.LOG, BinaryFn.KEEP) or _is_infinite(op)
+        unsafe = op.function in _UNSAFE or _is_infinite(op)
         number = op.number is not None
         if not unsafe and (number or (op.operands and finite.issuperset(op.operands))):
             finite.update(op.results)

@@ -166,7 +166,13 @@ NO_NUMBERS = {
 
 @pytest.mark.parametrize("name", NO_NUMBERS)
 def test_values_that_are_no_numbers_have_a_result(name: str) -> None:
+    """Beside others: a program that has no others is an error."""
+
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return NO_NUMBERS[name](x), x * 2
+
     x = torch.randn(16, 32, generator=torch.Generator().manual_seed(1))
-    found = optimize(mi.from_torch(NO_NUMBERS[name], x).program, replace(OPTIONS, budget=60.0))
-    (actual,) = emulate(found, x)
+    found = optimize(mi.from_torch(program, x).program, replace(OPTIONS, budget=60.0))
+    actual, twice = emulate(found, x)
     assert actual.isnan().all()
+    torch.testing.assert_close(twice, x * 2)

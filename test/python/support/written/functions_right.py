@@ -115,6 +115,8 @@ SAME_FUNCTIONS: list[Pair] = [
     Pair("log2", ONE, lambda x: torch.log2(positive(x)),
          lambda x: torch.log(positive(x)) / math.log(2.0), False),
     Pair("log1p", ONE, lambda x: torch.log1p(x * x), lambda x: torch.log(1.0 + x * x), False),
+    Pair("log far away", ONE, lambda x: torch.log(x - 300.0),
+         lambda x: torch.log(-(300.0 - x)), False),
     Pair("expm1", ONE, torch.expm1, lambda x: torch.exp(x) - 1.0, False),
     Pair("logsumexp", ONE, lambda x: torch.logsumexp(x, -1),
          lambda x: torch.log(torch.exp(x).sum(-1)), False),

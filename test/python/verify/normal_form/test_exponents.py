@@ -38,6 +38,20 @@ def silu(b: Builder, x: Value, sign: float = -1.0) -> Value:
     return b.binary(DIV, x, b.binary(ADD, e, b.constant(1.0)))
 
 
+def log_of_two(b: Builder, x: Value, y: Value, *, kept: bool = True, sign: float = -1.0) -> Value:
+    """The larger one and what the other one adds to it."""
+    apart = b.binary(SUB, x, y)
+    apart = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.NE, x, y), apart) if kept else apart
+    small = b.unary(EXP, b.binary(MUL, b.unary(UnaryFn.ABS, apart), b.constant(sign)))
+    if sign == -1.0:
+        small = b.unary(EXP, b.unary(NEG, b.unary(UnaryFn.ABS, apart)))
+    return b.binary(ADD, b.binary(BinaryFn.MAX, y, x), b.unary(UnaryFn.LOG1P, small))
+
+
+def log_of_sum(b: Builder, x: Value, y: Value) -> Value:
+    return b.unary(LOG, b.binary(ADD, b.unary(EXP, x), b.unary(EXP, y)))
+
+
 PAIRS: dict[str, tuple[Write, Write, Write]] = {
     "of a logarithm": (
         lambda b, x, y: b.unary(EXP, b.binary(ADD, x, b.unary(LOG, positive(b, y)))),
@@ -63,6 +77,26 @@ PAIRS: dict[str, tuple[Write, Write, Write]] = {
              lambda b, x, y: tanh(b, x, 1.0)),
     "silu": (lambda b, x, y: b.unary(UnaryFn.SILU, x), lambda b, x, y: silu(b, x),
              lambda b, x, y: silu(b, x, 1.0)),
+    "of what is added to one": (
+        lambda b, x, y: b.unary(EXP, b.unary(UnaryFn.LOG1P, positive(b, y))),
+        lambda b, x, y: b.binary(ADD, positive(b, y), b.constant(1.0)),
+        lambda b, x, y: b.binary(ADD, positive(b, y), b.constant(2.0)),
+    ),
+    "added to one": (
+        lambda b, x, y: b.unary(UnaryFn.LOG1P, x),
+        lambda b, x, y: b.unary(LOG, b.binary(ADD, b.constant(1.0), x)),
+        lambda b, x, y: b.unary(LOG, x),
+    ),
+    "the logarithm of two": (
+        log_of_two,
+        log_of_sum,
+        lambda b, x, y: log_of_two(b, x, b.unary(NEG, y)),
+    ),
+    "the logarithm of two, as they are": (
+        lambda b, x, y: log_of_two(b, x, y, kept=False),
+        log_of_sum,
+        lambda b, x, y: log_of_two(b, x, y, sign=-2.0),
+    ),
     "a magnitude": (
         lambda b, x, y: b.unary(UnaryFn.ABS, x),
         lambda b, x, y: b.binary(BinaryFn.MAX, b.unary(NEG, x), x),

@@ -49,11 +49,12 @@ class Owed:
         if forbidden & ZERO:
             self.nonzero.append(kept)
         if forbidden & NEG:
-            self.root.append(np.unique(values[np.isfinite(values) & (values > 0)]))
+            self.root.append(np.unique(values[np.isfinite(values) & (values != 0)]))
 
     def sets(self, factors: Sequence[float]) -> tuple[Array, Array]:
-        """Return the magnitudes that are known not to be zero, with their squares and roots, and
-        the values that are known not to be negative; both also times positive ``factors``."""
+        """Magnitudes that are not zero, with their squares and roots, and what is not negative
+        where the reference is defined, with its sign here; both also times positive ``factors``.
+        """
         none = np.zeros(0)
         nonzero, root = np.concatenate([none, *self.nonzero]), np.concatenate([none, *self.root])
         nonzero = np.concatenate([nonzero, nonzero**2, np.sqrt(nonzero)])
@@ -110,6 +111,9 @@ class Defined(Domain):
         bad = x[2]
         if fn in _UNARY_OWES:
             bad = bad | self._unsettled(x, _UNARY_OWES[fn])
+        if fn is UnaryFn.LOG1P:
+            more = self.binary(BinaryFn.ADD, x, self.constant(1.0, dtype), dtype)
+            bad = bad | self._unsettled(more, _UNARY_OWES[UnaryFn.LOG])
         real = x[3] & (self.smooth or fn not in UNARY_STEPS)
         return self._whole(value, of_unary(fn, x[1]), bad, real, x[4])
 
@@ -154,15 +158,15 @@ class Defined(Domain):
         """Mark a value as nonzero if it is one of the reference's arguments."""
         if self.known is None or not has(x[1], ZERO).any():
             return x
-        settled = self._is_owed(x, self.known[0]) & (x[1] != ZERO)
+        settled = self._is_owed(x, np.abs(x[0]), self.known[0]) & (x[1] != ZERO)
         return (x[0], np.where(settled, x[1] & ~np.uint8(ZERO), x[1]).astype(np.uint8), *x[2:])
 
-    def _is_owed(self, x: Planes, known: Array) -> Array:
-        """Return which magnitudes are among ``known``. Whole numbers that depend at most on
-        comparisons are left out, since these coincide by chance."""
+    def _is_owed(self, x: Planes, sought: Array, known: Array) -> Array:
+        """Where what is ``sought`` of a value is among what is ``known``, and the value is no whole
+        number that depends on comparisons at most: such numbers meet by chance."""
         values = x[0]
         counts = (~x[3] | self.smooth) & (values == np.floor(values)) & (np.abs(values) >= 1.0)
-        return np.asarray(_among(np.abs(values), known) & ~counts)
+        return np.asarray(_among(sought, known) & ~counts)
 
     def _is_constant(self, x: Array) -> bool:
         """Return whether ``x`` is a constant of the program, possibly in another shape."""
@@ -233,9 +237,9 @@ class Defined(Domain):
         nonzero, root = self.known
         settled = np.ones(values.shape, bool)
         if forbidden & ZERO:
-            settled &= ~has(signs, ZERO) | self._is_owed(x, nonzero)
+            settled &= ~has(signs, ZERO) | self._is_owed(x, np.abs(values), nonzero)
         if forbidden & NEG:
-            settled &= ~has(signs, NEG) | ((values > 0) & self._is_owed(x, root))
+            settled &= ~has(signs, NEG) | self._is_owed(x, values, root)
         self.by_reference += bool((doubtful & settled).any())
         return doubtful & ~settled
 

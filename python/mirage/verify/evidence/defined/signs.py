@@ -59,6 +59,8 @@ def of_unary(fn: UnaryFn, x: Array) -> Array:
             return coded(n | z, p, no, n | z)
         case UnaryFn.FLOOR:
             return coded(n, z | p, p, least)
+        case UnaryFn.LOG1P:  # of minus infinity there is none
+            return np.where(least, ANY | LEAST, coded(n, z, p)).astype(np.uint8)
         case _ if fn in _SAME:
             return coded(n, z | least, p)
         case _:

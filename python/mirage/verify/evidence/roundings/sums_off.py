@@ -92,8 +92,8 @@ def constant_inputs(
 
 
 def _partial(graph: KernelGraph) -> bool:
-    """Return whether the program has a function whose argument may have the wrong sign."""
-    some = (Where.NONNEGATIVE, Where.POSITIVE)
+    """Whether there are functions of which an argument may have the wrong sign."""
+    some = (Where.NONNEGATIVE, Where.POSITIVE, Where.ABOVE_MINUS_ONE)
     functions = [op.function for op in all_ops(graph.ops)]
     return any(
         fn is BinaryFn.POW or (isinstance(fn, UnaryFn) and UNARY[fn].domain in some)

@@ -1,0 +1,36 @@
+"""Regions of autocast in a graph, written as the casts that they make.
+
+Which operands autocast casts is PyTorch's to say, and other for each kind of device. So the graph
+is traced once, on fake tensors where its tensors are: what comes out has the casts as ops, and no
+regions. Attention in one op would be traced as a kernel of PyTorch's; it is taken apart instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.amp import autocast_mode
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+_REGION = getattr(autocast_mode, "_enter_autocast", None)
+
+
+def with_explicit_casts(module: GraphModule, inputs: Sequence[Any]) -> GraphModule:
+    """The graph for inputs like these without regions of autocast; itself where there are none."""
+    nodes = module.graph.nodes
+    if not any(node.op == "call_function" and node.target is _REGION for node in nodes):
+        return module
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with mode, torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        fakes = [
+            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
+            if isinstance(x, torch.Tensor)
+            else x
+            for x in inputs
+        ]
+        return make_fx(module)(*fakes)

@@ -1,0 +1,139 @@
+"""Numbers of a program that change from call to call: a temperature, a scale.
+
+TorchDynamo hands such a float of Python over as a tensor of no dimensions on the host, of which the
+graph takes the number (``item``). What is computed of such numbers alone is Python's arithmetic: it
+is done in each call, as the graph says. Each number that a tensor meets becomes an input instead, a
+tensor of no dimensions on the device, so that one compiled graph serves all numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from mirage.torch.compiled_graph import StaysEager
+
+
+class ChangingNumbers:
+    """The graph ``module`` without the arithmetic of the numbers that it is ``given``, by their
+    places among its inputs: what takes inputs in the place of numbers. Raises :class:`StaysEager`
+    where a tensor would not do what the number does."""
+
+    def __init__(
+        self, module: GraphModule, given: Mapping[Node, int], device: torch.device
+    ) -> None:
+        self._given, self._device = tuple(given.values()), device
+        inside = _arithmetic(module, given)
+        met = [n for n in inside if any(user not in inside for user in n.users)]
+        self._types = [_type_of(number, inside) for number in met]
+        self._numbers = _numbers_alone(module, inside, given, met)
+        self.module = _with_inputs(module, inside, given, dict(zip(met, self._types, strict=True)))
+
+    def examples(self, inputs: Sequence[Any]) -> list[Any]:
+        """Inputs of the new graph like those, whatever the numbers are."""
+        return self._beside(inputs, [0.0] * len(self._types))
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """The inputs of the new graph for inputs of the old one."""
+        return self._beside(inputs, self._numbers(*(inputs[i] for i in self._given)))
+
+    def _beside(self, inputs: Sequence[Any], numbers: Sequence[float]) -> list[Any]:
+        others = [x for i, x in enumerate(inputs) if i not in self._given]
+        entries = zip(numbers, self._types, strict=True)
+        # filled on the device: nothing is copied, and nobody waits
+        return others + [torch.full((), x, dtype=t, device=self._device) for x, t in entries]
+
+
+def changing_numbers(module: GraphModule, inputs: Sequence[Any]) -> ChangingNumbers | None:
+    """Those of a graph, None where there are none. Raises :class:`StaysEager`."""
+    places = enumerate(zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True))
+    given = {node: i for i, (node, x) in places if _is_number(node, x)}
+    if not given:
+        return None
+    tensors = (x for x in inputs if isinstance(x, torch.Tensor) and x.dim())
+    device = next((x.device for x in tensors), torch.device("cpu"))
+    return ChangingNumbers(module, given, device)
+
+
+def _is_number(node: Node, x: Any) -> bool:
+    if not isinstance(x, torch.Tensor) or x.dim() or x.dtype is not torch.float64:
+        return False
+    taken = [user.op == "call_method" and user.target == "item" for user in node.users]
+    return x.device.type == "cpu" and bool(taken) and all(taken)
+
+
+def _arithmetic(module: GraphModule, given: Mapping[Node, int]) -> dict[Node, None]:
+    """What is computed of the numbers alone, in order."""
+    found: dict[Node, None] = {}
+    for node in module.graph.nodes:
+        operands = node.all_input_nodes
+        if not operands or node.op == "output" or isinstance(_example(node), torch.Tensor):
+            continue
+        if all(n in given or n in found for n in operands):
+            found[node] = None
+    return found
+
+
+def _example(node: Node) -> Any:
+    return node.meta.get("example_value", node.meta.get("val"))
+
+
+def _type_of(number: Node, inside: Mapping[Node, None]) -> torch.dtype:
+    """The type in which tensors meet a number: f32, or f64 where that is what comes out."""
+    users = [user for user in number.users if user not in inside]
+    results = [_example(user) for user in users]
+    if not all(isinstance(x, torch.Tensor) for x in results):
+        raise StaysEager("a number that changes from call to call is a result, or meets a size")
+    wide = any(x.dtype is torch.float64 for x in results)
+    dtype = torch.float64 if wide else torch.float32
+    operands = [_example(n) for user in users for n in user.all_input_nodes]
+    for x in operands:
+        if not isinstance(x, torch.Tensor):
+            continue
+        like = torch.empty((1,) * x.dim(), dtype=x.dtype)
+        if torch.result_type(like, 1.0) != torch.result_type(like, torch.empty((), dtype=dtype)):
+            raise StaysEager(
+                f"a number that changes from call to call meets a tensor of {x.dtype} with "
+                f"{x.dim()} dimensions"
+            )
+    return dtype
+
+
+def _numbers_alone(
+    module: GraphModule,
+    inside: Mapping[Node, None],
+    given: Mapping[Node, int],
+    wanted: Sequence[Node],
+) -> Callable[..., Sequence[float]]:
+    """The arithmetic by itself: of the tensors that are given, the numbers that are wanted."""
+    graph, copies = Graph(), dict[Node, Node]()
+    for node in given:
+        copies[node] = graph.placeholder(node.name)
+    for node in inside:
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    graph.output(tuple(copies[node] for node in wanted))
+    return GraphModule(module, graph)
+
+
+def _with_inputs(
+    module: GraphModule,
+    inside: Mapping[Node, None],
+    given: Mapping[Node, int],
+    types: Mapping[Node, torch.dtype],
+) -> GraphModule:
+    """The graph without the arithmetic, with further inputs for what it gave."""
+    graph, copies = Graph(), dict[Node, Node]()
+    nodes = list(module.graph.nodes)
+    for node in nodes:
+        if node.op == "placeholder" and node not in given:
+            copies[node] = graph.node_copy(node)
+    for node, dtype in types.items():
+        copies[node] = graph.placeholder(node.name)
+        copies[node].meta["example_value"] = torch.empty((), dtype=dtype, device="meta")
+    for node in nodes:
+        if node.op != "placeholder" and node not in inside:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+    return GraphModule(module, graph)

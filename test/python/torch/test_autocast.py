@@ -1,0 +1,79 @@
+"""Models with regions of autocast: what is compiled has the types that PyTorch gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from mirage.torch.backend import backend
+from mirage.torch.compiled_graph import Report
+from op_by_op import op_by_op
+
+reports: list[Report] = []
+host = partial(backend, compiler=op_by_op, devices=("cpu",), watch=reports.append)
+W = torch.randn(6, 8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    reports.clear()
+    torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+
+
+class Layer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.proj = torch.nn.Linear(6, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.proj(x)
+        return y.float() * 2
+
+
+def kept_wide(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A region without autocast inside of one, and one that is switched off."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ W
+        with torch.autocast("cpu", enabled=False):
+            z = y.float() @ W.t()
+    with torch.autocast("cpu", enabled=False):
+        return y, z + x
+
+
+def attention(x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        q = (x @ W).reshape(1, 1, -1, 8)
+        return F.scaled_dot_product_attention(q, q, q)
+
+
+def written(x: torch.Tensor) -> torch.Tensor:
+    held = x.clone()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        held.add_((x @ W).sum())
+    return held
+
+
+PROGRAMS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "a layer": Layer().requires_grad_(False),
+    "regions in regions": kept_wide,
+    "attention": attention,
+    "a store": written,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_region_is_compiled(name: str) -> None:
+    function, x = PROGRAMS[name], torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        got, want = torch.compile(function, backend=host)(x), function(x)
+    torch.testing.assert_close(got, want, rtol=2e-2, atol=2e-2)  # types as well
+    (report,) = reports
+    assert not report.reason
+    assert report.compiled is not None
+    assert not report.calls

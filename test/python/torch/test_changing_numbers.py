@@ -1,0 +1,103 @@
+"""Floats of a program that change from call to call: one compiled graph serves all of them."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from mirage.frontend.program import Program
+from mirage.torch.backend import backend
+from op_by_op import op_by_op
+
+count = 0
+Function = Callable[..., Any]
+
+
+def compiled(program: Program, options: Mapping[str, Any]) -> Any:
+    global count
+    count += 1
+    return op_by_op(program, options)
+
+
+host = partial(backend, compiler=compiled, devices=("cpu",))
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    global count
+    count = 0
+    torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+
+
+def randn(dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(4, 6, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+
+PROGRAMS: dict[str, tuple[Function, torch.Tensor]] = {
+    "a temperature": (lambda x, t: torch.softmax(torch.relu(x) / t, -1), randn()),
+    "of f16": (lambda x, t: (x * t).relu() * 2.0, randn(torch.float16)),
+    "of f64": (lambda x, t: (x * t).relu() - t, randn(torch.float64)),
+    "of integers": (lambda x, t: x * t + 1, torch.arange(12).reshape(3, 4)),
+    "a number made of it": (lambda x, t: x * (2.0 * t + 1.0) - x.exp() / (1.0 - t * t), randn()),
+    "small differences": (lambda x, t: x * (1.0 - (1.0 - 1e-9 * t)) * 1e9, randn()),
+    "a choice": (lambda x, t: torch.where(x > t, x, t) + x.clamp(min=-0.1), randn()),
+    "a store": (lambda x, t: x.clone().mul_(t).add_(t), randn()),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_graph_for_all_numbers(name: str) -> None:
+    function, x = PROGRAMS[name]
+    fast = torch.compile(function, backend=host)
+    for t in (0.5, 0.7, 0.9, -3.0):
+        got, want = fast(x, t), function(x, t)
+        assert got.dtype is want.dtype
+        torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
+    assert count == 2  # that of the first number alone, and that of any
+
+
+def test_two_numbers_and_a_module() -> None:
+    class Scaled(torch.nn.Module):
+        scale, shift = 0.5, 1.0
+
+        def forward(self, x: torch.Tensor, t: float) -> torch.Tensor:
+            return torch.tanh(x * (self.scale * t)) + self.shift / t
+
+    model, x = Scaled(), randn()
+    fast = torch.compile(model, backend=host)
+    for t, scale in ((1.0, 0.5), (2.0, 0.25), (3.0, 0.75)):
+        model.scale = scale
+        torch.testing.assert_close(fast(x, t), model(x, t), rtol=1e-3, atol=1e-4)
+
+
+STAY: dict[str, tuple[Function, torch.Tensor, str]] = {
+    "what takes no tensor": (
+        lambda x, t: torch.nn.functional.softplus(x, beta=t), randn(), "stays with PyTorch"),
+    "a number of f16": (
+        lambda x, t: x.sum() * t, randn(torch.float16), "torch.float16 with 0 dimensions"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STAY)
+def test_what_stays_with_pytorch(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    function, x, reason = STAY[name]
+    fast = torch.compile(function, backend=host)
+    with caplog.at_level(logging.WARNING, "mirage.torch"):
+        for t in (0.5, 0.7, 0.9):
+            torch.testing.assert_close(fast(x, t), function(x, t))
+    assert reason in caplog.text
+
+
+def test_rows_and_a_number_that_change() -> None:
+    def function(x: torch.Tensor, t: float) -> torch.Tensor:
+        return torch.softmax(x / t, -1) + math.pi
+
+    fast = torch.compile(function, backend=host, dynamic=True)
+    for rows, t in ((2, 0.5), (5, 0.7), (3, 2.0)):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(fast(x, t), function(x, t), rtol=1e-3, atol=1e-4)
