@@ -106,7 +106,7 @@ class Activations:
         self.meeting = rows_meet(graph)
         outputs = zip(graph.outputs, sample.outputs, strict=True)
         together = [joined_dims(region_shape(r, v.shape)) for v, r in outputs]
-        self._together = self.meeting | rows_compared(graph, together)
+        self._together = self.meeting | (rows_compared(graph, together) - self.weights)
         self.extents = compared_with(graph)
         inputs = zip(graph.inputs, sample.inputs, strict=True)
         self.shapes = [region_shape(r, v.shape) for v, r in inputs]
