@@ -18,6 +18,7 @@ import graphs  # pyright: ignore[reportMissingImports]
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.ugraph import External, KernelGraph, Launch
 from mirage.transforms.steps.skip_steps import skip_steps
+from moment_graphs import moment_pairs
 from position_masks import Mask
 from random_programs import Generator
 from stepped_loops import MORE_STEPPED, STEPPED, looped
@@ -50,6 +51,7 @@ def small_subjects(seed: int) -> Iterator[Subject]:
             yield _small(f"{name}/{other}", pair.reference, candidate)
         yield _small(f"{name}/itself", pair.reference, pair.reference)
     yield from stepped_subjects()
+    yield from moment_subjects(seed)
     made, number = 0, 0
     while made < 6:
         number += 1
@@ -64,6 +66,16 @@ def stepped_subjects(some: Mapping[str, tuple[Mask, int, int]] = STEPPED) -> Ite
     for name, (mask, n, split) in some.items():
         whole = looped(mask, n, split)
         yield _small(f"{name}/steps left out", whole, skip_steps(whole))
+
+
+def moment_subjects(seed: int = 0) -> Iterator[Subject]:
+    """Variances, covariances and distances: results that have one number of each row, or of two."""
+    rng = random.Random(seed)
+    sizes = {} if seed == 0 else {"rows": rng.randint(9, 40), "width": rng.randint(17, 60)}
+    for name, pair in moment_pairs(**sizes).items():
+        for other, candidate in pair.candidates.items():
+            yield _small(f"{name}/{other}", pair.reference, candidate)
+        yield _small(f"{name}/itself", pair.reference, pair.reference)
 
 
 def _small(name: str, reference: KernelGraph, candidate: KernelGraph) -> Subject:

@@ -354,6 +354,9 @@ class Situations:
             for factor, gain in ((3000.0, 24.0), (300.0, 1.0)):
                 name = f"channel of input {i} times {factor:g}, gain {gain:g}"
                 yield self._situation(name, self._outlier(i, factor, gain))
+        near = [i for i in self.floats if self.roles[i].scale == 1.0 and not self.roles[i].gain]
+        for name in ("mean 300", "mean -1000") if len(near) > 1 else ():
+            yield self._situation(f"rows of all inputs: {name}", dict.fromkeys(near, ROWS[name]))
 
     def _outlier(self, i: int, factor: float, gain: float) -> dict[int, Draw]:
         width = self.graph.inputs[i].shape[-1]

@@ -1,6 +1,6 @@
 """Faults of rounding: equal, or nearly, over the real numbers, and not as numbers are held. A cast
 moved, a value kept in 16 bits, factors in another order, a maximum left out or moved, an epsilon in
-another place, a variance in one pass.
+another place, a variance in one pass, a difference multiplied out.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from math import prod
 
 from faults import Fault, NotApplicable, Scope, Site, again, sites, with_accumulator, with_tail
 from mirage.semantics.builder import Builder
@@ -34,6 +33,7 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
 )
+from moment_faults import moment_faults
 
 ROUNDING = frozenset(
     {
@@ -42,6 +42,7 @@ ROUNDING = frozenset(
         "eps moved",
         "maximum left out",
         "maximum moved",
+        "multiplied out",
         "scaling in another order",
         "stored in 16 bits",
         "variance in one pass",
@@ -60,7 +61,7 @@ def rounding_faults(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
         yield from _factors(site, rng)
         yield from _epsilons(site)
         yield from _maxima(site, rng)
-        yield from _variances(site)
+        yield from moment_faults(site)
 
 
 # ---- casts
@@ -343,49 +344,4 @@ def _plain_softmax(s: Scope, op: Softmax) -> Value:
     wide = x if x.dtype in (DType.F32, DType.F64) else b.cast(x, DType.F32)
     e = b.unary(UnaryFn.EXP, wide)
     y = b.binary(BinaryFn.DIV, e, b.reduce(ReduceFn.SUM, e, (op.dim,)))
-    return y if y.dtype is x.dtype else b.cast(y, x.dtype)
-
-
-# ---- variances
-
-
-def _variances(site: Site) -> Iterator[Fault]:
-    op = site.op
-    if isinstance(op, LayerNorm):
-        yield Fault("variance in one pass", "layer norm", op, lambda s: _one_pass_norm(s, op))
-    if not isinstance(op, Reduce) or op.fn is not ReduceFn.SUM:
-        return
-    square = site.maker(op.operands[0])
-    if not isinstance(square, Unary) or square.fn is not UnaryFn.SQUARE:
-        return
-    centred = site.maker(square.operands[0])
-    if isinstance(centred, Binary) and centred.fn is BinaryFn.SUB:
-        yield Fault("variance in one pass", "squares", op, lambda s: _one_pass(s, op, centred))
-
-
-def _one_pass(s: Scope, op: Reduce, centred: Binary) -> Value:
-    """The sum of ``(x - m)^2`` as that of ``x^2`` less ``m`` times that of ``x``."""
-    b = s.builder
-    x, mean = (s.rebuilt(v) for v in centred.operands)
-    squares = b.reduce(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, x), op.dims)
-    product = b.binary(BinaryFn.MUL, mean, b.reduce(ReduceFn.SUM, x, op.dims))
-    return b.binary(BinaryFn.SUB, squares, product)
-
-
-def _one_pass_norm(s: Scope, op: LayerNorm) -> Value:
-    b = s.builder
-    x = s.operands[0]
-    wide = x if x.dtype in (DType.F32, DType.F64) else b.cast(x, DType.F32)
-    last = tuple(range(len(x.shape) - op.dims, len(x.shape)))
-    inverse = b.constant(Fraction(1, prod(x.shape[d] for d in last)))
-
-    def mean(v: Value) -> Value:
-        return b.binary(BinaryFn.MUL, b.reduce(ReduceFn.SUM, v, last), inverse)
-
-    first, second = mean(wide), mean(b.unary(UnaryFn.SQUARE, wide))
-    variance = b.binary(BinaryFn.SUB, second, b.unary(UnaryFn.SQUARE, first))
-    root = b.unary(UnaryFn.RSQRT, b.binary(BinaryFn.ADD, variance, b.constant(op.eps)))
-    y = b.binary(BinaryFn.MUL, b.binary(BinaryFn.SUB, wide, first), root)
-    for fn, v in zip((BinaryFn.MUL, BinaryFn.ADD), s.operands[1:], strict=False):
-        y = b.binary(fn, y, v)
     return y if y.dtype is x.dtype else b.cast(y, x.dtype)

@@ -20,12 +20,16 @@ from mirage.semantics.domain import Float64, TypedFloat
 from mirage.semantics.evaluation.evaluate import Sampled, evaluate_floats, evaluate_sampled
 from mirage.semantics.region import demand
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.transforms.steps.skip_steps import skip_steps
 from mirage.workloads import get, names
+from moment_graphs import moment_pairs
+from oracle import Input
+from oracle_boxes import cut, whole
 from oracle_inputs import Situations
 from oracle_judge import Judge
 from oracle_scalar import nearest_half
+from oracle_sums import SummedAnew, sums_of
 from position_masks import causal, window
 from position_programs import attention
 from random_graphs import random_graph
@@ -265,3 +269,29 @@ def test_a_value_is_rounded_to_its_type() -> None:
     (got,) = oracle.outputs(graph, [halves], typed=True)
     want = torch.from_numpy(halves).to(torch.float16)
     np.testing.assert_array_equal(got, (want + want).double().numpy())
+
+
+def test_sums_are_off_anew_for_each_element_that_they_are_used_for() -> None:
+    """What is wrong with a mean is the same for a whole row, else; what is no sum is not off."""
+
+    def made(x: np.ndarray, v: Value) -> Input:
+        return lambda box: cut(torch.from_numpy(x.astype(np.float32)), box, whole(v.shape))
+
+    pairs = moment_pairs(rows=6, width=64)
+    rng = np.random.default_rng(0)
+    for name, changes in (("variance", True), ("squared_error", False)):
+        graph = pairs[name].reference
+        assert bool(sums_of(graph))
+        given = [made(300.0 + rng.standard_normal((1, *v.shape)), v) for v in graph.inputs]
+        (out,) = graph.outputs
+        exact, typed, anew = (
+            run.part(out, whole(out.shape)).to(torch.float64)
+            for run in (
+                oracle.Oracle(graph, given, typed=False),
+                oracle.Oracle(graph, given, typed=True),
+                SummedAnew(graph, given),
+            )
+        )
+        rounding, off = (float((x - exact).abs().max()) for x in (typed, anew))
+        assert off < 1e-3
+        assert (off > 4.0 * rounding) == changes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
@@ -86,9 +86,9 @@ def rows_meet(graph: KernelGraph) -> set[int]:
     product's results for each row (the scores of all keys, the columns of a norm after a product).
     """
     found: set[int] = set()
-    rows = {v: _Rows.of(i, len(v.shape)) for i, v in enumerate(graph.inputs)}
+    rows = _rows_of(graph)
     for op in graph.ops:
-        inside = [rows.get(v, _Rows.none(len(v.shape))) for v in op.operands]
+        inside = _of_operands(op, rows)
         if isinstance(op, Contraction) and len(op.operands) == 1:
             (x,), last = inside, len(op.operands[0].shape) - 1
             if any(d != last for d in op.over[0]):
@@ -97,9 +97,34 @@ def rows_meet(graph: KernelGraph) -> set[int]:
         merges = isinstance(op, View) and op.source_dims() is None  # or splits
         if merges and op.result.shape[-1:] > op.operands[0].shape[-1:]:
             found |= inside[0].moved
-        for v in op.results:
-            rows[v] = _through(op, v, inside)
     return found
+
+
+def rows_compared(graph: KernelGraph, together: Sequence[int]) -> set[int]:
+    """Inputs of which several rows are compared together, by an element or a few of each; of each
+    output as many dimensions are, from the last one."""
+    found: set[int] = set()
+    # a column of a product is of no row but that of what is transposed: all weights would be
+    rows = _rows_of(graph, turned=False)
+    for v, dims in zip(graph.outputs, together, strict=True):
+        along = rows.get(v, _Rows.none(len(v.shape))).along
+        found |= set[int]().union(*along[len(along) - dims :])
+    return found
+
+
+def _rows_of(graph: KernelGraph, turned: bool = True) -> dict[Value, _Rows]:
+    """Where the rows of inputs are in each value; ``turned`` says that it is not known whether what
+    a product takes has them in its rows or in its columns."""
+    rows = {v: _Rows.of(i, len(v.shape)) for i, v in enumerate(graph.inputs)}
+    for op in graph.ops:
+        inside = _of_operands(op, rows)
+        for v in op.results:
+            rows[v] = _through(op, v, inside, turned)
+    return rows
+
+
+def _of_operands(op: Op, rows: Mapping[Value, _Rows]) -> list[_Rows]:
+    return [rows.get(v, _Rows.none(len(v.shape))) for v in op.operands]
 
 
 @dataclass(frozen=True)
@@ -120,15 +145,17 @@ class _Rows:
         return _Rows((frozenset(),) * rank, frozenset())
 
 
-def _through(op: Op, result: Value, inside: Sequence[_Rows]) -> _Rows:
-    """Return where rows are in the result of an op."""
+def _through(op: Op, result: Value, inside: Sequence[_Rows], turned: bool) -> _Rows:
+    """Where rows are in the result of an op."""
     rank, nothing = len(result.shape), frozenset[int]()
     if isinstance(op, Contraction) and len(op.operands) == 2:
         a, b = (x.along for x in inside)
         batch = [_common([x[:-2] for x in (a, b)], rank - 2, d) for d in range(rank - 2)]
-        # what is in a row of a product's operand is in a column of another one's: it is not known
-        # which of the two a caller passes
-        ends = (a[-2] | inside[0].moved, b[-1] | inside[1].moved)
+        ends = a[-2], b[-1]
+        if turned:
+            # what is in a row of a product's operand is in a column of another one's: it is not
+            # known which of the two a caller passes
+            ends = (a[-2] | inside[0].moved, b[-1] | inside[1].moved)
         return _Rows((*batch, *ends), nothing)
     if isinstance(op, View):
         dims = op.source_dims()

@@ -27,6 +27,7 @@ from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.assumptions import Assumptions
 from mirage.verify.evidence.roundings.activations import Situation
 from mirage.verify.evidence.roundings.cancelled import has_cancelled_constant
+from mirage.verify.evidence.roundings.compared_rows import row_length
 from mirage.verify.evidence.roundings.explicit import (
     HALF_ULP,
     WithCasts,
@@ -46,11 +47,11 @@ from mirage.verify.evidence.roundings.row_errors import (
     Errors,
     compare_rows,
     has_nan,
-    row_length,
 )
 from mirage.verify.evidence.roundings.shared_launches import common_launches
 from mirage.verify.evidence.roundings.side_by_side import alike, chunks, outputs_of_each
 from mirage.verify.evidence.roundings.situations import EVERY, Situations, Turn
+from mirage.verify.evidence.roundings.summed_otherwise import SummedOtherwise, has_sums
 from mirage.verify.evidence.roundings.sums_off import lost_numbers
 from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
 from mirage.verify.evidence.samples.sampled_outputs import Sample
@@ -208,15 +209,16 @@ class _Gate:
         return self._common[1]
 
     def _around(self, which: int, number: int, situation: Situation, sample: Sample) -> Errors:
-        """Return the errors of a candidate's output over inputs near those of a situation as well.
-
-        If one rounding decides a whole row (two nearly equal scores before a softmax), then the
-        reference's error in one situation is accidental: roundings happen to cancel. A few such
-        rows dominate the mean over many rows, so a row also passes by its typical error (the
-        geometric mean).
+        """The errors of a candidate's output over inputs next to those of a situation as well.
+        Where one rounding decides about a whole row (two scores that are nearly equal, before a
+        softmax), the reference's error in one situation is a matter of luck: what is rounded
+        happens to cancel. A few such rows rule the mean over many, so rows are right, too, whose
+        typical error (the geometric mean) is. In which order sums are added is luck as well, so the
+        reference may be either of two.
         """
         graph = self.graphs[0]
         types = [v.dtype for v in graph.inputs]
+        references = (TypedFloat, SummedOtherwise) if has_sums(graph) else (TypedFloat,)
         found: list[list[Array]] = []
         errors = Errors(situation.name, 0.0, np.inf, False)
         work = 2.0 * sample.work / len(self.graphs)  # of the reference and one candidate
@@ -226,19 +228,18 @@ class _Gate:
             another = situation.again or partial(beside, situation.inputs, types)
             near = [another(k) if k else situation.inputs for k in range(len(found), count)]
             for sets in chunks(near, sample):
-                exact = self._of_reference(Yardstick, sets, sample)
-                reference = self._of_reference(TypedFloat, sets, sample)
-                candidate = self._of_candidate(which, sets, sample)
-                for values in zip(exact, reference, candidate, strict=True):
+                every = [self._of_reference(d, sets, sample) for d in (Yardstick, *references)]
+                for values in zip(self._of_candidate(which, sets, sample), *every, strict=True):
                     each = [v[number] for v in values]
                     found.append([np.reshape(v, (-1, row_length(np.shape(v)))) for v in each])
-            x, r, c = (np.concatenate(each, axis=1) for each in zip(*found, strict=True))
-            dtype = graph.outputs[number].dtype
-            where = f"output {number}"
-            errors = compare_rows(x, r, c, dtype, situation.name, where, len(found), sure=True)
-            if errors.holds:
-                break
-            errors = compare_rows(x, r, c, dtype, situation.name, where, len(found))
+            c, x, r, *others = (np.concatenate(v, axis=1) for v in zip(*found, strict=True))
+            rs = [r, *(np.where(np.isfinite(o), o, r) for o in others)]
+            names = graph.outputs[number].dtype, situation.name, f"output {number}", len(found)
+            for sure in (True, False):
+                tried = [compare_rows(x, r, c, *names, sure=sure) for r in rs]
+                errors = next((e for e in tried if e.holds), tried[0])
+                if errors.holds and sure:
+                    return errors
         return errors
 
     def errors(self, which: int, situation: Situation, sample: Sample, values: _Values) -> Errors:
@@ -265,7 +266,7 @@ class _Gate:
             found = compare_rows(x, r, c, dtype, situation.name, f"output {number}")
             if not found.holds and not found.certain:
                 found = self._around(which, number, situation, sample)
-            if found.holds and situation.again is None:  # a cast may be all that is rounded there
+            if found.holds and situation.casts:
                 lost = self._lost(number, (x, s, r, c), situation, sample)
                 if lost:
                     found = replace(found, holds=False, where=f"output {number}: {lost}")

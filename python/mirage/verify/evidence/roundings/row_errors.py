@@ -8,10 +8,8 @@ import numpy as np
 
 from mirage.semantics.scalar import Array, DType
 from mirage.verify.evidence.roundings.activations import LARGEST, Situation
-from mirage.verify.evidence.roundings.explicit import (
-    HALF_ULP,
-)
-from mirage.verify.evidence.roundings.situations import COLUMNS
+from mirage.verify.evidence.roundings.compared_rows import row_length
+from mirage.verify.evidence.roundings.explicit import HALF_ULP
 
 SMALLEST = dict.fromkeys(DType, 0.0) | {
     DType.F16: 2.0**-25,
@@ -126,17 +124,6 @@ def _slack(floor: Array) -> Array:
     weights = floor / np.maximum(floor.max(1, keepdims=True), 1e-300)
     effective = (weights**2).sum(1) ** 2 / np.maximum((weights**4).sum(1), 1e-300)
     return 1.0 + 3.0 / np.sqrt(np.maximum(effective, 1.0))
-
-
-def row_length(shape: tuple[int, ...]) -> int:
-    """Return the number of elements that are compared together: one row, or several if rows are
-    short."""
-    n = shape[-1] if shape else 1
-    for size in reversed(shape[:-1]):
-        if n >= COLUMNS // 2:
-            break
-        n *= size
-    return n
 
 
 def _rms(e: Array, known: Array, axis: int | None) -> Array:

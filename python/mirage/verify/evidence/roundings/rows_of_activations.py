@@ -13,6 +13,9 @@ Rng = np.random.Generator
 Rows = Callable[[Rng, int, int], Array]
 """A function that draws a number of rows with a number of elements each."""
 
+Kind = tuple[str, Rows]
+"""What rows look like, with a name."""
+
 
 def _shifted(mean: float, std: float = 1.0) -> Rows:
     return lambda rng, rows, n: mean + std * rng.standard_normal((rows, n))
@@ -53,7 +56,7 @@ def _masked(value: float, share: float) -> Rows:
     return draw
 
 
-ROWS: tuple[tuple[str, Rows], ...] = (
+ROWS: tuple[Kind, ...] = (
     ("mean 300", _shifted(300.0)),
     ("constant 20.3", _constant(20.3)),
     ("std 1e-3", _times(1e-3)),
@@ -78,7 +81,12 @@ BOTH_SIGNS = ("mean 300", "mean -1000")
 """Two kinds of rows whose scores are all far above zero or all far below it: these are tried first
 where all rows are alike."""
 
-MASKS: tuple[tuple[str, Rows], ...] = (
+ABOUT_A_MEAN = tuple(
+    kind for kind in ROWS if kind[0] in (*BOTH_SIGNS, "mean 30, std 0.1", "all about -1e4")
+)
+"""Rows whose deviation is no larger than what a few roundings to 16 bits move them by."""
+
+MASKS: tuple[Kind, ...] = (
     ("first half masked by -inf", _masked(-np.inf, 0.5)),
     ("all but the last masked by -inf", _masked(-np.inf, 0.99)),
     ("all masked by -inf", _constant(-np.inf)),

@@ -16,11 +16,17 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.assumptions import Assumptions
 from mirage.verify.evidence.roundings.activations import Activations, Situation
+from mirage.verify.evidence.roundings.compared_rows import COLUMNS
 from mirage.verify.evidence.roundings.corner_cases import beyond_f16, large_integers, truths
 from mirage.verify.evidence.roundings.explicit import asks_of_infinity
 from mirage.verify.evidence.roundings.far_below import far_below
 from mirage.verify.evidence.roundings.hidden_roundings import hidden_roundings
 from mirage.verify.evidence.roundings.leaving_range import suspects
+from mirage.verify.evidence.roundings.near_each_other import (
+    about_one_mean,
+    expected,
+    near_each_other,
+)
 from mirage.verify.evidence.roundings.pace import Pace
 from mirage.verify.evidence.roundings.side_by_side import at_once
 from mirage.verify.evidence.roundings.subtracted_maxima import other_shifts
@@ -29,8 +35,6 @@ from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
 from mirage.verify.evidence.samples.integer_inputs import compares_rounded
 from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
 
-COLUMNS = 32
-"""The fewest elements of a row that say enough about its error."""
 _SCORE = 1e4
 _LARGE = 64.0
 _WORK = 1.5e5
@@ -106,7 +110,7 @@ class Situations:
             little = self.sample
         draw = Activations(self.graphs[0], little, self.seed, self.contents, unit, self._mine)
         most = max(_FEWEST, int(_ALL * self._pairs / little.work))
-        pace.expected = min(most, draw.expected() + _RANDOM) / self.turn.of
+        pace.expected = min(most, draw.expected() + expected(draw) + _RANDOM) / self.turn.of
         # Each candidate has suspicious scales of its own, and its limit counts only those.
         seen: Counter[int] = Counter()
         turn = self.turn.number, self.turn.of
@@ -136,7 +140,8 @@ class Situations:
             draw.alike(),
             draw.unlike(),
             draw.outliers(),
-            draw.beside_each_other(),
+            near_each_other(draw),
+            about_one_mean(draw),
             draw.single_scales(),
             draw.own_scales(_RANDOM),
             draw.zeros(),

@@ -1,0 +1,26 @@
+"""Which elements of an output are one row of errors."""
+
+from __future__ import annotations
+
+from math import prod
+
+COLUMNS = 32
+"""Fewer elements of a row say too little about its error."""
+
+
+def joined_dims(shape: tuple[int, ...]) -> int:
+    """How many dimensions, from the last one, are compared together: that of a row, or several
+    where rows are short."""
+    n = shape[-1] if shape else 1
+    found = min(1, len(shape))
+    for size in reversed(shape[:-1]):
+        if n >= COLUMNS // 2:
+            break
+        n *= size
+        found += 1
+    return found
+
+
+def row_length(shape: tuple[int, ...]) -> int:
+    """How many elements are compared together."""
+    return prod(shape[len(shape) - joined_dims(shape) :])

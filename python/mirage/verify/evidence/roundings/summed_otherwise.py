@@ -1,0 +1,87 @@
+"""What a program gives whose sums are added in another order.
+
+Two passes over a row give its variance to the last digit, wherever its mean is: the same mean is
+taken off all elements, and what is wrong with it is wrong with all of them. A kernel that joins the
+moments of parts of a row takes off a mean of each part, rounded for itself; a product with ones
+adds a row one element after the other. Both are sums in another order, of which a program says
+nothing. So where a candidate's errors are too large beside those of the reference as it is, they
+are compared with those of the reference as it might be: its sums are added one after the other, and
+where one of them is used for several elements, it is off by a rounding of its own at each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mirage.semantics.domain import Planes, TypedFloat
+from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, all_ops
+
+_BLOCK = 256
+"""Terms that are added one after the other; then their sums are, as in a product of matrices."""
+_OFF = 2.0**-23
+"""What a sum is off at each use, at most, of itself: a rounding up or down."""
+
+
+def has_sums(graph: KernelGraph) -> bool:
+    """Whether there is a sum in a program."""
+    return any(op.function is ReduceFn.SUM for op in all_ops(graph.ops))
+
+
+class SummedOtherwise(TypedFloat):
+    """What a GPU computes that adds one after the other, and anew for each use."""
+
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng(0)
+        self._sums: dict[int, Array] = {}  # arrays of sums and of functions of them alone
+
+    def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
+        found = super().unary(fn, x, dtype)
+        return self._noted(found) if self._is_sum(x) else found
+
+    def cast(self, x: Planes, dtype: DType) -> Planes:
+        found = super().cast(x, dtype)
+        return self._noted(found) if self._is_sum(x) else found
+
+    def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
+        shape = np.broadcast_shapes(a[0].shape, b[0].shape)
+        found = super().binary(fn, self._used(a, shape), self._used(b, shape), dtype)
+        alone = all(self._is_sum(x) or x[0].size == 1 for x in (a, b))
+        return self._noted(found) if alone and found[0].size > 1 else found
+
+    def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
+        if fn is not ReduceFn.SUM:
+            return super().reduce(fn, x, dims, dtype)
+        terms = self._in(x, dtype)
+        kept = [d for d in range(terms.ndim) if d not in dims]
+        lines = terms.transpose(*dims, *kept).reshape(-1, *(terms.shape[d] for d in kept))
+        total = np.zeros(lines.shape[1:], terms.dtype)
+        for start in range(0, len(lines), _BLOCK):
+            total = total + _one_after_the_other(lines[start : start + _BLOCK])
+        shape = [1 if d in dims else n for d, n in enumerate(terms.shape)]
+        return self._noted(self._round(total.reshape(shape), dtype))
+
+    def _used(self, x: Planes, shape: tuple[int, ...]) -> Planes:
+        """A value as an op has it whose result has that shape."""
+        if x[0].size == np.prod(shape) or not self._is_sum(x):
+            return x
+        off = 1.0 + _OFF * self._rng.uniform(-1.0, 1.0, shape)
+        return (np.asarray(x[0] * off, x[0].dtype),)
+
+    def _noted(self, x: Planes) -> Planes:
+        self._sums[id(_whole(x[0]))] = _whole(x[0])
+        return x
+
+    def _is_sum(self, x: Planes) -> bool:
+        return id(_whole(x[0])) in self._sums
+
+
+def _one_after_the_other(lines: Array) -> Array:
+    return np.add.accumulate(lines, axis=0)[-1]
+
+
+def _whole(x: Array) -> Array:
+    """The array that a view is of."""
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return x
