@@ -24,6 +24,7 @@ from mirage.verify.pair.in_place import in_place
 from mirage.verify.pair.postponed import Open
 from mirage.verify.pair.verification import Patience, Verification
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
+from mirage.verify.shared_inputs.choices_by_position import with_choices_cut
 from mirage.verify.shared_inputs.cut_calls import cut_calls
 from mirage.verify.shared_inputs.free_positions import Freed, free_positions, with_positions
 from mirage.verify.shared_inputs.shared_rows import cut_rows, with_rows
@@ -54,6 +55,12 @@ def examine(
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
     seed = secrets.randbits(128) if options.seed is None else options.seed
+    if hint is None and (cut := with_choices_cut(reference, candidate)) is not None:
+        given = replace(options, seed=seed), None, known, contents, positions
+        found = examine(*cut, *given, postpone=postpone)
+        refuted = not contents and isinstance(found, Verdict) and found.kind is Kind.REFUTED
+        if isinstance(found, Open) or found.equivalent or refuted:
+            return found
     freed = free_positions(reference, candidate)
     taken = all_steps_taken(freed)
     if freed.positions or taken is not freed:
