@@ -55,17 +55,44 @@ def examine(
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
     seed = secrets.randbits(128) if options.seed is None else options.seed
-    if hint is None and (cut := with_choices_cut(reference, candidate)) is not None:
-        given = replace(options, seed=seed), None, known, contents, positions
-        found = examine(*cut, *given, postpone=postpone)
-        refuted = not contents and isinstance(found, Verdict) and found.kind is Kind.REFUTED
-        if isinstance(found, Open) or found.equivalent or refuted:
-            return found
+    options = replace(options, seed=seed)
+
+    def of(first: KernelGraph, second: KernelGraph) -> Verdict | Open:
+        return _as_they_are(
+            first, second, options, seed, hint, known, contents, positions, postpone=postpone
+        )
+
+    # a hint speaks of the programs as they are
+    cut = with_choices_cut(reference, candidate) if hint is None else None
+    found = None if cut is None else of(*cut)
+    if found is None or not _settles(found, contents):
+        found = of(reference, candidate)
+    return found
+
+
+def _settles(found: Verdict | Open, contents: Mapping[int, Array]) -> bool:
+    """Whether nothing more can be said; with known inputs other ones may differ."""
+    refuted = isinstance(found, Verdict) and found.kind is Kind.REFUTED
+    return isinstance(found, Open) or found.equivalent or (refuted and not contents)
+
+
+def _as_they_are(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    options: VerifyOptions,
+    seed: int,
+    hint: Hint | None,
+    known: Mapping[str, Shown],
+    contents: Mapping[int, Array],
+    positions: Mapping[int, Array],
+    *,
+    postpone: bool,
+) -> Verdict | Open:
+    """:func:`examine` of programs with positions as they read them."""
     freed = free_positions(reference, candidate)
     taken = all_steps_taken(freed)
     if freed.positions or taken is not freed:
         known_numbers = {**contents, **freed.positions}
-        options = replace(options, seed=seed)
 
         def of_any(pair: Freed) -> Verdict:
             programs = pair.reference, pair.candidate

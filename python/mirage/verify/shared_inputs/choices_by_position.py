@@ -20,7 +20,7 @@ import numpy as np
 from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64
 from mirage.semantics.evaluation.evaluate import evaluate
-from mirage.semantics.positions import Iota
+from mirage.semantics.ops.op import Lookup
 from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.substitute import rename_ops, with_operands, without_dead_ops
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View, launches
@@ -56,7 +56,8 @@ def _known_choices(graph: KernelGraph) -> dict[Op, Array]:
     numbers: set[Value] = set()
     ops: list[Op] = []
     for op in graph.ops:
-        plain = op.number is not None or isinstance(op, (Iota, Elementwise, View))
+        counted = isinstance(op, Lookup) and not op.operands
+        plain = counted or op.number is not None or isinstance(op, (Elementwise, View))
         whole = all(v.dtype.is_integer and v.type.size <= _MOST_ELEMENTS for v in op.results)
         if plain and whole and numbers.issuperset(op.operands):
             numbers.update(op.results)

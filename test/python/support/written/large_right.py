@@ -4,11 +4,13 @@ show by writing everything out has to be shown by what the programs are."""
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 
 from written.pairs import Pair
 
 ROPE = "2x64x96 64x48 64x48"
 TURNED = "2x64x96"
+SIGNS = "64x96"
 _ANGLES = torch.arange(64.0)[:, None] * 10000.0 ** (-torch.arange(48.0) / 48.0)
 COS, SIN = torch.cos(_ANGLES), torch.sin(_ANGLES)
 WIDE_COS, WIDE_SIN = torch.cat([COS, COS], -1), torch.cat([SIN, SIN], -1)
@@ -64,6 +66,22 @@ LARGE_RIGHT: list[Pair] = [
         TURNED,
         lambda x: x * WIDE_COS + x.roll(48, -1) * SIGNED_SIN,
         lambda x: turned_halves(x, COS, SIN),
+        False,
+    ),
+    # signs
+    Pair("a number by its sign", SIGNS, torch.abs, lambda x: x * torch.sign(x)),
+    Pair("a sign by parts", SIGNS, lambda x: x * torch.sign(x), lambda x: F.relu(x) + F.relu(-x)),
+    Pair(
+        "shrunk by a sign",
+        SIGNS,
+        lambda x: F.softshrink(x, 0.5),
+        lambda x: torch.sign(x) * F.relu(x.abs() - 0.5),
+    ),
+    Pair(
+        "signs of two",
+        "64x96 64x96",
+        lambda x, y: torch.sign(x) * torch.sign(y) * x * y,
+        lambda x, y: x.abs() * y.abs(),
         False,
     ),
 ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 
 from written.large_right import (
     COS,
     ROPE,
+    SIGNS,
     SIN,
     TURNED,
     WIDE_COS,
@@ -26,6 +28,15 @@ def swapped_halves(x, c, s):
 def one_sign(x, c, s):
     a, b = x.chunk(2, -1)
     return torch.cat([a * c + b * s, b * c + a * s], -1)
+
+
+ONE_OTHER = torch.ones(8, 96)
+ONE_OTHER[5, 7] = 2.0
+
+
+def rare(x):
+    """Not zero for few numbers, which are far away."""
+    return F.relu(x - 50.0) * F.relu(50.001 - x)
 
 
 def chosen_until(n):
@@ -63,4 +74,16 @@ LARGE_WRONG: list[Pair] = [
         lambda x: turned_halves(x, COS, SIN),
         False,
     ),
+    # signs
+    Pair(
+        "another number at one place",
+        "8x96",
+        lambda x: F.relu(x) + rare(x),
+        lambda x: F.relu(x) + rare(x) * ONE_OTHER,
+        False,
+    ),
+    Pair("a sign that is 1 at 0", SIGNS, torch.abs, lambda x: torch.where(x < 0, -x, x + rare(x))),
+    Pair("both signs subtracted", SIGNS, torch.abs, lambda x: F.relu(x) - F.relu(-x), False),
+    Pair("the sign of the next", SIGNS, torch.abs, lambda x: x * torch.sign(x.roll(1, -1)), False),
+    Pair("a sign for a number", SIGNS, torch.abs, lambda x: torch.sign(x) * torch.sign(x), False),
 ]
