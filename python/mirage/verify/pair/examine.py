@@ -19,6 +19,7 @@ from mirage.verify.normal_form.constants import read_alike
 from mirage.verify.normal_form.exponents import has_written
 from mirage.verify.normal_form.normalize import Depth
 from mirage.verify.normal_form.real_functions import has_real_functions
+from mirage.verify.pair.budget import Budget
 from mirage.verify.pair.guessed_values import guessed_hint, is_long
 from mirage.verify.pair.in_place import in_place
 from mirage.verify.pair.postponed import Open
@@ -47,19 +48,29 @@ def examine(
     positions: Mapping[int, Array] = {},
     *,
     postpone: bool = True,
+    budget: Budget | None = None,
 ) -> Verdict | Open:
     """:func:`mirage.verify.verifier.verify`; with ``postpone`` up to what candidates of one program
     can share. ``positions`` are the numbers in inputs that stand for positions: what is shown holds
-    for any others, but for where results are defined."""
+    for any others, but for where results are defined. Proofs end with the ``budget``."""
     check_graph(reference)
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
     seed = secrets.randbits(128) if options.seed is None else options.seed
-    options = replace(options, seed=seed)
+    options, budget = replace(options, seed=seed), budget or Budget()
 
     def of(first: KernelGraph, second: KernelGraph) -> Verdict | Open:
         return _as_they_are(
-            first, second, options, seed, hint, known, contents, positions, postpone=postpone
+            first,
+            second,
+            options,
+            seed,
+            hint,
+            known,
+            contents,
+            positions,
+            budget,
+            postpone=postpone,
         )
 
     # a hint speaks of the programs as they are
@@ -85,6 +96,7 @@ def _as_they_are(
     known: Mapping[str, Shown],
     contents: Mapping[int, Array],
     positions: Mapping[int, Array],
+    budget: Budget,
     *,
     postpone: bool,
 ) -> Verdict | Open:
@@ -96,13 +108,12 @@ def _as_they_are(
 
         def of_any(pair: Freed) -> Verdict:
             programs = pair.reference, pair.candidate
-            some = examine(
-                *programs, options, None, known, known_numbers, positions, postpone=False
-            )
+            given = options, None, known, known_numbers, positions
+            some = examine(*programs, *given, postpone=False, budget=budget)
             assert isinstance(some, Verdict)
             return some
 
-        return _of_positions(freed, taken, of_any, known_numbers, options, seed)
+        return _of_positions(freed, taken, of_any, known_numbers, options, budget)
     reference, candidate = freed.reference, freed.candidate
     rows = cut_rows(reference, candidate, contents, seed)
     first, second = rows or (cut_calls(reference), cut_calls(candidate))
@@ -112,19 +123,27 @@ def _as_they_are(
     if hint is not None and (first.calls or not speaks_of(hint, reference)):
         hint = None
     held = partial(Verification, known=known, contents=contents, positions=positions)
-    held = partial(held, permutable=len(reference.outputs), options=options, seed=seed)
+    held = partial(
+        held, permutable=len(reference.outputs), options=options, seed=seed, budget=budget
+    )
 
     def settled(whole: Verdict) -> Verdict:
         whole = with_rows(reference, candidate, whole, contents, options.work)
-        return whole if contents else in_place(reference, candidate, whole, contents, options)
+        if contents:
+            return whole
+        return in_place(reference, candidate, whole, contents, options, budget)
 
     pair = first.graph, second.graph
+
+    def by_parts() -> Verdict | None:
+        return _by_parts(pair, held, contents, seed, budget) if options.prove else None
+
     if hint is None and options.prove and is_long(first.graph):
-        return _of_long_programs(pair, guessed_hint(*pair, contents, seed), held, settled)
+        return _of_long_programs(pair, by_parts, held, settled, budget)
     found = held(*pair, hint=hint).run(postpone and not first.calls and not contents)
     if isinstance(found, Open) or found.equivalent:
         return found
-    return _read_otherwise(pair, found, hint, held, settled)
+    return _read_otherwise(pair, found, hint, held, settled, by_parts if hint is None else None)
 
 
 def _of_positions(
@@ -133,37 +152,52 @@ def _of_positions(
     of_any: Callable[[Freed], Verdict],
     known: Mapping[int, Array],
     options: VerifyOptions,
-    seed: int,
+    budget: Budget,
 ) -> Verdict:
     """The verdict on programs with positions, by that ``of_any`` numbers in their place."""
     verdict = NOT_IDLE if taken is None else of_any(taken)
-    verdict = with_positions(freed, replace(verdict, seed=seed), known, options.work)
+    verdict = replace(verdict, seed=options.seed or 0)
+    verdict = with_positions(freed, verdict, known, options.work)
     if taken is None:
         return verdict
     if taken is freed:
-        return in_place(freed.reference, freed.candidate, verdict, known, options)
+        return in_place(freed.reference, freed.candidate, verdict, known, options, budget)
     return with_steps(freed, verdict, known, options.work)
 
 
+_Graphs = tuple[KernelGraph, KernelGraph]
 _Held = Callable[..., Verification]
 _Settled = Callable[[Verdict], Verdict]
 
 
+def _by_parts(
+    pair: _Graphs, held: _Held, contents: Mapping[int, Array], seed: int, budget: Budget
+) -> Verdict | None:
+    """The verdict by values that both programs seem to have; None where there are none."""
+    guess = guessed_hint(*pair, contents, seed, budget.left)
+    if guess is None:
+        return None
+    limits = Patience(*(min(most, budget.share) for most in (PIECE_SECONDS, WHOLE_SECONDS)))
+    found = held(*pair, hint=guess, patience=limits).run()
+    assert isinstance(found, Verdict)
+    return found
+
+
 def _of_long_programs(
-    pair: tuple[KernelGraph, KernelGraph], guess: Hint | None, held: _Held, settled: _Settled
+    pair: _Graphs,
+    by_parts: Callable[[], Verdict | None],
+    held: _Held,
+    settled: _Settled,
+    budget: Budget,
 ) -> Verdict:
     """Two programs of which nobody says what they have in common: by parts, or else as one, as far
     as there is time."""
-    found = Verdict(Kind.UNKNOWN, None, (), held(*pair, hint=None).seed)
-    if guess is not None:
-        patience = Patience(PIECE_SECONDS, WHOLE_SECONDS)
-        by_parts = held(*pair, hint=guess, patience=patience).run()
-        assert isinstance(by_parts, Verdict)
-        found = by_parts
+    found = by_parts() or Verdict(Kind.UNKNOWN, None, (), held(*pair, hint=None).seed)
     if found.equivalent:
         return found
+    limit = WHOLE_SECONDS if math.isinf(budget.left) else math.inf
     try:
-        with time_limit(math.inf, WHOLE_SECONDS):
+        with time_limit(math.inf, limit):
             whole = held(*pair, hint=None).run()
             assert isinstance(whole, Verdict)
             if whole.equivalent:
@@ -176,19 +210,22 @@ def _of_long_programs(
 
 
 def _read_otherwise(
-    pair: tuple[KernelGraph, KernelGraph],
+    pair: _Graphs,
     found: Verdict,
     hint: Hint | None,
     held: _Held,
     settled: _Settled,
+    by_parts: Callable[[], Verdict | None] | None = None,
 ) -> Verdict:
-    """What is said of two programs that are read in other ways, or else with what they hold."""
+    """What is said of two programs that are read in other ways or by parts, or else with what they
+    hold."""
     for depth, (one, other, constants) in _readings(*pair, found.kind, hint):
         again = held(one, other, hint=None, depth=depth).run()
         assert isinstance(again, Verdict)
         if again.equivalent:
             return replace(again, evidence=(*_notes(constants, depth), *again.evidence))
-    return settled(found)
+    parts = by_parts() if by_parts is not None and found.kind is Kind.UNKNOWN else None
+    return parts if parts is not None and parts.equivalent else settled(found)
 
 
 _Pair = tuple[KernelGraph, KernelGraph, Mapping[Number, Number]]

@@ -8,6 +8,7 @@ itself, or dropped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -25,6 +26,8 @@ LONG = 40
 """Ops of a program that is compared as a whole only if it is not shown by parts."""
 _MOST_WORK = 3e7
 """Elements of both programs together."""
+_WORK_OF_SECOND = 1e7
+"""Elements that are computed in half of one."""
 _SAME = 1e-7
 """Relative: what float64 loses, and more."""
 
@@ -35,13 +38,20 @@ def is_long(reference: KernelGraph) -> bool:
 
 
 def guessed_hint(
-    reference: KernelGraph, candidate: KernelGraph, contents: Mapping[int, Array], seed: int
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    contents: Mapping[int, Array],
+    seed: int,
+    seconds: float = math.inf,
 ) -> Hint | None:
-    """What the values of a candidate hold, by their numbers; None where nothing can be said."""
+    """What the values of a candidate hold, by their numbers; None where nothing can be said, or not
+    in a part of the time that there is."""
     source = decompose(reference)
     graphs = (source, decompose(candidate))
     try:
-        if sum(graph_work(g, whole_demand(g)) for g in graphs) > _MOST_WORK:
+        if sum(graph_work(g, whole_demand(g)) for g in graphs) > min(
+            _MOST_WORK, seconds * _WORK_OF_SECOND
+        ):
             return None
         rng = np.random.default_rng(seed)
         inputs = [

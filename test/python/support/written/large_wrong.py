@@ -6,14 +6,20 @@ import torch
 import torch.nn.functional as F
 
 from written.large_right import (
+    ATTENTION,
     COS,
+    LAYERS,
     ROPE,
     SIGNS,
     SIN,
     TURNED,
     WIDE_COS,
     WIDE_SIN,
+    attention,
+    joined_by_a_maximum,
+    parts_of_attention,
     rotate_half,
+    softmax,
     turned_halves,
     turned_whole,
 )
@@ -47,6 +53,34 @@ def chosen_until(n):
     return turned
 
 
+def not_rescaled(q, k, v):
+    (a, b), (one, other) = parts_of_attention(q, k, v, (0, 24, 64))
+    m = torch.maximum(one, other)
+    first, second = torch.exp(one - m), torch.exp(other - m)
+    return (a * first + b) / (first + second)
+
+
+def swapped_weights(q, k, v):
+    (a, b), (one, other) = parts_of_attention(q, k, v, (0, 24, 64))
+    total = torch.logaddexp(one, other)
+    return a * torch.exp(other - total) + b * torch.exp(one - total)
+
+
+def one_key_twice(q, k, v):
+    (a, _), (one, _) = parts_of_attention(q, k, v, (0, 24, 64))
+    (_, b), (_, other) = parts_of_attention(q, k, v, (0, 23, 64))
+    total = torch.logaddexp(one, other)
+    return a * torch.exp(one - total) + b * torch.exp(other - total)
+
+
+def largest_alone(q, k, v):
+    """Weights by the maxima, which are not the logarithms of the sums."""
+    (a, b), _ = parts_of_attention(q, k, v, (0, 24, 64))
+    one, other = ((q @ x.mT * 96**-0.5).amax(-1, keepdim=True) for x in (k[:, :24], k[:, 24:]))
+    total = torch.logaddexp(one, other)
+    return a * torch.exp(one - total) + b * torch.exp(other - total)
+
+
 LARGE_WRONG: list[Pair] = [
     Pair("swapped halves", ROPE, turned_whole, swapped_halves, False),
     Pair("turned with one sign", ROPE, turned_whole, one_sign, False),
@@ -72,6 +106,34 @@ LARGE_WRONG: list[Pair] = [
         TURNED,
         lambda x: x * WIDE_COS + x.roll(48, -1) * WIDE_SIN,
         lambda x: turned_halves(x, COS, SIN),
+        False,
+    ),
+    # parts of softmax joined
+    Pair("one part not rescaled", ATTENTION, attention, not_rescaled, False),
+    Pair("weights of the other part", ATTENTION, attention, swapped_weights, False),
+    Pair("one key in both parts", ATTENTION, attention, one_key_twice, False),
+    Pair("one key in no part", ATTENTION, attention, joined_by_a_maximum(1, 24, 64), False),
+    Pair("maxima for logarithms", ATTENTION, attention, largest_alone, False),
+    # layers of softmax
+    Pair(
+        "the second softmax of the columns",
+        "96x96 96x96",
+        lambda x, w: ((x.softmax(-1)) @ w).softmax(-1),
+        lambda x, w: softmax((softmax(x) @ w).mT).mT,
+        False,
+    ),
+    Pair(
+        "the second softmax of twice as much",
+        LAYERS,
+        lambda x, w: ((x.softmax(-1)) @ w).softmax(-1),
+        lambda x, w: softmax(2.0 * (softmax(x) @ w)),
+        False,
+    ),
+    Pair(
+        "the first softmax with one column less",
+        LAYERS,
+        lambda x, w: ((x.softmax(-1)) @ w).softmax(-1),
+        lambda x, w: softmax(softmax(x[:, :95]) @ w[:95]),
         False,
     ),
     # signs

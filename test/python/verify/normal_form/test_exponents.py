@@ -38,6 +38,11 @@ def silu(b: Builder, x: Value, sign: float = -1.0) -> Value:
     return b.binary(DIV, x, b.binary(ADD, e, b.constant(1.0)))
 
 
+def joined(b: Builder, x: Value, y: Value) -> Value:
+    """The first two columns of one and the others of the other."""
+    return b.concat((b.slice(x, (0, 0), (3, 2)), b.slice(y, (0, 2), (3, 2))), 1)
+
+
 PAIRS: dict[str, tuple[Write, Write, Write]] = {
     "of a logarithm": (
         lambda b, x, y: b.unary(EXP, b.binary(ADD, x, b.unary(LOG, positive(b, y)))),
@@ -53,6 +58,19 @@ PAIRS: dict[str, tuple[Write, Write, Write]] = {
         lambda b, x, y: b.unary(EXP, b.binary(SUB, b.unary(LOG, positive(b, y)), x)),
         lambda b, x, y: b.binary(DIV, positive(b, y), b.unary(EXP, x)),
         lambda b, x, y: b.binary(MUL, positive(b, y), b.unary(EXP, x)),
+    ),
+    "of logarithms that are joined": (
+        lambda b, x, y: b.unary(EXP, b.binary(SUB, x, joined(b, b.unary(LOG, positive(b, y)), y))),
+        lambda b, x, y: b.binary(
+            MUL,
+            b.unary(EXP, x),
+            joined(b, b.unary(UnaryFn.RECIPROCAL, positive(b, y)), b.unary(EXP, b.unary(NEG, y))),
+        ),
+        lambda b, x, y: b.binary(
+            MUL,
+            b.unary(EXP, x),
+            joined(b, b.unary(EXP, b.unary(NEG, y)), b.unary(UnaryFn.RECIPROCAL, positive(b, y))),
+        ),
     ),
     "of a negative logarithm": (
         lambda b, x, y: b.unary(EXP, b.unary(NEG, b.unary(LOG, positive(b, y)))),
