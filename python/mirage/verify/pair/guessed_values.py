@@ -58,16 +58,16 @@ def guessed_hint(
             np.asarray(contents[i], np.float64) if i in contents else _drawn(v, rng)
             for i, v in enumerate(reference.inputs)
         ]
-        theirs = _by_size(source, inputs)
-        ours = _by_size(candidate, inputs)
+        theirs = _by_kind(source, inputs)
+        ours = _by_kind(candidate, inputs)
     except (EvaluationError, UnknownOp):
         return None
     pairs = [
         (found, v)
-        for size, values in ours.items()
+        for kind, values in ours.items()
         for v, numbers in values
         if v not in candidate.outputs
-        and (found := _same(numbers, theirs.get(size, []))) is not None
+        and (found := _same(numbers, theirs.get(kind, []))) is not None
     ]
     return Hint(source, source, tuple(pairs)) if pairs else None
 
@@ -81,15 +81,18 @@ def _drawn(v: Value, rng: np.random.Generator) -> Array:
 _Numbers = list[tuple[Value, Array]]
 
 
-def _by_size(graph: KernelGraph, inputs: list[Array]) -> dict[int, _Numbers]:
-    """The values between inputs and outputs that are numbers, in row-major order."""
+def _by_kind(graph: KernelGraph, inputs: list[Array]) -> dict[tuple[int, bool], _Numbers]:
+    """The values between inputs and outputs that are numbers, in row-major order, by how many they
+    are, and whether they are integers: a float may have lost digits of one."""
     values = tuple(v for op in graph.ops if op.number is None for v in op.results)
     every = KernelGraph(graph.name, graph.inputs, graph.ops, values)
-    found: dict[int, _Numbers] = {}
+    found: dict[tuple[int, bool], _Numbers] = {}
     with np.errstate(all="ignore"):
         for v, x in zip(values, evaluate_floats(every, inputs), strict=True):
             if np.isfinite(x).all():
-                found.setdefault(v.type.size, []).append((v, np.asarray(x).ravel()))
+                found.setdefault((v.type.size, v.dtype.is_integer), []).append(
+                    (v, np.asarray(x).ravel())
+                )
     return found
 
 

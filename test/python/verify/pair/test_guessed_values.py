@@ -105,6 +105,20 @@ def test_rounding_errors_of_the_whole_are_measured(
     assert not verdict.accepted
 
 
+def test_a_float_does_not_stand_for_an_integer() -> None:
+    """It may have lost digits."""
+    i = Value(TensorType((4,), DType.I64), "i")
+    b = Builder()
+    number = b.cast(b.cast(i, DType.F32), DType.I64)
+    doubled = b.binary(BinaryFn.ADD, number, number)
+    through = KernelGraph("through", (i,), tuple(b.ops), (doubled,))
+    c = Builder()
+    same = c.binary(BinaryFn.MUL, i, c.constant(1, DType.I64))
+    twice = c.binary(BinaryFn.ADD, same, same)
+    kept = KernelGraph("kept", (i,), tuple(c.ops), (twice,))
+    assert not verify(kept, through, OPTIONS).equivalent
+
+
 def test_a_guess_is_believed_by_nobody() -> None:
     """Values that nearly agree are guessed to be the same, and not shown."""
     one, other = stack(late=False), stack(late=True, eps=1e-5 * (1.0 + 1e-6))
