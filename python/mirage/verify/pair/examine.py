@@ -13,7 +13,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import KernelGraph, launches
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
 from mirage.verify.normal_form.constants import read_alike
 from mirage.verify.normal_form.exponents import has_written
@@ -21,6 +21,7 @@ from mirage.verify.normal_form.normalize import Depth
 from mirage.verify.normal_form.real_functions import has_real_functions
 from mirage.verify.pair.budget import Budget
 from mirage.verify.pair.guessed_values import guessed_hint, is_long
+from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.in_place import in_place
 from mirage.verify.pair.postponed import Open
 from mirage.verify.pair.verification import Patience, Verification
@@ -143,7 +144,8 @@ def _as_they_are(
     found = held(*pair, hint=hint).run(postpone and not first.calls and not contents)
     if isinstance(found, Open) or found.equivalent:
         return found
-    return _read_otherwise(pair, found, hint, held, settled, by_parts if hint is None else None)
+    plain = hint is None and not any(any(launches(g.ops)) for g in pair)
+    return _read_otherwise(pair, found, hint, held, settled, by_parts if plain else None)
 
 
 def _of_positions(
@@ -178,7 +180,7 @@ def _by_parts(
     if guess is None:
         return None
     limits = Patience(*(min(most, budget.share) for most in (PIECE_SECONDS, WHOLE_SECONDS)))
-    found = held(*pair, hint=guess, patience=limits).run()
+    found = held(*pair, hint=guess, guessed=True, patience=limits).run()
     assert isinstance(found, Verdict)
     return found
 
@@ -217,14 +219,16 @@ def _read_otherwise(
     settled: _Settled,
     by_parts: Callable[[], Verdict | None] | None = None,
 ) -> Verdict:
-    """What is said of two programs that are read in other ways or by parts, or else with what they
-    hold."""
+    """What is said of two programs that are read in other ways, or by parts if float64 shows no
+    difference, or else with what they hold."""
     for depth, (one, other, constants) in _readings(*pair, found.kind, hint):
         again = held(one, other, hint=None, depth=depth).run()
         assert isinstance(again, Verdict)
         if again.equivalent:
             return replace(again, evidence=(*_notes(constants, depth), *again.evidence))
-    parts = by_parts() if by_parts is not None and found.kind is Kind.UNKNOWN else None
+    tested = any(e.name == AT_REAL_SIZES and e.holds for e in found.evidence)
+    open_ = found.kind is Kind.UNKNOWN and tested
+    parts = by_parts() if by_parts is not None and open_ else None
     return parts if parts is not None and parts.equivalent else settled(found)
 
 
