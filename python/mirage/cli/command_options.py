@@ -6,7 +6,7 @@ import argparse
 from dataclasses import MISSING, fields
 from typing import Any, get_args, get_type_hints
 
-_METAVARS = {"budget": "SECONDS", "time_limit": "SECONDS", "chip": "NAME"}
+_METAVARS = {"budget": "SECONDS", "time_limit": "SECONDS", "seconds": "SECONDS", "chip": "NAME"}
 
 
 def add_option(

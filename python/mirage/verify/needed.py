@@ -49,7 +49,11 @@ _WANTS: tuple[tuple[str, str], ...] = (
         r"(\d+) tiles, limit (\d+)",
         "at most {1} tiles inside of kernels to cut at, there are {0}: write fewer ops in a kernel",
     ),
-    (r"no result within ([\d.]+ s)", "more time than {0} for it"),
+    (
+        r"no result within ([\d.]+) s of processor time: (.*)",
+        "more time than {0} s for {1}: a larger --seconds, VerifyOptions.seconds",
+    ),
+    (r"no result within ([\d.]+ s)(?! of processor time:)", "more time than {0} for it"),
     (r"the time was up before (.*)", "a larger --budget: the time was up before {0}"),
     (
         r"the normal forms differ",

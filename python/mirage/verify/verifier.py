@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.samples.floats import Difference
 from mirage.verify.evidence.samples.held import held_difference
+from mirage.verify.pair.budget import Budget, usual_seconds
 from mirage.verify.pair.examine import examine
 from mirage.verify.pair.in_place import in_place
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
@@ -42,13 +44,29 @@ def verify(
     Raises :class:`SignatureMismatch` and :class:`mirage.semantics.check.InvalidGraph`.
     """
     options = options or VerifyOptions()
-    found = examine(reference, candidate, options, hint, known, contents, postpone=False)
+    budget = Budget(math.inf if options.seconds is None else options.seconds)
+    found = examine(
+        reference, candidate, options, hint, known, contents, postpone=False, budget=budget
+    )
     assert isinstance(found, Verdict)
-    return found
+    return _with_cut(found, budget)
 
 
 def verify_aligned(aligned: Aligned, options: VerifyOptions) -> Verdict:
-    """Return the verdict on two programs as they are, with their known contents."""
+    """The verdict on two programs as they are, with what they hold."""
+    seconds = options.seconds
+    budget = Budget(seconds or usual_seconds(aligned.reference, aligned.candidate))
+    return _with_cut(_of_aligned(aligned, options, budget), budget)
+
+
+def _with_cut(verdict: Verdict, budget: Budget) -> Verdict:
+    """A verdict that is unknown, with the attempts that there was no time for."""
+    if verdict.kind is not Kind.UNKNOWN:
+        return verdict
+    return replace(verdict, evidence=(*verdict.evidence, *budget.evidence))
+
+
+def _of_aligned(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Verdict:
     if aligned.different:
         evidence = Evidence("results", False, aligned.different)
         return Verdict(Kind.REFUTED, None, (evidence,), options.seed or 0)
@@ -58,12 +76,14 @@ def verify_aligned(aligned: Aligned, options: VerifyOptions) -> Verdict:
         return Verdict(
             Kind.PROVED, None, (evidence,), options.seed or 0, None, True, (), defined=True
         )
-    verdict = verify(first, second, options, contents=aligned.contents)
+    contents = aligned.contents
+    verdict = examine(first, second, options, contents=contents, postpone=False, budget=budget)
+    assert isinstance(verdict, Verdict)
     finite = all(np.isfinite(x).all() for x in aligned.contents.values())
     if not aligned.contents:
         return verdict
     if verdict.equivalent and finite:
-        return in_place(loaded(first), loaded(second), verdict, aligned.contents, options)
+        return in_place(loaded(first), loaded(second), verdict, aligned.contents, options, budget)
     graphs = (decompose(loaded(first), stable=True), decompose(loaded(second), stable=True))
     difference, count = held_difference(graphs, aligned.contents, options.work, verdict.seed)
     name = "float64 with the elements of buffers and constants"
@@ -86,7 +106,7 @@ def verify_aligned(aligned: Aligned, options: VerifyOptions) -> Verdict:
     verdict = replace(verdict, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
     if any(isinstance(op, Lookup) and not op.operands for g in (first, second) for op in g.ops):
         return verdict  # with positions it was tried
-    return in_place(loaded(first), loaded(second), verdict, aligned.contents, options)
+    return in_place(loaded(first), loaded(second), verdict, aligned.contents, options, budget)
 
 
 def _is_rounding(difference: Difference, contents: Mapping[int, Array]) -> bool:

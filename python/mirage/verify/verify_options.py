@@ -45,6 +45,14 @@ class VerifyOptions:
         default=ENOUGH_LOG2,
         metadata={"help": "base-2 logarithm of the bound that a verdict without a proof needs"},
     )
+    seconds: float | None = field(
+        default=None,
+        metadata={
+            "help": "processor time for proofs of two programs, after which they are unknown",
+            "unset": "2 s, or 0.05 s for each of many ops; no limit for kernels, and where the "
+            "search verifies",
+        },
+    )
     redraws: int = field(
         default=6, metadata={"help": "draws that may be repeated for divisions by zero"}
     )
@@ -63,5 +71,7 @@ class VerifyOptions:
             raise BadOptions(f"expected at least one draw, got {self.draws} ({self.redraws} more)")
         if not self.work >= 1:
             raise BadOptions(f"expected work for at least one element, got {self.work}")
+        if self.seconds is not None and not self.seconds > 0:
+            raise BadOptions(f"expected a time above 0, got {self.seconds} s")
         if not self.max_error_log2 < 0:
             raise BadOptions(f"expected an error bound below 1, got 2^{self.max_error_log2}")

@@ -364,18 +364,20 @@ def test_programs_without_a_common_index_structure(size, first, second):
     """
     x = graphs.tensor(size, dtype=F32)
 
-    def total(tile, parts):
+    def total(tile, parts, factor):
         (p,) = params = graphs.params_of((x,))
         b = Builder(in_block=True)
         y = b.unary(UnaryFn.EXP, b.load(p, (("i",),), (tile,)))
+        y = b.binary(BinaryFn.MUL, y, b.constant(factor))
         body = BlockGraph(params, tuple(b.ops), (Output(y, (("i",),)),))
         op = graphs.launch((x,), (Axis("i", parts),), body, (x.type,))
         c = Builder()
-        z = c.reduce(ReduceFn.SUM, op.result, (0,))
+        z = c.binary(BinaryFn.DIV, c.reduce(ReduceFn.SUM, op.result, (0,)), c.constant(factor))
         return KernelGraph("total", (x,), (op, *c.ops), (z,))
 
     options = VerifyOptions(numerics=False)
-    verdict = verify(total(size // first, first), total(size // second, second), options)
+    one, other = total(size // first, first, 3.0), total(size // second, second, 5.0)
+    verdict = verify(one, other, options)
     assert verdict.kind is (Kind.PROVED if first == 2 else Kind.UNKNOWN), verdict
     if first != 2:
         assert verdict.evidence[-1].name == "bound"

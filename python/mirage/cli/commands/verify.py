@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("candidate", help=HELP)
     from mirage.verify import VerifyOptions
 
-    for name in ("seed", "draws", "permute", "numerics"):
+    for name in ("seed", "draws", "permute", "numerics", "seconds"):
         add_option(parser, VerifyOptions, name)
     parser.add_argument(
         "--match",
@@ -86,6 +86,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         draws=options.draws,
         permute=options.permute,
         numerics=options.numerics,
+        seconds=options.seconds,
         assume=Assumptions(
             "reassociation" not in options.no_assume,
             "more-precision" not in options.no_assume,

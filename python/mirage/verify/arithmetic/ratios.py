@@ -77,11 +77,22 @@ class Ratios(InternedSums):
         """Return the product of two elements."""
         if not isinstance(a, Ratio) or not isinstance(b, Ratio):
             return math.nan
-        if a.bottom is not None and a.bottom == b.top:
-            return self._make(a.top, b.bottom)
-        if b.bottom is not None and b.bottom == a.top:
-            return self._make(b.top, a.bottom)
+        for x, y in ((a, b), (b, a)):
+            factor = None if x.bottom is None else self._multiple(y.top, x.bottom)
+            if factor is not None:
+                return self._make(self._product(x.top, factor), y.bottom)
         return self._make(self._product(a.top, b.top), self._bottoms(a, b))
+
+    def _multiple(self, a: Sum, b: Sum) -> Sum | None:
+        """:meth:`_factor` where terms are in the same order, as products with a single term leave
+        them."""
+        if a is b or a == b:
+            return {ONE: 1}
+        if len(a) != len(b):
+            return None
+        (first, c), (term, d) = next(iter(b.items())), next(iter(a.items()))
+        factor = self._product({term: d}, self._inverse_term(first, c))
+        return factor if self._product(b, factor) == a else None
 
     def invert(self, a: Element) -> Element:
         """Return the reciprocal of an element; NaN for zero."""

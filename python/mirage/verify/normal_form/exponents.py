@@ -9,7 +9,7 @@ defined.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mirage.semantics.builder import Builder
@@ -19,6 +19,7 @@ from mirage.semantics.ugraph import (
     Contraction,
     Elementwise,
     KernelGraph,
+    Movement,
     Op,
     Value,
     View,
@@ -70,6 +71,7 @@ class _Term:
     negative: bool
     logarithm: bool  # of the value, else itself
     views: tuple[View, ...] = ()  # of it
+    parts: tuple[tuple[_Term, ...], ...] = ()  # it is a movement of these sums
 
 
 def has_written(*graphs: KernelGraph) -> bool:
@@ -84,9 +86,13 @@ def exponential_rule(op: Op, makers: Mapping[Value, Op]) -> Callable[[Builder], 
     if op.function is not UnaryFn.EXP:
         return None
     terms = _terms(op.operands[0], makers, False, 0)
-    if not any(t.logarithm for t in terms):
+    if not _has_logarithm(terms):
         return None
-    return lambda b: _product(b, terms)
+    return lambda b: _product(b, terms, makers)
+
+
+def _has_logarithm(terms: Sequence[_Term]) -> bool:
+    return any(t.logarithm or t.parts for t in terms)
 
 
 @dataclass(frozen=True)
@@ -185,8 +191,13 @@ def _unshifted(total: Op, shift: Value, known: _Written) -> Callable[[Builder], 
         arguments.append(x)
     if isinstance(total, Contraction):
         (dims,) = total.over
-        return lambda b: b.reduce(ReduceFn.SUM, b.unary(UnaryFn.EXP, arguments[0]), dims)
-    return lambda b: b.binary(BinaryFn.ADD, *(b.unary(UnaryFn.EXP, x) for x in arguments))
+        return lambda b: b.reduce(ReduceFn.SUM, _exponential(b, arguments[0], known.makers), dims)
+    return lambda b: b.binary(BinaryFn.ADD, *(_exponential(b, x, known.makers) for x in arguments))
+
+
+def _exponential(b: Builder, x: Value, makers: Mapping[Value, Op]) -> Value:
+    terms = _terms(x, makers, False, 0)
+    return _product(b, terms, makers) if _has_logarithm(terms) else b.unary(UnaryFn.EXP, x)
 
 
 def _sum_of_exponentials(b: Builder, x: Value, y: Value) -> Value:
@@ -218,25 +229,34 @@ def _terms(x: Value, makers: Mapping[Value, Op], negative: bool, depth: int) -> 
         return _terms(op.operands[0], makers, negative, depth + 1)
     if isinstance(op, View):
         inner = _terms(op.operands[0], makers, negative, depth + 1)
-        if any(t.logarithm for t in inner):
+        if _has_logarithm(inner):
             return [replace(t, views=(*t.views, op)) for t in inner]
+    elif isinstance(op, Movement):  # pieces that are joined, each with its own exponential
+        parts = tuple(tuple(_terms(v, makers, negative, depth + 1)) for v in op.operands)
+        if any(map(_has_logarithm, parts)):
+            return [_Term(x, negative, False, parts=parts)]
     return [_Term(x, negative, False)]
 
 
-def _product(b: Builder, terms: list[_Term]) -> Value:
-    """Write the exponential of a sum as a product."""
+def _product(b: Builder, terms: Sequence[_Term], makers: Mapping[Value, Op]) -> Value:
+    """The exponential of the sum, as a product."""
     found: Value | None = None
     for term in terms:
         x = term.value
+        if term.parts:
+            pieces = tuple(_product(b, part, makers) for part in term.parts)
+            joined = replace(makers[x], operands=pieces, results=(Value(x.type),))
+            b.ops.append(joined)
+            x = joined.result
         for view in term.views:
             wanted = view.operands[0].shape
             x = x if x.shape == wanted else b.broadcast(x, wanted)
             moved = replace(view, operands=(x,), results=(Value(view.result.type),))
             b.ops.append(moved)
             x = moved.result
-        if not term.logarithm:
+        if not term.logarithm and not term.parts:
             x = b.unary(UnaryFn.EXP, b.unary(UnaryFn.NEG, x) if term.negative else x)
-        elif term.negative:
+        elif term.negative and not term.parts:
             x = b.unary(UnaryFn.RECIPROCAL, x)
         found = x if found is None else b.binary(BinaryFn.MUL, found, x)
     assert found is not None

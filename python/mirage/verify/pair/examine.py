@@ -13,17 +13,20 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import KernelGraph, launches
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
 from mirage.verify.normal_form.constants import read_alike
 from mirage.verify.normal_form.exponents import has_written
 from mirage.verify.normal_form.normalize import Depth
 from mirage.verify.normal_form.real_functions import has_real_functions
+from mirage.verify.pair.budget import Budget
 from mirage.verify.pair.guessed_values import guessed_hint, is_long
+from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.in_place import in_place
 from mirage.verify.pair.postponed import Open
 from mirage.verify.pair.verification import Patience, Verification
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
+from mirage.verify.shared_inputs.choices_by_position import with_choices_cut
 from mirage.verify.shared_inputs.cut_calls import cut_calls
 from mirage.verify.shared_inputs.free_positions import Freed, free_positions, with_positions
 from mirage.verify.shared_inputs.shared_rows import cut_rows, with_rows
@@ -46,31 +49,72 @@ def examine(
     positions: Mapping[int, Array] = {},
     *,
     postpone: bool = True,
+    budget: Budget | None = None,
 ) -> Verdict | Open:
-    """Verify a candidate, as :func:`mirage.verify.verifier.verify` does; with ``postpone``, only up
-    to the work that candidates of one program can share.
-
-    ``positions`` are the numbers in inputs that stand for positions: results hold for any other
-    numbers too, except for where the programs are defined."""
+    """:func:`mirage.verify.verifier.verify`; with ``postpone`` up to what candidates of one program
+    can share. ``positions`` are the numbers in inputs that stand for positions: what is shown holds
+    for any others, but for where results are defined. Proofs end with the ``budget``."""
     check_graph(reference)
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
     seed = secrets.randbits(128) if options.seed is None else options.seed
+    options, budget = replace(options, seed=seed), budget or Budget()
+
+    def of(first: KernelGraph, second: KernelGraph) -> Verdict | Open:
+        return _as_they_are(
+            first,
+            second,
+            options,
+            seed,
+            hint,
+            known,
+            contents,
+            positions,
+            budget,
+            postpone=postpone,
+        )
+
+    # a hint speaks of the programs as they are
+    cut = with_choices_cut(reference, candidate) if hint is None else None
+    found = None if cut is None else of(*cut)
+    if found is None or not _settles(found, contents):
+        found = of(reference, candidate)
+    return found
+
+
+def _settles(found: Verdict | Open, contents: Mapping[int, Array]) -> bool:
+    """Whether nothing more can be said; with known inputs other ones may differ."""
+    refuted = isinstance(found, Verdict) and found.kind is Kind.REFUTED
+    return isinstance(found, Open) or found.equivalent or (refuted and not contents)
+
+
+def _as_they_are(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    options: VerifyOptions,
+    seed: int,
+    hint: Hint | None,
+    known: Mapping[str, Shown],
+    contents: Mapping[int, Array],
+    positions: Mapping[int, Array],
+    budget: Budget,
+    *,
+    postpone: bool,
+) -> Verdict | Open:
+    """:func:`examine` of programs with positions as they read them."""
     freed = free_positions(reference, candidate)
     taken = all_steps_taken(freed)
     if freed.positions or taken is not freed:
         known_numbers = {**contents, **freed.positions}
-        options = replace(options, seed=seed)
 
         def of_any(pair: Freed) -> Verdict:
             programs = pair.reference, pair.candidate
-            some = examine(
-                *programs, options, None, known, known_numbers, positions, postpone=False
-            )
+            given = options, None, known, known_numbers, positions
+            some = examine(*programs, *given, postpone=False, budget=budget)
             assert isinstance(some, Verdict)
             return some
 
-        return _of_positions(freed, taken, of_any, known_numbers, options, seed)
+        return _of_positions(freed, taken, of_any, known_numbers, options, budget)
     reference, candidate = freed.reference, freed.candidate
     rows = cut_rows(reference, candidate, contents, seed)
     first, second = rows or (cut_calls(reference), cut_calls(candidate))
@@ -80,19 +124,28 @@ def examine(
     if hint is not None and (first.calls or not speaks_of(hint, reference)):
         hint = None
     held = partial(Verification, known=known, contents=contents, positions=positions)
-    held = partial(held, permutable=len(reference.outputs), options=options, seed=seed)
+    held = partial(
+        held, permutable=len(reference.outputs), options=options, seed=seed, budget=budget
+    )
 
     def settled(whole: Verdict) -> Verdict:
         whole = with_rows(reference, candidate, whole, contents, options.work)
-        return whole if contents else in_place(reference, candidate, whole, contents, options)
+        if contents:
+            return whole
+        return in_place(reference, candidate, whole, contents, options, budget)
 
     pair = first.graph, second.graph
+
+    def by_parts() -> Verdict | None:
+        return _by_parts(pair, held, contents, seed, budget) if options.prove else None
+
     if hint is None and options.prove and is_long(first.graph):
-        return _of_long_programs(pair, guessed_hint(*pair, contents, seed), held, settled)
+        return _of_long_programs(pair, by_parts, held, settled, budget)
     found = held(*pair, hint=hint).run(postpone and not first.calls and not contents)
     if isinstance(found, Open) or found.equivalent:
         return found
-    return _read_otherwise(pair, found, hint, held, settled)
+    plain = hint is None and not any(any(launches(g.ops)) for g in pair)
+    return _read_otherwise(pair, found, hint, held, settled, by_parts if plain else None)
 
 
 def _of_positions(
@@ -101,38 +154,53 @@ def _of_positions(
     of_any: Callable[[Freed], Verdict],
     known: Mapping[int, Array],
     options: VerifyOptions,
-    seed: int,
+    budget: Budget,
 ) -> Verdict:
     """Return the verdict on programs with positions, given the verdict ``of_any`` on programs with
     arbitrary numbers in their place."""
     verdict = NOT_IDLE if taken is None else of_any(taken)
-    verdict = with_positions(freed, replace(verdict, seed=seed), known, options.work)
+    verdict = replace(verdict, seed=options.seed or 0)
+    verdict = with_positions(freed, verdict, known, options.work)
     if taken is None:
         return verdict
     if taken is freed:
-        return in_place(freed.reference, freed.candidate, verdict, known, options)
+        return in_place(freed.reference, freed.candidate, verdict, known, options, budget)
     return with_steps(freed, verdict, known, options.work)
 
 
+_Graphs = tuple[KernelGraph, KernelGraph]
 _Held = Callable[..., Verification]
 _Settled = Callable[[Verdict], Verdict]
 
 
+def _by_parts(
+    pair: _Graphs, held: _Held, contents: Mapping[int, Array], seed: int, budget: Budget
+) -> Verdict | None:
+    """The verdict by values that both programs seem to have; None where there are none."""
+    guess = guessed_hint(*pair, contents, seed, budget.left)
+    if guess is None:
+        return None
+    limits = Patience(*(min(most, budget.share) for most in (PIECE_SECONDS, WHOLE_SECONDS)))
+    found = held(*pair, hint=guess, guessed=True, patience=limits).run()
+    assert isinstance(found, Verdict)
+    return found
+
+
 def _of_long_programs(
-    pair: tuple[KernelGraph, KernelGraph], guess: Hint | None, held: _Held, settled: _Settled
+    pair: _Graphs,
+    by_parts: Callable[[], Verdict | None],
+    held: _Held,
+    settled: _Settled,
+    budget: Budget,
 ) -> Verdict:
-    """Verify two long programs without a hint of their common values: by parts, or else as one, as
-    far as there is time."""
-    found = Verdict(Kind.UNKNOWN, None, (), held(*pair, hint=None).seed)
-    if guess is not None:
-        patience = Patience(PIECE_SECONDS, WHOLE_SECONDS)
-        by_parts = held(*pair, hint=guess, patience=patience).run()
-        assert isinstance(by_parts, Verdict)
-        found = by_parts
+    """Two programs of which nobody says what they have in common: by parts, or else as one, as far
+    as there is time."""
+    found = by_parts() or Verdict(Kind.UNKNOWN, None, (), held(*pair, hint=None).seed)
     if found.equivalent:
         return found
+    limit = WHOLE_SECONDS if math.isinf(budget.left) else math.inf
     try:
-        with time_limit(math.inf, WHOLE_SECONDS):
+        with time_limit(math.inf, limit):
             whole = held(*pair, hint=None).run()
             assert isinstance(whole, Verdict)
             if whole.equivalent:
@@ -145,19 +213,24 @@ def _of_long_programs(
 
 
 def _read_otherwise(
-    pair: tuple[KernelGraph, KernelGraph],
+    pair: _Graphs,
     found: Verdict,
     hint: Hint | None,
     held: _Held,
     settled: _Settled,
+    by_parts: Callable[[], Verdict | None] | None = None,
 ) -> Verdict:
-    """Return the verdict on two programs in other readings, or else with their known contents."""
+    """What is said of two programs that are read in other ways, or by parts if float64 shows no
+    difference, or else with what they hold."""
     for depth, (one, other, constants) in _readings(*pair, found.kind, hint):
         again = held(one, other, hint=None, depth=depth).run()
         assert isinstance(again, Verdict)
         if again.equivalent:
             return replace(again, evidence=(*_notes(constants, depth), *again.evidence))
-    return settled(found)
+    tested = any(e.name == AT_REAL_SIZES and e.holds for e in found.evidence)
+    open_ = found.kind is Kind.UNKNOWN and tested
+    parts = by_parts() if by_parts is not None and open_ else None
+    return parts if parts is not None and parts.equivalent else settled(found)
 
 
 _Pair = tuple[KernelGraph, KernelGraph, Mapping[Number, Number]]

@@ -8,6 +8,7 @@ by itself or dropped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -25,7 +26,9 @@ LONG = 40
 """The number of ops from which on a program is compared by parts first, and as a whole only if that
 fails."""
 _MOST_WORK = 3e7
-"""The most elements of both programs together."""
+"""Elements of both programs together."""
+_WORK_OF_SECOND = 1e7
+"""Elements that are computed in half of one."""
 _SAME = 1e-7
 """The relative difference within which values count as the same: more than float64 loses."""
 
@@ -36,30 +39,36 @@ def is_long(reference: KernelGraph) -> bool:
 
 
 def guessed_hint(
-    reference: KernelGraph, candidate: KernelGraph, contents: Mapping[int, Array], seed: int
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    contents: Mapping[int, Array],
+    seed: int,
+    seconds: float = math.inf,
 ) -> Hint | None:
-    """Guess the values that a candidate's tensors hold from their numbers on random inputs; None if
-    nothing can be guessed."""
+    """What the values of a candidate hold, by their numbers; None where nothing can be said, or not
+    in a part of the time that there is."""
     source = decompose(reference)
     graphs = (source, decompose(candidate))
     try:
-        if sum(graph_work(g, whole_demand(g)) for g in graphs) > _MOST_WORK:
+        if sum(graph_work(g, whole_demand(g)) for g in graphs) > min(
+            _MOST_WORK, seconds * _WORK_OF_SECOND
+        ):
             return None
         rng = np.random.default_rng(seed)
         inputs = [
             np.asarray(contents[i], np.float64) if i in contents else _drawn(v, rng)
             for i, v in enumerate(reference.inputs)
         ]
-        theirs = _by_size(source, inputs)
-        ours = _by_size(candidate, inputs)
+        theirs = _by_kind(source, inputs)
+        ours = _by_kind(candidate, inputs)
     except (EvaluationError, UnknownOp):
         return None
     pairs = [
         (found, v)
-        for size, values in ours.items()
+        for kind, values in ours.items()
         for v, numbers in values
         if v not in candidate.outputs
-        and (found := _same(numbers, theirs.get(size, []))) is not None
+        and (found := _same(numbers, theirs.get(kind, []))) is not None
     ]
     return Hint(source, source, tuple(pairs)) if pairs else None
 
@@ -73,15 +82,18 @@ def _drawn(v: Value, rng: np.random.Generator) -> Array:
 _Numbers = list[tuple[Value, Array]]
 
 
-def _by_size(graph: KernelGraph, inputs: list[Array]) -> dict[int, _Numbers]:
-    """Return the finite values between inputs and outputs, in row-major order, by size."""
+def _by_kind(graph: KernelGraph, inputs: list[Array]) -> dict[tuple[int, bool], _Numbers]:
+    """The values between inputs and outputs that are numbers, in row-major order, by how many they
+    are, and whether they are integers: a float may have lost digits of one."""
     values = tuple(v for op in graph.ops if op.number is None for v in op.results)
     every = KernelGraph(graph.name, graph.inputs, graph.ops, values)
-    found: dict[int, _Numbers] = {}
+    found: dict[tuple[int, bool], _Numbers] = {}
     with np.errstate(all="ignore"):
         for v, x in zip(values, evaluate_floats(every, inputs), strict=True):
             if np.isfinite(x).all():
-                found.setdefault(v.type.size, []).append((v, np.asarray(x).ravel()))
+                found.setdefault((v.type.size, v.dtype.is_integer), []).append(
+                    (v, np.asarray(x).ravel())
+                )
     return found
 
 

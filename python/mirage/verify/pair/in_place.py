@@ -14,11 +14,14 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.defined.evidence_of_definedness import defined_evidence
 from mirage.verify.evidence.proofs.exact import compare_exactly
+from mirage.verify.evidence.proofs.proof_by_cases import NAME as PROOF_BY_CASES
 from mirage.verify.evidence.proofs.proof_by_cases import prove_by_cases
+from mirage.verify.evidence.proofs.proof_in_place import NAME as PROOF_IN_PLACE
 from mirage.verify.evidence.proofs.proof_in_place import prove_in_place
 from mirage.verify.evidence.roundings.rounding import measure_together
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.normal_form.normalize import Depth, normalize
+from mirage.verify.pair.budget import Budget
 from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.postponed import rounding_evidence
 from mirage.verify.shared_inputs.free_values import with_free_values
@@ -39,6 +42,7 @@ def in_place(
     verdict: Verdict,
     contents: Mapping[int, Array],
     options: VerifyOptions,
+    budget: Budget | None = None,
 ) -> Verdict:
     """Return the verdict on two programs whose inputs ``contents`` are known. They are compared
     with these contents if nothing was shown for arbitrary numbers in their place, or if a candidate
@@ -46,14 +50,7 @@ def in_place(
     open_ = verdict.kind is Kind.UNKNOWN or (verdict.equivalent and verdict.defined is False)
     if not open_ or not options.prove:
         return verdict
-    proof: Evidence | None = None
-    if contents or has_rows(reference, candidate) or _has_integers(reference, candidate):
-        proof = prove_in_place(reference, candidate, contents)
-    if (proof is None or not proof.holds) and verdict.kind is Kind.UNKNOWN:
-        cases = prove_by_cases(reference, candidate, contents)
-        proof = cases if cases.holds else proof
-        if proof is None or not proof.holds:
-            proof = _with_free_values(reference, candidate, contents, verdict) or proof
+    proof = _proof(reference, candidate, verdict, contents, budget or Budget())
     if proof is None:
         return verdict
     if not proof.holds:
@@ -84,6 +81,32 @@ def in_place(
     return replace(
         proved, evidence=(*proved.evidence, rounding), numerics_hold=rounding.holds is True
     )
+
+
+def _proof(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    verdict: Verdict,
+    contents: Mapping[int, Array],
+    budget: Budget,
+) -> Evidence | None:
+    """The first proof that holds, or the last that was tried; None where there is nothing to try,
+    or no time."""
+    proof: Evidence | None = None
+    pair = reference, candidate
+    if contents or has_rows(*pair) or _has_integers(*pair):
+        proof = budget.attempt(PROOF_IN_PLACE, lambda: prove_in_place(*pair, contents))
+    if (proof is not None and proof.holds) or verdict.kind is not Kind.UNKNOWN:
+        return proof
+    cases = budget.attempt(PROOF_BY_CASES, lambda: prove_by_cases(*pair, contents))
+    if cases is not None and cases.holds:
+        return cases
+    freed = budget.attempt(
+        "both with values inside as inputs",
+        lambda: _with_free_values(*pair, contents, verdict),
+        last=True,
+    )
+    return freed or proof
 
 
 def _with_free_values(

@@ -11,6 +11,9 @@ from mirage.verify.evidence.samples.real_sizes import FieldDraw, field_draw, tak
 from mirage.verify.verdict import Evidence
 from mirage.verify.verify_options import VerifyOptions
 
+_HOPELESS = 2
+"""Draws in which all of an output is undefined: not by the chance that a divisor is zero."""
+
 
 @dataclass(frozen=True)
 class OutputOrder:
@@ -45,10 +48,14 @@ def _drawn(
     draws: list[FieldDraw] = []
     redrawn = 0
     differ = False  # one draw is enough for that
+    hopeless = 0
     while not differ and len(draws) < options.draws and redrawn <= options.redraws:
         result = field_draw(instance.exact, sample, rng, logarithms=logarithms)
         if result.undefined:
             redrawn += 1  # a zero divisor: the draw says nothing
+            hopeless += result.hopeless
+            if hopeless == _HOPELESS:
+                break
             continue
         draws.append(result)
         equal = (row[i] for i, row in enumerate(result.equal))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +29,7 @@ from mirage.verify.evidence.samples.floats import Difference, decisive, everywhe
 from mirage.verify.evidence.samples.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.normal_form.normalize import Depth, normalize
+from mirage.verify.pair.budget import Budget
 from mirage.verify.pair.in_floats import floats_at_real_sizes
 from mirage.verify.pair.output_order import order_of_outputs
 from mirage.verify.pair.postponed import (
@@ -48,6 +49,11 @@ _FEW_KERNELS = 4
 _LITTLE_TIME = 0.5
 """The seconds that a proof for other sizes may take."""
 _NO_IDENTITY = "equal in float64, but not by identities that hold in the finite field"
+_ATTEMPTS = {
+    Depth.USUAL: "both programs as one",
+    Depth.EXPONENTIALS: "both with exponentials written out",
+    Depth.REALS: "both as functions of real numbers",
+}
 _CELLS = ", constant within cells of indices; the element is one of the cells"
 
 
@@ -75,8 +81,10 @@ class Verification:
         positions: Mapping[int, Array] = {},
         depth: Depth = Depth.USUAL,
         patience: Patience = Patience(),
+        budget: Budget | None = None,
+        guessed: bool = False,
     ) -> None:
-        self.depth, self.patience = depth, patience
+        self.depth, self.patience, self.budget = depth, patience, budget or Budget()
         self.permutable = permutable  # outputs; what follows them are operands of calls
         self.reference = reference
         self.candidate = candidate
@@ -84,6 +92,7 @@ class Verification:
         self.seed = seed
         self.hint, self.known = hint, known
         self.contents, self.positions = contents, positions
+        self.guessed = guessed  # the hint: nobody goes on with single kernels
         self.unshown: tuple[int, ...] = ()
         self.stored: Pairs = ()
         self.rough: Value | None = None
@@ -115,7 +124,7 @@ class Verification:
                 second.name, second.inputs, second.ops, tuple(second.outputs[j] for j in order)
             )
             small = (
-                compare_real_functions(first, permuted)
+                self._limited(lambda: compare_real_functions(first, permuted))
                 if reals
                 else self._exactly(first, permuted, order == identity, rng)
             )
@@ -131,7 +140,10 @@ class Verification:
         if small.difference is not None:
             return self._refuted(small.difference, f"standard normal{_CELLS}")
         if order is None and self.hint is not None and results:
-            return self._piece_by_piece(first, second, _NO_IDENTITY, rng, postpone)
+            if not self.guessed or not self.options.prove:
+                return self._piece_by_piece(first, second, _NO_IDENTITY, rng, postpone)
+            order, small = identity, self._exactly(first, second, True, rng)
+            self.evidence += small.evidence
         if order is None or small.agrees is False:
             return self._verdict(Kind.UNKNOWN, None, None, None)
         if small.bound is None and not small.proved:
@@ -139,6 +151,19 @@ class Verification:
             text = "tests passed, but nothing bounds the chance that a wrong program passes them"
             self.evidence.append(Evidence("bound", None, text))
             return self._verdict(Kind.UNKNOWN, None, None, None)
+        return self._measured(instance, source, order, small, useless, postpone)
+
+    def _measured(
+        self,
+        instance: Instance,
+        source: np.random.Generator,
+        order: tuple[int, ...],
+        small: Exact,
+        useless: bool,
+        postpone: bool,
+    ) -> Verdict | Open:
+        """The verdict on programs that are shown to be equal: where the candidate is defined, and
+        its rounding errors, unless they are postponed."""
         defined = self._defined(instance, source, order)
         if not defined:
             kind = Kind.PROVED if small.proved else Kind.PROBABLE
@@ -198,7 +223,9 @@ class Verification:
         tested: dict[str, Tested] = {}
         for piece in left.pieces:
             seed = rng.getrandbits(128)
-            tested[piece.key] = try_piece(piece, self.options, seed, left.stored)
+            tested[piece.key] = try_piece(
+                piece, self.options, seed, left.stored, every=self.guessed
+            )
             if not tested[piece.key].passed:
                 break
         return with_tests(left, tested)
@@ -247,8 +274,10 @@ class Verification:
         one."""
         o = self.options
         if self.hint is None or not aligned or not o.prove:
-            return compare_whole(
-                first, second, rng, proofs=o.prove, max_error_log2=o.max_error_log2
+            return self._limited(
+                lambda: compare_whole(
+                    first, second, rng, proofs=o.prove, max_error_log2=o.max_error_log2
+                )
             )
 
         limit = self.patience
@@ -266,6 +295,10 @@ class Verification:
         if found.proved and found.holds_for is None and kernels <= _FEW_KERNELS:
             found.holds_for = other_sizes(first, second, _LITTLE_TIME)
         return found
+
+    def _limited(self, compare: Callable[[], Exact]) -> Exact:
+        """What a comparison says, if there is time for it."""
+        return self.budget.attempt(_ATTEMPTS[self.depth], compare) or Exact()
 
     def _verdict(
         self,
@@ -301,13 +334,15 @@ class Verification:
         return self.evidence[-1].holds is True
 
 
-def try_piece(piece: Piece, options: VerifyOptions, seed: int, stored: Pairs = ()) -> Tested:
-    """Test a piece at its real sizes, on its own inputs, including its rounding errors if kernels
-    compute it. ``stored`` says which values tensors are claimed to hold; it only helps to find the
-    op that causes an error."""
+def try_piece(
+    piece: Piece, options: VerifyOptions, seed: int, stored: Pairs = (), *, every: bool = False
+) -> Tested:
+    """Tests of a piece at its real sizes, on inputs of its own; its rounding errors too where
+    kernels compute it, or of ``every`` piece. ``stored`` is what tensors are said to hold: it says
+    at most whose fault errors are."""
     test = Verification(piece.first, piece.second, 0, options, seed, None, {})
     test.stored = stored
-    passed, rounding = test.tests(any(isinstance(op, Structure) for op in piece.ops))
+    passed, rounding = test.tests(every or any(isinstance(op, Structure) for op in piece.ops))
     ops = enumerate(piece.ops)
     rough = tuple(i for i, op in ops if test.rough is not None and test.rough in op.results)
     return Tested(passed, rounding, tuple(test.evidence), rough)

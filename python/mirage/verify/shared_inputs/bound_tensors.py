@@ -24,6 +24,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import Array, DType, UnaryFn
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Op, Value
+from mirage.verify.shared_inputs.held_parts import joined_of_others, with_parts_joined
 from mirage.verify.shared_inputs.held_positions import read, with_positions_written
 from mirage.verify.verify_options import SignatureMismatch
 
@@ -145,11 +146,16 @@ def _brought_together(given: Aligned) -> Aligned:
     opposite = _opposites(inputs, own, contents)
     left = {i: read(x, inputs[i].dtype) for i, x in own.items() if i not in opposite}
     held = {i: x for i, x in left.items() if x is not None}
+    known = {*uniform, *opposite, *held}
+    others = {i: x for i, x in contents.items() if i not in known}
+    joined = joined_of_others(inputs, {i: own[i] for i in own if i not in known}, others)
     one, two = (
-        with_positions_written(_with_opposites(_filled(g, uniform), opposite), held)
+        with_parts_joined(
+            with_positions_written(_with_opposites(_filled(g, uniform), opposite), held), joined
+        )
         for g in (given.reference, given.candidate)
     )
-    known = {*uniform, *opposite, *held}
+    known |= {*joined}
     return replace(given, reference=one, candidate=two, foreign=foreign - known)
 
 

@@ -66,6 +66,59 @@ def test_a_fault_in_one_part_is_seen(wrong: int) -> None:
     assert verdict.kind is Kind.REFUTED, verdict
 
 
+def two_softmaxes(*, written: bool, rounded: bool = False) -> KernelGraph:
+    """Exponentials of exponentials, of which no field knows anything."""
+    b = Builder()
+    x = X
+    for i, w in enumerate(WEIGHTS[:2]):
+        w = b.cast(b.cast(w, DType.F16), DType.F32) if rounded and i else w
+        x = b.matmul(x, w)
+        if not written:
+            x = b.softmax(x, 1)
+            continue
+        e = b.unary(UnaryFn.EXP, b.binary(BinaryFn.SUB, x, b.reduce(ReduceFn.MAX, x, (1,))))
+        x = b.binary(BinaryFn.DIV, e, b.reduce(ReduceFn.SUM, e, (1,)))
+    return KernelGraph("softmaxes", (X, *WEIGHTS[:2]), tuple(b.ops), (x,))
+
+
+def test_short_programs_that_are_unknown_are_tried_by_parts() -> None:
+    one, other = two_softmaxes(written=False), two_softmaxes(written=True)
+    assert not is_long(one)
+    verdict = verify(one, other, VerifyOptions(seed=2))
+    assert verdict.kind is Kind.PROVED, verdict
+    assert verdict.defined
+    assert verdict.numerics_hold
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_rounding_errors_of_the_whole_are_measured(
+    monkeypatch: pytest.MonkeyPatch, long: bool
+) -> None:
+    monkeypatch.setattr(examine, "is_long", lambda _: long)
+    verdict = verify(
+        two_softmaxes(written=False),
+        two_softmaxes(written=True, rounded=True),
+        VerifyOptions(seed=2),
+    )
+    assert verdict.kind is Kind.PROVED, verdict
+    assert verdict.numerics_hold is False
+    assert not verdict.accepted
+
+
+def test_a_float_does_not_stand_for_an_integer() -> None:
+    """It may have lost digits."""
+    i = Value(TensorType((4,), DType.I64), "i")
+    b = Builder()
+    number = b.cast(b.cast(i, DType.F32), DType.I64)
+    doubled = b.binary(BinaryFn.ADD, number, number)
+    through = KernelGraph("through", (i,), tuple(b.ops), (doubled,))
+    c = Builder()
+    same = c.binary(BinaryFn.MUL, i, c.constant(1, DType.I64))
+    twice = c.binary(BinaryFn.ADD, same, same)
+    kept = KernelGraph("kept", (i,), tuple(c.ops), (twice,))
+    assert not verify(kept, through, OPTIONS).equivalent
+
+
 def test_a_guess_is_believed_by_nobody() -> None:
     """Values that nearly agree are guessed to be the same, and not shown."""
     one, other = stack(late=False), stack(late=True, eps=1e-5 * (1.0 + 1e-6))

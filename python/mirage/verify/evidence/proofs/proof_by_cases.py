@@ -6,7 +6,8 @@ that is possible together with the previous ones; at every point one of the case
 is zero, one of its symbols is replaced by its value in terms of the others. Truth values are 0 in
 one case and 1 in the other.
 
-If all ops of a program are elementwise, one element stands for all.
+Of a program all of whose ops are elementwise one element says what all do that read the same known
+numbers: each is the same function of what it reads at its place.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Planes
 from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
+from mirage.semantics.indexing.indices import Indices
 from mirage.semantics.ops.op import Contraction, Region, UnknownOp
 from mirage.semantics.region import demand, whole
 from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
@@ -34,7 +36,10 @@ from mirage.verify.normal_form.normalize import Depth, normalize
 from mirage.verify.verdict import Evidence
 
 NAME = "proof case by case"
-_MOST_CASES, _MOST_ELEMENTS, _SECONDS = 300, 64, 1.5
+_MOST_CASES, _MOST_ELEMENTS, _MOST_OF_INPUTS = 300, 64, 4096
+_MOST_PLACES = 1 << 18
+_SECONDS = 1.5
+"""Of processor time."""
 _DECIDED = (
     UnaryFn.ABS, UnaryFn.RELU, UnaryFn.NOT, BinaryFn.MAX, BinaryFn.MIN, BinaryFn.LT, BinaryFn.LE,
     BinaryFn.EQ, BinaryFn.NE, BinaryFn.KEEP,
@@ -75,44 +80,74 @@ class _Attempt:
     def __init__(
         self, reference: KernelGraph, graphs: Sequence[KernelGraph], contents: Mapping[int, Array]
     ) -> None:
+        read = {v for g in graphs for v in (*(v for op in g.ops for v in op.operands), *g.outputs)}
         self.graphs = graphs
+        self.contents = {
+            i: x for i, x in contents.items() if read.intersection(g.inputs[i] for g in graphs)
+        }
         self.domain = Cases(most_work=4 * LITTLE_WORK)
-        self.end = time.monotonic() + _SECONDS
+        self.end = time.process_time() + _SECONDS
         self.left = _MOST_CASES
-        self.held: dict[int, Planes] = {}
         self.inputs = reference.inputs
         self.own: set[int] = set()
-        elements = [prod(v.shape) for v in reference.inputs]
-        if sum(elements) > 4096:
-            raise NoProof(f"{sum(elements)} elements of inputs, limit 4096")
-        for i, v in enumerate(reference.inputs):
-            if i in contents:
-                self.held[i] = self.domain.held(contents[i])
+        self.alike = all(map(_is_elementwise, graphs))
+        self.read = [whole(len(v.shape)) for v in self.inputs]
+        self.held: list[Planes] = []
+
+    def run(self) -> int:
+        """The number of cases. Raises :class:`NoProof` where they are not equal."""
+        if not self.alike:
+            elements = sum(prod(v.shape) for v in self.inputs)
+            if elements > _MOST_OF_INPUTS:
+                raise NoProof(f"{elements} elements of inputs, limit {_MOST_OF_INPUTS}")
+            self._hold()
+        cases = 0
+        for number, output in enumerate(self.graphs[0].outputs):
+            places = self._alike(output.shape) if self.alike else list(np.ndindex(*output.shape))
+            if len(places) > _MOST_ELEMENTS:
+                raise NoProof(f"{len(places)} elements, limit {_MOST_ELEMENTS}")
+            for place in places:
+                if self.alike:
+                    self.read = [_at(place, v.shape) for v in self.inputs]
+                    self._hold()
+                cases += self._of_element(number, _at(place, output.shape))
+        return cases
+
+    def _hold(self) -> None:
+        """Symbols, or what is known, for what is read of the inputs."""
+        self.held = []
+        for i, (v, region) in enumerate(zip(self.inputs, self.read, strict=True)):
+            known = self.contents.get(i)
+            if known is not None:
+                there = known if not self.alike else known[tuple(map(_first, region))]
+                self.held.append(self.domain.held(np.reshape(there, self._shape(i))))
                 continue
             symbols = self.domain.whole_numbers if v.dtype.is_integer else self.domain.inputs
-            self.held[i] = symbols(i, v.shape)
-            found = self.domain.symbols(i, v.shape)
+            self.held.append(symbols(i, self._shape(i)))
+            found = self.domain.symbols(i, self._shape(i))
             self.own.update(found)
             if v.dtype is DType.I1:
                 self.domain.truths.update(found)
 
-    def run(self) -> int:
-        """Return the number of cases. Raises :class:`NoProof` if the outputs are not equal in one
-        of them."""
-        cases = 0
-        for number, output in enumerate(self.graphs[0].outputs):
-            regions = list(_elements(output.shape, all(map(_is_elementwise, self.graphs))))
-            if len(regions) > _MOST_ELEMENTS:
-                raise NoProof(f"{len(regions)} elements, limit {_MOST_ELEMENTS}")
-            cases += sum(self._of_element(number, region) for region in regions)
-        return cases
+    def _shape(self, i: int) -> tuple[int, ...]:
+        return (1,) * len(self.inputs[i].shape) if self.alike else self.inputs[i].shape
+
+    def _alike(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """One of all places that read the same known numbers."""
+        if not self.contents:
+            return [(0,) * len(shape)]
+        if prod(shape) > _MOST_PLACES:
+            raise NoProof(f"{prod(shape)} elements beside known numbers, limit {_MOST_PLACES}")
+        known = [np.broadcast_to(x, shape).ravel() for x in self.contents.values()]
+        _, first = np.unique(np.stack(known), axis=1, return_index=True)
+        return [tuple(map(int, np.unravel_index(at, shape))) for at in first]
 
     def _of_element(self, number: int, region: Region) -> int:
         pending, cases = [_Case()], 0
         while pending:
             case = pending.pop()
             self.left -= 1
-            if self.left < 0 or time.monotonic() > self.end:
+            if self.left < 0 or time.process_time() > self.end:
                 raise NoProof("too many cases")
             self.domain.signed = list(case.signed)
             try:
@@ -165,8 +200,7 @@ class _Attempt:
         (plane,) = self.held[i]
         if not case.instead:
             return (plane,)
-        shape = self.inputs[i].shape
-        return self.domain.given([self._element(x, case) for x in plane.ravel()], shape)
+        return self.domain.given([self._element(x, case) for x in plane.ravel()], plane.shape)
 
     def _element(self, x: Element, case: _Case) -> Element:
         symbol = self.domain.symbol_of(x)
@@ -179,17 +213,20 @@ class _Attempt:
         self, graph: KernelGraph, number: int, region: Region, inputs: Sequence[Planes]
     ) -> list[Element]:
         one = KernelGraph(graph.name, graph.inputs, graph.ops, (graph.outputs[number],))
-        values = [
-            Sampled(x, whole(len(v.shape))) for x, v in zip(inputs, graph.inputs, strict=True)
-        ]
+        values = [Sampled(x, given) for x, given in zip(inputs, self.read, strict=True)]
         (found,) = evaluate_sampled(one, self.domain, values, demand(one, (region,)))
         return list(restrict(found, region, graph.outputs[number])[0].ravel())
 
 
-def _elements(shape: tuple[int, ...], one: bool) -> list[Region]:
-    """Return the elements of an output, one at a time; only the first if all are alike."""
-    places = [(0,) * len(shape)] if one else list(np.ndindex(*shape))
-    return [tuple(np.asarray([p]) for p in place) for place in places]
+def _at(place: tuple[int, ...], shape: tuple[int, ...]) -> Region:
+    """What an element at ``place`` reads of a tensor of this shape, which is repeated up to it."""
+    own = ((0,) * len(shape) + place)[len(place) :]
+    return tuple(np.asarray([p if n > 1 else 0]) for p, n in zip(own, shape, strict=True))
+
+
+def _first(indices: Indices) -> int:
+    assert indices is not None
+    return int(indices[0])
 
 
 def _is_elementwise(graph: KernelGraph) -> bool:

@@ -32,6 +32,7 @@ class FieldDraw:
     equal: tuple[tuple[bool, ...], ...]
     primes: tuple[int, int]
     undefined: int  # elements undefined on either side, in outputs that are equal elsewhere
+    hopeless: bool = False  # no element of such an output is defined, and it has several
 
 
 def constants_of(graph: KernelGraph) -> set[Fraction]:
@@ -69,7 +70,7 @@ def field_draw(
     first, second = (
         evaluate_sampled(g, domain, inputs, d) for g, d in zip(graphs, sample.demands, strict=True)
     )
-    undefined = 0
+    undefined, hopeless = 0, False
     equal: list[tuple[bool, ...]] = []
     for i, (x, v) in enumerate(zip(first, graphs[0].outputs, strict=True)):
         row: list[bool] = []
@@ -83,8 +84,9 @@ def field_draw(
             row.append(bool(same.all()))
             if row[-1]:
                 undefined += int((~defined).sum())
+                hopeless |= defined.size > 1 and not defined.any()
         equal.append(tuple(row))
-    return FieldDraw(tuple(equal), (primes.p, primes.q), undefined)
+    return FieldDraw(tuple(equal), (primes.p, primes.q), undefined, hopeless)
 
 
 def restrict(x: Sampled, region: Region, value: Value, sets: int = 0) -> Planes:

@@ -1,0 +1,82 @@
+"""Attempts at a proof end in time, and what was cut off is said."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, TensorType, Value
+from mirage.verify import Kind, VerifyOptions, verify
+from mirage.verify.needed import needed
+from mirage.verify.pair.budget import Budget, usual_seconds
+from mirage.verify.shared_inputs.bound_tensors import Aligned
+from mirage.verify.verifier import verify_aligned
+from mirage.verify.verify_options import BadOptions
+
+
+def forever() -> str:
+    for _ in itertools.count():
+        pass
+    raise AssertionError
+
+
+def test_an_attempt_that_ends_gives_what_it_finds() -> None:
+    budget = Budget(1.0)
+    assert budget.attempt("one", lambda: "found") == "found"
+    assert budget.evidence == ()
+
+
+def test_attempts_share_the_time() -> None:
+    budget = Budget(0.4)
+    assert budget.attempt("one", forever) is None
+    assert budget.attempt("two", lambda: "found") == "found"
+    assert budget.attempt("three", forever, last=True) is None
+    assert budget.attempt("four", forever) is None
+    (evidence,) = budget.evidence
+    assert evidence.text == "no result within 0.4 s of processor time: one, three, four"
+
+
+def test_without_a_limit_nothing_is_cut() -> None:
+    budget = Budget()
+    assert math.isinf(budget.left)
+    assert budget.attempt("one", lambda: 1) == 1
+
+
+def roots(count: int) -> tuple[KernelGraph, KernelGraph]:
+    """Products of sums of different roots, in another order: many terms."""
+    x = Value(TensorType((8, 8), DType.F32), "x")
+    found: list[KernelGraph] = []
+    for order in (range(count), reversed(range(count))):
+        b = Builder()
+        y = x
+        for i in order:
+            row = b.reduce(ReduceFn.SUM, b.unary(UnaryFn.EXP, b.binary(BinaryFn.MUL, x, x)), (1,))
+            near = b.binary(BinaryFn.ADD, b.binary(BinaryFn.ADD, x, row), b.constant(i + 1.0))
+            y = b.binary(BinaryFn.MUL, y, b.unary(UnaryFn.ABS, near))
+        found.append(KernelGraph("roots", (x,), tuple(b.ops), (y,)))
+    return found[0], found[1]
+
+
+def test_what_is_cut_is_named() -> None:
+    options = VerifyOptions(seed=1, seconds=1e-3)
+    verdict = verify(*roots(4), options)
+    assert verdict.kind is Kind.UNKNOWN, verdict
+    assert "no result within 0.001 s of processor time" in verdict.evidence[-1].text
+    assert any("a larger --seconds" in want for want in needed(verdict))
+
+
+def test_programs_of_users_have_a_limit_and_others_none() -> None:
+    one, other = roots(2)
+    assert usual_seconds(one, other) == 2.0
+    assert usual_seconds(*roots(30)) > 2.0
+    options = VerifyOptions(seed=1, seconds=1e-3)
+    assert verify_aligned(Aligned(one, other), options).kind is Kind.UNKNOWN
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan])
+def test_no_time_at_all_is_a_mistake(seconds: float) -> None:
+    with pytest.raises(BadOptions, match="above 0"):
+        VerifyOptions(seconds=seconds)

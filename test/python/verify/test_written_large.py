@@ -1,0 +1,23 @@
+"""Programs at sizes that models have: those that are the same are shown to be, soon; none of the
+others is accepted."""
+
+from __future__ import annotations
+
+import pytest
+from written.large_right import LARGE_RIGHT
+from written.large_wrong import LARGE_WRONG
+from written.pairs import Pair, verdict_of
+
+
+@pytest.mark.parametrize("pair", LARGE_RIGHT, ids=lambda pair: pair.name)
+def test_the_same_program_is_shown_to_be(pair: Pair) -> None:
+    verdict = verdict_of(pair, LARGE_RIGHT)
+    assert verdict.equivalent, verdict
+    assert verdict.defined, verdict
+    assert verdict.accepted or not pair.rounding, verdict
+
+
+@pytest.mark.parametrize("pair", LARGE_WRONG, ids=lambda pair: pair.name)
+def test_another_program_is_not_accepted(pair: Pair) -> None:
+    verdict = verdict_of(pair, LARGE_WRONG)
+    assert not verdict.equivalent, verdict
