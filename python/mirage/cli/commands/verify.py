@@ -101,7 +101,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     except (SignatureMismatch, InvalidGraph) as e:
         raise BadProgramError(f"{options.reference} and {options.candidate}: {e}") from None
     output.say(str(verdict))
-    wants = needed(verdict)
+    wants = needed(verdict, (reference.graph, candidate.graph))
     if wants:
         output.say("to know more, this would be needed:")
     for want in wants:
