@@ -228,6 +228,8 @@ class UnaryInfo:
     """Its argument is a truth value."""
     truth: bool = False
     """Its value is one."""
+    increasing: bool = False
+    """Strictly, wherever it is defined: it keeps the order of numbers, and tells them apart."""
     rounds_to: DType | None = None
     """The type of 8 bits to which it rounds, which a tensor of its values has. Such roundings are
     coarse, and what a program is about: they are functions like others, and stay."""
@@ -302,15 +304,16 @@ UNARY: dict[UnaryFn, UnaryInfo] = {
         zero_at_zero=True, call=("abs.default", ()),
     ),
     UnaryFn.EXP: UnaryInfo(
-        algebra=Algebra.EXP, evaluate=np.exp, flops=1, special=1, call=("exp.default", ()),
+        algebra=Algebra.EXP, evaluate=np.exp, flops=1, special=1, increasing=True,
+        call=("exp.default", ()),
     ),
     UnaryFn.LOG: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=np.log, flops=1, special=1,
-        domain=Domain.POSITIVE, call=("log.default", ()),
+        domain=Domain.POSITIVE, increasing=True, call=("log.default", ()),
     ),
     UnaryFn.SQRT: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=np.sqrt, flops=0, special=1,
-        zero_at_zero=True, domain=Domain.NONNEGATIVE, call=("sqrt.default", ()),
+        zero_at_zero=True, domain=Domain.NONNEGATIVE, increasing=True, call=("sqrt.default", ()),
     ),
     UnaryFn.RSQRT: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=lambda x: 1.0 / np.sqrt(x), flops=0, special=1,
@@ -326,7 +329,7 @@ UNARY: dict[UnaryFn, UnaryInfo] = {
         zero_at_zero=True, call=("square.default", ()),
     ),
     UnaryFn.SIGMOID: UnaryInfo(
-        algebra=Algebra.OPAQUE, evaluate=_sigmoid, flops=2, special=2,
+        algebra=Algebra.OPAQUE, evaluate=_sigmoid, flops=2, special=2, increasing=True,
         call=("sigmoid.default", ()),
     ),
     UnaryFn.SILU: UnaryInfo(
@@ -349,7 +352,7 @@ UNARY: dict[UnaryFn, UnaryInfo] = {
     ),
     UnaryFn.TANH: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=np.tanh, flops=0, special=1,
-        zero_at_zero=True, call=("tanh.default", ()),
+        zero_at_zero=True, increasing=True, call=("tanh.default", ()),
     ),
     UnaryFn.NOT: UnaryInfo(  # of a truth value
         algebra=Algebra.OPAQUE, evaluate=lambda x: np.equal(x, 0).astype(np.asarray(x).dtype),

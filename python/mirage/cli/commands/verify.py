@@ -54,8 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--assume",
         action="append",
         default=[],
-        choices=["finite-inputs"],
-        help="inputs contain no NaN, so that one may be lost",
+        choices=["finite-inputs", "indices-in-range"],
+        help="inputs contain no NaN, so that one may be lost; integers that either program picks "
+        "elements with name one (no class that is left out)",
     )
     parser.add_argument(
         "--no-assume",
@@ -88,6 +89,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             "reassociation" not in options.no_assume,
             "more-precision" not in options.no_assume,
             "finite-inputs" in options.assume,
+            "indices-in-range" in options.assume,
         ),
     )
     try:
