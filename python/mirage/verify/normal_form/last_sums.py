@@ -12,9 +12,10 @@ from fractions import Fraction
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import as_number
+from mirage.semantics.ops.op import Rearrangement
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.substitute import without_dead_ops
-from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Op, Reshape, Value, View
+from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Op, Value, View
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def _summed(graph: KernelGraph, output: Value) -> _Sum | None:
             if any(n != 1 and d not in dims for d, n in enumerate(op.operands[0].shape)):
                 break
             summed, x = True, op.operands[0]
-        elif isinstance(op, Reshape) or _same(op):
+        elif isinstance(op, Rearrangement) or _same(op):
             x = op.operands[0]
         elif op.function is UnaryFn.NEG:
             factor, x = -factor, op.operands[0]

@@ -12,9 +12,9 @@ import numpy as np
 
 from mirage.semantics.indexing.indices import unit_free_dims
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
-from mirage.semantics.ugraph import Broadcast, Contraction, Elementwise, Op, Reshape, Value
+from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
 from mirage.verify.normal_form.ranks import are_ranks
-from mirage.verify.normal_form.reading import Reading
+from mirage.verify.normal_form.reading import Reading, repeats
 
 
 def picked_rule(reading: Reading, op: Op) -> Value | None:
@@ -98,9 +98,9 @@ class Pick:
     def _of(self, x: Value) -> Value:
         reading = self.reading
         op = reading.makers.get(x)
-        if isinstance(op, Reshape) and (inner := self._before(op)) is not None:
+        if op is not None and op.renames and (inner := self._before(op)) is not None:
             return self.of(inner)
-        if isinstance(op, Broadcast) and not _long(op.operands[0], self.mask, self.dim):
+        if isinstance(op, View) and repeats(op) and not self._stays(op.operands[0]):
             return op.operands[0]
         computed = isinstance(op, Elementwise) and op.operands and not op.cuts
         if op is not None and computed and self._are_numbers(op):
@@ -115,7 +115,7 @@ class Pick:
     def _stays(self, v: Value) -> bool:
         return _long(v, self.mask, self.dim)
 
-    def _before(self, view: Reshape) -> Value | None:
+    def _before(self, view: Op) -> Value | None:
         """A function of reshaped elements for reshaped functions of elements, where dimensions of
         size 1 come or go."""
         reading, x = self.reading, view.operands[0]

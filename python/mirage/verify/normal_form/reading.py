@@ -19,11 +19,9 @@ from mirage.semantics.positions import Iota
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import (
-    Broadcast,
     Elementwise,
     KernelGraph,
     Op,
-    Reshape,
     Structure,
     TensorType,
     Value,
@@ -58,10 +56,11 @@ class Reading:
 
     def add(self, op: Op) -> tuple[Value, ...]:
         """The results of ``op``, or what has the same elements in the same places already."""
-        if isinstance(op, Reshape):  # of what was reshaped before
-            while isinstance(made := self.makers.get(op.operands[0]), Reshape):
+        if op.renames:  # of what was reshaped before
+            while (made := self.makers.get(op.operands[0])) is not None and made.renames:
                 op = replace(op, operands=made.operands)
-        if isinstance(op, Reshape | Broadcast) and op.operands[0].type == op.results[0].type:
+        moves = op.renames or (isinstance(op, View) and repeats(op))
+        if moves and op.operands[0].type == op.results[0].type:
             return op.operands
         if not isinstance(op, Structure):
             own = [repr(getattr(op, f.name)) for f in fields(op) if f.name not in _OF_VALUES]
@@ -177,6 +176,16 @@ class _Certain(Certain):
                 left += self.makers[v].operands
             seen.add(v)
         return False
+
+
+def repeats(view: View) -> bool:
+    """Whether a view has the elements of its operand, repeated along dimensions of size 1 or that
+    are missing in front."""
+    x, dims = view.operands[0], view.source_dims()
+    lead = len(view.results[0].shape) - len(x.shape)
+    if not view.whole or dims is None or lead < 0:
+        return False
+    return all(dims.get(lead + d) == d for d, n in enumerate(x.shape) if n != 1)
 
 
 Rule = Callable[[Reading, Op], Value | None]

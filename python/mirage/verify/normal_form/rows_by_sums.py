@@ -16,7 +16,7 @@ import numpy as np
 from mirage.semantics.domain import Float64
 from mirage.semantics.ops.op import Lookup
 from mirage.semantics.scalar import Array, BinaryFn
-from mirage.semantics.ugraph import Elementwise, Op, Reshape, Value, View
+from mirage.semantics.ugraph import Elementwise, Op, Value, View
 from mirage.verify.normal_form.one_of_a_row import Pick
 from mirage.verify.normal_form.reading import Reading
 
@@ -38,7 +38,7 @@ def looked_up_rule(reading: Reading, op: Op) -> Value | None:
     if not isinstance(op, Lookup) or len(op.operands) != 2:
         return None
     table, index = op.operands
-    while isinstance(made := reading.makers.get(index), Reshape):
+    while (made := reading.makers.get(index)) is not None and made.renames:
         index = made.operands[0]  # the same indices in the same order
     found = _index(reading, index)
     if found is None or found.number is None or found.step <= 0:
