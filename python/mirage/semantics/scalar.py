@@ -240,7 +240,9 @@ class UnaryInfo:
     logic: bool = False
     """Whether its argument is a truth value."""
     truth: bool = False
-    """Whether its result is a truth value."""
+    """Its value is one."""
+    increasing: bool = False
+    """Strictly, wherever it is defined: it keeps the order of numbers, and tells them apart."""
     rounds_to: DType | None = None
     """The 8-bit type to which the function rounds, which is the element type of its results. Such
     roundings are coarse and part of a program's meaning, so they are functions like others and are
@@ -316,22 +318,23 @@ UNARY: dict[UnaryFn, UnaryInfo] = {
         zero_at_zero=True, call=("abs.default", ()),
     ),
     UnaryFn.EXP: UnaryInfo(
-        algebra=Algebra.EXP, evaluate=np.exp, flops=1, special=1, call=("exp.default", ()),
+        algebra=Algebra.EXP, evaluate=np.exp, flops=1, special=1, increasing=True,
+        call=("exp.default", ()),
     ),
     UnaryFn.LOG: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=np.log, flops=1, special=1,
-        domain=Domain.POSITIVE, call=("log.default", ()),
+        domain=Domain.POSITIVE, increasing=True, call=("log.default", ()),
     ),
     UnaryFn.LOG1P: UnaryInfo(  # its lowering keeps the digits of arguments near 0
         algebra=Algebra.OPAQUE, evaluate=np.log1p, flops=12, special=2,
-        zero_at_zero=True, domain=Domain.ABOVE_MINUS_ONE, call=("log1p.default", ()),
+        zero_at_zero=True, domain=Domain.ABOVE_MINUS_ONE, increasing=True, call=("log1p.default", ()),
         definition=lambda b, x: b.unary(
             UnaryFn.LOG, b.binary(BinaryFn.ADD, x, b.constant(1.0))
         ),
     ),
     UnaryFn.SQRT: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=np.sqrt, flops=0, special=1,
-        zero_at_zero=True, domain=Domain.NONNEGATIVE, call=("sqrt.default", ()),
+        zero_at_zero=True, domain=Domain.NONNEGATIVE, increasing=True, call=("sqrt.default", ()),
     ),
     UnaryFn.RSQRT: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=lambda x: 1.0 / np.sqrt(x), flops=0, special=1,
@@ -347,7 +350,7 @@ UNARY: dict[UnaryFn, UnaryInfo] = {
         zero_at_zero=True, call=("square.default", ()),
     ),
     UnaryFn.SIGMOID: UnaryInfo(
-        algebra=Algebra.OPAQUE, evaluate=_sigmoid, flops=2, special=2,
+        algebra=Algebra.OPAQUE, evaluate=_sigmoid, flops=2, special=2, increasing=True,
         call=("sigmoid.default", ()),
     ),
     UnaryFn.SILU: UnaryInfo(
@@ -370,7 +373,7 @@ UNARY: dict[UnaryFn, UnaryInfo] = {
     ),
     UnaryFn.TANH: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=np.tanh, flops=0, special=1,
-        zero_at_zero=True, call=("tanh.default", ()),
+        zero_at_zero=True, increasing=True, call=("tanh.default", ()),
     ),
     UnaryFn.NOT: UnaryInfo(  # of a truth value
         algebra=Algebra.OPAQUE, evaluate=lambda x: np.equal(x, 0).astype(np.asarray(x).dtype),

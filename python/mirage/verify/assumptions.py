@@ -16,11 +16,13 @@ class Assumptions:
     ``more_precision``: values inside may be kept more exactly than the program writes them, where
     the result does not depend on their rounding; without it, every cast to 16 bits that the
     program writes is part of its meaning. ``finite_inputs``: inputs contain no NaN, so that one may
-    be lost."""
+    be lost. ``indices_in_range``: whole numbers that either program picks elements of rows with
+    name one of them: no class is to be left out, none is missing."""
 
     reassociation: bool = True
     more_precision: bool = True
     finite_inputs: bool = False
+    indices_in_range: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -29,5 +31,6 @@ class Assumptions:
             "reassociation": self.reassociation,
             "more precision inside": self.more_precision,
             "finite inputs": self.finite_inputs,
+            "indices in range": self.indices_in_range,
         }
         return tuple(name for name, is_made in made.items() if is_made)

@@ -106,6 +106,14 @@ def test_zero_at_zero_and_domain(fn: UnaryFn) -> None:
 
 
 @pytest.mark.parametrize("fn", list(UnaryFn))
+def test_increasing(fn: UnaryFn) -> None:
+    """Larger of larger numbers, wherever it is defined."""
+    points = np.array([x for x in np.linspace(-8, 8, 1001) if UNARY[fn].domain.contains(x)])
+    grows = bool((np.diff(values(fn, points)) > 0).all())
+    assert grows == UNARY[fn].increasing
+
+
+@pytest.mark.parametrize("fn", list(UnaryFn))
 def test_algebra_and_degree(fn: UnaryFn) -> None:
     row = UNARY[fn]
     assert (row.degree is not None) == (row.algebra is Algebra.RING)

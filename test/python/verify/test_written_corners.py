@@ -13,8 +13,6 @@ from written.corners_wrong import CORNERS_WRONG
 from written.pairs import Pair, verdict_of
 
 NOT_SHOWN = (
-    "a loss by what is picked",  # a place in a row of many rows
-    "a smoothed loss",
     "nothing seen is zero",
     "largest of what is bounded",  # what an order is
     "first of the largest by places",

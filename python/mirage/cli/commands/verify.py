@@ -54,8 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--assume",
         action="append",
         default=[],
-        choices=["finite-inputs"],
-        help="inputs contain no NaN, so that one may be lost",
+        choices=["finite-inputs", "indices-in-range"],
+        help="inputs contain no NaN, so that one may be lost; integers that either program picks "
+        "elements with name one (no class that is left out)",
     )
     parser.add_argument(
         "--no-assume",
@@ -91,6 +92,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             "reassociation" not in options.no_assume,
             "more-precision" not in options.no_assume,
             "finite-inputs" in options.assume,
+            "indices-in-range" in options.assume,
         ),
     )
     try:
@@ -104,7 +106,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     except (SignatureMismatch, InvalidGraph) as e:
         raise BadProgramError(f"{options.reference} and {options.candidate}: {e}") from None
     output.say(str(verdict))
-    wants = needed(verdict)
+    wants = needed(verdict, (reference.graph, candidate.graph))
     if wants:
         output.say("to know more, this would be needed:")
     for want in wants:

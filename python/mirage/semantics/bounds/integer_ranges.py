@@ -54,7 +54,7 @@ def ranges_of(graph: KernelGraph, given: Mapping[Value, Range] | None = None) ->
 
     for op in graph.ops:
         for v in op.results:
-            ranges[v] = _range(op, v, [known(x) for x in op.operands])
+            ranges[v] = range_of(op, v, [known(x) for x in op.operands])
     for v in graph.inputs:
         ranges[v] = known(v)
     return ranges
@@ -78,7 +78,8 @@ def _within(found: Range, dtype: DType) -> bool:
     return limits[0] <= found[0] and found[1] <= limits[1]
 
 
-def _range(op: Op, result: Value, xs: list[Range]) -> Range:
+def range_of(op: Op, result: Value, xs: list[Range]) -> Range:
+    """What is known of the numbers in a result, by that of the operands."""
     limits = _TYPES.get(result.dtype, _ALL)
     if op.number is not None:
         number = float(op.number)
@@ -152,8 +153,15 @@ def _unary(fn: UnaryFn, x: Range) -> Range:
             return x
         case UnaryFn.RELU:
             return (max(x[0], 0.0), max(x[1], 0.0))
+        case UnaryFn.NOT:
+            return (float(x == (0, 0)), float(not _is_true(x)))
         case _:
-            return (0, 1) if fn is UnaryFn.NOT else _ALL
+            return _ALL
+
+
+def _is_true(x: Range) -> bool:
+    """Whether a number is true wherever it lies: not zero."""
+    return x[0] > 0 or x[1] < 0
 
 
 def _truth(fn: BinaryFn, a: Range, b: Range) -> Range:
@@ -167,6 +175,10 @@ def _truth(fn: BinaryFn, a: Range, b: Range) -> Range:
         case BinaryFn.EQ | BinaryFn.NE:
             apart, one = a[1] < b[0] or b[1] < a[0], a == b and a[0] == a[1]
             always, never = (one, apart) if fn is BinaryFn.EQ else (apart, one)
+        case BinaryFn.AND:
+            always, never = _is_true(a) and _is_true(b), (0, 0) in (a, b)
+        case BinaryFn.OR:
+            always, never = _is_true(a) or _is_true(b), a == b == (0, 0)
         case _:
             pass
     return (float(always), float(not never))
@@ -186,6 +198,10 @@ def _binary(fn: BinaryFn, a: Range, b: Range) -> Range:
             return (max(a[0], b[0]), max(a[1], b[1]))
         case BinaryFn.MIN:
             return (min(a[0], b[0]), min(a[1], b[1]))
+        case BinaryFn.KEEP if _is_true(a):
+            return b
+        case BinaryFn.KEEP if a == (0, 0):
+            return (0.0, 0.0)
         case BinaryFn.KEEP:
             return (min(b[0], 0.0), max(b[1], 0.0))
         case BinaryFn.FLOOR_DIV if finite and b[0] > 0:

@@ -13,10 +13,10 @@ from fractions import Fraction
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
-from mirage.semantics.numbers import Number, as_number
-from mirage.semantics.ops.op import Contraction, Elementwise
-from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, Domain, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import KernelGraph, Op, Source, Structure, Value, View, all_ops
+from mirage.semantics.numbers import Number
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, Op, Value, all_ops
+from mirage.verify.normal_form.certainty import Certain
 
 Rule = Callable[[Builder], Value]
 
@@ -25,10 +25,6 @@ _FUNCTIONS = (
     UnaryFn.ABS, UnaryFn.RELU, UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.LOG, UnaryFn.LOG1P, UnaryFn.SIN,
     UnaryFn.COS, BinaryFn.MAX, BinaryFn.MIN, BinaryFn.POW, BinaryFn.KEEP,
 )  # fmt: skip
-_NEVER_NEGATIVE = (UnaryFn.ABS, UnaryFn.EXP, UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.SQUARE,
-                   UnaryFn.SIGMOID, UnaryFn.RELU)  # fmt: skip
-_KEEP_THE_SIGN = (BinaryFn.ADD, BinaryFn.MUL, BinaryFn.DIV, BinaryFn.MIN, BinaryFn.POW,
-                  UnaryFn.RECIPROCAL)  # fmt: skip
 
 
 def has_real_functions(*graphs: KernelGraph) -> bool:
@@ -67,31 +63,6 @@ def real_rule(op: Op, makers: Mapping[Value, Op], constants: Mapping[Value, Numb
     return None
 
 
-def _same_elements(op: Op) -> bool:
-    """Return whether the result has the elements of the operand, and no others."""
-    return op.identity if isinstance(op, Elementwise) else isinstance(op, View)
-
-
-def _is_total(op: Op) -> bool:
-    """Return whether the op is defined for all numbers."""
-    fn = op.function
-    if isinstance(fn, UnaryFn):
-        return UNARY[fn].domain is Domain.ALL
-    return not isinstance(fn, BinaryFn) or BINARY[fn].total
-
-
-def _may_overflow(op: Op) -> bool:
-    """Return whether f16 may not hold the result of the op: programs ask whether it overflowed. All
-    other types hold all results that are computed from inputs in the usual range."""
-    if _same_elements(op) or isinstance(op, Source | Structure):
-        given = {v.dtype for v in op.operands}
-    else:
-        given = set[DType]()
-    return op.number is None and any(
-        v.dtype is DType.F16 and DType.F16 not in given for v in op.results
-    )
-
-
 def _half(b: Builder, x: Value) -> Value:
     return b.binary(BinaryFn.MUL, x, b.constant(0.5))
 
@@ -108,18 +79,8 @@ def _between(b: Builder, x: Value, low: Value, high: Value) -> Value:
     return _half(b, b.binary(BinaryFn.ADD, ends, b.binary(BinaryFn.SUB, below, above)))
 
 
-class _Known:
-    def __init__(self, makers: Mapping[Value, Op], constants: Mapping[Value, Number]) -> None:
-        self.makers, self.constants = makers, constants
-
-    def number(self, x: Value) -> Fraction | None:
-        """Return the finite number that a value is, or None."""
-        op = self.makers.get(x)
-        while op is not None and op.number is None and isinstance(op, View):
-            x = op.operands[0]
-            op = self.makers.get(x)
-        number = as_number(self.constants[x]) if x in self.constants else None
-        return number if isinstance(number, Fraction) else None
+class _Known(Certain):
+    """What is known of the ops before, and what to write for one."""
 
     def extremum(self, op: Op) -> Rule | None:
         """Write a maximum or minimum of two values."""
@@ -215,57 +176,6 @@ class _Known:
                 return larger != turned
         return None
 
-    def is_certain(self, x: Value, depth: int = 0) -> bool | None:
-        """Return the truth value that is the same everywhere if no number is infinite, or None."""
-        op = self.makers.get(x)
-        if op is None or depth >= _DEEPEST:
-            return None
-        fn, operands = op.function, op.operands
-        if fn in (BinaryFn.EQ, BinaryFn.NE):
-            if operands[0] is operands[1]:
-                return fn is BinaryFn.EQ
-            for value, number in (operands, operands[::-1]):
-                if self._is_infinite(number) and self.is_finite(value):
-                    return fn is BinaryFn.NE
-        inner = [self.is_certain(v, depth + 1) for v in operands]
-        if fn is UnaryFn.NOT:
-            return None if inner[0] is None else not inner[0]
-        if fn in (BinaryFn.AND, BinaryFn.OR):
-            decides = fn is BinaryFn.OR
-            if decides in inner:
-                return decides
-            return None if None in inner else not decides
-        return None
-
-    def _is_infinite(self, x: Value) -> bool:
-        return x in self.constants and not isinstance(as_number(self.constants[x]), Fraction)
-
-    def is_finite(self, x: Value, total: bool = False) -> bool:
-        """Return whether no element is infinite if the inputs are numbers and all ops are defined;
-        with ``total``, all ops must be defined for any numbers."""
-        seen: set[Value] = set()
-        left = [x]
-        while left:
-            value = left.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            op = self.makers.get(value)
-            if op is None:
-                continue  # an input
-            if self._is_infinite(value) or op.function is UnaryFn.BIAS or _may_overflow(op):
-                return False
-            if total and not _is_total(op):
-                return False
-            plain = op.function is not None or op.number is not None
-            moved = _same_elements(op) or (isinstance(op, Source) and bool(op.operands))
-            if isinstance(op, Structure):
-                left += op.ends
-            elif not plain and not moved and not isinstance(op, Contraction):
-                return False
-            left += op.operands
-        return True
-
     # ---- logarithms ------------------------------------------------------------------------------
 
     def parts_of_logarithm(self, x: Value, depth: int) -> Rule | None:
@@ -330,23 +240,3 @@ class _Known:
             return y if exponent > 0 else b.unary(UnaryFn.RECIPROCAL, y)
 
         return written
-
-    def not_negative(self, x: Value, depth: int = 0) -> bool:
-        """Return whether all elements are certainly not negative."""
-        if (number := self.number(x)) is not None:
-            return number >= 0
-        op = self.makers.get(x)
-        if op is None or depth >= _DEEPEST:
-            return False
-        fn, operands = op.function, op.operands
-        if fn in _NEVER_NEGATIVE or (fn is BinaryFn.MUL and operands[0] is operands[1]):
-            return True
-        if fn is BinaryFn.POW and (power := self.number(operands[1])) is not None:
-            return power.denominator == 2 or (power.denominator == 1 and power.numerator % 2 == 0)
-        each = (self.not_negative(v, depth + 1) for v in operands)
-        if fn is BinaryFn.MAX:
-            return any(each)
-        summed = fn in (ReduceFn.SUM, ReduceFn.MAX)
-        return (
-            bool(operands) and (_same_elements(op) or summed or fn in _KEEP_THE_SIGN) and all(each)
-        )

@@ -6,12 +6,13 @@ counting them from the end, say, or asking whether they are inside.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 
-from mirage.semantics.bounds.integer_ranges import Range, ranges_of
+from mirage.semantics.bounds.integer_ranges import Range, range_of, ranges_of
 from mirage.semantics.ops.op import Elementwise, Lookup, Op, Value, View
-from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph
 
@@ -19,15 +20,153 @@ from mirage.semantics.ugraph import KernelGraph
 def looked_up_with(reference: KernelGraph) -> Mapping[int, int]:
     """The inputs, by number, that the reference looks rows up with as they are, and how many rows
     the shortest of the tables has."""
+    return _named(reference, lambda op: {op.operands[-1]: op.operands[0].shape[0]})
+
+
+def made_of_places(reference: KernelGraph) -> Mapping[int, int]:
+    """The inputs, by number, of which the reference makes indices of rows only where they are below
+    so many: elsewhere it names none."""
+    return _named(reference, lambda op: _bounds(_asked_for(reference, op), reference))
+
+
+def _named(
+    reference: KernelGraph, bounds: Callable[[Op], Mapping[Value, int]]
+) -> Mapping[int, int]:
+    """The least bound of each input that the lookups have."""
     numbers = {v: i for i, v in enumerate(reference.inputs)}
     found: dict[int, int] = {}
     for op in reference.ops:
-        if isinstance(op, View) and op.operands[0] in numbers:
+        if isinstance(op, View) and op.whole and op.operands[0] in numbers:
             numbers[op.results[0]] = numbers[op.operands[0]]
-        if isinstance(op, Lookup) and op.operands and op.operands[-1] in numbers:
-            i, count = numbers[op.operands[-1]], op.operands[0].shape[0]
-            found[i] = min(found.get(i, count), count)
+        if isinstance(op, Lookup) and op.operands:
+            for v, count in bounds(op).items():
+                if v in numbers:
+                    found[numbers[v]] = min(found.get(numbers[v], count), count)
     return found
+
+
+def _asked_for(graph: KernelGraph, lookup: Op) -> list[Value]:
+    """Truth values that choose an index, and without which it names no row."""
+    rows, index = lookup.operands[0].shape[0], lookup.operands[-1]
+    makers = {v: op for op in graph.ops for v in op.results}
+    reached, left = set[Value](), [index]
+    while left:
+        v = left.pop()
+        if v not in reached and v in makers:
+            left += makers[v].operands
+        reached.add(v)
+    inside = [op for op in graph.ops if reached.intersection(op.results)]
+    if not all(_is_plain(op) for op in inside):
+        return []
+    choices = [op.operands[0] for op in inside if op.function is BinaryFn.KEEP]
+    found: list[Value] = []
+    for choice in choices:
+        ranges: dict[Value, Range] = {}
+        for op in inside:
+            xs = [
+                ranges.get(v, _RANGE_OF_TRUTHS if v.dtype is DType.I1 else _ANY)
+                for v in op.operands
+            ]
+            for v in op.results:
+                ranges[v] = (0.0, 0.0) if v is choice else range_of(op, v, xs)
+        low, high = ranges.get(index, _ANY)
+        if high < 0 or low >= rows:
+            found.append(choice)
+    return found
+
+
+def _is_plain(op: Op) -> bool:
+    """Whether each element of the operands decides about an element of the result, and each about
+    at least one."""
+    return isinstance(op, Elementwise) or not op.operands or (isinstance(op, View) and op.whole)
+
+
+def picked_with(
+    reference: KernelGraph, given: Mapping[Value, Range], kept: bool = False
+) -> Mapping[int, int]:
+    """The inputs, by number, that name an element of each row which the reference picks by
+    comparing them with all places, and how many elements a row has; where they name none, minus
+    infinity is added to it. ``given`` has the ranges of places. With ``kept``, those too of which a
+    mask keeps what is compared."""
+    made = _Made(reference, given)
+    numbers = {v: i for i, v in enumerate(reference.inputs)}
+    found: dict[int, int] = {}
+    for op in reference.ops:
+        for picked, mask in (op.operands, op.operands[::-1]) if op.function is BinaryFn.ADD else ():
+            bias, total = made.by(mask), made.by(picked)
+            if bias is None or total is None or bias.function is not UnaryFn.BIAS:
+                continue
+            bounds = _bounds([made.source(bias.operands[0])], reference)
+            for v, count in bounds.items():
+                source = made.source(v)
+                choice = made.makers.get(source)
+                named = source
+                if kept and choice is not None and choice.function is BinaryFn.KEEP:
+                    named = made.source(choice.operands[1])
+                if named in numbers and made.picks(total, source, count):
+                    i = numbers[named]
+                    found[i] = min(found.get(i, count), count)
+    return found
+
+
+class _Made:
+    """What makes the values of a graph, whatever their shapes and types."""
+
+    def __init__(self, graph: KernelGraph, given: Mapping[Value, Range]) -> None:
+        self.makers = {v: op for op in graph.ops for v in op.results}
+        self.ranges = ranges_of(graph, given)
+
+    def source(self, x: Value) -> Value:
+        """The value all of whose elements ``x`` has."""
+        while (op := self.makers.get(x)) is not None and (
+            (isinstance(op, View) and op.whole)
+            or (isinstance(op, Elementwise) and op.identity and not op.cuts)
+        ):
+            x = op.operands[0]
+        return x
+
+    def by(self, x: Value) -> Op | None:
+        """The op that makes the value."""
+        return self.makers.get(self.source(x))
+
+    def picks(self, total: Op, number: Value, count: int) -> bool:
+        """Whether an op sums up what is kept of ``count`` elements where their place is a
+        number."""
+        kept = self.by(total.operands[0]) if total.function is ReduceFn.SUM else None
+        if kept is None or kept.function is not BinaryFn.KEEP:
+            return False
+        equal = self.by(kept.operands[0])
+        if equal is None or equal.function is not BinaryFn.EQ:
+            return False
+        sides = [self.source(v) for v in equal.operands]
+        others = [v for v in sides if v is not number]
+        places = (0.0, float(count - 1))
+        return len(others) == 1 and self.ranges.get(others[0]) == places
+
+
+_ANY: Range = (-inf, inf)
+_RANGE_OF_TRUTHS: Range = (0.0, 1.0)
+
+
+def _bounds(truths: Sequence[Value], graph: KernelGraph) -> Mapping[Value, int]:
+    """Of which values such truth values say that they are at least 0, and below which number."""
+    makers = {v: op for op in graph.ops for v in op.results}
+    ranges = ranges_of(graph)
+    least, below = set[Value](), dict[Value, int]()
+    left = list(truths)
+    while left:
+        op = makers.get(left.pop())
+        if op is not None and op.function is BinaryFn.AND:
+            left += op.operands
+        if op is None or op.function not in (BinaryFn.LT, BinaryFn.LE):
+            continue
+        x, y = op.operands
+        strict = op.function is BinaryFn.LT
+        if ranges[x] == (0.0, 0.0) and not strict and y.dtype.is_integer:
+            least.add(y)
+        if ranges[y][0] == ranges[y][1] and x.dtype.is_integer:
+            below[x] = int(ranges[y][1]) + (not strict)
+    return {v: n for v, n in below.items() if v in least and n > 0}
 
 
 def within_tables(graph: KernelGraph, inputs: Mapping[int, int]) -> KernelGraph:

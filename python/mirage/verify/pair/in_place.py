@@ -21,7 +21,9 @@ from mirage.verify.evidence.proofs.proof_in_place import prove_in_place
 from mirage.verify.evidence.roundings.rounding import measure_together
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.normal_form.normalize import Depth, normalize
+from mirage.verify.normal_form.read_by_rows import in_range, within_places
 from mirage.verify.pair.budget import Budget
+from mirage.verify.pair.by_rows import ByRows, by_rows
 from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.postponed import rounding_evidence
 from mirage.verify.shared_inputs.free_values import with_free_values
@@ -50,30 +52,62 @@ def in_place(
     open_ = verdict.kind is Kind.UNKNOWN or (verdict.equivalent and verdict.defined is False)
     if not open_ or not options.prove:
         return verdict
-    proof = _proof(reference, candidate, verdict, contents, budget or Budget())
+    budget = budget or Budget()
+    rows = None
+    if verdict.kind is Kind.UNKNOWN:
+        rows = budget.attempt(
+            "both by rows",
+            lambda: by_rows(reference, candidate, contents, options, verdict.seed),
+        )
+    proof = None if rows is None else rows.proof
+    if proof is None:
+        proof = _proof(reference, candidate, verdict, contents, budget)
     if proof is None:
         return verdict
     if not proof.holds:
         return verdict if verdict.equivalent else replace(
             verdict, evidence=(*verdict.evidence, proof)
         )  # fmt: skip
-    count = len(reference.outputs)
-    first, second = reference, candidate
-    stable = decompose(first, stable=True), decompose(second, stable=True)
-    order = tuple(range(count))
+    return _measured(reference, candidate, verdict, contents, options, proof, rows) or verdict
+
+
+def _measured(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    verdict: Verdict,
+    contents: Mapping[int, Array],
+    options: VerifyOptions,
+    proof: Evidence,
+    rows: ByRows | None,
+) -> Verdict | None:
+    """The verdict with a proof: whether the candidate is defined, and its rounding errors; None
+    where there are calls, of which nothing is known."""
+    stable = decompose(reference, stable=True), decompose(candidate, stable=True)
+    order = tuple(range(len(reference.outputs)))
     rng = np.random.default_rng(options.rounding_seed)
     sample = choose_sample(stable, options.work, rng)
     try:
-        references = [stable[0], decompose(first)]
-        defined = defined_evidence(references, stable[1], sample, rng, order, contents)
+        references = [stable[0], decompose(reference)]
+        asked, looked_at = stable[1], sample
+        if rows is not None and rows.places:  # elsewhere the reference means nothing
+            asked = within_places(asked, contents, rows.places)
+            looked_at = choose_sample((stable[0], asked), options.work, rng)
+        defined = defined_evidence(references, asked, looked_at, rng, order, contents)
     except UnknownOp:
-        return verdict  # nothing is known about calls
+        return None
+    if rows is not None and rows.candidate_only:
+        bounds = ", ".join(f"input {i} below {n}" for i, n in rows.places.items())
+        text = f"it names elements of rows with {bounds}, the reference with other numbers too"
+        defined = replace(defined, holds=False, text=text)
     proved = Verdict(
         Kind.PROVED, None, (proof, defined), verdict.seed, None, None, order,
         defined=defined.holds is True,
     )  # fmt: skip
     if not proved.defined or not options.numerics:
         return proved
+    if rows is not None and rows.places:
+        stable = in_range(stable[0], rows.places), in_range(stable[1], rows.places)
+        sample = choose_sample(stable, options.work, rng)
     (found,) = measure_together(
         stable, sample, options.rounding_seed, (order,), contents, options.assume
     )

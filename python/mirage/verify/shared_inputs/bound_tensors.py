@@ -26,6 +26,11 @@ from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 from mirage.verify.shared_inputs.held_parts import joined_of_others, with_parts_joined
 from mirage.verify.shared_inputs.held_positions import read, with_positions_written
+from mirage.verify.shared_inputs.sums_of_held import (
+    read_as_sums,
+    rests_of,
+    with_sums_written,
+)
 from mirage.verify.verify_options import SignatureMismatch
 
 
@@ -156,7 +161,13 @@ def _brought_together(given: Aligned) -> Aligned:
         for g in (given.reference, given.candidate)
     )
     known |= {*joined}
-    return replace(given, reference=one, candidate=two, foreign=foreign - known)
+    sums = read_as_sums(inputs, {i: x for i, x in own.items() if i not in known})
+    if sums:
+        rests = rests_of(inputs, sums)
+        one, two = (with_sums_written(g, sums, rests) for g in (one, two))
+        further = dict(enumerate((s.rest for s in sums.values()), len(inputs)))
+        contents, known = {**contents, **further}, {*known, *sums}
+    return replace(given, reference=one, candidate=two, contents=contents, foreign=foreign - known)
 
 
 _CONTENT, _NAME = "content ", "name "

@@ -11,7 +11,7 @@ import torch
 from mirage.pipeline.commands.compare import stated
 from mirage.semantics.substitute import without_dead_ops
 from mirage.verify import Verdict, VerifyOptions
-from mirage.verify.shared_inputs.bound_tensors import Stated, align
+from mirage.verify.shared_inputs.bound_tensors import Aligned, Stated, align
 from mirage.verify.verifier import verify_aligned
 
 Program = Callable[..., object]
@@ -79,10 +79,15 @@ def _one(every: Stated, number: int) -> Stated:
     return replace(every, graph=graph, bound=tuple(bound), keys=keys, results=tuple(range(len(at))))
 
 
-def verdict_of(pair: Pair, among: Sequence[Pair]) -> Verdict:
-    """What the verifier says; the others are imported with it."""
+def aligned_of(pair: Pair, among: Sequence[Pair]) -> Aligned:
+    """Both programs as they are compared; the others are imported with them."""
     alike = tuple(p for p in among if p.inputs == pair.inputs)
     number = 2 * alike.index(pair)
     first, second = (_one(_imported(alike), number + i) for i in (0, 1))
+    return align(first, second)
+
+
+def verdict_of(pair: Pair, among: Sequence[Pair]) -> Verdict:
+    """What the verifier says."""
     options = VerifyOptions(seed=7, numerics=pair.rounding, work=1e5)
-    return verify_aligned(align(first, second), options)
+    return verify_aligned(aligned_of(pair, among), options)

@@ -38,6 +38,20 @@ def silu(b: Builder, x: Value, sign: float = -1.0) -> Value:
     return b.binary(DIV, x, b.binary(ADD, e, b.constant(1.0)))
 
 
+def log_of_two(b: Builder, x: Value, y: Value, *, kept: bool = True, sign: float = -1.0) -> Value:
+    """The larger one and what the other one adds to it."""
+    apart = b.binary(SUB, x, y)
+    apart = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.NE, x, y), apart) if kept else apart
+    small = b.unary(EXP, b.binary(MUL, b.unary(UnaryFn.ABS, apart), b.constant(sign)))
+    if sign == -1.0:
+        small = b.unary(EXP, b.unary(NEG, b.unary(UnaryFn.ABS, apart)))
+    return b.binary(ADD, b.binary(BinaryFn.MAX, y, x), b.unary(UnaryFn.LOG1P, small))
+
+
+def log_of_sum(b: Builder, x: Value, y: Value) -> Value:
+    return b.unary(LOG, b.binary(ADD, b.unary(EXP, x), b.unary(EXP, y)))
+
+
 def joined(b: Builder, x: Value, y: Value) -> Value:
     """The first two columns of one and the others of the other."""
     return b.concat((b.slice(x, (0, 0), (3, 2)), b.slice(y, (0, 2), (3, 2))), 1)

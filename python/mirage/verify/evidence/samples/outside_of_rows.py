@@ -1,0 +1,70 @@
+"""Float64 where whole numbers name no element of a row.
+
+A program that picks an element of each row and adds minus infinity where there is none gives no
+number there: it has no meaning, and what is shown is shown for places alone. So a candidate gives
+no number there either, and the same elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mirage.semantics.evaluation.evaluate import EvaluationError, evaluate_floats
+from mirage.semantics.region import whole, whole_demand
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.samples.floats import TOLERANCE
+from mirage.verify.evidence.samples.integer_inputs import draw_integers
+from mirage.verify.evidence.samples.sampled_outputs import graph_work
+
+_BEYOND = (-1, 0, 7)
+"""Less than the first, and more than the last by so many less one."""
+_SHARES = (1.0, 0.5, 0.1)
+"""Of the numbers that name nothing."""
+
+
+def gives_no_number_outside(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    counts: Mapping[int, int],
+    contents: Mapping[int, Array],
+    work: float,
+    seed: int,
+) -> bool:
+    """Whether a candidate gives a number only where its reference does, and the same, on random
+    inputs where those in ``counts`` are not all below so many; False where that is too much
+    ``work``."""
+    graphs = reference, candidate
+    if sum(graph_work(g, whole_demand(g)) for g in graphs) > work:
+        return False
+    rng = np.random.default_rng(seed)
+    for share in _SHARES:
+        inputs: list[Array] = []
+        for i, v in enumerate(reference.inputs):
+            if i in contents:
+                inputs.append(contents[i])
+            elif i in counts:
+                outside = rng.choice([n if n < 0 else counts[i] + n for n in _BEYOND], v.shape)
+                inside = rng.integers(0, counts[i], v.shape)
+                inputs.append(np.where(rng.random(v.shape) < share, outside, inside))
+            elif v.dtype.is_integer:
+                inputs.append(draw_integers(rng, v, whole(len(v.shape))))
+            else:
+                inputs.append(rng.standard_normal(v.shape))
+        try:
+            with np.errstate(all="ignore"):
+                expected, actual = (evaluate_floats(g, inputs) for g in graphs)
+        except EvaluationError:
+            return False
+        if not all(map(_is_same, expected, actual)):
+            return False
+    return True
+
+
+def _is_same(x: Array, y: Array) -> bool:
+    there = np.isfinite(x)
+    size = np.abs(x[there]).max(initial=0.0)
+    near = np.abs(x[there] - y[there]) <= TOLERANCE * size
+    return bool(near.all() and not np.isfinite(y[~there]).any())

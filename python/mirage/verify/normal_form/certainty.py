@@ -1,0 +1,162 @@
+"""What is certain of values, whatever the inputs are: which numbers they are, that they are finite,
+positive or not negative, which truth values are true.
+
+Inputs are real numbers, and all ops are defined: where one is not, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from mirage.semantics.numbers import Number, as_number
+from mirage.semantics.ops.op import Contraction, Elementwise
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, Domain, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Op, Source, Structure, Value, View
+
+_DEEPEST = 8
+_NEVER_NEGATIVE = (UnaryFn.ABS, UnaryFn.EXP, UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.SQUARE,
+                   UnaryFn.SIGMOID, UnaryFn.RELU)  # fmt: skip
+_KEEP_THE_SIGN = (BinaryFn.ADD, BinaryFn.MUL, BinaryFn.DIV, BinaryFn.MIN, BinaryFn.POW,
+                  UnaryFn.RECIPROCAL)  # fmt: skip
+
+_STAY_POSITIVE = (BinaryFn.MUL, BinaryFn.DIV, BinaryFn.MIN, UnaryFn.RECIPROCAL, UnaryFn.SQRT,
+                  UnaryFn.RSQRT)  # fmt: skip
+
+
+def _same_elements(op: Op) -> bool:
+    """Whether the result has elements of the operand, and no others."""
+    return op.identity if isinstance(op, Elementwise) else isinstance(op, View)
+
+
+def _is_total(op: Op) -> bool:
+    """Whether the op is defined for all numbers."""
+    fn = op.function
+    if isinstance(fn, UnaryFn):
+        return UNARY[fn].domain is Domain.ALL
+    return not isinstance(fn, BinaryFn) or BINARY[fn].total
+
+
+def _may_overflow(op: Op) -> bool:
+    """Whether f16 may not hold what the op computes: programs ask whether it did. All other types
+    hold what inputs in their range are made into."""
+    if _same_elements(op) or isinstance(op, Source | Structure):
+        given = {v.dtype for v in op.operands}
+    else:
+        given = set[DType]()
+    return op.number is None and any(
+        v.dtype is DType.F16 and DType.F16 not in given for v in op.results
+    )
+
+
+class Certain:
+    """What is known of the ops before, by those that make the operands."""
+
+    def __init__(self, makers: Mapping[Value, Op], constants: Mapping[Value, Number]) -> None:
+        self.makers, self.constants = makers, constants
+
+    def number(self, x: Value) -> Fraction | None:
+        """The finite number that a value is."""
+        op = self.makers.get(x)
+        while op is not None and op.number is None and isinstance(op, View):
+            x = op.operands[0]
+            op = self.makers.get(x)
+        number = as_number(self.constants[x]) if x in self.constants else None
+        return number if isinstance(number, Fraction) else None
+
+    def is_certain(self, x: Value, depth: int = 0) -> bool | None:
+        """Whether a truth value is true everywhere, or false, where no number is infinite."""
+        op = self.makers.get(x)
+        if op is None or depth >= _DEEPEST:
+            return None
+        fn, operands = op.function, op.operands
+        if fn in (BinaryFn.EQ, BinaryFn.NE):
+            if operands[0] is operands[1]:
+                return fn is BinaryFn.EQ
+            for value, number in (operands, operands[::-1]):
+                if self._is_infinite(number) and self.is_finite(value):
+                    return fn is BinaryFn.NE
+                if self.number(number) == 0 and self.is_positive(value):
+                    return fn is BinaryFn.NE
+        inner = [self.is_certain(v, depth + 1) for v in operands]
+        if fn is UnaryFn.NOT:
+            return None if inner[0] is None else not inner[0]
+        if fn in (BinaryFn.AND, BinaryFn.OR):
+            decides = fn is BinaryFn.OR
+            if decides in inner:
+                return decides
+            return None if None in inner else not decides
+        return None
+
+    def _is_infinite(self, x: Value) -> bool:
+        return x in self.constants and not isinstance(as_number(self.constants[x]), Fraction)
+
+    def is_finite(self, x: Value, total: bool = False) -> bool:
+        """Whether no element is infinite where the inputs are numbers and all ops are defined; with
+        ``total`` all of them are, for any numbers."""
+        seen: set[Value] = set()
+        left = [x]
+        while left:
+            value = left.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            op = self.makers.get(value)
+            if op is None:
+                continue  # an input
+            if self._is_infinite(value) or op.function is UnaryFn.BIAS or _may_overflow(op):
+                return False
+            if total and not _is_total(op):
+                return False
+            plain = op.function is not None or op.number is not None
+            moved = _same_elements(op) or (isinstance(op, Source) and bool(op.operands))
+            if isinstance(op, Structure):
+                left += op.ends
+            elif not plain and not moved and not isinstance(op, Contraction):
+                return False
+            left += op.operands
+        return True
+
+    def not_negative(self, x: Value, depth: int = 0) -> bool:
+        """Whether no element is negative, for certain."""
+        if (number := self.number(x)) is not None:
+            return number >= 0
+        op = self.makers.get(x)
+        if op is None or depth >= _DEEPEST:
+            return False
+        fn, operands = op.function, op.operands
+        if fn in _NEVER_NEGATIVE or (fn is BinaryFn.MUL and operands[0] is operands[1]):
+            return True
+        if fn is BinaryFn.POW and (power := self.number(operands[1])) is not None:
+            return power.denominator == 2 or (power.denominator == 1 and power.numerator % 2 == 0)
+        each = (self.not_negative(v, depth + 1) for v in operands)
+        if fn is BinaryFn.MAX:
+            return any(each)
+        summed = fn in (ReduceFn.SUM, ReduceFn.MAX)
+        return (
+            bool(operands) and (_same_elements(op) or summed or fn in _KEEP_THE_SIGN) and all(each)
+        )
+
+    def is_positive(self, x: Value) -> bool:
+        """Whether all elements are, for certain. An exponential of minus infinity is not, so what
+        ``x`` is made of may not be infinite."""
+        return self.is_finite(x) and self._positive(x, 0)
+
+    def _positive(self, x: Value, depth: int) -> bool:
+        if (number := self.number(x)) is not None:
+            return number > 0
+        op = self.makers.get(x)
+        if op is None or depth >= _DEEPEST:
+            return False
+        fn, operands = op.function, op.operands
+        if fn in (UnaryFn.EXP, UnaryFn.SIGMOID):
+            return True
+        each = [self._positive(v, depth + 1) for v in operands]
+        if fn is BinaryFn.ADD:
+            return any(each) and all(self.not_negative(v) for v in operands)
+        if fn is BinaryFn.POW:
+            return each[0]
+        if fn is BinaryFn.MAX:
+            return any(each)
+        kept = _same_elements(op) or fn in (ReduceFn.SUM, ReduceFn.MAX) or fn in _STAY_POSITIVE
+        return bool(each) and kept and all(each)

@@ -1,0 +1,139 @@
+"""One element of each row, kept by a comparison with places and summed up.
+
+``sum over j of (x[j] where j == t, else 0)`` is ``x[t]`` if ``t`` is one of the places: exactly one
+element is kept. So what is picked of a function of elements is the function of what is picked, and
+of what a row has in common it is just that. A product with such truth values keeps the same where
+all elements are numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mirage.semantics.indexing.indices import unit_free_dims
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
+from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
+from mirage.verify.normal_form.ranks import are_ranks
+from mirage.verify.normal_form.reading import Reading, repeats
+
+
+def picked_rule(reading: Reading, op: Op) -> Value | None:
+    """The sum of what is kept of rows of which exactly one element is."""
+    if op.function is not ReduceFn.SUM or not isinstance(op, Contraction) or len(op.over[0]) != 1:
+        return None
+    ((dim,),) = op.over
+    parts = _mask_and_kept(reading, op.operands[0])
+    if parts is None:
+        return None
+    mask, x = parts
+    shape = op.operands[0].shape
+    if mask.shape != shape or not keeps_one(reading, mask, dim):
+        return None
+    return Pick(reading, mask, dim).of(x)
+
+
+def _mask_and_kept(reading: Reading, x: Value) -> tuple[Value, Value] | None:
+    """A mask of truth values, and what it keeps."""
+    op = reading.makers.get(reading.source(x))
+    if op is None or len(op.operands) != 2:
+        return None
+    first, second = op.operands
+    if op.function is BinaryFn.KEEP:
+        return reading.source(first), second
+    if op.function is BinaryFn.MUL:
+        for mask, kept in ((first, second), (second, first)):
+            source = reading.source(mask)
+            if source.dtype is DType.I1 and reading.certain.is_finite(kept):
+                return source, kept
+    return None
+
+
+def keeps_one(reading: Reading, mask: Value, dim: int) -> bool:
+    """Whether a truth value is true at exactly one place along a dimension: where the place, or its
+    rank, is a number that is one of the places."""
+    op = reading.makers.get(mask)
+    if op is None or op.function is not BinaryFn.EQ:
+        return False
+    count = mask.shape[dim]
+    for places, number in (op.operands, op.operands[::-1]):
+        low, high = reading.range(reading.source(number))
+        inside = reading.is_whole(number) and low >= 0 and high < count
+        if not inside or _long(number, mask, dim):
+            continue
+        if _are_places(reading, places, mask, dim) or are_ranks(reading, places, mask, dim):
+            return True
+    return False
+
+
+def _long(x: Value, whole: Value, dim: int) -> bool:
+    """Whether an operand has several elements along a dimension of the result."""
+    at = dim - len(whole.shape) + len(x.shape)
+    return at >= 0 and x.shape[at] != 1
+
+
+def _are_places(reading: Reading, x: Value, whole: Value, dim: int) -> bool:
+    elements = reading.elements(reading.source(x))
+    if elements is None or not _long(x, whole, dim):
+        return False
+    at = dim - len(whole.shape) + len(x.shape)
+    shape = tuple(-1 if d == at else 1 for d in range(len(x.shape)))
+    return bool((elements == np.arange(x.shape[at]).reshape(shape)).all())
+
+
+class Pick:
+    """What ``mask`` picks along ``dim``: one element of each row."""
+
+    def __init__(self, reading: Reading, mask: Value, dim: int) -> None:
+        self.reading, self.mask, self.dim = reading, mask, dim
+        self.known: dict[Value, Value] = {}
+
+    def of(self, x: Value) -> Value:
+        """What is picked of ``x``, of which dimensions in front may be missing."""
+        if not _long(x, self.mask, self.dim):
+            return x
+        if x not in self.known:
+            self.known[x] = self._of(x)
+        return self.known[x]
+
+    def _of(self, x: Value) -> Value:
+        reading = self.reading
+        op = reading.makers.get(x)
+        if op is not None and op.renames and (inner := self._before(op)) is not None:
+            return self.of(inner)
+        if isinstance(op, View) and repeats(op) and not self._stays(op.operands[0]):
+            return op.operands[0]
+        computed = isinstance(op, Elementwise) and op.operands and not op.cuts
+        if op is not None and computed and self._are_numbers(op):
+            return reading.apply(op, tuple(self.of(v) for v in op.operands))
+        kept = reading.write(lambda b: b.binary(BinaryFn.KEEP, self.mask, x))
+        return reading.write(lambda b: b.reduce(ReduceFn.SUM, kept, (self.dim,)))
+
+    def _are_numbers(self, op: Op) -> bool:
+        """Whether sums can be had of all operands: truth values stay as they are."""
+        return all(v.dtype is not DType.I1 or not self._stays(v) for v in op.operands)
+
+    def _stays(self, v: Value) -> bool:
+        return _long(v, self.mask, self.dim)
+
+    def _before(self, view: Op) -> Value | None:
+        """A function of reshaped elements for reshaped functions of elements, where dimensions of
+        size 1 come or go."""
+        reading, x = self.reading, view.operands[0]
+        op = reading.makers.get(x)
+        dims = unit_free_dims(x.shape, view.results[0].shape)
+        if not isinstance(op, Elementwise) or not op.operands or op.cuts or dims is None:
+            return None
+        if {d for d in range(len(x.shape)) if x.shape[d] != 1} - set(dims.values()):
+            return None
+        operands: list[Value] = []
+        for v in op.operands:
+            lead = len(x.shape) - len(v.shape)
+            sizes = (1,) * lead + v.shape
+            shape = tuple(
+                sizes[dims[d]] if d in dims else 1 for d in range(len(view.results[0].shape))
+            )
+            if v.shape == () or v.shape == shape:
+                operands.append(v)
+            else:
+                operands.append(reading.write(lambda b, v=v, shape=shape: b.reshape(v, shape)))
+        return reading.apply(op, tuple(operands))

@@ -1,0 +1,156 @@
+"""Orders that functions keep: the largest of what is increasing in a number is that of the largest
+number, and two such values compare as their numbers do.
+
+An exponential, less what a row has in common and divided by what a row has in common, is larger
+where its argument is: so the places of the largest probabilities are those of the largest scores,
+and the largest probability is the exponential of the largest score, divided alike. What a row
+divides by is positive wherever the quotient is defined, if it is not negative.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mirage.semantics.domain import Float64
+from mirage.semantics.scalar import UNARY, BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
+from mirage.verify.normal_form.reading import Reading
+
+_COMPARISONS = (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE)
+_MOST = 1 << 22
+"""Elements of which it is looked where they come from."""
+
+
+def largest_rule(reading: Reading, op: Op) -> Value | None:
+    """A maximum along dimensions of a function that is increasing along them."""
+    if op.function is not ReduceFn.MAX or not isinstance(op, Contraction):
+        return None
+    (dims,) = op.over
+    return _largest(reading, op.operands[0], dims)
+
+
+def _largest(reading: Reading, x: Value, dims: tuple[int, ...]) -> Value | None:
+    op = reading.makers.get(x)
+    if not isinstance(op, Elementwise) or (step := _increasing(reading, op)) is None:
+        return None
+    inner, place = step
+    others = [v for i, v in enumerate(op.operands) if i != place]
+    if inner.shape != x.shape or any(_varies(v, x, dims) for v in others):
+        return None
+    found = _largest(reading, inner, dims)
+    if found is None:
+        found = reading.write(lambda b: b.reduce(ReduceFn.MAX, inner, dims))
+    operands = tuple(found if i == place else v for i, v in enumerate(op.operands))
+    return reading.apply(op, operands)
+
+
+def _varies(v: Value, x: Value, dims: tuple[int, ...]) -> bool:
+    """Whether an operand of ``x`` has several elements along some of its dimensions."""
+    lead = len(x.shape) - len(v.shape)
+    return any(d >= lead and v.shape[d - lead] != 1 for d in dims)
+
+
+def _increasing(reading: Reading, op: Elementwise) -> tuple[Value, int] | None:
+    """The operand in which an op is increasing, whatever the others are, and its place."""
+    fn = op.function
+    if op.identity and not op.cuts:
+        return op.operands[0], 0
+    if isinstance(fn, UnaryFn):
+        return (op.operands[0], 0) if UNARY[fn].increasing else None
+    shape = op.results[0].shape
+    for place in (0, 1) if fn in (BinaryFn.ADD, BinaryFn.MUL) else (0,):
+        if len(op.operands) != 2 or op.operands[place].shape != shape:
+            continue
+        other = op.operands[1 - place]
+        whole = place == 0 and other.shape == shape and op.operands[1].shape == shape
+        if whole and fn in (BinaryFn.ADD, BinaryFn.MUL):
+            continue  # either may be meant, and neither is shared
+        if fn in (BinaryFn.ADD, BinaryFn.SUB):
+            return op.operands[place], place
+        if fn is BinaryFn.DIV and reading.certain.not_negative(other):
+            return op.operands[place], place
+        if fn is BinaryFn.MUL and _is_positive_where_defined(reading, other):
+            return op.operands[place], place
+    return None
+
+
+def _is_positive_where_defined(reading: Reading, x: Value) -> bool:
+    op = reading.makers.get(x)
+    if op is not None and op.function is UnaryFn.RECIPROCAL:
+        return reading.certain.not_negative(op.operands[0])
+    return reading.certain.is_positive(x)
+
+
+# ---- comparisons
+
+
+def compared_rule(reading: Reading, op: Op) -> Value | None:
+    """A comparison of two values of one increasing function."""
+    if op.function not in _COMPARISONS or len(op.operands) != 2:
+        return None
+    sides = op.operands[0], op.operands[1]
+    found: Value | None = None
+    while (inner := _inside(reading, *sides)) is not None:
+        sides = inner
+        first, second = sides
+        found = reading.apply(op, (first, second))
+    return found
+
+
+def _inside(reading: Reading, a: Value, b: Value) -> tuple[Value, Value] | None:
+    """What both sides are the same increasing function of; None where they are not."""
+    (x, seen), (y, other) = _shown(reading, a), _shown(reading, b)
+    first, second = reading.makers.get(x), reading.makers.get(y)
+    if not isinstance(first, Elementwise) or not isinstance(second, Elementwise):
+        return None
+    if type(first) is not type(second) or first.function is not second.function:
+        return None
+    steps = _increasing(reading, first), _increasing(reading, second)
+    if steps[0] is None or steps[1] is None or steps[0][1] != steps[1][1]:
+        return None
+    (inner, place), (its, _) = steps[0], steps[1]
+    for i, (u, v) in enumerate(zip(first.operands, second.operands, strict=True)):
+        if i != place and not (u is v and _same_places(u, (x, seen, a), (y, other, b))):
+            return None
+    if inner.shape != x.shape or its.shape != y.shape:
+        return None
+    return _through(reading, inner, seen), _through(reading, its, other)
+
+
+def _shown(reading: Reading, x: Value) -> tuple[Value, list[View]]:
+    """What ``x`` shows elements of, and the views that it is seen through, the first one first."""
+    views: list[View] = []
+    while isinstance(op := reading.makers.get(x), View):
+        views.insert(0, op)
+        x = op.operands[0]
+    return x, views
+
+
+def _through(reading: Reading, x: Value, views: list[View]) -> Value:
+    for view in views:
+        x = reading.apply(view, (x,))
+    return x
+
+
+_Side = tuple[Value, list[View], Value]
+
+
+def _same_places(shared: Value, first: _Side, second: _Side) -> bool:
+    """Whether both sides have the same element of an operand at each place where they are
+    compared: looked up with elements that are their own numbers."""
+    if shared.type.size == 1:
+        return True
+    places: list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = []
+    for x, views, side in (first, second):
+        if max(x.type.size, side.type.size) > _MOST:
+            return False
+        at = np.arange(shared.type.size, dtype=np.float64).reshape(shared.shape)
+        at = np.broadcast_to(at, x.shape)
+        for view in views:
+            (at,) = view.compute(Float64(), [(at,)], 0, view.results[0].shape)
+        places.append(at)
+    shape = np.broadcast_shapes(*(at.shape for at in places))
+    if int(np.prod(shape)) > _MOST:
+        return False
+    one, other = (np.broadcast_to(at, shape) for at in places)
+    return bool((one == other).all())

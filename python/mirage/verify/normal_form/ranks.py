@@ -1,0 +1,158 @@
+"""Ranks: how many elements of a row come before each, in an order in which no two are alike.
+
+A comparison of two elements that also asks for their places where they are equal is a strict order
+of the elements of a row: then each rank from 0 on belongs to exactly one of them. Whether it is one
+is found by computing the comparison for each way in which two elements may compare: the larger one
+comes first (or last) wherever it is, and of equal ones the one with the smaller (larger) place.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+
+from mirage.semantics.domain import Float64
+from mirage.semantics.scalar import Array, BinaryFn, ReduceFn
+from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
+from mirage.verify.normal_form.reading import Reading
+
+_MOST = 1 << 20
+"""Pairs of elements that are looked at."""
+_COMPARED = (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE)
+
+
+def are_ranks(reading: Reading, x: Value, whole: Value, dim: int) -> bool:
+    """Whether ``x``, an operand of ``whole``, has each rank from 0 on exactly once along ``dim``,
+    wherever the other dimensions are."""
+    views: list[Op] = []
+    while (op := reading.makers.get(x)) is not None and _is_seen_through(op):
+        views.insert(0, op)
+        x = op.operands[0]
+    total = reading.makers.get(x)
+    if total is None or total.function is not ReduceFn.SUM or not isinstance(total, Contraction):
+        return False
+    before = reading.source(total.operands[0])
+    if len(total.over[0]) != 1 or before.type.size > _MOST or whole.type.size > _MOST:
+        return False
+    ((along,),) = total.over
+    at = np.arange(x.type.size, dtype=np.float64).reshape(x.shape)
+    seen = _viewed(at, views)
+    for own in range(len(before.shape)):
+        alike = own != along and before.shape[own] == before.shape[along]
+        if not alike or not _is_each_once(seen, at, whole, dim, own):
+            continue
+        if _Order(reading, before, own, along).is_strict():
+            return True
+    return False
+
+
+def _is_seen_through(op: Op) -> bool:
+    return isinstance(op, View) or (isinstance(op, Elementwise) and op.identity and not op.cuts)
+
+
+def _viewed(x: Array, views: list[Op]) -> Array:
+    for op in views:
+        if isinstance(op, View):
+            (x,) = op.compute(Float64(), [(x,)], 0, op.results[0].shape)
+    return x
+
+
+def _is_each_once(seen: Array, at: Array, whole: Value, dim: int, own: int) -> bool:
+    """Whether what is seen along ``dim`` is all that is at ``own``, with nothing else changed."""
+    rows = np.moveaxis(at, own, -1).reshape(-1, at.shape[own])
+    row_of = np.empty(at.size, int)
+    row_of[rows.astype(int).ravel()] = np.repeat(np.arange(len(rows)), rows.shape[1])
+    found = np.moveaxis(np.broadcast_to(seen, whole.shape), dim, -1).astype(int)
+    if found.shape[-1] != rows.shape[1]:
+        return False
+    same = (row_of[found] == row_of[found[..., :1]]).all()
+    return bool(same and (np.diff(np.sort(found, -1), axis=-1) > 0).all())
+
+
+class _Order:
+    """A truth value of two elements of a row, ``own`` and ``along`` having their places."""
+
+    def __init__(self, reading: Reading, before: Value, own: int, along: int) -> None:
+        self.reading, self.before = reading, before
+        self.own, self.along = own, along
+
+    def is_strict(self) -> bool:
+        """Whether it is a strict order of all elements: by their numbers, then by their places."""
+        ways = [self._computed(self.before, sign, {}) for sign in (-1, 0, 1)]
+        less, equal, more = (None if w is None else self._pairs(w) for w in ways)
+        if less is None or equal is None or more is None:
+            return False
+        one_way = (less.all() and not more.any()) or (more.all() and not less.any())
+        places = np.arange(equal.shape[-1])
+        first = places[None, :] < places[:, None]
+        return bool(one_way and ((equal == first).all() or (equal == first.T).all()))
+
+    def _pairs(self, x: Array) -> Array:
+        """Truth values by the element itself, then by the other one."""
+        whole = np.broadcast_to(x, self.before.shape) != 0
+        return np.moveaxis(whole, (self.own, self.along), (-2, -1))
+
+    def _computed(self, x: Value, sign: int, known: dict[Value, Array | None]) -> Array | None:
+        """What an element has where its number compares with the other one's by ``sign``."""
+        if x not in known:
+            known[x] = self._of(x, sign, known)
+        return known[x]
+
+    def _of(self, x: Value, sign: int, known: dict[Value, Array | None]) -> Array | None:
+        elements = self.reading.elements(x)
+        if elements is not None:
+            return elements
+        op = self.reading.makers.get(x)
+        if op is None or not isinstance(op, Elementwise | View):
+            return None
+        if op.function in _COMPARED:
+            compared = self._compared(op, sign)
+            if compared is not None:
+                return compared
+        xs = [self._computed(v, sign, known) for v in op.operands]
+        if any(v is None for v in xs):
+            return None
+        (found,) = op.compute(Float64(), [(v,) for v in xs if v is not None], 0, x.shape)
+        return found
+
+    def _compared(self, op: Op, sign: int) -> Array | None:
+        """A comparison of elements of one value with each other, or with themselves."""
+        sides = [self._places(v) for v in op.operands]
+        if sides[0] is None or sides[1] is None or sides[0][0] is not sides[1][0]:
+            return None
+        shape = op.results[0].shape
+        if len(shape) != len(self.before.shape):
+            return None
+        first, second = (np.broadcast_to(s[1], shape) for s in sides if s is not None)
+        if (first == second).all():
+            order = 0
+        else:
+            if first.shape[self.own] != first.shape[self.along]:
+                return None
+            order = self._side(first, second) * sign
+            if self._side(first, second) == 0:
+                return None
+        number = np.array(float(order))
+        (found,) = op.compute(Float64(), [(number,), (np.array(0.0),)], 0, ())
+        return np.broadcast_to(found, shape)
+
+    def _side(self, first: Array, second: Array) -> int:
+        """1 where the first is the element itself and the second is the other one, -1 the other way
+        round, else 0."""
+        for sign, (own, other) in zip((1, -1), permutations((first, second)), strict=True):
+            mirrored = np.swapaxes(own, self.own, self.along)
+            constant = (own == own.take([0], self.along)).all()
+            if constant and (mirrored == other).all():
+                return sign
+        return 0
+
+    def _places(self, x: Value) -> tuple[Value, Array] | None:
+        views: list[Op] = []
+        while (op := self.reading.makers.get(x)) is not None and _is_seen_through(op):
+            views.insert(0, op)
+            x = op.operands[0]
+        if x.type.size > _MOST:
+            return None
+        at = np.arange(x.type.size, dtype=np.float64).reshape(x.shape)
+        return x, _viewed(at, views)

@@ -1,0 +1,116 @@
+"""Programs read by what holds of rows: places, orders, and elements that are picked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mirage.semantics.bounds.integer_ranges import Range
+from mirage.semantics.builder import Builder
+from mirage.semantics.ops.op import Lookup, Value
+from mirage.semantics.scalar import Array, BinaryFn, ReduceFn
+from mirage.semantics.substitute import rename_graph, without_dead_ops
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.normal_form.known_truths import known_rule
+from mirage.verify.normal_form.one_of_a_row import picked_rule
+from mirage.verify.normal_form.orders import compared_rule, largest_rule
+from mirage.verify.normal_form.reading import read_again
+from mirage.verify.normal_form.rows_by_sums import looked_up_rule
+from mirage.verify.normal_form.table_indices import (
+    looked_up_with,
+    made_of_places,
+    picked_with,
+)
+
+_RULES = (known_rule, looked_up_rule, picked_rule, largest_rule, compared_rule)
+
+
+_READ = (ReduceFn.MAX, BinaryFn.KEEP, BinaryFn.EQ, BinaryFn.LT, BinaryFn.LE)
+
+
+def reads_otherwise(*graphs: KernelGraph) -> bool:
+    """Whether there is anything in programs that the rules speak of."""
+    ops = (op for graph in graphs for op in graph.ops)
+    return any(op.function in _READ or isinstance(op, Lookup) for op in ops)
+
+
+@dataclass(frozen=True)
+class Places:
+    """The inputs, by number, that name elements of rows in a program, which means nothing where
+    they do not, and how many elements there are. Where those in ``infinite`` name nothing, it gives
+    minus infinity."""
+
+    counts: Mapping[int, int]
+    infinite: Mapping[int, int] = field(default_factory=dict[int, int])
+
+
+def named_places(program: KernelGraph, contents: Mapping[int, Array]) -> Places:
+    """What inputs name places, of a program in primitive ops."""
+    made = {i: n for i, n in made_of_places(program).items() if i not in contents}
+    picked = picked_with(program, _known(program, contents))
+    return Places(_least(made, picked), {i: n for i, n in picked.items() if i not in made})
+
+
+def assumed_places(programs: Sequence[KernelGraph], contents: Mapping[int, Array]) -> Places:
+    """The same where indices are taken to be in range, of all programs."""
+    found: Mapping[int, int] = {}
+    for program in programs:
+        known = _known(program, contents)
+        for named in (
+            looked_up_with(program), made_of_places(program), picked_with(program, known, kept=True)
+        ):  # fmt: skip
+            found = _least(found, {i: n for i, n in named.items() if i not in contents})
+    return Places(found)
+
+
+def _known(program: KernelGraph, contents: Mapping[int, Array]) -> Mapping[Value, Range]:
+    return {
+        program.inputs[i]: (float(x.min()), float(x.max()))
+        for i, x in contents.items()
+        if x.size and program.inputs[i].dtype.is_integer
+    }
+
+
+def _least(first: Mapping[int, int], second: Mapping[int, int]) -> dict[int, int]:
+    found = dict(first)
+    for i, n in second.items():
+        found[i] = min(found.get(i, n), n)
+    return found
+
+
+def within_places(
+    graph: KernelGraph, contents: Mapping[int, Array], places: Mapping[int, int]
+) -> KernelGraph:
+    """A program in primitive ops, without what it does where ``places`` name nothing: it makes no
+    other operation than before."""
+    given = {i: (0.0, float(count - 1)) for i, count in places.items()}
+    return without_dead_ops(read_again(graph, contents, given, (known_rule,)))
+
+
+def in_range(graph: KernelGraph, places: Mapping[int, int]) -> KernelGraph:
+    """A program that moves what names places to the nearest one before it does anything else: the
+    same wherever ``places`` name one."""
+    b, names = Builder(), dict[Value, Value]()
+    for i, count in places.items():
+        x = graph.inputs[i]
+        least, most = (b.constant(float(n), x.dtype) for n in (0, count - 1))
+        least = b.binary(BinaryFn.MAX, x, least)
+        names[x] = b.binary(BinaryFn.MIN, least, most)
+    body = rename_graph(KernelGraph(graph.name, (), graph.ops, graph.outputs), names)
+    return KernelGraph(graph.name, graph.inputs, (*b.ops, *body.ops), body.outputs)
+
+
+def read_by_rows(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    contents: Mapping[int, Array],
+    places: Mapping[int, int],
+) -> tuple[KernelGraph, KernelGraph]:
+    """Both programs, in primitive ops, with the same inputs, of which ``contents`` are known and
+    ``places`` below so many. What the reference looks rows up with lies within its table."""
+    named = {**looked_up_with(reference), **places}
+    given = {i: (0.0, float(count - 1)) for i, count in named.items() if i not in contents}
+    first, second = (
+        without_dead_ops(read_again(g, contents, given, _RULES)) for g in (reference, candidate)
+    )
+    return first, second

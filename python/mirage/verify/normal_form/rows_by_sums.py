@@ -1,0 +1,143 @@
+"""Elements that are looked up in each row of a table, as sums of what a comparison keeps.
+
+An index that is known but for a number ``t`` of each of its elements, ``start + step * t`` with
+``0 <= t < n``, names one of ``n`` rows that are known. If these lie in the table as the elements of
+a dimension do, the row that is looked up is the sum over that dimension of what is kept where the
+place is ``t``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+from mirage.semantics.domain import Float64
+from mirage.semantics.ops.op import Lookup
+from mirage.semantics.scalar import Array, BinaryFn
+from mirage.semantics.ugraph import Elementwise, Op, Value, View
+from mirage.verify.normal_form.one_of_a_row import Pick
+from mirage.verify.normal_form.reading import Reading
+
+_MOST = 1 << 22
+"""Places that are looked at."""
+
+
+@dataclass(frozen=True)
+class _Index:
+    """``start + step * number``, element by element."""
+
+    start: Array
+    step: int = 0
+    number: Value | None = None
+
+
+def looked_up_rule(reading: Reading, op: Op) -> Value | None:
+    """Rows that are looked up at places of which one number each is not known."""
+    if not isinstance(op, Lookup) or len(op.operands) != 2:
+        return None
+    table, index = op.operands
+    while (made := reading.makers.get(index)) is not None and made.renames:
+        index = made.operands[0]  # the same indices in the same order
+    found = _index(reading, index)
+    if found is None or found.number is None or found.step <= 0:
+        return None
+    low, high = reading.range(found.number)
+    if low < 0 or not isfinite(high) or index.type.size * (high + 1) > _MOST:
+        return None
+    count = int(high) + 1
+    places = found.start[..., None] + found.step * np.arange(count)
+    rows = _as_dimensions(reading, table, places)
+    if rows is None:
+        return None
+    rest = (1,) * (len(table.shape) - 1)
+    lined = reading.places(count)
+    number = found.number
+
+    def written() -> Value:
+        along = reading.write(lambda b: b.reshape(lined, (count, *rest)))
+        wide = reading.write(lambda b: b.broadcast(number, index.shape))
+        each = reading.write(lambda b: b.reshape(wide, (*index.shape, 1, *rest)))
+        return reading.write(lambda b: b.binary(BinaryFn.EQ, along, each))
+
+    picked = Pick(reading, written(), len(index.shape)).of(rows)
+    shape = (*index.shape, *([1] if index.type.size else []), *table.shape[1:])
+    wide = reading.write(lambda b: b.broadcast(picked, shape))
+    return reading.write(lambda b: b.reshape(wide, op.results[0].shape))
+
+
+def _index(reading: Reading, x: Value) -> _Index | None:
+    """How an index is made of what is known and of one number."""
+    elements = reading.elements(x)
+    low, high = reading.range(x)
+    if elements is None and low == high:
+        elements = np.full(x.shape, low)
+    if elements is not None:
+        return _Index(elements)
+    op = reading.makers.get(x)
+    if isinstance(op, View):
+        return _viewed(reading, op)
+    if isinstance(op, Elementwise) and op.identity and not op.cuts:
+        return _index(reading, op.operands[0])
+    if op is not None and op.function in (BinaryFn.ADD, BinaryFn.MUL):
+        first, second = (_index(reading, v) for v in op.operands)
+        found = None if first is None or second is None else _combined(op, first, second)
+        if found is not None:
+            return found
+    return _Index(np.zeros(x.shape), 1, x)
+
+
+def _viewed(reading: Reading, view: View) -> _Index | None:
+    (x,) = view.operands
+    inner = _index(reading, x)
+    if inner is None:
+        return None
+    shape = view.results[0].shape
+    start = np.broadcast_to(inner.start, x.shape)
+    (seen,) = view.compute(Float64(), [(start,)], 0, shape)
+    number = inner.number
+    if number is not None:
+        wide = reading.write(lambda b, n=number: b.broadcast(n, x.shape))
+        number = reading.apply(view, (wide,))
+    return _Index(seen, inner.step, number)
+
+
+def _combined(op: Op, first: _Index, second: _Index) -> _Index | None:
+    known, other = (second, first) if second.number is None else (first, second)
+    if known.number is not None:
+        return None
+    shape = op.results[0].shape
+    if op.function is BinaryFn.ADD:
+        start = np.broadcast_to(known.start + other.start, shape)
+        return _Index(start, other.step, other.number)
+    if not known.start.size or (known.start != known.start.flat[0]).any():
+        return None
+    factor = int(known.start.flat[0])
+    return _Index(np.broadcast_to(other.start * factor, shape), other.step * factor, other.number)
+
+
+def _as_dimensions(reading: Reading, table: Value, places: Array) -> Value | None:
+    """The table's rows at ``places``, of which each row of the table is one, as a view of it; along
+    what says nothing of the place there is one element."""
+    strides = [
+        int(places.take(1, d).flat[0] - places.flat[0]) if places.shape[d] > 1 else 0
+        for d in range(places.ndim)
+    ]
+    indices = np.indices(places.shape, sparse=True)
+    linear = sum(s * i for s, i in zip(strides, indices, strict=True))
+    order = sorted((d for d in range(places.ndim) if strides[d]), key=lambda d: -strides[d])
+    sizes = tuple(places.shape[d] for d in order)
+    dense = [int(np.prod(sizes[k + 1 :])) for k in range(len(sizes))]
+    if not (np.broadcast_to(linear, places.shape) == places).all():
+        return None
+    if [strides[d] for d in order] != dense or int(np.prod(sizes)) != table.shape[0]:
+        return None
+    rest = table.shape[1:]
+    found = reading.write(lambda b: b.reshape(table, (*sizes, *rest)))
+    turned = sorted(range(len(order)), key=lambda k: order[k])
+    if turned != list(range(len(order))):
+        whole = (*turned, *range(len(order), len(order) + len(rest)))
+        found = reading.write(lambda b: b.transpose(found, whole))
+    shape = tuple(n if strides[d] else 1 for d, n in enumerate(places.shape))
+    return reading.write(lambda b: b.reshape(found, (*shape, *rest)))

@@ -1,0 +1,101 @@
+"""Whether programs are equal as they are read by what holds of rows."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from mirage.semantics.decompose import decompose
+from mirage.semantics.ops.op import UnknownOp
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.proofs.exact import compare_exactly
+from mirage.verify.evidence.samples.outside_of_rows import gives_no_number_outside
+from mirage.verify.evidence.time_limit import OutOfTime, time_limit
+from mirage.verify.normal_form.last_sums import without_last_sums
+from mirage.verify.normal_form.normalize import Depth, normalize
+from mirage.verify.normal_form.read_by_rows import (
+    assumed_places,
+    named_places,
+    read_by_rows,
+    reads_otherwise,
+)
+from mirage.verify.shared_inputs.free_positions import free_positions
+from mirage.verify.shared_inputs.free_values import with_free_values
+from mirage.verify.verdict import Evidence
+from mirage.verify.verify_options import VerifyOptions
+
+_SECONDS = 1.5
+"""Of processor time, for one comparison."""
+
+
+@dataclass(frozen=True)
+class ByRows:
+    """A proof, for programs of which the inputs in ``places`` are below so many. Elsewhere the
+    reference means nothing, or with ``candidate_only`` the candidate."""
+
+    proof: Evidence
+    places: Mapping[int, int]
+    candidate_only: bool = False
+
+
+def by_rows(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    contents: Mapping[int, Array],
+    options: VerifyOptions,
+    seed: int,
+) -> ByRows | None:
+    """A proof of both programs as they are read by what holds of rows; None where there is none, or
+    nothing that such a reading says otherwise."""
+    first, second = decompose(reference), decompose(candidate)
+    if not reads_otherwise(first, second):
+        return None
+    if options.assume.indices_in_range:
+        places = assumed_places((first, second), contents)
+    else:
+        places = named_places(first, contents)
+    proof = _proof(first, second, contents, places.counts, seed)
+    outside = places.infinite
+    if proof is not None:
+        work = options.work
+        if outside and not gives_no_number_outside(first, second, outside, contents, work, seed):
+            return None
+        return ByRows(proof, places.counts)
+    others = named_places(second, contents)
+    narrower = {i: n for i, n in others.counts.items() if i not in places.counts}
+    if not narrower:
+        return None
+    proof = _proof(first, second, contents, {**places.counts, **narrower}, seed)
+    return None if proof is None else ByRows(proof, narrower, candidate_only=True)
+
+
+def _proof(
+    first: KernelGraph,
+    second: KernelGraph,
+    contents: Mapping[int, Array],
+    places: Mapping[int, int],
+    seed: int,
+) -> Evidence | None:
+    freed = free_positions(*read_by_rows(first, second, contents, places))
+    return _compared(freed.reference, freed.candidate, random.Random(seed))
+
+
+def _compared(first: KernelGraph, second: KernelGraph, rng: random.Random) -> Evidence | None:
+    """A proof, of what programs sum up last or of their results."""
+    pairs = [*without_last_sums(first, second), (first, second)]
+    for one, other in chain(pairs, *(with_free_values(*p) for p in pairs)):
+        a, b = (normalize(g, Depth.EXPONENTIALS) for g in (one, other))
+        try:
+            with time_limit(math.inf, _SECONDS):
+                found = compare_exactly(a, b, rng)
+        except (UnknownOp, OutOfTime):
+            continue
+        if found.proved:
+            last = found.evidence[-1]
+            text = "read by what holds of rows (places, orders, what is picked): "
+            return replace(last, text=text + last.text)
+    return None

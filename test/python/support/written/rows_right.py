@@ -1,0 +1,101 @@
+"""Programs that are the same by what holds of rows: orders that functions keep, elements that are
+picked, tables that differ by what a row has in common."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from written.pairs import Pair
+
+ONE, TWO, CLASSES = "6x12", "6x12 6x12", "6x12 6:i64"
+SCORES = "3x8x4 3x8x4 3x8x4"
+SLOPES = torch.tensor([0.5, 0.25, 0.125])[:, None, None]
+
+
+def line(count: int) -> torch.Tensor:
+    return torch.arange(count)
+
+
+def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return (q @ k.mT * 0.5 + bias).softmax(-1) @ v
+
+
+ROWS_RIGHT = [
+    # orders
+    Pair(
+        "largest share",
+        ONE,
+        lambda x: x.softmax(-1).amax(-1),
+        lambda x: 1.0 / torch.exp(x - x.amax(-1, keepdim=True)).sum(-1),
+    ),
+    Pair(
+        "place of the largest share",
+        ONE,
+        lambda x: x.softmax(-1).argmax(-1),
+        lambda x: x.argmax(-1),
+        False,
+    ),
+    Pair(
+        "largest of increasing functions",
+        TWO,
+        lambda x, y: torch.tanh(torch.sigmoid(x) / (y * y + 1).sum(-1, keepdim=True)).amax(-1),
+        lambda x, y: torch.tanh(torch.sigmoid(x.amax(-1)) / (y * y + 1).sum(-1)),
+    ),
+    Pair(
+        "larger share",
+        TWO,
+        lambda x, y: torch.where(x.exp() < y.exp(), x, y),
+        lambda x, y: torch.where(x < y, x, y),
+        False,
+    ),
+    # what is picked
+    Pair(
+        "a mean loss",
+        CLASSES,
+        lambda x, t: -x.log_softmax(-1).gather(1, t[:, None]).mean(),
+        lambda x, t: F.cross_entropy(x, t),
+    ),
+    Pair(
+        "a function of what is picked",
+        CLASSES,
+        lambda x, t: torch.sigmoid(2 * x).gather(1, t[:, None])[:, 0] + 1,
+        lambda x, t: torch.sigmoid(2 * x.gather(1, t[:, None])[:, 0]) + 1,
+    ),
+    Pair(
+        "picked by rows and columns",
+        "6x12 6x3:i64",
+        lambda x, t: x.exp().gather(1, t),
+        lambda x, t: x.gather(1, t).exp(),
+    ),
+    # ranks
+    Pair(
+        "shares of the largest",
+        ONE,
+        lambda x: (lambda p: p / p.sum(-1, keepdim=True))(x.softmax(-1).topk(2).values),
+        lambda x: x.topk(2).values.softmax(-1),
+    ),
+    Pair(
+        "a function of the sorted",
+        ONE,
+        lambda x: torch.sigmoid(x).sort(-1).values,
+        lambda x: torch.sigmoid(x.sort(-1).values),
+        False,
+    ),
+    # sums that are left out, masks that keep all
+    Pair(
+        "a divergence",
+        TWO,
+        lambda x, y: F.kl_div(x.log_softmax(-1), y.softmax(-1), reduction="sum"),
+        lambda x, y: (y.softmax(-1) * (y.log_softmax(-1) - x.log_softmax(-1))).sum(),
+        False,
+    ),
+    # tables
+    Pair(
+        "a bias without its rows",
+        SCORES,
+        lambda q, k, v: attended(q, k, v, (line(8) - line(8)[:, None]) * SLOPES),
+        lambda q, k, v: attended(q, k, v, line(8) * SLOPES),
+        False,
+    ),
+]

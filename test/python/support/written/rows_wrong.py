@@ -1,0 +1,156 @@
+"""Programs that differ, each by what would have to hold of rows and does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+
+from written.pairs import Pair
+from written.rows_right import CLASSES, ONE, SCORES, SLOPES, TWO, attended, line
+
+INF = float("inf")
+
+
+def one_hot(t: torch.Tensor, count: int = 12) -> torch.Tensor:
+    return (t[:, None] == line(count)).float()
+
+
+def counted(x: torch.Tensor, places: bool = False) -> torch.Tensor:
+    """How many elements of a row are larger than each; those before it as well where they are
+    equal, with ``places``."""
+    larger = x[:, None, :] > x[:, :, None]
+    if places:
+        equal = x[:, None, :] == x[:, :, None]
+        larger = larger | (equal & (line(12)[None, :] < line(12)[:, None]))
+    return larger.long().sum(-1)
+
+
+def kept_at(
+    x: torch.Tensor, rank: torch.Tensor, of: Callable[[torch.Tensor], torch.Tensor], at: int = 1
+) -> torch.Tensor:
+    return torch.where(rank == at, of(x), 0).sum(-1)
+
+
+ROWS_WRONG = [
+    # orders
+    Pair(
+        "largest of what may be divided by a negative number",
+        TWO,
+        lambda x, y: (x / y[:, :1]).amax(-1),
+        lambda x, y: x.amax(-1) / y[:, 0],
+    ),
+    Pair(
+        "place of the largest of ties",
+        ONE,
+        lambda x: F.relu(x).argmax(-1),
+        lambda x: x.argmax(-1),
+    ),
+    Pair(
+        "place of the largest of other divisors",
+        TWO,
+        lambda x, y: (x / (y * y + 1)).argmax(-1),
+        lambda x, y: x.argmax(-1),
+    ),
+    Pair(
+        "largest of what falls", ONE, lambda x: (-x).exp().amax(-1), lambda x: (-x.amax(-1)).exp()
+    ),
+    Pair(
+        "compared by another row",
+        ONE,
+        lambda x: (x.softmax(-1) < x.softmax(-1).roll(1, 0)).float(),
+        lambda x: (x < x.roll(1, 0)).float(),
+    ),
+    Pair(
+        "largest of a column",
+        ONE,
+        lambda x: x.softmax(-1).amax(0),
+        lambda x: x.amax(0).exp() / x.exp().sum(-1)[:1],
+    ),
+    # ranks
+    Pair(
+        "shares of the smallest",
+        ONE,
+        lambda x: (lambda p: p / p.sum(-1, keepdim=True))(x.softmax(-1).topk(2).values),
+        lambda x: x.topk(2, largest=False).values.softmax(-1),
+    ),
+    Pair(
+        "ranks in which equal ones are alike",
+        ONE,
+        lambda x: kept_at(x, counted(x), torch.exp),
+        lambda x: torch.exp(kept_at(x, counted(x), lambda y: y)),
+    ),
+    Pair(
+        "ranks that are none of a row",
+        ONE,
+        lambda x: kept_at(x, counted(x, True) + 3, torch.exp, 2),
+        lambda x: torch.exp(kept_at(x, counted(x, True) + 3, lambda y: y, 2)),
+    ),
+    # what is picked
+    Pair(
+        "another place",
+        CLASSES,
+        lambda x, t: x.gather(1, t[:, None])[:, 0],
+        lambda x, t: (x * one_hot((t + 1) % 12)).sum(-1),
+    ),
+    Pair(
+        "places of a part",
+        CLASSES,
+        lambda x, t: x.gather(1, t[:, None])[:, 0],
+        lambda x, t: (x[:, :11] * one_hot(t, 11)).sum(-1),
+    ),
+    Pair(
+        "none is picked",
+        CLASSES,
+        lambda x, t: torch.sigmoid((x * one_hot(t - 3)).sum(-1)),
+        lambda x, t: (torch.sigmoid(x) * one_hot(t - 3)).sum(-1),
+    ),
+    Pair(
+        "a class that is left out",
+        CLASSES,
+        lambda x, t: F.cross_entropy(x, t, ignore_index=3),
+        lambda x, t: F.cross_entropy(x, t),
+    ),
+    Pair(
+        "a mask that is meant",
+        CLASSES,
+        lambda x, t: x[:, 0] + torch.where((t >= 0) & (t < 12), 0.0, -INF),
+        lambda x, t: x[:, 0] * 1.0,
+    ),
+    Pair(
+        "none is minus infinity",
+        CLASSES,
+        lambda x, t: (
+            torch.where(line(12) == t[:, None], x, 0).sum(-1)
+            + torch.where((t >= 0) & (t < 12), 0.0, -INF)
+        ),
+        lambda x, t: torch.where(line(12) == t[:, None], x, 0).sum(-1),
+    ),
+    Pair(
+        "a sum in the place of a mean",
+        CLASSES,
+        lambda x, t: -x.log_softmax(-1).gather(1, t[:, None]).mean(),
+        lambda x, t: F.cross_entropy(x, t, reduction="sum") / 7,
+    ),
+    # masks that do not keep all
+    Pair(
+        "a divergence of what may be zero",
+        TWO,
+        lambda x, y: F.kl_div(x, F.relu(y), reduction="sum"),
+        lambda x, y: (F.relu(y) * (F.relu(y).log() - x)).sum(),
+    ),
+    Pair(
+        "a divergence the other way",
+        TWO,
+        lambda x, y: F.kl_div(x.log_softmax(-1), y.softmax(-1), reduction="sum"),
+        lambda x, y: (x.softmax(-1) * (x.log_softmax(-1) - y.log_softmax(-1))).sum(),
+    ),
+    # tables
+    Pair(
+        "a bias without its columns",
+        SCORES,
+        lambda q, k, v: attended(q, k, v, (line(8) - line(8)[:, None]) * SLOPES),
+        lambda q, k, v: attended(q, k, v, -line(8)[:, None] * SLOPES),
+    ),
+]
