@@ -28,6 +28,7 @@ import kept  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+from chip_option import add_chip  # noqa: E402
 from mirage.errors import MirageError  # noqa: E402
 from mirage.semantics.scalar import DType  # noqa: E402
 from mirage.verify.evidence.roundings.row_errors import compare_rows  # noqa: E402
@@ -184,7 +185,7 @@ def measure(
     return {"name": case.name, "situations": count, "worst": worst, "wrong": wrong}
 
 
-def compile_all(out: Path, only: list[str]) -> int:
+def compile_all(out: Path, only: list[str], chip: str) -> int:
     """Artifacts of all programs; returns how many could not be made."""
     import mirage as mi
 
@@ -197,7 +198,7 @@ def compile_all(out: Path, only: list[str]) -> int:
         inputs = case.inputs(torch.zeros(case.rows, case.features))
         try:
             imported = mi.from_torch(case.program(), *inputs)
-            optimized = imported.superoptimize(chip="sm_90a", budget=30.0)
+            optimized = imported.superoptimize(chip=chip, budget=30.0)
             optimized.save(folder)
             said = "; ".join(v.verdict.kind.value for v in optimized.verdicts if v.kept)
         except MirageError as error:
@@ -267,6 +268,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     compiling = commands.add_parser("compile", help="search, verify and compile all programs")
     compiling.add_argument("only", nargs="*", help="programs that start with one of these")
+    add_chip(compiling)
     compiling.add_argument("--out", type=Path, required=True, help="folder for the artifacts")
     running = commands.add_parser("run", help="measure them on this machine's GPU")
     running.add_argument("--artifacts", type=Path, required=True)
@@ -274,7 +276,7 @@ def main() -> int:
     running.add_argument("--seconds", type=float, default=300.0, help="start none after these")
     arguments = parser.parse_args()
     if arguments.command == "compile":
-        return 1 if compile_all(arguments.out, arguments.only) else 0
+        return 1 if compile_all(arguments.out, arguments.only, arguments.chip) else 0
     return 1 if run_all(arguments.artifacts, arguments.out, arguments.seconds) else 0
 
 

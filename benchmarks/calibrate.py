@@ -5,13 +5,15 @@
     python benchmarks/calibrate.py measure --artifacts build/artifacts-calibration --out DIR  # GPU
     python benchmarks/calibrate.py fit --out benchmarks/results
     python benchmarks/calibrate.py report --out benchmarks/results
+    python benchmarks/calibrate.py pack --out DIR --measured FILE.json.xz
 
 ``compile`` takes candidates of many programs over a spread of ranks, some with other schedules, and
 keeps beside each artifact what the model sees of it. ``measure`` checks their results against
 PyTorch and times them with cold L2 into ``cost_model.json``. ``fit`` looks for parameters of the
 chip that explain the times and prints them for ``lib/Target/Chip.cpp``, with rank correlations on
 kernels and on whole programs that it did not see. ``report`` predicts with the parameters as they
-are in the table, writes predictions beside measurements and draws them.
+are in the table, writes predictions beside measurements and draws them. ``pack`` keeps what these
+two read of a measurement, for tests and for those who have no GPU.
 """
 
 from __future__ import annotations
@@ -19,11 +21,10 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
-import random
 import shlex
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,6 @@ PROGRAMS = (
     "gmlp_m8", "gmlp_m16", "ntrans_bs8", "softmax_n1024", "mm_1024", "ln_linear_gelu_m8",
     "residual_rms_qkv_m8",
 )  # fmt: skip
-SPREAD = 3.0
-"""Candidates that are predicted to take longer than this many times the best are left out."""
 TOLERANCE = 2e-2
 DETAILS = (
     "kernels", "quartiles", "error", "program", "rank", "finalist", "predicted_assembled",
@@ -54,20 +53,19 @@ DETAILS = (
 
 def main() -> int:
     arguments = parse()
-    return {"compile": compile_all, "measure": measure_all, "fit": fit, "report": report}[
-        arguments.what
-    ](arguments)
+    return COMMANDS[arguments.what](arguments)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("what", choices=("compile", "measure", "fit", "report"))
+    parser.add_argument("what", choices=COMMANDS)
     parser.add_argument("--programs", nargs="*", help="workloads (default: a selection)")
     parser.add_argument("--artifacts", type=Path, help="folder of the compiled kernels")
     parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument(
         "--measured", type=Path, default=MEASURED,
-        help="what is read where `measure` has left nothing in --out (%(default)s)",
+        help="what is read where `measure` has left nothing in --out (%(default)s), and what "
+        "`pack` writes",
     )  # fmt: skip
     parser.add_argument("--chip", help="default: the compiler's")
     parser.add_argument("--each", type=int, default=10, help="kernels of a program")
@@ -90,16 +88,21 @@ def parse() -> argparse.Namespace:
 
 def compile_all(arguments: argparse.Namespace) -> int:
     """Compiles a spread of candidates; ``kernels.json`` says what the model sees of each."""
+    from candidate_spread import spread
+    from mirage.cost.target import target_for
     from mirage.errors import MirageError
     from mirage.mlir_io import graph_to_text
     from mirage.runtime import write_artifact
 
+    target = target_for(arguments.chip)
     entries: dict[str, Any] = {}
     arguments.artifacts.mkdir(parents=True, exist_ok=True)
     for name in arguments.programs or PROGRAMS:
         start = time.monotonic()
         try:
-            chosen = spread(name, arguments)
+            chosen = spread(
+                name, target, arguments.each, arguments.finalists, f"{arguments.seed} {name}"
+            )
         except MirageError as error:
             print(f"{name}: {error}", file=sys.stderr)
             continue
@@ -123,91 +126,6 @@ def compile_all(arguments: argparse.Namespace) -> int:
         (arguments.artifacts / "kernels.json").write_text(json.dumps(entries, indent=1) + "\n")
         print(f"{name}: {done} compiled, {time.monotonic() - start:.1f} s", flush=True)
     return 0
-
-
-def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any, bool]]:
-    """``(rank, graph, whether the driver would compile it)``: those first, some of the others over
-    a spread of ranks, and the first with other schedules.
-    """
-    from mirage.cost.predict import predict
-    from mirage.cost.target import target_for
-    from mirage.errors import MirageError
-    from mirage.pipeline.options import OptimizeOptions
-    from mirage.pipeline.search import add_candidates
-    from mirage.pipeline.select import ranking
-    from mirage.pipeline.shortlist import shortlist
-    from mirage.pipeline.stabilize import stabilize_candidates
-    from mirage.search import SearchLimits
-    from mirage.semantics.alternatives import Alternatives
-    from mirage.semantics.ugraph import Launch, Schedule
-    from mirage.workloads import get
-
-    target = target_for(arguments.chip)
-    rng = random.Random(f"{arguments.seed} {name}")
-    limits = SearchLimits(candidates=40)
-    stable, exps = stabilize_candidates(add_candidates(get(name).graph(), target, limits)[0])
-    parts = [op for op in stable.ops if isinstance(op, Alternatives)]
-    if len(parts) != 1:
-        raise MirageError(
-            f"expected a program that is searched as a whole, {name} is {len(parts)} parts"
-        )
-    (part,) = parts
-    ranked = ranking(part, target)
-    near = [(t, p) for t, p in ranked if t <= SPREAD * ranked[0][0]]
-    finalists = arguments.finalists or OptimizeOptions().finalists
-    _, (first,) = shortlist(stable, target, finalists, exps)
-    place = {p - 1: rank for rank, (_, p) in enumerate(ranked)}
-    picked = [(place[p], part.programs[p + 1]) for p in first if p in place]
-    graphs = [(rank, part.programs[p]) for rank, (_, p) in enumerate(near) if p - 1 not in first]
-    seen = {grids(g) for _, g in picked}
-    rest = rng.sample(graphs, len(graphs))
-    rest.sort(key=lambda g: grids(g[1]) in seen)  # other grids first; equal ones stay shuffled
-    for rank, graph in rest:
-        fresh = grids(graph) not in seen or len(seen) > 20
-        if len(picked) < arguments.each - 3 and fresh:
-            picked.append((rank, graph))
-            seen.add(grids(graph))
-
-    def rescheduled(graph: Any, warps: int, stages: int) -> Any:
-        ops = tuple(
-            replace(op, schedule=Schedule(warps, stages if has_loop(op) else 1))
-            if isinstance(op, Launch) and len(op.operands) == len(graph.inputs)
-            else op
-            for op in graph.ops
-        )
-        return replace(graph, ops=ops)
-
-    variants = [(w, s) for w in (4, 8, 16) for s in (2, 3, 4)]
-    rng.shuffle(variants)
-    launches = (op for _, g in picked[:1] for op in g.ops if isinstance(op, Launch))
-    own = {(op.schedule.warps, op.schedule.stages) for op in launches}
-    for warps, stages in variants:
-        if len(picked) >= arguments.each:
-            break
-        rank, graph = picked[rng.randrange(min(3, len(picked)))]
-        variant = rescheduled(graph, warps, stages)
-        if (warps, stages) not in own and predict(variant, target) is not None:
-            picked.append((rank, variant))
-    return [(rank, graph, number < len(first)) for number, (rank, graph) in enumerate(picked)]
-
-
-def grids(graph: Any) -> tuple[tuple[int, ...], ...]:
-    """Grids and loops of all kernels."""
-    from mirage.semantics.ugraph import Launch, Loop, all_ops
-
-    return tuple(
-        (*(a.extent for a in op.grid),
-         *(-x.axis.extent for x in all_ops(op.body.ops) if isinstance(x, Loop)))
-        for op in graph.ops
-        if isinstance(op, Launch)
-    )  # fmt: skip
-
-
-def has_loop(launch: Any) -> bool:
-    """Whether stages mean anything to a launch."""
-    from mirage.semantics.ugraph import Loop
-
-    return any(isinstance(op, Loop) for op in launch.body.ops)
 
 
 def compile_one(graph: Any, chip: str) -> Any:
@@ -346,6 +264,17 @@ def report(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def pack(arguments: argparse.Namespace) -> int:
+    """Writes what ``fit`` and ``report`` read of what ``measure`` has left."""
+    from cost_fit import needed
+
+    raw = kept.raw_path(arguments.out / "cost_model.json")
+    data = needed(json.loads(raw.read_text()))
+    text = json.dumps(data, separators=(",", ":"))
+    arguments.measured.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+    return 0
+
+
 def read(arguments: argparse.Namespace) -> dict[str, Any]:
     """The measurements: those that ``measure`` wrote, else those that are committed."""
     raw = kept.raw_path(arguments.out / "cost_model.json")
@@ -357,6 +286,11 @@ def read(arguments: argparse.Namespace) -> dict[str, Any]:
 def keep(arguments: argparse.Namespace, data: dict[str, Any]) -> None:
     """The result files."""
     kept.write(arguments.out / "cost_model.json", data, "kernels", DETAILS)
+
+
+COMMANDS = {
+    "compile": compile_all, "measure": measure_all, "fit": fit, "report": report, "pack": pack,
+}  # fmt: skip
 
 
 def draw(data: dict[str, Any], path: Path) -> None:

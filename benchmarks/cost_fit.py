@@ -87,6 +87,28 @@ class Measured:
         return total + target.combine * (kernels - 1)
 
 
+def needed(data: dict[str, Any]) -> dict[str, Any]:
+    """The part of a result file that is read here, without counts that are zero."""
+    columns = ("features", "estimated")
+    return {
+        "environment": data["environment"],
+        "kernels": {
+            label: {
+                **{key: row[key] for key in ("program", "finalist", "microseconds")},
+                "kernels": [{c: _counted(k[c]) for c in columns} for k in row["kernels"]],
+            }
+            for label, row in data["kernels"].items()
+            if "microseconds" in row
+        },
+    }
+
+
+def _counted(row: dict[str, Any]) -> dict[str, Any]:
+    """Features but for those that are zero, as they are where nothing is said."""
+    zero = {f.name for f in fields(KernelFeatures) if f.default == 0}
+    return {key: x for key, x in row.items() if x or key not in zero}
+
+
 def ranks(x: Array) -> Array:
     """Ranks; equal values share theirs."""
     _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)

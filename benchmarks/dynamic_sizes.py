@@ -32,6 +32,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 import torch  # noqa: E402
 import torch.nn.functional as fn  # noqa: E402
+from chip_option import add_chip  # noqa: E402
 
 MOST = 256
 MORE = (1, 7, 33, 100, 255, MOST)
@@ -225,13 +226,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     commands = parser.add_subparsers(required=True)
     c = commands.add_parser("compile", help="export the programs")
-    c.add_argument("--chip", default="h200")
+    add_chip(c)
     c.add_argument("--budget", type=float, default=30.0, help="seconds of each (%(default)s)")
     c.add_argument("--out", type=Path, required=True, help="folder for the models")
     c.set_defaults(run=compile_all)
     p = commands.add_parser("predict", help="compare predicted times, without a GPU")
     p.add_argument("programs", nargs="*", help="some of them; all by default")
-    p.add_argument("--chip", default="h200")
+    add_chip(p)
     p.add_argument("--budget", type=float, default=30.0, help="seconds of each (%(default)s)")
     p.add_argument("--out", type=Path, required=True, help="folder for the results")
     p.set_defaults(run=predict_all)

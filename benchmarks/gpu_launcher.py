@@ -60,32 +60,9 @@ class GpuModule:
         shared_bytes: int,
     ) -> None:
         """Copies arrays to the GPU, runs, copies back in place. Raises DriverError, GpuTimeout."""
-        d = driver()
-        name = kernel.name
-        function = check(d.cuModuleGetFunction(self.module, name.encode()), name)
-        if shared_bytes > 48 * 1024:
-            attribute = d.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            check(d.cuFuncSetAttribute(function, attribute, shared_bytes), "shared memory")
-        blocks = int(np.prod([*cluster]))
-        if blocks > 8:
-            attribute = d.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
-            check(d.cuFuncSetAttribute(function, attribute, 1), "cluster size")
-        device: dict[int, tuple[int, Array]] = {}
-        for argument in arguments:
-            array = array_of(argument)
-            if array is None:
-                continue
-            if isinstance(argument, Uninitialised):
-                memory_of(array)[...] = 0xFF
-            root = root_of(array)
-            if id(root) not in device:
-                data = memory_of(root)
-                address = check(d.cuMemAlloc(max(len(data), 16)), "allocate")
-                device[id(root)] = (int(address), root)
-        for address, root in device.values():
-            data = memory_of(root)
-            if len(data):
-                check(d.cuMemcpyHtoD(address, data.ctypes.data, len(data)), "copy to the GPU")
+        name, blocks = kernel.name, int(np.prod([*cluster]))
+        function = self._function(name, shared_bytes, blocks)
+        device = _copied(arguments)
         keep: list[Any] = []
         pointers = (ctypes.c_void_p * max(len(arguments), 1))()
         for i, (parameter, argument) in enumerate(zip(kernel.parameters, arguments, strict=True)):
@@ -93,24 +70,23 @@ class GpuModule:
             buffer = ctypes.create_string_buffer(raw, len(raw))
             keep.append(buffer)
             pointers[i] = ctypes.addressof(buffer)
-        config = d.CUlaunchConfig()
-        config.gridDimX, config.gridDimY, config.gridDimZ = [*grid, 1, 1][:3]
-        config.blockDimX, config.blockDimY, config.blockDimZ = [*block, 1, 1][:3]
-        config.sharedMemBytes = shared_bytes
-        if blocks > 1:
-            attribute = d.CUlaunchAttribute()
-            attribute.id = d.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-            size = attribute.value.clusterDim
-            size.x, size.y, size.z = [*cluster, 1, 1][:3]
-            config.attrs = [attribute]
-            config.numAttrs = 1
-        check(d.cuLaunchKernelEx(config, function, ctypes.addressof(pointers), 0), f"launch {name}")
+        config = _launch_config(grid, block, cluster, shared_bytes)
+        launched = driver().cuLaunchKernelEx(config, function, ctypes.addressof(pointers), 0)
+        check(launched, f"launch {name}")
         self._wait(name)
-        for address, root in device.values():
-            data = memory_of(root)
-            if len(data) and data.flags.writeable:
-                check(d.cuMemcpyDtoH(data.ctypes.data, address, len(data)), "copy from the GPU")
-            check(d.cuMemFree(address), "free")
+        _copy_back(device)
+
+    def _function(self, name: str, shared_bytes: int, blocks: int) -> Any:
+        """A kernel that may have so much shared memory, and clusters of so many blocks."""
+        d = driver()
+        function = check(d.cuModuleGetFunction(self.module, name.encode()), name)
+        if shared_bytes > 48 * 1024:
+            attribute = d.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            check(d.cuFuncSetAttribute(function, attribute, shared_bytes), "shared memory")
+        if blocks > 8:
+            attribute = d.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            check(d.cuFuncSetAttribute(function, attribute, 1), "cluster size")
+        return function
 
     @staticmethod
     def _wait(name: str) -> None:
@@ -126,7 +102,60 @@ class GpuModule:
                 raise GpuTimeout(f"kernel {name} did not end within {TIMEOUT_S:.0f} s")
 
 
-def _encode(kind: str, size: int, argument: Any, device: dict[int, tuple[int, Array]]) -> bytes:
+Device = dict[int, tuple[int, Array]]
+"""Where the GPU has the memory of an array, by the array's id."""
+
+
+def _copied(arguments: Sequence[Any]) -> Device:
+    """Memory on the GPU for all arrays; those that share memory share it there."""
+    d = driver()
+    device: Device = {}
+    for argument in arguments:
+        array = array_of(argument)
+        if array is None:
+            continue
+        if isinstance(argument, Uninitialised):
+            memory_of(array)[...] = 0xFF
+        root = root_of(array)
+        if id(root) not in device:
+            address = check(d.cuMemAlloc(max(len(memory_of(root)), 16)), "allocate")
+            device[id(root)] = (int(address), root)
+    for address, root in device.values():
+        data = memory_of(root)
+        if len(data):
+            check(d.cuMemcpyHtoD(address, data.ctypes.data, len(data)), "copy to the GPU")
+    return device
+
+
+def _copy_back(device: Device) -> None:
+    """Into arrays that can be written; the memory on the GPU is given back."""
+    d = driver()
+    for address, root in device.values():
+        data = memory_of(root)
+        if len(data) and data.flags.writeable:
+            check(d.cuMemcpyDtoH(data.ctypes.data, address, len(data)), "copy from the GPU")
+        check(d.cuMemFree(address), "free")
+
+
+def _launch_config(
+    grid: Sequence[int], block: Sequence[int], cluster: Sequence[int], shared_bytes: int
+) -> Any:
+    d = driver()
+    config = d.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = [*grid, 1, 1][:3]
+    config.blockDimX, config.blockDimY, config.blockDimZ = [*block, 1, 1][:3]
+    config.sharedMemBytes = shared_bytes
+    if any(extent > 1 for extent in cluster):
+        attribute = d.CUlaunchAttribute()
+        attribute.id = d.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        size = attribute.value.clusterDim
+        size.x, size.y, size.z = [*cluster, 1, 1][:3]
+        config.attrs = [attribute]
+        config.numAttrs = 1
+    return config
+
+
+def _encode(kind: str, size: int, argument: Any, device: Device) -> bytes:
     array = array_of(argument)
     if isinstance(argument, TensorMap):
         assert array is not None
@@ -142,7 +171,7 @@ def _encode(kind: str, size: int, argument: Any, device: dict[int, tuple[int, Ar
     return (int(argument) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 
-def _address(array: Array, device: dict[int, tuple[int, Array]]) -> int:
+def _address(array: Array, device: Device) -> int:
     root = root_of(array)
     return device[id(root)][0] + array.ctypes.data - memory_of(root).ctypes.data
 

@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 import torch  # noqa: E402
+from chip_option import add_chip  # noqa: E402
 from mirage.runtime import Executable, fast, load  # noqa: E402
 from mirage.runtime.artifact import Artifact  # noqa: E402
 from mirage.runtime.manifest import TORCH_NAMES, TensorSpec  # noqa: E402
@@ -266,7 +267,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     commands = parser.add_subparsers(required=True)
     c = commands.add_parser("compile", help="export the programs of one and of ten kernels")
-    c.add_argument("--chip", default="h200")
+    add_chip(c)
     c.add_argument("--budget", type=float, default=30.0, help="seconds of each (%(default)s)")
     c.add_argument("--out", type=Path, required=True, help="folder for the models")
     c.set_defaults(run=compile_all)

@@ -28,6 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 import encoder_models  # noqa: E402
+from chip_option import add_chip  # noqa: E402
 from decoder_models import USES, costs  # noqa: E402
 from decoders import DECODERS  # noqa: E402
 from encoder_models import ENCODERS  # noqa: E402
@@ -119,7 +120,7 @@ def parsed() -> argparse.Namespace:
     c.add_argument("--layers", type=int, help="so many layers instead of all")
     c.add_argument("--uses", nargs="+", choices=list(USES),
                    default=["decode_b1", "decode_b8", "prefill"])  # fmt: skip
-    c.add_argument("--chip", default="h200")
+    add_chip(c)
     c.add_argument("--budget", type=float, default=60.0, help="seconds of each (%(default)s)")
     c.add_argument("--out", type=Path, required=True, help="folder for the models")
     c.add_argument("--verbose", action="store_true", help="print what the search says")

@@ -28,6 +28,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
+from chip_option import add_chip  # noqa: E402
 from mirage.semantics.ugraph import KernelGraph  # noqa: E402
 from mirage.workloads.attention import plain_attention  # noqa: E402
 from mirage.workloads.linear import rms_matmul, softmax_rows  # noqa: E402
@@ -266,7 +267,7 @@ def main() -> int:
     commands = parser.add_subparsers(required=True)
     c = commands.add_parser("compile", help="search, verify and compile the programs")
     c.add_argument("subjects", nargs="*", help=f"some of {', '.join(SUBJECTS)}; all by default")
-    c.add_argument("--chip", default="sm_90a")
+    add_chip(c)
     c.add_argument("--budget", type=float, default=30.0, help="seconds of each (%(default)s)")
     c.add_argument("--out", type=Path, required=True, help="folder for the artifacts")
     c.set_defaults(run=compile_all)

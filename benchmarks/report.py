@@ -10,7 +10,7 @@ import kept
 Row = dict[str, Any]
 
 
-def write(out: Path, rows: list[Row], environment: dict[str, Any], stem: str = "h200") -> None:
+def write(out: Path, rows: list[Row], environment: dict[str, Any], stem: str) -> None:
     """Writes ``<stem>.json``, ``.raw.json``, ``.md`` and ``.png`` into ``out``; called after every
     program, so that a run that ends early leaves what it has."""
     data = {"environment": environment, "results": rows}

@@ -20,6 +20,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from mirage.cost import DEFAULT_CHIP
+
 LLAMA = """
 import torch
 from transformers import LlamaConfig, LlamaModel
@@ -53,7 +55,7 @@ def start(program: str, folder: Path, budget: float) -> dict[str, Any]:
     """One start: its seconds, and what the report says."""
     code = "import sys; from mirage.cli import main; sys.exit(main())"
     command = [
-        sys.executable, "-c", code, "optimize", program, "--json", "--chip", "h200",
+        sys.executable, "-c", code, "optimize", program, "--json", "--chip", DEFAULT_CHIP,
         "--allow-fallback", "--budget", str(budget), "-o", str(folder / "out.mirage"),
     ]  # fmt: skip
     begin, used = time.perf_counter(), processor_time()

@@ -35,7 +35,7 @@ config.substitutions.append(("%execute", f"{config.python} {execute}"))
 config.substitutions.append(("%python", config.python))
 config.substitutions.append(("%source", config.mirage_source_dir))
 
-for tool in ("mirage-opt", "mirage-test-solvers", "FileCheck"):
+for tool in ("mirage-opt", "mirage-test-opt", "mirage-test-solvers", "FileCheck"):
     if shutil.which(tool, path=config.environment["PATH"]) is None:
         lit_config.fatal(f"{tool} was not found on {config.environment['PATH']}; run 'make build'")
 

@@ -12,7 +12,6 @@ namespace mirage {
 #define GEN_PASS_DEF_MIRAGESELECT
 #define GEN_PASS_DEF_MIRAGESHORTLIST
 #define GEN_PASS_DEF_MIRAGERANK
-#define GEN_PASS_DEF_MIRAGETESTBRIDGE
 #include "mirage/PythonPasses/Passes.h.inc"
 
 namespace {
@@ -36,6 +35,5 @@ template struct PythonPass<impl::MirageSkipStepsBase>;
 template struct PythonPass<impl::MirageSelectBase>;
 template struct PythonPass<impl::MirageShortlistBase>;
 template struct PythonPass<impl::MirageRankBase>;
-template struct PythonPass<impl::MirageTestBridgeBase>;
 } // namespace
 } // namespace mirage

@@ -1,19 +1,19 @@
 // What may go wrong in a Python pass is a located error and a non-zero exit, never a traceback.
-// RUN: not mirage-opt %s --mirage-test-bridge="action=fail text='cannot do it'" 2>&1 | FileCheck %s --check-prefix=FAIL --implicit-check-not=Traceback
-// RUN: not mirage-opt %s --mirage-test-bridge="action=fail-at-op text='not this op'" 2>&1 | FileCheck %s --check-prefix=ATOP
-// RUN: not mirage-opt %s --mirage-test-bridge="action=raise text=key" 2>&1 | FileCheck %s --check-prefix=RAISE --implicit-check-not=Traceback
-// RUN: not env MIRAGE_DEBUG=1 mirage-opt %s --mirage-test-bridge="action=raise text=key" 2>&1 | FileCheck %s --check-prefix=DEBUG
-// RUN: not mirage-opt %s --mirage-test-bridge="action=invalid" 2>&1 | FileCheck %s --check-prefix=INVALID --implicit-check-not=Traceback
-// RUN: not mirage-opt %s --mirage-test-bridge="action=dance" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// RUN: not mirage-opt %s --mirage-test-bridge="steps=1" 2>&1 | FileCheck %s --check-prefix=OPTION
+// RUN: not mirage-test-opt %s --mirage-test-bridge="action=fail text='cannot do it'" 2>&1 | FileCheck %s --check-prefix=FAIL --implicit-check-not=Traceback
+// RUN: not mirage-test-opt %s --mirage-test-bridge="action=fail-at-op text='not this op'" 2>&1 | FileCheck %s --check-prefix=ATOP
+// RUN: not mirage-test-opt %s --mirage-test-bridge="action=raise text=key" 2>&1 | FileCheck %s --check-prefix=RAISE --implicit-check-not=Traceback
+// RUN: not env MIRAGE_DEBUG=1 mirage-test-opt %s --mirage-test-bridge="action=raise text=key" 2>&1 | FileCheck %s --check-prefix=DEBUG
+// RUN: not mirage-test-opt %s --mirage-test-bridge="action=invalid" 2>&1 | FileCheck %s --check-prefix=INVALID --implicit-check-not=Traceback
+// RUN: not mirage-test-opt %s --mirage-test-bridge="action=dance" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not mirage-test-opt %s --mirage-test-bridge="steps=1" 2>&1 | FileCheck %s --check-prefix=OPTION
 
 // The worker itself:
-// RUN: not mirage-opt %s --mirage-test-bridge="action=exit" 2>&1 | FileCheck %s --check-prefix=EXIT
-// RUN: not mirage-opt %s --mirage-test-bridge="action=crash" 2>&1 | FileCheck %s --check-prefix=CRASH
-// RUN: not env MIRAGE_WORKER_TIMEOUT=1 mirage-opt %s --mirage-test-bridge="action=hang" 2>&1 | FileCheck %s --check-prefix=HANG
-// RUN: not env MIRAGE_WORKER_TIMEOUT=soon mirage-opt %s --mirage-test-bridge 2>&1 | FileCheck %s --check-prefix=TIMEOUT
-// RUN: not env MIRAGE_PYTHON=/no/such/python mirage-opt %s --mirage-test-bridge 2>&1 | FileCheck %s --check-prefix=NOPYTHON
-// RUN: not env MIRAGE_PYTHON=false mirage-opt %s --mirage-test-bridge 2>&1 | FileCheck %s --check-prefix=NOMIRAGE
+// RUN: not mirage-test-opt %s --mirage-test-bridge="action=exit" 2>&1 | FileCheck %s --check-prefix=EXIT
+// RUN: not mirage-test-opt %s --mirage-test-bridge="action=crash" 2>&1 | FileCheck %s --check-prefix=CRASH
+// RUN: not env MIRAGE_WORKER_TIMEOUT=1 mirage-test-opt %s --mirage-test-bridge="action=hang" 2>&1 | FileCheck %s --check-prefix=HANG
+// RUN: not env MIRAGE_WORKER_TIMEOUT=soon mirage-test-opt %s --mirage-test-bridge 2>&1 | FileCheck %s --check-prefix=TIMEOUT
+// RUN: not env MIRAGE_PYTHON=/no/such/python mirage-test-opt %s --mirage-test-bridge 2>&1 | FileCheck %s --check-prefix=NOPYTHON
+// RUN: not env MIRAGE_PYTHON=false mirage-test-opt %s --mirage-test-bridge 2>&1 | FileCheck %s --check-prefix=NOMIRAGE
 
 // FAIL: bridge-errors.mlir:[[#@LINE+15]]:1: error: cannot do it
 // ATOP: bridge-errors.mlir:[[#@LINE+15]]:3: error: not this op

@@ -1,11 +1,11 @@
 // What a Python pass may do, seen from mirage-opt.
-// RUN: mirage-opt %s --mirage-test-bridge | FileCheck %s --check-prefix=SAME
-// RUN: mirage-opt %s --mirage-test-bridge="action=annotate text='two words' values=1,2" | FileCheck %s --check-prefix=ANNOTATE
-// RUN: mirage-opt %s --mirage-test-bridge="action=annotate text=kept" --mlir-print-debuginfo | FileCheck %s --check-prefix=LOCATION
-// RUN: mirage-opt %s --mirage-test-bridge="action=print text=hello" 2>&1 >/dev/null | FileCheck %s --check-prefix=PRINT
-// RUN: mirage-opt %s --mirage-test-bridge="action=remark text=look" 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
-// RUN: mirage-opt %s --mirage-test-bridge="action=warn text=hmm" 2>&1 >/dev/null | FileCheck %s --check-prefix=WARN
-// RUN: mirage-opt %s --pass-pipeline='builtin.module(cse,mirage-test-bridge{action=annotate text=first},canonicalize,mirage-test-bridge{action=annotate values=3})' \
+// RUN: mirage-test-opt %s --mirage-test-bridge | FileCheck %s --check-prefix=SAME
+// RUN: mirage-test-opt %s --mirage-test-bridge="action=annotate text='two words' values=1,2" | FileCheck %s --check-prefix=ANNOTATE
+// RUN: mirage-test-opt %s --mirage-test-bridge="action=annotate text=kept" --mlir-print-debuginfo | FileCheck %s --check-prefix=LOCATION
+// RUN: mirage-test-opt %s --mirage-test-bridge="action=print text=hello" 2>&1 >/dev/null | FileCheck %s --check-prefix=PRINT
+// RUN: mirage-test-opt %s --mirage-test-bridge="action=remark text=look" 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: mirage-test-opt %s --mirage-test-bridge="action=warn text=hmm" 2>&1 >/dev/null | FileCheck %s --check-prefix=WARN
+// RUN: mirage-test-opt %s --pass-pipeline='builtin.module(cse,mirage-test-bridge{action=annotate text=first},canonicalize,mirage-test-bridge{action=annotate values=3})' \
 // RUN:   | FileCheck %s --check-prefix=MIXED
 
 // SAME: module @m {

@@ -11,15 +11,7 @@
 #ifndef MIRAGE_PYTHONPASSES_PASSES_TD
 #define MIRAGE_PYTHONPASSES_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
-
-class Mirage_PythonPass<string argument> : Pass<argument, "::mlir::ModuleOp"> {
-  // What a worker may answer with must be loaded before the passes run.
-  let dependentDialects = [
-    "::mirage::kernel::KernelDialect", "::mirage::block::BlockDialect",
-    "::mlir::func::FuncDialect"
-  ];
-}
+include "mirage/PythonPasses/PythonPass.td"
 
 def MirageSearch : Mirage_PythonPass<"mirage-search"> {
   let summary = "find candidate µGraphs for each reference graph";
@@ -152,17 +144,6 @@ def MirageRank : Mirage_PythonPass<"mirage-rank"> {
     Option<"finalists", "finalists", "int64_t", "4",
            "verified candidates to compile, of which the fastest is taken">,
     Option<"chip", "chip", "std::string", "::mirage::defaultChip", "the GPU to compile for">];
-}
-
-def MirageTestBridge : Mirage_PythonPass<"mirage-test-bridge"> {
-  let summary = "exercise the connection to the Python worker (for tests)";
-  let options = [
-    Option<"action", "action", "std::string", "\"nothing\"",
-           "nothing, annotate, print, remark, warn, fail, fail-at-op, raise, invalid, "
-           "exit, crash or hang">,
-    Option<"text", "text", "std::string", "\"\"", "what annotate or remark says">,
-    ListOption<"values", "values", "int64_t", "integers that annotate records">];
-  let statistics = [Statistic<"numOps", "ops", "ops that the worker saw">];
 }
 
 #endif // MIRAGE_PYTHONPASSES_PASSES_TD

@@ -74,6 +74,7 @@ private:
 
   // Steps that take exponentials before their maximum (SpeculatedStep.cpp).
   void emitSpeculated();
+  mlir::Value emitMaximumApart();
   void emitUses();
   llvm::SmallVector<mlir::Value> getSpeculated() const;
 

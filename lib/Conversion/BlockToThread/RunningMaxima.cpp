@@ -13,24 +13,27 @@ using block::getFragment;
 using block::getTile;
 using thread::FragmentType;
 
-/// Whether another number is carried beside the maximum. Steps that speculate carry that
-/// number alone.
-static bool usesSlack(block::RunningMaxOp running) {
-  return !running->getParentOp()->hasAttr(block::kSpeculates) && block::isLazy(running);
+/// Whether a number is carried beside the maximum, which is used in its place.
+static bool isCarriedToo(block::RunningMaxOp running) {
+  auto loop = cast<block::LoopOp>(running->getParentOp());
+  if (!loop->hasAttr(block::kSpeculates))
+    return block::isLazy(running);
+  std::optional<block::SpeculatedStep> step = block::getSpeculatedStep(loop);
+  return step && step->needsMaximum;
 }
 
 void TileEmitter::addInitialMaxima(ArrayRef<block::RunningMaxOp> maxima,
                                    SmallVectorImpl<Value> &values) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   for (block::RunningMaxOp running : maxima)
-    values.append(usesSlack(running) ? 2 : 1, constant(typeOf(running.getResult()), -infinity));
+    values.append(isCarriedToo(running) ? 2 : 1, constant(typeOf(running.getResult()), -infinity));
 }
 
 ValueRange TileEmitter::setMaxima(ArrayRef<block::RunningMaxOp> maxima, ValueRange values) {
   for (block::RunningMaxOp running : maxima) {
     previousMax[running.getResult()] = values.front();
     values = values.drop_front();
-    if (!usesSlack(running))
+    if (!isCarriedToo(running))
       continue;
     trueMax[running.getResult()] = values.front();
     values = values.drop_front();
@@ -41,7 +44,7 @@ ValueRange TileEmitter::setMaxima(ArrayRef<block::RunningMaxOp> maxima, ValueRan
 void TileEmitter::addMaxima(ArrayRef<block::RunningMaxOp> maxima, SmallVectorImpl<Value> &values) {
   for (block::RunningMaxOp running : maxima) {
     values.push_back(get(running.getResult()));
-    if (usesSlack(running))
+    if (isCarriedToo(running))
       values.push_back(trueMax.lookup(running.getResult()));
   }
 }
@@ -49,7 +52,7 @@ void TileEmitter::addMaxima(ArrayRef<block::RunningMaxOp> maxima, SmallVectorImp
 void TileEmitter::emitRunningMax(block::RunningMaxOp op) {
   Value result = op.getResult(), input = castTo(get(op.getInput()), builder.getF32Type());
   Value previous = previousMax.lookup(result);
-  if (!usesSlack(op)) {
+  if (!isCarriedToo(op)) {
     fragments[result] = binary(BinaryFn::Max, previous, input);
     return;
   }

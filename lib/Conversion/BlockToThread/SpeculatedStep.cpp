@@ -19,11 +19,10 @@ using thread::FragmentType;
 SmallVector<Value> RingLoop::getSpeculated() const {
   SmallVector<Value> values;
   for (Operation *use : speculation->uses) {
-    bool isInside = llvm::is_contained(late, use) ||
-                    llvm::all_of(use->getUsers(), [&](Operation *user) {
-                      return llvm::is_contained(speculation->uses, user) &&
-                             !llvm::is_contained(late, user);
-                    });
+    bool isInside =
+        llvm::is_contained(late, use) || llvm::all_of(use->getUsers(), [&](Operation *user) {
+          return llvm::is_contained(speculation->uses, user) && !llvm::is_contained(late, user);
+        });
     if (!isInside)
       values.push_back(use->getResult(0));
   }
@@ -34,6 +33,17 @@ void RingLoop::emitUses() {
   for (Operation *use : speculation->uses)
     if (!llvm::is_contained(late, use))
       tiles.emit(use);
+}
+
+/// The maximum of the steps so far, which nothing of this step waits for.
+Value RingLoop::emitMaximumApart() {
+  block::RunningMaxOp running = speculation->running;
+  for (Operation *made : speculation->maximum)
+    if (made != running.getOperation())
+      tiles.emit(made);
+  Value step = tiles.castTo(tiles.get(running.getInput()), builder.getF32Type());
+  Value &most = tiles.trueMax[running.getResult()];
+  return most = tiles.binary(BinaryFn::Max, most, step);
 }
 
 void RingLoop::emitSpeculated() {
@@ -50,9 +60,9 @@ void RingLoop::emitSpeculated() {
   held.push_back(tiles.constant(cast<FragmentType>(previous.getType()), 1));
   for (Value value : values)
     held.push_back(tiles.get(value));
-  Value again =
-      thread::ExceedsOp::create(builder, tiles.loc, tiles.get(speculation->sums),
-                                builder.getF64FloatAttr(block::speculationLimit));
+  Value most = speculation->needsMaximum ? emitMaximumApart() : Value();
+  Value again = thread::ExceedsOp::create(builder, tiles.loc, tiles.get(speculation->sums),
+                                          builder.getF64FloatAttr(block::speculationLimit));
   auto branch = scf::IfOp::create(builder, tiles.loc, TypeRange(ValueRange(held)), again,
                                   /*withElseRegion=*/true);
   {
@@ -60,8 +70,11 @@ void RingLoop::emitSpeculated() {
     builder.setInsertionPointToStart(branch.elseBlock());
     scf::YieldOp::create(builder, tiles.loc, held);
     builder.setInsertionPointToStart(branch.thenBlock());
-    for (Operation *made : speculation->maximum)
-      tiles.emit(made);
+    if (most)
+      tiles.fragments[maximum] = most;
+    else
+      for (Operation *made : speculation->maximum)
+        tiles.emit(made);
     emitUses();
     SmallVector<Value> exact = {tiles.get(maximum)};
     exact.push_back(tiles.emitFactor(previous, exact.front()));

@@ -172,6 +172,19 @@ struct RescaleLowering : ThreadPattern<RescaleOp> {
   }
 };
 
+/// A choice between two fragments, which simplifies a branch that yields them.
+struct SelectLowering : ThreadPattern<arith::SelectOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(arith::SelectOp op, Adaptor operands, Emitter &e,
+                      Results &results) const override {
+    SmallVector<Value> chosen;
+    for (auto [a, b] : llvm::zip_equal(operands.getTrueValue(), operands.getFalseValue()))
+      chosen.push_back(arith::SelectOp::create(e, single(operands.getCondition()), a, b));
+    results.push_back(chosen);
+    return success();
+  }
+};
+
 struct ExceedsLowering : ThreadPattern<ExceedsOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(ExceedsOp op, Adaptor operands, Emitter &e, Results &results) const override {
@@ -233,6 +246,6 @@ struct MaskLowering : ThreadPattern<MaskOp> {
 void mirage::thread::populateElementwisePatterns(const TypeConverter &converter,
                                                  RewritePatternSet &patterns) {
   patterns.add<ConstantLowering, SplatLowering, IotaLowering, UnaryLowering, BinaryLowering,
-               ScaleLowering, RescaleLowering, ExceedsLowering, CastLowering, MaskLowering>(
-      converter, patterns.getContext());
+               ScaleLowering, RescaleLowering, SelectLowering, ExceedsLowering, CastLowering,
+               MaskLowering>(converter, patterns.getContext());
 }

@@ -30,98 +30,49 @@ struct Row {
   Value exists;  // i1
 };
 
-struct GatherGlobalLowering : ThreadPattern<GatherGlobalOp> {
-  using ThreadPattern::ThreadPattern;
+/// Reads an index. Negative ones are large without a sign, so they name no row.
+Row readRow(Emitter &e, MemRefType indexType, Value pointer, MemRefType tableType, Value table) {
+  int64_t bytes = indexType.getElementTypeBitWidth() / 8;
+  Value index = LLVM::LoadOp::create(e, indexType.getElementType(), pointer, bytes);
+  if (bytes == 4)
+    index = e.createOrFold<arith::ExtSIOp>(e.getI64Type(), index);
+  Value exists = e.compare(arith::CmpIPredicate::ult, index, e.i64(tableType.getShape().front()));
+  int64_t rowBytes =
+      getStrides(tableType.getShape()).front() * (tableType.getElementTypeBitWidth() / 8);
+  return {e.offset(table, e.mul(e.select(exists, index, e.i64(0)), rowBytes)), exists};
+}
 
-  LogicalResult lower(GatherGlobalOp op, Adaptor operands, Emitter &e,
-                      Results &results) const override {
-    FragmentType type = op.getType();
-    const LinearLayout &layout = type.getLinearLayout();
-    Type element = type.getElementType();
-    MemRefType gathered = op.getGatheredType();
-    // Rows of the table lie as they would in the tensor that the op stands for, so
-    // what is aligned and contiguous there is so here.
-    GlobalTile tile(op, gathered, op.getDims(), op.getInBounds(), type.getShape(), op.getExtents());
-    int64_t indexRank = op.getIndexRank(), axis = 1, width = 1;
-    if (op.getDims()[1] >= indexRank)
-      width = tile.getVectorWidth(axis, layout.contiguous(axis));
-    Value table = single(operands.getTable()), indices = single(operands.getIndices());
-    SmallVector<Value> offsets;
-    for (ValueRange offset : operands.getOffsets())
-      offsets.push_back(e.toI64(single(offset)));
+/// The elements of a gathered tile that one thread holds in registers.
+class GatheredElements {
+public:
+  GatheredElements(GatherGlobalOp op, Emitter &e, Value table, Value indices,
+                   ArrayRef<Value> tileOffsets)
+      : op(op), e(e), table(table), indices(indices), gathered(op.getGatheredType()),
+        layout(op.getType().getLinearLayout()), indexRank(op.getIndexRank()),
+        // Rows of the table lie as they would in the tensor that the op stands for, so
+        // what is aligned and contiguous there is so here.
+        tile(op, gathered, op.getDims(), op.getInBounds(), op.getType().getShape(),
+             op.getExtents()) {
+    for (Value offset : tileOffsets)
+      offsets.push_back(e.toI64(offset));
     Value thread[2] = {e.threadOffset(layout, 0), e.threadOffset(layout, 1)};
     for (int64_t which : {0, 1})
       if (int64_t dim = op.getDims()[which]; dim >= 0)
         offsets[dim] =
             e.add(offsets[dim], e.createOrFold<arith::ExtUIOp>(e.getI64Type(), thread[which]));
-    GlobalTile::Access access = tile.begin(
-        e, table, llvm::map_to_vector(operands.getOffsets(), single), thread[0], thread[1]);
+    access = tile.begin(e, table, tileOffsets, thread[0], thread[1]);
+    int64_t axis = 1;
+    if (op.getDims()[axis] >= indexRank)
+      width = tile.getVectorWidth(axis, layout.contiguous(axis));
+    none = fill(NAN);
+    zero = fill(0);
+  }
 
-    SmallVector<int64_t> indexStrides = getStrides(gathered.getShape().take_front(indexRank)),
-                         strides = getStrides(gathered.getShape());
-    auto sum = [&](int64_t first, int64_t last, ArrayRef<int64_t> by, Coord at) {
-      Value elements = e.i64(0);
-      for (int64_t dim = first; dim < last; ++dim) {
-        int64_t own = 0;
-        for (int64_t which : {0, 1})
-          own += op.getDims()[which] == dim ? at[which] : 0;
-        elements = e.add(elements, e.mul(e.add(offsets[dim], own), by[dim]));
-      }
-      return elements;
-    };
-    MemRefType indexType = op.getIndices().getType();
-    int64_t indexBytes = indexType.getElementTypeBitWidth() / 8,
-            rowElements = indexRank == 0 ? 1 : strides[indexRank - 1],
-            rows = op.getTable().getType().getShape().front();
-    // Registers that differ in the table's dimensions alone read one row.
-    std::map<std::pair<int64_t, int64_t>, Row> known;
-    auto getRow = [&](Coord at, Value inside) {
-      auto part = [&](int64_t which) {
-        int64_t dim = op.getDims()[which];
-        return dim >= 0 && dim < indexRank ? at[which] : int64_t(0);
-      };
-      bool isChecked = inside != nullptr;
-      auto key = std::make_pair(part(0), part(1));
-      auto found = known.find(key);
-      if (found != known.end() && !isChecked)
-        return found->second;
-      Value pointer = e.offset(indices, e.mul(sum(0, indexRank, indexStrides, at), indexBytes));
-      if (isChecked)
-        pointer = e.select(inside, pointer, indices);
-      Value index = LLVM::LoadOp::create(e, indexType.getElementType(), pointer, indexBytes);
-      if (indexBytes == 4)
-        index = e.createOrFold<arith::ExtSIOp>(e.getI64Type(), index);
-      // Negative indices are large unsigned numbers.
-      Value exists = e.compare(arith::CmpIPredicate::ult, index, e.i64(rows));
-      Value row = e.select(exists, index, e.i64(0));
-      Row result{e.offset(table, e.mul(row, rowElements * tile.getElementBytes())), exists};
-      if (!isChecked)
-        known[key] = result;
-      return result;
-    };
-
-    Type accessType = width == 1 ? element : VectorType::get({width}, element);
-    auto filled = [&](double value) -> Value {
-      auto scalar = cast<TypedAttr>(e.getFloatAttr(element, value));
-      if (width == 1)
-        return arith::ConstantOp::create(e, scalar);
-      return arith::ConstantOp::create(e, cast<TypedAttr>(DenseElementsAttr::get(
-                                              cast<VectorType>(accessType), Attribute(scalar))));
-    };
-    Value none = filled(NAN), zero = filled(0);
+  /// One scalar for each register.
+  SmallVector<Value> load() {
     SmallVector<Value> scalars;
     for (int64_t i = 0; i < layout.getNumRegisters(); i += width) {
-      Coord at = layout.getRegister(i);
-      Value inside = tile.isInside(e, access, at);
-      Row row = getRow(at, inside);
-      Value elements = sum(indexRank, gathered.getRank(), strides, at);
-      if (inside)
-        elements = e.select(inside, elements, e.i64(0));
-      Value pointer = e.offset(row.pointer, e.mul(elements, tile.getElementBytes()));
-      Value loaded = LLVM::LoadOp::create(e, accessType, pointer, width * tile.getElementBytes());
-      loaded = e.select(row.exists, loaded, none);
-      if (inside)
-        loaded = e.select(inside, loaded, zero);
+      Value loaded = loadFrom(layout.getRegister(i));
       if (width == 1) {
         scalars.push_back(loaded);
         continue;
@@ -129,7 +80,94 @@ struct GatherGlobalLowering : ThreadPattern<GatherGlobalOp> {
       for (int64_t j = 0; j < width; ++j)
         scalars.push_back(e.createOrFold<vector::ExtractOp>(loaded, j));
     }
-    results.push_back(pack(e, type, scalars));
+    return scalars;
+  }
+
+private:
+  /// What one access reads.
+  Type getAccessType() const {
+    Type element = gathered.getElementType();
+    return width == 1 ? element : VectorType::get({width}, element);
+  }
+
+  /// The same number in all elements of an access.
+  Value fill(double value) {
+    auto scalar = cast<TypedAttr>(e.getFloatAttr(gathered.getElementType(), value));
+    if (width == 1)
+      return arith::ConstantOp::create(e, scalar);
+    return arith::ConstantOp::create(e, cast<TypedAttr>(DenseElementsAttr::get(
+                                            cast<VectorType>(getAccessType()), Attribute(scalar))));
+  }
+
+  /// One access: zero outside of the tensor, NaN where the index names no row.
+  Value loadFrom(Coord at) {
+    Value inside = tile.isInside(e, access, at);
+    Row row = getRow(at, inside);
+    Value elements = getDistance(at, indexRank, getStrides(gathered.getShape()));
+    if (inside)
+      elements = e.select(inside, elements, e.i64(0));
+    int64_t bytes = tile.getElementBytes();
+    Value pointer = e.offset(row.pointer, e.mul(elements, bytes));
+    Value loaded = LLVM::LoadOp::create(e, getAccessType(), pointer, width * bytes);
+    loaded = e.select(row.exists, loaded, none);
+    return inside ? e.select(inside, loaded, zero) : loaded;
+  }
+
+  /// The row of an element. Registers that differ in the table's dimensions alone read one row.
+  Row getRow(Coord at, Value inside) {
+    auto part = [&](int64_t which) {
+      int64_t dim = op.getDims()[which];
+      return dim >= 0 && dim < indexRank ? at[which] : int64_t(0);
+    };
+    auto key = std::make_pair(part(0), part(1));
+    if (auto found = known.find(key); found != known.end() && !inside)
+      return found->second;
+    MemRefType indexType = op.getIndices().getType();
+    Value distance = getDistance(at, 0, getStrides(gathered.getShape().take_front(indexRank)));
+    Value pointer = e.offset(indices, e.mul(distance, indexType.getElementTypeBitWidth() / 8));
+    if (inside)
+      pointer = e.select(inside, pointer, indices);
+    Row row = readRow(e, indexType, pointer, op.getTable().getType(), table);
+    if (!inside)
+      known[key] = row;
+    return row;
+  }
+
+  /// Elements from the first one to that of a register, along the dimensions from `first` on that
+  /// have a stride.
+  Value getDistance(Coord at, int64_t first, ArrayRef<int64_t> strides) {
+    Value elements = e.i64(0);
+    for (int64_t dim = first, last = strides.size(); dim < last; ++dim) {
+      int64_t own = 0;
+      for (int64_t which : {0, 1})
+        own += op.getDims()[which] == dim ? at[which] : 0;
+      elements = e.add(elements, e.mul(e.add(offsets[dim], own), strides[dim]));
+    }
+    return elements;
+  }
+
+  GatherGlobalOp op;
+  Emitter &e;
+  Value table, indices;
+  MemRefType gathered;
+  const LinearLayout &layout;
+  int64_t indexRank;
+  GlobalTile tile;
+  SmallVector<Value> offsets; // of this thread's elements, but for their registers
+  GlobalTile::Access access;
+  int64_t width = 1; // elements of an access
+  Value none, zero;
+  std::map<std::pair<int64_t, int64_t>, Row> known;
+};
+
+struct GatherGlobalLowering : ThreadPattern<GatherGlobalOp> {
+  using ThreadPattern::ThreadPattern;
+
+  LogicalResult lower(GatherGlobalOp op, Adaptor operands, Emitter &e,
+                      Results &results) const override {
+    GatheredElements elements(op, e, single(operands.getTable()), single(operands.getIndices()),
+                              llvm::map_to_vector(operands.getOffsets(), single));
+    results.push_back(pack(e, op.getType(), elements.load()));
     return success();
   }
 };
@@ -223,8 +261,8 @@ struct GatherAsyncLowering : ThreadPattern<GatherAsyncOp> {
   /// Reads the index of a row of the tile (of its only row if `row` is null).
   static Row findRow(GatherAsyncOp op, Emitter &e, Value table, Value indices,
                      ArrayRef<Value> offsets, Value row, Value inside) {
-    MemRefType indexType = op.getIndices().getType(), tableType = op.getTable().getType();
-    int64_t rank = op.getIndexRank(), bytes = indexType.getElementTypeBitWidth() / 8;
+    MemRefType indexType = op.getIndices().getType();
+    int64_t rank = op.getIndexRank();
     SmallVector<int64_t> strides = getStrides(op.getGatheredType().getShape().take_front(rank));
     Value elements = e.i64(0);
     for (int64_t dim = 0; dim < rank; ++dim) {
@@ -235,15 +273,8 @@ struct GatherAsyncLowering : ThreadPattern<GatherAsyncOp> {
     }
     if (inside)
       elements = e.select(inside, elements, e.i64(0));
-    Value index = LLVM::LoadOp::create(e, indexType.getElementType(),
-                                       e.offset(indices, e.mul(elements, bytes)), bytes);
-    if (bytes == 4)
-      index = e.createOrFold<arith::ExtSIOp>(e.getI64Type(), index);
-    // Negative indices are large unsigned numbers.
-    Value exists = e.compare(arith::CmpIPredicate::ult, index, e.i64(tableType.getShape().front()));
-    int64_t rowBytes =
-        getStrides(tableType.getShape()).front() * (tableType.getElementTypeBitWidth() / 8);
-    return {e.offset(table, e.mul(e.select(exists, index, e.i64(0)), rowBytes)), exists};
+    Value pointer = e.offset(indices, e.mul(elements, indexType.getElementTypeBitWidth() / 8));
+    return readRow(e, indexType, pointer, op.getTable().getType(), table);
   }
 
   /// Elements outside of the tensor are zero, and rows that do not exist are NaN.

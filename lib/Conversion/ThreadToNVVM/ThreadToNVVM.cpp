@@ -256,6 +256,8 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
                            vector::VectorDialect, scf::SCFDialect>();
     target.addIllegalDialect<ThreadDialect>();
     target.addLegalOp<WarpsOp, EndOp>();
+    target.addDynamicallyLegalOp<arith::SelectOp>(
+        [&](arith::SelectOp select) { return converter.isLegal(select.getOperation()); });
     target.addDynamicallyLegalOp<gpu::GPUFuncOp>([&](gpu::GPUFuncOp kernel) {
       return converter.isSignatureLegal(kernel.getFunctionType()) &&
              converter.isLegal(&kernel.getBody());

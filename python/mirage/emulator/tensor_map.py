@@ -82,11 +82,3 @@ class TensorMap:
     def strides(self) -> tuple[int, ...]:
         """Element strides, ones where not given."""
         return self.element_strides or (1,) * self.array.ndim
-
-    @property
-    def box_bytes(self) -> int:
-        """Bytes that one copy writes, out-of-bounds fill included."""
-        counts = [
-            -(-extent // stride) for extent, stride in zip(self.box, self.strides, strict=True)
-        ]
-        return int(np.prod(counts)) * self.array.dtype.itemsize

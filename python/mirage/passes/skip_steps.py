@@ -10,15 +10,20 @@ from mirage.passes.registry import NoOptions, PythonPass
 
 if TYPE_CHECKING:
     from mirage import ir
+    from mirage.mlir_io import ReadGraph
+    from mirage.semantics.ugraph import KernelGraph
 
 
 def run(op: ir.Operation, options: NoOptions) -> Mapping[str, int]:
     """Form ``candidates``, or kernels without a form; verified graphs are refused: a verdict is
     about what was verified.
     """
-    from mirage.transforms.steps.skip_steps import skip_steps
+    from mirage.pipeline.skip_steps import skip_steps_of_candidates
 
-    rewrite_graphs(op, (None, "candidates"), None, lambda read, at: skip_steps(read.graph))
+    def stage(read: ReadGraph, at: ir.Operation) -> KernelGraph:
+        return skip_steps_of_candidates(read.graph)
+
+    rewrite_graphs(op, (None, "candidates"), None, stage)
     return {}
 
 

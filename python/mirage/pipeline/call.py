@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import torch
 
     from mirage.compiler import Compiled
-    from mirage.emulator.counters import Counters
     from mirage.pipeline.result import Step
     from mirage.pipeline.sized_plan import SizedPlan
 
@@ -123,10 +122,8 @@ def on_gpu_by_size(plan: SizedPlan) -> SizedLauncher:
     return lambda number, size, inputs: parts[number](inputs=inputs)
 
 
-def sized_emulator(
-    plan: SizedPlan, *, checks: bool = True, counters: list[Counters] | None = None
-) -> SizedLauncher:
-    """Return a launcher for a class of sizes that runs in the emulator, on the CPU."""
+def sized_emulator(plan: SizedPlan) -> SizedLauncher:
+    """Executes the parts of a class of sizes on the CPU."""
     from mirage.emulator.tensors import run_on_tensors
     from mirage.runtime.sizes import at_size
 
@@ -134,7 +131,7 @@ def sized_emulator(
         artifact = plan.artifacts[number]
         if artifact.manifest.size is not None:
             artifact = replace(artifact, manifest=at_size(artifact.manifest, size))
-        return run_on_tensors(artifact, inputs, checks=checks, counters=counters)
+        return run_on_tensors(artifact, inputs)
 
     return launch
 

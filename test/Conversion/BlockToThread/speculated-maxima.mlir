@@ -46,9 +46,21 @@ kernel.graph @attention(%q: tensor<128x64xf16>, %k: tensor<512x64xf16>, %v: tens
 
 // -----
 
-// The sums themselves are results: they are those of the maximum.
+// The sums themselves are results: they are those of the maximum, which is computed beside the
+// exponentials.
 // CHECK-LABEL: gpu.func @parts_0
-// CHECK-NOT: thread.exceeds
+// CHECK: scf.for %{{[a-z0-9]+}} = %{{[a-z0-9]+}} to %{{[a-z0-9]+}} step %{{[a-z0-9]+}} iter_args(%{{[a-z0-9]+}} = %{{[0-9]+}}, %{{[a-z0-9]+}} = %{{[0-9]+}}, %[[MOST:[a-z0-9]+]] = %{{[0-9]+}}, %[[HELD:[a-z0-9]+]] = %{{[0-9]+}}
+// CHECK: thread.wgmma_wait 1
+// CHECK: thread.broadcast %[[HELD]]
+// CHECK: thread.unary exp
+// CHECK: %[[MAX:.*]] = thread.reduce max
+// CHECK: %[[NOW:.*]] = thread.binary max %[[MOST]], %[[MAX]]
+// CHECK: %[[AGAIN:.*]] = thread.exceeds
+// CHECK: arith.select %[[AGAIN]], %[[NOW]], %[[HELD]]
+// CHECK: scf.if %[[AGAIN]]
+// CHECK-NOT: thread.reduce max
+// CHECK: thread.broadcast %[[NOW]]
+// CHECK: thread.unary exp
 // CHECK: gpu.return
 kernel.graph @parts(%q: tensor<128x64xf16>, %k: tensor<512x64xf16>, %v: tensor<512x64xf16>) -> (tensor<128x64xf32>, tensor<128x1xf32>, tensor<128x1xf32>) attributes {form = #kernel.form<selected>} {
   %o:3 = kernel.launch(%q, %k, %v) grid [m = 1] schedule <warps = 8, stages = 2, engine = warpgroup> : (tensor<128x64xf16>, tensor<512x64xf16>, tensor<512x64xf16>) -> (tensor<128x64xf32>, tensor<128x1xf32>, tensor<128x1xf32>) {

@@ -14,7 +14,19 @@ import pytest
 from mirage.cost import H200
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-from cost_fit import Measured, choices, loss, ranks, regret, search, spearman, summary, within
+from cost_fit import (
+    Measured,
+    choices,
+    loss,
+    needed,
+    ranks,
+    regret,
+    search,
+    spearman,
+    summary,
+    within,
+)
+from kept import LARGEST
 
 INPUTS = Path(__file__).parent / "Inputs"
 
@@ -26,6 +38,29 @@ def kernels_of(name: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:
     return kernels_of("measured_kernels.json.xz")
+
+
+@pytest.mark.parametrize("path", sorted(INPUTS.iterdir()), ids=lambda path: path.name)
+def test_inputs_are_what_is_read_of_a_measurement(path: Path) -> None:
+    """And small: raw data stays where it was measured."""
+    data = kernels_of(path.name)
+    assert needed(data) == data
+    assert path.stat().st_size <= LARGEST
+
+
+def test_what_is_packed_predicts_the_same(data: dict[str, Any]) -> None:
+    raw = json.loads(json.dumps(data))
+    for kernel in raw["kernels"].values():
+        kernel["quartiles"] = [0.0, 1.0]
+        for each in kernel["kernels"]:
+            each["grid"] = {"m": 1}
+            each["features"].setdefault("sfu_once", 0.0)
+    raw["kernels"]["failed"] = {"program": "a", "kernels": []}
+    packed = needed(raw)
+    assert packed == data
+    for assembled in (True, False):
+        times = [Measured.of(x, assembled).predict(H200) for x in (raw, packed)]
+        np.testing.assert_array_equal(*times)
 
 
 def test_rank_correlation() -> None:

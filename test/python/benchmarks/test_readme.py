@@ -13,11 +13,20 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 import readme
 import rms_linear
 
+BENCHMARKS = readme.ROOT / "benchmarks"
+
 
 def test_tables_are_those_of_the_results() -> None:
     text = (readme.ROOT / "README.md").read_text()
     assert len(readme.TABLE.findall(text)) >= 3
     assert readme.written(text) == text
+
+
+def test_every_script_is_named_on_the_page_of_the_benchmarks() -> None:
+    page = (BENCHMARKS / "README.md").read_text()
+    scripts = [p for p in BENCHMARKS.glob("*.py") if "\nif __name__ ==" in p.read_text()]
+    unnamed = {p.name for p in scripts if p.name not in page}
+    assert unnamed == {"gpu_worker.py"}  # which `emulator_vs_gpu.py` starts
 
 
 def test_the_worked_example_is_what_is_found() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -175,6 +176,23 @@ def test_the_name_of_a_chip_stands_in_the_table_only() -> None:
             found += [f"{path.relative_to(ROOT)}: {x.strip()}" for x in lines if quoted.search(x)]
     # An error message that says what to write.
     assert [f for f in found if "whose code it runs" not in f] == []
+
+
+NAMED_FOR_A_CARD = {
+    "benchmarks/cost_fit.py",  # where fits start: what was counted by hand of this chip
+    "benchmarks/run.py",  # the files of results, named for the card that was measured
+}
+
+
+def test_scripts_ask_the_table_for_their_chip() -> None:
+    """They name neither chips nor cards, but for results that are about one."""
+    found: set[str] = set()
+    for folder in ("benchmarks", "examples", "tools"):
+        for path in (ROOT / folder).rglob("*.py"):
+            nodes = ast.walk(ast.parse(path.read_text()))
+            if any(isinstance(n, ast.Constant) and n.value in TARGETS for n in nodes):
+                found.add(str(path.relative_to(ROOT)))
+    assert found == NAMED_FOR_A_CARD
 
 
 def test_reading_the_table_loads_no_compiler() -> None:

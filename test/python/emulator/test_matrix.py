@@ -1,8 +1,9 @@
-# ruff: noqa: E501 - PTX keeps its lines
 """ldmatrix, stmatrix, movmatrix and mma.sync against the fragment tables of the PTX manual."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import ml_dtypes
@@ -12,6 +13,8 @@ from emulator_support.harness import launch, stated
 from emulator_support.tolerance import accumulation
 
 Array = np.ndarray[Any, Any]
+Places = list[list[tuple[int, int]]]
+"""[lane][element] -> (row, column)."""
 _NUMPY: dict[str, Any] = {
     "f16": np.float16,
     "bf16": ml_dtypes.bfloat16,
@@ -21,8 +24,9 @@ _NUMPY: dict[str, Any] = {
     "s8": np.int8,
     "u8": np.uint8,
     "s32": np.int32,
-    "e4m3": ml_dtypes.float8_e4m3fn,
 }
+_RANGES = ((0, 100), (0, 100), (-9, 9))
+"""Of the integers of A, B and C."""
 
 
 def _store_words(words: int, first: int = 100) -> str:
@@ -82,10 +86,10 @@ def test_movmatrix_transposes() -> None:
     )
 
 
-def _positions(shape: tuple[int, int], per_word: int, kind: str) -> list[list[tuple[int, int]]]:
-    """[lane][element] -> (row, column), transcribed from the manual's figures."""
+def _positions(shape: tuple[int, int], per_word: int, kind: str) -> Places:
+    """Transcribed from the manual's figures."""
     rows, columns = shape
-    result: list[list[tuple[int, int]]] = []
+    result: Places = []
     for lane in range(32):
         group, thread = lane // 4, lane % 4
         elements: list[tuple[int, int]] = []
@@ -108,94 +112,126 @@ def _positions(shape: tuple[int, int], per_word: int, kind: str) -> list[list[tu
     return result
 
 
+_TYPED = {"f32": "%f", "f64": "%g"}
+"""Registers of what the instruction does not take as bits."""
+
+
+@dataclass(frozen=True)
+class Mma:
+    """An instruction: its shape, and the types of D, of A and B, and of C."""
+
+    shape: str
+    d: str
+    ab: str
+    c: str
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        """Rows, columns and depth."""
+        m, n, k = (int(v) for v in self.shape[1:].replace("n", " ").replace("k", " ").split())
+        return m, n, k
+
+    @property
+    def word(self) -> int:
+        """Bytes of a register that holds elements of an operand."""
+        return 8 if self.ab == "f64" else 4
+
+    def operands(self) -> tuple[Array, Array, Array]:
+        """A, B and C."""
+        rows, columns, depth = self.extents
+        generator = np.random.default_rng(3)
+        shapes = ((rows, depth), (depth, columns), (rows, columns))
+        if self.ab in ("s8", "u8"):
+            drawn = [generator.integers(*r, s) for r, s in zip(_RANGES, shapes, strict=True)]
+        else:
+            drawn = [generator.standard_normal(s) for s in shapes]
+        dtypes = (_NUMPY[self.ab], _NUMPY[self.ab], _NUMPY[self.c])
+        a, b, c = (x.astype(dtype) for x, dtype in zip(drawn, dtypes, strict=True))
+        if self.ab == "tf32":
+            a, b = ((v.view(np.uint32) & 0xFFFFE000).view(np.float32) for v in (a, b))
+        return a, b, c
+
+    def places(self) -> tuple[Places, Places, Places]:
+        """Which elements of A, of B, and of C and D each lane holds."""
+        rows, columns, depth = self.extents
+        per = max(1, 4 // np.dtype(_NUMPY[self.ab]).itemsize)
+        return (
+            _positions((rows, depth), per, "a"),
+            _positions((depth, columns), per, "b"),
+            _positions((rows, columns), 2, "c"),
+        )
+
+    def program(self, counts: Sequence[int], results: int) -> str:
+        """Loads so many words of each operand, lane by lane, and stores those of the result."""
+        word, bits = self.word, 8 * self.word
+        held = "f64" if self.ab == "f64" else "bits"
+        lines = [f"mul.wide.u32 %d55, %t, {word * sum(counts)}; add.u64 %d55, %d55, %a0;"]
+        operands: list[str] = []
+        first = 10
+        for count, kind in zip(counts, (held, held, self.c), strict=True):
+            loaded, names = (
+                self._registers("bits", first, count),
+                self._registers(kind, first, count),
+            )
+            at = word * (first - 10)
+            lines += [
+                f"ld.global.b{bits} {r}, [%d55+{at + word * i}];" for i, r in enumerate(loaded)
+            ]
+            if names != loaded:
+                lines += [f"mov.b{bits} {n}, {r};" for n, r in zip(names, loaded, strict=True)]
+            operands.append(", ".join(names))
+            first += count
+        stored = self._registers(self.d, 20 if self.d == "f64" else 100, results)
+        lists = ", ".join(f"{{{each}}}" for each in (", ".join(stored), *operands))
+        lines += [
+            f"mma.sync.aligned.{self.shape}.row.col.{self.d}.{self.ab}.{self.ab}.{self.c} {lists};",
+            f"mul.wide.u32 %d55, %t, {word * results}; add.u64 %d55, %d55, %a1;",
+        ]
+        kind = self.d if self.d in _TYPED else f"b{bits}"
+        lines += [f"st.global.{kind} [%d55+{word * i}], {r};" for i, r in enumerate(stored)]
+        return "\n".join(lines)
+
+    def _registers(self, kind: str, first: int, count: int) -> list[str]:
+        prefix = _TYPED.get(kind, "%d" if self.word == 8 else "%r")
+        start = first - 10 if prefix == "%g" else first  # there are few of these
+        return [f"{prefix}{start + i}" for i in range(count)]
+
+
 CASES = [
-    ("m16n8k16", "f32", "f16", "f32"), ("m16n8k16", "f32", "bf16", "f32"), ("m16n8k16", "f16", "f16", "f16"),
-    ("m16n8k8", "f32", "f16", "f32"), ("m16n8k8", "f32", "bf16", "f32"), ("m16n8k8", "f32", "tf32", "f32"),
-    ("m16n8k4", "f32", "tf32", "f32"), ("m16n8k32", "s32", "s8", "s32"), ("m16n8k16", "s32", "u8", "s32"),
-    ("m8n8k4", "f64", "f64", "f64"),
+    Mma("m16n8k16", "f32", "f16", "f32"), Mma("m16n8k16", "f32", "bf16", "f32"),
+    Mma("m16n8k16", "f16", "f16", "f16"), Mma("m16n8k8", "f32", "f16", "f32"),
+    Mma("m16n8k8", "f32", "bf16", "f32"), Mma("m16n8k8", "f32", "tf32", "f32"),
+    Mma("m16n8k4", "f32", "tf32", "f32"), Mma("m16n8k32", "s32", "s8", "s32"),
+    Mma("m16n8k16", "s32", "u8", "s32"), Mma("m8n8k4", "f64", "f64", "f64"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("shape", "d", "ab", "c"), CASES)
-def test_mma(shape: str, d: str, ab: str, c: str) -> None:
-    rows, columns, depth = (int(v) for v in shape[1:].replace("n", " ").replace("k", " ").split())
-    generator = np.random.default_rng(3)
-    dtype_ab, dtype_c, dtype_d = _NUMPY[ab], _NUMPY[c], _NUMPY[d]
-    if ab in ("s8", "u8"):
-        a = generator.integers(0, 100, (rows, depth)).astype(dtype_ab)
-        b = generator.integers(0, 100, (depth, columns)).astype(dtype_ab)
-        accumulator = generator.integers(-9, 9, (rows, columns)).astype(dtype_c)
-    else:
-        a = generator.standard_normal((rows, depth)).astype(dtype_ab)
-        b = generator.standard_normal((depth, columns)).astype(dtype_ab)
-        accumulator = generator.standard_normal((rows, columns)).astype(dtype_c)
-        if ab == "tf32":
-            a, b = ((v.view(np.uint32) & 0xFFFFE000).view(np.float32) for v in (a, b))
-    expected = a.astype(np.float64) @ b.astype(np.float64) + accumulator.astype(np.float64)
-    size = np.dtype(dtype_ab).itemsize
-    per = max(1, 4 // size)
-    word = 8 if size == 8 else 4
-    places = [
-        _positions((rows, depth), per, "a"),
-        _positions((depth, columns), per, "b"),
-        _positions((rows, columns), 2, "c"),
-    ]
-    packed = [
-        np.array([[m[p] for p in lane] for lane in where], m.dtype)
-        for m, where in zip((a, b, accumulator), places, strict=True)
-    ]
-    words = [np.ascontiguousarray(p).view(np.uint8).reshape(32, -1) for p in packed]
-    source = np.concatenate(words, axis=1)
-    count = [w.shape[1] // word for w in words]
-    out_words = len(places[2][0]) * np.dtype(dtype_d).itemsize // word
-    out = np.zeros((32, out_words * word), np.uint8)
-    reg = "%d" if word == 8 else "%r"
-    move = f"mul.wide.u32 %d55, %t, {source.shape[1]}; add.u64 %d55, %d55, %a0;\n"
-    move += "\n".join(
-        f"ld.global.b{8 * word} {reg}{10 + i}, [%d55+{word * i}];" for i in range(sum(count))
-    )
-    typed = {"f32": "%f", "f64": "%g"}
-    file = typed.get(c, reg) if word == 4 or c == "f64" else reg
-    # f32 accumulators live in .f32 registers, f64 operands in .f64 ones.
-    names: list[list[str]] = []
-    start = 10
-    for n, kind in zip(
-        count, ("f64" if ab == "f64" else "b", "f64" if ab == "f64" else "b", c), strict=True
-    ):
-        prefix = typed.get(kind, reg)
-        names.append(
-            [f"{prefix}{start + i}" if prefix != "%g" else f"%g{start - 10 + i}" for i in range(n)]
-        )
-        if prefix != reg:
-            move += "\n" + "\n".join(
-                f"mov.b{8 * word} {names[-1][i]}, {reg}{start + i};" for i in range(n)
-            )
-        start += n
-    prefix = typed.get(d, reg)
-    results = [f"{prefix}{(100 if prefix != '%g' else 10) + i}" for i in range(out_words)]
-    op = f"mma.sync.aligned.{shape}.row.col.{d}.{ab}.{ab}.{c}"
-    lists = ["{" + ", ".join(v) + "}" for v in (results, *names)]
-    del file
-    body = f"""
-    {move}
-    {op} {lists[0]}, {lists[1]}, {lists[2]}, {lists[3]};
-    mul.wide.u32 %d55, %t, {out_words * word}; add.u64 %d55, %d55, %a1;
-    """ + "\n".join(
-        f"st.global.{d if d in typed else f'b{8 * word}'} [%d55+{word * i}], {r};"
-        for i, r in enumerate(results)
-    )
-    bound = None
-    if d != "s32":
-        bound = accumulation(a, b, accumulator, element=ab, result=d, depth=depth)
+@pytest.mark.parametrize("mma", CASES, ids=lambda mma: "-".join(astuple(mma)))
+def test_mma(mma: Mma) -> None:
+    rows, columns, depth = mma.extents
+    a, b, c = mma.operands()
+    places = mma.places()
+    words = [_words_of_lanes(m, where) for m, where in zip((a, b, c), places, strict=True)]
+    dtype = np.dtype(_NUMPY[mma.d])
+    out = np.zeros((32, len(places[2][0]) * dtype.itemsize), np.uint8)
+    body = mma.program([w.shape[1] // mma.word for w in words], out.shape[1] // mma.word)
+    exact = mma.d == "s32"
+    bound = None if exact else accumulation(a, b, c, element=mma.ab, result=mma.d, depth=depth)
     with stated(bound):
-        stats = launch(body, [source, out]).stats
+        stats = launch(body, [np.concatenate(words, axis=1), out]).stats
     assert stats.tensor_core_ops == rows * columns * depth
-    values = out.view(dtype_d).reshape(32, -1)
     got = np.zeros((rows, columns))
-    for lane in range(32):
-        for i, place in enumerate(places[2][lane]):
-            got[place] = values[lane, i]
-    if d in ("s32", "f64"):
+    for lane, values in enumerate(out.view(dtype)):
+        for value, place in zip(values, places[2][lane], strict=True):
+            got[place] = value
+    expected = a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
+    if mma.d in ("s32", "f64"):
         np.testing.assert_allclose(got, expected, rtol=1e-14)
     else:
-        np.testing.assert_array_equal(got, expected.astype(dtype_d).astype(np.float64))
+        np.testing.assert_array_equal(got, expected.astype(dtype).astype(np.float64))
+
+
+def _words_of_lanes(matrix: Array, places: Places) -> Array:
+    """Bytes that each lane holds of a matrix."""
+    values = np.array([[matrix[p] for p in lane] for lane in places], matrix.dtype)
+    return np.ascontiguousarray(values).view(np.uint8).reshape(32, -1)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -70,6 +71,69 @@ def descriptor(offset: int, leading: int, stride: int, span: int) -> int:
     return (BASE + offset) >> 4 | (leading >> 4) << 16 | (stride >> 4) << 32 | _MODE[span] << 62
 
 
+@dataclass(frozen=True)
+class Wgmma:
+    """A kernel of one wgmma, whose operands are copied into shared memory as they are."""
+
+    kind: str
+    n: int
+    trans: tuple[bool, bool]
+    d: str = "f32"
+    signs: str = "1, 1"
+    fence: str = "wgmma.fence.sync.aligned;"
+    wait: str = "wgmma.wait_group.sync.aligned 0;"
+    scale: int = 0
+
+    @property
+    def words(self) -> int:
+        """Registers of a thread's part of the result."""
+        return self.n // 2 // (2 if self.d == "f16" else 1)
+
+    @property
+    def flags(self) -> str:
+        """Signs and transpositions, of types that have them."""
+        signs = f", {self.signs}" if self.kind != "s8" else ""
+        turned = f", {int(self.trans[0])}, {int(self.trans[1])}"
+        return signs + (turned if self.kind in ("f16", "bf16") else "")
+
+    def text(self) -> str:
+        registers = [f"%o{i}" for i in range(self.words)]
+        one = 0x3F800000 if self.d == "f32" else 0
+        init = " ".join(f"mov.b32 {r}, {one};" for r in registers)
+        store = "\n".join(f"st.global.b32 [%d5+{4 * i}], {r};" for i, r in enumerate(registers))
+        instruction = f"m64n{self.n}k{_DEPTH[self.kind]}.{self.d}.{self.kind}.{self.kind}"
+        return f"""{HEADER}
+.visible .entry test(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3) {{
+.reg .pred %p<4>; .reg .b32 %r<20>; .reg .b64 %d<9>; .reg .{"f32" if self.d == "f32" else "b32"} %o<128>; .shared .align 1024 .b8 tile[{2 * TILE}];
+ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; ld.param.u64 %d6, [p2]; ld.param.u64 %d7, [p3];
+mov.u32 %r1, %tid.x; mov.u32 %r2, tile; shl.b32 %r3, %r1, 4;
+C: cvt.u64.u32 %d3, %r3; add.u64 %d3, %d3, %d1; ld.global.v4.b32 {{%r4, %r5, %r6, %r7}}, [%d3];
+add.u32 %r8, %r2, %r3; st.shared.v4.b32 [%r8], {{%r4, %r5, %r6, %r7}};
+add.u32 %r3, %r3, 2048; setp.lt.u32 %p1, %r3, {2 * TILE}; @%p1 bra C;
+fence.proxy.async.shared::cta; bar.sync 0;
+{init}
+{self.fence}
+setp.ne.u32 %p2, {self.scale}, 0;
+wgmma.mma_async.sync.aligned.{instruction} {{{", ".join(registers)}}}, %d6, %d7, %p2{self.flags};
+wgmma.commit_group.sync.aligned; {self.wait}
+mul.wide.u32 %d5, %r1, {4 * self.words}; add.u64 %d5, %d5, %d2;
+{store}
+ret; }}
+"""
+
+    def result(self, out: Array) -> Array:
+        """D [64, n] from what each thread holds."""
+        dtype: Any = {"f32": np.float32, "f16": np.float16, "s32": np.int32}[self.d]
+        values = out.view(dtype)
+        result = np.zeros((64, self.n), np.float64)
+        for thread in range(128):
+            warp, lane = divmod(thread, 32)
+            for i in range(self.n // 2):
+                row = 16 * warp + lane // 4 + 8 * (i // 2 % 2)
+                result[row, 8 * (i // 4) + 2 * (lane % 4) + i % 2] = values[thread, i]
+        return result
+
+
 def run(
     kind: str,
     n: int,
@@ -78,64 +142,28 @@ def run(
     span: int,
     trans: tuple[bool, bool],
     *,
-    d: str = "f32",
-    signs: str = "1, 1",
-    fence: str = "wgmma.fence.sync.aligned;",
-    wait: str = "wgmma.wait_group.sync.aligned 0;",
-    scale: int = 0,
     change: int = 0,
+    **options: Any,
 ) -> Array:
-    """D [64, n] of one wgmma whose operands are copied into shared memory as they are."""
+    """D of one wgmma; `change` is added to the descriptor of A, `options` are those of the kernel."""
+    kernel = Wgmma(kind, n, trans, **options)
     image_a, *offsets_a = lay_out(a, span, trans[0])
     image_b, *offsets_b = lay_out(b, span, trans[1])
-    image = np.concatenate([image_a, image_b])
-    words = n // 2 // (2 if d == "f16" else 1)
-    regs = ", ".join(f"%o{i}" for i in range(words))
-    init = " ".join(f"mov.b32 %o{i}, {0x3F800000 if d == 'f32' else 0};" for i in range(words))
-    half = kind in ("f16", "bf16")
-    tail = f", {signs}" if kind != "s8" else ""
-    tail += f", {int(trans[0])}, {int(trans[1])}" if half else ""
-    store = "\n".join(f"st.global.b32 [%d5+{4 * i}], %o{i};" for i in range(words))
-    register_type = "f32" if d == "f32" else "b32"
-    text = f"""{HEADER}
-.visible .entry test(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3) {{
-.reg .pred %p<4>; .reg .b32 %r<20>; .reg .b64 %d<9>; .reg .{register_type} %o<128>; .shared .align 1024 .b8 tile[{2 * TILE}];
-ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; ld.param.u64 %d6, [p2]; ld.param.u64 %d7, [p3];
-mov.u32 %r1, %tid.x; mov.u32 %r2, tile; shl.b32 %r3, %r1, 4;
-C: cvt.u64.u32 %d3, %r3; add.u64 %d3, %d3, %d1; ld.global.v4.b32 {{%r4, %r5, %r6, %r7}}, [%d3];
-add.u32 %r8, %r2, %r3; st.shared.v4.b32 [%r8], {{%r4, %r5, %r6, %r7}};
-add.u32 %r3, %r3, 2048; setp.lt.u32 %p1, %r3, {2 * TILE}; @%p1 bra C;
-fence.proxy.async.shared::cta; bar.sync 0;
-{init}
-{fence}
-setp.ne.u32 %p2, {scale}, 0;
-wgmma.mma_async.sync.aligned.m64n{n}k{_DEPTH[kind]}.{d}.{kind}.{kind} {{{regs}}}, %d6, %d7, %p2{tail};
-wgmma.commit_group.sync.aligned; {wait}
-mul.wide.u32 %d5, %r1, {4 * words}; add.u64 %d5, %d5, %d2;
-{store}
-ret; }}
-"""
-    out = np.zeros((128, words), np.uint32)
+    out = np.zeros((128, kernel.words), np.uint32)
     args = [
-        image,
+        np.concatenate([image_a, image_b]),
         out,
         descriptor(0, *offsets_a, span) + change,
         descriptor(TILE, *offsets_b, span),
     ]
-    bound = None
-    if d != "s32":
-        bound = accumulation(a, b.T, float(scale), element=kind, result=d, depth=_DEPTH[kind])
+    bound, depth = None, _DEPTH[kind]
+    if kernel.d != "s32":
+        bound = accumulation(
+            a, b.T, float(kernel.scale), element=kind, result=kernel.d, depth=depth
+        )
     with stated(bound):
-        emulator(text).launch("test", grid=(1,), block=(128,), args=args)
-    dtype: Any = {"f32": np.float32, "f16": np.float16, "s32": np.int32}[d]
-    values = out.view(dtype)
-    result = np.zeros((64, n), np.float64)
-    for thread in range(128):
-        warp, lane = divmod(thread, 32)
-        for i in range(n // 2):
-            row = 16 * warp + lane // 4 + 8 * (i // 2 % 2)
-            result[row, 8 * (i // 4) + 2 * (lane % 4) + i % 2] = values[thread, i]
-    return result
+        emulator(kernel.text()).launch("test", grid=(1,), block=(128,), args=args)
+    return kernel.result(out)
 
 
 def operands(kind: str, n: int) -> tuple[Array, Array]:

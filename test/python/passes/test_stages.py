@@ -19,6 +19,7 @@ from mirage.mlir_io import graph_from_text, graph_to_text
 from mirage.pipeline.errors import StageError
 from mirage.pipeline.search import add_candidates
 from mirage.pipeline.select import select_cheapest
+from mirage.pipeline.skip_steps import skip_steps_of_candidates
 from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.pipeline.verify import Checked, note_of, verify_candidates
 from mirage.search import SearchLimits
@@ -119,8 +120,9 @@ def test_nothing_is_selected_without_a_verdict(candidates: KernelGraph) -> None:
 
 def test_nothing_is_rewritten_after_its_verdict(candidates: KernelGraph) -> None:
     op = replace(alternatives(candidates), verdicts=(VerdictNote("proved"),) * 3)
-    with pytest.raises(StageError, match="it comes before verify"):
-        stabilize_candidates(replace(candidates, ops=(op,)))
+    for stage in (stabilize_candidates, skip_steps_of_candidates):
+        with pytest.raises(StageError, match="it comes before verify"):
+            stage(replace(candidates, ops=(op,)))
 
 
 def test_without_candidates_the_reference_stays(candidates: KernelGraph) -> None:

@@ -15,8 +15,8 @@ import torch
 from mirage.emulator.run_artifact import check_artifact
 from mirage.frontend.errors import DynamicShapeError
 from mirage.frontend.program import Program, SizedProgram
+from mirage.pipeline.call import sized_emulator
 from mirage.pipeline.checks.kernel_check import Outcome
-from mirage.pipeline.commands.emulate import emulate_sizes
 from mirage.pipeline.optimize import optimize_sizes
 from mirage.pipeline.size_bounds import least_of
 from mirage.pipeline.size_classes import OptimizedSizes, classes_of, with_splits
@@ -34,6 +34,11 @@ def optimized(
     shapes = [{0: Dim("batch", min=1, max=most)} if i < rows else None for i in range(len(inputs))]
     graph = mi.from_torch(function, *inputs, dynamic_shapes=shapes)
     return graph.superoptimize(chip="sm_80", budget=60, jobs=1, use_cache=False, **options)
+
+
+def emulated(found: OptimizedSizes, *tensors: torch.Tensor) -> tuple[Any, ...]:
+    """What a call gives where there is no GPU."""
+    return found.run(sized_emulator, tensors)
 
 
 def silu(x: np.ndarray) -> np.ndarray:
@@ -96,14 +101,14 @@ def test_a_module_with_weights_on_tensors() -> None:
     found = optimized(layer, 40, torch.zeros(9, 32))
     for size in (1, 17, 33, 40):
         x = torch.randn(size, 32)
-        (y,) = emulate_sizes(found, x)
+        (y,) = emulated(found, x)
         torch.testing.assert_close(y, layer(x).detach(), rtol=1e-4, atol=1e-4)
     with pytest.raises(ArgumentSizeError, match=r"expected a size from 1 to 40.*got 41"):
-        emulate_sizes(found, torch.zeros(41, 32))
+        emulated(found, torch.zeros(41, 32))
     with pytest.raises(ArgumentShapeError, match=r"expected shape \(n, 32\), got \(3, 31\)"):
-        emulate_sizes(found, torch.zeros(3, 31))
+        emulated(found, torch.zeros(3, 31))
     with pytest.raises(ArgumentCountError, match=r"expected 1 input tensors .*got 2"):
-        emulate_sizes(found, torch.zeros(3, 32), torch.zeros(3, 32))
+        emulated(found, torch.zeros(3, 32), torch.zeros(3, 32))
 
 
 def test_rows_that_depend_on_each_other_are_refused() -> None:
@@ -188,10 +193,10 @@ def test_calls_between_parts_get_the_size() -> None:
     assert any(isinstance(s, Call) for s in found.classes[0].plan.plan.steps)
     for size in (1, 7, 17, 40):
         x = torch.randn(size, 3, 32)
-        for got, want in zip(emulate_sizes(found, x, w), f(x, w), strict=True):
+        for got, want in zip(emulated(found, x, w), f(x, w), strict=True):
             torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
     with pytest.raises(ArgumentSizeError, match=r"expected a size from 1 to 40.*got 41"):
-        emulate_sizes(found, torch.zeros(41, 3, 32), w)
+        emulated(found, torch.zeros(41, 3, 32), w)
 
 
 def test_rows_are_looked_up_and_numbered_by_calls() -> None:
@@ -211,7 +216,7 @@ def test_rows_are_looked_up_and_numbered_by_calls() -> None:
     for size in (1, 5, 16):
         ids, mask = torch.randint(50, (size, 6)), torch.rand(size, 6) < 0.7
         mask[:, 0] = True
-        (got,) = emulate_sizes(found, ids, mask)
+        (got,) = emulated(found, ids, mask)
         torch.testing.assert_close(got, f(ids, mask), rtol=1e-4, atol=1e-4)
 
 

@@ -81,10 +81,18 @@ def split_kv_attention(
     )
     p_o, p_l = tensor(splits, heads, rows, dim), tensor(*(splits, heads, rows, 1)[:rank])
     first = Launch((q, k, v), (p_o, p_l), grid, BlockGraph((gq, gk, gv), tuple(outer.ops), outputs))
+    out = tensor(heads, rows, dim, dtype=dtype)
+    second = _quotient_of_sums(p_o, p_l, out, combine_loop)
+    return KernelGraph("attention", (q, k, v), (first, second), (out,))
 
+
+def _quotient_of_sums(p_o: Value, p_l: Value, out: Value, in_loop: bool) -> Launch:
+    """Numerators by denominators, both added over the splits."""
+    splits, heads, rows, dim = p_o.shape
+    rank = len(p_l.shape)
     go, gl = Value(p_o.type), Value(p_l.type)
     b = Builder(in_block=True)
-    if combine_loop:
+    if in_loop:
         body = Builder(in_block=True)
         to = body.load(go, (("u",), ("b",), (), ()), (1, 1, rows, dim))
         tl = body.load(gl, (("u",), ("b",), (), ())[:rank], (1, 1, rows, 1)[:rank])
@@ -97,15 +105,9 @@ def split_kv_attention(
         tl = b.load(gl, ((), ("b",), (), ())[:rank], (splits, 1, rows, 1)[:rank])
         num = b.reshape(b.reduce(ReduceFn.SUM, to, (0,)), (1, rows, dim))
         den = b.reshape(b.reduce(ReduceFn.SUM, tl, (0,)), (1, rows, 1))
-    y = b.binary(BinaryFn.DIV, num, den)
-    out = tensor(heads, rows, dim, dtype=dtype)
-    second = Launch(
-        (p_o, p_l),
-        (out,),
-        (Axis("b", heads),),
-        BlockGraph((go, gl), tuple(b.ops), (Output(y, (("b",), (), ())),)),
-    )
-    return KernelGraph("attention", (q, k, v), (first, second), (out,))
+    outputs = (Output(b.binary(BinaryFn.DIV, num, den), (("b",), (), ())),)
+    body = BlockGraph((go, gl), tuple(b.ops), outputs)
+    return Launch((p_o, p_l), (out,), (Axis("b", heads),), body)
 
 
 def reference_attention(

@@ -51,69 +51,86 @@ class Generator:
         return KernelGraph("random", inputs, tuple(self.builder.ops), tuple(outputs))
 
     def step(self, x: Value) -> Value:
-        b, r = self.builder, self.random
-        kind = r.choices(
-            [
-                "matmul",
-                "gram",
-                "unary",
-                "binary",
-                "scale",
-                "norm",
-                "softmax",
-                "reduce",
-                "move",
-                "join",
-                "slice",
-                "share",
-            ],
-            [4, 1, 3, 4, 2, 3, 1, 1, 1, 1, 1, 1],
-        )[0]
+        """An op of ``x``; of two operands, the other one is a value of before or a new input."""
+        steps = {
+            self._matmul: 4, self._gram: 1, self._unary: 3, self._binary: 4, self._scale: 2,
+            self._norm: 3, self._softmax: 1, self._reduce: 1, self._move: 1, self._join: 1,
+            self._slice: 1, self._share: 1,
+        }  # fmt: skip
+        (step,) = self.random.choices(list(steps), list(steps.values()))
+        return step(x)
+
+    def _matmul(self, x: Value) -> Value:
+        lead = x.shape[:-2] if self.random.random() < 0.5 else ()
+        w = self.tensor([*lead, x.shape[-1], self.random.choice(SIZES)])
+        return self.builder.matmul(x, w)
+
+    def _gram(self, x: Value) -> Value:
         rank = len(x.shape)
-        if kind == "matmul":
-            lead = x.shape[:-2] if r.random() < 0.5 else ()
-            return b.matmul(x, self.tensor([*lead, x.shape[-1], r.choice(SIZES)]))
-        if kind == "gram":
-            other = r.choice([v for v in self.values if v.shape == x.shape])
-            return b.matmul(x, b.transpose(other, (*range(rank - 2), rank - 1, rank - 2)))
-        if kind == "unary":
-            return b.unary(r.choice(UNARY), x)
-        if kind == "binary":
-            other = r.choice([v for v in self.values if v.shape == x.shape])
-            if r.random() < 0.5:
-                shape = [d if r.random() < 0.6 else 1 for d in x.shape]
-                other = self.tensor(shape[r.choice([0, 0, rank - 1]) :])
-            fn = r.choice([BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL, BinaryFn.MAX])
-            return b.binary(fn, *r.sample([x, other], 2))
-        if kind == "scale":
-            return b.binary(
-                r.choice([BinaryFn.ADD, BinaryFn.MUL]), x, b.constant(r.choice([0.5, -1.0]))
-            )
-        if kind == "norm":
-            gain = self.tensor([x.shape[-1]]) if r.random() < 0.5 else None
-            return b.rms_norm(x, gain) if r.random() < 0.7 else b.layer_norm(x, gain)
-        if kind == "softmax":
-            return b.softmax(x, -1)
-        if kind == "reduce":
-            y = b.reduce(r.choice([ReduceFn.SUM, ReduceFn.MAX]), x, (r.randrange(rank),))
-            return b.binary(BinaryFn.ADD, x, y) if r.random() < 0.6 else y
-        if kind == "join":
-            dim = r.randrange(rank)
-            other = self.tensor([*x.shape[:dim], r.choice([1, 4, 16]), *x.shape[dim + 1 :]])
-            return b.concat(tuple(r.sample([x, other], 2)), dim)
-        if kind == "slice":
-            dim = r.randrange(rank)
-            start = r.randrange(x.shape[dim])
-            sizes = [r.randint(1, n - start) if i == dim else n for i, n in enumerate(x.shape)]
-            return b.slice(x, tuple(start if i == dim else 0 for i in range(rank)), tuple(sizes))
-        if kind == "share":  # heads of a group meet one matrix
-            if rank < 3:
-                return b.reshape(x, (1, *x.shape))
-            groups = x.shape[:-3]
-            w = self.tensor([*groups, 1, x.shape[-1], r.choice(SIZES)])
-            return b.matmul(x, b.broadcast(w, (*groups, x.shape[-3], *w.shape[-2:])))
-        if rank >= 3 and r.random() < 0.5:
-            dim = r.randrange(rank - 1)  # two dimensions become one
+        turned = self.builder.transpose(self._alike(x), (*range(rank - 2), rank - 1, rank - 2))
+        return self.builder.matmul(x, turned)
+
+    def _alike(self, x: Value) -> Value:
+        return self.random.choice([v for v in self.values if v.shape == x.shape])
+
+    def _unary(self, x: Value) -> Value:
+        return self.builder.unary(self.random.choice(UNARY), x)
+
+    def _binary(self, x: Value) -> Value:
+        r, other = self.random, self._alike(x)
+        if r.random() < 0.5:
+            shape = [d if r.random() < 0.6 else 1 for d in x.shape]
+            other = self.tensor(shape[r.choice([0, 0, len(x.shape) - 1]) :])
+        fn = r.choice([BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL, BinaryFn.MAX])
+        return self.builder.binary(fn, *r.sample([x, other], 2))
+
+    def _scale(self, x: Value) -> Value:
+        fn = self.random.choice([BinaryFn.ADD, BinaryFn.MUL])
+        return self.builder.binary(fn, x, self.builder.constant(self.random.choice([0.5, -1.0])))
+
+    def _norm(self, x: Value) -> Value:
+        gain = self.tensor([x.shape[-1]]) if self.random.random() < 0.5 else None
+        mean_too = self.random.random() >= 0.7
+        return self.builder.layer_norm(x, gain) if mean_too else self.builder.rms_norm(x, gain)
+
+    def _softmax(self, x: Value) -> Value:
+        return self.builder.softmax(x, -1)
+
+    def _reduce(self, x: Value) -> Value:
+        fn, dim = self.random.choice([ReduceFn.SUM, ReduceFn.MAX]), self._dim(x)
+        y = self.builder.reduce(fn, x, (dim,))
+        return self.builder.binary(BinaryFn.ADD, x, y) if self.random.random() < 0.6 else y
+
+    def _dim(self, x: Value) -> int:
+        return self.random.randrange(len(x.shape))
+
+    def _join(self, x: Value) -> Value:
+        dim = self._dim(x)
+        size = self.random.choice([1, 4, 16])
+        other = self.tensor([*x.shape[:dim], size, *x.shape[dim + 1 :]])
+        return self.builder.concat(tuple(self.random.sample([x, other], 2)), dim)
+
+    def _slice(self, x: Value) -> Value:
+        dim = self._dim(x)
+        offsets, sizes = [0] * len(x.shape), list(x.shape)
+        offsets[dim] = self.random.randrange(x.shape[dim])
+        sizes[dim] = self.random.randint(1, x.shape[dim] - offsets[dim])
+        return self.builder.slice(x, tuple(offsets), tuple(sizes))
+
+    def _share(self, x: Value) -> Value:
+        """Heads of a group meet one matrix."""
+        if len(x.shape) < 3:
+            return self.builder.reshape(x, (1, *x.shape))
+        groups = x.shape[:-3]
+        w = self.tensor([*groups, 1, x.shape[-1], self.random.choice(SIZES)])
+        shared = self.builder.broadcast(w, (*groups, x.shape[-3], *w.shape[-2:]))
+        return self.builder.matmul(x, shared)
+
+    def _move(self, x: Value) -> Value:
+        """Two dimensions become one, or all change places."""
+        rank = len(x.shape)
+        if rank >= 3 and self.random.random() < 0.5:
+            dim = self.random.randrange(rank - 1)
             merged = x.shape[dim] * x.shape[dim + 1]
-            return b.reshape(x, (*x.shape[:dim], merged, *x.shape[dim + 2 :]))
-        return b.transpose(x, tuple(r.sample(range(rank), rank)))
+            return self.builder.reshape(x, (*x.shape[:dim], merged, *x.shape[dim + 2 :]))
+        return self.builder.transpose(x, tuple(self.random.sample(range(rank), rank)))

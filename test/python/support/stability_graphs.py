@@ -93,24 +93,9 @@ def joined_attention(
     that adds); "split" (the first part's kernel is split over the grid besides).
     """
     inputs = attention_inputs(heads, rows, dim, parts, dtype)
-    q, *cached = inputs
-    pairs = list(zip(cached[::2], cached[1::2], strict=True))
-    out = tensor(heads, rows, dim, dtype=dtype)
-    where = (("b",), (), ())
-    heads_axis = Axis("b", heads)
     if kind in ("partial results", "split"):
-        partial = [
-            _partial(q, k, v, tile, 2 if kind == "split" and i == 0 else 1)
-            for i, (k, v) in enumerate(pairs)
-        ]
-        tensors = tuple(r for launch in partial for r in launch.results)
-        params = tuple(Value(x.type) for x in tensors)
-        b = Builder(in_block=True)
-        sums = [_over_splits(b, p, f"u{i}") for i, p in enumerate(params)]
-        y = b.binary(BinaryFn.DIV, _add(b, sums[::2]), _add(b, sums[1::2]))
-        y = b.reshape(y, (1, rows, dim))
-        last = block(tensors, (heads_axis,), params, b, ((y, where, out),))
-        return KernelGraph(kind.replace(" ", "_"), inputs, (*partial, last), (out,))
+        return _of_partial_results(kind, inputs, tile)
+    out, where = tensor(heads, rows, dim, dtype=dtype), (("b",), (), ())
     params = tuple(Value(x.type) for x in inputs)
     gq, *cached = params
     pairs = list(zip(cached[::2], cached[1::2], strict=True))
@@ -138,8 +123,27 @@ def joined_attention(
             y = _add(b, [b.binary(BinaryFn.DIV, num, den) for num in numerators])
         else:
             y = b.binary(BinaryFn.DIV, _add(b, numerators), den)
-    launch = block(inputs, (heads_axis,), params, b, ((y, where, out),))
+    launch = block(inputs, (Axis("b", heads),), params, b, ((y, where, out),))
     return KernelGraph(kind.replace(" ", "_"), inputs, (launch,), (out,))
+
+
+def _of_partial_results(kind: str, inputs: tuple[Value, ...], tile: int) -> KernelGraph:
+    """A kernel for each part, and one that adds."""
+    q, *cached = inputs
+    pairs = zip(cached[::2], cached[1::2], strict=True)
+    partial = [
+        _partial(q, k, v, tile, 2 if kind == "split" and i == 0 else 1)
+        for i, (k, v) in enumerate(pairs)
+    ]
+    tensors = tuple(r for launch in partial for r in launch.results)
+    params = tuple(Value(x.type) for x in tensors)
+    b = Builder(in_block=True)
+    sums = [_over_splits(b, p, f"u{i}") for i, p in enumerate(params)]
+    y = b.binary(BinaryFn.DIV, _add(b, sums[::2]), _add(b, sums[1::2]))
+    y = b.reshape(y, (1, *q.shape[1:]))
+    out = Value(q.type)
+    last = block(tensors, (Axis("b", q.shape[0]),), params, b, ((y, (("b",), (), ()), out),))
+    return KernelGraph(kind.replace(" ", "_"), inputs, (*partial, last), (out,))
 
 
 def _over_splits(b: Builder, partial: Value, axis: str) -> Value:

@@ -12,7 +12,10 @@ using thread::FragmentType;
 using Kind = ExponentialDegrees::Kind;
 
 static Kind multiply(Kind a, Kind b) {
-  return (ExponentialDegrees::isLinear(a) && b == Kind::Free) || (a == Kind::Free && ExponentialDegrees::isLinear(b)) ? Kind::Linear : Kind::Other;
+  return (ExponentialDegrees::isLinear(a) && b == Kind::Free) ||
+                 (a == Kind::Free && ExponentialDegrees::isLinear(b))
+             ? Kind::Linear
+             : Kind::Other;
 }
 
 static Kind combine(BinaryFn fn, Kind a, Kind b) {
@@ -22,7 +25,8 @@ static Kind combine(BinaryFn fn, Kind a, Kind b) {
       return Kind::Difference;
     [[fallthrough]];
   case BinaryFn::Add:
-    return ExponentialDegrees::isLinear(a) && ExponentialDegrees::isLinear(b) ? Kind::Linear : Kind::Other;
+    return ExponentialDegrees::isLinear(a) && ExponentialDegrees::isLinear(b) ? Kind::Linear
+                                                                              : Kind::Other;
   case BinaryFn::Mul:
     return multiply(a, b);
   case BinaryFn::Div:
@@ -94,11 +98,12 @@ bool mirage::block::isLazy(RunningMaxOp running) {
     bool isRescaled = accumulate.getRescale(index) == running.getResult();
     if (isRescaled) {
       FragmentType type = getFragment(loop.getResult(index));
-      if (!ExponentialDegrees::isLinear(kind) || accumulate.getFn(index) != AccumulateFn::Sum || !type)
+      if (!ExponentialDegrees::isLinear(kind) || accumulate.getFn(index) != AccumulateFn::Sum ||
+          !type)
         return false;
       registers = std::max(registers, type.getNumRegisters());
     } else if (kind != Kind::Free && (kind != Kind::Maximum || value != running.getResult() ||
-                                         accumulate.getFn(index) != AccumulateFn::Last)) {
+                                      accumulate.getFn(index) != AccumulateFn::Last)) {
       return false;
     }
   }

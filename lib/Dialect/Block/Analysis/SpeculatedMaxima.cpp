@@ -145,9 +145,10 @@ bool mirage::block::needsOtherWarps(Operation *op) {
 std::optional<SpeculatedStep> mirage::block::getSpeculatedStep(LoopOp loop) {
   Block &body = loop.getBody().front();
   SmallVector<RunningMaxOp> running(body.getOps<RunningMaxOp>());
-  if (running.size() != 1 || !isLazy(running[0]) || !ScaleDegrees(running[0]).areZeroAtTheEnd())
+  if (running.size() != 1 || !isLazy(running[0]))
     return std::nullopt;
-  SpeculatedStep step{running[0], getMaximum(running[0]), {}, {}, {}};
+  SpeculatedStep step{running[0], getMaximum(running[0]), {}, {}, {}, false};
+  step.needsMaximum = !ScaleDegrees(running[0]).areZeroAtTheEnd();
   ExponentialDegrees degrees(step.running);
   ProductPhases phases(loop);
   auto isFirst = [&](Operation *op) { return phases.getPhase(op) == 1; };

@@ -34,13 +34,6 @@ int64_t LinearLayout::getNumRegisters() const {
   return (int64_t(1) << reg.size()) * repeat[0] * repeat[1];
 }
 
-int64_t LinearLayout::getReplication() const {
-  int64_t copies = 1;
-  for (ArrayRef<Coord> basis : {getLane(), getWarp()})
-    copies <<= llvm::count_if(basis, [](Coord vector) { return vector.isZero(); });
-  return copies;
-}
-
 Coord LinearLayout::getRegister(int64_t index) const {
   int64_t tileRegisters = int64_t(1) << reg.size();
   int64_t copy = index / tileRegisters;

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from mirage.emulator.counters import Counters
 from mirage.emulator.tensors import run_on_tensors
-from mirage.pipeline.call import Runner, SizedLauncher, sized_emulator
+from mirage.pipeline.call import Runner
 
 if TYPE_CHECKING:
     import torch
 
     from mirage.compiler import Compiled
     from mirage.pipeline.result import Optimized
-    from mirage.pipeline.size_classes import OptimizedSizes
-    from mirage.pipeline.sized_plan import SizedPlan
 
 
 def emulate(
@@ -43,18 +41,3 @@ def emulate(
 
     runner = Runner(optimized.program, optimized.graph, optimized.steps)
     return runner(launch, tensors, None, write=write)
-
-
-def emulate_sizes(
-    optimized: OptimizedSizes,
-    *tensors: torch.Tensor,
-    checks: bool = True,
-    counters: list[Counters] | None = None,
-) -> Sequence[Any]:
-    """Return the results that calling a program with a dynamic size gives on a GPU. Raises the
-    errors of that call and of :func:`mirage.emulator.run_artifact.run_artifact`."""
-
-    def launcher(plan: SizedPlan) -> SizedLauncher:
-        return sized_emulator(plan, checks=checks, counters=counters)
-
-    return optimized.run(launcher, tensors)

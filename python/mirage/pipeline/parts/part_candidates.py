@@ -10,6 +10,7 @@ from mirage.cost.predict import predict
 from mirage.pipeline.parts.part_data import PartOptions, SolvedPart, of_own_ops
 from mirage.pipeline.search import side_by_side
 from mirage.pipeline.shortlist import shortlist
+from mirage.pipeline.skip_steps import skip_steps_of_candidates
 from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.pipeline.verify import Checked
 from mirage.search import Candidate, Pick, SearchResult
@@ -18,7 +19,6 @@ from mirage.semantics.positions import Iota
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.transforms import Exponential
-from mirage.transforms.steps.skip_steps import skip_steps
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class PartCandidates:
         found = side_by_side(self.graph, replace(result, candidates=new))
         with self.timed("stabilize"):
             graph, exponentials = stabilize_candidates(self.around(found))
-            graph = skip_steps(graph)
+            graph = skip_steps_of_candidates(graph)
             graph, kept = shortlist(graph, self.target, count, exponentials)
         places = kept[0] if kept else ()
         seen = new

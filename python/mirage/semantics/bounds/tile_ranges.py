@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,15 +18,10 @@ from mirage.semantics.bounds.ranges import ANY, Range
 from mirage.semantics.bounds.read_bounds import NOTHING, Assumed, part_of
 from mirage.semantics.indexing.indices import unit_free_dims
 from mirage.semantics.positions import Iota, TileIota
-from mirage.semantics.scalar import Array, ReduceFn, UnaryFn
+from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
-    Binary,
-    Broadcast,
-    Cast,
-    Concat,
-    Constant,
     Contraction,
     Elementwise,
     Launch,
@@ -37,13 +32,10 @@ from mirage.semantics.ugraph import (
     Movement,
     Op,
     Reduce,
-    Reshape,
     RunningMax,
-    Slice,
     Source,
-    Transpose,
-    Unary,
     Value,
+    View,
     axis_extents,
     no_rule,
 )
@@ -178,37 +170,57 @@ class TileRanges:
         return _each(ranges.any_sum, tile) if a.fn is AccumulateFn.SUM else tile
 
     def _tile(self, op: Op) -> Tile:
-        rule = _RULES.get(type(op))
         xs = [self.tiles[v] for v in op.operands if v in self.tiles]
-        if rule is not None:
-            return rule(self, op, xs)
-        if not isinstance(op, Source | Elementwise | Movement | Contraction):
-            no_rule(op, "ranges of tiles")
-        return Tile.of(ranges.any_other(*(x.all for x in xs))) if xs else _UNKNOWN
+        match op:
+            case Load():
+                return self._load(op)
+            case TileIota():
+                return self.positions_at(op.result, op.dim, op.axes, op.extent)
+            case Mask():
+                return self._mask(op, *xs)
+            case Elementwise():
+                return self._elementwise(op, xs)
+            case Reduce():
+                return _reduced(op, *xs)
+            case Matmul():
+                return _product(*xs)
+            case RunningMax():
+                return _each(_running, *xs)
+            case View():
+                return self._reshaped(op) if op.renames else _viewed(op, *xs)
+            case _ if op.number is not None:
+                return Tile.of(ranges.number(op.number))
+            case _ if op.joined_along is not None:
+                return _joined(op, op.joined_along, xs)
+            case Source() | Movement() | Contraction():
+                return _any_other(xs)
+            case _:
+                no_rule(op, "ranges of tiles")
+                return _any_other(xs)
 
-    def _unary(self, op: Unary, xs: list[Tile]) -> Tile:
-        maker = self.makers.get(op.operands[0])
-        if maker is not None and op.fn is maker.function is UnaryFn.NEG:
-            return self.tiles[maker.operands[0]]  # of minus infinity, too
-        return _each(lambda x: ranges.unary(op.fn, x), *xs)
+    def _elementwise(self, op: Elementwise, xs: list[Tile]) -> Tile:
+        function = op.function
+        if isinstance(function, UnaryFn):
+            maker = self.makers.get(op.operands[0])
+            if maker is not None and function is maker.function is UnaryFn.NEG:
+                return self.tiles[maker.operands[0]]  # of minus infinity, too
+            return _each(lambda x: ranges.unary(function, x), *xs)
+        if isinstance(function, BinaryFn):
+            return _each(lambda x, y: ranges.binary(function, x, y), *xs)
+        if op.identity:
+            return _each(lambda x: _rounded(x, op.result.dtype), *xs)
+        return _any_other(xs)
 
-    def _reshape(self, op: Reshape, xs: list[Tile]) -> Tile:
+    def _reshaped(self, op: View) -> Tile:
+        """A reshape of a reshape is one: edges that the first one loses may be found again."""
         source = op.operands[0]
         maker = self.makers.get(source)
-        while maker is not None and type(maker) is type(op):  # a reshape of a reshape is one
+        while maker is not None and maker.renames:
             source = maker.operands[0]
             maker = self.makers.get(source)
-        return _reshaped(source.shape, op.result.shape, self.tiles[source])
+        return _in_shape(source.shape, op.result.shape, self.tiles[source])
 
-    def _reduce(self, op: Reduce, xs: list[Tile]) -> Tile:
-        tile = xs[0].merged(xs[0].along([d - len(op.operands[0].shape) for d in op.dims]))
-        return _each(ranges.any_sum, tile) if op.fn is ReduceFn.SUM else tile
-
-    def _matmul(self, op: Matmul, xs: list[Tile]) -> Tile:
-        rows, other = xs[0].merged(xs[0].along((-1,))), xs[1].all
-        return _each(lambda x: ranges.any_product_sum(x, other), rows)
-
-    def _load(self, op: Load, xs: list[Tile]) -> Tile:
+    def _load(self, op: Load) -> Tile:
         iota = self.positions.get(op.operands[0])
         if iota is None:
             assumed = self.assumed.get(part_of(op))
@@ -248,8 +260,7 @@ class TileRanges:
             )
         return low, high
 
-    def _mask(self, op: Mask, xs: list[Tile]) -> Tile:
-        (x,) = xs
+    def _mask(self, op: Mask, x: Tile) -> Tile:
         tile = op.result.shape[op.dim]
         overhangs = self._parts(op.axes)[1] * tile + tile > op.extent
         if not np.any(overhangs):
@@ -288,9 +299,24 @@ def _running(x: Range) -> Range:
     return Range(x.least, so_far.most, x.below, so_far.wild, x.whole)
 
 
-def _cast(x: Range, op: Cast) -> Range:
-    """Return the range after a conversion: the same, or widened by rounding."""
-    if not op.result.dtype.is_half:
+def _any_other(xs: list[Tile]) -> Tile:
+    """All that is known of a value that is made of others: it is defined where they are."""
+    return Tile.of(ranges.any_other(*(x.all for x in xs))) if xs else _UNKNOWN
+
+
+def _reduced(op: Reduce, x: Tile) -> Tile:
+    tile = x.merged(x.along([d - len(op.operands[0].shape) for d in op.dims]))
+    return _each(ranges.any_sum, tile) if op.sums else tile
+
+
+def _product(rows: Tile, columns: Tile) -> Tile:
+    other = columns.all
+    return _each(lambda x: ranges.any_product_sum(x, other), rows.merged(rows.along((-1,))))
+
+
+def _rounded(x: Range, dtype: DType) -> Range:
+    """As it is, or rounded to ``dtype``."""
+    if not dtype.is_half:
         return x
     exact = 256.0  # whole numbers up to here are the same in all types
     if x.whole and np.all(np.abs(x.least) <= exact) and np.all(np.abs(x.most) <= exact):
@@ -308,47 +334,23 @@ def _at(source: int, result: int, dims: Mapping[int, int]) -> dict[int, int]:
     return {s - source: r - result for r, s in dims.items()}
 
 
-def _transposed(op: Transpose, x: Tile) -> Tile:
-    rank = len(op.permutation)
-    return x.moved(_at(rank, rank, dict(enumerate(op.permutation))))
+def _viewed(op: View, x: Tile) -> Tile:
+    """Of some elements, in other places; where they are no longer counted from the same end, all
+    that is known of an edge is that it is somewhere."""
+    source, result = op.operands[0].shape, op.result.shape
+    dims = {r: s for r, s in (op.source_dims() or {}).items() if result[r] == source[s]}
+    kept = {s - len(source) for s in dims.values()}
+    lost = x.along([d for d in range(-len(source), 0) if d not in kept])
+    return x.merged(lost).moved(_at(len(source), len(result), dims))
 
 
-def _sliced(op: Slice, x: Tile) -> Tile:
-    """Return the range of a slice. An edge along a sliced dimension is dropped, since its place in
-    the slice is not known."""
-    sizes = zip(op.operands[0].shape, op.result.shape, strict=True)
-    cut = [d - len(op.result.shape) for d, (n, m) in enumerate(sizes) if n != m]
-    return x.merged(x.along(cut))
+def _joined(op: Op, dim: int, xs: list[Tile]) -> Tile:
+    """Of the elements of any of the tiles."""
+    along = (dim - len(op.result.shape),)
+    return _each(ranges.hull, *(x.merged(x.along(along)) for x in xs))
 
 
-def _joined(op: Concat, xs: list[Tile]) -> Tile:
-    """Return the range of the elements of all concatenated tiles."""
-    dim = op.dim - len(op.result.shape)
-    return _each(ranges.hull, *(x.merged(x.along((dim,))) for x in xs))
-
-
-def _reshaped(source: tuple[int, ...], result: tuple[int, ...], x: Tile) -> Tile:
+def _in_shape(source: tuple[int, ...], result: tuple[int, ...], x: Tile) -> Tile:
     if source == result:
         return x
     return x.moved(_at(len(source), len(result), unit_free_dims(source, result) or {}))
-
-
-_RULES: dict[type[Op], Callable[[TileRanges, Any, list[Tile]], Tile]] = {
-    Constant: lambda at, op, xs: Tile.of(ranges.number(op.value)),
-    TileIota: lambda at, op, xs: at.positions_at(op.result, op.dim, op.axes, op.extent),
-    Load: TileRanges._load,  # pyright: ignore[reportPrivateUsage]
-    Mask: TileRanges._mask,  # pyright: ignore[reportPrivateUsage]
-    Unary: TileRanges._unary,  # pyright: ignore[reportPrivateUsage]
-    Binary: lambda at, op, xs: _each(lambda x, y: ranges.binary(op.fn, x, y), *xs),
-    Cast: lambda at, op, xs: _each(lambda x: _cast(x, op), *xs),
-    Broadcast: lambda at, op, xs: xs[0],
-    Reshape: TileRanges._reshape,  # pyright: ignore[reportPrivateUsage]
-    Slice: lambda at, op, xs: _sliced(op, xs[0]),
-    Concat: lambda at, op, xs: _joined(op, xs),
-    Transpose: lambda at, op, xs: _transposed(op, xs[0]),
-    RunningMax: lambda at, op, xs: _each(_running, *xs),
-    Reduce: TileRanges._reduce,  # pyright: ignore[reportPrivateUsage]
-    Matmul: TileRanges._matmul,  # pyright: ignore[reportPrivateUsage]
-}
-"""The rules by op; the result of any other op is only known to be defined where its operands
-are."""

@@ -225,19 +225,23 @@ def _softmax(w: _Writer, op: Softmax) -> None:
     w.typed(op, "softmax.int", (("dim", op.dim), ("dtype", None)))
 
 
-def _norm(w: _Writer, op: RmsNorm | LayerNorm) -> None:
+def _layer_norm(w: _Writer, op: LayerNorm) -> None:
+    _norm(w, op, "layer_norm.default", ("weight", "bias"), (("cudnn_enable", False),))
+
+
+def _rms_norm(w: _Writer, op: RmsNorm) -> None:
+    _norm(w, op, "rms_norm.default", ("weight",), ())
+
+
+def _norm(
+    w: _Writer, op: RmsNorm | LayerNorm, name: str, parameters: tuple[str, ...], others: Arguments
+) -> None:
+    """A call that takes ``parameters``, of which the op may have the first ones only."""
     x, *affine = op.operands
     shape = x.shape[len(x.shape) - op.dims :]
     arguments: Arguments = (("normalized_shape", shape), ("eps", op.eps))
-    name, parameters, others = _NORMS[type(op)]
     missing: Arguments = tuple((name, None) for name in parameters[len(affine) :])
     w.typed(op, name, (*arguments, *missing, *others))
-
-
-_NORMS: dict[type[Op], tuple[str, tuple[str, ...], Arguments]] = {
-    LayerNorm: ("layer_norm.default", ("weight", "bias"), (("cudnn_enable", False),)),
-    RmsNorm: ("rms_norm.default", ("weight",), ()),
-}
 
 
 def _reshape(w: _Writer, op: Reshape) -> None:
@@ -269,6 +273,6 @@ _RULES: dict[type[Op], Callable[..., None]] = {
     Concat: _concat,
     Slice: _slice,
     Softmax: _softmax,
-    RmsNorm: _norm,
-    LayerNorm: _norm,
+    RmsNorm: _rms_norm,
+    LayerNorm: _layer_norm,
 }

@@ -14,15 +14,20 @@ from itertools import accumulate
 from math import prod
 
 from mirage.semantics.ugraph import (
+    Boundary,
     Elementwise,
     KernelGraph,
     Matmul,
+    Movement,
     Op,
     Reduce,
     Reshape,
+    Source,
+    Structure,
     TensorType,
     Transpose,
     Value,
+    no_rule,
 )
 
 _Cuts = tuple[tuple[int, ...], ...]
@@ -47,7 +52,7 @@ class _Splitter:
 
     def run(self) -> KernelGraph:
         for op in self.graph.ops:
-            rule = _RULES.get(type(op), _elementwise if isinstance(op, Elementwise) else None)
+            rule = _rule_of(op)
             if rule is None or not rule(self, op):
                 for v in op.operands:
                     self._whole(v)
@@ -165,12 +170,22 @@ def _transpose(s: _Splitter, op: Transpose) -> bool:
     return s.compute(op, (s.fine(x),), after, permutation=_places(cuts, op.permutation))
 
 
-_RULES: dict[type[Op], _Rule] = {
-    Reshape: _reshape,
-    Matmul: _matmul,
-    Reduce: _reduce,
-    Transpose: _transpose,
-}
+def _rule_of(op: Op) -> _Rule | None:
+    """None for ops that are computed as they are, of operands whose dimensions are merged."""
+    match op:
+        case Elementwise():
+            return _elementwise
+        case Matmul():
+            return _matmul
+        case Reduce():
+            return _reduce
+        case Transpose():
+            return _transpose
+        case Source() | Movement() | Structure() | Boundary():
+            return _reshape if op.renames else None
+        case _:
+            no_rule(op, "dimensions that are kept apart")
+            return None
 
 
 def _split(cuts: _Cuts) -> bool:

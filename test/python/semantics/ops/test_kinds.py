@@ -50,6 +50,8 @@ from mirage.transforms.shifts.expressions import Expressions
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.compression.index_relations import Slots
 from mirage.verify.compression.merged_dimensions import merged
+from mirage.verify.compression.split_dimensions import split
+from mirage.verify.evidence.proofs.tile_places import Places
 from new_ops import Clamp, Flip
 
 KINDS = (Source, Elementwise, Movement, Contraction, Scan, Structure, Boundary, Composite)
@@ -168,10 +170,12 @@ def test_an_op_without_a_rule_is_an_error_in_tests(monkeypatch: pytest.MonkeyPat
             analysis(launch)
     x, y = value(2), value(2)
     graph = KernelGraph("g", (x,), (Unheard((x,), (y,)),), (y,))
-    for of_graph in (growth_of, ranges_of, as_calls):
+    for of_graph in (growth_of, ranges_of, as_calls, lambda g: split((g,))):
         with pytest.raises(UnknownOp, match="no rule for Unheard"):
             of_graph(graph)
     tile = launch.body.ops[-1]
+    with pytest.raises(UnknownOp, match="no rule for Unheard"):
+        Places(launch)
     expressions = Expressions({}, {p: p for p in launch.body.params}, {"i": 4})
     expressions.add(launch.body.ops[0])
     with pytest.raises(UnknownOp, match="no rule for Unheard"):
@@ -182,6 +186,8 @@ def test_an_op_without_a_rule_is_an_error_in_tests(monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("MIRAGE_STRICT")
     assert work(launch) == 0.0
     assert as_calls(graph).ops == graph.ops
+    assert split((graph,)) is None
+    assert Places(launch).labels[tile.result] is None
     with pytest.raises(UnknownOp, match="calls of PyTorch"):
         calls_of(graph.ops[0])
     no_rule(launch.body.ops[-1], "nothing")

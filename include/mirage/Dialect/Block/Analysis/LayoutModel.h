@@ -97,7 +97,6 @@ private:
                      std::function<double(const thread::LinearLayout &)> fromCost, double times);
   void addMatmulEdges(const MatmulModel &matmul, size_t index);
   void addFactor(size_t first, size_t second, llvm::function_ref<double(size_t, size_t)> cost);
-  size_t getVariable(mlir::Value value) const { return groupOf.lookup(value); }
 
   kernel::LaunchOp launch;
   const PaddingAnalysis &padding;

@@ -10,9 +10,11 @@
 // to which r is moved. Maxima hardly move after the first steps, so that few steps
 // are done twice.
 //
-// The number after the loop is not the maximum. So no result of the kernel may depend
-// on which number it is: each value behind the loop has a degree, the power of
-// exp(m - r) that it is multiplied by, and all that is stored has degree 0.
+// The number after the loop is not the maximum. Where results of the kernel depend on
+// which number it is, the maximum is computed beside the exponentials, which do not wait
+// for it, and the sums are rescaled from r to m after the loop. Where none does, the
+// maximum is left out: each value behind the loop has a degree, the power of exp(m - r)
+// that it is multiplied by, and all that is stored has degree 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,6 +42,8 @@ struct SpeculatedStep {
   mlir::Value scores;
   /// The row sums that say whether the step is done again.
   mlir::Value sums;
+  /// Whether results depend on the number.
+  bool needsMaximum = false;
 };
 
 /// Whether warps do the op together, so that none can do it alone. Precondition: layouts

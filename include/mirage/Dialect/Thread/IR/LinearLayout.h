@@ -93,8 +93,6 @@ public:
   int64_t getNumRegisters() const;
   /// Warps that hold the tile.
   int64_t getNumWarps() const { return int64_t(1) << warp.size(); }
-  /// How many owners each element has.
-  int64_t getReplication() const;
 
   /// Position of register `index` in lane 0 of warp 0.
   Coord getRegister(int64_t index) const;
@@ -118,9 +116,6 @@ public:
   /// Number of the register in `transpose()` that holds what register `index`
   /// holds here.
   int64_t transposeRegister(int64_t index) const;
-  /// The same without the warps: one warp's part of the tile, at its origin.
-  LinearLayout withoutWarps() const;
-  LinearLayout withRepeat(std::array<int32_t, 2> newRepeat) const;
 
   /// Length of the longest aligned run of registers 0, 1, 2, .. that are
   /// neighbours along `dim`, a power of two.

@@ -12,16 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeVar
 
 from mirage.semantics.region import reshape_groups
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
-    Binary,
-    Broadcast,
-    Cast,
-    Constant,
     Contraction,
+    Elementwise,
     Launch,
     Load,
     Loop,
@@ -29,14 +27,12 @@ from mirage.semantics.ugraph import (
     Matmul,
     Op,
     Reduce,
-    Reshape,
     RunningMax,
-    Slice,
     Source,
-    Transpose,
-    Unary,
     Value,
+    View,
     axis_extents,
+    no_rule,
 )
 
 
@@ -52,6 +48,9 @@ class Cut:
 WHOLE = Cut()
 Label = tuple[Cut, ...]
 _Axes = tuple[str, ...]
+_T = TypeVar("_T")
+_Rule = Callable[..., "Label | None"]
+"""Where a result lies, by the places of the operands, which are all known."""
 _ORDER = "steps before of "
 """The prefix of a loop axis's name if the value depends on all steps up to the present one."""
 
@@ -119,14 +118,14 @@ class Places:
             self.storable.append(value)
 
     def _label(self, op: Op) -> Label | None:
-        labels = [self.labels.get(v) for v in op.operands]
         if isinstance(op, Load):
             return self._of_load(op)
-        if any(x is None for x in labels):
+        rule = _rule_of(op)
+        if rule is None:
+            no_rule(op, "places of tiles")
             return None
-        known = [x for x in labels if x is not None]
-        rule = _RULES.get(type(op))
-        return None if rule is None else rule(op, known)
+        known = [x for v in op.operands if (x := self.labels.get(v)) is not None]
+        return rule(op, known) if len(known) == len(op.operands) else None
 
     def _of_load(self, op: Load) -> Label | None:
         """Return the cuts of a loaded tile. None if it covers only a part of a tensor, or more than
@@ -178,8 +177,7 @@ class Places:
         if isinstance(op, Contraction):  # elements meet
             for v, dims in zip(op.operands, op.over, strict=True):
                 matter |= ends & {label[d].axes for d in dims} if v is value else set()
-        overwritten = _OVERWRITES.get(type(op))
-        return matter if overwritten is None else matter - overwritten(op, label)
+        return matter - _overwritten(op, label) if isinstance(op, Mask) else matter
 
     def _rescaling(self, loop: Loop, value: Value, result: Value) -> set[_Axes]:
         """Return these axes for the factor that rescales an accumulator: all of its axes if its
@@ -192,6 +190,27 @@ class Places:
 
 
 # ---- rules ----
+
+
+def _rule_of(op: Op) -> _Rule | None:
+    match op:
+        case Elementwise():
+            return _alike
+        case Matmul():
+            return _product
+        case Reduce():
+            return _reduced
+        case View():
+            return _reshaped if op.renames else _viewed
+        case Source():
+            return _made
+        case _:
+            return None if op.joined_along is None else _joined
+
+
+def _made(op: Source, labels: Sequence[Label]) -> Label | None:
+    """A number is everywhere; where other values of no operands lie is not looked for."""
+    return None if op.number is None else (WHOLE,) * len(op.result.shape)
 
 
 def _alike(op: Op, labels: Sequence[Label]) -> Label | None:
@@ -234,20 +253,20 @@ def _reduced(op: Reduce, labels: Sequence[Label]) -> Label | None:
     return tuple(WHOLE if d in op.dims else cut for d, cut in enumerate(label))
 
 
-def _transposed(op: Transpose, labels: Sequence[Label]) -> Label | None:
-    return tuple(labels[0][d] for d in op.permutation)
-
-
-def _repeated(op: Broadcast, labels: Sequence[Label]) -> Label | None:
-    (label,), (x,) = labels, op.operands
-    missing = len(op.result.shape) - len(x.shape)
-    own = zip(label, x.shape, op.result.shape[missing:], strict=True)
-    if any(cut != WHOLE and n != m for cut, n, m in own):
+def _viewed(op: View, labels: Sequence[Label]) -> Label | None:
+    """Dimensions that have the indices of one of the operand's, all of them, are cut as that is;
+    others of the operand may not be cut."""
+    (label,), (x,), source = labels, op.operands, op.source_dims()
+    if source is None:
         return None
-    return (WHOLE,) * missing + label
+    shape = op.result.shape
+    kept = {d: s for d, s in source.items() if shape[d] == x.shape[s]}
+    if any(cut != WHOLE and s not in kept.values() for s, cut in enumerate(label)):
+        return None
+    return tuple(label[kept[d]] if d in kept else WHOLE for d in range(len(shape)))
 
 
-def _reshaped(op: Reshape, labels: Sequence[Label]) -> Label | None:
+def _reshaped(op: View, labels: Sequence[Label]) -> Label | None:
     """Axes that cut the outermost dimension of a group cut that of the result too: the tiles of the
     whole follow each other."""
     (label,), (x,) = labels, op.operands
@@ -272,33 +291,27 @@ def _reshaped(op: Reshape, labels: Sequence[Label]) -> Label | None:
     return tuple(out)
 
 
-def _sliced(op: Slice, labels: Sequence[Label]) -> Label | None:
-    (label,), (x,) = labels, op.operands
-    cut = zip(label, x.shape, op.result.shape, strict=True)
-    return None if any(c != WHOLE and n != m for c, n, m in cut) else label
+def _joined(op: Op, labels: Sequence[Label]) -> Label | None:
+    """Beside the dimension along which tiles lie side by side they are aligned; none is cut along
+    it."""
+    dim = op.joined_along
+    if dim is None or any(label[dim] != WHOLE for label in labels):
+        return None
+    operands = [
+        (_without(v.shape, dim), _without(label, dim)) for v, label in zip(op.operands, labels)
+    ]
+    label = _aligned(_without(op.result.shape, dim), operands)
+    return None if label is None else (*label[:dim], WHOLE, *label[dim:])
 
 
-def _masked(op: Mask, label: Label) -> set[_Axes]:
-    """Return the axes past whose end a mask overwrites everything: those by which it counts, if it
-    ends no later."""
+def _without(xs: tuple[_T, ...], dim: int) -> tuple[_T, ...]:
+    return (*xs[:dim], *xs[dim + 1 :])
+
+
+def _overwritten(op: Mask, label: Label) -> set[_Axes]:
+    """The axes past whose end it overwrites everything: those by which it counts, if it ends no
+    later."""
     cut = label[op.dim]
     alone = sum(c.axes == cut.axes for c in label) == 1
     ends = cut.end is not None and op.extent <= cut.end
     return {cut.axes} if alone and ends and cut.axes == op.axes else set()
-
-
-_OVERWRITES: dict[type[Op], Callable[..., set[_Axes]]] = {Mask: _masked}
-"""The axes past whose end an op overwrites everything."""
-_RULES: dict[type[Op], Callable[..., Label | None]] = {
-    Unary: _alike,
-    Binary: _alike,
-    Cast: _alike,
-    Mask: _alike,
-    Constant: lambda op, labels: (),
-    Matmul: _product,
-    Reduce: _reduced,
-    Transpose: _transposed,
-    Broadcast: _repeated,
-    Reshape: _reshaped,
-    Slice: _sliced,
-}

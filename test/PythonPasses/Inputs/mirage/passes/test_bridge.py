@@ -1,6 +1,7 @@
 """`mirage-test-bridge`: does on request what a pass may do, and what it should not do.
 
-The tests of the connection between `mirage-opt` and its Python worker are made of it.
+The tests of the connection between `mirage-opt` and its Python worker are made of it. Its C++ half
+is in `mirage-test-opt` (`test/PythonPasses/Bridge`).
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def run(op: ir.Operation, options: TestBridgeOptions) -> Mapping[str, int]:
 
 PASS = PythonPass(
     "mirage-test-bridge",
-    "exercise the connection to the Python worker (for tests)",
+    "exercise the connection to the Python worker",
     TestBridgeOptions,
     run,
 )

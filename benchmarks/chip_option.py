@@ -1,0 +1,23 @@
+"""``--chip`` of commands that compile. Others of the same script measure on a machine with a GPU,
+which may have the runtime alone: the table of chips is asked once the command is known to need it.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_chip(parser: argparse.ArgumentParser) -> None:
+    """Adds the option to the parser of one command; without it the compiler's default is taken."""
+    # A default that is text goes through `type`, but only where this very parser parses.
+    parser.add_argument("--chip", type=chip_in_table, default="", help="default: the compiler's")
+
+
+def chip_in_table(name: str) -> str:
+    """What the table calls a chip or a card."""
+    from mirage.cost.target import DEFAULT_CHIP, UnknownTargetError, name_in_table
+
+    try:
+        return name_in_table(name or DEFAULT_CHIP)
+    except UnknownTargetError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
