@@ -158,14 +158,14 @@ def ragged(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
 
 
 def paged(pool: Tensor, pages: Tensor, lengths: Tensor) -> Tensor:
-    """Keys of pages, of which as many count as there are."""
+    """Sum the keys of pages over the positions below each length."""
     keys = pool[pages].flatten(1, 2)
     seen = torch.arange(keys.shape[1]) < lengths[:, None]
     return torch.where(seen[..., None], keys, 0.0).sum(1)
 
 
 def paged_nothing(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
-    """A page that is not there is no number, where any of it counts."""
+    """Compute ``paged`` with NaN for sequences that use elements of a page that does not exist."""
     pages, lengths = indices
     first = torch.arange(pages.shape[1]) * data[0].shape[1]
     bad = (outside[0] & (first < lengths[:, None])).any(-1, keepdim=True)

@@ -126,8 +126,8 @@ class Clock:
 
 
 def account(optimized: Optimized) -> Row:
-    """What the driver reports. Of ops that are no launches those count that become kernels: views
-    and slices that are addresses cost nothing."""
+    """Return the driver's report. Ops other than launches count if they become kernels: views and
+    slices that are addresses cost nothing."""
     report = optimized.report
     stays = Counter(s.external.target for s in optimized.steps if s.external is not None)
     return {

@@ -65,7 +65,7 @@ def run(
     info: dict[str, Any],
     arguments: argparse.Namespace,
 ) -> list[report.Row]:
-    """Measures one program after the other, and writes what there is after each."""
+    """Measure one program after the other, and write the results so far after each."""
     started = time.monotonic()
     rows: list[report.Row] = []
     for name, folders in groups.items():

@@ -262,7 +262,7 @@ def write(path: Path, data: Any) -> None:
 
 
 def misses(found: Row) -> list[str]:
-    """What is not as good as it should be, for people."""
+    """Return a line of text for each goal that is missed."""
     lines = [
         f"{name}: {seconds:g} s, goal {GOALS[group_of(name)]} s"
         for name, seconds in found["above_goal_wall"].items()

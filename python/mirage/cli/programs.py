@@ -51,7 +51,7 @@ class LoadedProgram:
     named: bool = True
     """Whether it is known which inputs a caller passes and which the program holds."""
     held: Mapping[int, str] = field(default_factory=dict[int, str])
-    """Of a program that is IR: the names of inputs that stand for tensors of a module."""
+    """The names of inputs that stand for tensors of a module, by number, if the program is IR."""
 
     @property
     def graph(self) -> KernelGraph:

@@ -41,7 +41,7 @@ class KernelFeatures:
     steps: Num = 1.0
     uneven: Num = 1.0  # steps of the block that takes most of them, over those of all on average
     runs: Num = 1.0  # times that these steps start anew: the steps of a loop around the loop
-    in_turn: Num = 1.0  # loops that follow one another, as many as have so many steps
+    in_turn: Num = 1.0  # consecutive loops with the same number of steps
     warps: Num = 4.0
     stages: Num = 2.0
     warpgroups: Num = False  # whether four warps together multiply tiles in shared memory

@@ -51,8 +51,8 @@ IN_STEP = 1.8
 do so at the same time, and L2 serves them together."""
 
 AGAIN_IN_STEP = 1.6
-"""The same factor if threads copy data that has been read before. 32 rows by 4096 columns of a
-weight in 128 blocks, 12.9 µs: 16.9 predicted without, 14.2 with it."""
+"""The factor of :data:`IN_STEP` if threads copy data that has been read before. 32 rows by 4096
+columns of a weight in 128 blocks, 12.9 µs: 16.9 predicted without, 14.2 with it."""
 
 TAKEN_IN_STEP = 1.15
 """The factor by which one SM receives more there: 786 KB of a projection of 32 rows in 12.8 µs.

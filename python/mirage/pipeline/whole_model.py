@@ -39,7 +39,7 @@ WEIGHTS: tuple[Weights, ...] = ("safetensors", "reference")
 WEIGHTS_FILE = "weights.safetensors"
 CONSTANTS_FILE = "constants.safetensors"
 NAMESPACES = ("aten", "prims")
-"""Of ops that every torch has."""
+"""The namespaces of ops that every torch has."""
 
 
 class IncompleteModelError(MirageError):
@@ -80,8 +80,8 @@ def sized_model_of(
     notes: dict[str, Any],
     size: ModelSize,
 ) -> ModelArtifact:
-    """The same for sizes in classes: ``interface`` is that at the largest size, ``size`` says what
-    has rows, and gets the programs of smaller classes."""
+    """Assemble a model for sizes in classes. ``interface`` is the one at the largest size; ``size``
+    states what has rows, and gets the programs of smaller classes."""
     programs = [(c.plan.plan, c.plan.artifacts) for c in classes]
     model = _assembled(classes[-1].optimized, programs, interface, weights, notes)
     m = model.manifest
@@ -264,7 +264,7 @@ def uniform(x: torch.Tensor) -> int | float | None:
 
 
 def plain_interface(optimized: Optimized) -> Interface:
-    """That of a program alone: tensors in the order of the graph's inputs, a tuple of results."""
+    """Return the interface of a program: tensors in the order of its inputs, a tuple of results."""
     program, graph = optimized.program, optimized.program.graph
     arguments: list[Given | Fixed] = []
     for i, v in enumerate(program.call_inputs):

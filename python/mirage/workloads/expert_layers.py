@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def experts() -> Iterator[Workload]:
-    """All of them: Mixtral's layer, and that of a model with many small experts."""
+    """Yield all expert layers: Mixtral's, and those of a model with many small experts."""
     for count, width, inner in ((8, 4096, 14336), (64, 2048, 1024)):
         for top in (2, 8):
             name = f"moe{count}_top{top}"

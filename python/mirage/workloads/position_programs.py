@@ -22,7 +22,7 @@ _HEADS, _KV_HEADS, _WIDTH = 32, 8, 128
 
 
 def positions() -> Iterator[Workload]:
-    """All of them."""
+    """Yield all programs of positions."""
     yield masked_prompt("window_s16384", _HEADS, _KV_HEADS, 16384, _WIDTH, window(1024))
     yield masked_prompt("prefix_s4096", _HEADS, _KV_HEADS, 4096, _WIDTH, prefix(1024))
     yield alibi_prompt("alibi_s4096", _HEADS, _KV_HEADS, 4096, _WIDTH)

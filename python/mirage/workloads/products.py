@@ -19,7 +19,7 @@ LAYERS = ((4096, 4096), (6144, 4096), (28672, 4096), (4096, 14336))
 
 
 def products() -> Iterator[Workload]:
-    """All of them."""
+    """Yield all products."""
     for n in (1024, 2048, 4096, 8192):
         yield matmul(f"mm_{n}", n, n, n)
     yield matmul("mm_1000_bf16", 1000, 1000, 1000, DType.BF16)

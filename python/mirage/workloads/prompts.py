@@ -25,7 +25,7 @@ _EPS = 1e-5
 
 
 def prompts() -> Iterator[Workload]:
-    """All of them."""
+    """Yield the attention of all prompts."""
     for d in (64, 128, 256):
         for tokens in (1024, 4096, 16384):
             for causal in (False, True):

@@ -19,7 +19,7 @@ _EPS = 1e-6
 
 
 def served() -> Iterator[Workload]:
-    """All of them."""
+    """Yield all programs of served batches."""
     for b in (1, 8, 16):
         yield grouped_attention(f"decode_heads_b{b}", b, 64, 8, 1, 128, 8192)
         yield grouped_attention(f"decode_masked_b{b}", b, 64, 8, 1, 128, 8192, mask="length")

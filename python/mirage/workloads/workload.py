@@ -75,7 +75,7 @@ class Workload:
     """``(*torch tensors) -> torch tensor`` (or several), eager."""
     dtype: DType = DType.F16
     natives: tuple[Native, ...] = ()
-    """The same program with the library's own fused attention, if it has any."""
+    """Forms of the program with the library's own fused attention, if it has any."""
     exact: Callable[..., Any] | None = None
     """``module`` in less memory, for float64, where it would take too much there."""
     together: Callable[[np.random.Generator], dict[str, Array]] | None = None

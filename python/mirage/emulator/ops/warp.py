@@ -63,8 +63,8 @@ def _full(operand: Operand) -> bool:
 
 
 def _source_lanes(mode: str, lane: Array, clamp: Array) -> tuple[Array, Array]:
-    """Of shfl: the lane whose value each lane gets, and whether that is in bounds, both
-    broadcastable to [n, 32]."""
+    """Return the lane from which each lane of a shfl gets its value, and whether that lane is in
+    bounds; both are broadcastable to [n, 32]."""
     b = (lane & np.uint32(31)).astype(np.int64)
     k = clamp.astype(np.int64)
     segment = (k >> 8) & 31

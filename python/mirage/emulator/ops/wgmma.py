@@ -32,7 +32,7 @@ _LANE = np.arange(32)
 
 @opcode("wgmma")
 def compile_wgmma(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
-    """All of them are executed by the four warps of a warpgroup."""
+    """Compile a wgmma instruction, which the four warps of a warpgroup execute together."""
     context.features.add("wgmma")
     form = modifiers.take("fence", "commit_group", "wait_group", "mma_async")
     if form is None or modifiers.take("sync") is None or modifiers.take("aligned") is None:

@@ -335,8 +335,8 @@ def _at(source: int, result: int, dims: Mapping[int, int]) -> dict[int, int]:
 
 
 def _viewed(op: View, x: Tile) -> Tile:
-    """Of some elements, in other places; where they are no longer counted from the same end, all
-    that is known of an edge is that it is somewhere."""
+    """Return the ranges of a view, whose elements are in other places. If they are no longer
+    counted from the same end, the place of an edge is unknown."""
     source, result = op.operands[0].shape, op.result.shape
     dims = {r: s for r, s in (op.source_dims() or {}).items() if result[r] == source[s]}
     kept = {s - len(source) for s in dims.values()}
@@ -345,7 +345,7 @@ def _viewed(op: View, x: Tile) -> Tile:
 
 
 def _joined(op: Op, dim: int, xs: list[Tile]) -> Tile:
-    """Of the elements of any of the tiles."""
+    """Return the ranges of a tile that joins the given tiles along ``dim``."""
     along = (dim - len(op.result.shape),)
     return _each(ranges.hull, *(x.merged(x.along(along)) for x in xs))
 

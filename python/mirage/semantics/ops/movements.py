@@ -60,7 +60,7 @@ class Transpose(Rearrangement):
 
 @dataclass(frozen=True, eq=False)
 class Reshape(Rearrangement):
-    """The same elements in row-major order, in the shape of the result."""
+    """Gives a tensor another shape, with the elements in the same row-major order."""
 
     renames: ClassVar[bool] = True
 

@@ -169,7 +169,7 @@ Terms = Mapping[Shift, Term]
 """The shifts that a tile depends on; none for most values."""
 
 TensorTerms = Mapping[TensorShift, Term]
-"""The same for a device tensor."""
+"""The shifts that a device tensor depends on; none for most tensors."""
 
 
 class NotHomogeneous(Exception):

@@ -84,8 +84,8 @@ def find_steps(launch: Launch, loop: Loop, positions: Positions) -> Steps | None
 
 @dataclass(frozen=True)
 class _Rows:
-    """Of each tile (along some grid axes), the first and the last step that is not idle, counted
-    over all parts of the loop's dimension; ``first > last`` where there is none."""
+    """The first and the last step that is not idle, for each tile along some grid axes, over all
+    parts of the loop's dimension; ``first > last`` if there is none."""
 
     first: Array
     last: Array

@@ -51,7 +51,7 @@ def _slopes(at: Array, free: Array, bounds: Array, divisor: int) -> list[int]:
 
 
 def reduced(x: StepNumber) -> StepNumber:
-    """The same with the smallest divisor."""
+    """Return an equal number with the smallest divisor."""
     common = gcd(x.divisor, *(n for _, n in (*x.terms, *x.reads)))
     terms = tuple((a, n // common) for a, n in x.terms)
     reads = tuple((i, n // common) for i, n in x.reads)

@@ -30,7 +30,7 @@ from mirage.verify.verify_options import SignatureMismatch, VerifyOptions
 PIECE_SECONDS = 10.0
 """Processor time: a piece that takes longer is not shown."""
 PIECE_SHARE = 0.5
-"""The same as a share of the time that is left, so that what cannot be shown in time costs its own
+"""The limit as a share of the time that is left, so that what cannot be shown in time costs its own
 kernel only."""
 
 

@@ -40,7 +40,7 @@ from mirage.verify.verdict import Evidence, HoldsFor
 ENOUGH_LOG2 = -60.0
 """The chance that a wrong program passes must be below this, as a base-2 logarithm."""
 PIECE_LOG2 = -72.0
-"""The same limit for one piece: thousands of pieces together stay below :data:`ENOUGH_LOG2`."""
+"""The limit for one piece: thousands of pieces together stay below :data:`ENOUGH_LOG2`."""
 _FIRST_WORK = LITTLE_WORK // 4
 """The products of terms that a first attempt at a proof may take: small kernels need no more."""
 PROOF_SHARE = 0.4

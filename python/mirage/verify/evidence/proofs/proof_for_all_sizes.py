@@ -104,7 +104,7 @@ def _primes() -> Iterator[int]:
 
 
 class _OpenCells(Cells):
-    """The same cells, with stand-ins for the weights of bulks."""
+    """Cells with stand-ins for the weights of bulks."""
 
     def __init__(self, cells: Cells, singles: Mapping[Hashable, int], bulks: _Open) -> None:
         super().__init__(cells.structure, cells.cells)
