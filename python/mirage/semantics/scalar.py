@@ -327,7 +327,8 @@ UNARY: dict[UnaryFn, UnaryInfo] = {
     ),
     UnaryFn.LOG1P: UnaryInfo(  # its lowering keeps the digits of arguments near 0
         algebra=Algebra.OPAQUE, evaluate=np.log1p, flops=12, special=2,
-        zero_at_zero=True, domain=Domain.ABOVE_MINUS_ONE, increasing=True, call=("log1p.default", ()),
+        zero_at_zero=True, domain=Domain.ABOVE_MINUS_ONE, increasing=True,
+        call=("log1p.default", ()),
         definition=lambda b, x: b.unary(
             UnaryFn.LOG, b.binary(BinaryFn.ADD, x, b.constant(1.0))
         ),

@@ -148,6 +148,7 @@ _UNKNOWN_TO_FIELDS: Mapping[object, str] = {
     UnaryFn.SQRT: "roots",
     UnaryFn.RSQRT: "roots",
     UnaryFn.LOG: "logarithms",
+    UnaryFn.LOG1P: "logarithms",
     UnaryFn.SIGMOID: "sigmoids",
     UnaryFn.SILU: "sigmoids",
     UnaryFn.TANH: "hyperbolic tangents",
