@@ -40,9 +40,10 @@ class Errors:
         """Component-wise maximum."""
         return Errors(max(self.l2, other.l2), max(self.max, other.max))
 
-    def within(self, factor: float, reference: Errors) -> bool:
-        """Whether both are at most ``factor`` times the reference's."""
-        return self.l2 <= factor * reference.l2 and self.max <= factor * reference.max
+    def within(self, factor: float, reference: Errors, least: float = 0.0) -> bool:
+        """Whether both are at most ``factor`` times the reference's. A largest difference of at
+        most ``least`` is never too large: among millions of elements, the largest is chance."""
+        return self.l2 <= factor * reference.l2 and self.max <= max(factor * reference.max, least)
 
 
 def results_of(module: Callable[..., torch.Tensor | Results], inputs: Results) -> Results:
