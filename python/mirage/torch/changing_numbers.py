@@ -48,7 +48,7 @@ class ChangingNumbers:
 
 
 def changing_numbers(module: GraphModule, inputs: Sequence[Any]) -> ChangingNumbers | None:
-    """Those of a graph, None where there are none. Raises :class:`StaysEager`."""
+    """Return the changing numbers of a graph, or None. Raises :class:`StaysEager`."""
     places = enumerate(zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True))
     given = {node: i for i, (node, x) in places if _is_number(node, x)}
     if not given:

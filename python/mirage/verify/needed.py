@@ -41,16 +41,16 @@ _WANTS: tuple[tuple[str, str], ...] = (
     ),
     (r"the pieces are more than (\d+) elements", f"pieces of at most {{0}} elements: {_SMALLER}"),
     (
-        r"(\d+) elements(?: of inputs)?, limit (\d+)",
+        r"(\d+) elements(?: of inputs| beside known numbers)?, limit (\d+)",
         f"at most {{1}} elements to look at case by case, there are {{0}}: {_SMALLER}",
     ),
     (r"too many cases", "fewer comparisons that decide about one element: compare parts of it"),
-    (r"no (?:result|proof) within ([\d.]+ s)", f"more time than {{0}} for a proof: {_SPLIT}"),
-    (r"the time was up before (.*)", "more time: it was up before {0}"),
     (
         r"no result within ([\d.]+) s of processor time: (.*)",
-        "more time than {0} s for {1}: a larger --seconds, VerifyOptions.seconds",
+        "more than {0} s of processor time for {1}: give it more seconds",
     ),
+    (r"no (?:result|proof) within ([\d.]+ s)", f"more time than {{0}} for a proof: {_SPLIT}"),
+    (r"the time was up before (.*)", "more time: it was up before {0}"),
     # small models
     (
         r"the small programs have (\d+) elements, limit (\d+)",

@@ -165,6 +165,7 @@ def div(a: Tensor, b: Tensor, rounding_mode: str | None = None) -> Tensor:
 # ---- of one
 
 neg, abs, exp, log = (_in_numpy(f) for f in (np.negative, np.abs, np.exp, np.log))
+log1p = _in_numpy(np.log1p)
 sqrt, tanh, floor = (_in_numpy(f) for f in (np.sqrt, np.tanh, np.floor))
 sin, cos = _in_numpy(np.sin), _in_numpy(np.cos)
 reciprocal = _in_numpy(np.reciprocal)

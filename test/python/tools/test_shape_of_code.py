@@ -63,7 +63,7 @@ CLASS_TESTS = {
     "pipeline": 3,
     "search": 38,
     "semantics": 56,
-    "transforms": 65,
+    "transforms": 68,
     "verify": 77,
 }
 """Places that ask whether an op is of one class, by package; entries of tables are such places. An

@@ -20,6 +20,9 @@ public:
     return !walk.wasInterrupted() && tileRows > 0;
   }
 
+  /// Whether tiles do not divide the tensors. Precondition: they reach the results.
+  bool leavesRest() const { return tensorRows % tileRows != 0; }
+
 private:
   bool names(Attribute attribute) const {
     return attribute
@@ -161,4 +164,11 @@ private:
 
 bool mirage::block::lastTileMayOverlap(kernel::LaunchOp launch, StringRef axis) {
   return !launch.getPlaces() && CutRows(launch, axis).reachResults();
+}
+
+bool mirage::block::computesRowsTwice(kernel::LaunchOp launch) {
+  return !launch.getPlaces() && llvm::any_of(launch.getGridNames(), [&](Attribute axis) {
+    CutRows rows(launch, cast<StringAttr>(axis).getValue());
+    return rows.reachResults() && rows.leavesRest();
+  });
 }

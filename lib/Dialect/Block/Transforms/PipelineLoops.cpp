@@ -2,6 +2,7 @@
 
 #include "mirage/Dialect/Block/Analysis/HeldTile.h"
 #include "mirage/Dialect/Block/Analysis/LayoutModel.h"
+#include "mirage/Dialect/Block/Analysis/OverlappingTiles.h"
 #include "mirage/Dialect/Block/Analysis/ProductPhases.h"
 #include "mirage/Dialect/Block/Analysis/RegisterEstimate.h"
 #include "mirage/Dialect/Block/Analysis/SpeculatedMaxima.h"
@@ -223,7 +224,9 @@ private:
   /// the step before run. Returns the registers that this takes, or 0.
   int64_t speculate(kernel::LaunchOp launch, LoopOp loop, const Chip &target) {
     std::optional<SpeculatedStep> step = getSpeculatedStep(loop);
-    if (!step)
+    // Two blocks that compute the same rows give the same numbers. Which steps a warp does
+    // again depends on all of its rows, and is not the same for both.
+    if (!step || computesRowsTwice(launch))
       return 0;
     int64_t needed = besideSums + 2 * getTileRegisters(step->scores);
     for (Value result : loop.getResults())

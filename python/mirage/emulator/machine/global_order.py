@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class _Marks:
-    """Of each granule who accessed it: the unit (from 1; 0: nobody), its writer and its clock."""
+    """Who accessed each granule: the unit (from 1; 0: nobody), its writer and its clock."""
 
     unit: Array
     writer: Array

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mirage.emulator.machine.machine import Machine
 
 Knowledge = dict[int, Array]
-"""Of each unit the clocks of its writers, as far as they are known."""
+"""The clocks of each unit's writers, as far as they are known."""
 
 
 @dataclass(frozen=True)

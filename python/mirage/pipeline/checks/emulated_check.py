@@ -94,7 +94,7 @@ def emulated(
 
 
 def tensor_bytes(op: Op) -> int:
-    """Of all operands and results."""
+    """Return the bytes of all operands and results."""
     return sum(v.type.size * v.dtype.numpy.itemsize for v in (*op.operands, *op.results))
 
 

@@ -16,7 +16,7 @@ from mirage.semantics.ops.part_counts import NothingLeftError, Parts
 from mirage.semantics.ugraph import BlockGraph, Launch, TensorType, axis_extents
 
 Sizes = dict[tuple[Value, int], int]
-"""Of dimensions of tensors."""
+"""The extents of a tensor's dimensions."""
 
 
 class NotSmallerError(ValueError):

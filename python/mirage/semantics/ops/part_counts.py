@@ -13,7 +13,7 @@ class NothingLeftError(ValueError):
 
 @dataclass(frozen=True)
 class Parts:
-    """Of each axis how many parts it had ``before``, and has ``after``."""
+    """How many parts each axis had ``before``, and has ``after``."""
 
     before: Mapping[str, int]
     after: Mapping[str, int]

@@ -52,7 +52,7 @@ def named_places(program: KernelGraph, contents: Mapping[int, Array]) -> Places:
 
 
 def assumed_places(programs: Sequence[KernelGraph], contents: Mapping[int, Array]) -> Places:
-    """The same where indices are taken to be in range, of all programs."""
+    """Return the programs as they are where indices are taken to be in range."""
     found: Mapping[int, int] = {}
     for program in programs:
         known = _known(program, contents)

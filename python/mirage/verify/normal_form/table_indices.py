@@ -149,7 +149,7 @@ _RANGE_OF_TRUTHS: Range = (0.0, 1.0)
 
 
 def _bounds(truths: Sequence[Value], graph: KernelGraph) -> Mapping[Value, int]:
-    """Of which values such truth values say that they are at least 0, and below which number."""
+    """Return the values that such truth values bound: at least 0, and below which number."""
     makers = {v: op for op in graph.ops for v in op.results}
     ranges = ranges_of(graph)
     least, below = set[Value](), dict[Value, int]()

@@ -39,7 +39,7 @@ class Budget:
 
     @property
     def share(self) -> float:
-        """Of them, those for one attempt of several."""
+        """The seconds for one attempt of several."""
         return _SHARE * self.left
 
     def attempt(self, name: str, run: Callable[[], Found], *, last: bool = False) -> Found | None:

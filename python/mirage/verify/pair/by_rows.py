@@ -29,7 +29,7 @@ from mirage.verify.verdict import Evidence
 from mirage.verify.verify_options import VerifyOptions
 
 _SECONDS = 1.5
-"""Of processor time, for one comparison."""
+"""The most seconds of processor time for one comparison."""
 
 
 @dataclass(frozen=True)

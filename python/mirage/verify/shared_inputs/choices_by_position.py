@@ -26,12 +26,12 @@ from mirage.semantics.substitute import rename_ops, with_operands, without_dead_
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View, launches
 
 _MOST_BLOCKS = 16
-"""Of equal length along a dimension, within each of which nothing changes: small models pin as many
-without a second thought."""
+"""The most pieces of equal length along a dimension, within each of which nothing changes. Small
+models pin as many."""
 _MOST_PIECES = 16
-"""Of a tensor."""
+"""The most pieces of a tensor."""
 _MOST_ELEMENTS = 1 << 16
-"""Of truth values that are looked at."""
+"""The most truth values that are looked at."""
 
 
 def with_choices_cut(

@@ -22,7 +22,7 @@ from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
 
 _MOST_PARTS = 16
-"""Of a tensor, as many as small models pin."""
+"""The most parts of a tensor, as many as small models pin."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Joined:
 def joined_of_others(
     inputs: Sequence[Value], foreign: Mapping[int, Array], contents: Mapping[int, Array]
 ) -> dict[int, Joined]:
-    """Those ``foreign`` tensors that are made of smaller ones, which are no such."""
+    """Return the ``foreign`` tensors that are made of smaller ones which are not foreign."""
     found: dict[int, Joined] = {}
     for i in sorted(foreign, key=lambda i: inputs[i].type.size):
         sources = {

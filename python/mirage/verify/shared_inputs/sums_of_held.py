@@ -28,7 +28,7 @@ class HeldSum:
 
 
 def read_as_sums(inputs: Sequence[Value], contents: Mapping[int, Array]) -> Mapping[int, HeldSum]:
-    """Of tensors by their inputs, those that are the sum of another one of these and of one that is
+    """Return the tensors, by their inputs, that are the sum of another one and of one that is
     smaller. Sums are made of tensors that are none themselves."""
     found: dict[int, HeldSum] = {}
     for i in sorted(contents, key=lambda i: -contents[i].size):

@@ -20,6 +20,9 @@ namespace mirage::block {
 /// the tensors end. Tiles may have any rank.
 bool lastTileMayOverlap(kernel::LaunchOp launch, llvm::StringRef axis);
 
+/// Whether two blocks of the launch compute the same rows, since a last tile begins earlier.
+bool computesRowsTwice(kernel::LaunchOp launch);
+
 } // namespace mirage::block
 
 #endif // MIRAGE_DIALECT_BLOCK_ANALYSIS_OVERLAPPINGTILES_H

@@ -39,7 +39,7 @@ NAME = "proof case by case"
 _MOST_CASES, _MOST_ELEMENTS, _MOST_OF_INPUTS = 300, 64, 4096
 _MOST_PLACES = 1 << 18
 _SECONDS = 1.5
-"""Of processor time."""
+"""The most seconds of processor time."""
 _DECIDED = (
     UnaryFn.ABS, UnaryFn.RELU, UnaryFn.NOT, BinaryFn.MAX, BinaryFn.MIN, BinaryFn.LT, BinaryFn.LE,
     BinaryFn.EQ, BinaryFn.NE, BinaryFn.KEEP,

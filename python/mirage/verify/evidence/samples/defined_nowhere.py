@@ -23,7 +23,7 @@ from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import without_dead_ops
-from mirage.semantics.ugraph import KernelGraph, Op, Value
+from mirage.semantics.ugraph import External, KernelGraph, Op, Value
 from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers, looked_up
 from mirage.verify.evidence.samples.real_sizes import restrict
 from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
@@ -32,7 +32,7 @@ from mirage.verify.evidence.samples.where_defined import Part
 _WORK, _MOST_WORK = 2e4, 4e6
 """Elements that are computed in a draw: how many are wanted, and how many there may be."""
 _SIZES = tuple(2.0**k for k in (0, 2, -2, 4, -4, 7, -7, 10, -10, 14, 20, 30))
-"""Of what is drawn, ordinary ones first."""
+"""The sizes of drawn numbers, ordinary ones first."""
 _SPREAD = 16
 """Draws of numbers of all sizes beside each other."""
 
@@ -42,14 +42,16 @@ are drawn in its place as well: a program may be asked for before its weights ar
 
 
 def first_without_numbers(graph: KernelGraph, held: Held) -> Op | None:
-    """Of a program no result of which has a finite number for any inputs that are drawn: the first
-    op, of those that depend on inputs, that gives none. None for programs that have one, and for
+    """Return the first op that depends on inputs and gives no finite number, for a program no result
+    of which has one for any inputs that are drawn. None for programs that have one, and for
     those that cannot be told (calls of PyTorch, too large)."""
     graph = decompose(graph, stable=True)
     outputs = tuple(v for v in graph.outputs if v.type.size)
     if not outputs or any(v.dtype.is_integer for v in outputs):
         return None
     graph = replace(graph, outputs=outputs)
+    if any(isinstance(op, External) for op in without_dead_ops(graph).ops):
+        return None
     depending = _depending(graph)
     if not depending.issuperset(outputs):
         return None

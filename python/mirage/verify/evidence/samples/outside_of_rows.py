@@ -22,7 +22,7 @@ from mirage.verify.evidence.samples.sampled_outputs import graph_work
 _BEYOND = (-1, 0, 7)
 """Less than the first, and more than the last by so many less one."""
 _SHARES = (1.0, 0.5, 0.1)
-"""Of the numbers that name nothing."""
+"""The shares of drawn numbers that name nothing."""
 
 
 def gives_no_number_outside(

@@ -1,0 +1,19 @@
+"""Proofs have time in tests: what they can show does not depend on the machine's load."""
+
+from __future__ import annotations
+
+import pytest
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify import verifier
+from mirage.verify.pair.budget import usual_seconds
+
+PATIENCE = 10.0
+"""Times as long as usual."""
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seconds(first: KernelGraph, second: KernelGraph) -> float:
+        return PATIENCE * usual_seconds(first, second)
+
+    monkeypatch.setattr(verifier, "usual_seconds", seconds)
