@@ -47,7 +47,7 @@ _WANTS: tuple[tuple[str, str], ...] = (
     (r"too many cases", "fewer comparisons that decide about one element: compare parts of it"),
     (
         r"no result within ([\d.]+) s of processor time: (.*)",
-        "more than {0} s of processor time for {1}: give it more seconds",
+        "more than {0} s of processor time for {1}: a larger --seconds, VerifyOptions.seconds",
     ),
     (r"no (?:result|proof) within ([\d.]+ s)", f"more time than {{0}} for a proof: {_SPLIT}"),
     (r"the time was up before (.*)", "more time: it was up before {0}"),

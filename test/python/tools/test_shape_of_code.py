@@ -64,7 +64,7 @@ CLASS_TESTS = {
     "search": 38,
     "semantics": 56,
     "transforms": 68,
-    "verify": 77,
+    "verify": 78,
 }
 """Places that ask whether an op is of one class, by package; entries of tables are such places. An
 analysis asks for what a kind or an op says (``semantics/ops/op.py``) unless it is about that class;

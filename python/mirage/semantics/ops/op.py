@@ -192,7 +192,7 @@ class Op:
         return frozenset()
 
     def with_parts(self, parts: Parts) -> Op:
-        """Return this op for a launch whose axes have other numbers of parts, and whose tensors have
+        """Return this op for a launch with other numbers of parts along its axes, and tensors of
         other sizes. Raises :class:`UnknownOp` where an op does not say, and
         :class:`mirage.semantics.ops.part_counts.NothingLeftError`."""
         if self.reads_axes:

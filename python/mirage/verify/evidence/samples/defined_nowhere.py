@@ -42,8 +42,8 @@ are drawn in its place as well: a program may be asked for before its weights ar
 
 
 def first_without_numbers(graph: KernelGraph, held: Held) -> Op | None:
-    """Return the first op that depends on inputs and gives no finite number, for a program no result
-    of which has one for any inputs that are drawn. None for programs that have one, and for
+    """Return the first op that depends on inputs and gives no finite number, for a program whose
+    results have none for any inputs that are drawn. None for programs that have one, and for
     those that cannot be told (calls of PyTorch, too large)."""
     graph = decompose(graph, stable=True)
     outputs = tuple(v for v in graph.outputs if v.type.size)
