@@ -50,18 +50,22 @@ bool RingLoop::passesLate() {
 /// What follows the first products of a step whose last ones are deferred. The turn
 /// passes when the warps know their maxima, or go on without them.
 void RingLoop::emitFirstOps(Value step, bool speculates) {
-  bool passesAtOnce = speculates || !passesLate();
-  waitForRead(1, step);
-  if (passesAtOnce)
+  if (!speculates && !passesLate()) {
     passTurn();
-  if (speculates)
+    return emitOps(1, step);
+  }
+  waitForRead(1, step);
+  if (speculates) {
+    passTurn();
     emitSpeculated();
-  for (Operation &inner : op.getBody().front().without_terminator()) {
-    if (speculates || !isComputed(&inner, 1))
-      continue;
-    tiles.emit(&inner);
-    if (!passesAtOnce && &inner == maxima.back().getOperation())
-      passTurn();
+  } else {
+    for (Operation &inner : op.getBody().front().without_terminator()) {
+      if (!isComputed(&inner, 1))
+        continue;
+      tiles.emit(&inner);
+      if (&inner == maxima.back().getOperation())
+        passTurn();
+    }
   }
   releaseRead(1, step);
 }

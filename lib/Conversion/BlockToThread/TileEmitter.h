@@ -169,7 +169,7 @@ private:
   mlir::Value spreadFactor(mlir::Value factor, block::TileType maximum, block::TileType accumulator,
                            FragmentType type);
 
-  // Running maxima (LazyMaxima.cpp).
+  // Running maxima (RunningMaxima.cpp).
   void emitRunningMax(block::RunningMaxOp op);
   void addInitialMaxima(llvm::ArrayRef<block::RunningMaxOp> maxima,
                         llvm::SmallVectorImpl<mlir::Value> &values);
