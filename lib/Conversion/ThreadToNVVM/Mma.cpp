@@ -21,8 +21,8 @@ struct MmaLowering : ThreadPattern<MmaOp> {
       return op.emitOpError(message);
     SmallVector<Value> acc(operands.getAcc());
     if (lhs.getElementType().isF32())
-      multiplySplit(e, *plan, split(e, op.getLhs(), operands.getLhs()),
-                    split(e, op.getRhs(), operands.getRhs()), acc);
+      multiplySplit(e, *plan, split(e, op.getLhs(), operands.getLhs(), op.getTf32()),
+                    split(e, op.getRhs(), operands.getRhs(), op.getTf32()), acc);
     else
       multiply(e, *plan, lhs.getElementType(), operands.getLhs(), operands.getRhs(), acc);
     results.push_back(acc);
@@ -71,12 +71,12 @@ struct MmaLowering : ThreadPattern<MmaOp> {
 
   /// f32 numbers as sums of two TF32 numbers (each with 11 significant bits), up
   /// to a relative error of 2^-22. An infinity becomes inf + NaN. No low numbers
-  /// where they are all zero.
+  /// where they are all zero, or left out (`rounds`).
   struct Split {
     SmallVector<Value> high, low;
   };
 
-  static Split split(Emitter &e, Value fragment, ValueRange values) {
+  static Split split(Emitter &e, Value fragment, ValueRange values, bool rounds) {
     Split result;
     if (wasHalf(fragment)) {
       for (Value value : values)
@@ -88,8 +88,10 @@ struct MmaLowering : ThreadPattern<MmaOp> {
     };
     for (Value value : values) {
       Value high = round(value);
-      Value rest = e.fsub(value, e.bitcast(high, e.getF32Type()));
       result.high.push_back(high);
+      if (rounds)
+        continue;
+      Value rest = e.fsub(value, e.bitcast(high, e.getF32Type()));
       result.low.push_back(round(rest));
     }
     return result;

@@ -295,6 +295,19 @@ static bool onlyFeedsProducts(Value value) {
   });
 }
 
+/// Why factors of f32 are none of warpgroups' products.
+static std::optional<std::string> whyNotTf32(MatmulOp matmul) {
+  if (!matmul.getTf32())
+    return say("factors of f32 that are rounded to TF32, got ", getTile(matmul.getLhs()));
+  for (auto [factor, along] : {std::pair(matmul.getLhs(), 1), std::pair(matmul.getRhs(), 0)}) {
+    TileType tile = getTile(factor);
+    if (!getLoad(factor) || !isLastOfLoad(factor, tile.getRank() - 2 + along))
+      return say("factors of f32 that are loaded and whose rows in memory run along the ",
+                 "contraction, got ", tile);
+  }
+  return std::nullopt;
+}
+
 /// Why factors, of which one is of 8 bits, are none of warpgroups' products.
 static std::optional<std::string> whyNotEightBits(MatmulOp matmul) {
   for (auto [factor, along] : {std::pair(matmul.getLhs(), 1), std::pair(matmul.getRhs(), 0)}) {
@@ -315,13 +328,16 @@ static std::optional<std::string> whyNotEightBits(MatmulOp matmul) {
 
 static std::optional<std::string> whyNoProduct(MatmulOp matmul, int64_t warps) {
   bool eightBits = getEightBits(matmul.getLhs()) || getEightBits(matmul.getRhs());
-  int64_t depth = wgmmaBytes / (eightBits ? 1 : 2);
   TileType lhs = getTile(matmul.getLhs()), result = getTile(matmul.getResult());
   Type element = lhs.getElementType();
-  if (!element.isF16() && !element.isBF16())
-    return say("factors of f16 or bf16, got ", lhs);
+  if (!element.isF16() && !element.isBF16() && !element.isF32())
+    return say("factors of f16, bf16 or f32, got ", lhs);
+  int64_t depth = wgmmaBytes / (eightBits ? 1 : element.getIntOrFloatBitWidth() / 8);
   if (!result.getElementType().isF32())
     return say("a product in f32, got ", result);
+  if (element.isF32())
+    if (auto why = whyNotTf32(matmul))
+      return why;
   if (eightBits)
     if (auto why = whyNotEightBits(matmul))
       return why;

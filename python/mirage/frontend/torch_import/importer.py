@@ -125,6 +125,9 @@ def from_torch(
 
     ``dynamic_shapes`` are those of ``torch.export``: with them the outermost dimension of some
     inputs is a size that is known only at the call (:mod:`mirage.frontend.torch_import.dynamic`).
+
+    After ``torch.set_float32_matmul_precision("high")`` or ``"medium"``, products of f32 round
+    their factors to TF32.
     """
     if dynamic_shapes is not None:
 
@@ -155,7 +158,7 @@ class _Importer:
         self.captured = captured  # owns the IR
         self.allow_fallback = allow_fallback
         self.name = name
-        self.lowering = Lowering()
+        self.lowering = Lowering(tf32=torch.get_float32_matmul_precision() != "highest")
         self.values: dict[Any, object] = {}
         self.locations: dict[Op, SourceLocation] = {}
         self.stays: dict[Value, Stays] = {}  # by the first result

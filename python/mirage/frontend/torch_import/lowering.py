@@ -117,10 +117,12 @@ Range: TypeAlias = "tuple[float, float]"
 
 
 class Lowering(Builder):
-    """A builder whose binary ops also accept numbers, and that has PyTorch's views."""
+    """A builder whose binary ops also accept numbers, and that has PyTorch's views. ``tf32``:
+    PyTorch multiplies matrices of f32 as TF32."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tf32: bool = False) -> None:
         super().__init__()
+        self.tf32 = tf32
         self.given: dict[Value, Range] = {}
         """The ranges of integers that are computed at import."""
         self.held: dict[Value, Array] = {}
@@ -147,6 +149,10 @@ class Lowering(Builder):
                 return self.constant(number, op.result.dtype)
             self._known[op.result] = number
         return super()._add(op)
+
+    def product(self, a: Value, b: Value) -> Value:
+        """Multiply matrices in the precision that PyTorch is set to for f32."""
+        return self.matmul(a, b, tf32=self.tf32 and {a.dtype, b.dtype} == {DType.F32})
 
     def constant(self, value: Number, dtype: DType = DType.F32) -> Value:
         """A rank-0 constant, which is a number. Numbers are computed with in f32, or in f64."""

@@ -306,14 +306,17 @@ def Kernel_MatmulOp : Kernel_TensorOp<"matmul"> {
     `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions broadcast. Of two
     factors of 8 bits each 128 products may be added up with about 14 bits, as chips
     do it that multiply them; these sums are added in f32. Factors that are cast to
-    a wider type are multiplied as exactly as that type asks for.
+    a wider type are multiplied as exactly as that type asks for. With `tf32`, factors
+    of f32 are rounded to TF32 first, which has 11 significant bits, as PyTorch does
+    after `torch.set_float32_matmul_precision("high")`.
 
     ```mlir
     %c = kernel.matmul %a, %b : (tensor<16x64xf16>, tensor<64x32xf16>) -> tensor<16x32xf16>
+    %d = kernel.matmul %x, %w tf32 : (tensor<16x64xf32>, tensor<64x32xf32>) -> tensor<16x32xf32>
     ```
   }];
-  let arguments = (ins Kernel_Tensor:$lhs, Kernel_Tensor:$rhs);
-  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, $result)";
+  let arguments = (ins Kernel_Tensor:$lhs, Kernel_Tensor:$rhs, UnitAttr:$tf32);
+  let assemblyFormat = "$lhs `,` $rhs (`tf32` $tf32^)? attr-dict `:` functional-type(operands, $result)";
 }
 
 def Kernel_ReduceOp : Kernel_TensorOp<"reduce"> {

@@ -272,7 +272,8 @@ def Thread_MmaOp : Thread_FragmentOp<"mma", [AllTypesMatch<["acc", "result"]>]> 
   let description = [{
     f16 or bf16 operands use m16n8k16, f32 operands three m16n8k8 products of
     TF32 parts (two where a factor is a cast of 16 bits), which give nearly f32
-    accuracy (an infinite factor gives NaN, whatever its partner). Layouts
+    accuracy (an infinite factor gives NaN, whatever its partner). With `tf32`, f32
+    operands are rounded to TF32 and multiplied once. Layouts
     (`mmaLhsLayout` and so on in `Layouts.h`): let `m`, `n`, `k` stand for vectors
     along the dimensions. The lowest register vectors and the lane vectors are
 
@@ -294,9 +295,10 @@ def Thread_MmaOp : Thread_FragmentOp<"mma", [AllTypesMatch<["acc", "result"]>]> 
                                  !thread.fragment<16x8xf32, #acc>
     ```
   }];
-  let arguments = (ins Thread_FragmentType:$lhs, Thread_FragmentType:$rhs, Thread_FragmentType:$acc);
+  let arguments = (ins Thread_FragmentType:$lhs, Thread_FragmentType:$rhs, Thread_FragmentType:$acc,
+                       UnitAttr:$tf32);
   let assemblyFormat = [{
-    $lhs `,` $rhs `,` $acc attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc)
+    $lhs `,` $rhs `,` $acc (`tf32` $tf32^)? attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc)
   }];
   let hasVerifier = 1;
 }
