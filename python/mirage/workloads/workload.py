@@ -80,6 +80,8 @@ class Workload:
     """``module`` in less memory, for float64, where it would take too much there."""
     together: Callable[[np.random.Generator], dict[str, Array]] | None = None
     """Values of inputs that depend on each other, by name."""
+    tf32: bool = False
+    """Whether PyTorch multiplies f32 as TF32 (``torch.set_float32_matmul_precision("high")``)."""
     family: str = ""
     """What others have written kernels for: programs of one family differ in sizes alone."""
 
