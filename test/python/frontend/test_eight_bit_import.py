@@ -10,7 +10,7 @@ import pytest
 import torch
 from imported_values import Program, outputs, rand
 from mirage.frontend.errors import FrontendError
-from mirage.frontend.torch_import import lowering
+from mirage.frontend.torch_import.rows import lowering
 from mirage.semantics.domain import TypedFloat
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import DType, UnaryFn

@@ -17,7 +17,7 @@ from mirage.frontend.errors import (
     ImportFailedError,
     UnsupportedOpError,
 )
-from mirage.frontend.torch_import.op_table import TABLE
+from mirage.frontend.torch_import.rows.op_table import TABLE
 from mirage.semantics.ugraph import Composite, External, LayerNorm, RmsNorm, Softmax
 from torch import nn
 
