@@ -8,8 +8,8 @@
 Mutants have one or two faults: of structure, of rounding (a cast moved, a value kept in 16 bits,
 factors in another order, an epsilon moved, a maximum left out), of positions. Half of them are made
 of the catalogue's programs and of what the search finds for these at their real sizes, and of the
-gallery's layers, half of small graphs. The oracle (test/python/support/oracle.py) shares nothing
-with the verifier: what ops mean is said again in PyTorch, and launches run block by block.
+gallery's layers, half of small graphs. The oracle (test/python/support/oracle) shares nothing with
+the verifier: what ops mean is said again in PyTorch, and launches run block by block.
 
 Accepting a mutant that computes something else is a failure, and so is accepting one whose rounding
 errors are four times what the verifier promises; refuting one that is equal, too. Variants that are
@@ -68,10 +68,10 @@ from attack_subjects import (
 )
 from attack_summary import failed, merged, table
 from attack_verdicts import attack, is_accepted
+from faults.program_mutants import misplaced
 from layer_attack import attack_layer, kept_layers
-from oracle import TooMuchWork, Unsupported
-from oracle_judge import Judge
-from program_mutants import misplaced
+from oracle.evaluator import TooMuchWork, Unsupported
+from oracle.judge import Judge
 
 CHUNK, LAYER_CHUNK = 36, 6  # mutants that a process judges at a time
 VARIANTS = 8  # variants, of one subject after the other

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import graphs  # pyright: ignore[reportMissingImports]
+from example_programs import graphs  # pyright: ignore[reportMissingImports]
+from example_programs.moment_graphs import moment_pairs
+from example_programs.position_masks import Mask
+from example_programs.random_programs import Generator
+from example_programs.stepped_loops import MORE_STEPPED, STEPPED, looped
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.ugraph import External, KernelGraph, Launch
 from mirage.transforms.steps.skip_steps import skip_steps
-from moment_graphs import moment_pairs
-from position_masks import Mask
-from random_programs import Generator
-from stepped_loops import MORE_STEPPED, STEPPED, looped
 
 CANDIDATES = 3
 """Candidates of one program that are taken: the best ones of different numbers of kernels."""
@@ -130,10 +130,10 @@ def catalogue_subjects(folder: Path) -> Iterator[Subject]:
 def prepare(names: Sequence[str], folder: Path) -> None:
     """Searches what is not in the folder yet: built-in programs by their names, and
     attention under masks made of positions."""
+    from example_programs.index_programs import PROGRAMS, index_candidates
+    from example_programs.lookup_programs import LOOKUPS, lookup_candidates
+    from example_programs.position_programs import MASKS
     from found import found_candidates
-    from index_programs import PROGRAMS, index_candidates
-    from lookup_programs import LOOKUPS, lookup_candidates
-    from position_programs import MASKS
 
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -174,8 +174,8 @@ def searched(name: str) -> Iterator[Subject]:
 def masked_subjects(name: str) -> Iterator[Subject]:
     """Attention under a mask made of positions, searched now: with a running maximum, and without
     the steps that the mask empties."""
+    from example_programs.position_programs import MASKS, attention, candidates
     from mirage.transforms import stabilize
-    from position_programs import MASKS, attention, candidates
 
     reference = attention(MASKS[name])
     yield Subject(f"{name}/itself", POSITIONS, reference, reference)
@@ -189,7 +189,7 @@ def masked_subjects(name: str) -> Iterator[Subject]:
 
 def lookup_subjects(name: str) -> Iterator[Subject]:
     """A program with lookups or heads, searched now."""
-    from lookup_programs import lookup_candidates
+    from example_programs.lookup_programs import lookup_candidates
 
     reference, found = lookup_candidates(name)
     yield Subject(f"{name}/itself", POSITIONS, reference, reference)

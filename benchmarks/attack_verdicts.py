@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from attack_subjects import Subject
-from equal_variants import equal_variants
+from faults.equal_variants import equal_variants
+from faults.program_mutants import Faults, Mutant, every_fault, mutants, numbered
+from faults.roundings import ROUNDING
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
-from oracle import TooMuchWork
-from oracle_judge import FAR, Finding, Judge, place_of
-from program_mutants import Faults, Mutant, every_fault, mutants, numbered
-from rounding_faults import ROUNDING
+from oracle.evaluator import TooMuchWork
+from oracle.judge import FAR, Finding, Judge, place_of
 
 TWICE = 0.3
 """Share of the mutants that have one more fault."""
@@ -47,7 +47,7 @@ Verify = Callable[[KernelGraph, KernelGraph, VerifyOptions], Verdict]
 @dataclass(frozen=True)
 class Outcome:
     """What was found of one mutant. ``finding`` is what the oracle sees (see
-    :class:`oracle_judge.Finding`), ``unseen`` where it is too much work for it, or nothing;
+    :class:`judge.Finding`), ``unseen`` where it is too much work for it, or nothing;
     ``rough`` by how many times its rounding errors are above what is promised, where that was
     looked at."""
 

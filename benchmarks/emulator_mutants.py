@@ -24,7 +24,7 @@ for folder in ("python", "test/python", "test/python/support", "test/python/emul
     sys.path.insert(0, str(ROOT / folder))
 
 import conftest  # noqa: E402, F401 - one thread each
-from ptx_mutants import Kind, mutants  # noqa: E402
+from faults.ptx_mutants import Kind, mutants  # noqa: E402
 from test_compiled import KERNELS, WARPGROUPS, compiled, fate, outputs  # noqa: E402
 
 ORDER: tuple[Kind, ...] = ("barrier", "wait", "fence", "parity", "count")

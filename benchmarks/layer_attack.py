@@ -20,15 +20,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from faults.program_mutants import Mutant, mutants
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
 from mirage.verify.evidence.proofs.exact import accounts_of, show
 from mirage.verify.pieces.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
 from mirage.verify.pieces.ledger import Ledger
-from oracle import TooMuchWork
-from oracle_judge import Finding, Judge, place_of
-from program_mutants import Mutant, mutants
+from oracle.evaluator import TooMuchWork
+from oracle.judge import Finding, Judge, place_of
 
 LAYERS = (
     "swiglu", "convnext_tail", "moe_dense", "moe_shared", "mamba_projections", "mixer",

@@ -29,7 +29,7 @@ from lowering import check_mlir  # noqa: E402
 from mirage.emulator import Emulator, TensorMap, Uninitialised  # noqa: E402
 from mirage.emulator.run_artifact import TOLERANCE, compare  # noqa: E402
 from mirage.errors import MirageError  # noqa: E402
-from thread_kernels import compile_ptx  # noqa: E402
+from written_kernels.thread_kernels import compile_ptx  # noqa: E402
 
 Array = np.ndarray[Any, Any]
 CHIPS = ("sm_80", "sm_90a")

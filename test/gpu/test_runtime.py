@@ -16,7 +16,7 @@ from mirage.runtime.errors import (
     WrongChipError,
 )
 from mirage.runtime.executable import Executable
-from small_artifact import small_artifact
+from small_artifacts.small_artifact import small_artifact
 
 
 @pytest.fixture

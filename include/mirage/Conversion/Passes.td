@@ -13,15 +13,16 @@ def ConvertBlockToThread : Pass<"mirage-convert-block-to-thread", "::mlir::Modul
     pipelined loops (`mirage-pipeline-loops`).
 
     Each launch becomes a `gpu.func` in a `gpu.module` named after the graph,
-    with the operands and then the results as memref parameters, and a
-    `kernel.invoke`; equal launches share a function. The axes of the grid become one dimension, the first axis
-    being the most significant. Loops become `scf.for` with accumulators in
-    registers; copies to shared memory are issued ahead, with the waits and
-    barriers that they need. With `engine = warpgroup` the tiles of loops are in
-    rings (`thread.ring_create`) that a role of one warp fills through tensor
-    maps, which are further parameters; another role does the rest. Shared tiles lie one after the other until
-    `mirage-plan-shared-memory`. `kernel.slice` and `kernel.concat` become
-    kernels that copy. Graphs without launches left get the form `thread`.
+    with the operands followed by the results as memref parameters, and a
+    `kernel.invoke`; equal launches share a function. The axes of the grid become
+    one dimension, of which the first axis is the most significant part. Loops
+    become `scf.for` with accumulators in registers; copies to shared memory are
+    issued ahead, with the waits and barriers that they need. With
+    `engine = warpgroup` the tiles of loops are in rings (`thread.ring_create`),
+    which a role of one warp fills through tensor maps (additional parameters of the
+    kernel); another role does the rest. Until `mirage-plan-shared-memory`, shared
+    tiles lie one after the other. `kernel.slice` and `kernel.concat` become
+    kernels that copy. Graphs that have no launches left get the form `thread`.
   }];
   let statistics = [Statistic<"numKernels", "kernels", "GPU functions emitted">];
   let dependentDialects = ["::mirage::thread::ThreadDialect", "::mlir::gpu::GPUDialect",

@@ -17,11 +17,10 @@ def MirageSearch : Mirage_PythonPass<"mirage-search"> {
   let summary = "find candidate µGraphs for each reference graph";
   let description = [{
     Expects graphs in the `reference` form. Puts the reference and the cheapest
-    candidates that the search found side by side into `kernel.alternatives`
-    (form `candidates`). The search is exhaustive within its bounds and
-    deterministic for a seed; it always ends, with a remark that says why it
-    stopped and what it covered. Fails where a graph holds an op without a
-    normal form.
+    candidates that the search has found into `kernel.alternatives` (form
+    `candidates`). The search is exhaustive within its bounds and deterministic for
+    a given seed. It always ends, with a remark that says why it stopped and what it
+    covered. The pass fails if a graph contains an op without a normal form.
   }];
   let options = [
     Option<"seed", "seed", "int64_t", "0", "seed of every random choice of the search">,
@@ -58,10 +57,10 @@ def MirageVerify : Mirage_PythonPass<"mirage-verify"> {
   let summary = "attach a verdict to each candidate and drop what is not equivalent";
   let description = [{
     Expects graphs in the `candidates` form. Compares each candidate with the
-    reference (proof by normal forms, random tests over finite fields, floating
-    point against float64), keeps those that are proved or probable, and
-    records the verdict on them (form `verified`). A refuted candidate is
-    reported with its witness. Source: Wu et al., OSDI'25, section 5.
+    reference (by a proof with normal forms, by random tests over finite fields, and
+    in floating point against float64), keeps those that are proved or probable, and
+    records their verdicts (form `verified`). A refuted candidate is reported with
+    its witness. Source: Wu et al., OSDI'25, section 5.
   }];
   let options = [
     Option<"seed", "seed", "int64_t", "-1",
@@ -79,34 +78,34 @@ def MirageVerify : Mirage_PythonPass<"mirage-verify"> {
 def MirageStabilize : Mirage_PythonPass<"mirage-stabilize"> {
   let summary = "rewrite exponentials so that they cannot overflow";
   let description = [{
-    Where the outputs of a kernel do not change when a row is shifted (softmax),
-    replaces sums of exponentials by their online forms with a running maximum.
-    It comes before `mirage-verify`: a verdict speaks about what was verified, so
-    graphs in the `verified` form are refused.
+    If the outputs of a kernel do not change when a row is shifted (as in softmax),
+    sums of exponentials are replaced by their online forms with a running maximum.
+    The pass must run before `mirage-verify`: a verdict holds only for the graph that
+    was verified, so graphs in the `verified` form are refused.
   }];
 }
 
 def MirageSkipSteps : Mirage_PythonPass<"mirage-skip-steps"> {
   let summary = "leave out steps of loops whose tiles a mask empties";
   let description = [{
-    Where a kernel computes a mask of positions (causal, sliding window, blocks),
-    decides by interval arithmetic which steps of its loops contribute nothing to
-    what they accumulate, for each block, and restricts the loops (`steps` of
-    `block.loop`) to an interval of the others. Where the mask compares positions
-    with integers of the caller, the block reads them (`block.scalar`). It comes after
-    `mirage-stabilize`, as running maxima are among what must not change, and
-    before `mirage-verify`, which shows again that the steps left out contribute
-    nothing.
+    If a kernel computes a mask from positions (causal, sliding window, blocks), the
+    pass decides by interval arithmetic, for each block, which steps of its loops
+    contribute nothing to their accumulators. It then restricts the loops (`steps` of
+    `block.loop`) to an interval that contains all other steps. If the mask compares
+    positions with integers from the caller, the block reads them (`block.scalar`). The
+    pass runs after `mirage-stabilize`, because running maxima must not change either,
+    and before `mirage-verify`, which shows independently that the omitted steps
+    contribute nothing.
   }];
 }
 
 def MirageSelect : Mirage_PythonPass<"mirage-select"> {
   let summary = "replace each kernel.alternatives by its cheapest alternative";
   let description = [{
-    Expects graphs in the `verified` form; afterwards they are in the `selected`
-    form. Cost is the cost model's prediction of the time on `chip`. With `keep`
-    above 1 that many alternatives stay, the cheapest first, for measurements to
-    choose among; the form stays `verified`.
+    Expects graphs in the `verified` form and leaves them in the `selected` form. The
+    cost is the time on `chip` that the cost model predicts. With `keep` above 1, that
+    many alternatives are kept, the cheapest first, so that measurements can choose
+    among them; the form then stays `verified`.
   }];
   let options = [
     Option<"chip", "chip", "std::string", "::mirage::defaultChip",
@@ -117,10 +116,12 @@ def MirageSelect : Mirage_PythonPass<"mirage-select"> {
 def MirageShortlist : Mirage_PythonPass<"mirage-shortlist"> {
   let summary = "keep the candidates that are most worth verifying";
   let description = [{
-    Expects graphs in the `candidates` form. Of each part those stay that the cost
-    model predicts to be the fastest on `chip`: first the ones that are safe from
-    overflow, and of those with the same grids, loops and schedules two before
-    others. It comes after `mirage-stabilize`, as the rewrite changes times.
+    Expects graphs in the `candidates` form. For each part of the program, the
+    candidates are kept that the cost model predicts to be the fastest on `chip`.
+    Candidates that are safe from overflow come first. Among these, and among the
+    others, at most two with the same grids, loops and schedules come before those
+    with different ones. The pass runs after `mirage-stabilize`, because that rewrite
+    changes times.
   }];
   let options = [
     Option<"candidates", "candidates", "int64_t", "6", "candidates to verify">,
@@ -134,11 +135,11 @@ def MirageRank : Mirage_PythonPass<"mirage-rank"> {
   let summary = "keep the candidates that are predicted to be the fastest once compiled";
   let description = [{
     Expects graphs in the `verified` form. Compiles the first `finalists` programs
-    by predicted time (the n-th takes of each part the n-th candidate) and
-    predicts again with the registers, spills and shared memory that are known
-    then. Of each part the candidate of the fastest program stays, so that
-    `mirage-select` takes that. Fails where none compiles; a graph with a part
-    that has no candidate stays as it is.
+    by predicted time (the n-th program consists of the n-th candidate of each part)
+    and predicts their times again, now with known registers, spills and shared
+    memory. For each part, the candidate of the fastest program is kept, so that
+    `mirage-select` takes it. The pass fails if no program compiles. A graph with a
+    part that has no candidate is not changed.
   }];
   let options = [
     Option<"finalists", "finalists", "int64_t", "4",

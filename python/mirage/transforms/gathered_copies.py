@@ -11,20 +11,10 @@ from dataclasses import replace
 from math import ceil, prod
 
 from mirage.cost.target import Target
-from mirage.semantics.builder import Builder
+from mirage.semantics.copy_launch import copy_launch
 from mirage.semantics.ops.op import Contraction, Movement, Op, Value, all_ops
 from mirage.semantics.positions import Gather
-from mirage.semantics.ugraph import (
-    Axis,
-    BlockGraph,
-    KernelGraph,
-    Launch,
-    Load,
-    Output,
-    Schedule,
-    TileMap,
-    axis_extents,
-)
+from mirage.semantics.ugraph import KernelGraph, Launch, Load, axis_extents
 from mirage.transforms.lookups import rows_without_views
 
 PIECE = 16
@@ -45,7 +35,7 @@ def with_copied_rows(graph: KernelGraph, target: Target) -> KernelGraph:
     copies: dict[Value, Value] = {}
     ops: list[Op] = []
     for op in graph.ops:
-        if isinstance(op, Launch) and op.schedule is not None and op.schedule.warpgroups:
+        if isinstance(op, Launch) and op.schedule.warpgroups:
             paying = [
                 v
                 for v in dict.fromkeys(op.operands)
@@ -96,18 +86,10 @@ def _is_factor(value: Value, ops: tuple[Op, ...]) -> bool:
 
 
 def _copy(rows: Value, result: Value) -> Launch:
-    """Loads all rows and stores them; the load is the lookup."""
+    """Return a launch that loads all rows and stores them; the load is the lookup."""
     shape = rows.shape
     width = min(TILE_COLUMNS, 1 << (shape[-1] - 1).bit_length())
     height = min(max(TILE // width, 1), 1 << (shape[-2] - 1).bit_length())
     parts = (*shape[:-2], ceil(shape[-2] / height), ceil(shape[-1] / width))
-    names = tuple(f"d{i}" for i in range(len(parts)))
-    grid = tuple(Axis(name, n) for name, n in zip(names, parts, strict=True) if n > 1)
-    tile_map: TileMap = tuple(
-        (name,) if n > 1 else () for name, n in zip(names, parts, strict=True)
-    )
-    b = Builder(in_block=True)
-    param = Value(rows.type, rows.name)
-    tile = b.load(param, tile_map, (*(1 for _ in shape[:-2]), height, width))
-    body = BlockGraph((param,), tuple(b.ops), (Output(tile, tile_map),))
-    return Launch((rows,), (result,), grid, body, Schedule(warps=4, stages=1))
+    tile = (*(1 for _ in shape[:-2]), height, width)
+    return copy_launch([(rows, result)], parts, [tile], warps=4)

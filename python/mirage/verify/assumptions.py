@@ -13,11 +13,11 @@ from dataclasses import dataclass
 class Assumptions:
     """``reassociation``: sums and products may be computed in another order and by other algebra,
     within the limits of the rounding errors; without it a candidate must give the same numbers.
-    ``more_precision``: values inside may be kept more exactly than the program writes them, where
-    the result does not depend on their rounding; without it, every cast to 16 bits that the
-    program writes is part of its meaning. ``finite_inputs``: inputs contain no NaN, so that one may
-    be lost. ``indices_in_range``: whole numbers that either program picks elements of rows with
-    name one of them: no class is to be left out, none is missing."""
+    ``more_precision``: intermediate values may be more precise than the program writes them if the
+    result does not depend on their rounding; without it, every cast to 16 bits that the program
+    writes is part of its meaning. ``finite_inputs``: inputs contain no NaN, so a candidate may lose
+    one. ``indices_in_range``: every whole number with which either program picks elements of rows
+    names an element; none of them means that a class is left out."""
 
     reassociation: bool = True
     more_precision: bool = True

@@ -1,8 +1,8 @@
 """Explanations of an unknown verdict: which limit prevents a proof, of what, and what to try.
 
-Each attempt says why it does not apply; here that is put in terms of what whoever asked can change.
-What an attempt says that nobody can act upon (that float64 shows no difference) is left out: it
-stands in the evidence.
+Each attempt says why it does not apply; here this is put in terms of what the user can change.
+Reasons that nobody can act upon (that float64 shows no difference) are left out; they are in the
+evidence.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ _SILENT = (
     r"other elements are moved",
     r"\d+ of \d+ pieces are not shown",  # each of which says why
 )
-"""What others say better, or what nobody can change."""
+"""Reasons that are left out because other reasons say more, or because nobody can change them."""
 
 _UNKNOWN_TO_FIELDS: Mapping[object, str] = {
     UnaryFn.ABS: "magnitudes",
@@ -174,12 +174,12 @@ _UNKNOWN_TO_FIELDS: Mapping[object, str] = {
     BinaryFn.REMAINDER: "quotients of whole numbers",
     ReduceFn.MAX: "maxima",
 }
-"""Functions of real numbers of which finite fields know no identity, for people to read."""
+"""Functions of real numbers about which finite fields know no identity, in words."""
 
 
 def needed(verdict: Verdict, programs: Sequence[KernelGraph] = ()) -> tuple[str, ...]:
-    """Sentences for a verdict on ``programs`` that is unknown, what stands nearest to a proof
-    first; none for others."""
+    """Return sentences about an unknown verdict on ``programs``, beginning with the attempt that
+    came nearest to a proof; none for other verdicts."""
     if verdict.kind is not Kind.UNKNOWN:
         return ()
     found: dict[str, None] = {}
@@ -207,7 +207,7 @@ def _of(evidence: Evidence) -> Iterator[str]:
 
 
 def _wants(name: str, text: str) -> Iterator[str]:
-    """What an attempt says, for whoever asked."""
+    """Return the reason that an attempt gives, in the user's terms."""
     found = False
     for pattern, sentence in _WANTS:
         match = re.search(pattern, text)
@@ -219,12 +219,14 @@ def _wants(name: str, text: str) -> Iterator[str]:
 
 
 def is_known(text: str) -> bool:
-    """Whether there is a sentence for what an attempt says, or a reason to have none."""
+    """Return whether there is a sentence for the reason that an attempt gives, or a decision to
+    have none."""
     return any(re.search(pattern, text) for pattern in (*_SILENT, *(p for p, _ in _WANTS)))
 
 
 def _of_reals(verdict: Verdict, programs: Sequence[KernelGraph]) -> str:
-    """What programs that differ in a finite field may be equal by."""
+    """Return the functions of real numbers by which programs that differ in a finite field may be
+    equal."""
     graphs = [decompose(graph) for graph in programs]
     functions = {op.function for graph in graphs for op in all_ops(graph.ops)}
     names = sorted({name for fn, name in _UNKNOWN_TO_FIELDS.items() if fn in functions})

@@ -53,14 +53,14 @@ def verify(
 
 
 def verify_aligned(aligned: Aligned, options: VerifyOptions) -> Verdict:
-    """The verdict on two programs as they are, with what they hold."""
+    """Return the verdict on two programs with the tensors that they hold."""
     seconds = options.seconds
     budget = Budget(seconds or usual_seconds(aligned.reference, aligned.candidate))
     return _with_cut(_of_aligned(aligned, options, budget), budget)
 
 
 def _with_cut(verdict: Verdict, budget: Budget) -> Verdict:
-    """A verdict that is unknown, with the attempts that there was no time for."""
+    """Return an unknown verdict with the attempts for which there was no time."""
     if verdict.kind is not Kind.UNKNOWN:
         return verdict
     return replace(verdict, evidence=(*verdict.evidence, *budget.evidence))

@@ -25,12 +25,12 @@ from attack_subjects import (
 )
 from attack_summary import failed, merged, table
 from attack_verdicts import FAILURES, Effort, Outcome, attack, examine, is_accepted
-from lookup_programs import LOOKUPS
+from example_programs.lookup_programs import LOOKUPS
+from faults.program_mutants import misplaced, mutants
+from faults.roundings import rounding_faults
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
-from oracle_judge import Judge
-from program_mutants import misplaced, mutants
-from rounding_faults import rounding_faults
+from oracle.judge import Judge
 
 EACH = {SMALL: 28, CATALOGUE: 12, POSITIONS: 12}
 """Mutants of each subject; a few of them are the same."""

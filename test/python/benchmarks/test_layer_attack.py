@@ -21,7 +21,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify.pieces.kernel_by_kernel import Piece, Shown
-from oracle_judge import Judge
+from oracle.judge import Judge
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_artifact import small_artifact
+from small_artifacts.small_artifact import small_artifact
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 

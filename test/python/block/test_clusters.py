@@ -8,14 +8,14 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from faults.noticed import Original
+from faults.ptx_mutants import Kind, with_register, wrong_parities
 from lowering import check_mlir, compile_mlir
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.ptxas import find_ptxas
-from noticed import Original
-from ptx_mutants import Kind, with_register, wrong_parities
-from warpgroup_attention import Attention
-from warpgroup_graphs import Product
-from warpgroup_loops import HiddenLoop
+from written_kernels.warpgroup_attention import Attention
+from written_kernels.warpgroup_graphs import Product
+from written_kernels.warpgroup_loops import HiddenLoop
 
 SMALL = Product(128, 128, 192, cluster=2)
 

@@ -8,14 +8,14 @@ from functools import cache
 
 import numpy as np
 import pytest
+from faults.noticed import Original
+from faults.ptx_mutants import Kind
 from lowering import check_mlir, compile_mlir
 from mirage import _target
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.ptxas import find_ptxas
 from mirage.emulator.run_artifact import run_artifact
-from noticed import Original
-from ptx_mutants import Kind
-from warpgroup_graphs import Product
+from written_kernels.warpgroup_graphs import Product
 
 E4M3, E5M2 = "f8E4M3FN", "f8E5M2"
 SMALL = Product(128, 128, 384, (64, 64, 128), dtype=E4M3, out="bf16", swapped_b=True)

@@ -9,13 +9,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from gathered_products import GatheredProduct
+from faults.noticed import Original
+from faults.ptx_mutants import Kind, with_register, wrong_parities
 from lowering import check_mlir, compile_mlir
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.ptxas import find_ptxas
 from mirage.emulator.run_artifact import check_artifact
-from noticed import Original
-from ptx_mutants import Kind, with_register, wrong_parities
+from written_kernels.gathered_products import GatheredProduct
 
 SMALL = GatheredProduct()
 

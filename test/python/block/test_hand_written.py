@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import graphs
 import pytest
-from graphs import Pair
+from example_programs import graphs
+from example_programs.graphs import Pair
 from lowering import check_graph, with_schedule
 from mirage.semantics.scalar import DType
 

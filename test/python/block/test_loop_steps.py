@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from faults.noticed import Original
 from lowering import check_mlir, compile_mlir
 from mirage.mlir_io.text import graph_from_text, graph_to_text
 from mirage.semantics.ugraph import KernelGraph, Loop, launches, loops
 from mirage.transforms.steps.skip_steps import skip_steps
-from noticed import Original
-from warpgroup_attention import Attention
+from written_kernels.warpgroup_attention import Attention
 
 CAUSAL = Attention(256, 256, 64, (64, 64), seen=1 << 20)
 ENGINES = [("sm_80", "warp"), ("sm_90a", "warp"), ("sm_90a", "warpgroup")]

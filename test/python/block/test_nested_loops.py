@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import ceil, inf
 
-import graphs
 import pytest
+from example_programs import graphs
 from lowering import check_graph, with_schedule
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn

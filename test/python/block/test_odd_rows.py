@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from faults.noticed import Original
 from lowering import check_mlir, compile_mlir
-from noticed import Original
 
 
 def product(m: int, n: int, k: int, tile: tuple[int, int, int], dtype: str, stages: int) -> str:

@@ -8,8 +8,8 @@ import pytest
 from lowering import check_mlir
 from mirage import ir
 from mirage.passmanager import PassManager
-from warpgroup_attention import Attention
-from warpgroup_graphs import Product
+from written_kernels.warpgroup_attention import Attention
+from written_kernels.warpgroup_graphs import Product
 
 SMALL = Product(65, 128, 192)
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from faults.noticed import Original
+from faults.ptx_mutants import Kind, wrong_parities
 from lowering import check_mlir, compile_mlir
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.ptxas import find_ptxas
 from mirage.emulator.run_artifact import check_artifact
 from mirage.runtime.artifact import Artifact
-from noticed import Original
-from ptx_mutants import Kind, wrong_parities
-from warpgroup_graphs import Product
-from warpgroup_loops import HiddenLoop
+from written_kernels.warpgroup_graphs import Product
+from written_kernels.warpgroup_loops import HiddenLoop
 
 SMALL = Product(192, 128, 192, resident=2)
 

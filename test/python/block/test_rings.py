@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from faults.noticed import Original
+from faults.ptx_mutants import Kind, with_register, wrong_parities
 from lowering import check_mlir, compile_mlir
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.errors import PtxasError
 from mirage.compiler.ptxas import find_ptxas
 from mirage.emulator import EmulatorError
 from mirage.emulator.run_artifact import check_artifact
-from noticed import Original
-from ptx_mutants import Kind, with_register, wrong_parities
-from warpgroup_graphs import Product
+from written_kernels.warpgroup_graphs import Product
 
 SMALL = Product(128, 128, 192)
 

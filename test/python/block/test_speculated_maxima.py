@@ -9,7 +9,7 @@ import pytest
 from lowering import check_mlir, compile_mlir
 from mirage.emulator.run_artifact import random_inputs, run_artifact
 from mirage.runtime.artifact import Artifact
-from warpgroup_attention import Attention
+from written_kernels.warpgroup_attention import Attention
 
 SMALL = Attention(64, 320)
 LIMIT = "0f46000000"  # 8192 in PTX

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from example_programs.read_loops import READ, ReadLoop, between, expected, integers
 from lowering import compile_mlir, with_schedule
 from mirage.emulator.run_artifact import ArtifactRun, run_artifact
 from mirage.mlir_io.text import graph_from_text, graph_to_text
@@ -13,8 +14,7 @@ from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import BlockGraph, KernelGraph, Loop, StepNumber, Steps, launches
 from mirage.transforms.steps.skip_steps import skip_steps
-from read_loops import READ, ReadLoop, between, expected, integers
-from warpgroup_attention import Attention
+from written_kernels.warpgroup_attention import Attention
 
 ENGINES = [("sm_80", "warp"), ("sm_90a", "warp"), ("sm_90a", "warpgroup")]
 CACHE = Attention(64, 256, heads=3, cached=True)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from faults.noticed import Original
+from faults.ptx_mutants import Kind, wrong_parities
 from lowering import check_mlir, compile_mlir
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.ptxas import find_ptxas
-from noticed import Original
-from ptx_mutants import Kind, wrong_parities
-from warpgroup_attention import Attention
-from warpgroup_loops import HiddenLoop, computed_factor
+from written_kernels.warpgroup_attention import Attention
+from written_kernels.warpgroup_loops import HiddenLoop, computed_factor
 
 SMALL = Attention(64, 192)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from example_programs.search_programs import PROGRAMS, centred_sums, program_id
 from lowering import check_graph
 from mirage.cost import H200
 from mirage.search import SearchLimits, superoptimize
@@ -13,7 +14,6 @@ from mirage.search.limits import SearchReport
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import stabilize
-from search_programs import PROGRAMS, centred_sums, program_id
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=program_id)

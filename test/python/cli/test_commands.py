@@ -10,7 +10,7 @@ import pytest
 from mirage.cli import main
 from mirage.cli.main import COMMANDS
 from mirage.runtime import write_artifact
-from small_artifact import small_artifact
+from small_artifacts.small_artifact import small_artifact
 
 PROGRAM = """
 import torch

@@ -16,7 +16,7 @@ from mirage.cli import main
 from mirage.cli.tensor_archives import TensorFileError, read_tensors, write_tensors
 from mirage.runtime import write_artifact
 from safetensors.torch import load_file, save_file
-from small_artifact import small_artifact
+from small_artifacts.small_artifact import small_artifact
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from mirage.cli import main
 from mirage.emulator import Counters
 from mirage.runtime import write_artifact
-from small_artifact import small_artifact
+from small_artifacts.small_artifact import small_artifact
 
 
 def test_the_command_prints_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

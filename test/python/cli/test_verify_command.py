@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import graphs
 import pytest
+from example_programs import graphs
 from mirage.cli import main
 from mirage.mlir_io import graph_to_text
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import graphs
 import pytest
+from example_programs import graphs
 from mirage.compiler import CompileOptions, compile_text
 from mirage.compiler import compile as compile_module
 from mirage.compiler.culprits import kernels_at

@@ -8,7 +8,7 @@ import pytest
 from mirage.cache import shared_store
 from mirage.compiler import kept_artifacts
 from mirage.runtime.artifact import Artifact
-from small_artifact import small_artifact
+from small_artifacts.small_artifact import small_artifact
 
 
 @pytest.fixture(autouse=True)

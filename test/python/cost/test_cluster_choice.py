@@ -17,9 +17,9 @@ from mirage.pipeline.search import add_candidates
 from mirage.search import SearchLimits
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.ugraph import Launch, Load, launches, loops
-from product_kernels import product_kernel
-from warpgroup_attention import Attention
-from warpgroup_graphs import Product
+from written_kernels.product_kernels import product_kernel
+from written_kernels.warpgroup_attention import Attention
+from written_kernels.warpgroup_graphs import Product
 
 ROWS_OF_2000_BYTES = product_kernel(1000, 1000, 1000, (64, 128, 64), 6, 4)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from example_programs.read_loops import ReadLoop, after, between
 from mirage.cost.features import features_of
 from mirage.semantics.ugraph import KernelGraph, launches
 from mirage.transforms.steps.skip_steps import skip_steps
-from read_loops import ReadLoop, after, between
 
 
 def features(graph: KernelGraph) -> tuple[float, float]:

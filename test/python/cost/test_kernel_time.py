@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from example_programs.search_programs import attention, matmul, rms_linear
 from mirage.cost import A100, H200, CheckError, KernelFeatures, check_launch, estimate, features_of
 from mirage.cost.accountant import Accountant, Operands, is_odd
 from mirage.cost.kernel_features import Known
@@ -25,8 +26,7 @@ from mirage.semantics.ugraph import (
     TensorType,
     Value,
 )
-from product_kernels import product_kernel
-from search_programs import attention, matmul, rms_linear
+from written_kernels.product_kernels import product_kernel
 
 
 def copy_features(blocks: float, size: float) -> KernelFeatures:

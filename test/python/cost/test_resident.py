@@ -11,7 +11,7 @@ from mirage.cost.kernel_time import estimate
 from mirage.cost.resident import with_resident_blocks
 from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.semantics.ugraph import Launch, Schedule
-from product_kernels import product_kernel
+from written_kernels.product_kernels import product_kernel
 
 
 def time(launch: Launch) -> float:

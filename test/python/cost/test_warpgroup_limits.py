@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from gathered_products import GatheredProduct
 from mirage.compiler import CompileOptions, compile_graph
 from mirage.cost.analysis import BlockAnalysis
 from mirage.cost.compilable import CheckError, check_launch
@@ -29,9 +28,10 @@ from mirage.semantics.ugraph import (
     Value,
     launches,
 )
-from product_kernels import product_kernel
-from warpgroup_attention import Attention
-from warpgroup_graphs import Product
+from written_kernels.gathered_products import GatheredProduct
+from written_kernels.product_kernels import product_kernel
+from written_kernels.warpgroup_attention import Attention
+from written_kernels.warpgroup_graphs import Product
 
 
 @cache

@@ -16,7 +16,7 @@ from lowering import compile_mlir
 from mirage.emulator import MissingFenceError, OutOfBoundsError, RaceError, TensorMap
 from mirage.emulator.run_artifact import random_inputs, run_artifact
 from mirage.runtime.artifact import Artifact
-from warpgroup_graphs import Product
+from written_kernels.warpgroup_graphs import Product
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 DONE = "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"

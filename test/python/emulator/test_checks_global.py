@@ -12,11 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import graphs
 import numpy as np
 import pytest
 from emulator_support.checks import TILE, fails
 from emulator_support.harness import launch
+from example_programs import graphs
 from lowering import compile_graph, with_schedule
 from mirage.emulator import DeadlockError, Emulator, EmulatorError, Limits, RaceError
 from mirage.emulator.run_artifact import random_inputs, run_artifact

@@ -11,10 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import graphs
 import ml_dtypes
 import numpy as np
 import pytest
+from example_programs import graphs
+from faults.ptx_mutants import Kind, Mutant, mutants
 from lowering import compile_graph, with_schedule
 from mirage.emulator import Emulator, EmulatorError, Limits, Uninitialised
 from mirage.emulator.run_artifact import check_artifact, random_inputs
@@ -22,11 +23,10 @@ from mirage.mlir_io import graph_from_text
 from mirage.runtime.artifact import Artifact
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph
-from ptx_mutants import Kind, Mutant, mutants
-from thread_kernels import compile_ptx
-from warpgroup_attention import Attention
-from warpgroup_graphs import Product
-from warpgroup_loops import HiddenLoop
+from written_kernels.thread_kernels import compile_ptx
+from written_kernels.warpgroup_attention import Attention
+from written_kernels.warpgroup_graphs import Product
+from written_kernels.warpgroup_loops import HiddenLoop
 
 TESTS = Path(__file__).parents[1]
 # A mutant that loops for ever is stopped early.

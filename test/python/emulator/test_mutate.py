@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from emulator_support import ptx_kernels as ptx
 from emulator_support.ptx_matmul import matmul
+from faults.ptx_mutants import Kind, mutants
 from mirage.emulator import Emulator, EmulatorError, TensorMap, Uninitialised
-from ptx_mutants import Kind, mutants
 
 
 def _matmul(text: str) -> bool:

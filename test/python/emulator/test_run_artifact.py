@@ -16,7 +16,7 @@ from mirage.emulator import (
 from mirage.emulator.emulator import emulator_of
 from mirage.emulator.run_artifact import MismatchError, check_artifact, random_inputs, run_artifact
 from mirage.runtime.manifest import Argument
-from small_artifact import PTX, small_artifact
+from small_artifacts.small_artifact import PTX, small_artifact
 
 
 def _with_ptx(text: str):

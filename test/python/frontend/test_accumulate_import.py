@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from imported_programs import check, rand
+from torch_programs.imported_programs import check, rand
 
 Tensor = torch.Tensor
 X, S = rand(5, 4), rand(7, 4)

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from mirage.frontend.dtypes import as_dtype
 from mirage.frontend.errors import UnsupportedOpError
-from mirage.frontend.torch_import import folding
+from mirage.frontend.torch_import.capture import folding
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.positions import Gather, Iota

@@ -8,9 +8,9 @@ from typing import Any
 import mirage as mi
 import pytest
 import torch
-from imported_programs import check, rand
 from mirage.frontend.errors import FrontendError
 from torch import nn
+from torch_programs.imported_programs import check, rand
 
 Tensor = torch.Tensor
 X, A = rand(2, 5, 3, 8), rand(5, 4)

@@ -7,10 +7,11 @@ import re
 
 import pytest
 import torch
-from imported_programs import rand
-from mirage.frontend.torch_import import decompositions, from_torch
+from mirage.frontend.torch_import import from_torch
+from mirage.frontend.torch_import.capture import decompositions
 from mirage.mlir_io import graph_to_text
 from torch import Tensor, nn
+from torch_programs.imported_programs import rand
 
 
 class Attention(nn.Module):

@@ -8,13 +8,13 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
-from imported_values import Program, outputs, rand
 from mirage.frontend.errors import FrontendError
-from mirage.frontend.torch_import import lowering
+from mirage.frontend.torch_import.rows import lowering
 from mirage.semantics.domain import TypedFloat
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import External
+from torch_programs.imported_values import Program, outputs, rand
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 SCALED_MM: Any = getattr(torch, "_scaled_mm")  # noqa: B009 (PyTorch has no other name)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from imported_programs import check, evaluate, rand
 from mirage.frontend.errors import UnsupportedOpError
 from mirage.semantics.positions import Gather
 from mirage.semantics.ugraph import External
+from torch_programs.imported_programs import check, evaluate, rand
 
 Tensor = torch.Tensor
 grouped: Any = torch.ops.aten._grouped_mm.default

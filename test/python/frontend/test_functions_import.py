@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from imported_values import Program, Tensor, outputs, rand
 from mirage.frontend.errors import UnsupportedOpError
+from torch_programs.imported_values import Program, Tensor, outputs, rand
 
 X = rand(4, 6)
 SMALL = torch.tensor([-1e-3, -1e-6, -1e-12, 0.0, 1e-12, 1e-6, 1e-3], dtype=torch.float64)

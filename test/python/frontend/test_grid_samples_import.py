@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from imported_programs import check, rand
+from torch_programs.imported_programs import check, rand
 
 Tensor = torch.Tensor
 IMAGE, GRID = rand(2, 3, 5, 7), rand(2, 4, 3, 2)

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from imported_programs import check, evaluate, rand
 from mirage.frontend.errors import UnsupportedOpError
 from mirage.semantics.ugraph import External
+from torch_programs.imported_programs import check, evaluate, rand
 
 Tensor = torch.Tensor
 X = rand(4, 5, 6)

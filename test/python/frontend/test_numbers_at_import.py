@@ -6,8 +6,8 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
-from imported_values import Tensor, outputs, rand
 from mirage.semantics.scalar import BinaryFn
+from torch_programs.imported_values import Tensor, outputs, rand
 
 X, Y = rand(4, 6), rand(4, 6)
 

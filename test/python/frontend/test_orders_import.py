@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from imported_values import Program, Tensor, outputs, rand
+from torch_programs.imported_values import Program, Tensor, outputs, rand
 
 X = rand(3, 5, 7)
 LINE = torch.tensor([[3.0, math.nan, -2.0, 7.0], [1.0, 1.0, 0.0, math.inf]], dtype=torch.float64)

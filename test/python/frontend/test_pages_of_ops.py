@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from mirage.frontend.torch_import.op_table import TABLE
+from mirage.frontend.torch_import.rows.op_table import TABLE
 from mirage.semantics.scalar import BINARY, UNARY
 
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,7 @@ import mirage
 import pytest
 import torch
 from mirage.frontend.errors import ImportFailedError
-from mirage.frontend.torch_import.places import is_user_file
+from mirage.frontend.torch_import.capture.places import is_user_file
 
 
 def test_whose_a_file_is() -> None:

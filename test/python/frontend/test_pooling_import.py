@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from imported_values import Program, Tensor, outputs, rand
+from torch_programs.imported_values import Program, Tensor, outputs, rand
 
 IMAGE = rand(2, 3, 7, 11)
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from imported_programs import check, evaluate, rand
 from mirage.frontend.errors import UnsupportedOpError
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ops.op import Lookup
 from mirage.semantics.ugraph import External
+from torch_programs.imported_programs import check, evaluate, rand
 
 Tensor = torch.Tensor
 X = rand(4, 5, 6)

@@ -6,7 +6,7 @@ import mirage as mi
 import pytest
 import torch
 import torch.nn.functional as F
-from imported_programs import check, rand
+from torch_programs.imported_programs import check, rand
 
 X = rand(2, 3, 5, 7)
 

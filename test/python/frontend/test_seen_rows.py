@@ -8,9 +8,9 @@ import mirage as mi
 import pytest
 import torch
 import torch.nn.functional as F
-from imported_programs import check, rand
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.scalar import BinaryFn
+from torch_programs.imported_programs import check, rand
 
 Tensor = torch.Tensor
 attention = F.scaled_dot_product_attention

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from mirage.semantics.ugraph import External
 from mirage.transforms.partition.partition import Part, partition
-from op_by_op import op_by_op
+from torch_programs.op_by_op import op_by_op
 
 Tensor = torch.Tensor
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from imported_values import Program, Tensor, outputs, rand
 from mirage.frontend.errors import UnsupportedOpError
+from torch_programs.imported_values import Program, Tensor, outputs, rand
 
 ROUNDED: dict[str, Program] = {
     "ceil": torch.ceil,

@@ -9,7 +9,6 @@ import mirage as mi
 import pytest
 import torch
 import torch.nn.functional as F
-from imported_programs import check, rand
 from mirage.frontend.errors import (
     DynamicShapeError,
     FrontendError,
@@ -17,9 +16,10 @@ from mirage.frontend.errors import (
     ImportFailedError,
     UnsupportedOpError,
 )
-from mirage.frontend.torch_import.op_table import TABLE
+from mirage.frontend.torch_import.rows.op_table import TABLE
 from mirage.semantics.ugraph import Composite, External, LayerNorm, RmsNorm, Softmax
 from torch import nn
+from torch_programs.imported_programs import check, rand
 
 Tensor = torch.Tensor
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import mirage as mi
 import torch
 import torch.nn.functional as F
-from imported_programs import check, rand
 from torch import nn
+from torch_programs.imported_programs import check, rand
 
 Tensor = torch.Tensor
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import mirage as mi
 import pytest
 import torch
-from op_by_op import op_by_op
+from torch_programs.op_by_op import op_by_op
 
 transformers = pytest.importorskip("transformers")
 

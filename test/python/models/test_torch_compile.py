@@ -13,7 +13,7 @@ import mirage.torch
 import pytest
 import torch
 from mirage.torch.backend import backend
-from op_by_op import op_by_op
+from torch_programs.op_by_op import op_by_op
 
 transformers: Any = pytest.importorskip("transformers")
 

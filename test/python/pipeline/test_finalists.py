@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import mirage as mi
 import pytest
 import torch
-from built import linear
+from example_programs.built import linear
 from mirage.cost.predict import predict
 from mirage.cost.target import target_for
 from mirage.errors import MirageError

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from built import linear
+from example_programs.built import linear
 from mirage.cache import shared_store
 from mirage.cache.store import packed, unpacked
 from mirage.compiler import CompileError
@@ -376,7 +376,7 @@ def test_a_folder_that_cannot_be_written(
 
 START = """
 import sys
-from built import linear
+from example_programs.built import linear
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 found = optimize(linear(128, 64).program(), OptimizeOptions(

@@ -13,8 +13,7 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
-from built import linear
-from external_calls import call_external
+from example_programs.built import linear
 from mirage.compiler import Compiled, CompileError
 from mirage.cost.target import UnknownTargetError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
@@ -35,6 +34,7 @@ from mirage.verify import Kind, Verdict
 from mirage.verify.candidates import together
 from mirage.verify.pair.examine import examine
 from mirage.workloads import get
+from torch_programs.external_calls import call_external
 
 FAST = mi.OptimizeOptions(candidates=2, compile=False, verify_seed=1)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from mirage.frontend.torch_import import folding
+from mirage.frontend.torch_import.capture import folding
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.alternatives import parts_of
 from mirage.semantics.bounds.idle_steps import leaves_out_steps

@@ -9,12 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import search_programs as programs
+from example_programs import search_programs as programs
 from mirage.mlir_io import graph_from_text, graph_to_text
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.workloads.attention import positional_attention
-from thread_kernels import mirage_opt
+from written_kernels.thread_kernels import mirage_opt
 
 CHIP = "sm_90a"
 STAGES = (

@@ -19,7 +19,7 @@ from mirage.runtime import (
     read_artifact,
     write_artifact,
 )
-from small_artifact import small_artifact
+from small_artifacts.small_artifact import small_artifact
 
 
 def test_roundtrip(tmp_path: Path) -> None:

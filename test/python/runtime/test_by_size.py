@@ -23,8 +23,8 @@ from mirage.runtime.errors import (
     NoGpuError,
     UnreadableArtifactError,
 )
-from sized_artifact import sized_artifact
-from small_artifact import small_artifact
+from small_artifacts.sized_artifact import sized_artifact
+from small_artifacts.small_artifact import small_artifact
 
 
 def table(least: int = 1, most: int = 13) -> SizeTable:

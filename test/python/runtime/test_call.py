@@ -26,7 +26,7 @@ from mirage.runtime.errors import (
 )
 from mirage.runtime.executable import Executable
 from mirage.runtime.packing import Packing
-from small_artifact import small_artifact
+from small_artifacts.small_artifact import small_artifact
 
 
 @pytest.mark.parametrize(

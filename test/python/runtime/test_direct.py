@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from host_driver import Driver, addresses, on_host
 from mirage.runtime.direct import Direct
 from mirage.runtime.errors import ArgumentCountError, ArgumentShapeError, ArgumentSizeError
 from mirage.runtime.executable import Executable
@@ -19,8 +18,9 @@ from mirage.runtime.model_manifest import Fixed, Given, Held, ModelManifest, Par
 from mirage.runtime.model_sizes import ModelProgram, ModelSize, class_at
 from mirage.runtime.plan import Call, Launch, Plan
 from mirage.runtime.structure import Structure
-from sized_artifact import sized_artifact
-from small_artifact import small_artifact
+from small_artifacts.host_driver import Driver, addresses, on_host
+from small_artifacts.sized_artifact import sized_artifact
+from small_artifacts.small_artifact import small_artifact
 
 LEAF = Structure()
 PLAN = Plan(1, (Launch(0, (0,), (1,)),), (1,))

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from host_driver import Driver, addresses, on_host
 from mirage.runtime import fast
 from mirage.runtime.errors import ArgumentShapeError, DriverError
 from mirage.runtime.executable import Executable, ready_threads
@@ -23,7 +22,8 @@ from mirage.runtime.manifest import (
     TensorSpec,
     WorkspaceBuffer,
 )
-from small_artifact import small_artifact
+from small_artifacts.host_driver import Driver, addresses, on_host
+from small_artifacts.small_artifact import small_artifact
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from host_driver import Driver, addresses, on_host
 from mirage.runtime.by_size import SizedExecutable, SizeTable
 from mirage.runtime.errors import (
     ArgumentAliasError,
@@ -23,7 +22,8 @@ from mirage.runtime.errors import (
 from mirage.runtime.executable import ready_threads
 from mirage.runtime.manifest import Argument, Manifest, TensorMap
 from mirage.runtime.sizes import at_size
-from sized_artifact import sized_artifact
+from small_artifacts.host_driver import Driver, addresses, on_host
+from small_artifacts.sized_artifact import sized_artifact
 
 BOUNDS = (4, 16)
 WORKSPACE = 4096

@@ -15,7 +15,7 @@ from mirage.runtime.by_size import SizedExecutable, SizeTable
 from mirage.runtime.errors import ArgumentIndexError, CallError
 from mirage.runtime.index_check import IndexCheck, check_indices
 from mirage.runtime.manifest import IndexBound
-from sized_artifact import sized_artifact
+from small_artifacts.sized_artifact import sized_artifact
 
 OPTIONS: dict[str, Any] = {"candidates": 1, "cubin": False}
 

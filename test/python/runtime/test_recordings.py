@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from host_driver import Driver, Graphs, on_host
 from mirage.runtime import fast
 from mirage.runtime.by_size import SizedExecutable, SizeTable
 from mirage.runtime.errors import DriverError
 from mirage.runtime.executable import Executable
 from mirage.runtime.manifest import Argument, Manifest, TensorMap
-from sized_artifact import sized_artifact
-from small_artifact import small_artifact
+from small_artifacts.host_driver import Driver, Graphs, on_host
+from small_artifacts.sized_artifact import sized_artifact
+from small_artifacts.small_artifact import small_artifact
 
 PLAIN = 3
 """Calls before a recording."""

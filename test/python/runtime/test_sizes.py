@@ -13,7 +13,7 @@ from mirage.runtime.errors import ArgumentShapeError, ArgumentSizeError, Unreada
 from mirage.runtime.manifest import Argument, TensorMap, from_json
 from mirage.runtime.packing import Packing
 from mirage.runtime.sizes import at_size, sizes_of
-from sized_artifact import sized_artifact
+from small_artifacts.sized_artifact import sized_artifact
 
 
 def test_another_size_has_other_rows_blocks_and_tensor_maps() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from example_programs.search_programs import graph, rms_linear, rms_swiglu_down, tensor
 from mirage.cost import H200
 from mirage.search import Pick, Planner, SearchLimits, SearchResult
 from mirage.search.kernel.workers import Region, Remote
@@ -22,7 +23,6 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Launch
-from search_programs import graph, rms_linear, rms_swiglu_down, tensor
 
 LIMITS = SearchLimits(columns=400, samples=1, derivations=2, candidates=4)
 

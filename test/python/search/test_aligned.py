@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from example_programs.search_programs import graph, matmul, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowering import check_graph as check_lowering
@@ -33,7 +34,6 @@ from mirage.semantics.ugraph import KernelGraph, Launch, TensorType, Value
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.verdict import Kind
 from mirage.workloads import get
-from search_programs import graph, matmul, tensor
 
 
 def copies_of(*sources: Value) -> tuple[list[Launch], KernelGraph]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from example_programs.search_programs import graph, layer_norm_linear_gelu, matmul, softmax, tensor
 from mirage.cost import H200
 from mirage.search import LimitError, SearchLimits, StopReason, superoptimize
 from mirage.semantics.builder import Builder
@@ -15,7 +16,6 @@ from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Unary, Value
-from search_programs import graph, layer_norm_linear_gelu, matmul, softmax, tensor
 
 
 def identity() -> KernelGraph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from example_programs.search_programs import graph, tensor
 from mirage.cost import H200
 from mirage.search import SearchLimits, SearchReport, superoptimize
 from mirage.search.kernel.solver import KernelSolver
@@ -11,7 +12,6 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Binary, KernelGraph, TensorType, Unary, Value, all_ops
 from mirage.verify import VerifyOptions, verify
-from search_programs import graph, tensor
 
 LIMITS = SearchLimits(columns=200, plans=20)
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mirage.cost import A100, H200, check_launch
-from mirage.search import SearchLimits, superoptimize
-from mirage.semantics.check import check_graph
-from mirage.semantics.evaluation.evaluate import evaluate_floats
-from mirage.semantics.ugraph import KernelGraph, Launch, Reshape
-from mirage.workloads.served import rms_silu_linear
-from search_programs import (
+from example_programs.search_programs import (
     LARGER,
     PROGRAMS,
     attention,
@@ -22,6 +16,12 @@ from search_programs import (
     rms_linear,
     rms_swiglu_down,
 )
+from mirage.cost import A100, H200, check_launch
+from mirage.search import SearchLimits, superoptimize
+from mirage.semantics.check import check_graph
+from mirage.semantics.evaluation.evaluate import evaluate_floats
+from mirage.semantics.ugraph import KernelGraph, Launch, Reshape
+from mirage.workloads.served import rms_silu_linear
 
 TWO_LOOPS = ("rms_silu_linear", "centred_sums")
 """A function of the norm is summed: no order of one loop will do."""

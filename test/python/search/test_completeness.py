@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from example_programs.search_programs import graph, tensor
 from mirage.cost import H200
 from mirage.search.algebra.axes import AxisTable
 from mirage.search.algebra.normal_form import InAtom
@@ -34,7 +35,6 @@ from mirage.search.limits import SearchLimits, SearchReport
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import UNARY, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
-from search_programs import graph, tensor
 
 TILE = {"m": 2, "n": 3, "k": 4, "l": 5, "d": 3}
 STEPS = {"T": 2, "U": 2}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from example_programs.search_programs import graph, tensor
 from mirage.cost import H200
 from mirage.cost.target import Target
 from mirage.search import SearchLimits, SearchReport
@@ -13,7 +14,6 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Launch
-from search_programs import graph, tensor
 
 LIMITS = SearchLimits(columns=1500, samples=1)
 

@@ -10,11 +10,11 @@ from multiprocessing import get_context
 
 import pytest
 from distributed import Client, LocalCluster
+from example_programs.search_programs import attention
 from mirage.cost import H200
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.signature import signature
 from mirage.workloads.served import grouped_attention
-from search_programs import attention
 
 planning = sys.modules["mirage.search.superoptimize"]
 

@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+from example_programs.search_programs import (
+    attention,
+    layer_norm_linear_gelu,
+    lora,
+    merged_heads_linear,
+    n_transformer,
+    qk_norm_attention,
+    residual_rms_linear,
+    rms_linear,
+    rms_swiglu_down,
+    softmax,
+    swiglu,
+)
 from mirage.cost import H200
 from mirage.search import superoptimize
 from mirage.semantics.scalar import UnaryFn
@@ -20,19 +33,6 @@ from mirage.semantics.ugraph import (
 from mirage.transforms import stabilize
 from mirage.workloads import get
 from mirage.workloads.served import rms_silu_linear
-from search_programs import (
-    attention,
-    layer_norm_linear_gelu,
-    lora,
-    merged_heads_linear,
-    n_transformer,
-    qk_norm_attention,
-    residual_rms_linear,
-    rms_linear,
-    rms_swiglu_down,
-    softmax,
-    swiglu,
-)
 
 
 def launches(graph: KernelGraph) -> list[Launch]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from example_programs.search_programs import graph, tensor
 from mirage.cost import H200
 from mirage.search import superoptimize
 from mirage.search.program.joins import EXPONENTIALS, without_joins
@@ -15,7 +16,6 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Concat, KernelGraph
 from mirage.transforms import stabilize
 from mirage.verify import Kind, VerifyOptions, verify
-from search_programs import graph, tensor
 
 
 def features() -> KernelGraph:

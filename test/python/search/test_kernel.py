@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from example_programs.search_programs import graph, tensor
 from mirage.cost import H200
 from mirage.search import SearchLimits, SearchReport
 from mirage.search.kernel.derivation_costs import Measure
@@ -13,7 +14,6 @@ from mirage.search.kernel.workers import Region
 from mirage.search.program.parts import Program
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-from search_programs import graph, tensor
 
 
 def product() -> Region:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from example_programs.search_programs import graph, tensor
 from mirage.cost.copy_kernels import copies_in
 from mirage.search.program.late_joins import with_late_joins
 from mirage.search.program.shared_views import each_view_once
@@ -12,7 +13,6 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Binary, KernelGraph, Matmul, Reshape, Slice
-from search_programs import graph, tensor
 
 
 def by_halves() -> KernelGraph:

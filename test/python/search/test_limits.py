@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from example_programs.search_programs import attention, graph, matmul, qk_norm_attention, tensor
 from mirage.cost import H200
 from mirage.cost.copy_kernels import copies_in
 from mirage.search import SearchLimits, StopReason, superoptimize
@@ -18,10 +19,9 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Concat, KernelGraph, Launch, Slice
-from search_programs import attention, graph, matmul, qk_norm_attention, tensor
 
 SCRIPT = """
-from search_programs import attention, lora, rms_linear
+from example_programs.search_programs import attention, lora, rms_linear
 from mirage.cost import H200
 from mirage.search import superoptimize
 from mirage.semantics.signature import signature

@@ -8,6 +8,7 @@ from math import inf
 
 import numpy as np
 import pytest
+from example_programs.search_programs import attention, graph, program_id, rms_swiglu_down, tensor
 from lowering import check_graph as check_lowering
 from mirage.cost import H200, check_launch, estimate, features_of
 from mirage.search import SearchLimits, superoptimize
@@ -27,7 +28,6 @@ from mirage.transforms import stabilize
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.verdict import Kind
 from mirage.workloads import get
-from search_programs import attention, graph, program_id, rms_swiglu_down, tensor
 
 
 def mlp(m: int, k: int, h: int, n: int) -> KernelGraph:

@@ -8,6 +8,16 @@ from math import inf
 
 import numpy as np
 import pytest
+from example_programs.search_programs import (
+    attention,
+    graph,
+    n_transformer,
+    residual_rms_linear,
+    rms_linear,
+    rms_swiglu_down,
+    swiglu,
+    tensor,
+)
 from mirage.cost import H200
 from mirage.cost.copy_kernels import copies_in
 from mirage.search import SearchLimits, SearchReport, StopReason, superoptimize
@@ -26,16 +36,6 @@ from mirage.workloads.attention import qk_norm_attention
 from mirage.workloads.layers import Layer, llama_layer
 from mirage.workloads.served import gained_qk_norm
 from mirage.workloads.workload import Workload
-from search_programs import (
-    attention,
-    graph,
-    n_transformer,
-    residual_rms_linear,
-    rms_linear,
-    rms_swiglu_down,
-    swiglu,
-    tensor,
-)
 
 SMALL = SearchLimits(columns=400, samples=1, derivations=2, plans=10_000)
 

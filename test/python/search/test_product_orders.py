@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from example_programs.search_programs import graph, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.cost import H200
@@ -17,7 +18,6 @@ from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, Matmul, Value
 from mirage.transforms import stabilize
 from mirage.verify import Kind, verify
-from search_programs import graph, tensor
 
 HEADS, WIDTH, RANK, TURNED = 4, 16, 32, 8
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from example_programs.random_programs import Generator
 from mirage.cost import H200, check_launch
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import Launch
-from random_programs import Generator
 
 
 @pytest.mark.parametrize("seed", range(100))

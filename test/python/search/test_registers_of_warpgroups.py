@@ -10,7 +10,7 @@ from mirage.cost.compilable import CheckError
 from mirage.cost.registers import check_registers
 from mirage.mlir_io import graph_from_text
 from mirage.semantics.ugraph import launches
-from warpgroup_graphs import Product
+from written_kernels.warpgroup_graphs import Product
 
 FIT = [((256, 144, 64), 8), ((256, 208, 32), 8), ((256, 128, 64), 16)]
 TOO_MANY, SPILLED = ((256, 240, 32), 8), ((512, 96, 32), 16)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from example_programs.search_programs import graph, tensor
 from lowering import check_graph as check_lowering
 from mirage.cost import H200, check_launch
 from mirage.search import SearchLimits, superoptimize
@@ -27,7 +28,6 @@ from mirage.verify import VerifyOptions, verify
 from mirage.verify.verdict import Kind
 from mirage.workloads import get
 from mirage.workloads.served import grouped_attention
-from search_programs import graph, tensor
 
 
 def biased_heads(rows: int, kv: int) -> KernelGraph:

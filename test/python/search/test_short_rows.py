@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from example_programs.search_programs import graph, tensor
 from mirage.cost.copy_kernels import copies_in
 from mirage.search.program.copied_parts import is_copy, with_copied_parts
 from mirage.search.program.short_rows import with_parts_of_short_rows
@@ -13,7 +14,6 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import UnaryFn
 from mirage.semantics.ugraph import Concat, KernelGraph, Transpose
-from search_programs import graph, tensor
 
 Shape = tuple[int, ...]
 

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 import pytest
+from example_programs.search_programs import graph, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.cost import H200
@@ -20,7 +21,6 @@ from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.region import contiguous_start
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Launch, Slice, Value
-from search_programs import graph, tensor
 
 
 def halves(b: Builder, x: Value, dim: int) -> tuple[Value, Value]:

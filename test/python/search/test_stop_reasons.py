@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from example_programs.search_programs import attention, rms_swiglu_down, softmax
 from mirage.cost import H200
 from mirage.search import SearchLimits, SearchReport, StopReason, superoptimize
 from mirage.search.program import plans
-from search_programs import attention, rms_swiglu_down, softmax
 
 SMALL = SearchLimits(budget=600.0)
 

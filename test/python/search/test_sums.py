@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from example_programs.search_programs import graph, tensor
 from mirage.cost import H200
 from mirage.search import SearchLimits, superoptimize
 from mirage.search.kernel.groupings import Groupings, Summands
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, ReduceFn
 from mirage.semantics.ugraph import KernelGraph, Value
-from search_programs import graph, tensor
 
 LIMITS = SearchLimits(columns=400, plans=30)
 

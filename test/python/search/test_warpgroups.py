@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from example_programs.search_programs import attention
 from mirage.compiler import CompileOptions, compile_graph
 from mirage.cost.compilable import check_launch
 from mirage.cost.registers import RegisterEstimator, check_registers
@@ -21,7 +22,6 @@ from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Matmul, all_ops
 from mirage.transforms import stabilize
 from mirage.workloads.prompts import prompt_attention
-from search_programs import attention
 
 FAST = SearchLimits(candidates=3, columns=1500)
 

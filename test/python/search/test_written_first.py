@@ -4,6 +4,7 @@ those that break no limit are worth a prediction."""
 from __future__ import annotations
 
 import pytest
+from example_programs.search_programs import attention, qk_norm_attention
 from mirage.cost import H200, check_launch
 from mirage.cost.registers import check_registers
 from mirage.cost.target import Target
@@ -13,7 +14,6 @@ from mirage.search.kernel.solver import KernelSolver
 from mirage.search.program.parts import Program
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import Launch
-from search_programs import attention, qk_norm_attention
 
 NEARLY = 1.03
 

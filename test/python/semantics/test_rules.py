@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import graphs
 import pytest
+from example_programs import graphs
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn

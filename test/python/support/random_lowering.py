@@ -19,6 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from example_programs.random_graphs import random_graph
+from example_programs.random_programs import Generator
 from lowering import compile_mlir
 from mirage.compiler import CompileError
 from mirage.compiler.ptxas import assemble
@@ -34,8 +36,6 @@ from mirage.semantics.evaluation.evaluate import Float64, TypedFloat, evaluate_f
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Launch, Schedule
 from mirage.transforms import stabilize
-from random_graphs import random_graph
-from random_programs import Generator
 
 CHIPS = ("sm_80", "sm_90a")
 LIMITS = (

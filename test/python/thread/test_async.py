@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from mirage.emulator import Emulator, TensorMap
-from thread_kernels import Array, Kernel, Layout, blocked, memref, ptxas
+from written_kernels.thread_kernels import Array, Kernel, Layout, blocked, memref, ptxas
 
 RNG = np.random.default_rng(17)
 LANE = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))

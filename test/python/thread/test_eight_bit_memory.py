@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mirage.semantics.scalar import ROUNDING_TO, UNARY, DType
-from thread_kernels import Array, Kernel, Layout, blocked, memref
+from written_kernels.thread_kernels import Array, Kernel, Layout, blocked, memref
 
 TYPES = tuple(ROUNDING_TO)
 SHAPE = (16, 128)

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, UnaryFn
-from thread_kernels import Array, Kernel, blocked, memref
+from written_kernels.thread_kernels import Array, Kernel, blocked, memref
 
 U = 2.0**-24
 SHAPE = (32, 128)

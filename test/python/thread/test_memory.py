@@ -5,7 +5,16 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from thread_kernels import Array, Grid, Kernel, Layout, blocked, dtype_of, memref, mma_layouts
+from written_kernels.thread_kernels import (
+    Array,
+    Grid,
+    Kernel,
+    Layout,
+    blocked,
+    dtype_of,
+    memref,
+    mma_layouts,
+)
 
 RNG = np.random.default_rng(11)
 

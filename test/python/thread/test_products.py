@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from thread_kernels import Array, Grid, Kernel, memref, mma_layouts
+from written_kernels.thread_kernels import Array, Grid, Kernel, memref, mma_layouts
 
 RNG = np.random.default_rng(7)
 _NUMPY = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thread_kernels import Array, Grid, Kernel, Layout, blocked, memref, mma_layouts
+from written_kernels.thread_kernels import Array, Grid, Kernel, Layout, blocked, memref, mma_layouts
 
 RNG = np.random.default_rng(5)
 PLACE = "[%c0, %c0] dims [0, 1] in_bounds [true, true]"

@@ -18,7 +18,7 @@ from mirage.runtime.model_artifact import ModelArtifact, write_model
 from mirage.runtime.model_manifest import Given, Held, ModelManifest, Result
 from mirage.runtime.plan import Call, Device, ElementType, Plan
 from mirage.runtime.structure import Structure
-from small_artifact import small_artifact
+from small_artifacts.small_artifact import small_artifact
 
 ROOT = Path(__file__).parents[3]
 OLDEST = (3, 10)

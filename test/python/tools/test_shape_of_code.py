@@ -25,9 +25,9 @@ LONGEST_FUNCTION = 60
 LONG_FUNCTIONS = {
     "test/python/support/emulator_support/ptx_kernels.py:wgmma_tile",
     "test/python/support/emulator_support/ptx_matmul.py:matmul",
-    "test/python/support/warpgroup_attention.py:text",
-    "test/python/support/warpgroup_graphs.py:text",
-    "test/python/support/warpgroup_loops.py:text",
+    "test/python/support/written_kernels/warpgroup_attention.py:text",
+    "test/python/support/written_kernels/warpgroup_graphs.py:text",
+    "test/python/support/written_kernels/warpgroup_loops.py:text",
 }
 """Functions that may have more lines: each writes the text of one kernel, line by line."""
 

@@ -17,8 +17,8 @@ from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.torch.backend import MOST_SIZES, backend
-from op_by_op import op_by_op
 from torch._dynamo.exc import BackendCompilerFailed
+from torch_programs.op_by_op import op_by_op
 
 count = 0
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from mirage.torch.backend import backend
 from mirage.torch.compiled_graph import Report
-from op_by_op import op_by_op
+from torch_programs.op_by_op import op_by_op
 
 reports: list[Report] = []
 host = partial(backend, compiler=op_by_op, devices=("cpu",), watch=reports.append)

@@ -29,9 +29,9 @@ from mirage.torch.backend import backend
 from mirage.torch.background import RUN, load_program
 from mirage.torch.sized_graph import SizedClass
 from mirage.torch.workshop import COMMAND, Workshop
-from op_by_op import op_by_op
 from stub_workshop import HANGS, Gate, idle, settled, stub, until
 from torch._dynamo.exc import BackendCompilerFailed
+from torch_programs.op_by_op import op_by_op
 
 OPTIONS = {
     "chip": "sm_90a", "candidates": 1, "finalists": 1, "jobs": 1, "cubin": False, "budget": 1000.0

@@ -12,7 +12,7 @@ import pytest
 import torch
 from mirage.frontend.program import Program
 from mirage.torch.backend import backend
-from op_by_op import op_by_op
+from torch_programs.op_by_op import op_by_op
 
 count = 0
 Function = Callable[..., Any]

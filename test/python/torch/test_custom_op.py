@@ -6,7 +6,7 @@ import pytest
 import torch
 from mirage.runtime.manifest import Manifest
 from mirage.torch.custom_op import BadOperatorNameError, custom_op
-from small_artifact import small_artifact
+from small_artifacts.small_artifact import small_artifact
 
 
 class OnTheHost:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from any_size import any_size
 from mirage.frontend.program import Program
 from mirage.pipeline.call import sized_emulator
 from mirage.pipeline.optimize import optimize_class
@@ -19,8 +18,9 @@ from mirage.torch.backend import MOST_SIZES, backend
 from mirage.torch.compiled_graph import Report
 from mirage.torch.explain import Explanation
 from mirage.torch.sized_graph import SizedClass
-from op_by_op import op_by_op
 from torch._dynamo import mark_dynamic
+from torch_programs.any_size import any_size
+from torch_programs.op_by_op import op_by_op
 
 SIZES = (2, 3, 5, 7, 11, 13, 16, 17, 31, 64, 1)
 

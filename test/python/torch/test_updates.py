@@ -18,9 +18,9 @@ from mirage.torch.backend import backend
 from mirage.torch.compiled_graph import CompiledGraph
 from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.partition import Part, partition
-from op_by_op import op_by_op
+from torch_programs.op_by_op import op_by_op
+from torch_programs.written_bytes import WrittenBytes
 from whole_models import model as whole_model
-from written_bytes import WrittenBytes
 
 programs: list[Program] = []
 

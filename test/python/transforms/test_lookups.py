@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from example_programs.position_programs import searched
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.semantics.bounds.integer_ranges import may_wrap, ranges_of
 from mirage.semantics.builder import Builder
@@ -42,7 +43,6 @@ from mirage.transforms.lookups import fused
 from mirage.transforms.partition.calls import as_calls
 from mirage.transforms.partition.exact_integers import integers_as_calls
 from mirage.transforms.partition.partition import Part, partition
-from position_programs import searched
 
 
 def value(*shape: int, dtype: DType = DType.F32) -> Value:
@@ -291,7 +291,7 @@ def test_rows_of_what_a_part_computes_come_after_it() -> None:
 
 def test_calls_of_everything() -> None:
     import torch
-    from external_calls import call_external
+    from torch_programs.external_calls import call_external
 
     table, ids, b = value(5, 6), value(3, dtype=DType.I64), Builder()
     i = iota(b, (6,), 0)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-import graphs
 import numpy as np
 import pytest
+from example_programs import graphs
+from example_programs.one_liners import function, kernel
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
@@ -24,7 +25,6 @@ from mirage.semantics.ugraph import (
     Value,
 )
 from mirage.verify import Kind, VerifyOptions, verify
-from one_liners import function, kernel
 
 F16, F32, F64 = DType.F16, DType.F32, DType.F64
 QUICK = VerifyOptions(seed=1, numerics=False)

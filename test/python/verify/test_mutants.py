@@ -6,18 +6,18 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-import graphs
-from equal_variants import equal_variants
-from index_faults import index_faults
-from index_programs import PROGRAMS
-from lookup_programs import LOOKUPS
+from example_programs import graphs
+from example_programs.index_programs import PROGRAMS
+from example_programs.lookup_programs import LOOKUPS
+from example_programs.stepped_loops import STEPPED, looped
+from faults.equal_variants import equal_variants
+from faults.indices import index_faults
+from faults.positions import position_faults
+from faults.program_mutants import misplaced, mutants, numbered
+from faults.roundings import ROUNDING, rounding_faults
 from mirage.semantics.signature import signature
 from mirage.transforms.steps.skip_steps import skip_steps
-from oracle_judge import Judge
-from position_faults import position_faults
-from program_mutants import misplaced, mutants, numbered
-from rounding_faults import ROUNDING, rounding_faults
-from stepped_loops import STEPPED, looped
+from oracle.judge import Judge
 
 PAIRS = graphs.small_pairs()
 KINDS = {

@@ -6,7 +6,7 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
-from mirage.frontend.torch_import import folding
+from mirage.frontend.torch_import.capture import folding
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.workloads import UnknownWorkload, Workload, all_workloads, get, names

@@ -13,13 +13,13 @@ def ConvertThreadToNVVM : Pass<"mirage-convert-thread-to-nvvm", "::mlir::gpu::GP
     planned scratch areas (`mirage-plan-shared-memory`).
 
     A fragment becomes one value for each register (two 2-byte floats share one),
-    memrefs and shared tiles become pointers in address spaces 1 and 3, control
-    flow stays `scf`. The alignment of accesses is what constants, products and
-    loop bounds prove about the offsets. Functions note the bytes of dynamic
-    shared memory that they use as `thread.shared_bytes`.
+    memrefs and shared tiles become pointers in address spaces 1 and 3, and control
+    flow stays `scf`. Accesses have the alignment that constants, products and loop
+    bounds prove for the offsets. The attribute `thread.shared_bytes` of a function
+    is the number of bytes of dynamic shared memory that it uses.
 
     An op that cannot be lowered (memrefs made by other ops, no block size, no
-    scratch offset, a layout for another number of warps) is an error at the op.
+    scratch offset, a layout for another number of warps) is an error at that op.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
                            "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
@@ -29,12 +29,12 @@ def ConvertThreadToNVVM : Pass<"mirage-convert-thread-to-nvvm", "::mlir::gpu::GP
 def SetTensorMaps : Pass<"mirage-set-tensor-maps", "::mlir::gpu::GPUModuleOp"> {
   let summary = "pass tensor maps to kernels by value";
   let description = [{
-    Precondition: kernels are `llvm.func`s, and those with tensor maps name the
-    parameters in `thread.tensor_maps` (`mirage-convert-thread-to-nvvm` does).
-    Such a parameter is 128 bytes by value, constant over the grid: without that
-    it would be copied to local memory, where the tensor memory accelerator
-    cannot read it. `gpu.func`s do not allow the attributes, hence a pass after
-    their conversion.
+    Precondition: kernels are `llvm.func`s, and those with tensor maps list these
+    parameters in `thread.tensor_maps` (`mirage-convert-thread-to-nvvm` does this).
+    The pass declares such a parameter as 128 bytes that are passed by value and are
+    constant over the grid. Otherwise it would be copied to local memory, where the
+    tensor memory accelerator cannot read it. The pass runs after the conversion to
+    `llvm.func` because `gpu.func` does not allow these attributes.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
 }

@@ -6,17 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from mirage.semantics.builder import Builder
-from mirage.semantics.ugraph import (
-    Axis,
-    BlockGraph,
-    Launch,
-    Output,
-    Schedule,
-    TensorType,
-    TileMap,
-    Value,
-)
+from mirage.semantics.copy_launch import copy_launch
+from mirage.semantics.ugraph import Launch, TensorType, Value
 
 ROW_BYTES = 16
 """The alignment, in bytes, of rows of tensors that are copied by boxes."""
@@ -73,21 +64,10 @@ def _copies(pairs: Sequence[tuple[Value, Value]]) -> Launch:
     columns = max(ceil(longer / min(TILE_COLUMNS, _below(n))) for _, n, longer in sizes)
     widths = [min(_power(ceil(longer / columns)), _below(n)) for _, n, longer in sizes]
     rows, heights = _rows([n for n, _, _ in sizes], widths)
-    parts = (*batch, rows, columns)
-    names = tuple(f"d{i}" for i in range(len(parts)))
-    grid = tuple(Axis(name, n) for name, n in zip(names, parts, strict=True) if n > 1)
-    maps: TileMap = tuple((name,) if n > 1 else () for name, n in zip(names, parts, strict=True))
-    b = Builder(in_block=True)
-    params = tuple(Value(source.type, source.name) for source, _ in pairs)
     tiles = [(*(1 for _ in batch), h, w) for h, w in zip(heights, widths, strict=True)]
-    outputs = [
-        Output(b.load(param, maps, tile), maps) for param, tile in zip(params, tiles, strict=True)
-    ]
-    body = BlockGraph(params, tuple(b.ops), tuple(outputs))
     elements = sum(h * w for h, w in zip(heights, widths, strict=True))
-    schedule = Schedule(warps=4 if 2 * elements >= TILE else 1, stages=1)
-    sources, results = zip(*pairs, strict=True)
-    return Launch(sources, results, grid, body, schedule)
+    warps = 4 if 2 * elements >= TILE else 1
+    return copy_launch(pairs, (*batch, rows, columns), tiles, warps)
 
 
 def _rows(sizes: Sequence[int], widths: Sequence[int]) -> tuple[int, list[int]]:

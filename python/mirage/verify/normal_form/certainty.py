@@ -1,7 +1,7 @@
-"""What is certain of values, whatever the inputs are: which numbers they are, that they are finite,
-positive or not negative, which truth values are true.
+"""Properties that values have for all inputs: which numbers they are, that they are finite,
+positive or not negative, and which truth values are true.
 
-Inputs are real numbers, and all ops are defined: where one is not, nothing is said.
+Inputs are real numbers, and all ops are assumed to be defined; nothing is said where one is not.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _STAY_POSITIVE = (BinaryFn.MUL, BinaryFn.DIV, BinaryFn.MIN, UnaryFn.RECIPROCAL, 
 
 
 def _same_elements(op: Op) -> bool:
-    """Whether the result has elements of the operand, and no others."""
+    """Return whether the result has only elements of the operand."""
     return op.identity if isinstance(op, Elementwise) else isinstance(op, View)
 
 
 def _is_total(op: Op) -> bool:
-    """Whether the op is defined for all numbers."""
+    """Return whether the op is defined for all numbers."""
     fn = op.function
     if isinstance(fn, UnaryFn):
         return UNARY[fn].domain is Domain.ALL
@@ -38,8 +38,8 @@ def _is_total(op: Op) -> bool:
 
 
 def _may_overflow(op: Op) -> bool:
-    """Whether f16 may not hold what the op computes: programs ask whether it did. All other types
-    hold what inputs in their range are made into."""
+    """Return whether the op's result may exceed the range of f16; programs test for this. Results
+    in all other types are taken to stay in range for inputs in range."""
     if _same_elements(op) or isinstance(op, Source | Structure):
         given = {v.dtype for v in op.operands}
     else:
@@ -50,13 +50,13 @@ def _may_overflow(op: Op) -> bool:
 
 
 class Certain:
-    """What is known of the ops before, by those that make the operands."""
+    """Properties of values, derived from the ops that compute them."""
 
     def __init__(self, makers: Mapping[Value, Op], constants: Mapping[Value, Number]) -> None:
         self.makers, self.constants = makers, constants
 
     def number(self, x: Value) -> Fraction | None:
-        """The finite number that a value is."""
+        """Return the finite number that all elements equal, or None."""
         op = self.makers.get(x)
         while op is not None and op.number is None and isinstance(op, View):
             x = op.operands[0]
@@ -65,7 +65,8 @@ class Certain:
         return number if isinstance(number, Fraction) else None
 
     def is_certain(self, x: Value, depth: int = 0) -> bool | None:
-        """Whether a truth value is true everywhere, or false, where no number is infinite."""
+        """Return True or False if a truth value is the same everywhere, provided that no number is
+        infinite; otherwise None."""
         op = self.makers.get(x)
         if op is None or depth >= _DEEPEST:
             return None
@@ -92,8 +93,8 @@ class Certain:
         return x in self.constants and not isinstance(as_number(self.constants[x]), Fraction)
 
     def is_finite(self, x: Value, total: bool = False) -> bool:
-        """Whether no element is infinite where the inputs are numbers and all ops are defined; with
-        ``total`` all of them are, for any numbers."""
+        """Return whether no element is infinite, provided that the inputs are numbers and all ops
+        are defined; with ``total``, all ops must be defined for any numbers."""
         seen: set[Value] = set()
         left = [x]
         while left:
@@ -118,7 +119,7 @@ class Certain:
         return True
 
     def not_negative(self, x: Value, depth: int = 0) -> bool:
-        """Whether no element is negative, for certain."""
+        """Return whether no element can be negative."""
         if (number := self.number(x)) is not None:
             return number >= 0
         op = self.makers.get(x)
@@ -138,8 +139,8 @@ class Certain:
         )
 
     def is_positive(self, x: Value) -> bool:
-        """Whether all elements are, for certain. An exponential of minus infinity is not, so what
-        ``x`` is made of may not be infinite."""
+        """Return whether all elements are certainly positive. An exponential of minus infinity is
+        not, so the values that ``x`` is computed from must not be infinite."""
         return self.is_finite(x) and self._positive(x, 0)
 
     def _positive(self, x: Value, depth: int) -> bool:

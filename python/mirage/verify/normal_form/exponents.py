@@ -117,12 +117,13 @@ class _Written:
         return self.makers.get(self.source(x))
 
     def operands(self, x: Value, fn: UnaryFn | BinaryFn) -> tuple[Value, ...] | None:
-        """What ``x`` is that function of."""
+        """Return the operands of the function that computes ``x``, if it is this function."""
         op = self.op(x)
         return op.operands if op is not None and op.function is fn else None
 
     def sum_of_two(self, total: Op | None, shift: Value) -> tuple[Value, Value] | None:
-        """``x`` and ``y``, where ``total`` is ``1 + e^-|x - y|`` and ``shift`` the larger one."""
+        """Return ``x`` and ``y`` if ``total`` is ``1 + e^-|x - y|`` and ``shift`` is the larger
+        one."""
         larger = self.operands(shift, BinaryFn.MAX)
         if larger is None or total is None or total.function is not BinaryFn.ADD:
             return None
@@ -139,7 +140,8 @@ class _Written:
         return None
 
     def _apart(self, x: Value) -> tuple[Value, ...] | None:
-        """What ``x`` is the difference of, which may be kept where they are not equal."""
+        """Return the two values whose difference ``x`` is; the difference may be masked where they
+        are equal."""
         kept = self.operands(x, BinaryFn.KEEP)
         if kept is None:
             return self.operands(x, BinaryFn.SUB)
@@ -151,9 +153,9 @@ class _Written:
 def shift_rule(
     op: Op, makers: Mapping[Value, Op], reshaped: Mapping[Value, Value]
 ) -> Callable[[Builder], Value] | None:
-    """What to write for ``m + log(sum(e^(x - m)))``: the logarithm of the sum of ``e^x``, whatever
-    is taken off and added again; and for ``max(x, y) + log(1 + e^-|x - y|)``, which is that of
-    two. None for other ops."""
+    """Return how to write ``m + log(sum(e^(x - m)))``: as the logarithm of the sum of ``e^x``,
+    whatever is subtracted and added again; and ``max(x, y) + log(1 + e^-|x - y|)``, which is the
+    same for a sum of two. Return None for other ops."""
     if op.function is not BinaryFn.ADD:
         return None
     known = _Written(makers, reshaped)
@@ -239,7 +241,7 @@ def _terms(x: Value, makers: Mapping[Value, Op], negative: bool, depth: int) -> 
 
 
 def _product(b: Builder, terms: Sequence[_Term], makers: Mapping[Value, Op]) -> Value:
-    """The exponential of the sum, as a product."""
+    """Return the exponential of the sum, as a product."""
     found: Value | None = None
     for term in terms:
         x = term.value

@@ -1,6 +1,4 @@
-"""What is known of whole numbers and truth values: what a mask keeps that is true everywhere, how
-many are counted of what is.
-"""
+"""Known whole numbers and truth values: masks that are true everywhere, and counts of them."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from mirage.verify.normal_form.reading import Reading
 
 
 def known_rule(reading: Reading, op: Op) -> Value | None:
-    """What an op gives of numbers that are known."""
+    """Return the result of an op on known numbers; None for other ops."""
     (result, *others) = op.results
     if others or not isinstance(op, Elementwise | Contraction) or not op.operands:
         return None
@@ -29,6 +27,6 @@ def known_rule(reading: Reading, op: Op) -> Value | None:
 
 
 def _number(reading: Reading, number: float, like: Value) -> Value:
-    """A tensor all of whose elements are a number."""
+    """Return a tensor whose elements are all the same number."""
     found = reading.write(lambda b: b.constant(number, like.dtype))
     return found if not like.shape else reading.write(lambda b: b.broadcast(found, like.shape))

@@ -1,7 +1,7 @@
-"""Sums that both programs end with, left out: a loss is a sum over rows, and two of them are equal
-if what they sum up is, row by row.
+"""Removal of sums with which both programs end: a loss is a sum over rows, and two losses are equal
+if their summands are equal, row by row.
 
-That is enough and not necessary, so nothing follows where the rows are not equal.
+This condition is sufficient but not necessary, so nothing follows if the rows differ.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Sum:
     factor: Fraction
 
     def rows(self, b: Builder, count: int) -> Value | None:
-        """What is summed up in each of so many rows; None where there are no such rows."""
+        """Return the summands of each of that many rows; None if there are no such rows."""
         long = [d for d, n in enumerate(self.value.shape) if n != 1]
         x = self.value
         if x.type.size != count:
@@ -39,8 +39,8 @@ class _Sum:
 def without_last_sums(
     first: KernelGraph, second: KernelGraph
 ) -> Iterator[tuple[KernelGraph, KernelGraph]]:
-    """Pairs of programs that are equal only if these are, each of which gives the elements or the
-    rows that are summed up."""
+    """Yield pairs of programs whose equality implies that of the given pair; they return the
+    elements, or the rows, that the given programs sum."""
     pairs = [
         tuple(_summed(graph, v) for graph, v in zip((first, second), outputs, strict=True))
         for outputs in zip(first.outputs, second.outputs, strict=True)
@@ -71,7 +71,7 @@ def _count(found: _Sum, whole: bool) -> int:
 
 
 def _summed(graph: KernelGraph, output: Value) -> _Sum | None:
-    """The sum that an output of one element is, with the number that it is multiplied by."""
+    """Return the sum that an output of one element is, with the number by which it is multiplied."""
     makers: dict[Value, Op] = {v: op for op in graph.ops for v in op.results}
     factor, x, summed = Fraction(1), output, False
     if output.type.size != 1:
@@ -94,12 +94,12 @@ def _summed(graph: KernelGraph, output: Value) -> _Sum | None:
 
 
 def _same(op: Op) -> bool:
-    """Whether only the element type changes."""
+    """Return whether only the element type changes."""
     return isinstance(op, Elementwise) and op.identity and not op.cuts
 
 
 def _scaled(op: Op, makers: dict[Value, Op]) -> tuple[Value, Fraction] | None:
-    """The operand that is multiplied by a number, or divided by it, and the factor."""
+    """Return the operand that is multiplied or divided by a number, and the factor."""
     if op.function not in (BinaryFn.MUL, BinaryFn.DIV):
         return None
     for x, number in (op.operands, op.operands[::-1]):

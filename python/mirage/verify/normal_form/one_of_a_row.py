@@ -1,9 +1,9 @@
-"""One element of each row, kept by a comparison with places and summed up.
+"""One element of each row, selected by a comparison with its place and a sum.
 
 ``sum over j of (x[j] where j == t, else 0)`` is ``x[t]`` if ``t`` is one of the places: exactly one
-element is kept. So what is picked of a function of elements is the function of what is picked, and
-of what a row has in common it is just that. A product with such truth values keeps the same where
-all elements are numbers.
+element is kept. So picking from a function of elements is applying the function to the picked
+elements; values that the whole row has in common do not change. A product with such truth values
+picks the same element if all elements are numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from mirage.verify.normal_form.reading import Reading, repeats
 
 
 def picked_rule(reading: Reading, op: Op) -> Value | None:
-    """The sum of what is kept of rows of which exactly one element is."""
+    """Return how to write a sum over masked rows in which exactly one element is kept; None for
+    other ops."""
     if op.function is not ReduceFn.SUM or not isinstance(op, Contraction) or len(op.over[0]) != 1:
         return None
     ((dim,),) = op.over
@@ -33,7 +34,7 @@ def picked_rule(reading: Reading, op: Op) -> Value | None:
 
 
 def _mask_and_kept(reading: Reading, x: Value) -> tuple[Value, Value] | None:
-    """A mask of truth values, and what it keeps."""
+    """Return a mask of truth values and the values that it masks."""
     op = reading.makers.get(reading.source(x))
     if op is None or len(op.operands) != 2:
         return None
@@ -49,8 +50,8 @@ def _mask_and_kept(reading: Reading, x: Value) -> tuple[Value, Value] | None:
 
 
 def keeps_one(reading: Reading, mask: Value, dim: int) -> bool:
-    """Whether a truth value is true at exactly one place along a dimension: where the place, or its
-    rank, is a number that is one of the places."""
+    """Return whether a truth value is true at exactly one place along a dimension: where the place,
+    or its rank, equals a number that is one of the places."""
     op = reading.makers.get(mask)
     if op is None or op.function is not BinaryFn.EQ:
         return False
@@ -66,7 +67,7 @@ def keeps_one(reading: Reading, mask: Value, dim: int) -> bool:
 
 
 def _long(x: Value, whole: Value, dim: int) -> bool:
-    """Whether an operand has several elements along a dimension of the result."""
+    """Return whether an operand has several elements along a dimension of the result."""
     at = dim - len(whole.shape) + len(x.shape)
     return at >= 0 and x.shape[at] != 1
 
@@ -81,14 +82,14 @@ def _are_places(reading: Reading, x: Value, whole: Value, dim: int) -> bool:
 
 
 class Pick:
-    """What ``mask`` picks along ``dim``: one element of each row."""
+    """The selection by ``mask`` along ``dim``: one element of each row."""
 
     def __init__(self, reading: Reading, mask: Value, dim: int) -> None:
         self.reading, self.mask, self.dim = reading, mask, dim
         self.known: dict[Value, Value] = {}
 
     def of(self, x: Value) -> Value:
-        """What is picked of ``x``, of which dimensions in front may be missing."""
+        """Return the selected elements of ``x``, whose leading dimensions may be missing."""
         if not _long(x, self.mask, self.dim):
             return x
         if x not in self.known:
@@ -109,15 +110,15 @@ class Pick:
         return reading.write(lambda b: b.reduce(ReduceFn.SUM, kept, (self.dim,)))
 
     def _are_numbers(self, op: Op) -> bool:
-        """Whether sums can be had of all operands: truth values stay as they are."""
+        """Return whether all operands can be summed: truth values cannot, and stay as they are."""
         return all(v.dtype is not DType.I1 or not self._stays(v) for v in op.operands)
 
     def _stays(self, v: Value) -> bool:
         return _long(v, self.mask, self.dim)
 
     def _before(self, view: Op) -> Value | None:
-        """A function of reshaped elements for reshaped functions of elements, where dimensions of
-        size 1 come or go."""
+        """Write a reshape of a function of elements as the function of reshaped elements, if the
+        reshape only adds or drops dimensions of size 1."""
         reading, x = self.reading, view.operands[0]
         op = reading.makers.get(x)
         dims = unit_free_dims(x.shape, view.results[0].shape)

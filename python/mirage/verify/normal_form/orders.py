@@ -1,10 +1,10 @@
-"""Orders that functions keep: the largest of what is increasing in a number is that of the largest
-number, and two such values compare as their numbers do.
+"""Orders that functions preserve: the largest value of an increasing function is its value at the
+largest number, and two of its values compare as their numbers do.
 
-An exponential, less what a row has in common and divided by what a row has in common, is larger
-where its argument is: so the places of the largest probabilities are those of the largest scores,
-and the largest probability is the exponential of the largest score, divided alike. What a row
-divides by is positive wherever the quotient is defined, if it is not negative.
+An exponential that is divided by, or reduced by, something that the row has in common is larger
+where its argument is larger. So the places of the largest probabilities are those of the largest
+scores, and the largest probability is the exponential of the largest score, divided in the same
+way. A divisor of a row that is not negative is positive wherever the quotient is defined.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from mirage.verify.normal_form.reading import Reading
 
 _COMPARISONS = (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE)
 _MOST = 1 << 22
-"""Elements of which it is looked where they come from."""
+"""The most elements whose origins are determined."""
 
 
 def largest_rule(reading: Reading, op: Op) -> Value | None:
-    """A maximum along dimensions of a function that is increasing along them."""
+    """Return how to write a maximum along dimensions along which a function is increasing; None for
+    other ops."""
     if op.function is not ReduceFn.MAX or not isinstance(op, Contraction):
         return None
     (dims,) = op.over
@@ -45,13 +46,13 @@ def _largest(reading: Reading, x: Value, dims: tuple[int, ...]) -> Value | None:
 
 
 def _varies(v: Value, x: Value, dims: tuple[int, ...]) -> bool:
-    """Whether an operand of ``x`` has several elements along some of its dimensions."""
+    """Return whether an operand of ``x`` has several elements along some of the dimensions."""
     lead = len(x.shape) - len(v.shape)
     return any(d >= lead and v.shape[d - lead] != 1 for d in dims)
 
 
 def _increasing(reading: Reading, op: Elementwise) -> tuple[Value, int] | None:
-    """The operand in which an op is increasing, whatever the others are, and its place."""
+    """Return the operand in which an op is increasing, whatever the others are, and its position."""
     fn = op.function
     if op.identity and not op.cuts:
         return op.operands[0], 0
@@ -85,7 +86,8 @@ def _is_positive_where_defined(reading: Reading, x: Value) -> bool:
 
 
 def compared_rule(reading: Reading, op: Op) -> Value | None:
-    """A comparison of two values of one increasing function."""
+    """Return how to write a comparison of two values of the same increasing function; None for
+    other ops."""
     if op.function not in _COMPARISONS or len(op.operands) != 2:
         return None
     sides = op.operands[0], op.operands[1]
@@ -98,7 +100,7 @@ def compared_rule(reading: Reading, op: Op) -> Value | None:
 
 
 def _inside(reading: Reading, a: Value, b: Value) -> tuple[Value, Value] | None:
-    """What both sides are the same increasing function of; None where they are not."""
+    """Return the arguments if both sides are the same increasing function of them; otherwise None."""
     (x, seen), (y, other) = _shown(reading, a), _shown(reading, b)
     first, second = reading.makers.get(x), reading.makers.get(y)
     if not isinstance(first, Elementwise) or not isinstance(second, Elementwise):
@@ -118,7 +120,7 @@ def _inside(reading: Reading, a: Value, b: Value) -> tuple[Value, Value] | None:
 
 
 def _shown(reading: Reading, x: Value) -> tuple[Value, list[View]]:
-    """What ``x`` shows elements of, and the views that it is seen through, the first one first."""
+    """Return the value whose elements ``x`` has, and the views in between, the first one first."""
     views: list[View] = []
     while isinstance(op := reading.makers.get(x), View):
         views.insert(0, op)
@@ -136,8 +138,8 @@ _Side = tuple[Value, list[View], Value]
 
 
 def _same_places(shared: Value, first: _Side, second: _Side) -> bool:
-    """Whether both sides have the same element of an operand at each place where they are
-    compared: looked up with elements that are their own numbers."""
+    """Return whether both sides have the same element of an operand at each place where they are
+    compared. To check this, the views are run on elements that are their own numbers."""
     if shared.type.size == 1:
         return True
     places: list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = []

@@ -1,9 +1,10 @@
-"""Ranks: how many elements of a row come before each, in an order in which no two are alike.
+"""Ranks: the number of elements of a row that come before each element, in a strict order.
 
-A comparison of two elements that also asks for their places where they are equal is a strict order
-of the elements of a row: then each rank from 0 on belongs to exactly one of them. Whether it is one
-is found by computing the comparison for each way in which two elements may compare: the larger one
-comes first (or last) wherever it is, and of equal ones the one with the smaller (larger) place.
+A comparison of two elements that also compares their places if they are equal is a strict order of
+the elements of a row: then each rank from 0 on belongs to exactly one of them. Whether a comparison
+is strict is decided by computing it for each way in which two elements may compare: the larger one
+comes first (or last) wherever it is, and of two equal ones the one with the smaller (larger) place
+does.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
 from mirage.verify.normal_form.reading import Reading
 
 _MOST = 1 << 20
-"""Pairs of elements that are looked at."""
+"""The most pairs of elements that are examined."""
 _COMPARED = (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE)
 
 
 def are_ranks(reading: Reading, x: Value, whole: Value, dim: int) -> bool:
-    """Whether ``x``, an operand of ``whole``, has each rank from 0 on exactly once along ``dim``,
-    wherever the other dimensions are."""
+    """Return whether ``x``, an operand of ``whole``, has each rank from 0 on exactly once along
+    ``dim``, for any indices of the other dimensions."""
     views: list[Op] = []
     while (op := reading.makers.get(x)) is not None and _is_seen_through(op):
         views.insert(0, op)
@@ -59,7 +60,8 @@ def _viewed(x: Array, views: list[Op]) -> Array:
 
 
 def _is_each_once(seen: Array, at: Array, whole: Value, dim: int, own: int) -> bool:
-    """Whether what is seen along ``dim`` is all that is at ``own``, with nothing else changed."""
+    """Return whether the elements that are seen along ``dim`` are all elements along ``own`` of one
+    row, each of them once."""
     rows = np.moveaxis(at, own, -1).reshape(-1, at.shape[own])
     row_of = np.empty(at.size, int)
     row_of[rows.astype(int).ravel()] = np.repeat(np.arange(len(rows)), rows.shape[1])
@@ -71,14 +73,15 @@ def _is_each_once(seen: Array, at: Array, whole: Value, dim: int, own: int) -> b
 
 
 class _Order:
-    """A truth value of two elements of a row, ``own`` and ``along`` having their places."""
+    """A truth value of two elements of a row; ``own`` and ``along`` hold their places."""
 
     def __init__(self, reading: Reading, before: Value, own: int, along: int) -> None:
         self.reading, self.before = reading, before
         self.own, self.along = own, along
 
     def is_strict(self) -> bool:
-        """Whether it is a strict order of all elements: by their numbers, then by their places."""
+        """Return whether it is a strict order of all elements: by their numbers, then by their
+        places."""
         ways = [self._computed(self.before, sign, {}) for sign in (-1, 0, 1)]
         less, equal, more = (None if w is None else self._pairs(w) for w in ways)
         if less is None or equal is None or more is None:
@@ -89,12 +92,12 @@ class _Order:
         return bool(one_way and ((equal == first).all() or (equal == first.T).all()))
 
     def _pairs(self, x: Array) -> Array:
-        """Truth values by the element itself, then by the other one."""
+        """Return truth values for each pair, by the element itself and then by the other one."""
         whole = np.broadcast_to(x, self.before.shape) != 0
         return np.moveaxis(whole, (self.own, self.along), (-2, -1))
 
     def _computed(self, x: Value, sign: int, known: dict[Value, Array | None]) -> Array | None:
-        """What an element has where its number compares with the other one's by ``sign``."""
+        """Return the result for an element that compares with the other one by ``sign``."""
         if x not in known:
             known[x] = self._of(x, sign, known)
         return known[x]
@@ -117,7 +120,8 @@ class _Order:
         return found
 
     def _compared(self, op: Op, sign: int) -> Array | None:
-        """A comparison of elements of one value with each other, or with themselves."""
+        """Return the result of a comparison of elements of one value with each other, or with
+        themselves."""
         sides = [self._places(v) for v in op.operands]
         if sides[0] is None or sides[1] is None or sides[0][0] is not sides[1][0]:
             return None
@@ -138,8 +142,8 @@ class _Order:
         return np.broadcast_to(found, shape)
 
     def _side(self, first: Array, second: Array) -> int:
-        """1 where the first is the element itself and the second is the other one, -1 the other way
-        round, else 0."""
+        """Return 1 if the first operand is the element itself and the second is the other one, -1
+        in the opposite case, and otherwise 0."""
         for sign, (own, other) in zip((1, -1), permutations((first, second)), strict=True):
             mirrored = np.swapaxes(own, self.own, self.along)
             constant = (own == own.take([0], self.along)).all()

@@ -1,4 +1,4 @@
-"""Programs read by what holds of rows: places, orders, and elements that are picked."""
+"""Programs that are read with rules for rows: places, orders, and elements that are picked."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ _READ = (ReduceFn.MAX, BinaryFn.KEEP, BinaryFn.EQ, BinaryFn.LT, BinaryFn.LE)
 
 
 def reads_otherwise(*graphs: KernelGraph) -> bool:
-    """Whether there is anything in programs that the rules speak of."""
+    """Return whether programs contain anything to which the rules apply."""
     ops = (op for graph in graphs for op in graph.ops)
     return any(op.function in _READ or isinstance(op, Lookup) for op in ops)
 
 
 @dataclass(frozen=True)
 class Places:
-    """The inputs, by number, that name elements of rows in a program, which means nothing where
-    they do not, and how many elements there are. Where those in ``infinite`` name nothing, it gives
-    minus infinity."""
+    """The inputs, by number, that name elements of rows in a program, with the number of elements;
+    the program has no meaning if they name none. If the inputs in ``infinite`` name none, the
+    program gives minus infinity."""
 
     counts: Mapping[int, int]
     infinite: Mapping[int, int] = field(default_factory=dict[int, int])
 
 
 def named_places(program: KernelGraph, contents: Mapping[int, Array]) -> Places:
-    """What inputs name places, of a program in primitive ops."""
+    """Return the inputs that name places in a program of primitive ops."""
     made = {i: n for i, n in made_of_places(program).items() if i not in contents}
     picked = picked_with(program, _known(program, contents))
     return Places(_least(made, picked), {i: n for i, n in picked.items() if i not in made})
 
 
 def assumed_places(programs: Sequence[KernelGraph], contents: Mapping[int, Array]) -> Places:
-    """Return the programs as they are where indices are taken to be in range."""
+    """Return the programs as they are if indices are assumed to be in range."""
     found: Mapping[int, int] = {}
     for program in programs:
         known = _known(program, contents)
@@ -81,15 +81,15 @@ def _least(first: Mapping[int, int], second: Mapping[int, int]) -> dict[int, int
 def within_places(
     graph: KernelGraph, contents: Mapping[int, Array], places: Mapping[int, int]
 ) -> KernelGraph:
-    """A program in primitive ops, without what it does where ``places`` name nothing: it makes no
-    other operation than before."""
+    """Return a program of primitive ops without the parts that matter only if ``places`` name no
+    element. It has no operation that the given program does not have."""
     given = {i: (0.0, float(count - 1)) for i, count in places.items()}
     return without_dead_ops(read_again(graph, contents, given, (known_rule,)))
 
 
 def in_range(graph: KernelGraph, places: Mapping[int, int]) -> KernelGraph:
-    """A program that moves what names places to the nearest one before it does anything else: the
-    same wherever ``places`` name one."""
+    """Return a program that first clamps the inputs that name places: it is the same wherever
+    ``places`` name an element."""
     b, names = Builder(), dict[Value, Value]()
     for i, count in places.items():
         x = graph.inputs[i]
@@ -106,8 +106,9 @@ def read_by_rows(
     contents: Mapping[int, Array],
     places: Mapping[int, int],
 ) -> tuple[KernelGraph, KernelGraph]:
-    """Both programs, in primitive ops, with the same inputs, of which ``contents`` are known and
-    ``places`` below so many. What the reference looks rows up with lies within its table."""
+    """Rewrite both programs, which have primitive ops and the same inputs. The contents of some
+    inputs are known, and those in ``places`` are below their bounds. Indices with which the
+    reference looks up rows lie within the table."""
     named = {**looked_up_with(reference), **places}
     given = {i: (0.0, float(count - 1)) for i, count in named.items() if i not in contents}
     first, second = (

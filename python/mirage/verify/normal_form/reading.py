@@ -1,7 +1,8 @@
-"""A program that is written anew, op by op, with what is known of its values beside them.
+"""A program that is rewritten op by op, with known properties of its values.
 
-What is computed alike is one value. Known are the elements of what depends on held tensors alone
-(positions), between which numbers integers lie, and what is certain of real numbers.
+Values that are computed in the same way become one value. The known properties are the elements of
+values that depend only on held tensors (such as positions), bounds of integers, and what is certain
+of real numbers.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from mirage.semantics.ugraph import (
 from mirage.verify.normal_form.certainty import Certain
 
 _MOST_KNOWN = 1 << 22
-"""Elements of a value that are computed."""
+"""The most elements of a value that are computed."""
 
 
 class Reading:
-    """The ops that were written, the last of them may be written otherwise."""
+    """The ops that have been written; rules may write the last one differently."""
 
     def __init__(
         self, inputs: tuple[Value, ...], contents: Mapping[int, Array], given: Mapping[int, Range]
     ) -> None:
-        """``contents`` are the elements of some inputs, ``given`` the ranges of others."""
+        """``contents`` are the elements of some inputs, and ``given`` the ranges of others."""
         self.inputs = inputs
         self.ops: list[Op] = []
         self.makers: dict[Value, Op] = {}
@@ -55,7 +56,8 @@ class Reading:
         self.certain = _Certain(self.makers, self.constants, infinite)
 
     def add(self, op: Op) -> tuple[Value, ...]:
-        """The results of ``op``, or what has the same elements in the same places already."""
+        """Return the results of ``op``, or earlier values that have the same elements in the same
+        places."""
         if op.renames:  # of what was reshaped before
             while (made := self.makers.get(op.operands[0])) is not None and made.renames:
                 op = replace(op, operands=made.operands)
@@ -79,11 +81,11 @@ class Reading:
         return op.results
 
     def range(self, x: Value) -> Range:
-        """Between which numbers the elements lie."""
+        """Return the bounds of the elements."""
         return self.ranges.get(x, (0.0, 1.0) if x.dtype is DType.I1 else (-np.inf, np.inf))
 
     def write(self, rule: Callable[[Builder], Value]) -> Value:
-        """The value that a rule writes."""
+        """Return the value that a rule writes."""
         b = Builder()
         found = rule(b)
         names: dict[Value, Value] = {}
@@ -93,7 +95,7 @@ class Reading:
         return names.get(found, found)
 
     def apply(self, op: Op, operands: tuple[Value, ...]) -> Value:
-        """An elementwise op or view of other operands."""
+        """Apply an elementwise op or view to other operands."""
         if isinstance(op, View):
             shape = op.results[0].shape
         else:
@@ -102,7 +104,7 @@ class Reading:
         return self.add(replace(op, operands=operands, results=(result,)))[0]
 
     def elements(self, x: Value) -> Array | None:
-        """The elements of a value that depends on what is held alone."""
+        """Return the elements of a value that depends only on held tensors, or None."""
         if x not in self.known:
             self.known[x] = self._computed(x)
         return self.known[x]
@@ -119,7 +121,7 @@ class Reading:
         return np.broadcast_to(found, x.shape)
 
     def places(self, count: int) -> Value:
-        """The numbers from 0 on, so many."""
+        """Return the numbers from 0 on, as many as asked for."""
         line = np.arange(count)
         for v in self.inputs:
             x = self.known.get(v)
@@ -130,14 +132,14 @@ class Reading:
         return made
 
     def is_true(self, x: Value) -> bool | None:
-        """Whether a truth value is true everywhere, or false everywhere."""
+        """Return True or False if a truth value is the same everywhere; otherwise None."""
         low, high = self.range(self.source(x))
         if low == high:
             return low != 0
         return self.certain.is_certain(self.source(x))
 
     def is_whole(self, x: Value) -> bool:
-        """Whether all elements are whole numbers, for certain."""
+        """Return whether all elements are certainly whole numbers."""
         while isinstance(op := self.makers.get(x), View) or (
             isinstance(op, Elementwise) and op.identity and not op.cuts
         ):
@@ -145,7 +147,7 @@ class Reading:
         return x.dtype.is_integer
 
     def source(self, x: Value) -> Value:
-        """The value that ``x`` is in another type."""
+        """Return the value that ``x`` is a cast of."""
         while isinstance(op := self.makers.get(x), Elementwise) and op.identity and not op.cuts:
             x = op.operands[0]
         return x
@@ -155,7 +157,7 @@ _OF_VALUES = ("operands", "results")
 
 
 class _Certain(Certain):
-    """Held tensors may be infinite."""
+    """Properties of values; held tensors may be infinite."""
 
     def __init__(
         self, makers: Mapping[Value, Op], constants: Mapping[Value, Number], infinite: set[Value]
@@ -179,8 +181,8 @@ class _Certain(Certain):
 
 
 def repeats(view: View) -> bool:
-    """Whether a view has the elements of its operand, repeated along dimensions of size 1 or that
-    are missing in front."""
+    """Return whether a view has the elements of its operand, repeated along dimensions that have
+    size 1 or are missing."""
     x, dims = view.operands[0], view.source_dims()
     lead = len(view.results[0].shape) - len(x.shape)
     if not view.whole or dims is None or lead < 0:
@@ -197,8 +199,8 @@ def read_again(
     given: Mapping[int, Range],
     rules: tuple[Rule, ...],
 ) -> KernelGraph:
-    """``graph`` with what the first of the ``rules`` that has something says in the place of an
-    op."""
+    """Rewrite ``graph``: each op is replaced by the result of the first of the ``rules`` that
+    applies."""
     reading = Reading(graph.inputs, contents, given)
     names: dict[Value, Value] = {}
     for old in graph.ops:

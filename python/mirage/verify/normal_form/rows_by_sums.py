@@ -1,9 +1,9 @@
-"""Elements that are looked up in each row of a table, as sums of what a comparison keeps.
+"""Lookups in each row of a table, as sums of masked elements.
 
-An index that is known but for a number ``t`` of each of its elements, ``start + step * t`` with
-``0 <= t < n``, names one of ``n`` rows that are known. If these lie in the table as the elements of
-a dimension do, the row that is looked up is the sum over that dimension of what is kept where the
-place is ``t``.
+Consider an index that is known except for a number ``t`` for each of its elements: ``start + step *
+t`` with ``0 <= t < n``. It names one of ``n`` known rows. If these are arranged in the table like
+the elements of a dimension, the row that is looked up is the sum over that dimension of the
+elements that are kept where the place is ``t``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from mirage.verify.normal_form.one_of_a_row import Pick
 from mirage.verify.normal_form.reading import Reading
 
 _MOST = 1 << 22
-"""Places that are looked at."""
+"""The most places that are examined."""
 
 
 @dataclass(frozen=True)
 class _Index:
-    """``start + step * number``, element by element."""
+    """An index ``start + step * number``, for each element."""
 
     start: Array
     step: int = 0
@@ -34,7 +34,8 @@ class _Index:
 
 
 def looked_up_rule(reading: Reading, op: Op) -> Value | None:
-    """Rows that are looked up at places of which one number each is not known."""
+    """Return how to write a lookup at places that depend on one unknown number each; None for other
+    ops."""
     if not isinstance(op, Lookup) or len(op.operands) != 2:
         return None
     table, index = op.operands
@@ -68,7 +69,7 @@ def looked_up_rule(reading: Reading, op: Op) -> Value | None:
 
 
 def _index(reading: Reading, x: Value) -> _Index | None:
-    """How an index is made of what is known and of one number."""
+    """Return how an index is computed from known values and one unknown number."""
     elements = reading.elements(x)
     low, high = reading.range(x)
     if elements is None and low == high:
@@ -118,8 +119,8 @@ def _combined(op: Op, first: _Index, second: _Index) -> _Index | None:
 
 
 def _as_dimensions(reading: Reading, table: Value, places: Array) -> Value | None:
-    """The table's rows at ``places``, of which each row of the table is one, as a view of it; along
-    what says nothing of the place there is one element."""
+    """Return the table's rows at ``places``, each of which is a row of the table, as a view of the
+    table. Dimensions on which the place does not depend have one element."""
     strides = [
         int(places.take(1, d).flat[0] - places.flat[0]) if places.shape[d] > 1 else 0
         for d in range(places.ndim)

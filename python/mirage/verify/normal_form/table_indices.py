@@ -1,7 +1,7 @@
-"""Indices that the reference looks rows up with name rows, wherever it is defined.
+"""Indices with which the reference looks up rows: they name rows wherever the reference is defined.
 
-So they lie within the table, and what a candidate would do if they did not is not looked at:
-counting them from the end, say, or asking whether they are inside.
+So they lie within the table, and what a candidate would do otherwise is not examined (whether it
+counts them from the end, say, or tests whether they are inside).
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from mirage.semantics.ugraph import KernelGraph
 
 
 def looked_up_with(reference: KernelGraph) -> Mapping[int, int]:
-    """The inputs, by number, that the reference looks rows up with as they are, and how many rows
-    the shortest of the tables has."""
+    """Return the inputs, by number, with which the reference looks up rows directly, and the number
+    of rows of the shortest table."""
     return _named(reference, lambda op: {op.operands[-1]: op.operands[0].shape[0]})
 
 
 def made_of_places(reference: KernelGraph) -> Mapping[int, int]:
-    """The inputs, by number, of which the reference makes indices of rows only where they are below
-    so many: elsewhere it names none."""
+    """Return the inputs, by number, from which the reference computes indices of rows only if they
+    are below a bound: otherwise it names no row."""
     return _named(reference, lambda op: _bounds(_asked_for(reference, op), reference))
 
 
 def _named(
     reference: KernelGraph, bounds: Callable[[Op], Mapping[Value, int]]
 ) -> Mapping[int, int]:
-    """The least bound of each input that the lookups have."""
+    """Return the least bound of each input over all lookups."""
     numbers = {v: i for i, v in enumerate(reference.inputs)}
     found: dict[int, int] = {}
     for op in reference.ops:
@@ -46,7 +46,7 @@ def _named(
 
 
 def _asked_for(graph: KernelGraph, lookup: Op) -> list[Value]:
-    """Truth values that choose an index, and without which it names no row."""
+    """Return the truth values that choose an index and without which it names no row."""
     rows, index = lookup.operands[0].shape[0], lookup.operands[-1]
     makers = {v: op for op in graph.ops for v in op.results}
     reached, left = set[Value](), [index]
@@ -76,18 +76,18 @@ def _asked_for(graph: KernelGraph, lookup: Op) -> list[Value]:
 
 
 def _is_plain(op: Op) -> bool:
-    """Whether each element of the operands decides about an element of the result, and each about
-    at least one."""
+    """Return whether each element of the operands determines an element of the result, and at least
+    one."""
     return isinstance(op, Elementwise) or not op.operands or (isinstance(op, View) and op.whole)
 
 
 def picked_with(
     reference: KernelGraph, given: Mapping[Value, Range], kept: bool = False
 ) -> Mapping[int, int]:
-    """The inputs, by number, that name an element of each row which the reference picks by
-    comparing them with all places, and how many elements a row has; where they name none, minus
-    infinity is added to it. ``given`` has the ranges of places. With ``kept``, those too of which a
-    mask keeps what is compared."""
+    """Return the inputs, by number, that name an element of each row, which the reference picks by
+    comparing them with all places, and the number of elements of a row. If they name none, minus
+    infinity is added. ``given`` has the ranges of places. With ``kept``, inputs of a masked
+    comparison are included."""
     made = _Made(reference, given)
     numbers = {v: i for i, v in enumerate(reference.inputs)}
     found: dict[int, int] = {}
@@ -110,14 +110,14 @@ def picked_with(
 
 
 class _Made:
-    """What makes the values of a graph, whatever their shapes and types."""
+    """The ops that compute the values of a graph, regardless of shapes and types."""
 
     def __init__(self, graph: KernelGraph, given: Mapping[Value, Range]) -> None:
         self.makers = {v: op for op in graph.ops for v in op.results}
         self.ranges = ranges_of(graph, given)
 
     def source(self, x: Value) -> Value:
-        """The value all of whose elements ``x`` has."""
+        """Return the value that has all elements of ``x``."""
         while (op := self.makers.get(x)) is not None and (
             (isinstance(op, View) and op.whole)
             or (isinstance(op, Elementwise) and op.identity and not op.cuts)
@@ -126,11 +126,11 @@ class _Made:
         return x
 
     def by(self, x: Value) -> Op | None:
-        """The op that makes the value."""
+        """Return the op that computes the value."""
         return self.makers.get(self.source(x))
 
     def picks(self, total: Op, number: Value, count: int) -> bool:
-        """Whether an op sums up what is kept of ``count`` elements where their place is a
+        """Return whether an op sums ``count`` elements that are kept where their place equals a
         number."""
         kept = self.by(total.operands[0]) if total.function is ReduceFn.SUM else None
         if kept is None or kept.function is not BinaryFn.KEEP:
@@ -149,7 +149,8 @@ _RANGE_OF_TRUTHS: Range = (0.0, 1.0)
 
 
 def _bounds(truths: Sequence[Value], graph: KernelGraph) -> Mapping[Value, int]:
-    """Return the values that such truth values bound: at least 0, and below which number."""
+    """Return the values that such truth values bound: they are at least 0 and below the returned
+    number."""
     makers = {v: op for op in graph.ops for v in op.results}
     ranges = ranges_of(graph)
     least, below = set[Value](), dict[Value, int]()
@@ -170,7 +171,7 @@ def _bounds(truths: Sequence[Value], graph: KernelGraph) -> Mapping[Value, int]:
 
 
 def within_tables(graph: KernelGraph, inputs: Mapping[int, int]) -> KernelGraph:
-    """``graph`` without what it does where these inputs name no row."""
+    """Return ``graph`` without the parts that matter only if these inputs name no row."""
     if not inputs:
         return graph
     given = {graph.inputs[i]: (0.0, float(count - 1)) for i, count in inputs.items()}
@@ -184,7 +185,8 @@ def within_tables(graph: KernelGraph, inputs: Mapping[int, int]) -> KernelGraph:
 
 
 class _Known:
-    """Values of which all elements are 0, or true; ``names`` are others for the same values."""
+    """Values all of whose elements are 0, or true; ``names`` are other values that are equal to
+    them."""
 
     def __init__(self, ranges: Mapping[Value, Range]) -> None:
         self.ranges = ranges
@@ -193,7 +195,7 @@ class _Known:
         self.names: dict[Value, Value] = {}
 
     def look(self, op: Op) -> None:
-        """Adds what is known of an op's result."""
+        """Add the known facts about an op's result."""
         answer = self._compared(op)
         if answer is None:
             answer = self._answer(op)
@@ -205,7 +207,7 @@ class _Known:
             self.names[op.results[0]] = self.names.get(rest, rest)
 
     def _compared(self, op: Op) -> bool | None:
-        """What a comparison says of numbers in their ranges."""
+        """Return the result of a comparison of numbers, if their ranges determine it."""
         if op.function not in (BinaryFn.LT, BinaryFn.LE):
             return None
         if not all(v.dtype.is_integer for v in op.operands):
@@ -216,7 +218,8 @@ class _Known:
         return True if high <= least else False if low > most else None
 
     def _answer(self, op: Op) -> bool | None:
-        """False for zero everywhere, True for true everywhere."""
+        """Return False for a value that is zero everywhere, and True for one that is true
+        everywhere."""
         some = set(op.operands)
         if op.function in (BinaryFn.MUL, BinaryFn.KEEP, BinaryFn.AND) and some & self.zero:
             return False
@@ -230,7 +233,7 @@ class _Known:
         return True if same and op.operands and some <= self.true else None
 
     def _rest(self, op: Op) -> Value | None:
-        """The operand that the result is, if it is one."""
+        """Return the operand that equals the result, if there is one."""
         if op.function is BinaryFn.KEEP and op.operands[0] in self.true:
             return op.operands[1]
         if op.function is BinaryFn.ADD:

@@ -1,10 +1,10 @@
 """Elementwise ops written out in scalar functions, by running their meaning.
 
-An elementwise op that is none of the scalar functions has its meaning in ``compute``: a program
-over any arithmetic. Run in an "arithmetic" that notes each function instead of computing it, it
-gives the scalar functions that it is made of. So an op that is made of these needs no rule anywhere
-in the verifier; one that asks for anything else (choices, arrays of its own) stays as it is, and
-analyses that have no rule for it raise.
+An elementwise op that is not a scalar function has its meaning in ``compute``, which is a program
+over any arithmetic. Run in an "arithmetic" that records each function instead of computing it, it
+gives the scalar functions that it consists of. So an op that consists of scalar functions needs no
+rule anywhere in the verifier. An op that uses anything else (choices, arrays of its own) stays as
+it is, and analyses that have no rule for it raise an error.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 
 
 def traced(op: Elementwise, b: Builder) -> Value | None:
-    """The result of ``op``, made by ``b`` of scalar functions; None where its meaning is not made
-    of them alone."""
+    """Return the result of ``op``, written by ``b`` with scalar functions; None if its meaning does
+    not consist of these alone."""
     domain = _Trace(b)
     xs = [domain.planes(v, v.shape) for v in op.operands]
     try:
@@ -34,19 +34,20 @@ def traced(op: Elementwise, b: Builder) -> Value | None:
 
 
 class _Trace(Domain):
-    """Values of a program in the place of numbers: each plane holds one, everywhere."""
+    """An arithmetic on values of a program in the place of numbers: each plane holds one value,
+    everywhere."""
 
     def __init__(self, b: Builder) -> None:
         self._build = b
 
     def planes(self, value: Value, shape: tuple[int, ...]) -> Planes:
-        """``value`` in a plane of ``shape``."""
+        """Return ``value`` in a plane of ``shape``."""
         one = np.empty((), dtype=object)
         one[()] = value
         return (np.broadcast_to(one, shape),)
 
     def value(self, plane: Array) -> Value:
-        """The value that a plane holds. Raises :class:`UnknownOp`."""
+        """Return the value that a plane holds. Raises :class:`UnknownOp`."""
         found = plane[(0,) * plane.ndim]
         if not isinstance(found, Value) or found.shape != plane.shape:
             raise UnknownOp("expected values of the program")

@@ -1,8 +1,7 @@
 """Processor time for attempts at a proof.
 
-Tests take the time that they take; it is known in advance. What a proof takes is not, so each
-attempt has a share of what is left, and what was cut off is noted, as evidence of why nothing was
-shown.
+Tests take a time that is known in advance. The time of a proof is not, so each attempt gets a share
+of the remaining time. Attempts that are cut off are recorded as evidence of why nothing was shown.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from mirage.verify.verdict import Evidence
 Found = TypeVar("Found")
 
 SECONDS, SECONDS_OF_OP = 2.0, 0.05
-"""For two short programs, and for each op of a longer one."""
+"""Seconds for two short programs, and for each op of a longer one."""
 _SHARE = 0.5
 
 
 class Budget:
-    """So many seconds from now on."""
+    """A number of seconds from now on."""
 
     def __init__(self, seconds: float = math.inf) -> None:
         self.seconds = seconds
@@ -34,17 +33,17 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """Seconds that are left."""
+        """The seconds that are left."""
         return max(0.0, self._until - time.process_time())
 
     @property
     def share(self) -> float:
-        """The seconds for one attempt of several."""
+        """Return the seconds for one attempt of several."""
         return _SHARE * self.left
 
     def attempt(self, name: str, run: Callable[[], Found], *, last: bool = False) -> Found | None:
-        """What ``run`` finds; None where its share of the time was up, all of it for the ``last``
-        attempt."""
+        """Return the result of ``run``; None if its share of the time ran out. The ``last`` attempt
+        gets all of the remaining time."""
         if math.isinf(self.seconds):
             return run()
         try:
@@ -56,7 +55,7 @@ class Budget:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """Which attempts were cut off."""
+        """The attempts that were cut off, as evidence."""
         if not self._cut:
             return ()
         text = f"no result within {self.seconds:g} s of processor time: {', '.join(self._cut)}"
@@ -64,8 +63,8 @@ class Budget:
 
 
 def usual_seconds(first: KernelGraph, second: KernelGraph) -> float:
-    """Seconds for two programs of which nobody says how long it may take: those with kernels may
-    take any time."""
+    """Return the seconds for two programs if the caller sets no limit; programs with kernels have
+    no limit."""
     if any(any(launches(g.ops)) for g in (first, second)):
         return math.inf
     ops = max(len(decompose(g).ops) for g in (first, second))

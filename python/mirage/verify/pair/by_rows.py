@@ -1,4 +1,4 @@
-"""Whether programs are equal as they are read by what holds of rows."""
+"""Comparison of programs that are read with rules for rows."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _SECONDS = 1.5
 
 @dataclass(frozen=True)
 class ByRows:
-    """A proof, for programs of which the inputs in ``places`` are below so many. Elsewhere the
-    reference means nothing, or with ``candidate_only`` the candidate."""
+    """A proof for programs whose inputs in ``places`` are below their bounds. Otherwise the
+    reference, or with ``candidate_only`` the candidate, has no meaning."""
 
     proof: Evidence
     places: Mapping[int, int]
@@ -49,8 +49,8 @@ def by_rows(
     options: VerifyOptions,
     seed: int,
 ) -> ByRows | None:
-    """A proof of both programs as they are read by what holds of rows; None where there is none, or
-    nothing that such a reading says otherwise."""
+    """Return a proof of both programs, read with rules for rows; None if there is no proof, or if
+    the rules change nothing."""
     first, second = decompose(reference), decompose(candidate)
     if not reads_otherwise(first, second):
         return None
@@ -85,7 +85,8 @@ def _proof(
 
 
 def _compared(first: KernelGraph, second: KernelGraph, rng: random.Random) -> Evidence | None:
-    """A proof, of what programs sum up last or of their results."""
+    """Return a proof of equality, either of the summands of the programs' last sums or of their
+    results."""
     pairs = [*without_last_sums(first, second), (first, second)]
     for one, other in chain(pairs, *(with_free_values(*p) for p in pairs)):
         a, b = (normalize(g, Depth.EXPONENTIALS) for g in (one, other))

@@ -1,4 +1,6 @@
-"""One candidate against its reference: as it is, and in other readings if that shows little."""
+"""One candidate compared with its reference: in its original form, and in other readings if that
+shows little.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ from mirage.verify.verdict import Evidence, Kind, Verdict
 from mirage.verify.verify_options import SignatureMismatch, VerifyOptions
 
 PIECE_SECONDS, WHOLE_SECONDS = 3.0, 15.0
-"""Seconds of processor time for two long programs without a hint of their common values: for each
-part, for all parts, and then for both programs as one."""
+"""Seconds of processor time for two long programs without hints about common values: for each part,
+for all parts, and then for both programs as a whole."""
 
 
 def examine(
@@ -51,9 +53,10 @@ def examine(
     postpone: bool = True,
     budget: Budget | None = None,
 ) -> Verdict | Open:
-    """:func:`mirage.verify.verifier.verify`; with ``postpone`` up to what candidates of one program
-    can share. ``positions`` are the numbers in inputs that stand for positions: what is shown holds
-    for any others, but for where results are defined. Proofs end with the ``budget``."""
+    """Return the verdict of :func:`mirage.verify.verifier.verify`; with ``postpone``, leave out the
+    measurements that candidates of one program can share. ``positions`` are the numbers in inputs
+    that stand for positions: except for definedness, the verdict holds for any other numbers too.
+    Proofs end with the ``budget``."""
     check_graph(reference)
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
@@ -83,7 +86,8 @@ def examine(
 
 
 def _settles(found: Verdict | Open, contents: Mapping[int, Array]) -> bool:
-    """Whether nothing more can be said; with known inputs other ones may differ."""
+    """Return whether nothing more can be said; a difference for known inputs says nothing about
+    other inputs."""
     refuted = isinstance(found, Verdict) and found.kind is Kind.REFUTED
     return isinstance(found, Open) or found.equivalent or (refuted and not contents)
 
@@ -101,7 +105,8 @@ def _as_they_are(
     *,
     postpone: bool,
 ) -> Verdict | Open:
-    """:func:`examine` of programs with positions as they read them."""
+    """Return the verdict of :func:`examine` for programs in their original form, with their
+    positions."""
     freed = free_positions(reference, candidate)
     taken = all_steps_taken(freed)
     if freed.positions or taken is not freed:
@@ -176,7 +181,8 @@ _Settled = Callable[[Verdict], Verdict]
 def _by_parts(
     pair: _Graphs, held: _Held, contents: Mapping[int, Array], seed: int, budget: Budget
 ) -> Verdict | None:
-    """The verdict by values that both programs seem to have; None where there are none."""
+    """Return the verdict by values that both programs seem to have in common; None if there are
+    none."""
     guess = guessed_hint(*pair, contents, seed, budget.left)
     if guess is None:
         return None
@@ -193,8 +199,8 @@ def _of_long_programs(
     settled: _Settled,
     budget: Budget,
 ) -> Verdict:
-    """Two programs of which nobody says what they have in common: by parts, or else as one, as far
-    as there is time."""
+    """Return the verdict on two programs without hints about common values: by parts, or otherwise
+    as a whole, as far as the time allows."""
     found = by_parts() or Verdict(Kind.UNKNOWN, None, (), held(*pair, hint=None).seed)
     if found.equivalent:
         return found
@@ -220,8 +226,8 @@ def _read_otherwise(
     settled: _Settled,
     by_parts: Callable[[], Verdict | None] | None = None,
 ) -> Verdict:
-    """What is said of two programs that are read in other ways, or by parts if float64 shows no
-    difference, or else with what they hold."""
+    """Return the verdict on two programs in other readings, by parts if float64 shows no
+    difference, or otherwise with the tensors that they hold."""
     for depth, (one, other, constants) in _readings(*pair, found.kind, hint):
         again = held(one, other, hint=None, depth=depth).run()
         assert isinstance(again, Verdict)

@@ -26,9 +26,9 @@ LONG = 40
 """The number of ops from which on a program is compared by parts first, and as a whole only if that
 fails."""
 _MOST_WORK = 3e7
-"""Elements of both programs together."""
+"""The most elements of both programs together."""
 _WORK_OF_SECOND = 1e7
-"""Elements that are computed in half of one."""
+"""The number of elements that are computed in half a second."""
 _SAME = 1e-7
 """The relative difference within which values count as the same: more than float64 loses."""
 
@@ -45,8 +45,8 @@ def guessed_hint(
     seed: int,
     seconds: float = math.inf,
 ) -> Hint | None:
-    """What the values of a candidate hold, by their numbers; None where nothing can be said, or not
-    in a part of the time that there is."""
+    """Return a hint of the values that a candidate's tensors hold, found by their numbers; None if
+    nothing was found, or not within its share of the time."""
     source = decompose(reference)
     graphs = (source, decompose(candidate))
     try:
@@ -83,8 +83,8 @@ _Numbers = list[tuple[Value, Array]]
 
 
 def _by_kind(graph: KernelGraph, inputs: list[Array]) -> dict[tuple[int, bool], _Numbers]:
-    """The values between inputs and outputs that are numbers, in row-major order, by how many they
-    are, and whether they are integers: a float may have lost digits of one."""
+    """Group the intermediate values that consist of numbers, in row-major order, by their size and
+    by whether they are integers: a float may have lost digits of an integer."""
     values = tuple(v for op in graph.ops if op.number is None for v in op.results)
     every = KernelGraph(graph.name, graph.inputs, graph.ops, values)
     found: dict[tuple[int, bool], _Numbers] = {}

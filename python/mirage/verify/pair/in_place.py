@@ -80,8 +80,8 @@ def _measured(
     proof: Evidence,
     rows: ByRows | None,
 ) -> Verdict | None:
-    """The verdict with a proof: whether the candidate is defined, and its rounding errors; None
-    where there are calls, of which nothing is known."""
+    """Return the verdict with a proof: whether the candidate is defined, and its rounding errors;
+    None if there are calls, about which nothing is known."""
     stable = decompose(reference, stable=True), decompose(candidate, stable=True)
     order = tuple(range(len(reference.outputs)))
     rng = np.random.default_rng(options.rounding_seed)
@@ -124,8 +124,8 @@ def _proof(
     contents: Mapping[int, Array],
     budget: Budget,
 ) -> Evidence | None:
-    """The first proof that holds, or the last that was tried; None where there is nothing to try,
-    or no time."""
+    """Return the first proof that holds, or the last one that was tried; None if there is nothing
+    to try, or no time."""
     proof: Evidence | None = None
     pair = reference, candidate
     if contents or has_rows(*pair) or _has_integers(*pair):

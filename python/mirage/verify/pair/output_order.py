@@ -12,7 +12,8 @@ from mirage.verify.verdict import Evidence
 from mirage.verify.verify_options import VerifyOptions
 
 _HOPELESS = 2
-"""Draws in which all of an output is undefined: not by the chance that a divisor is zero."""
+"""The number of draws in which a whole output is undefined after which this is not taken to be
+chance (a divisor that happens to be zero)."""
 
 
 @dataclass(frozen=True)

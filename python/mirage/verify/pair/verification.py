@@ -162,8 +162,8 @@ class Verification:
         useless: bool,
         postpone: bool,
     ) -> Verdict | Open:
-        """The verdict on programs that are shown to be equal: where the candidate is defined, and
-        its rounding errors, unless they are postponed."""
+        """Return the verdict on programs that are shown to be equal: whether the candidate is
+        defined, and its rounding errors, unless these are postponed."""
         defined = self._defined(instance, source, order)
         if not defined:
             kind = Kind.PROVED if small.proved else Kind.PROBABLE
@@ -297,7 +297,7 @@ class Verification:
         return found
 
     def _limited(self, compare: Callable[[], Exact]) -> Exact:
-        """What a comparison says, if there is time for it."""
+        """Return the result of a comparison, if there is time for it."""
         return self.budget.attempt(_ATTEMPTS[self.depth], compare) or Exact()
 
     def _verdict(
@@ -337,9 +337,9 @@ class Verification:
 def try_piece(
     piece: Piece, options: VerifyOptions, seed: int, stored: Pairs = (), *, every: bool = False
 ) -> Tested:
-    """Tests of a piece at its real sizes, on inputs of its own; its rounding errors too where
-    kernels compute it, or of ``every`` piece. ``stored`` is what tensors are said to hold: it says
-    at most whose fault errors are."""
+    """Return the tests of a piece at its real sizes, on inputs of its own. They include its
+    rounding errors if kernels compute it, or for ``every`` piece. ``stored`` are the values that
+    tensors are claimed to hold; it only affects which kernel is blamed for errors."""
     test = Verification(piece.first, piece.second, 0, options, seed, None, {})
     test.stored = stored
     passed, rounding = test.tests(every or any(isinstance(op, Structure) for op in piece.ops))

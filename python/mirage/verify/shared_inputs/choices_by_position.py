@@ -1,12 +1,12 @@
-"""Choices by positions as parts of tensors, joined.
+"""Choices by positions, read as parts of tensors that are joined.
 
-``x`` where the position is below 64, else zero, is the first 64 elements of ``x`` and then zeros. A
-program that chooses its pieces by positions and one that cuts and joins them are the same if they
-are read alike, so choices whose truth values follow from positions alone are written as slices and
-joins: these the small models understand.
+``x`` where the position is below 64, and zero elsewhere, is the first 64 elements of ``x`` followed
+by zeros. Suppose that one program chooses its pieces by positions and another one cuts and joins
+them. They are the same if they are read in the same way, so choices whose truth values follow from
+positions alone are written as slices and joins, which small models can represent.
 
-What both programs choose alike stays as it is. It need not be understood to be the same in both,
-and cutting it only makes programs larger.
+Choices that both programs make in the same way stay as they are. They need not be understood to be
+the same in both, and cutting them only makes programs larger.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from mirage.semantics.substitute import rename_ops, with_operands, without_dead_
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View, launches
 
 _MOST_BLOCKS = 16
-"""The most pieces of equal length along a dimension, within each of which nothing changes. Small
-models pin as many."""
+"""The most pieces of equal length along a dimension within each of which nothing changes. Small
+models pin this many."""
 _MOST_PIECES = 16
 """The most pieces of a tensor."""
 _MOST_ELEMENTS = 1 << 16
-"""The most truth values that are looked at."""
+"""The most truth values that are computed."""
 
 
 def with_choices_cut(
     first: KernelGraph, second: KernelGraph
 ) -> tuple[KernelGraph, KernelGraph] | None:
-    """Both programs with slices and joins for choices by positions; None if they do not choose
-    otherwise than each other, and for kernels, which read positions themselves."""
+    """Return both programs with slices and joins in the place of choices by positions; None if they
+    make the same choices, or for kernels, which read positions themselves."""
     graphs = (first, second)
     if any(any(launches(g.ops)) for g in graphs):
         return None
@@ -51,8 +51,8 @@ def with_choices_cut(
 
 
 def _known_choices(graph: KernelGraph) -> dict[Op, Array]:
-    """The truth values of the choices for which they follow from positions alone, and change few
-    times along each dimension."""
+    """Return the truth values of choices for which they follow from positions alone and change only
+    a few times along each dimension."""
     numbers: set[Value] = set()
     ops: list[Op] = []
     for op in graph.ops:
@@ -77,7 +77,7 @@ def _known_choices(graph: KernelGraph) -> dict[Op, Array]:
 
 
 def _in_blocks(truth: Array) -> bool:
-    """Whether the truth values are the same within each of a few pieces of whole blocks."""
+    """Return whether the truth values are the same within each of a few pieces of whole blocks."""
     if not truth.size:
         return False
     starts = [_changes(truth, dim) for dim in range(truth.ndim)]
@@ -87,7 +87,7 @@ def _in_blocks(truth: Array) -> bool:
 
 
 def _changes(truth: Array, dim: int) -> list[int]:
-    """The indices along a dimension at which the truth values are not those before."""
+    """Return the indices along a dimension at which the truth values differ from the previous ones."""
     rows = np.moveaxis(truth, dim, 0).reshape(truth.shape[dim], -1)
     return [int(i) + 1 for i in np.nonzero((rows[1:] != rows[:-1]).any(1))[0]]
 
@@ -113,7 +113,7 @@ def _cut(graph: KernelGraph, choices: dict[Op, Array]) -> KernelGraph:
 
 
 class _Pieces:
-    """The pieces of a choice of elements of ``x``, which are repeated up to ``shape``."""
+    """The pieces of a choice of elements of ``x``, which are broadcast to ``shape``."""
 
     def __init__(self, b: Builder, x: Value, shape: tuple[int, ...]) -> None:
         self.b, self.x, self.shape = b, x, shape
@@ -125,7 +125,8 @@ class _Pieces:
     def _joined(
         self, truth: Array, dim: int, offsets: tuple[int, ...], sizes: tuple[int, ...]
     ) -> Value:
-        """The pieces at ``offsets`` of the dimensions before, joined along the others."""
+        """Return the pieces at ``offsets`` of the dimensions before, joined along the remaining
+        ones."""
         if dim == len(self.shape):
             return self._piece(bool(truth.all()), offsets, sizes)
         starts = [0, *_changes(truth, dim)]

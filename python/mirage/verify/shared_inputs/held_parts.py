@@ -1,10 +1,10 @@
-"""Tensors that hold other ones, joined.
+"""Tensors that consist of other held tensors, joined.
 
 Rotary tables are held twice as wide as they are computed, ``cat([cos, cos])``, or with the signs of
-the halves in them, ``cat([-sin, sin])``, or these signs alone. What a buffer holds is fixed, so one
-that only one of two programs has, and whose blocks have the elements of other tensors that are
-held, or their negatives, or one number each, may be written as these, joined. Then both programs
-speak of the same tensors.
+the halves in them, ``cat([-sin, sin])``, or consist of these signs alone. The contents of a buffer
+are fixed. So a buffer that only one of two programs has can be written as a join of other tensors,
+if each of its blocks has the elements of another held tensor, or their negatives, or is a single
+number. Then both programs use the same tensors.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
 
 _MOST_PARTS = 16
-"""The most parts of a tensor, as many as small models pin."""
+"""The most parts of a tensor: as many as small models pin."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The elements of an input, or their negatives; of no ``source`` a number throughout."""
+    """The elements of an input, or their negatives; without a ``source``, the same number
+    everywhere."""
 
     source: int | None
     negative: bool = False
@@ -36,7 +37,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Joined:
-    """Parts that follow each other along a dimension, each of the same length."""
+    """Parts of equal length that follow each other along a dimension."""
 
     dim: int
     parts: tuple[Part, ...]
@@ -45,7 +46,7 @@ class Joined:
 def joined_of_others(
     inputs: Sequence[Value], foreign: Mapping[int, Array], contents: Mapping[int, Array]
 ) -> dict[int, Joined]:
-    """Return the ``foreign`` tensors that are made of smaller ones which are not foreign."""
+    """Return the ``foreign`` tensors that consist of smaller tensors which are not foreign."""
     found: dict[int, Joined] = {}
     for i in sorted(foreign, key=lambda i: inputs[i].type.size):
         sources = {
@@ -80,7 +81,7 @@ def _joined(x: Array, sources: Mapping[int, Array], signed: bool) -> Joined | No
 
 
 def _step(x: Array, dim: int) -> int:
-    """The length of the largest blocks along a dimension within which nothing changes."""
+    """Return the length of the largest blocks along a dimension within which nothing changes."""
     rows = np.moveaxis(x, dim, 0).reshape(x.shape[dim], -1)
     (changes,) = np.nonzero((rows[1:] != rows[:-1]).any(1))
     return math.gcd(len(rows), *(int(i) + 1 for i in changes))
@@ -94,7 +95,8 @@ def _number(x: Array) -> Part | None:
 def _by_elements(
     shape: tuple[int, ...], sources: Mapping[int, Array], signed: bool
 ) -> dict[bytes, Part]:
-    """The sources that have this shape, but for dimensions of one element, by what they hold."""
+    """Return the sources that have this shape, except for dimensions of one element, by their
+    contents."""
     found: dict[bytes, Part] = {}
     for negative in (False, True) if signed else (False,):
         for j, y in sources.items():
@@ -112,7 +114,8 @@ def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def with_parts_joined(graph: KernelGraph, joined: Mapping[int, Joined]) -> KernelGraph:
-    """The graph with joins of other inputs in the place of tensors that hold what these do."""
+    """Return the graph with joins of other inputs in the place of tensors that have the same
+    elements."""
     read_here = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
     ops: list[Op] = []
     names: dict[Value, Value] = {}

@@ -1,8 +1,9 @@
-"""Tables that are a sum of one that the other program holds and of a smaller one.
+"""Tables that are the sum of a table that the other program holds and a smaller one.
 
-A bias for each distance, ``slope * (column - row)``, is that of columns less what each row has
-in common, which a softmax does not see. What tensors hold is fixed, so one that only one program
-has may be written as the sum of two that give the same elements, each of them, in f32 as well.
+A bias for each distance, ``slope * (column - row)``, is a bias by columns minus a number that each
+row has in common, which a softmax does not see. The contents of tensors are fixed. So a tensor that
+only one program has may be written as the sum of two that give the same elements, if this is true
+for each element, in f32 as well.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 
 @dataclass(frozen=True)
 class HeldSum:
-    """The elements of the input ``other`` and ``rest``, which has one element along dimensions of
-    the sum."""
+    """The sum of the input ``other`` and of ``rest``, which has one element along some dimensions
+    of the sum."""
 
     other: int
     rest: Array
 
 
 def read_as_sums(inputs: Sequence[Value], contents: Mapping[int, Array]) -> Mapping[int, HeldSum]:
-    """Return the tensors, by their inputs, that are the sum of another one and of one that is
-    smaller. Sums are made of tensors that are none themselves."""
+    """Return the tensors, by their inputs, that are the sum of another tensor and a smaller one.
+    The other tensors are not such sums themselves."""
     found: dict[int, HeldSum] = {}
     for i in sorted(contents, key=lambda i: -contents[i].size):
         others = (j for j in contents if j not in found and j != i)
@@ -44,7 +45,7 @@ def read_as_sums(inputs: Sequence[Value], contents: Mapping[int, Array]) -> Mapp
 
 
 def _rest(x: Array, part: Array) -> Array | None:
-    """What has to be added to ``part`` to give ``x``, if that is smaller than ``x``."""
+    """Return what has to be added to ``part`` to give ``x``, if that is smaller than ``x``."""
     fits = part.size > 1 and part.ndim <= x.ndim and part.size < x.size
     if not fits or any(n not in (1, m) for n, m in zip(part.shape[::-1], x.shape[::-1])):
         return None
@@ -62,7 +63,7 @@ def _rest(x: Array, part: Array) -> Array | None:
 
 
 def rests_of(inputs: Sequence[Value], sums: Mapping[int, HeldSum]) -> tuple[Value, ...]:
-    """A further input for the smaller part of each sum, in their order."""
+    """Return an additional input for the smaller part of each sum, in their order."""
     return tuple(
         Value(TensorType(held.rest.shape, inputs[i].dtype), "rest") for i, held in sums.items()
     )
@@ -71,7 +72,7 @@ def rests_of(inputs: Sequence[Value], sums: Mapping[int, HeldSum]) -> tuple[Valu
 def with_sums_written(
     graph: KernelGraph, sums: Mapping[int, HeldSum], rests: Sequence[Value]
 ) -> KernelGraph:
-    """The graph with these inputs, and sums in the place of tensors."""
+    """Return the graph with these inputs, and with sums in the place of tensors."""
     b, names = Builder(), dict[Value, Value]()
     for (i, held), rest in zip(sums.items(), rests, strict=True):
         names[graph.inputs[i]] = b.binary(BinaryFn.ADD, graph.inputs[held.other], rest)

@@ -28,7 +28,7 @@ from mirage.search.kernel.aligned import aligned_copies, aligned_type
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value, launches
-from product_kernels import product_kernel
+from written_kernels.product_kernels import product_kernel
 
 Damage = Callable[[str], str]
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import graphs
 import pytest
+from example_programs import graphs
 from lowering import with_schedule
 from mirage.compiler import Compiled, CompileOptions, compile_graph
 from mirage.frontend.program import Program
@@ -21,9 +21,9 @@ from mirage.pipeline.result import Step
 from mirage.runtime.artifact import Artifact, sha256
 from mirage.runtime.sizes import Size
 from mirage.semantics.ugraph import KernelGraph, launches
-from product_kernels import product_kernel
-from warpgroup_attention import Attention
-from warpgroup_graphs import Product
+from written_kernels.product_kernels import product_kernel
+from written_kernels.warpgroup_attention import Attention
+from written_kernels.warpgroup_graphs import Product
 
 CHIP = "sm_90a"
 OPTIONS = CompileOptions(CHIP, cubin=False)

@@ -26,7 +26,7 @@ from mirage.semantics.ugraph import (
     axis_extents,
     loops,
 )
-from product_kernels import product_kernel
+from written_kernels.product_kernels import product_kernel
 
 
 def shapes(launch: Launch) -> list[tuple[int, ...]]:

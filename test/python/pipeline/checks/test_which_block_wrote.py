@@ -12,7 +12,7 @@ from mirage.pipeline.checks.emulated_check import emulated
 from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.checks.kernel_values import _tiles  # pyright: ignore[reportPrivateUsage]
 from mirage.semantics.ugraph import Launch, launches
-from warpgroup_graphs import Product
+from written_kernels.warpgroup_graphs import Product
 
 
 def launch_of(product: Product) -> Launch:

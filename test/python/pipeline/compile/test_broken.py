@@ -8,7 +8,7 @@ from typing import Any
 
 import mirage as mi
 import pytest
-from built import linear
+from example_programs.built import linear
 from mirage.compiler import compile as compile_module
 from mirage.compiler.errors import CompileError
 from mirage.pipeline.compile import build as build_module

@@ -9,7 +9,7 @@ from mirage.pipeline.compile.build import Builder, _named
 from mirage.semantics.builder import Builder as Ops
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
-from small_artifact import small_artifact
+from small_artifacts.small_artifact import small_artifact
 
 F32 = TensorType((4, 8), DType.F32)
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from built import linear
+from example_programs.built import linear
 from mirage.compiler import Compiled
 from mirage.compiler.errors import CompileError
 from mirage.mlir_io import graph_from_text

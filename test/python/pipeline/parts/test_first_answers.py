@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import mirage as mi
 import pytest
 import torch
-from built import linear
+from example_programs.built import linear
 from mirage.cost.target import target_for
 from mirage.frontend.program import Program
 from mirage.pipeline.compile import compile_candidates

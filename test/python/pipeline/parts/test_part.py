@@ -10,7 +10,7 @@ from typing import Any
 import mirage as mi
 import numpy as np
 import pytest
-from built import linear
+from example_programs.built import linear
 from mirage.cost import Target
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.optimize import optimize

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-import graphs
 import numpy as np
-import oracle
 import pytest
+from example_programs import graphs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.semantics.builder import Builder
@@ -32,6 +31,7 @@ from mirage.semantics.ugraph import (
     KernelGraph,
     Output,
 )
+from oracle import evaluator
 
 PAIRS = graphs.small_pairs()
 CASES = [(p, c) for p, pair in PAIRS.items() for c in pair.candidates]
@@ -48,10 +48,10 @@ def test_agrees_with_the_oracle(pair, candidate):
     check_graph(reference)
     check_graph(graph)
     xs = inputs_of(graph)
-    (fast,), (slow,) = evaluate_floats(graph, xs), oracle.outputs(graph, xs)
+    (fast,), (slow,) = evaluate_floats(graph, xs), evaluator.outputs(graph, xs)
     np.testing.assert_allclose(fast, slow, rtol=1e-12)
     np.testing.assert_allclose(evaluate_floats(reference, xs)[0], slow, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(oracle.outputs(reference, xs)[0], slow, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(evaluator.outputs(reference, xs)[0], slow, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -63,7 +63,7 @@ def test_decomposition_leaves_no_composites_and_the_same_function(pair, stable):
     check_graph(plain)
     xs = inputs_of(graph)
     np.testing.assert_allclose(
-        evaluate_floats(plain, xs)[0], oracle.outputs(graph, xs)[0], rtol=1e-12, atol=1e-14
+        evaluate_floats(plain, xs)[0], evaluator.outputs(graph, xs)[0], rtol=1e-12, atol=1e-14
     )
 
 
@@ -87,7 +87,7 @@ def test_attention_at_any_sizes(heads, s, t, d, splits, steps, row_blocks):
         return  # a part without any key: its share of the sum is not a number
     pair = graphs.attention(heads, s, t, d, splits=splits, steps=steps, row_blocks=row_blocks)
     xs = inputs_of(pair.reference, seed=t)
-    want = oracle.outputs(pair.reference, xs)[0]
+    want = evaluator.outputs(pair.reference, xs)[0]
     for graph in pair.candidates.values():
         np.testing.assert_allclose(evaluate_floats(graph, xs)[0], want, rtol=1e-11, atol=1e-13)
 
@@ -101,7 +101,7 @@ def test_rms_linear_at_any_sizes(m, k, n, blocks, steps):
     xs = inputs_of(pair.reference, seed=k)
     (graph,) = pair.candidates.values()
     np.testing.assert_allclose(
-        evaluate_floats(graph, xs)[0], oracle.outputs(graph, xs)[0], rtol=1e-11
+        evaluate_floats(graph, xs)[0], evaluator.outputs(graph, xs)[0], rtol=1e-11
     )
 
 
@@ -142,7 +142,7 @@ def test_element_movers():
     graph = shuffles()
     check_graph(graph)
     xs = inputs_of(graph)
-    for fast, slow in zip(evaluate_floats(graph, xs), oracle.outputs(graph, xs), strict=True):
+    for fast, slow in zip(evaluate_floats(graph, xs), evaluator.outputs(graph, xs), strict=True):
         np.testing.assert_array_equal(fast, slow)
 
 
@@ -169,8 +169,8 @@ def test_unwritten_or_contradictory_outputs_are_errors(store_map, tile):
     graph = column_sums(load_map=(("i",), ("j",)), store_map=store_map, tile=tile)
     with pytest.raises(EvaluationError):
         evaluate_floats(graph, inputs_of(graph))
-    with pytest.raises(oracle.BadProgram):
-        oracle.outputs(graph, inputs_of(graph))
+    with pytest.raises(evaluator.BadProgram):
+        evaluator.outputs(graph, inputs_of(graph))
 
 
 def test_copy_with_tiles_that_do_not_divide():
@@ -190,7 +190,7 @@ def test_diagonal_load():
     graph = KernelGraph("diagonal", (x,), (kernel,), kernel.results)
     check_graph(graph)
     xs = inputs_of(graph)
-    np.testing.assert_array_equal(evaluate_floats(graph, xs)[0], oracle.outputs(graph, xs)[0])
+    np.testing.assert_array_equal(evaluate_floats(graph, xs)[0], evaluator.outputs(graph, xs)[0])
 
 
 def test_nested_loops_with_all_accumulators():
@@ -220,7 +220,7 @@ def test_nested_loops_with_all_accumulators():
     check_graph(graph)
     xs = inputs_of(graph)
     np.testing.assert_allclose(
-        evaluate_floats(graph, xs)[0], oracle.outputs(graph, xs)[0], rtol=1e-12
+        evaluate_floats(graph, xs)[0], evaluator.outputs(graph, xs)[0], rtol=1e-12
     )
 
 
@@ -306,7 +306,7 @@ def test_tiles_wholly_outside_are_zeros(rows: int, wanted: list[int] | None):
     check_graph(graph)
     xs = inputs_of(graph)
     expected = xs[1] + np.concatenate([xs[0], np.zeros((16 - rows, 3))])
-    np.testing.assert_allclose(oracle.outputs(graph, xs)[0], expected)
+    np.testing.assert_allclose(evaluator.outputs(graph, xs)[0], expected)
     region = (None if wanted is None else np.array(wanted), None)
     needed = demand(graph, [region])
     sampled: list[Sampled] = []

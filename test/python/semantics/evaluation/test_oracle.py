@@ -8,11 +8,16 @@ from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
-import graphs
 import numpy as np
-import oracle
 import pytest
 import torch
+from example_programs import graphs
+from example_programs.moment_graphs import moment_pairs
+from example_programs.position_masks import causal, window
+from example_programs.position_programs import attention
+from example_programs.random_graphs import random_graph
+from example_programs.random_programs import Generator
+from example_programs.stepped_loops import STEPPED, looped
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose
@@ -23,18 +28,13 @@ from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.transforms.steps.skip_steps import skip_steps
 from mirage.workloads import get, names
-from moment_graphs import moment_pairs
-from oracle import Input
-from oracle_boxes import cut, whole
-from oracle_inputs import Situations
-from oracle_judge import Judge
-from oracle_scalar import nearest_half
-from oracle_sums import SummedAnew, sums_of
-from position_masks import causal, window
-from position_programs import attention
-from random_graphs import random_graph
-from random_programs import Generator
-from stepped_loops import STEPPED, looped
+from oracle import evaluator
+from oracle.boxes import cut, whole
+from oracle.evaluator import Input
+from oracle.inputs import Situations
+from oracle.judge import Judge
+from oracle.scalar import nearest_half
+from oracle.sums import SummedAnew, sums_of
 
 sys.path.insert(0, str(Path(__file__).parents[4] / "benchmarks"))
 
@@ -50,7 +50,7 @@ def inputs_of(graph: KernelGraph, seed: int = 0) -> list[np.ndarray]:
 
 def agree(graph: KernelGraph, xs: list[np.ndarray], rtol: float = 1e-11) -> None:
     with np.errstate(all="ignore"):
-        pairs = zip(evaluate_floats(graph, xs), oracle.outputs(graph, xs), strict=True)
+        pairs = zip(evaluate_floats(graph, xs), evaluator.outputs(graph, xs), strict=True)
         for ours, its in pairs:
             size = np.abs(its[np.isfinite(its)]).max(initial=0.0)
             np.testing.assert_allclose(ours, its, rtol=rtol, atol=rtol * size)
@@ -69,7 +69,7 @@ def test_numbers_are_rounded_alike() -> None:
             xs = inputs_of(graph)
             (ours,), (its,) = (
                 evaluate_floats(graph, xs, TypedFloat()),
-                oracle.outputs(graph, xs, typed=True),
+                evaluator.outputs(graph, xs, typed=True),
             )
             np.testing.assert_allclose(ours, its, rtol=2.0**-10, atol=2.0**-12)
 
@@ -114,7 +114,7 @@ def test_functions_of_one(fn) -> None:
     x = (x > 0).astype(float) if UNARY[fn].logic else x
     with np.errstate(all="ignore"):
         want = UNARY[fn].evaluate(x)
-    got = oracle.UNARY[fn.value](torch.from_numpy(x)).numpy()
+    got = evaluator.UNARY[fn.value](torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
 
 
@@ -124,7 +124,7 @@ def test_functions_of_two(fn) -> None:
     a, b = np.meshgrid(numbers, numbers)
     with np.errstate(all="ignore"):
         want = BINARY[fn].evaluate(a, b)
-    got = oracle.BINARY[fn.value](torch.from_numpy(a), torch.from_numpy(b)).numpy()
+    got = evaluator.BINARY[fn.value](torch.from_numpy(a), torch.from_numpy(b)).numpy()
     np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
@@ -136,11 +136,11 @@ def compare_parts(reference: KernelGraph, graph: KernelGraph, work: float = 3e6)
     one that takes little work."""
     try:
         judge = Judge(reference, 0, work)
-    except oracle.TooMuchWork:
+    except evaluator.TooMuchWork:
         return False
     situation = Situations(reference, 0).ordinary(0)
     plain = decompose(graph, stable=True)
-    run = oracle.Oracle(graph, situation.inputs, typed=False)
+    run = evaluator.Oracle(graph, situation.inputs, typed=False)
     for output, box in judge.boxes[:1]:
         one = KernelGraph(plain.name, plain.inputs, plain.ops, (plain.outputs[output],))
         needed = demand(one, [tuple(np.arange(a, b) for a, b in box)])
@@ -254,7 +254,7 @@ def test_parts_of_the_reference_are_kept() -> None:
     output, box = judge.boxes[0]
     for group in judge._first:
         kept = judge._reference(group, False, output, box)
-        run = oracle.Oracle(subject.reference, group.inputs, typed=False, runs=len(group.every))
+        run = evaluator.Oracle(subject.reference, group.inputs, typed=False, runs=len(group.every))
         part = run.part(subject.reference.outputs[output], box)
         np.testing.assert_array_equal(kept.numpy(), part.expand(tuple(kept.shape)).numpy())
         assert judge._reference(group, False, output, box) is kept
@@ -266,7 +266,7 @@ def test_a_value_is_rounded_to_its_type() -> None:
     b = Builder()
     y = b.binary(BinaryFn.ADD, x, x)
     graph = KernelGraph("twice", (x,), tuple(b.ops), (y,))
-    (got,) = oracle.outputs(graph, [halves], typed=True)
+    (got,) = evaluator.outputs(graph, [halves], typed=True)
     want = torch.from_numpy(halves).to(torch.float16)
     np.testing.assert_array_equal(got, (want + want).double().numpy())
 
@@ -287,8 +287,8 @@ def test_sums_are_off_anew_for_each_element_that_they_are_used_for() -> None:
         exact, typed, anew = (
             run.part(out, whole(out.shape)).to(torch.float64)
             for run in (
-                oracle.Oracle(graph, given, typed=False),
-                oracle.Oracle(graph, given, typed=True),
+                evaluator.Oracle(graph, given, typed=False),
+                evaluator.Oracle(graph, given, typed=True),
                 SummedAnew(graph, given),
             )
         )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-import graphs
 import numpy as np
 import pytest
+from example_programs import graphs
+from example_programs.random_graphs import random_graph
+from example_programs.read_loops import READ
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.semantics.builder import Builder
@@ -24,8 +26,6 @@ from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify.evidence.roundings.explicit import WithCasts
 from mirage.verify.evidence.roundings.side_by_side import stacked
-from random_graphs import random_graph
-from read_loops import READ
 
 DOMAINS: tuple[type[Domain], ...] = (TypedFloat, Float64, WithCasts)
 PAIRS = graphs.small_pairs()

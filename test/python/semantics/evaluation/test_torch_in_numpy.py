@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import oracle_scalar
 import pytest
 import torch
-import torch_in_numpy as ours
+from oracle import scalar
+from oracle import torch_in_numpy as ours
 
 ROOT = Path(__file__).parents[4]
 NUMBERS = [
@@ -45,9 +45,9 @@ def same(x: Any, y: Any, error: float, beside: float = 0.0) -> None:
 @pytest.fixture
 def in_numpy(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The oracle's tables of functions, made with ours."""
-    source = Path(oracle_scalar.__file__).read_text().replace("from oracle_torch import torch", "")
+    source = Path(scalar.__file__).read_text().replace("from oracle.pytorch import torch", "")
     names: dict[str, Any] = {"torch": ours, "__name__": "oracle_scalar_in_numpy"}
-    exec(compile(source, "oracle_scalar", "exec"), names)
+    exec(compile(source, "scalar", "exec"), names)
     return names
 
 
@@ -64,7 +64,7 @@ def test_functions_of_scalars(in_numpy: dict[str, Any], dtype: str) -> None:
         beside = 10.0 if "gelu" in name else 0.0  # digits of 1 + erf(x) cancel
         same(
             function(ours.from_numpy(given)),
-            oracle_scalar.UNARY[name](torch.from_numpy(given)),
+            scalar.UNARY[name](torch.from_numpy(given)),
             error,
             beside,
         )
@@ -74,7 +74,7 @@ def test_functions_of_scalars(in_numpy: dict[str, Any], dtype: str) -> None:
                 np.where(np.isinf(a), 3.0, a).astype(dtype),
                 np.where(np.isinf(b), 2.0, b).astype(dtype),
             )
-        expected = oracle_scalar.BINARY[name](torch.from_numpy(a), torch.from_numpy(b))
+        expected = scalar.BINARY[name](torch.from_numpy(a), torch.from_numpy(b))
         same(function(ours.from_numpy(a), ours.from_numpy(b)), expected, error)
 
 
@@ -86,7 +86,7 @@ def test_roundings(in_numpy: dict[str, Any]) -> None:
 
     for dtype in (DType.F16, DType.BF16, DType.F32, DType.F64):
         found = in_numpy["rounded"](ours.from_numpy(x), dtype)
-        expected = oracle_scalar.rounded(torch.from_numpy(x), dtype)
+        expected = scalar.rounded(torch.from_numpy(x), dtype)
         assert np.array_equal(found.numpy(), expected.numpy())
         assert str(found.dtype) == str(expected.dtype).removeprefix("torch.")
 

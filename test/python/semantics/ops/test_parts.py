@@ -6,9 +6,9 @@ import itertools
 import random
 from collections.abc import Callable
 
-import graphs
 import numpy as np
 import pytest
+from example_programs import graphs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.semantics.builder import Builder

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from external_calls import call_external
 from mirage.emulator.run_artifact import run_artifact
 from mirage.frontend.program import Program
 from mirage.pipeline.result import Step
@@ -23,6 +22,7 @@ from mirage.semantics.ugraph import KernelGraph, Value
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
+from torch_programs.external_calls import call_external
 
 from gallery.case import Layer
 

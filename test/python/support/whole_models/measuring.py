@@ -17,7 +17,7 @@ from mirage.semantics.ugraph import External
 from mirage.torch.backend import backend
 from mirage.torch.compiled_graph import Report
 from mirage.transforms.partition.partition import Part, partition
-from op_by_op import op_by_op
+from torch_programs.op_by_op import op_by_op
 
 from whole_models.catalog import LENGTH, VOCABULARY, Model
 

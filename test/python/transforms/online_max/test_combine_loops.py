@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from attention_graphs import ceil, reference_attention, split_kv_attention, tensor
+from example_programs.attention_graphs import ceil, reference_attention, split_kv_attention, tensor
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats

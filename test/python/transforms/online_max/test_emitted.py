@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from attention_graphs import SUM, tensor
+from example_programs.attention_graphs import SUM, tensor
+from example_programs.stability_graphs import block, joined_attention, joined_reference, two_passes
 from lowering import compile_graph, with_schedule
 from mirage.emulator.run_artifact import check_artifact
 from mirage.semantics.builder import Builder
@@ -15,7 +16,6 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Accumulator, Axis, KernelGraph, Value
 from mirage.transforms import stabilize
 from mirage.workloads.linear import softmax_rows
-from stability_graphs import block, joined_attention, joined_reference, two_passes
 
 PARTS = {
     "one kernel": (96, 1),

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from attention_graphs import SUM, tensor
+from example_programs.attention_graphs import SUM, tensor
+from example_programs.stability_graphs import block
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Accumulator, Axis, KernelGraph, Launch, Value
 from mirage.transforms import stabilize
-from stability_graphs import block
 
 ROWS, COLUMNS = 3, 16
 

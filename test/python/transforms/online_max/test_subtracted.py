@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from attention_graphs import SUM, one_launch, tensor
+from example_programs.attention_graphs import SUM, one_launch, tensor
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (

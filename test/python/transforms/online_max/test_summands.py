@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attention_graphs import one_launch, tensor
+from example_programs.attention_graphs import one_launch, tensor
+from example_programs.stability_graphs import two_passes
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
@@ -15,7 +16,6 @@ from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.transforms import stabilize
 from mirage.verify import Kind, VerifyOptions, verify
-from stability_graphs import two_passes
 
 Array = np.ndarray[Any, Any]
 F32 = torch.float32

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from external_calls import call_external
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import UNARY, BinaryFn, DType, ReduceFn, UnaryFn
@@ -19,6 +18,7 @@ from mirage.semantics.ugraph import (
     Value,
 )
 from mirage.transforms.partition.calls import as_calls
+from torch_programs.external_calls import call_external
 
 
 def values(rng: np.random.Generator, *shape: int) -> np.ndarray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from external_calls import call_external
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.semantics.builder import Builder
@@ -13,6 +12,7 @@ from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Boundary, External, KernelGraph, Op, TensorType, Value
 from mirage.transforms.partition.partition import Part, Step, partition
+from torch_programs.external_calls import call_external
 
 
 def f32(*shape: int) -> Value:

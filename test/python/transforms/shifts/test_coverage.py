@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attention_graphs import SUM, tensor
+from example_programs.attention_graphs import SUM, tensor
+from example_programs.stability_graphs import block
 from mirage.cost import H200
 from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
@@ -17,7 +18,6 @@ from mirage.semantics.ugraph import Accumulator, Axis, KernelGraph, Launch, Valu
 from mirage.transforms import stabilize
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.workloads import get
-from stability_graphs import block
 
 Array = np.ndarray[Any, Any]
 KEYS, DIM = 32, 8

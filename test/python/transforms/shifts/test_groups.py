@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attention_graphs import one_launch, tensor
+from example_programs.attention_graphs import one_launch, tensor
+from example_programs.stability_graphs import joined_attention, joined_reference
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
@@ -14,7 +15,6 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Launch, RunningMax, Value, all_ops
 from mirage.transforms import stabilize
 from mirage.verify import Kind, VerifyOptions, verify
-from stability_graphs import joined_attention, joined_reference
 
 Array = np.ndarray[Any, Any]
 CASES = [

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attention_graphs import SUM, one_launch, tensor
+from example_programs.attention_graphs import SUM, one_launch, tensor
+from example_programs.stability_graphs import two_passes
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
@@ -22,7 +23,6 @@ from mirage.semantics.ugraph import (
 )
 from mirage.transforms import stabilize
 from mirage.verify import Kind, VerifyOptions, verify
-from stability_graphs import two_passes
 
 Array = np.ndarray[Any, Any]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 
-import graphs
 import numpy as np
 import pytest
+from example_programs import graphs
+from example_programs.one_liners import function, kernel
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import AccumulateFn, Accumulator, Axis, KernelGraph
@@ -16,7 +17,6 @@ from mirage.verify.arithmetic.logarithms import common_part
 from mirage.verify.arithmetic.primes import draw
 from mirage.verify.evidence.proofs.proof import prove
 from mirage.verify.evidence.proofs.small_model import small_pair
-from one_liners import function, kernel
 
 F32 = DType.F32
 QUICK = VerifyOptions(seed=1, numerics=False)

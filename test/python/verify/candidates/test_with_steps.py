@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from example_programs.position_masks import causal
+from example_programs.stepped_loops import loop_of, looped, with_steps
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, StepNumber, Steps
 from mirage.transforms.steps.skip_steps import skip_steps
@@ -16,8 +18,6 @@ from mirage.verify.candidates.with_steps import in_their_steps
 from mirage.verify.evidence.samples import held
 from mirage.verify.pieces.ledger import Ledger
 from mirage.verify.shared_inputs.free_positions import free_positions
-from position_masks import causal
-from stepped_loops import loop_of, looped, with_steps
 
 TERMS = Terms(VerifyOptions(seed=5, numerics=False), Ledger())
 PROVED = Verdict(Kind.PROVED, None, (), 5)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 
-import graphs
 import numpy as np
 import pytest
+from example_programs import graphs
+from example_programs.random_programs import Generator
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
@@ -20,7 +21,6 @@ from mirage.verify.compression.merged_dimensions import merged
 from mirage.verify.evidence.proofs.proof import prove
 from mirage.verify.evidence.proofs.small_model import run_small_model, small_pair
 from mirage.verify.normal_form.normalize import normalize
-from random_programs import Generator
 
 F32 = DType.F32
 QUICK = VerifyOptions(seed=1, numerics=False)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 
-import graphs
 import pytest
+from example_programs import graphs
+from example_programs.one_liners import function
+from faults.program_mutants import mutants
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify import Kind, VerifyOptions, verify
@@ -15,8 +17,6 @@ from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence.proofs import small_model as smallmodel
 from mirage.verify.evidence.proofs.small_model import run_small_model, small_pair
 from mirage.verify.normal_form.normalize import normalize
-from one_liners import function
-from program_mutants import mutants
 
 F32 = DType.F32
 QUICK = VerifyOptions(seed=1, numerics=False)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 
-import graphs
 import numpy as np
 import pytest
+from example_programs import graphs
+from example_programs.random_graphs import random_graph
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
@@ -16,7 +17,6 @@ from mirage.semantics.ugraph import Axis, BlockGraph, KernelGraph, Output, Resha
 from mirage.verify.compression.split_dimensions import split
 from mirage.verify.evidence.proofs.proof import prove
 from mirage.verify.evidence.proofs.small_model import small_pair
-from random_graphs import random_graph
 
 
 def same(first: KernelGraph, second: KernelGraph) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import graphs
 import numpy as np
 import pytest
+from example_programs import graphs
+from example_programs.one_liners import function, kernel
 from hypothesis import given
 from hypothesis import strategies as st
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import Axis, Constant
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.normal_form.constants import compiled, read_alike
-from one_liners import function, kernel
 
 F16, F32, F64 = DType.F16, DType.F32, DType.F64
 QUICK = VerifyOptions(seed=1, numerics=False)

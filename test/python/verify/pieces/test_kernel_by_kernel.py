@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import permutations
 
 import pytest
+from faults.programs import with_fault, with_lost_digits
 from mirage.cache import Store
 from mirage.cost import TARGETS
 from mirage.search import Planner, SearchLimits
@@ -19,7 +20,6 @@ from mirage.verify.candidates.together import Claim, Terms, verify_all
 from mirage.verify.evidence.proofs.exact import accounts_of, show, summary
 from mirage.verify.pieces.kernel_by_kernel import Hint, Piece, Shown, account_for
 from mirage.verify.pieces.ledger import Ledger, from_json, to_json
-from program_faults import with_fault, with_lost_digits
 
 OPTIONS = VerifyOptions(seed=1, draws=1, numerics=False)
 

@@ -3,8 +3,8 @@ shown to be what it stands for."""
 
 from __future__ import annotations
 
-import graphs
 import pytest
+from example_programs import graphs
 from mirage.cost import TARGETS
 from mirage.search import SearchLimits
 from mirage.search.superoptimize import Planner

@@ -5,6 +5,21 @@ from __future__ import annotations
 import random
 
 import pytest
+from example_programs.position_masks import (
+    Mask,
+    blocks,
+    causal,
+    later,
+    moved,
+    number,
+    prefix,
+    value,
+    window,
+)
+from example_programs.position_programs import MASKS, D, N, attention, candidates
+from example_programs.stepped_loops import STEPPED, looped
+from faults.program_mutants import mutants
+from faults.roundings import rounding_faults
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.positions import Gather, Iota, TileGather, TileIota, gather, iota
@@ -19,11 +34,6 @@ from mirage.semantics.ugraph import (
 )
 from mirage.transforms.steps.skip_steps import skip_steps
 from mirage.verify import Kind, VerifyOptions, verify
-from position_masks import Mask, blocks, causal, later, moved, number, prefix, value, window
-from position_programs import MASKS, D, N, attention, candidates
-from program_mutants import mutants
-from rounding_faults import rounding_faults
-from stepped_loops import STEPPED, looped
 
 OPTIONS = VerifyOptions(seed=5, numerics=False)
 

@@ -8,6 +8,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from example_programs.read_loops import (
+    READ,
+    ReadLoop,
+    after,
+    below,
+    between,
+    expected,
+    integers,
+    up_to,
+)
+from example_programs.stepped_loops import loop_of
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import (
@@ -22,8 +33,6 @@ from mirage.semantics.ugraph import (
 )
 from mirage.transforms.steps.skip_steps import skip_steps
 from mirage.verify import Kind, VerifyOptions, verify
-from read_loops import READ, ReadLoop, after, below, between, expected, integers, up_to
-from stepped_loops import loop_of
 
 OPTIONS = VerifyOptions(seed=5, numerics=False)
 

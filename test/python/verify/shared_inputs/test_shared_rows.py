@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from example_programs.position_masks import number, value
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
-from position_masks import number, value
 
 OPTIONS = VerifyOptions(seed=3, numerics=False)
 SIZE, WIDTH, COUNT = 9, 8, 6

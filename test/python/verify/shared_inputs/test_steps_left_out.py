@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from example_programs.position_masks import causal, later, moved, prefix, value
+from example_programs.stepped_loops import STEPPED, TILE, loop_of, looped, with_steps
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
@@ -30,8 +32,6 @@ from mirage.semantics.ugraph import (
 )
 from mirage.transforms.steps.skip_steps import skip_steps
 from mirage.verify import Kind, VerifyOptions, verify
-from position_masks import causal, later, moved, prefix, value
-from stepped_loops import STEPPED, TILE, loop_of, looped, with_steps
 
 OPTIONS = VerifyOptions(seed=5, numerics=False)
 

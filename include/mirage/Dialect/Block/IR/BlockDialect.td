@@ -12,18 +12,18 @@ def Block_Dialect : Dialect {
   let description = [{
     The middle level of a µGraph, found in the body of `kernel.launch`. Values
     are tiles (`!block.tile`): the part of a tensor, or of an intermediate
-    result, that one thread block works on. Where a tile lives (registers or
-    shared memory) and how it is laid out is decided by passes of this dialect.
+    result, that one thread block works on. Passes of this dialect decide where a
+    tile is held (in registers or in shared memory) and how it is laid out.
 
-    A *map* says for each tensor dimension which axes split it, outermost
+    A *map* lists for each tensor dimension the axes that split it, outermost
     first: `[[], [k]]` keeps dimension 0 whole and cuts dimension 1 along axis
-    `k`. Axes are those of the launch's grid and of the loops around the op.
+    `k`. The axes are those of the launch's grid and of the loops around the op.
     With `p` parts (the product of the axes' extents) and tile size `t`, part
     `i` covers the indices `[i*t, (i+1)*t)` that lie inside the tensor; `t*p`
-    is at least the tensor's size. Maps of loads are the paper's imap and fmap
-    in one, maps of stores its omap (Wu et al., OSDI'25, section 2).
+    is at least the tensor's size. Maps of loads combine the paper's imap and
+    fmap, and maps of stores are its omap (Wu et al., OSDI'25, section 2).
 
-    A tile's elements outside of the tensor are zero after `block.load`, are
+    Elements of a tile that lie outside of the tensor are zero after `block.load`,
     dropped by `block.store` and overwritten by `block.mask`.
 
     Element types: loads have the tensor's type; elementwise ops, reductions,

@@ -8,26 +8,26 @@ include "mlir/IR/OpBase.td"
 def Block_TileOpInterface : OpInterface<"TileOpInterface"> {
   let cppNamespace = "::mirage::block";
   let description = [{
-    What analyses of tiles need to know of an op that computes one. No method has
-    a default: an op that does not say what it is does not compile. `Block_ElementwiseOp`
-    and `Block_OtherTileOp` answer for ops that have nothing special.
+    What analyses of tiles need to know about an op that computes one. No method has
+    a default: an op that does not define all of them does not compile.
+    `Block_ElementwiseOp` and `Block_OtherTileOp` define them for the common cases.
   }];
   let methods = [
     InterfaceMethod<[{
       Whether each element of the result is a function of the operands' elements at
-      its index, dimensions of size 1 being repeated.
+      the same index, where dimensions of size 1 are repeated.
     }], "bool", "isElementwise">,
     InterfaceMethod<[{
-      Instructions for an element of the result, to rank layouts; 0 where the op
-      computes nothing.
+      The number of instructions for an element of the result, by which layouts are
+      ranked; 0 if the op computes nothing.
     }], "int64_t", "getElementWork">,
     InterfaceMethod<[{
-      The dimension of the result that dimension `dim` of the operand runs along,
-      nullopt where there is none (it is contracted).
+      The dimension of the result that corresponds to dimension `dim` of the operand;
+      nullopt if there is none because it is contracted.
     }], "::std::optional<unsigned>", "getResultDim", (ins "unsigned":$operand, "unsigned":$dim)>,
     InterfaceMethod<[{
-      Whether an element of the result is zero where those of all operands are, so
-      that padding with zeros passes through.
+      Whether an element of the result is zero wherever the elements of all operands
+      are, so that padding with zeros passes through.
     }], "bool", "isZeroAtZero">];
 }
 

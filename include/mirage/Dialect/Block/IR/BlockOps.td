@@ -23,7 +23,7 @@ def Block_MapAttr : TypedArrayAttrBase<StrArrayAttr, "map from tensor dimensions
 
 class Block_Op<string mnemonic, list<Trait> traits = []> : Op<Block_Dialect, mnemonic, traits>;
 
-/// An op without side effects that computes one tile, and what it says of itself
+/// An op without side effects that computes one tile, and its properties
 /// (`TileOpInterface`, in C++).
 class Block_TileOp<string mnemonic, list<Trait> traits, string isElementwise, string work,
                    string resultDim, string isZeroAtZero>
@@ -38,13 +38,13 @@ class Block_TileOp<string mnemonic, list<Trait> traits, string isElementwise, st
   let extraClassDeclaration = extraDeclaration;
 }
 
-/// One that computes each element from the operands' elements at its index.
+/// A tile op that computes each element from the operands' elements at the same index.
 class Block_ElementwiseOp<string mnemonic, string work, string isZeroAtZero,
                           list<Trait> traits = []>
     : Block_TileOp<mnemonic, traits, "true", work,
                    "getAlignedDim(getOperation(), operand, dim)", isZeroAtZero>;
 
-/// One whose elements come from elsewhere: `resultDim` says where dimensions go.
+/// A tile op whose elements come from other indices: `resultDim` says where dimensions go.
 class Block_OtherTileOp<string mnemonic, string resultDim, string isZeroAtZero,
                         list<Trait> traits = []>
     : Block_TileOp<mnemonic, traits, "false", "0", resultDim, isZeroAtZero>;
@@ -56,11 +56,11 @@ class Block_OtherTileOp<string mnemonic, string resultDim, string isZeroAtZero,
 def Block_LoadOp : Block_OtherTileOp<"load", "::std::nullopt", "true"> {
   let summary = "this block's tile of a device tensor";
   let description = [{
-    The part that `map` selects at this point of the grid and this step of the
-    loops around. Elements outside of the tensor are zero. Integers and truth
-    values become f32, which holds whole numbers exactly up to 2^24; who writes
-    the launch sees to it that there are no larger ones, or that they are only
-    compared with smaller ones. Floats of 8 bits become f16, which holds all of them.
+    The part that `map` selects at this point of the grid and at this step of the
+    enclosing loops. Elements outside of the tensor are zero. Integers and truth
+    values become f32, which is exact for whole numbers up to 2^24. Whoever writes
+    the launch must ensure that there are no larger ones, or that they are only
+    compared with smaller ones. 8-bit floats become f16, which holds all of them.
 
     ```mlir
     %w = block.load %gw [[k], [n]] : tensor<4096x6144xf16> -> !block.tile<64x48xf16>
@@ -75,9 +75,9 @@ def Block_LoadOp : Block_OtherTileOp<"load", "::std::nullopt", "true"> {
 def Block_IotaOp : Block_ElementwiseOp<"iota", "1", "false"> {
   let summary = "this block's positions along a dimension";
   let description = [{
-    Element `i` along `dim` is `part(axes) * tile + i`, `tile` being the result's
-    size along `dim`, and 0 where that is not below `extent`: what `block.load`
-    reads of a `kernel.iota` of that extent.
+    Element `i` along `dim` is `part(axes) * tile + i`, where `tile` is the result's
+    size along `dim`, or 0 if that is not below `extent`. This is what `block.load`
+    would read from a `kernel.iota` of that extent.
 
     ```mlir
     %i = block.iota dim 0 [n] extent 2048 : !block.tile<16xf32>
@@ -93,7 +93,7 @@ def Block_IotaOp : Block_ElementwiseOp<"iota", "1", "false"> {
 def Block_GatherOp : Block_OtherTileOp<"gather", "::std::nullopt", "true"> {
   let summary = "this block's tile of rows of a table, by index";
   let description = [{
-    What `block.load` with `map` reads of the `kernel.gather` of `table` and
+    What `block.load` with `map` would read from the `kernel.gather` of `table` and
     `indices`. Rows whose index is negative or not below the number of rows are NaN;
     nothing is read for them.
 
@@ -116,10 +116,10 @@ def Block_ScalarOp : Block_Op<"scalar", [Pure, HasParent<"::mirage::kernel::Laun
   let summary = "an integer that this block reads, as a bound of its loops";
   let description = [{
     The greatest (`max`) or the least (`min`) element of the block's part of an
-    integer tensor, moved into `[least, most]`: whatever is in the tensor, what is
-    computed of the result does not overflow. `map` cuts the tensor, by axes of the
-    grid only, into parts of the shape `of`, which cover it without overhang and
-    have at most 64 elements. Below, the block reads the length of its sequence:
+    integer tensor, clamped to `[least, most]`, so that computations with the result
+    do not overflow, whatever the tensor contains. `map` cuts the tensor, along axes of
+    the grid only, into parts of the shape `of`, which cover it without overhang and
+    have at most 64 elements. Here the block reads the length of its sequence:
 
     ```mlir
     %n = block.scalar max %lengths [[s], []] of [1, 1] within [0, 512] : tensor<2x1xi64>
@@ -143,9 +143,9 @@ def Block_StoreOp : Block_Op<"store", [Terminator, Block_LaunchTerminator,
                                        HasParent<"::mirage::kernel::LaunchOp">]> {
   let summary = "the results of a launch";
   let description = [{
-    Writes each tile to the launch's result of the same position, in the part
-    that its map selects. A map names every axis of the grid, unless all blocks
-    along an axis hold the same tile, one of which is then written.
+    Writes each tile to the part of the launch's result of the same position that
+    its map selects. A map names every axis of the grid, except for axes along which
+    all blocks hold the same tile; only one of them then writes it.
 
     ```mlir
     block.store %a [[], [n]], %s [[], []] : !block.tile<16x48xf32>, !block.tile<16x1xf32>
@@ -166,14 +166,14 @@ def Block_LoopOp : Block_Op<"loop", [RecursiveMemoryEffects,
   let summary = "steps along an axis, with accumulators";
   let description = [{
     Runs the body `extent` times; the results are the final values of the
-    accumulators that the terminator lists. Loops follow one another and nest;
-    their axes have names that are unique in the launch.
+    accumulators that the terminator lists. Loops can follow one another and nest;
+    the names of their axes are unique in the launch.
 
-    With `steps` a block takes a part of the steps: of positions along the grid
-    axes `stepAxes` the map makes the first step and the one after the last. The
-    first one is moved into `[0, extent - 1]`, the end into
-    `[first + 1, extent]`, so that each block takes at least one step. Below,
-    block `q` of 128 rows sees the keys up to its last row, 64 at a time:
+    With `steps`, a block takes only some of the steps: the map computes the first
+    step and the end (the step after the last one) from the block's positions along
+    the grid axes `stepAxes`. The first step is clamped to `[0, extent - 1]` and the
+    end to `[first + 1, extent]`, so that each block takes at least one step. Here,
+    a block of 128 rows sees the keys up to its last row, 64 at a time:
 
     ```mlir
     %t = block.loop [k = 64] steps affine_map<(d0) -> (0, d0 * 2 + 2)> of [n] {
@@ -182,8 +182,8 @@ def Block_LoopOp : Block_Op<"loop", [RecursiveMemoryEffects,
     } : !block.tile<64xf16>
     ```
 
-    Symbols of the map are integers that the block reads (`with`): its steps are then
-    known when it runs. A step beyond the last position that may be seen is not taken:
+    Symbols of the map are integers that the block reads (`with`); its steps are then
+    known only when it runs. Here, steps beyond the last visible position are not taken:
 
     ```mlir
     %n = block.scalar max %position [[]] of [1] within [-1, 4095] : tensor<1xi64>
@@ -216,8 +216,8 @@ def Block_LoopOp : Block_Op<"loop", [RecursiveMemoryEffects,
     attr-dict-with-keyword $body (`:` type($results)^)?
   }];
   let extraClassDeclaration = [{
-    /// The first step, and the one after the last, of blocks at `positions` along
-    /// `stepAxes`, of a loop without `stepValues`.
+    /// The first step and the end for blocks at `positions` along `stepAxes`, for a loop
+    /// without `stepValues`.
     std::pair<int64_t, int64_t> getStepRange(::llvm::ArrayRef<int64_t> positions);
     /// Whether the steps are known only when the block runs.
     bool hasStepsAtRunTime() { return !getStepValues().empty(); }
@@ -230,12 +230,12 @@ def Block_AccumulateOp : Block_Op<"accumulate", [Pure, Terminator, AttrSizedOper
                                                  HasParent<"LoopOp">]> {
   let summary = "what a loop accumulates";
   let description = [{
-    One accumulator for each value: the sum or maximum of the value over the
-    steps, or its last one. A sum may be rescaled by a running maximum `m` of
-    the same loop: before a step's value is added, the sum so far is multiplied
-    by `exp(m_previous - m_now)`. For values that carry a factor `exp(-m_now)`
-    that gives the sum with the factor `exp(-m_final)` (Milakov & Gimelshein,
-    arXiv 1805.02867).
+    There is one accumulator for each value: the sum or maximum of the value over
+    the steps, or its value at the last step. A sum may be rescaled by a running
+    maximum `m` of the same loop: before a step's value is added, the sum so far is
+    multiplied by `exp(m_previous - m_now)`. If the values carry a factor
+    `exp(-m_now)`, the result is the sum with the factor `exp(-m_final)` (Milakov &
+    Gimelshein, arXiv 1805.02867).
 
     ```mlir
     block.accumulate sum %o rescale %m, sum %l rescale %m, last %m
@@ -263,7 +263,7 @@ def Block_AccumulateOp : Block_Op<"accumulate", [Pure, Terminator, AttrSizedOper
 }
 
 def Block_RunningMaxOp : Block_ElementwiseOp<"running_max", "1", "true", [AllTypesMatch<["input", "result"]>]> {
-  let summary = "maximum over the steps of the loop so far";
+  let summary = "the maximum over the steps of the loop so far";
   let description = [{
     The element-wise maximum of the operand over all steps of the innermost
     loop up to and including this one.
@@ -283,10 +283,11 @@ def Block_RunningMaxOp : Block_ElementwiseOp<"running_max", "1", "true", [AllTyp
 def Block_ConstantOp : Block_Op<"constant", [Pure, ConstantLike]> {
   let summary = "a scalar constant";
   let description = [{
-    A rank-0 tile; it broadcasts where it is used. Constants are exact numbers: a
-    double stands for the number that it is written for, `1.0e-06` for a millionth.
-    Where that is not the number that is meant, an attribute `exact` has it as a
-    fraction, of which the double is the nearest one.
+    A rank-0 tile, which is broadcast where it is used. Constants are exact numbers: a
+    double stands for the number that it was written for (see
+    `mirage/semantics/numbers.py`), so `1.0e-06` is exactly one millionth. If a different
+    number is meant, the attribute `exact` gives it as a fraction, and the double is the
+    one nearest to it.
 
     ```mlir
     %c = block.constant 2.500000e-01 : !block.tile<f32>
@@ -313,7 +314,7 @@ def Block_UnaryOp : Block_ElementwiseOp<"unary", "::mirage::getWork(getFn())", "
 def Block_BinaryOp : Block_ElementwiseOp<"binary", "1", "::mirage::isZeroAtZero(getFn())"> {
   let summary = "a function of each pair of elements";
   let description = [{
-    Operands broadcast as in NumPy.
+    Operands are broadcast as in NumPy.
 
     ```mlir
     %z = block.binary mul %x, %r : (!block.tile<16x64xf32>, !block.tile<16x1xf32>) -> !block.tile<16x64xf32>
@@ -341,15 +342,15 @@ def Block_MatmulOp : Block_OtherTileOp<"matmul",
     "operand == dim ? ::std::optional<unsigned>(dim) : ::std::optional<unsigned>()", "false"> {
   let summary = "matrix product over the last two dimensions";
   let description = [{
-    `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions broadcast. With
+    `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions are broadcast. With
     `tf32`, factors of f32 are rounded to TF32, as those of a `kernel.matmul`.
-    `mirage-assign-layouts` notes how the warps share the product: `warps` are
-    their numbers along m, n and k; `swapped` computes the transposed product,
-    which puts few rows on the small side of the tensor-core instruction;
-    `warpgroup` has groups of four warps multiply tiles in shared memory. With
-    `deferred` (`mirage-pipeline-loops`), which only such products of a loop can
-    have, and only if nothing but sums use them, the product of one step is
-    computed during the next one, beside that one's first products.
+    `mirage-assign-layouts` records how the warps share the product. `warps` are the
+    numbers of warps along m, n and k. `swapped` computes the transposed product,
+    which puts few rows on the small side of the tensor-core instruction. With
+    `warpgroup`, groups of four warps multiply tiles in shared memory. With
+    `deferred` (`mirage-pipeline-loops`), the product of one step is computed during
+    the next step, alongside the first products of that step. Only products in loops
+    that have `warpgroup`, and that are used by nothing but sums, can be deferred.
 
     ```mlir
     %p = block.matmul %x, %w : (!block.tile<16x64xf16>, !block.tile<64x48xf16>) -> !block.tile<16x48xf32>
@@ -378,7 +379,7 @@ def Block_ReduceOp : Block_OtherTileOp<"reduce",
 
 def Block_TransposeOp : Block_OtherTileOp<"transpose",
     "unsigned(::llvm::find(getPermutation(), dim) - getPermutation().begin())", "true"> {
-  let summary = "dimensions in another order";
+  let summary = "reorder dimensions";
   let description = [{
     Dimension `i` of the result is dimension `permutation[i]` of the operand.
 
@@ -392,9 +393,9 @@ def Block_TransposeOp : Block_OtherTileOp<"transpose",
 }
 
 def Block_ReshapeOp : Block_OtherTileOp<"reshape", "::std::nullopt", "true"> {
-  let summary = "dimensions of size 1 added or dropped";
+  let summary = "add or drop dimensions of size 1";
   let description = [{
-    Shapes that differ in dimensions of size 1 only.
+    The two shapes differ in dimensions of size 1 only.
 
     ```mlir
     %y = block.reshape %x : (!block.tile<1x16x64xf16>) -> !block.tile<16x64xf16>
@@ -406,7 +407,7 @@ def Block_ReshapeOp : Block_OtherTileOp<"reshape", "::std::nullopt", "true"> {
 }
 
 def Block_BroadcastOp : Block_ElementwiseOp<"broadcast", "0", "false"> {
-  let summary = "dimensions of size 1 repeated";
+  let summary = "repeat dimensions of size 1";
   let description = [{
     ```mlir
     %y = block.broadcast %x : (!block.tile<16x1xf32>) -> !block.tile<16x64xf32>
@@ -420,10 +421,10 @@ def Block_BroadcastOp : Block_ElementwiseOp<"broadcast", "0", "false"> {
 def Block_ConvertLayoutOp : Block_OtherTileOp<"convert_layout", "dim", "true"> {
   let summary = "the same tile, held in another place or layout";
   let description = [{
-    Inserted by `mirage-assign-layouts`: from shared memory to registers, from
-    one register layout to another, from the summands that the warps hold to
-    their sum, or from registers to shared memory, for a left factor of warpgroups
-    that all steps of a loop read.
+    Inserted by `mirage-assign-layouts`. It converts from shared memory to registers,
+    from one register layout to another, from the summands that the warps hold to
+    their sum, or from registers to shared memory (for a left factor of warpgroups
+    that all steps of a loop read).
 
     ```mlir
     %y = block.convert_layout %x : (!block.tile<16x64xf16>) -> !block.tile<16x64xf16>
@@ -437,8 +438,8 @@ def Block_ConvertLayoutOp : Block_OtherTileOp<"convert_layout", "dim", "true"> {
 def Block_MaskOp : Block_ElementwiseOp<"mask", "1", "getFill().isZero()", [AllTypesMatch<["input", "result"]>]> {
   let summary = "overwrite what lies outside of the tensor";
   let description = [{
-    Element `i` along `dim` is kept where `part(axes) * tile + i < extent` and
-    is `fill` elsewhere, `tile` being the operand's size along `dim`.
+    Element `i` along `dim` is kept if `part(axes) * tile + i < extent`, where `tile`
+    is the operand's size along `dim`, and is replaced by `fill` otherwise.
 
     ```mlir
     %y = block.mask %x dim 1 [s, k] extent 4000 fill -0.000000e+00 : !block.tile<16x64xf32>

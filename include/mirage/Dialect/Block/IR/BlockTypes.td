@@ -11,8 +11,8 @@ def Block_TileType : TypeDef<Block_Dialect, "Tile"> {
   let mnemonic = "tile";
   let summary = "a tile that one thread block holds";
   let description = [{
-    Static shape, float element type and, once it has been chosen, where and
-    how the tile is held (`layout`).
+    It has a static shape, a float element type and, once it has been chosen, a
+    `layout`, which says where and how the tile is held.
 
     Examples: `!block.tile<16x64xf16>`, `!block.tile<f32>`.
   }];

@@ -10,28 +10,28 @@ def KernelsToLaunches : Pass<"mirage-kernels-to-launches"> {
   let description = [{
     Precondition: composite ops are decomposed. Elementwise ops, casts,
     reductions (one dimension after the other), matmuls, transposes and
-    broadcasts that stand in a graph outside of launches become launches with a
-    fixed tiling. It is the path for what no µGraph was found for; it is right
-    for all shapes and not tuned. `kernel.reshape`, which moves nothing, and
-    `kernel.slice` and `kernel.concat`, which block-to-thread turns into copies,
-    stay in the graph, as do constants that something else uses.
+    broadcasts that are in a graph outside of launches become launches with a
+    fixed tiling. This is the path for ops for which no µGraph was found; it is
+    correct for all shapes, but not tuned. `kernel.reshape`, which moves nothing,
+    and `kernel.slice` and `kernel.concat`, which block-to-thread turns into
+    copies, stay in the graph, as do constants that other ops use.
   }];
   let statistics = [Statistic<"numLaunches", "launches", "ops that became launches">];
   let dependentDialects = ["::mirage::block::BlockDialect"];
 }
 
 def ViewTensors : Pass<"mirage-view-tensors", "::mirage::kernel::GraphOp"> {
-  let summary = "slices that launches load, and joins of what they store, become addresses";
+  let summary = "turn slices that launches load, and joins of their results, into addresses";
   let description = [{
-    A `kernel.slice` that only launches with a schedule load, maybe in another
-    shape, needs no memory of its own: they load from the whole tensor, with the
-    steps that the type of the slice says from now on (`#kernel.strides`). A
-    `kernel.concat` of results of launches that nothing else reads needs no
-    kernel: the launches store to their parts of it. Warpgroups take only rows
-    that the tensor memory accelerator can read. All others are left, and are
-    copied by kernels of their own. The row that a `kernel.index_copy` stores to
-    an input of the graph, which nothing else reads, is stored there by the launch
-    that computes it, if nothing else reads that either. It cannot fail.
+    A `kernel.slice` that is loaded only by launches with a schedule, possibly in
+    another shape, needs no memory of its own: they load from the whole tensor, and
+    the type of the slice gets an encoding with the steps (`#kernel.strides`). A
+    `kernel.concat` of results of launches that nothing else reads needs no kernel:
+    the launches store to their parts of it. Warpgroups can use only rows that the
+    tensor memory accelerator can read. All other slices and joins are left as they
+    are, and are copied by kernels of their own. If a `kernel.index_copy` stores a
+    row to an input of the graph, and nothing else reads the input or the row, the
+    launch that computes the row stores it there. The pass cannot fail.
   }];
   let statistics = [
     Statistic<"numViews", "views", "slices, joins and updates that became addresses">
@@ -39,10 +39,10 @@ def ViewTensors : Pass<"mirage-view-tensors", "::mirage::kernel::GraphOp"> {
 }
 
 def LegalizeTiles : Pass<"mirage-legalize-tiles"> {
-  let summary = "rewrite block graphs into what code is generated for";
+  let summary = "rewrite block graphs into forms that code can be generated for";
   let description = [{
-    - Ops in a loop that depend neither on its axis nor on what it computes move
-      out of it.
+    - Ops in a loop that depend neither on its axis nor on values computed in it
+      are moved out of it.
     - A matmul over one column becomes an elementwise product.
     - Operands of a matmul that have different element types are converted to
       f32, which holds both exactly.
@@ -56,13 +56,13 @@ def FlattenTiles : Pass<"mirage-flatten-tiles"> {
   let summary = "make every tile a matrix";
   let description = [{
     Precondition: a launch whose tiles have at most two dimensions larger than 1
-    (among those that are combined element by element; the last two where a
-    matmul is involved). The pass finds which two dimensions of each tile are
-    its rows and columns, such that ops see the same choice in all operands, and
-    drops the others. After it tiles are of rank 2, except for scalar constants,
-    results of loads and operands of the store, which keep the rank of their
-    tensor beside a `block.reshape`; reshapes and transposes of unit dimensions
-    are gone.
+    (among those that are combined element by element; if a matmul is involved,
+    these must be the last two). The pass chooses two dimensions of each tile as
+    its rows and columns, such that each op sees the same choice in all of its
+    operands, and drops the others. After it, tiles have rank 2, except for scalar
+    constants, results of loads and operands of the store. Loads and the store keep
+    the rank of their tensor and are followed or preceded by a `block.reshape`.
+    Reshapes and transposes of unit dimensions are gone.
 
     An error names the tile that has more dimensions; the remedy is a smaller
     tile along one of them (split it over the grid or a loop).
@@ -71,22 +71,22 @@ def FlattenTiles : Pass<"mirage-flatten-tiles"> {
 }
 
 def ChooseEngine : Pass<"mirage-choose-engine"> {
-  let summary = "keep products of warpgroups to launches that allow them";
+  let summary = "restrict products of warpgroups to launches that allow them";
   let description = [{
     Precondition: flattened tiles and a schedule on each launch. Launches whose
-    schedule has `engine = warpgroup` keep it where (`WarpgroupProducts.h`)
+    schedule has `engine = warpgroup` keep it if (`WarpgroupProducts.h`)
 
     - the chip multiplies tiles in shared memory and has the tensor memory
       accelerator;
-    - the products are all in loops at the top level that do nothing but load
-      tiles, multiply them as they are (or transposed) and sum the products;
-    - factors are f16 or bf16, and the warps, four at a time, can share each
-      product in parts of 64 rows and a multiple of 8 columns;
+    - all products are in loops at the top level that do nothing but load tiles,
+      multiply them as they are (or transposed) and sum the products;
+    - factors are f16 or bf16, and groups of four warps can share each product in
+      parts of 64 rows and a multiple of 8 columns;
     - every tile that is loaded there is a box of a tensor whose rows start at
-      multiples of 16 bytes; right factors that are looked up, and left ones where that
-      is possible, consist of pieces of 16 bytes of their rows.
+      multiples of 16 bytes; right factors that are looked up, and left ones where
+      that is possible, consist of 16-byte pieces of their rows.
 
-    Elsewhere the engine becomes `warp`, with a remark that says why.
+    Otherwise the engine becomes `warp`, with a remark that says why.
   }];
   let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
   let statistics = [
@@ -101,25 +101,25 @@ def AssignLayouts : Pass<"mirage-assign-layouts"> {
 
     Operands of matmuls that come straight from device memory, and loads in
     loops with more than one stage, are staged in swizzled shared memory; all
-    other tiles are register fragments. How the warps share each matmul and the
-    layout of each group of tiles that must agree are the variables of a
-    pairwise assignment problem (`LayoutModel.h`, `AssignmentProblem.h`): costs
-    are estimated warp instructions, conversions between layouts being edges.
-    It is solved exactly by eliminating variables, or by local search where the
-    tables would be too large.
+    other tiles are register fragments. The layouts are the solution of a pairwise
+    assignment problem (`LayoutModel.h`, `AssignmentProblem.h`). Its variables are
+    the way in which the warps share each matmul, and the layout of each group of
+    tiles whose layouts must agree. Costs are estimates of warp instructions, and
+    conversions between layouts are the edges. The problem is solved exactly by
+    eliminating variables, or by local search if the tables would be too large.
 
     With `engine = warpgroup` the products of loops have the layouts of
     warpgroup instructions, and their factors stay in shared memory.
 
-    After the pass each tile's type says how it is held, every change of layout
-    is a `block.convert_layout`, and each matmul says how warps share it. A tile
+    After the pass the type of each tile says how it is held, every change of layout
+    is a `block.convert_layout`, and each matmul says how the warps share it. A tile
     that has fewer elements than its layout is padded; `mirage-mask-padding`
     deals with that.
 
-    Where the tiles that are alive at some point need more registers than a
-    thread has (`RegisterEstimate.h`), ops are reordered so that fewer are alive
-    at a time; if that does not suffice, the launch gets twice or four times the
-    warps of its schedule, where that does.
+    If the tiles that are alive at some point need more registers than a thread has
+    (`RegisterEstimate.h`), ops are reordered so that fewer tiles are alive at a
+    time. If that does not suffice, the launch gets twice or four times the warps of
+    its schedule, provided that this does.
   }];
   let options = [
     Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">,
@@ -137,11 +137,11 @@ def MaskPadding : Pass<"mirage-mask-padding"> {
   let summary = "keep padding of fragments out of reductions";
   let description = [{
     Precondition: layouts are assigned. A fragment can have more rows or columns
-    than its tile. Loads fill those with zeros, but computation makes them
-    anything (`exp(0) = 1`, `0/0`). Before a reduction or a matmul contracts
+    than its tile. Loads fill these with zeros, but after computations they can
+    hold anything (`exp(0) = 1`, `0/0`). Before a reduction or a matmul contracts
     over a padded dimension whose padding is not known to be neutral, the pass
-    inserts a `block.mask` that fills it (0 for sums and products, the lowest
-    value for maxima).
+    inserts a `block.mask` that overwrites the padding (with 0 for sums and
+    products, with the lowest value for maxima).
   }];
   let statistics = [Statistic<"numMasks", "masks", "masks inserted">];
   let dependentDialects = ["::mirage::block::BlockDialect"];
@@ -151,15 +151,16 @@ def PipelineLoops : Pass<"mirage-pipeline-loops"> {
   let summary = "decide which copies run ahead of a loop, and how far";
   let description = [{
     Precondition: layouts are assigned. Loads in a loop that are staged in shared
-    memory become rings of as many slots as the launch's schedule has stages (at
-    most as many as the loop has steps, at least 1), and the loop is marked with
-    the number of stages. Stages are reduced, with a remark, while the rings, the
-    scratch memory of the loop's ops and the other shared tiles exceed the chip's
-    limit.
+    memory become rings with as many slots as the launch's schedule has stages (at
+    least 1, and at most as many as the loop has steps), and the loop is marked with
+    the number of stages. The number of stages is reduced, with a remark, as long as
+    the rings, the scratch memory of the loop's ops and the other shared tiles
+    together exceed the chip's limit.
 
-    Where warpgroups multiply and products of a step depend on others of it, the
-    last ones are marked as `deferred` where they can be and registers suffice:
-    they run while the warps compute on the results of the next step's first ones.
+    If warpgroups multiply, and some products of a step depend on others of the same
+    step, the last products are marked as `deferred`, provided that this is possible
+    and there are enough registers: they run while the warps compute with the results
+    of the next step's first products.
   }];
   let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
   let statistics = [Statistic<"numRings", "rings", "loads that became rings">,

@@ -30,13 +30,13 @@ def Kernel_FormAttr : EnumAttr<Kernel_Dialect, Kernel_Form, "form"> {
 
     - `reference`: predefined tensor ops only; no launch, no alternatives.
     - `candidates`: `kernel.alternatives` list the reference and its candidates.
-    - `verified`: every alternative beside the reference carries a verdict that
+    - `verified`: every alternative except the reference carries a verdict, which
       is `proved` or `probable`.
     - `selected`: no alternatives are left.
-    - `scheduled`: every launch also has a `#kernel.schedule`.
-    - `thread`: computation is in `kernel.invoke` only; the code is in GPU
+    - `scheduled`: in addition, every launch has a `#kernel.schedule`.
+    - `thread`: all computation is done by `kernel.invoke`; the code is in GPU
       modules of thread-level ops.
-    - `binary`: as `thread`, the code being PTX.
+    - `binary`: like `thread`, but the code is PTX.
 
     Example: `kernel.graph @f(...) attributes {form = #kernel.form<selected>}`.
   }];
@@ -54,9 +54,9 @@ def Kernel_VerdictKind : I32EnumAttr<"VerdictKind", "outcome of an equivalence c
 def Kernel_VerdictAttr : Kernel_Attr<"Verdict", "verdict"> {
   let summary = "outcome of an equivalence check, with its evidence";
   let description = [{
-    `proved` and `refuted` are certain. `probable` states a bound on the
-    probability that inequivalent programs would have passed, as its base-2
-    logarithm. The evidence says in words what was run.
+    `proved` and `refuted` are certain. `probable` comes with a bound on the
+    probability that programs which are not equivalent would have passed, given
+    as its base-2 logarithm. The evidence says in words which checks were run.
 
     Example: `#kernel.verdict<probable bound -67, "3 draws over 2 primes">`.
   }];
@@ -75,26 +75,26 @@ def Kernel_Engine : I32EnumAttr<"Engine", "who multiplies matrices, and who copi
 def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
   let summary = "how a thread block executes its graph";
   let description = [{
-    `warps` is the number of warps that compute, `stages` the depth of the
-    pipeline that copies the tiles of a loop into shared memory (1: no overlap
-    of copies and computation). `engine` says how the products of loops are
+    `warps` is the number of warps that compute, and `stages` is the depth of the
+    pipeline that copies the tiles of a loop into shared memory (1: copies and
+    computation do not overlap). `engine` says how the products of loops are
     computed:
 
     - `warp`: each warp multiplies fragments in its registers, and all warps
       take part in copies (`mma.sync`, `cp.async`);
     - `warpgroup`: four warps together multiply tiles in shared memory, which
-      one more warp keeps filled (`wgmma`, tensor memory accelerator). What
-      that asks of a launch is checked by `mirage-choose-engine`.
+      an additional warp keeps filled (`wgmma`, tensor memory accelerator).
+      `mirage-choose-engine` checks whether a launch allows this.
 
-    With `resident` at most so many blocks are started, and each computes what
-    blocks of its number, its number and `resident`, and so on would compute:
-    while it stores one tile, the factors of the next are on their way. 0 is a
-    block for each position of the grid.
+    `resident` limits the number of blocks that are started. Block `i` then computes
+    the positions `i`, `i + resident`, `i + 2 * resident`, … of the grid, and while it
+    stores one tile, the factors of the next are already being copied. With 0, there is
+    one block for each position of the grid.
 
-    With `cluster` so many blocks that are neighbours along one axis of the grid run
-    together: each copies a part of the tiles that do not depend on this axis, to all of
-    them. It is the axis, among those whose extent `cluster` divides, along which most
-    is shared.
+    With `cluster`, this many blocks run together. They are neighbours along one axis of
+    the grid, and each of them copies its share of the tiles that do not depend on this
+    axis to all of them. Of the axes whose extents `cluster` divides, it is the one
+    along which the most is shared.
 
     Examples: `#kernel.schedule<warps = 4, stages = 3>`,
     `#kernel.schedule<warps = 8, stages = 4, engine = warpgroup, resident = 132>`,
@@ -117,11 +117,11 @@ def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
                  engine == Engine::Warpgroup ? getResident() : 0,
                  engine == Engine::Warpgroup ? getCluster() : 1);
     }
-    /// A block for each position of the grid.
+    /// The same with a block for each position of the grid.
     ScheduleAttr withAllBlocks() const {
       return get(getContext(), getWarps(), getStages(), getEngine(), 0, getCluster());
     }
-    /// Each block by itself.
+    /// The same with each block by itself.
     ScheduleAttr withoutCluster() const {
       return get(getContext(), getWarps(), getStages(), getEngine(), getResident(), 1);
     }
@@ -136,9 +136,10 @@ def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
 def Kernel_TensorMapAttr : Kernel_Attr<"TensorMap", "tensor_map"> {
   let summary = "a kernel parameter that describes a tensor to the tensor memory accelerator";
   let description = [{
-    `parameter` is the number of the tensor among the kernel's operands and then
-    results; `box` the part that one copy moves, one extent for each of the
-    tensor's dimensions; `swizzle` that of the tile in shared memory, in bytes.
+    `parameter` is the number of the tensor among the kernel's operands followed by
+    its results; `box` is the part that one copy moves, one extent for each of the
+    tensor's dimensions; `swizzle` is the swizzle, in bytes, of the tile in shared
+    memory.
 
     Example: `#kernel.tensor_map<parameter = 0, box = [128, 64], swizzle = 128>`.
   }];
@@ -149,12 +150,12 @@ def Kernel_TensorMapAttr : Kernel_Attr<"TensorMap", "tensor_map"> {
 }
 
 def Kernel_StridesAttr : Kernel_Attr<"Strides", "strides"> {
-  let summary = "where the elements of a tensor lie that is part of another one";
+  let summary = "where the elements of a tensor that is a part of another one lie";
   let description = [{
-    The encoding of a tensor that is a view of memory which holds more: `steps`
-    are the distances of neighbours along each dimension, in elements, and `align`
-    divides the address of the first element, in bytes. A tensor without an
-    encoding is dense, in row-major order, and starts at a multiple of 16.
+    The encoding of a tensor that is a view of a larger piece of memory. `steps` are
+    the distances, in elements, between neighbours along each dimension, and the
+    address of the first element is a multiple of `align` bytes. A tensor without an
+    encoding is dense and in row-major order, and its address is a multiple of 16.
 
     Example: `tensor<50x16xf16, #kernel.strides<[32, 1], align = 16>>`, the left half
     of a `tensor<50x32xf16>`.
@@ -166,12 +167,14 @@ def Kernel_StridesAttr : Kernel_Attr<"Strides", "strides"> {
 def Kernel_PlaceAttr : Kernel_Attr<"Place", "place"> {
   let summary = "where a launch stores a result that is a row of another tensor";
   let description = [{
-    Result number `result` has no memory of its own: it is stored to the tensor that
-    a `kernel.index_copy` updates, in the row that the element of operand `index`
-    names when the kernel runs. That memory begins `offset` elements after the tensor's
-    first one and has the extents `shape`, `steps` elements apart. The first of them counts rows: where the index is negative or
-    not below it, nothing is stored. The others make up the result's dimensions:
-    `digits` says how many make up each, the most significant first.
+    Result number `result` has no memory of its own. It is stored to the tensor that
+    a `kernel.index_copy` updates, in the row given by the single element of operand
+    `index` when the kernel runs. The memory in question begins `offset` elements after
+    the first element of the tensor; its extents are `shape`, and `steps` are the
+    distances between neighbours, in elements. The first extent is the number of rows:
+    if the index is negative or not below it, nothing is stored. The other extents make
+    up the dimensions of the result; `digits` says how many make up each dimension, the
+    most significant first.
 
     Example: `#kernel.place<result = 0, index = 2, offset = 0, shape = [4096, 8, 128],
     steps = [128, 524288, 1], digits = [2]>`, a result of 1024 elements in a cache of
@@ -186,16 +189,16 @@ def Kernel_PlaceAttr : Kernel_Attr<"Place", "place"> {
 }
 
 def Kernel_DynamicAttr : Kernel_Attr<"Dynamic", "dynamic"> {
-  let summary = "tensors whose outermost dimension is as long as a size that is known at launch";
+  let summary = "tensors whose outermost dimension depends on a size that is known only at launch";
   let description = [{
-    Types have the sizes of one case: the one in which the size is `bound`, the largest it may
-    be. `tensors` are the numbers of those that have more rows the larger it is: in
-    proportion, so the outermost dimension is a multiple of `bound`. At a smaller size they
-    are the first rows of what the types say, in memory of no more than that.
+    Types have the shapes for the largest allowed size, `bound`. `tensors` are the numbers of
+    the tensors whose number of rows is proportional to the size; their outermost dimension is
+    therefore a multiple of `bound`. At a smaller size, such a tensor has only the first rows
+    of its type, and its memory need not be any larger than that.
 
-    Of a graph, `tensors` are arguments, and whatever is computed of a dynamic tensor is
-    dynamic. Of a compiled kernel they are its operands and then its results; the size is its
-    last parameter, an i32.
+    On a graph, `tensors` are numbers of arguments, and whatever is computed from a dynamic
+    tensor is dynamic too. On a compiled kernel they number the operands followed by the
+    results, and the size is the last parameter, an i32.
 
     Example: `#kernel.dynamic<bound = 64, tensors = [0]>`.
   }];

@@ -28,7 +28,7 @@ def Kernel_SoftmaxOp : Kernel_CompositeOp<"softmax"> {
 def Kernel_RmsNormOp : Kernel_CompositeOp<"rms_norm"> {
   let summary = "root-mean-square normalisation over the last dimensions";
   let description = [{
-    `x * rsqrt(mean(x^2) + eps) [* gain]`, the mean over the last `dims`
+    `x * rsqrt(mean(x^2) + eps) [* gain]`, where the mean is over the last `dims`
     dimensions. Source: Zhang & Sennrich, NeurIPS 2019.
 
     ```mlir
@@ -47,8 +47,7 @@ def Kernel_LayerNormOp : Kernel_CompositeOp<"layer_norm"> {
   let summary = "layer normalisation over the last dimensions";
   let description = [{
     `(x - mean) * rsqrt(variance + eps) [* gain [+ bias]]` over the last `dims`
-    dimensions, the variance being the biased one. Source: Ba et al.,
-    arXiv 1607.06450.
+    dimensions, with the biased variance. Source: Ba et al., arXiv 1607.06450.
 
     ```mlir
     %y = kernel.layer_norm %x, %g, %b eps 1.000000e-05 dims 1

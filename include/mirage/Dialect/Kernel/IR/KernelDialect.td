@@ -11,13 +11,13 @@ def Kernel_Dialect : Dialect {
   let summary = "tensor programs as graphs over device tensors";
   let description = [{
     The upper level of a µGraph. A `kernel.graph` is a tensor program; its ops
-    are predefined tensor ops or `kernel.launch`, a kernel that is defined by a
+    are predefined tensor ops and `kernel.launch`, which is a kernel defined by a
     graph of the `block` dialect. Values are tensors of static shape in device
     memory. Source: Wu et al., "Mirage: A Multi-Level Superoptimizer for Tensor
     Programs", OSDI'25, section 2.
 
-    A graph passes through *forms* (`#kernel.form`), each a contract that the
-    verifier of `kernel.graph` checks again whenever the IR is verified.
+    A graph passes through several *forms* (`#kernel.form`). Each form is a contract
+    that the verifier of `kernel.graph` checks whenever the IR is verified.
   }];
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = [];

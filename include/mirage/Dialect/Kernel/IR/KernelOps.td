@@ -37,9 +37,10 @@ def Kernel_Elementwise : NativeOpTrait<"Elementwise"> { let cppNamespace = "::mi
 def Kernel_GraphOp : Kernel_Op<"graph", [FunctionOpInterface, IsolatedFromAbove]> {
   let summary = "a tensor program";
   let description = [{
-    A function from device tensors to device tensors. With `dynamic` it stands for
-    one function for each size up to the bound, whose tensors are the first rows of those
-    that the types say; that rows do not depend on each other is for who sets it to show.
+    A function from device tensors to device tensors. With `dynamic` it stands for a
+    family of functions, one for each size up to the bound, whose tensors have only the
+    first rows of their types. Whoever sets `dynamic` must have shown that rows do not
+    depend on each other.
 
     ```mlir
     kernel.graph @square(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
@@ -60,7 +61,7 @@ def Kernel_GraphOp : Kernel_Op<"graph", [FunctionOpInterface, IsolatedFromAbove]
     ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
-    /// The arguments that are dynamic, and all values of the body that are computed of them.
+    /// The arguments that are dynamic, and all values of the body that are computed from them.
     ::llvm::DenseSet<::mlir::Value> getDynamicValues();
   }];
   let hasCustomAssemblyFormat = 1;
@@ -78,9 +79,9 @@ def Kernel_ReturnOp : Kernel_Op<"return", [Pure, Terminator, ReturnLike, HasPare
 def Kernel_AlternativesOp : Kernel_Op<"alternatives", [IsolatedFromAbove]> {
   let summary = "programs that are claimed to be equivalent";
   let description = [{
-    The first region is the reference, the others are candidates; each computes
-    the results from the operands. `verdicts` has one entry for each candidate,
-    `costs` the predicted time of every region in microseconds.
+    The first region is the reference, and the others are candidates; each computes
+    the results from the operands. `verdicts` has one entry for each candidate, and
+    `costs` has the predicted time of every region in microseconds.
 
     ```mlir
     %y = kernel.alternatives(%x) verdicts [#kernel.verdict<proved>] : (tensor<8xf32>) -> tensor<8xf32> {
@@ -121,12 +122,12 @@ def Kernel_YieldOp : Kernel_Op<"yield", [Pure, Terminator, ReturnLike, HasParent
 def Kernel_LaunchOp : Kernel_Op<"launch", [Pure, IsolatedFromAbove]> {
   let summary = "a kernel that is defined by a block graph";
   let description = [{
-    Runs its body once for each point of the grid. Grid axes have names; the
-    maps of `block.load` and `block.store` refer to them. Block arguments are
-    the operands as device tensors; the terminator `block.store` gives the
-    results, each written by every block in the part that its map selects.
-    Results with one of the `places` are stored to a tensor that the program
-    updates (`#kernel.place`), which `mirage-view-tensors` decides.
+    Runs its body once for each point of the grid. Grid axes have names, to which
+    the maps of `block.load` and `block.store` refer. Block arguments are the
+    operands as device tensors. The terminator `block.store` gives the results:
+    every block writes the part of each result that its map selects. Results that
+    are listed in `places` are stored to a tensor that the program updates
+    (`#kernel.place`); `mirage-view-tensors` decides which ones these are.
 
     ```mlir
     %y = kernel.launch(%x) grid [m = 4] : (tensor<64x32xf16>) -> tensor<64x32xf16> {
@@ -153,9 +154,9 @@ def Kernel_LaunchOp : Kernel_Op<"launch", [Pure, IsolatedFromAbove]> {
     ::std::optional<int64_t> getGridExtent(::llvm::StringRef name);
     /// Number of positions in the grid.
     int64_t getNumBlocks();
-    /// Number of blocks that are started: fewer where each has several positions.
+    /// Number of blocks that are started: fewer if each takes several positions.
     int64_t getStartedBlocks();
-    /// Where result `number` is stored, null where it has memory of its own.
+    /// Where result `number` is stored; null if it has memory of its own.
     PlaceAttr getPlace(unsigned number);
   }];
   let hasVerifier = 1;
@@ -165,16 +166,17 @@ def Kernel_LaunchOp : Kernel_Op<"launch", [Pure, IsolatedFromAbove]> {
 def Kernel_InvokeOp : Kernel_Op<"invoke", [Pure]> {
   let summary = "run a compiled kernel";
   let description = [{
-    Launches `callee`, a `gpu.func` in a `gpu.module`, with the operands and
-    then the results as parameters. `grid` and `block` are in blocks and
-    threads, `shared` is the dynamic shared memory of a block in bytes. Tensor
-    maps are further parameters, after the tensors. A `dependent` kernel may start
-    before the one before it has ended, and waits for its memory itself.
+    Launches `callee`, a `gpu.func` in a `gpu.module`, with the operands followed by
+    the results as parameters. `grid` is in blocks, `block` is in threads, and `shared`
+    is the dynamic shared memory of a block in bytes. Tensor maps are further
+    parameters, after the tensors. A `dependent` kernel may start before the kernel
+    before it has ended, and itself waits for the memory that that kernel writes.
 
-    With `dynamic` tensors the size is one more parameter, the last, and `grid` is that of the
-    bound. `rows = [a, b]` says how many blocks smaller sizes `n` need: the first
-    `ceil(n * a / b)` of as many equal parts as the bound has, for other blocks have no
-    row that is there. Without it all blocks are launched.
+    With `dynamic` tensors the size is one more parameter, the last one, and `grid` is the
+    grid for the bound. `rows = [a, b]` says how many blocks a smaller size `n` needs. The
+    grid is divided into equal parts, and only the first `ceil(n * a / b)` parts are
+    launched, because the blocks of the others have no rows at that size. Without `rows`,
+    all blocks are launched.
 
     ```mlir
     %y = kernel.invoke @kernels::@f(%x) grid [4, 1, 1] block [128, 1, 1] shared 4096
@@ -198,10 +200,10 @@ def Kernel_InvokeOp : Kernel_Op<"invoke", [Pure]> {
 }
 
 def Kernel_ExternalOp : Kernel_Op<"external"> {
-  let summary = "a part of the program that stays with torch";
+  let summary = "a part of the program that stays with PyTorch";
   let description = [{
-    A call back to the framework for an op that has no meaning here. `target`
-    names it; `location` says where it stands in the user's program.
+    A call of PyTorch for an op that this dialect does not define. `target` names
+    the op, and `location` says where it is in the user's program.
 
     ```mlir
     %y = kernel.external "aten.cumsum"(%x) {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -215,8 +217,8 @@ def Kernel_ExternalOp : Kernel_Op<"external"> {
 def Kernel_AllReduceOp : Kernel_TensorOp<"all_reduce"> {
   let summary = "reduction of a tensor over the devices of a group";
   let description = [{
-    Every one of `devices` devices gets the element-wise reduction of all of
-    their operands.
+    Each of the `devices` devices gets the elementwise reduction of the operands
+    of all of them.
 
     ```mlir
     %y = kernel.all_reduce sum %x over 8 : (tensor<4x8xf16>) -> tensor<4x8xf16>
@@ -234,10 +236,11 @@ def Kernel_AllReduceOp : Kernel_TensorOp<"all_reduce"> {
 def Kernel_ConstantOp : Kernel_Op<"constant", [Pure, ConstantLike]> {
   let summary = "a scalar constant";
   let description = [{
-    A rank-0 tensor; it broadcasts where it is used. Constants are exact numbers: a
-    double stands for the number that it is written for, `1.0e-06` for a millionth.
-    Where that is not the number that is meant, an attribute `exact` has it as a
-    fraction, of which the double is the nearest one.
+    A rank-0 tensor, which is broadcast where it is used. Constants are exact numbers:
+    a double stands for the number that it was written for (see
+    `mirage/semantics/numbers.py`), so `1.0e-06` is exactly one millionth. If a different
+    number is meant, the attribute `exact` gives it as a fraction, and the double is the
+    one nearest to it.
 
     ```mlir
     %eps = kernel.constant 1.000000e-06 : tensor<f32>
@@ -252,8 +255,8 @@ def Kernel_ConstantOp : Kernel_Op<"constant", [Pure, ConstantLike]> {
 def Kernel_UnaryOp : Kernel_TensorOp<"unary", [Kernel_Elementwise]> {
   let summary = "a scalar function of each element";
   let description = [{
-    `round_e4m3` and `round_e5m2` give tensors of the 8-bit type to which they round;
-    what is computed of such tensors is f32.
+    `round_e4m3` and `round_e5m2` give tensors of the 8-bit type to which they round.
+    Results that are computed from such tensors are f32.
 
     ```mlir
     %y = kernel.unary silu %x : (tensor<4x8xf16>) -> tensor<4x8xf16>
@@ -268,8 +271,9 @@ def Kernel_UnaryOp : Kernel_TensorOp<"unary", [Kernel_Elementwise]> {
 def Kernel_BinaryOp : Kernel_TensorOp<"binary", [Kernel_Elementwise]> {
   let summary = "a function of each pair of elements";
   let description = [{
-    Operands broadcast as in NumPy. Comparisons and logical functions give truth
-    values (`i1`). Integers beside floats take the type of the floats.
+    Operands are broadcast as in NumPy. Comparisons and logical functions give truth
+    values (`i1`). If one operand is a float and the other an integer, the integer is
+    converted to the type of the float.
 
     ```mlir
     %z = kernel.binary add %x, %y : (tensor<4x8xf16>, tensor<8xf16>) -> tensor<4x8xf16>
@@ -286,10 +290,10 @@ def Kernel_BinaryOp : Kernel_TensorOp<"binary", [Kernel_Elementwise]> {
 def Kernel_CastOp : Kernel_TensorOp<"cast"> {
   let summary = "conversion to another element type";
   let description = [{
-    Fractions are cut off towards zero, and integers wrap around in types that do
-    not hold them. No kernel does either: such conversions are calls of PyTorch.
-    Floats of 8 bits have few numbers: `kernel.unary round_e4m3` or `round_e5m2`
-    rounds to them, and a conversion of them is exact.
+    Conversion to an integer truncates towards zero, and integers wrap around in types
+    that do not hold them. No kernel does either: such conversions are calls of PyTorch.
+    Rounding to 8-bit floats is not a cast but a function of its own (`round_e4m3` or
+    `round_e5m2` of `kernel.unary`); a cast from an 8-bit float is exact.
 
     ```mlir
     %y = kernel.cast %x : (tensor<4x8xf32>) -> tensor<4x8xf16>
@@ -303,11 +307,11 @@ def Kernel_CastOp : Kernel_TensorOp<"cast"> {
 def Kernel_MatmulOp : Kernel_TensorOp<"matmul"> {
   let summary = "matrix product over the last two dimensions";
   let description = [{
-    `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions broadcast. Of two
-    factors of 8 bits each 128 products may be added up with about 14 bits, as chips
-    do it that multiply them; these sums are added in f32. Factors that are cast to
-    a wider type are multiplied as exactly as that type asks for. With `tf32`, factors
-    of f32 are rounded to TF32 first, which has 11 significant bits, as PyTorch does
+    `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions are broadcast. If both
+    factors have 8 bits, groups of 128 products may be added with about 14 bits, as the
+    hardware does it; the sums of the groups are added in f32. Factors that are cast to
+    a wider type are multiplied with the precision of that type. With `tf32`, factors
+    of f32 are first rounded to TF32, which has 11 significant bits, as PyTorch does
     after `torch.set_float32_matmul_precision("high")`.
 
     ```mlir
@@ -334,7 +338,7 @@ def Kernel_ReduceOp : Kernel_TensorOp<"reduce"> {
 }
 
 def Kernel_TransposeOp : Kernel_TensorOp<"transpose"> {
-  let summary = "dimensions in another order";
+  let summary = "reorder dimensions";
   let description = [{
     Dimension `i` of the result is dimension `permutation[i]` of the operand.
 
@@ -349,7 +353,7 @@ def Kernel_TransposeOp : Kernel_TensorOp<"transpose"> {
 }
 
 def Kernel_ReshapeOp : Kernel_TensorOp<"reshape"> {
-  let summary = "same elements in row-major order, another shape";
+  let summary = "the same elements, in row-major order, in another shape";
   let description = [{
     ```mlir
     %y = kernel.reshape %x : (tensor<4x8xf16>) -> tensor<2x2x8xf16>
@@ -362,7 +366,7 @@ def Kernel_ReshapeOp : Kernel_TensorOp<"reshape"> {
 }
 
 def Kernel_BroadcastOp : Kernel_TensorOp<"broadcast"> {
-  let summary = "dimensions of size 1 repeated";
+  let summary = "repeat dimensions of size 1";
   let description = [{
     Dimensions of size 1, and missing leading ones, are repeated.
 
@@ -376,10 +380,11 @@ def Kernel_BroadcastOp : Kernel_TensorOp<"broadcast"> {
 }
 
 def Kernel_ConcatOp : Kernel_TensorOp<"concat"> {
-  let summary = "tensors joined along a dimension";
+  let summary = "join tensors along a dimension";
   let description = [{
-    Where kernels compute all operands, and nothing else reads them, they write to
-    their parts of the result (`mirage-view-tensors`); else the operands are copied.
+    If kernels compute all operands, and nothing else reads them, the kernels write
+    directly to their parts of the result (`mirage-view-tensors`); otherwise the
+    operands are copied.
 
     ```mlir
     %z = kernel.concat %x, %y dim 1 : (tensor<4x8xf16>, tensor<4x2xf16>) -> tensor<4x10xf16>
@@ -393,10 +398,10 @@ def Kernel_ConcatOp : Kernel_TensorOp<"concat"> {
 def Kernel_SliceOp : Kernel_TensorOp<"slice"> {
   let summary = "a block of a tensor";
   let description = [{
-    The block of the result's shape that starts at `offsets`. A block that only
-    kernels read is compiled to an address and steps (`mirage-view-tensors`), one
-    that lies in one piece in memory, and is no output of the program, to an
-    address; others are copied.
+    The block that starts at `offsets` and has the result's shape. A block that only
+    kernels read is compiled to an address and steps (`mirage-view-tensors`). A block
+    that is contiguous in memory, and is not an output of the program, is compiled to an
+    address. All others are copied.
 
     ```mlir
     %y = kernel.slice %x [0, 4] : (tensor<4x8xf16>) -> tensor<4x4xf16>
@@ -407,7 +412,7 @@ def Kernel_SliceOp : Kernel_TensorOp<"slice"> {
   let hasFolder = 1;
   let extraClassDeclaration = [{
     /// Number of elements of the row-major operand before the block, if the block
-    /// lies in one piece.
+    /// is contiguous.
     std::optional<int64_t> getContiguousStart();
   }];
 }
@@ -419,8 +424,8 @@ def Kernel_SliceOp : Kernel_TensorOp<"slice"> {
 def Kernel_IotaOp : Kernel_TensorOp<"iota"> {
   let summary = "positions along a dimension";
   let description = [{
-    Each element is its own index along `dim`. Kernels that load it compute it
-    (`block.iota`).
+    Each element is its own index along `dim`. It is never stored: the kernels that
+    load it compute it instead (`block.iota`).
 
     ```mlir
     %i = kernel.iota dim 0 : tensor<128xi64>
@@ -433,11 +438,11 @@ def Kernel_IotaOp : Kernel_TensorOp<"iota"> {
 def Kernel_GatherOp : Kernel_TensorOp<"gather"> {
   let summary = "rows of a table, by index";
   let description = [{
-    The row (along the first dimension) of `table` that each element of `indices`
-    names; the result has the dimensions of `indices`, then those of a row.
-    Indices are from 0 on and below the number of rows: a kernel that meets
-    another one reads nothing and computes with NaN (`block.gather`); PyTorch
-    raises where it computes the op itself.
+    For each element of `indices`, the row of `table` (along its first dimension) with
+    that index; the result has the dimensions of `indices`, followed by those of a row.
+    Indices must be at least 0 and below the number of rows. For any other index a
+    kernel reads nothing and computes with NaN (`block.gather`); if PyTorch computes the
+    op, it raises an error.
 
     ```mlir
     %x = kernel.gather %table, %ids : (tensor<1000x64xf16>, tensor<2x16xi64>) -> tensor<2x16x64xf16>
@@ -452,13 +457,13 @@ def Kernel_GatherOp : Kernel_TensorOp<"gather"> {
 //===----------------------------------------------------------------------===//
 
 def Kernel_IndexCopyOp : Kernel_TensorOp<"index_copy"> {
-  let summary = "a tensor with a row replaced, by index";
+  let summary = "a tensor with one row replaced, by index";
   let description = [{
-    `tensor` with the row along `dim` that the only element of `index` names replaced
-    by `row`, whose extent along `dim` is 1. An index that is negative or not below the
-    number of rows replaces nothing. Compiled programs do it in the memory of `tensor`,
-    an input of the graph that nothing else reads: the launch that computes `row`
-    stores it there (`mirage-view-tensors`).
+    `tensor` with one row along `dim` replaced by `row`, whose extent along `dim` is 1.
+    The single element of `index` says which row. If it is negative or not below the
+    number of rows, nothing is replaced. Compiled programs do this in the memory of
+    `tensor`, which is an input of the graph that nothing else reads: the launch that
+    computes `row` stores it there (`mirage-view-tensors`).
 
     ```mlir
     %y = kernel.index_copy %x, %i, %r dim 1

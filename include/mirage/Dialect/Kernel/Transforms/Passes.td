@@ -8,14 +8,13 @@ include "mlir/Pass/PassBase.td"
 def MirageDecompose : Pass<"mirage-decompose", "::mirage::kernel::GraphOp"> {
   let summary = "replace composite tensor ops by the primitive ops that define them";
   let description = [{
-    Precondition: none. Softmax, rms_norm, layer_norm and whatever else
-    implements `DecomposableOpInterface` become graphs of primitive ops. The
-    search and the verifier do the same on their data, so the pass is for
-    people who want to read the definitions, and for tests. It cannot fail.
+    Precondition: none. Softmax, rms_norm, layer_norm and all other ops that
+    implement `DecomposableOpInterface` are replaced by primitive ops. The search
+    and the verifier do the same on their own data, so the pass is for people who
+    want to read the definitions, and for tests. It cannot fail.
 
-    Without `stable`, softmax becomes `exp(x) / sum(exp(x))`, which is equal
-    over the real numbers and leaves the choice of how to avoid overflow to
-    `mirage-stabilize`.
+    Without `stable`, softmax becomes `exp(x) / sum(exp(x))`, which is equal over
+    the real numbers and leaves it to `mirage-stabilize` to avoid overflow.
   }];
   let options = [
     Option<"stable", "stable", "bool", "false", "subtract the row maximum in softmax">

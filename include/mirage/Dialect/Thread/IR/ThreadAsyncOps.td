@@ -1,7 +1,7 @@
 //===- ThreadAsyncOps.td - ops of sm_90 and for launches -------*- tablegen -*-===//
 //
 // Mbarriers, the tensor memory accelerator, warpgroup products, clusters,
-// dependent launches, and what blocks need to combine results inside a launch.
+// dependent launches, and ops with which blocks combine results inside a launch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,8 +34,9 @@ def Thread_MbarrierAllocOp : Thread_Op<"mbarrier_alloc", [Thread_Needs<"Mbarrier
 def Thread_MbarrierInitOp : Thread_SyncOp<"mbarrier_init", [Thread_Needs<"Mbarrier">]> {
   let summary = "initialises all mbarriers of an array";
   let description = [{
-    Each phase completes after `arrivals` arrivals (and the expected bytes). One
-    thread does it; a `thread.barrier` must follow before any other use.
+    Each phase completes after `arrivals` arrivals (and after the expected bytes have
+    arrived). One thread executes it; a `thread.barrier` must follow before any other
+    use.
 
     ```mlir
     thread.mbarrier_init %full arrivals 1 : !thread.mbarrier<4>
@@ -48,9 +49,9 @@ def Thread_MbarrierInitOp : Thread_SyncOp<"mbarrier_init", [Thread_Needs<"Mbarri
 def Thread_MbarrierArriveOp : Thread_SyncOp<"mbarrier_arrive", [Thread_Needs<"Mbarrier">]> {
   let summary = "one arrival for each warp that executes it";
   let description = [{
-    The warp's earlier accesses to shared memory are visible to those who see
-    the phase complete. With `cluster` it arrives at the mbarriers of so many blocks
-    of the cluster, its own among them.
+    The warp's earlier accesses to shared memory are visible to all threads that see
+    the phase complete. With `cluster`, it arrives at the mbarriers of that many blocks
+    of the cluster, including its own.
 
     ```mlir
     thread.mbarrier_arrive %empty[%stage] : !thread.mbarrier<4>
@@ -68,8 +69,8 @@ def Thread_MbarrierArriveOp : Thread_SyncOp<"mbarrier_arrive", [Thread_Needs<"Mb
 def Thread_CopyArriveOp : Thread_SyncOp<"copy_arrive", [Thread_Needs<"Mbarrier">]> {
   let summary = "one arrival of each thread, when its asynchronous copies are done";
   let description = [{
-    Those by `cp.async` that the thread began before. It publishes nothing else: what is
-    stored needs a `thread.mbarrier_arrive` beside it.
+    It waits for the `cp.async` copies that the thread started earlier. It publishes
+    nothing else: ordinary stores need a `thread.mbarrier_arrive` in addition.
 
     ```mlir
     thread.copy_arrive %full[%stage] : !thread.mbarrier<4>
@@ -80,7 +81,7 @@ def Thread_CopyArriveOp : Thread_SyncOp<"copy_arrive", [Thread_Needs<"Mbarrier">
 }
 
 def Thread_MbarrierExpectOp : Thread_SyncOp<"mbarrier_expect", [Thread_Needs<"Mbarrier">]> {
-  let summary = "one arrival by one thread, which adds the bytes that copies will bring";
+  let summary = "one arrival by one thread, which adds the bytes that copies will deliver";
   let description = [{
     ```mlir
     thread.mbarrier_expect %full[%stage] bytes 16384 : !thread.mbarrier<4>
@@ -110,7 +111,7 @@ def Thread_MbarrierWaitOp : Thread_SyncOp<"mbarrier_wait", [Thread_Needs<"Mbarri
 //===----------------------------------------------------------------------===//
 
 def Thread_PrefetchMapOp : Thread_SyncOp<"prefetch_map", [Thread_Needs<"TensorCopy">]> {
-  let summary = "one thread asks for a tensor map that copies will need soon";
+  let summary = "one thread prefetches a tensor map that copies will need soon";
   let description = [{
     ```mlir
     thread.prefetch_map %map : !thread.tensormap<64x64xf16, swizzle = 128>
@@ -123,12 +124,12 @@ def Thread_PrefetchMapOp : Thread_SyncOp<"prefetch_map", [Thread_Needs<"TensorCo
 def Thread_TmaLoadOp : Thread_SyncOp<"tma_load", [Thread_Needs<"TensorCopy">, AttrSizedOperandSegments]> {
   let summary = "one thread starts a copy of a box of a tensor to shared memory";
   let description = [{
-    `coordinates` (elements, outermost dimension first) name the box's first
-    element. A tile of several panels takes one copy a panel. The bytes of the
-    whole tile count towards the mbarrier's expected bytes, those outside the
-    tensor (zeros) included. With `multicast`, the copy goes to the same place
-    in all blocks of the cluster whose bit is set. With `part` the box has some of
-    the tile's rows: those from `part` times as many on.
+    `coordinates` (in elements, outermost dimension first) are those of the box's
+    first element. A tile of several panels takes one copy for each panel. The bytes
+    of the whole tile count towards the mbarrier's expected bytes, including those
+    outside the tensor (zeros). With `multicast`, the copy goes to the same place
+    in all blocks of the cluster whose bit is set. With `part`, the box has only some
+    of the tile's rows: if it has `n` rows, they start at row `part * n` of the tile.
 
     ```mlir
     thread.tma_load %map[%i, %j] to %tile signal %full[%stage]
@@ -153,7 +154,7 @@ def Thread_TmaStoreOp : Thread_SyncOp<"tma_store", [Thread_Needs<"TensorCopy">]>
   let description = [{
     Elements outside the tensor are dropped. A `thread.fence async_proxy` and a
     barrier must lie between the stores to the tile and this op. With `group`,
-    one thread of each group of four warps does.
+    one thread of each group of four warps starts such a copy.
 
     ```mlir
     thread.tma_store %tile to %map[%i, %j]
@@ -172,9 +173,9 @@ def Thread_TmaStoreOp : Thread_SyncOp<"tma_store", [Thread_Needs<"TensorCopy">]>
 def Thread_BulkCopyOp : Thread_SyncOp<"bulk_copy", [Thread_Needs<"TensorCopy">]> {
   let summary = "one thread starts a copy of contiguous rows to shared memory";
   let description = [{
-    One bulk copy for each row of the tile (one for the whole tile where rows
-    are contiguous on both sides). No swizzle; row sizes and addresses are
-    multiples of 16 bytes; nothing lies outside the tensor.
+    There is one bulk copy for each row of the tile, or one for the whole tile if
+    rows are contiguous on both sides. The tile has no swizzle, row sizes and
+    addresses are multiples of 16 bytes, and nothing lies outside the tensor.
 
     ```mlir
     thread.bulk_copy %a[%i, %j] dims [0, 1] to %tile signal %full[%stage]
@@ -202,7 +203,7 @@ def Thread_BulkCommitOp : Thread_SyncOp<"bulk_commit", [Thread_Needs<"TensorCopy
 }
 
 def Thread_BulkWaitOp : Thread_SyncOp<"bulk_wait", [Thread_Needs<"TensorCopy">]> {
-  let summary = "waits until at most `pending` groups of bulk stores are under way";
+  let summary = "waits until at most `pending` groups of bulk stores are in flight";
   let description = [{
     With `read`, waits only until their shared memory may be overwritten.
 
@@ -217,9 +218,10 @@ def Thread_BulkWaitOp : Thread_SyncOp<"bulk_wait", [Thread_Needs<"TensorCopy">]>
 def Thread_FenceOp : Thread_SyncOp<"fence"> {
   let summary = "orders this thread's memory accesses";
   let description = [{
-    `async_proxy`: ordinary accesses to shared memory before TMA and wgmma
-    accesses; `mbarrier_init`: initialised mbarriers are seen by the cluster;
-    `block`, `cluster`, `device`: acquire-release fences of that scope.
+    - `async_proxy`: ordinary accesses to shared memory come before accesses by the
+      tensor memory accelerator and by `wgmma`;
+    - `mbarrier_init`: the cluster sees initialised mbarriers;
+    - `block`, `cluster`, `device`: acquire-release fences of that scope.
 
     ```mlir
     thread.fence async_proxy
@@ -236,18 +238,18 @@ def Thread_FenceOp : Thread_SyncOp<"fence"> {
 def Thread_WgmmaOp : Thread_Op<"wgmma", [Thread_Needs<"WarpgroupMma">, MemoryEffects<[MemRead, MemWrite]>, AllTypesMatch<["acc", "result"]>]> {
   let summary = "starts acc + lhs * rhs from shared memory, for groups of 4 warps";
   let description = [{
-    `lhs` is a fragment or a shared tile M x K (`lhs_transposed`: K x M), `rhs` a
-    shared tile K x N (`rhs_transposed`: N x K); element types f16 or bf16, acc
-    f32. Factors of 8 bits (f8E4M3FN, f8E5M2, also one of each) lie in shared
-    memory, with rows along K. Tiles are swizzled, or one chunk wide. The
+    `lhs` is a fragment or a shared tile M x K (`lhs_transposed`: K x M), and `rhs` is
+    a shared tile K x N (`rhs_transposed`: N x K). Element types are f16 or bf16, and
+    f32 for `acc`. Factors of 8 bits (f8E4M3FN and f8E5M2, in any combination) are in
+    shared memory, with rows along K. Tiles are swizzled, or one chunk wide. The
     accumulator's layout is `wgmmaResultLayout`: the lowest two warp vectors are
-    [16, 0] and [32, 0]. The result may be used by further `thread.wgmma`s on it,
-    else only after `thread.wgmma_wait`. With `from_zero` nothing reads `acc`, and
-    the result is the product alone.
+    [16, 0] and [32, 0]. Before `thread.wgmma_wait`, the result may be used only as
+    the accumulator of further `thread.wgmma`s. With `from_zero`, nothing reads
+    `acc`, and the result is the product alone.
 
-    Of factors of 8 bits the hardware adds up products with about 14 bits. With
-    `promoted` each 64 rows of at most 128 columns are multiplied from zero, waited
-    for, and added to `acc` in f32: nothing is under way afterwards.
+    The hardware adds products of 8-bit factors with about 14 bits. With `promoted`,
+    each part of 64 rows and at most 128 columns is computed from zero, waited for,
+    and added to `acc` in f32; no product is in flight afterwards.
 
     ```mlir
     %d = thread.wgmma %a, %b, %c : !thread.shared<64x64xf16, swizzle = 128>,
@@ -259,7 +261,7 @@ def Thread_WgmmaOp : Thread_Op<"wgmma", [Thread_Needs<"WarpgroupMma">, MemoryEff
                        UnitAttr:$from_zero, UnitAttr:$promoted);
   let results = (outs Thread_FragmentType:$result);
   let extraClassDeclaration = [{
-    /// Elements of the contraction that one instruction takes.
+    /// Elements of the contracted dimension that one instruction takes.
     int64_t getDepth();
   }];
   let assemblyFormat = [{
@@ -290,10 +292,10 @@ def Thread_WgmmaCommitOp : Thread_SyncOp<"wgmma_commit", [Thread_Needs<"Warpgrou
 }
 
 def Thread_WgmmaWaitOp : Thread_SyncOp<"wgmma_wait", [Thread_Needs<"WarpgroupMma">, AllTypesMatch<["accs", "results"]>]> {
-  let summary = "waits until at most `pending` groups of products are under way";
+  let summary = "waits until at most `pending` groups of products are in flight";
   let description = [{
     The results are the accumulators, ready for use. Accumulators of products
-    that stay under way are not among them.
+    that are still in flight are not among them.
 
     ```mlir
     %r = thread.wgmma_wait 0 (%d) : !thread.fragment<64x64xf32, #acc>
@@ -320,7 +322,7 @@ def Thread_ClusterBarrierOp : Thread_SyncOp<"cluster_barrier", [Thread_Needs<"Cl
 }
 
 def Thread_ClusterRankOp : Thread_Op<"cluster_rank", [Thread_Needs<"Clusters">, Pure]> {
-  let summary = "number of the block in its cluster";
+  let summary = "the rank of the block in its cluster";
   let description = [{
     ```mlir
     %rank = thread.cluster_rank
@@ -362,7 +364,7 @@ def Thread_StoreRemoteOp : Thread_Op<"store_remote", [Thread_Needs<"Clusters">, 
 def Thread_SetMaxRegistersOp : Thread_SyncOp<"set_max_registers", [Thread_Needs<"WarpRegisters">]> {
   let summary = "changes the number of registers of each thread of the warpgroup";
   let description = [{
-    A multiple of 8 from 24 to 256.
+    The number is a multiple of 8 from 24 to 256.
 
     ```mlir
     thread.set_max_registers decrease 40
@@ -396,8 +398,8 @@ def Thread_DependentLaunchOp : Thread_SyncOp<"dependent_launch", [Thread_Needs<"
 def Thread_AtomicAddOp : Thread_Op<"atomic_add", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "adds an f32 fragment to a device tensor, atomically";
   let description = [{
-    `dims` and `in_bounds` as for `thread.store_global`. The order of additions
-    is not determined, hence neither is the rounding.
+    `dims` and `in_bounds` are as for `thread.store_global`. The order of the
+    additions is not determined, and therefore neither is their rounding.
 
     ```mlir
     thread.atomic_add %x, %a[%i, %j] dims [0, 1] in_bounds [true, true]
@@ -416,7 +418,7 @@ def Thread_AtomicAddOp : Thread_Op<"atomic_add", [MemoryEffects<[MemRead, MemWri
 def Thread_SignalOp : Thread_SyncOp<"signal"> {
   let summary = "adds 1 to a counter in device memory, after all earlier writes of the block";
   let description = [{
-    Contains a barrier of the executing warps; one thread adds, with release
+    It contains a barrier of the executing warps. One thread adds, with release
     semantics at device scope.
 
     ```mlir
@@ -430,7 +432,7 @@ def Thread_SignalOp : Thread_SyncOp<"signal"> {
 def Thread_WaitCounterOp : Thread_SyncOp<"wait_counter"> {
   let summary = "waits until a counter in device memory has reached a value";
   let description = [{
-    Acquires what was written before the signals. All blocks that signal must be
+    It acquires what was written before the signals. All blocks that signal must be
     resident at the same time as those that wait. One thread polls; a barrier of
     the executing warps follows.
 

@@ -12,13 +12,14 @@ def Thread_LayoutAttr : AttrDef<Thread_Dialect, "Layout"> {
   let summary = "which element of a tile each register holds";
   let description = [{
     A linear map over GF(2) from the bits of the register, lane and warp index to
-    the row and column, as a list of basis vectors `[row, column]`, lowest bit
+    the row and column. It is a list of basis vectors `[row, column]`, lowest bit
     first; the coordinates of an index are the XOR of the vectors of its set
-    bits. A zero vector means that the bit does not matter: its owners hold
-    copies. The others are distinct single bits of one dimension. `repeat`
-    lays copies of this tile side by side in further registers, so extents need
-    not be powers of two; the copies come in row-major order and are the most
-    significant part of the register index. See `LinearLayout.h`.
+    bits. A zero vector means that the bit does not matter: threads (or registers)
+    that differ only in this bit hold copies. Each of the other vectors is a
+    different single bit of one dimension. `repeat` puts copies of this tile side by
+    side in further registers, so that extents need not be powers of two. The copies
+    come in row-major order and are the most significant part of the register index.
+    See `LinearLayout.h`.
 
     Example, a 16x24 result of tensor-core instructions in one warp:
     `#thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0],

@@ -12,20 +12,21 @@ def Thread_Dialect : Dialect {
   let description = [{
     The lowest level before NVVM. A kernel is a `gpu.func` whose
     `known_block_size` is `[32 * warps, 1, 1]`; its parameters are memrefs of
-    static shape and strides (or `!thread.tensormap`s), control flow is `scf`,
-    indices are `index` values below 2^31. All ops are *collective*: every thread of the
-    block (or of the enclosing `thread.warps` region) executes them together, on
-    tiles that the threads hold jointly:
+    static shape and strides (or `!thread.tensormap`s), control flow is `scf`, and
+    indices are `index` values below 2^31. All ops are *collective*: all threads of the
+    block (or of the enclosing `thread.warps` region) execute them together, on
+    tiles that they hold jointly:
 
     - `!thread.fragment`: a 2-D tile in registers. Its layout says which element
       each register of each lane of each warp holds.
     - `!thread.shared`: a 2-D tile (or a ring of them) at a fixed byte offset of
       the dynamic shared memory, row-major, optionally swizzled.
 
-    Shared memory is ordered by `thread.barrier` and the async ops' waits alone:
-    an op that reads what other warps wrote needs one of them in between. Ops
-    that exchange values through a scratch area (see `ScratchOpInterface`)
-    synchronise before they write to it and before they read from it, not after.
+    Only `thread.barrier` and the waits of asynchronous ops order accesses to shared
+    memory: if an op reads what other warps have written, one of these must be in
+    between. Ops that exchange values through a scratch area (see
+    `ScratchOpInterface`) synchronise before they write to it and before they read
+    from it, but not afterwards.
 
     Global pointers are aligned to 16 bytes unless the argument says otherwise
     (`thread.align`, in bytes), and no two parameters of a kernel overlap unless

@@ -50,8 +50,8 @@ def Thread_IotaOp : Thread_FragmentOp<"iota"> {
 def Thread_UnaryOp : Thread_FragmentOp<"unary", [SameOperandsAndResultType]> {
   let summary = "a scalar function of each element";
   let description = [{
-    f16 and bf16 operands are computed in f32 and rounded once, except for the
-    functions that are exact in their own type (neg, abs, relu).
+    Functions of f16 and bf16 operands are computed in f32 and rounded once, except
+    for those that are exact in the operand's type (neg, abs, relu).
 
     ```mlir
     %e = thread.unary exp %x : !thread.fragment<16x8xf32, #layout>
@@ -65,10 +65,10 @@ def Thread_UnaryOp : Thread_FragmentOp<"unary", [SameOperandsAndResultType]> {
 def Thread_BinaryOp : Thread_FragmentOp<"binary", [SameOperandsAndResultType]> {
   let summary = "a function of two scalars, element by element";
   let description = [{
-    Operands of smaller shape are brought to the common one by
-    `thread.broadcast`. f16 and bf16 operands are computed in f32 and rounded
-    once, except for max and min. On partial operands only add and sub are
-    allowed.
+    Operands of a smaller shape must first be extended to the common shape by
+    `thread.broadcast`. Functions of f16 and bf16 operands are computed in f32 and
+    rounded once, except for max and min. Only add and sub are allowed on partial
+    operands.
 
     ```mlir
     %s = thread.binary add %x, %y : !thread.fragment<16x8xf32, #layout>
@@ -91,9 +91,9 @@ def Thread_ScaleOp : Thread_FragmentOp<"scale", [AllTypesMatch<["operand", "resu
 }
 
 def Thread_RescaleOp : Thread_FragmentOp<"rescale", [AllTypesMatch<["operand", "result"]>]> {
-  let summary = "each element times one of a complete fragment; allowed on partial fragments";
+  let summary = "each element times that of a complete fragment; allowed on partial fragments";
   let description = [{
-    The factor's type is the operand's, but never partial: all summands of an
+    The factor has the type of the operand but is never partial: all summands of an
     element are multiplied by the same number.
 
     ```mlir
@@ -108,7 +108,7 @@ def Thread_RescaleOp : Thread_FragmentOp<"rescale", [AllTypesMatch<["operand", "
 def Thread_CastOp : Thread_FragmentOp<"cast"> {
   let summary = "conversion between f16, bf16 and f32, to nearest even";
   let description = [{
-    The layout stays. Summands of a partial fragment are rounded one by one.
+    The layout stays the same. Summands of a partial fragment are rounded one by one.
 
     ```mlir
     %h = thread.cast %x : !thread.fragment<16x8xf32, #layout> -> !thread.fragment<16x8xf16, #layout>
@@ -141,8 +141,8 @@ def Thread_MaskOp : Thread_FragmentOp<"mask", [AllTypesMatch<["operand", "result
 def Thread_ExceedsOp : Thread_Op<"exceeds", [Pure]> {
   let summary = "whether an element that the warp holds is beyond a limit, or NaN";
   let description = [{
-    The same in all lanes of a warp, so that a warp may branch on it; other warps may
-    have another answer. A minus infinity is below each limit.
+    The result is the same in all lanes of a warp, so that the warp may branch on it;
+    other warps may have a different result. Minus infinity is below every limit.
 
     ```mlir
     %again = thread.exceeds %sums, 8192.0 : !thread.fragment<16x1xf32, #rows>
@@ -163,10 +163,10 @@ def Thread_ReduceOp : Thread_Op<"reduce", [DeclareOpInterfaceMethods<Thread_Scra
   let summary = "sum or maximum along one dimension, which keeps size 1";
   let description = [{
     The result's layout is the operand's with the coordinate along `dim` dropped
-    (`LinearLayout::reduce`): every owner gets the result. Registers come first,
-    then shuffles between lanes, then, if `dim` is spread over several warps, an
-    exchange through scratch memory. A partial result (sum only) leaves that
-    last step out.
+    (`LinearLayout::reduce`): every owner gets the result. First, each thread reduces
+    its registers, then lanes exchange values by shuffles, and if `dim` is spread over
+    several warps, these exchange values through scratch memory. If the result is
+    partial (sums only), this last step is omitted.
 
     ```mlir
     %s = thread.reduce sum %x dim 1 {scratch = 1024 : i64}
@@ -186,8 +186,8 @@ def Thread_ReduceWarpsOp : Thread_Op<"reduce_warps", [DeclareOpInterfaceMethods<
                                      DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "adds the summands of a partial fragment, through scratch memory";
   let description = [{
-    The result may have any layout: every thread adds what it will own, so a
-    layout without copies shares the work among the warps.
+    The result may have any layout: every thread adds the elements that it will own, so
+    with a layout without copies the work is shared among the warps.
 
     ```mlir
     %s = thread.reduce_warps %p {scratch = 0 : i64} : !thread.fragment<16x8xf32, #layout, partial>
@@ -230,10 +230,10 @@ def Thread_TransposeOp : Thread_FragmentOp<"transpose"> {
 }
 
 def Thread_SliceOp : Thread_FragmentOp<"slice"> {
-  let summary = "a part of a fragment, when every thread keeps registers of its own";
+  let summary = "a part of a fragment for which no value leaves its thread";
   let description = [{
     The result has the operand's lane and warp vectors, and its registers are
-    among the operand's.
+    some of the operand's.
 
     ```mlir
     %s = thread.slice %x [0, 8] : !thread.fragment<16x16xf32, #layout> -> !thread.fragment<16x8xf32, #part>
@@ -248,8 +248,9 @@ def Thread_ConvertLayoutOp : Thread_Op<"convert_layout", [DeclareOpInterfaceMeth
                                      DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "the same tile in another layout";
   let description = [{
-    Free when only registers change places, shuffles when values stay in their
-    warp, else an exchange through scratch memory.
+    The conversion is free if values only change registers within their thread. It
+    takes shuffles if values stay in their warp, and otherwise an exchange through
+    scratch memory.
 
     ```mlir
     %y = thread.convert_layout %x {scratch = 0 : i64} : !thread.fragment<16x8xf32, #layout>
@@ -270,11 +271,11 @@ def Thread_ConvertLayoutOp : Thread_Op<"convert_layout", [DeclareOpInterfaceMeth
 def Thread_MmaOp : Thread_FragmentOp<"mma", [AllTypesMatch<["acc", "result"]>]> {
   let summary = "lhs (M x K) times rhs (K x N) plus acc, on tensor cores";
   let description = [{
-    f16 or bf16 operands use m16n8k16, f32 operands three m16n8k8 products of
-    TF32 parts (two where a factor is a cast of 16 bits), which give nearly f32
-    accuracy (an infinite factor gives NaN, whatever its partner). With `tf32`, f32
-    operands are rounded to TF32 and multiplied once. Layouts
-    (`mmaLhsLayout` and so on in `Layouts.h`): let `m`, `n`, `k` stand for vectors
+    Operands in f16 or bf16 use m16n8k16. Operands in f32 use three m16n8k8 products of
+    TF32 parts (two if a factor is a cast from 16 bits), which gives nearly f32
+    accuracy; an infinite factor gives NaN, whatever the other factor is. With `tf32`, operands
+    in f32 are rounded to TF32 and multiplied once. Layouts
+    (`mmaLhsLayout` and so on in `Layouts.h`): let `m`, `n` and `k` stand for vectors
     along the dimensions. The lowest register vectors and the lane vectors are
 
                   registers            lanes
@@ -284,11 +285,11 @@ def Thread_MmaOp : Thread_FragmentOp<"mma", [AllTypesMatch<["acc", "result"]>]> 
         rhs f32   k0                   k1, k2, n0, n1, n2
         acc       n0, m3               n1, n2, m0, m1, m2
 
-    where the m, n and k of the three operands agree (any vectors will do, so the
+    where the m, n and k of the three operands agree (any vectors are allowed, so the
     K index may be permuted). Further registers enumerate further tiles; each
-    warp's part of the three fragments must fit together. Where the warps split
-    K, or an operand is partial, the result is partial. To put few tokens on the
-    N side, multiply transposed operands.
+    warp's parts of the three fragments must fit together. If the warps split K, or an
+    operand is partial, the result is partial. To put few tokens on the N side,
+    multiply transposed operands.
 
     ```mlir
     %d = thread.mma %a, %b, %c : !thread.fragment<16x16xf16, #lhs>, !thread.fragment<16x8xf16, #rhs>,

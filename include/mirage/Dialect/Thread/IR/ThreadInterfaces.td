@@ -13,11 +13,11 @@ class Thread_Needs<string ability> : ParamNativeOpTrait<"Needs", "::mirage::Abil
 def Thread_ScratchOpInterface : OpInterface<"ScratchOpInterface"> {
   let cppNamespace = "::mirage::thread";
   let description = [{
-    An op that exchanges values between warps through shared memory that nothing
-    else uses meanwhile. It waits for the block before it writes there and again
-    before it reads, so scratch ops may share one area; what reuses the area
-    otherwise needs a barrier after the op. Ops that need no scratch memory for
-    their layouts report 0 bytes and contain no barrier.
+    An op that exchanges values between warps through an area of shared memory that
+    nothing else uses at the same time. The whole block waits before the op writes to
+    the area, and again before it reads from it, so scratch ops may share one area.
+    Any other reuse of the area needs a barrier after the op. Ops that need no scratch
+    memory for their layouts report 0 bytes and contain no barrier.
   }];
   let methods = [
     InterfaceMethod<"bytes of scratch memory that the op needs", "int64_t", "getScratchBytes">,

@@ -13,16 +13,16 @@ def Thread_LoadGlobalOp : Thread_Op<"load_global", [AttrSizedOperandSegments, Me
   let summary = "loads a tile of a device tensor into registers";
   let description = [{
     Element (r, c) of the tile is the tensor's element at `offsets`, with r added
-    along dimension `dims[0]` and c along `dims[1]`. A dimension of -1 is none:
-    the tile has extent 1 there. What lies outside the tensor along such a
-    dimension reads as 0; where `in_bounds` is true (rows, columns) nothing does,
-    as the offsets guarantee, and no check is made. With `extents` (rows,
-    columns), what lies outside the first `extents` elements of the tile counts
-    as outside the tensor, even where `in_bounds` is true: a 1-row tile held in a
-    16-row fragment has `extents [1, 16]`. Offsets are never negative.
-    Accesses are as wide as the layout and the provable alignment allow, up to 16
-    bytes. Integers in memory may become f32 in registers. With `when`, the load happens only where the condition (the same for
-    the whole block) holds, else the result is 0.
+    along dimension `dims[0]` and c along `dims[1]`. A dimension of -1 means none:
+    the tile has extent 1 there. Elements outside the tensor along the dimensions
+    `dims` read as 0. If `in_bounds` (for rows and columns) is true, the offsets
+    guarantee that there are none, and no check is made. With `extents` (rows,
+    columns), elements of the tile beyond the first `extents` count as outside the
+    tensor, even if `in_bounds` is true: a 1-row tile held in a 16-row fragment has
+    `extents [1, 16]`. Offsets are never negative. Accesses are as wide as the layout
+    and the provable alignment allow, up to 16 bytes. Integers in memory may become
+    f32 in registers. With `when`, the load happens only if the condition holds, which
+    is the same for the whole block; otherwise the result is 0.
 
     ```mlir
     %x = thread.load_global %a[%h, %i, %j] dims [1, 2] in_bounds [true, false]
@@ -43,10 +43,10 @@ def Thread_LoadGlobalOp : Thread_Op<"load_global", [AttrSizedOperandSegments, Me
 def Thread_GatherGlobalOp : Thread_Op<"gather_global", [MemoryEffects<[MemRead]>]> {
   let summary = "loads rows of a table by index into registers";
   let description = [{
-    As `thread.load_global` from the tensor whose first `index_rank` dimensions are
-    those of `indices` and whose others are those of a row of `table`: `offsets`,
-    `dims`, `in_bounds` and `extents` speak of that tensor. Rows whose index is not
-    one of the table are NaN, and nothing is read for them.
+    Like `thread.load_global` from the tensor whose first `index_rank` dimensions are
+    those of `indices` and whose other dimensions are those of a row of `table`;
+    `offsets`, `dims`, `in_bounds` and `extents` refer to that tensor. Rows whose index
+    is outside of the table are NaN, and nothing is read for them.
 
     ```mlir
     %x = thread.gather_global %table, %ids[%b, %i, %j] index_rank 2 dims [1, 2] in_bounds [true, true]
@@ -72,8 +72,8 @@ def Thread_GatherGlobalOp : Thread_Op<"gather_global", [MemoryEffects<[MemRead]>
 def Thread_StoreGlobalOp : Thread_Op<"store_global", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
   let summary = "stores a tile in registers to a device tensor";
   let description = [{
-    As `thread.load_global`; elements outside the tensor are dropped. Of several
-    owners of an element one stores it.
+    The arguments are as for `thread.load_global`; elements outside the tensor are
+    dropped. If an element has several owners, one of them stores it.
 
     ```mlir
     thread.store_global %x, %a[%i, %j] dims [0, 1] in_bounds [true, true]
@@ -94,13 +94,13 @@ def Thread_StoreGlobalOp : Thread_Op<"store_global", [AttrSizedOperandSegments, 
 def Thread_CopyAsyncOp : Thread_Op<"copy_async", [Thread_Needs<"AsyncCopy">, AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "copies a tile of a device tensor to shared memory, asynchronously";
   let description = [{
-    `dims` and `in_bounds` as for `thread.load_global`; what lies outside the
-    tensor is filled with zeros. The destination is one slot. Uses `cp.async` of
-    16, 8 or 4 bytes when the provable alignment allows it, ordinary loads and
-    stores otherwise; either way the data is there for a thread itself after
-    `thread.copy_wait`, for the others after a barrier that follows it. With
-    `when`, the copy happens only where the condition (the same for the whole
-    block) holds.
+    `dims` and `in_bounds` are as for `thread.load_global`; elements outside the
+    tensor are filled with zeros. The destination is one slot. The op uses `cp.async`
+    of 16, 8 or 4 bytes if the provable alignment allows it, and ordinary loads and
+    stores otherwise. In both cases a thread sees the data that it has copied itself
+    after `thread.copy_wait`, and the other threads see it after a barrier that follows.
+    With `when`, the copy happens only if the condition holds, which is the same for
+    the whole block.
 
     ```mlir
     thread.copy_async %a[%i, %j] dims [0, 1] in_bounds [true, true] to %tile
@@ -121,10 +121,11 @@ def Thread_CopyAsyncOp : Thread_Op<"copy_async", [Thread_Needs<"AsyncCopy">, Att
 def Thread_GatherAsyncOp : Thread_Op<"gather_async", [Thread_Needs<"AsyncCopy">, AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "copies rows of a table by index to shared memory, asynchronously";
   let description = [{
-    `table`, `indices` and `index_rank` as for `thread.gather_global`, the rest as for
-    `thread.copy_async`. Columns of the tile lie along the last dimension of the table, in rows
-    of multiples of 16 bytes that are aligned to as many. The indices are read at once. Rows
-    whose index is not one of the table are NaN, and nothing is read for them.
+    `table`, `indices` and `index_rank` are as for `thread.gather_global`, all other
+    arguments as for `thread.copy_async`. Columns of the tile lie along the last dimension
+    of the table, whose rows are multiples of 16 bytes long and aligned to 16 bytes. The
+    indices are read immediately. Rows whose index is outside of the table are NaN, and
+    nothing is read for them.
 
     ```mlir
     thread.gather_async %table, %ids[%b, %i, %j] index_rank 2 dims [1, 2] in_bounds [true, true] to %tile
@@ -158,9 +159,9 @@ def Thread_CopyCommitOp : Thread_Op<"copy_commit", [Thread_Needs<"AsyncCopy">, M
 }
 
 def Thread_CopyWaitOp : Thread_Op<"copy_wait", [Thread_Needs<"AsyncCopy">, MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "waits until at most `pending` groups of asynchronous copies are under way";
+  let summary = "waits until at most `pending` groups of asynchronous copies are in flight";
   let description = [{
-    Waits for this thread's copies only: a barrier makes the others' visible.
+    It waits for this thread's copies only; a barrier makes those of others visible.
 
     ```mlir
     thread.copy_wait 1
@@ -179,7 +180,7 @@ def Thread_SharedAllocOp : Thread_Op<"shared_alloc", [Pure]> {
   let description = [{
     The kernel's shared memory starts at a multiple of 1024 bytes; its size is
     the largest end of all tiles, barriers and scratch areas. Two allocations may
-    overlap: what their lifetimes are is the planner's business.
+    overlap: it is up to the planner to ensure that they are not used at the same time.
 
     ```mlir
     %ring = thread.shared_alloc 0 : !thread.shared<3x128x64xf16, swizzle = 128>
@@ -207,8 +208,8 @@ def Thread_SlotOp : Thread_Op<"slot", [Pure, InferTypeOpAdaptor]> {
 def Thread_GroupRowsOp : Thread_Op<"group_rows", [Pure, InferTypeOpAdaptor]> {
   let summary = "the 64 rows of a tile that a group of four warps owns";
   let description = [{
-    Of a tile of one panel whose rows the groups of the enclosing `thread.warps`
-    share, the first group the first 64 of them.
+    The tile has one panel, and its rows are divided among the groups of the enclosing
+    `thread.warps`: the first group owns the first 64 rows, and so on.
 
     ```mlir
     thread.warps first 0 count 8 barrier 1 {
@@ -225,10 +226,10 @@ def Thread_GroupRowsOp : Thread_Op<"group_rows", [Pure, InferTypeOpAdaptor]> {
 def Thread_LoadSharedOp : Thread_Op<"load_shared", [MemoryEffects<[MemRead]>]> {
   let summary = "loads a part of a shared tile into registers";
   let description = [{
-    The part starts at `at` (row, column of the shared tile; default 0, 0) and
-    has the fragment's shape; with `transposed` fragment element (r, c) is shared
-    element (at[0] + c, at[1] + r). Uses `ldmatrix` (with `.trans`) where the
-    layout allows, else loads as wide as possible.
+    The part starts at `at` (row and column of the shared tile, 0 and 0 by default) and
+    has the fragment's shape. With `transposed`, element (r, c) of the fragment is
+    element (at[0] + c, at[1] + r) of the shared tile. The op uses `ldmatrix` (with
+    `.trans`) if the layout allows it, and otherwise loads that are as wide as possible.
 
     ```mlir
     %f = thread.load_shared %tile at [0, 16] : !thread.shared<16x64xf16> -> !thread.fragment<16x16xf16, #layout>
@@ -246,8 +247,8 @@ def Thread_LoadSharedOp : Thread_Op<"load_shared", [MemoryEffects<[MemRead]>]> {
 def Thread_StoreSharedOp : Thread_Op<"store_shared", [MemoryEffects<[MemWrite]>]> {
   let summary = "stores a fragment to a part of a shared tile";
   let description = [{
-    `at` and `transposed` as for `thread.load_shared`. Of several owners of an
-    element one stores it.
+    `at` and `transposed` are as for `thread.load_shared`. If an element has several
+    owners, one of them stores it.
 
     ```mlir
     thread.store_shared %f, %tile at [0, 16] : !thread.fragment<16x16xf16, #layout>, !thread.shared<16x64xf16>
@@ -265,7 +266,8 @@ def Thread_StoreSharedOp : Thread_Op<"store_shared", [MemoryEffects<[MemWrite]>]
 def Thread_BarrierOp : Thread_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "all warps of the block (or of the enclosing `thread.warps`) wait for each other";
   let description = [{
-    With `group`, which is for roles, those of each group of four warps do.
+    With `group`, which is allowed in roles only, the warps of each group of four wait
+    for each other.
 
     ```mlir
     thread.barrier
@@ -283,11 +285,12 @@ def Thread_BarrierOp : Thread_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]
 def Thread_WarpsOp : Thread_Op<"warps", [SingleBlockImplicitTerminator<"EndOp">, RecursiveMemoryEffects, NoRegionArguments]> {
   let summary = "code for some of the warps";
   let description = [{
-    Warps `first` to `first + count - 1` execute the body; inside, they are warps
-    0 to `count - 1` and their number is what layouts are made for. Fragments are
-    not captured. `barrier` (1 to 3) names the hardware barrier that the
-    `thread.barrier`s in the body use; roles that run at the same time need
-    different ones. The next four times as many are those of groups of warps.
+    Warps `first` to `first + count - 1` execute the body. Inside, they are warps
+    0 to `count - 1`, and layouts are made for `count` warps. Fragments are not
+    captured. `barrier` (1 to 3) is the number of the hardware barrier that the
+    `thread.barrier`s in the body use; roles that run at the same time need different
+    ones. Barriers `4 * barrier` to `4 * barrier + 3` are those of its groups of four
+    warps.
 
     ```mlir
     thread.warps first 0 count 1 barrier 1 {

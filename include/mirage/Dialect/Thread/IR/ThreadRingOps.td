@@ -11,22 +11,22 @@ class Thread_RingOp<string mnemonic, list<Trait> traits = []>
 def Thread_RingCreateOp : Thread_RingOp<"ring_create"> {
   let summary = "an empty ring";
   let description = [{
-    Each slot is free again after `readers` warps have released it. Stands
-    outside of roles, before those that use the ring; all warps of the block
-    wait for each other.
+    Each slot is free again after `readers` warps have released it. The op must be
+    outside of roles, before the roles that use the ring; all warps of the block wait
+    for each other.
 
-    With `cluster` so many blocks have one ring each, which take the same steps: a
-    step's slot is free when the warps of all of these blocks have released it, and
-    what one block copies may go to all of them. All blocks wait for each other here,
-    and again at the end of the kernel, for no block may leave while others still
-    write to its memory.
+    With `cluster`, each of this many blocks has such a ring, and they take the same
+    steps: the slot of a step is free when the warps of all these blocks have released
+    it, and one block may copy to all of them. All blocks wait for each other here, and
+    again at the end of the kernel, because no block may exit while others still write
+    to its memory.
 
-    With `writers` so many warps fill each slot together, between `thread.ring_acquire` and
-    `thread.ring_publish`; and one of their threads starts what `fills` times
-    `thread.ring_fill` copies to it. With `copies` a slot is full only when the asynchronous
-    copies that threads have begun are done, too; without, these must have been waited for.
-    What the warps write themselves is ordered before products of warpgroups where a step is
-    waited for.
+    With `writers`, this many warps fill each slot together, between
+    `thread.ring_acquire` and `thread.ring_publish`; in addition, one of their threads
+    executes `fills` `thread.ring_fill`s for each slot. With `copies`, a slot is full
+    only when the asynchronous copies that threads have started are done, too; without
+    it, the writers must have waited for these. When a reader waits for a step, what the
+    warps have written themselves is ordered before products of warpgroups.
 
     ```mlir
     %ring = thread.ring_create readers 8
@@ -44,8 +44,8 @@ def Thread_RingCreateOp : Thread_RingOp<"ring_create"> {
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "1">:$fills);
   let results = (outs Thread_RingType:$ring);
   let extraClassDeclaration = [{
-    /// Arrivals that complete a slot: of each fill's thread, of each writing warp, and of
-    /// each of its threads when its copies are done.
+    /// Arrivals that complete a slot: one for each fill, one for each writing warp, and
+    /// one for each of its threads when that thread's copies are done.
     int64_t getFullArrivals() { return getFills() + getWriters() * (getCopies() ? 1 + 32 : 1); }
   }];
   let assemblyFormat = [{
@@ -60,17 +60,18 @@ def Thread_RingFillOp : Thread_RingOp<"ring_fill", [AttrSizedOperandSegments]> {
   let description = [{
     One warp executes it for steps 0, 1, 2, … in order. It waits until the
     step that used the slot before has been released, then copies a box of each
-    tensor to the tile of the same position; `coordinates` are those of the
-    first map, then of the second and so on, as for `thread.tma_load`. Bytes
+    tensor to the tile of the same position. `coordinates` are those of the first
+    map, followed by those of the second and so on, as for `thread.tma_load`. Bytes
     outside of a tensor are zeros.
 
     The tiles whose numbers are in `shared` are the same for all blocks of the ring's
-    cluster, and each block copies one part of their rows, in the order of its rank, to
-    all of them: the box has no more than these, and `coordinates` are those of the part.
+    cluster. Each block copies one part of their rows, which depends on its rank, to all
+    of the blocks: the box has only these rows, and `coordinates` are those of the part.
 
-    Where the ring has writers, `into` says which tiles the maps are for, in increasing order, and
-    the op stands between `thread.ring_acquire`, which has waited, and `thread.ring_publish`.
-    Without maps it is one of the step's fills that copies nothing.
+    If the ring has writers, `into` lists the tiles that the maps are for, in increasing
+    order, and the op must be between `thread.ring_acquire`, which has waited, and
+    `thread.ring_publish`. Without maps, the op counts as one of the step's fills but
+    copies nothing.
 
     ```mlir
     thread.ring_fill %ring step %k from %ma, %mb at %i, %kk, %kk, %j
@@ -102,10 +103,10 @@ def Thread_RingFillOp : Thread_RingOp<"ring_fill", [AttrSizedOperandSegments]> {
 }
 
 def Thread_RingAcquireOp : Thread_RingOp<"ring_acquire", [InferTypeOpAdaptor]> {
-  let summary = "the tiles of one step, once they are free, for those who write them";
+  let summary = "the tiles of one step, once they are free to be written";
   let description = [{
-    The ring's writers execute it for steps 0, 1, 2, … in order. They write each tile, by
-    `thread.gather_async` or a `thread.ring_fill` of it, and then execute
+    The writers of the ring execute it for steps 0, 1, 2, … in order. They write each
+    tile, with `thread.gather_async` or `thread.ring_fill`, and then execute
     `thread.ring_publish`.
 
     ```mlir
@@ -124,8 +125,8 @@ def Thread_RingAcquireOp : Thread_RingOp<"ring_acquire", [InferTypeOpAdaptor]> {
 def Thread_RingPublishOp : Thread_RingOp<"ring_publish"> {
   let summary = "each warp that executes it has begun to write the tiles of a step";
   let description = [{
-    The tiles are there once all asynchronous copies that the ring's writers began before
-    are done, if the ring has `copies`.
+    If the ring has `copies`, the tiles are available once all asynchronous copies that
+    its writers have started so far are done.
 
     ```mlir
     %written = thread.ring_create readers 8 writers 4 copies fills 1
@@ -140,7 +141,7 @@ def Thread_RingPublishOp : Thread_RingOp<"ring_publish"> {
 }
 
 def Thread_RingWaitOp : Thread_RingOp<"ring_wait", [InferTypeOpAdaptor]> {
-  let summary = "the tiles of one step, once they are there";
+  let summary = "the tiles of one step, once they are full";
   let description = [{
     ```mlir
     %a, %b = thread.ring_wait %ring step %k
@@ -155,8 +156,8 @@ def Thread_RingWaitOp : Thread_RingOp<"ring_wait", [InferTypeOpAdaptor]> {
 def Thread_RingReleaseOp : Thread_RingOp<"ring_release"> {
   let summary = "each warp that executes it has read the tiles of a step";
   let description = [{
-    `thread.wgmma`s that read them must have been waited for. Every reader
-    releases every step once.
+    All `thread.wgmma`s that read the tiles must have been waited for. Every reader
+    releases every step exactly once.
 
     ```mlir
     thread.ring_release %ring step %k

@@ -15,9 +15,9 @@ def Thread_FragmentType : Thread_Type<"Fragment", "fragment"> {
   let summary = "a 2-D tile in the registers of all warps";
   let description = [{
     Element types: f16, bf16, f32, i32. With `partial`, the owners of an element
-    in different warps hold summands of it, not copies (K split over the warps);
-    the warp bits whose vector is zero are the ones that must be summed over.
-    `thread.reduce_warps` completes it.
+    in different warps hold summands of it instead of copies (because K is split over
+    the warps); the sum is over the warp bits whose vector is zero.
+    `thread.reduce_warps` computes it.
 
     Examples: `!thread.fragment<16x24xf32, #layout>`,
     `!thread.fragment<16x8xf32, #layout, partial>`.
@@ -52,7 +52,7 @@ def Thread_SharedType : Thread_Type<"Shared", "shared"> {
     `swizzle = s` (32, 64 or 128 bytes) the columns are cut into panels of `s`
     bytes; each panel is stored whole, row after row, the panels one after the
     other, and the 16-byte chunks of a row are permuted by XOR with the row
-    number as the tensor memory accelerator and `wgmma` do it:
+    number, as the tensor memory accelerator and `wgmma` expect it:
 
         offset = panel * rows * s + row * s + ((chunk ^ key(row)) * 16) + byte
         key(row) = (row * s / 128) mod (s / 16)
@@ -99,12 +99,12 @@ def Thread_MbarrierType : Thread_Type<"Mbarrier", "mbarrier"> {
 }
 
 def Thread_RingType : Thread_Type<"Ring", "ring"> {
-  let summary = "slots of shared tiles that one warp fills and other warps read, in turns";
+  let summary = "slots of shared tiles that one warp fills and other warps read, in turn";
   let description = [{
     `slots` sets of tiles, each with two mbarriers: *full* completes when copies
-    have brought all bytes of the set, *empty* when all readers have released
-    it. Both sides count steps from 0; step `s` uses slot `s mod slots` in round
-    `s / slots`. `mirage-expand-rings` replaces rings by the tiles and barriers
+    have delivered all bytes of the set, and *empty* completes when all readers have
+    released it. Both sides count steps from 0; step `s` uses slot `s mod slots` in
+    round `s / slots`. `mirage-expand-rings` replaces rings by the tiles and barriers
     that they stand for.
 
     Example: `!thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>`.
@@ -112,7 +112,7 @@ def Thread_RingType : Thread_Type<"Ring", "ring"> {
   let parameters = (ins "int64_t":$slots, ArrayRefParameter<"::mirage::thread::SharedType">:$tiles);
   let assemblyFormat = "`<` $slots `,` $tiles `>`";
   let extraClassDeclaration = [{
-    /// Bytes that one step brings, and those of one of its tiles.
+    /// Bytes that one step delivers, and those of one of its tiles.
     int64_t getStepBytes() const;
     int64_t getTileBytes(int64_t number) const;
   }];
@@ -123,9 +123,8 @@ def Thread_TensorMapType : Thread_Type<"TensorMap", "tensormap"> {
   let summary = "a kernel parameter that describes a tensor to the tensor memory accelerator";
   let description = [{
     A 128-byte `CUtensorMap`, passed by value. `box` is the part that one copy
-    moves, outermost dimension first; its last dimension spans at most
-    `swizzle` bytes (where there is a swizzle), so a wider tile needs several
-    copies.
+    moves, outermost dimension first. With a swizzle, its last dimension spans at
+    most `swizzle` bytes, so a wider tile needs several copies.
 
     Example: `!thread.tensormap<128x64xf16, swizzle = 128>`.
   }];

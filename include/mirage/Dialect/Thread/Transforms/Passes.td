@@ -11,7 +11,7 @@ def ExpandRings : Pass<"mirage-expand-rings", "::mlir::ModuleOp"> {
     A ring of n slots becomes an n-slot shared tile for each of its tiles and two
     arrays of n mbarriers. *full* counts one arrival, that of the producer, which
     announces the bytes to come; *empty* counts one arrival of each reading
-    warp. Step s uses slot s mod n; with r = s / n,
+    warp. Step s uses slot s mod n. With r = s / n,
 
     - `ring_fill` waits for phase r - 1 of *empty* (parity r + 1: in the first
       round there is nothing to wait for), announces the bytes on *full* and
@@ -19,24 +19,25 @@ def ExpandRings : Pass<"mirage-expand-rings", "::mlir::ModuleOp"> {
     - `ring_wait` waits for phase r of *full* (parity r);
     - `ring_release` arrives at *empty*.
 
-    A parity names one of two phases. That is enough: a side is never more than
-    one phase ahead of the other, as the fill of round r + 1 waits for the
+    A parity distinguishes only two phases. That is enough: neither side is ever more
+    than one phase ahead of the other, because the fill of round r + 1 waits for the
     releases of round r, and those come after the waits for the fill of round r.
 
-    Where a ring has writers, *full* counts the threads of their copies, their warps, and
-    one arrival for each fill of a step; `ring_acquire` waits as `ring_fill` does else,
-    `ring_publish` arrives at *full* for stores and, of a ring with `copies`, for copies
-    when they are done (`copy_arrive`), and `ring_wait` goes on with a fence, behind which products see both.
-    Each writer waits for the releases that all of them had to fill for, so that none of
-    them is more than a phase ahead either.
+    If a ring has writers, *full* counts the threads of their copies, their warps, and
+    one arrival for each fill of a step. `ring_acquire` waits as `ring_fill` does
+    otherwise. `ring_publish` arrives at *full* for stores and, if the ring has `copies`,
+    for copies when they are done (`copy_arrive`). `ring_wait` ends with a fence, after
+    which products see both. Each writer waits for the releases of the round before, and
+    readers release a slot only after all writers have filled it, so no writer is more
+    than one phase ahead of another either.
 
-    Of a ring of a cluster each block's *empty* counts the warps of all blocks, which
-    arrive at those of all blocks, and *full* counts all bytes that come to the block,
-    whoever copies them. A copy that comes from elsewhere counts in the right phase, even
-    before the block has announced its bytes: the phase is over when the announcement has been
-    made, and its sender has waited for this block's warps to release the round before.
-    `cluster_barrier`s come after the mbarriers are initialised, and before the end of
-    the kernel.
+    For a ring of a cluster, *empty* of each block counts the warps of all blocks, each
+    of which arrives at *empty* of every block. *full* counts all bytes that arrive in
+    the block, whichever block copies them. A copy from another block counts in the right
+    phase even if this block has not announced its bytes yet: the phase cannot end before
+    the announcement, and the sender has waited until the warps of this block have
+    released the round before. `cluster_barrier`s are inserted after the mbarriers are
+    initialised, and before the end of the kernel.
   }];
   let statistics = [Statistic<"numRings", "rings", "rings replaced">];
   let dependentDialects = ["::mirage::thread::ThreadDialect", "::mlir::arith::ArithDialect"];
@@ -46,22 +47,23 @@ def PlanSharedMemory : Pass<"mirage-plan-shared-memory", "::mlir::ModuleOp"> {
   let summary = "give shared tiles and scratch areas their offsets";
   let description = [{
     Precondition: GPU functions of thread ops without rings
-    (`mirage-expand-rings`). Shared allocations live from their first to their
-    last use, those used in a loop that they are defined outside of through all
-    of it; the scratch area of an op lives during the op, mbarriers to the end
-    of the function. Roles run at the same time: what one of them uses lives
-    through all of them. The exception is a role beside others that do nothing
-    but start copies into tiles that it reads: it waits for each of them, so
-    the tiles live from the start of the roles to its last use, and what it uses
-    alone as in a function without roles.
-    Offsets are those of a dynamic storage allocation (`SharedMemoryProblem.h`):
-    exact by branch and bound for few buffers, first fit by size otherwise.
-    Where memory is used again, a barrier is inserted before the new owner's
-    first write unless one is there.
+    (`mirage-expand-rings`). A shared allocation lives from its first to its last
+    use; if it is used in a loop but defined outside of it, it lives through the
+    whole loop. The scratch area of an op lives during the op, and mbarriers live
+    until the end of the function. Roles run at the same time, so everything that
+    one of them uses lives through all of them. There is one exception: a role next
+    to others that do nothing but start copies into tiles that it reads. It waits
+    for each of these copies, so the tiles live from the start of the roles to its
+    last use, and tiles that it alone uses live as in a function without roles.
 
-    The bytes that a function needs are noted as `thread.shared_bytes` and in
-    the `kernel.invoke`s of the function. An error lists the tiles when they
-    exceed what the chip has; the remedy is smaller tiles or fewer stages.
+    Offsets are the solution of a dynamic storage allocation problem
+    (`SharedMemoryProblem.h`): exact by branch and bound for few buffers, first fit
+    by size otherwise. Where memory is reused, a barrier is inserted before the new
+    owner's first write, unless there is one already.
+
+    The number of bytes that a function needs is recorded as `thread.shared_bytes`
+    and in the `kernel.invoke`s of the function. If the chip has less, an error lists
+    the tiles; the remedy is smaller tiles or fewer stages.
   }];
   let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
   let statistics = [Statistic<"numBuffers", "buffers", "tiles and scratch areas placed">,
@@ -70,26 +72,28 @@ def PlanSharedMemory : Pass<"mirage-plan-shared-memory", "::mlir::ModuleOp"> {
 }
 
 def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
-  let summary = "let kernels start before those before them have ended";
+  let summary = "let kernels start before the previous ones have ended";
   let description = [{
-    On chips with dependent launches each kernel of a graph but the first becomes
-    `dependent`: its blocks start as soon as all blocks of the kernel before it
-    have started and there is room, and wait (`thread.dependent_wait`) until that
-    kernel has ended and what it wrote can be seen. What a launch costs is thus
-    hidden behind the end of the kernel before. So are the first loads of the graph's
-    inputs (weights, above all), which nothing in the graph writes, and what sets up
-    barriers in shared memory: they stand before the wait, all others after it.
+    On chips with dependent launches, each kernel of a graph except the first becomes
+    `dependent`: its blocks start as soon as all blocks of the previous kernel have
+    started and there is room, and then wait (`thread.dependent_wait`) until that
+    kernel has ended and its results are visible. The cost of a launch is thus hidden
+    behind the end of the previous kernel. The same applies to the first loads of the
+    graph's inputs (mainly weights), which nothing in the graph writes, and to the
+    set-up of barriers in shared memory: these come before the wait, and everything
+    else comes after it.
 
-    A kernel lets the next one start (`thread.dependent_launch`) once it has waited
-    itself if that one loads inputs before it waits: its loads fill what the last
-    blocks leave idle (on an H200 a decoding step of Llama takes 3 % less). Where it
-    would only wait, a kernel with loops lets it start after the last of them:
-    blocks that wait already take from those that still load what they need
-    (attention over split keys took up to 17 % longer).
+    If the next kernel loads inputs before it waits, a kernel lets it start
+    (`thread.dependent_launch`) right after its own wait: the loads use what the last
+    blocks leave idle (on an H200, a decoding step of Llama takes 3 % less time). If the
+    next kernel would only wait, a kernel with loops lets it start after the last loop,
+    because waiting blocks take resources from those that are still loading (attention
+    over split keys took up to 17 % longer).
 
-    *Order.* A kernel lets the next one start after its own wait only. So when a kernel has passed its wait, all kernels before the one
-    it waited for have ended as well: memory that is used again is used in order.
-    Nothing but views may stand between two kernels that overlap.
+    *Order.* A kernel lets the next one start only after its own wait. So when a kernel
+    has passed its wait, all kernels before the one that it waited for have ended as
+    well, and memory is reused in order. Only views may be between two kernels that
+    overlap.
   }];
   let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
   let statistics = [Statistic<"numDependent", "dependent", "kernels that start early">];
@@ -97,20 +101,21 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
 }
 
 def GrantRegisters : Pass<"mirage-grant-registers", "::mlir::ModuleOp"> {
-  let summary = "let kernels of few blocks have the registers that nobody else needs";
+  let summary = "let kernels with few blocks use registers that no other block needs";
   let description = [{
-    ptxas takes it that as many blocks run on a multiprocessor as fit, and loads in
-    several rounds, each of which waits for device memory, rather than have fewer of
-    them. Of a small grid a multiprocessor has one or two blocks, though. Where all
-    blocks can run at once and each thread may have at least 128 registers all the
-    same, a kernel says how many blocks share a multiprocessor (`nvvm.minctasm`), so
-    that all its loads are under way together: one row of 256 times a matrix and
-    two factors took 3.3 instead of 5.0 µs on an H200, decoding of one sequence 12.9
-    instead of 14.0, most others as long as before
-    (`benchmarks/results/h200_limits.md`). With fewer registers the assembler would rather spill. Products
-    of warpgroups need what they need, and say nothing.
+    ptxas assumes that as many blocks as possible run on each multiprocessor. To make
+    more of them fit, it splits loads into several rounds, each of which waits for device
+    memory. With a small grid, however, a multiprocessor has only one or two blocks. If
+    all blocks can run at once even with 128 registers for each thread, the pass states
+    how many blocks share a multiprocessor (`nvvm.minctasm`), so that all loads of a
+    block are in flight together. On an H200, one row of 256 times a matrix and two
+    factors took 3.3 instead of 5.0 µs, decoding of one sequence took 12.9 instead of
+    14.0 µs, and most others took as long as before (`benchmarks/results/h200_limits.md`).
+    With fewer registers, the assembler would spill instead. Kernels with products of
+    warpgroups are not changed: they need as many registers as their sums take.
 
-    The grid counts as it is spread over the chip's card of the fewest multiprocessors.
+    The number of blocks on a multiprocessor is computed for the card of this chip that
+    has the fewest multiprocessors.
   }];
   let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
   let statistics = [Statistic<"numGranted", "granted", "kernels that say how many blocks share registers">];
@@ -119,15 +124,16 @@ def GrantRegisters : Pass<"mirage-grant-registers", "::mlir::ModuleOp"> {
 def CheckChip : Pass<"mirage-check-chip", "::mlir::ModuleOp"> {
   let summary = "refuse kernels that ask for more than the chip can do";
   let description = [{
-    Each op whose instructions only some chips have says which ability it needs
-    (`Needs.h`). An op that needs what the chip lacks (`Chip.h`) is an error; the
-    remedy is another chip, or a schedule that does without (`engine = warp`).
+    Each op whose instructions only some chips have declares which ability it needs
+    (`Needs.h`). An op that needs an ability that the chip lacks (`Chip.h`) is an error;
+    the remedy is another chip, or a schedule that does not need it (`engine = warp`).
 
-    So is a `thread.wgmma` in a loop whose left factor stands in registers and is
-    the same at all steps, unless a product of a factor that steps make is issued
-    beside it. ptxas 13.0 gives such registers to other values while the loop runs
-    (attention whose queries get a bias first was wrong on an H200, without a
-    message); with both factors in use at once it does not.
+    It is also an error if the left factor of a `thread.wgmma` in a loop is in registers
+    and is the same at all steps, unless a product whose left factor is computed at each
+    step is issued together with it. ptxas 13.0 reuses the registers of such a factor for
+    other values while the loop runs (attention with a bias added to its queries gave
+    wrong results on an H200, without any message); it does not do so if both factors
+    are in use at the same time.
   }];
   let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
 }

@@ -52,9 +52,9 @@ class Owed:
             self.root.append(np.unique(values[np.isfinite(values) & (values != 0)]))
 
     def sets(self, factors: Sequence[float]) -> tuple[Array, Array]:
-        """Magnitudes that are not zero, with their squares and roots, and what is not negative
-        where the reference is defined, with its sign here; both also times positive ``factors``.
-        """
+        """Magnitudes that are not zero, with their squares and roots, and values that are not
+        negative where the reference is defined, with their signs here; all of them also times
+        positive ``factors``."""
         none = np.zeros(0)
         nonzero, root = np.concatenate([none, *self.nonzero]), np.concatenate([none, *self.root])
         nonzero = np.concatenate([nonzero, nonzero**2, np.sqrt(nonzero)])
@@ -162,8 +162,8 @@ class Defined(Domain):
         return (x[0], np.where(settled, x[1] & ~np.uint8(ZERO), x[1]).astype(np.uint8), *x[2:])
 
     def _is_owed(self, x: Planes, sought: Array, known: Array) -> Array:
-        """Where what is ``sought`` of a value is among what is ``known``, and the value is no whole
-        number that depends on comparisons at most: such numbers meet by chance."""
+        """Return where the value ``sought`` is among the ``known`` ones and is not a whole number
+        that depends on comparisons only: such numbers coincide by chance."""
         values = x[0]
         counts = (~x[3] | self.smooth) & (values == np.floor(values)) & (np.abs(values) >= 1.0)
         return np.asarray(_among(sought, known) & ~counts)

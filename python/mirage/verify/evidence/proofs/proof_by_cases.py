@@ -2,12 +2,12 @@
 
 Each element of an output is a function of the elements of the inputs. It is computed with symbols.
 Where a sign decides (in a comparison, a maximum or a magnitude), it is computed once for each sign
-that is possible together with the previous ones; at every point one of the cases is true. If a sum
+that is possible together with the previous ones; at every point one of the cases applies. If a sum
 is zero, one of its symbols is replaced by its value in terms of the others. Truth values are 0 in
 one case and 1 in the other.
 
-Of a program all of whose ops are elementwise one element says what all do that read the same known
-numbers: each is the same function of what it reads at its place.
+If all ops of a program are elementwise, one element represents all elements that read the same
+known numbers: each is the same function of the elements that it reads at its place.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _Attempt:
         self.held: list[Planes] = []
 
     def run(self) -> int:
-        """The number of cases. Raises :class:`NoProof` where they are not equal."""
+        """Return the number of cases. Raise :class:`NoProof` if the outputs differ in one of them."""
         if not self.alike:
             elements = sum(prod(v.shape) for v in self.inputs)
             if elements > _MOST_OF_INPUTS:
@@ -114,7 +114,7 @@ class _Attempt:
         return cases
 
     def _hold(self) -> None:
-        """Symbols, or what is known, for what is read of the inputs."""
+        """Return the tensors to read as inputs: symbols, or the known elements."""
         self.held = []
         for i, (v, region) in enumerate(zip(self.inputs, self.read, strict=True)):
             known = self.contents.get(i)
@@ -133,7 +133,7 @@ class _Attempt:
         return (1,) * len(self.inputs[i].shape) if self.alike else self.inputs[i].shape
 
     def _alike(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """One of all places that read the same known numbers."""
+        """Return one place for each set of places that read the same known numbers."""
         if not self.contents:
             return [(0,) * len(shape)]
         if prod(shape) > _MOST_PLACES:
@@ -219,7 +219,8 @@ class _Attempt:
 
 
 def _at(place: tuple[int, ...], shape: tuple[int, ...]) -> Region:
-    """What an element at ``place`` reads of a tensor of this shape, which is repeated up to it."""
+    """Return the element that the place ``place`` reads from a tensor of this shape, which is
+    broadcast."""
     own = ((0,) * len(shape) + place)[len(place) :]
     return tuple(np.asarray([p if n > 1 else 0]) for p, n in zip(own, shape, strict=True))
 

@@ -50,7 +50,8 @@ Label = tuple[Cut, ...]
 _Axes = tuple[str, ...]
 _T = TypeVar("_T")
 _Rule = Callable[..., "Label | None"]
-"""Where a result lies, by the places of the operands, which are all known."""
+"""A function that returns where a result lies, given the places of the operands, all of which are
+known."""
 _ORDER = "steps before of "
 """The prefix of a loop axis's name if the value depends on all steps up to the present one."""
 
@@ -209,7 +210,8 @@ def _rule_of(op: Op) -> _Rule | None:
 
 
 def _made(op: Source, labels: Sequence[Label]) -> Label | None:
-    """A number is everywhere; where other values of no operands lie is not looked for."""
+    """A number is the same everywhere; for other values without operands, places are not
+    determined."""
     return None if op.number is None else (WHOLE,) * len(op.result.shape)
 
 
@@ -254,8 +256,8 @@ def _reduced(op: Reduce, labels: Sequence[Label]) -> Label | None:
 
 
 def _viewed(op: View, labels: Sequence[Label]) -> Label | None:
-    """Dimensions that have the indices of one of the operand's, all of them, are cut as that is;
-    others of the operand may not be cut."""
+    """A dimension that has all indices of a dimension of the operand is cut in the same way; the
+    operand's other dimensions must not be cut."""
     (label,), (x,), source = labels, op.operands, op.source_dims()
     if source is None:
         return None
@@ -267,8 +269,8 @@ def _viewed(op: View, labels: Sequence[Label]) -> Label | None:
 
 
 def _reshaped(op: View, labels: Sequence[Label]) -> Label | None:
-    """Axes that cut the outermost dimension of a group cut that of the result too: the tiles of the
-    whole follow each other."""
+    """Axes that cut the outermost dimension of a group also cut that of the result, because the
+    tiles of the whole group follow each other."""
     (label,), (x,) = labels, op.operands
     shape = op.result.shape
     out = [WHOLE] * len(shape)
@@ -292,8 +294,8 @@ def _reshaped(op: View, labels: Sequence[Label]) -> Label | None:
 
 
 def _joined(op: Op, labels: Sequence[Label]) -> Label | None:
-    """Beside the dimension along which tiles lie side by side they are aligned; none is cut along
-    it."""
+    """Tiles are aligned in all dimensions except the one along which they are joined; none is cut
+    along that one."""
     dim = op.joined_along
     if dim is None or any(label[dim] != WHOLE for label in labels):
         return None
@@ -309,8 +311,8 @@ def _without(xs: tuple[_T, ...], dim: int) -> tuple[_T, ...]:
 
 
 def _overwritten(op: Mask, label: Label) -> set[_Axes]:
-    """The axes past whose end it overwrites everything: those by which it counts, if it ends no
-    later."""
+    """Return the axes past whose end the mask overwrites everything: those by which it counts, if
+    it does not end later."""
     cut = label[op.dim]
     alone = sum(c.axes == cut.axes for c in label) == 1
     ends = cut.end is not None and op.extent <= cut.end

@@ -58,13 +58,13 @@ LARGEST = {
 
 @dataclass(frozen=True)
 class Situation:
-    """One set of inputs, and what it is, for people. On ``ordinary`` inputs a program computes
-    about what it means over the real numbers. With ``sums_off`` it is not errors that are measured,
-    but whether there are numbers though sums are a little off. ``again`` gives other inputs of the
-    same kind, by their number, where those that are a few roundings away are of another: rows about
-    300 with a deviation of 1 have one of 9 where all elements are off by a few roundings of bf16.
-    Without ``casts`` it is not asked whether a candidate leaves out one that the reference writes.
-    """
+    """One set of inputs, with a description for people. On ``ordinary`` inputs a program computes
+    approximately what it means over the real numbers. With ``sums_off``, errors are not measured;
+    the test is whether results are numbers although sums are a little off. ``again`` returns other
+    inputs of the same kind, by their number, if inputs that differ by a few roundings are of
+    another kind: rows about 300 with a deviation of 1 get a deviation of 9 if all elements are off
+    by a few roundings of bf16. Without ``casts``, the test ignores whether a candidate leaves out a
+    cast that the reference writes."""
 
     name: str
     inputs: list[Sampled]
@@ -214,7 +214,7 @@ class Activations:
     # ---- kinds of situations
 
     def expected(self) -> int:
-        """How many situations there are of the kinds below but :meth:`own_scales`."""
+        """The number of situations of the kinds below, except those of :meth:`own_scales`."""
         found = (1 + len(RUNS)) * len(self.integers)  # at most
         for i in self.free:
             found += 3 + 1  # scales, zeros
@@ -226,7 +226,7 @@ class Activations:
         return found
 
     def has_rows(self, i: int) -> bool:
-        """Whether rows of all kinds may be in an input."""
+        """Whether an input may have rows of all kinds."""
         shape = self.graph.inputs[i].shape
         some = len(shape) > 1 or prod(shape) > 1
         return some and (i not in self.gains or i in self._reduced)
@@ -266,8 +266,8 @@ class Activations:
                 yield self.of_rows(f"rows of input {i}: {names}", {i: kinds})
 
     def of_rows(self, name: str, kinds: Mapping[int, Sequence[Kind]]) -> Situation:
-        """Inputs of which each row is of a kind. Rows about a mean are drawn again rather than
-        moved, where others of the same kind are asked for."""
+        """Draw inputs whose rows each have a given kind. If other inputs of the same kind are
+        requested, rows about a mean are drawn again rather than changed."""
 
         def drawn(number: int) -> Mapping[int, Array]:
             return {i: self._rows_of(i, own, name, i, number) for i, own in kinds.items()}
@@ -285,7 +285,7 @@ class Activations:
         return replace(first, again=again)
 
     def _rows_of(self, i: int, kinds: Sequence[Kind], *what: object) -> Array:
-        """An input whose rows are of those kinds, in the draw that ``what`` names."""
+        """Draw an input with rows of the given kinds, in the draw that ``what`` names."""
         rng, shape = self.stream(*what), self.shapes[i]
         x = np.empty((len(kinds), shape[-1]))
         for kind in dict.fromkeys(kinds):
@@ -294,9 +294,9 @@ class Activations:
         return x.reshape(shape)
 
     def alike(self) -> Iterator[Situation | None]:
-        """All rows of one kind, where a program takes several of them together, or errors do: a
-        mean far from 0 is none beside rows of other kinds, and what is small beside errors of
-        another row is lost in these."""
+        """Yield situations in which all rows are of one kind, if a program or an error measure
+        combines several rows: a mean far from 0 has no effect next to rows of other kinds, and an
+        error that is small relative to the errors of another row would be lost."""
         inputs = [i for i in sorted(self._together.intersection(self.free)) if self.has_rows(i)]
         kinds = sorted(ROWS, key=lambda kind: kind[0] not in BOTH_SIGNS)
         for kind in kinds:

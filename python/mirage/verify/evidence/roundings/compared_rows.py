@@ -1,16 +1,16 @@
-"""Which elements of an output are one row of errors."""
+"""The elements of an output whose errors are measured together, as one row."""
 
 from __future__ import annotations
 
 from math import prod
 
 COLUMNS = 32
-"""Fewer elements of a row say too little about its error."""
+"""The fewest elements of a row: fewer say too little about its error."""
 
 
 def joined_dims(shape: tuple[int, ...]) -> int:
-    """How many dimensions, from the last one, are compared together: that of a row, or several
-    where rows are short."""
+    """Return how many dimensions, from the last one, are compared together: the dimension of a row,
+    or several if rows are short."""
     n = shape[-1] if shape else 1
     found = min(1, len(shape))
     for size in reversed(shape[:-1]):
@@ -22,5 +22,5 @@ def joined_dims(shape: tuple[int, ...]) -> int:
 
 
 def row_length(shape: tuple[int, ...]) -> int:
-    """How many elements are compared together."""
+    """Return how many elements are compared together."""
     return prod(shape[len(shape) - joined_dims(shape) :])

@@ -101,8 +101,9 @@ def rows_meet(graph: KernelGraph) -> set[int]:
 
 
 def rows_compared(graph: KernelGraph, together: Sequence[int]) -> set[int]:
-    """Inputs of which several rows are compared together, by an element or a few of each; of each
-    output as many dimensions are, from the last one."""
+    """Return the inputs of which several rows are compared with each other, through one element or
+    a few of each row. ``together`` says, for each output, how many of its last dimensions are
+    compared together."""
     found: set[int] = set()
     # a column of a product is of no row but that of what is transposed: all weights would be
     rows = _rows_of(graph, turned=False)
@@ -113,8 +114,8 @@ def rows_compared(graph: KernelGraph, together: Sequence[int]) -> set[int]:
 
 
 def _rows_of(graph: KernelGraph, turned: bool = True) -> dict[Value, _Rows]:
-    """Where the rows of inputs are in each value; ``turned`` says that it is not known whether what
-    a product takes has them in its rows or in its columns."""
+    """Return where the rows of inputs are in each value; with ``turned``, it is not known whether
+    they are the rows or the columns of a product's operands."""
     rows = {v: _Rows.of(i, len(v.shape)) for i, v in enumerate(graph.inputs)}
     for op in graph.ops:
         inside = _of_operands(op, rows)
@@ -146,7 +147,7 @@ class _Rows:
 
 
 def _through(op: Op, result: Value, inside: Sequence[_Rows], turned: bool) -> _Rows:
-    """Where rows are in the result of an op."""
+    """Return where the rows are in the result of an op."""
     rank, nothing = len(result.shape), frozenset[int]()
     if isinstance(op, Contraction) and len(op.operands) == 2:
         a, b = (x.along for x in inside)

@@ -1,6 +1,7 @@
-"""Inputs that are nearly equal, far from zero: what is left of their differences is lost where
-these are written out. ``|a - b|^2`` has its own digits, ``|a|^2 + |b|^2 - 2 a b`` those of the
-squares."""
+"""Inputs that are nearly equal, far from zero: if their differences are multiplied out, the small
+results are lost. ``|a - b|^2`` keeps the digits of the difference, ``|a|^2 + |b|^2 - 2 a b`` only
+those of the squares.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from mirage.verify.evidence.roundings.rows_of_activations import BOTH_SIGNS, ROW
 
 _MEANS = (30.0, 1.0)
 _OFF = 1e-2
-"""By how much inputs differ, times their mean."""
+"""The difference of inputs, relative to their mean."""
 
 
 def near_each_other(draw: Activations) -> Iterator[Situation | None]:
-    """Two inputs of one shape that are nearly equal; and all rows of all inputs that have rows of
-    one length."""
+    """Yield situations with two nearly equal inputs of the same shape, and situations in which all
+    rows of all inputs with the same row length are nearly equal."""
     for i, j in _pairs(draw):
         for mean in _MEANS:
             if not draw.mine():
@@ -42,7 +43,8 @@ def near_each_other(draw: Activations) -> Iterator[Situation | None]:
 
 
 def about_one_mean(draw: Activations) -> Iterator[Situation | None]:
-    """All inputs far above zero, or far below it: they are no farther from each other there."""
+    """Yield situations in which all inputs are far above zero, or far below it, with their usual
+    differences."""
     inputs = _with_rows(draw)
     if len(inputs) < 2:
         return
@@ -57,20 +59,21 @@ def about_one_mean(draw: Activations) -> Iterator[Situation | None]:
 
 
 def expected(draw: Activations) -> int:
-    """How many situations there are."""
+    """Return the number of situations."""
     found = len(_MEANS) * (len(list(_pairs(draw))) + len(_of_one_length(draw)))
     return found + (len(BOTH_SIGNS) if len(_with_rows(draw)) > 1 else 0)
 
 
 def _pairs(draw: Activations) -> Iterator[tuple[int, int]]:
-    """Inputs of one shape."""
+    """Return pairs of inputs of the same shape."""
     for i, j in combinations(draw.free, 2):
         if draw.shapes[i] and draw.shapes[i] == draw.shapes[j]:
             yield i, j
 
 
 def _of_one_length(draw: Activations) -> dict[int, list[int]]:
-    """The inputs that have rows of one length, by that length, where there are several of them."""
+    """Return the inputs whose rows have the same length, by that length, if there are several of
+    them."""
     found: dict[int, list[int]] = {}
     for i in _with_rows(draw):
         found.setdefault(draw.shapes[i][-1], []).append(i)
@@ -78,6 +81,6 @@ def _of_one_length(draw: Activations) -> dict[int, list[int]]:
 
 
 def _with_rows(draw: Activations) -> list[int]:
-    """Inputs whose rows may be near those of another. Weights are near nothing: a centred row times
-    equal ones leaves roundings alone."""
+    """Return the inputs whose rows may be near those of another input. Weights are left out: the
+    product of a centred row and equal weights consists of roundings only."""
     return [i for i in draw.free if draw.has_rows(i) and i not in draw.weights]

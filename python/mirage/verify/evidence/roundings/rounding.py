@@ -209,13 +209,13 @@ class _Gate:
         return self._common[1]
 
     def _around(self, which: int, number: int, situation: Situation, sample: Sample) -> Errors:
-        """The errors of a candidate's output over inputs next to those of a situation as well.
-        Where one rounding decides about a whole row (two scores that are nearly equal, before a
-        softmax), the reference's error in one situation is a matter of luck: what is rounded
-        happens to cancel. A few such rows rule the mean over many, so rows are right, too, whose
-        typical error (the geometric mean) is. In which order sums are added is luck as well, so the
-        reference may be either of two.
-        """
+        """Return the errors of a candidate's output, including those over inputs near a
+        situation's. If one rounding decides about a whole row (two scores that are nearly equal,
+        before a softmax), the reference's error in one situation is a matter of luck, because its
+        roundings may happen to cancel. A few such rows dominate the mean over many, so a row is
+        also right if its typical error (the geometric mean) is. The order in which sums are added
+        is a matter of luck as well, so a candidate may be compared with either of two forms of the
+        reference."""
         graph = self.graphs[0]
         types = [v.dtype for v in graph.inputs]
         references = (TypedFloat, SummedOtherwise) if has_sums(graph) else (TypedFloat,)

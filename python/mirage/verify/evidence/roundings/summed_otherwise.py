@@ -1,12 +1,12 @@
-"""What a program gives whose sums are added in another order.
+"""The results of a program whose sums are added in another order.
 
-Two passes over a row give its variance to the last digit, wherever its mean is: the same mean is
-taken off all elements, and what is wrong with it is wrong with all of them. A kernel that joins the
-moments of parts of a row takes off a mean of each part, rounded for itself; a product with ones
-adds a row one element after the other. Both are sums in another order, of which a program says
-nothing. So where a candidate's errors are too large beside those of the reference as it is, they
-are compared with those of the reference as it might be: its sums are added one after the other, and
-where one of them is used for several elements, it is off by a rounding of its own at each.
+Two passes over a row give its variance to the last digit, whatever its mean is: the same mean is
+subtracted from all elements, and its error is the same for all of them. A kernel that joins the
+moments of parts of a row subtracts a mean of each part, each with its own rounding; a product with
+ones adds a row one element after the other. Both are sums in another order, about which a program
+says nothing. So if a candidate's errors are too large relative to those of the actual reference,
+they are compared with those of a possible reference: its sums are added one after the other, and a
+sum that is used for several elements is off by a separate rounding at each of them.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, all_ops
 
 _BLOCK = 256
-"""Terms that are added one after the other; then their sums are, as in a product of matrices."""
+"""The number of terms that are added one after the other; their sums are then added, as in a matrix
+product."""
 _OFF = 2.0**-23
-"""What a sum is off at each use, at most, of itself: a rounding up or down."""
+"""The largest relative error of a sum at each use: one rounding up or down."""
 
 
 def has_sums(graph: KernelGraph) -> bool:
-    """Whether there is a sum in a program."""
+    """Return whether a program has a sum."""
     return any(op.function is ReduceFn.SUM for op in all_ops(graph.ops))
 
 
 class SummedOtherwise(TypedFloat):
-    """What a GPU computes that adds one after the other, and anew for each use."""
+    """The arithmetic of a GPU that adds one term after the other, with separate roundings for each
+    use."""
 
     def __init__(self) -> None:
         self._rng = np.random.default_rng(0)
@@ -62,7 +64,7 @@ class SummedOtherwise(TypedFloat):
         return self._noted(self._round(total.reshape(shape), dtype))
 
     def _used(self, x: Planes, shape: tuple[int, ...]) -> Planes:
-        """A value as an op has it whose result has that shape."""
+        """Return a value as an op whose result has that shape reads it."""
         if x[0].size == np.prod(shape) or not self._is_sum(x):
             return x
         off = 1.0 + _OFF * self._rng.uniform(-1.0, 1.0, shape)
@@ -81,7 +83,7 @@ def _one_after_the_other(lines: Array) -> Array:
 
 
 def _whole(x: Array) -> Array:
-    """The array that a view is of."""
+    """Return the array that a view belongs to."""
     while isinstance(x.base, np.ndarray):
         x = x.base
     return x

@@ -92,7 +92,7 @@ def constant_inputs(
 
 
 def _partial(graph: KernelGraph) -> bool:
-    """Whether there are functions of which an argument may have the wrong sign."""
+    """Return whether there are functions whose argument may have the wrong sign."""
     some = (Where.NONNEGATIVE, Where.POSITIVE, Where.ABOVE_MINUS_ONE)
     functions = [op.function for op in all_ops(graph.ops)]
     return any(

@@ -1,11 +1,11 @@
 """Is a program defined for no inputs at all?
 
-The logarithm of ``-x*x - 1`` is no number for any ``x``, and what a constant of infinity is added
-to is infinite. Such a program is a mistake, of which every rewrite would be as right as any other.
-A program that has a number anywhere is none: a row that a mask empties, or a root of data most of
-which is negative. So inputs of many kinds and sizes are drawn until one element of one result is a
-finite number, which for nearly all programs is one of the first; what says something of no inputs
-(a mask that is made of constants) is not looked at.
+The logarithm of ``-x*x - 1`` is not a number for any ``x``, and a value to which infinity is added
+is infinite. Such a program is a mistake, and every rewrite of it would be as correct as any other.
+A program that gives a number anywhere is not such a program: a mask may empty a row, and most of
+the data of a root may be negative. So inputs of many kinds and sizes are drawn until one element of
+one result is a finite number, which for nearly all programs is one of the first. Ops that do not
+depend on inputs (a mask that is made of constants) are not examined.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
 from mirage.verify.evidence.samples.where_defined import Part
 
 _WORK, _MOST_WORK = 2e4, 4e6
-"""Elements that are computed in a draw: how many are wanted, and how many there may be."""
+"""The number of elements that are computed in a draw: the wanted number, and the limit."""
 _SIZES = tuple(2.0**k for k in (0, 2, -2, 4, -4, 7, -7, 10, -10, 14, 20, 30))
 """The sizes of drawn numbers, ordinary ones first."""
 _SPREAD = 16
-"""Draws of numbers of all sizes beside each other."""
+"""The number of draws in which numbers of all sizes are mixed."""
 
 Held = Callable[[int, Region], Array | None]
-"""The part of an input that a region says, where it is known what the input holds. Other numbers
-are drawn in its place as well: a program may be asked for before its weights are there."""
+"""A function that returns the part of an input that a region selects, if the contents of the input
+are known. Other numbers are tried in their place as well: a program may be checked before its
+weights exist."""
 
 
 def first_without_numbers(graph: KernelGraph, held: Held) -> Op | None:
-    """Return the first op that depends on inputs and gives no finite number, for a program whose
-    results have none for any inputs that are drawn. None for programs that have one, and for
-    those that cannot be told (calls of PyTorch, too large)."""
+    """Return the first op that depends on inputs and gives no finite number, if the program's
+    results contain no finite number for any of the inputs that are drawn. Return None for programs
+    that have one, and for those that cannot be decided (calls of PyTorch, too large)."""
     graph = decompose(graph, stable=True)
     outputs = tuple(v for v in graph.outputs if v.type.size)
     if not outputs or any(v.dtype.is_integer for v in outputs):
@@ -68,7 +69,7 @@ def first_without_numbers(graph: KernelGraph, held: Held) -> Op | None:
 
 
 def _depending(graph: KernelGraph) -> set[Value]:
-    """The values that are made of inputs."""
+    """Return the values that are computed from inputs."""
     found = set(graph.inputs)
     for op in graph.ops:
         if not found.isdisjoint(op.operands):
@@ -77,8 +78,8 @@ def _depending(graph: KernelGraph) -> set[Value]:
 
 
 def _has_numbers(graph: KernelGraph, held: Held) -> bool:
-    """Whether some element of some output is a finite number, for some of the inputs; so it is said
-    where that would take too long to find out."""
+    """Return whether some element of some output is a finite number for some of the inputs; True
+    also if it would take too long to find out."""
     sample = choose_sample((graph,), _WORK, np.random.default_rng(0))
     if sample.work > _MOST_WORK:
         return True
@@ -91,8 +92,8 @@ def _has_numbers(graph: KernelGraph, held: Held) -> bool:
 
 
 def _drawn(graph: KernelGraph, sample: Sample, held: Held) -> Iterator[list[Sampled]]:
-    """Inputs: normal numbers; then, with what is held in its place, numbers of all parts and sizes,
-    and those of all sizes beside each other."""
+    """Yield inputs: first normal numbers; then, with the known contents in place, numbers of all
+    parts and sizes, and numbers of all sizes mixed with each other."""
     rng = np.random.default_rng(1)
     yield _inputs(graph, sample, rng, lambda shape: rng.standard_normal(shape), None)
     known = {i: held(i, region) for i, region in enumerate(sample.inputs)}

@@ -1,8 +1,8 @@
-"""Float64 where whole numbers name no element of a row.
+"""Tests in float64 in which whole numbers name no element of a row.
 
-A program that picks an element of each row and adds minus infinity where there is none gives no
-number there: it has no meaning, and what is shown is shown for places alone. So a candidate gives
-no number there either, and the same elsewhere.
+A program that picks an element of each row, and adds minus infinity if there is none, gives no
+number there: it has no meaning, and a proof is about existing elements only. So a candidate must
+not give a number there either, and must give the same results everywhere else.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from mirage.verify.evidence.samples.integer_inputs import draw_integers
 from mirage.verify.evidence.samples.sampled_outputs import graph_work
 
 _BEYOND = (-1, 0, 7)
-"""Less than the first, and more than the last by so many less one."""
+"""Numbers that name no element: negative ones, and offsets that are added to the number of
+elements."""
 _SHARES = (1.0, 0.5, 0.1)
-"""The shares of drawn numbers that name nothing."""
+"""The shares of drawn numbers that name no element."""
 
 
 def gives_no_number_outside(
@@ -33,9 +34,9 @@ def gives_no_number_outside(
     work: float,
     seed: int,
 ) -> bool:
-    """Whether a candidate gives a number only where its reference does, and the same, on random
-    inputs where those in ``counts`` are not all below so many; False where that is too much
-    ``work``."""
+    """Return whether a candidate gives a number only where its reference does, and the same number,
+    on random inputs for which the inputs in ``counts`` are not all below their counts; False if
+    this takes too much ``work``."""
     graphs = reference, candidate
     if sum(graph_work(g, whole_demand(g)) for g in graphs) > work:
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-import graphs
+from example_programs import graphs
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph

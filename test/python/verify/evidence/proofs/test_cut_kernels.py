@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-import graphs
 import numpy as np
 import pytest
-import search_programs as programs
-from graphs import small_pairs
+from example_programs import graphs
+from example_programs import search_programs as programs
+from example_programs.graphs import small_pairs
+from example_programs.random_graphs import random_graph
 from mirage.cost import TARGETS
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.builder import Builder
@@ -30,7 +31,6 @@ from mirage.semantics.ugraph import (
 from mirage.transforms import stabilize
 from mirage.verify.evidence.proofs.cut_kernels import Site, cut_at, sites, with_stores
 from mirage.verify.evidence.proofs.tile_places import Places
-from random_graphs import random_graph
 
 SEARCHED = {
     "layer_norm": programs.layer_norm_linear_gelu(16, 32, 32),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import graphs
 import numpy as np
 import pytest
+from example_programs import graphs
 from hypothesis import given
 from hypothesis import strategies as st
 from mirage.semantics.builder import Builder

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import random
 
-import graphs
 import pytest
+from example_programs import graphs
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import KernelGraph

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import random
 
-import graphs
 import pytest
+from example_programs import graphs
+from example_programs.one_liners import function, kernel
+from example_programs.random_graphs import random_graph
+from example_programs.small_programs import assert_exact
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose
@@ -26,9 +29,6 @@ from mirage.verify.evidence.proofs.exact import compare_exactly
 from mirage.verify.evidence.proofs.proof import prove
 from mirage.verify.evidence.proofs.small_model import run_small_model, small_pair
 from mirage.verify.normal_form.normalize import normalize
-from one_liners import function, kernel
-from random_graphs import random_graph
-from small_programs import assert_exact
 
 F16, F32, F64 = DType.F16, DType.F32, DType.F64
 QUICK = VerifyOptions(seed=1, numerics=False)

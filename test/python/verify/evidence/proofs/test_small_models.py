@@ -7,8 +7,10 @@ from __future__ import annotations
 import random
 from math import inf
 
-import graphs
 import pytest
+from example_programs import graphs
+from example_programs.small_programs import assert_exact
+from faults.program_mutants import mutants
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
@@ -33,8 +35,6 @@ from mirage.verify.compression.small_program import cells_of
 from mirage.verify.evidence.proofs.proof import prove
 from mirage.verify.evidence.proofs.small_model import run_small_model, small_pair
 from mirage.verify.normal_form.normalize import normalize
-from program_mutants import mutants
-from small_programs import assert_exact
 
 F32 = DType.F32
 LARGER = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import graphs
+from example_programs import graphs
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import Axis, BlockGraph, Launch, Op, Output, TensorType, Value

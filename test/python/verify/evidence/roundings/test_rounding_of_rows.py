@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import random
 
-import graphs
 import pytest
-from hand_attention import products
+from example_programs import graphs
+from example_programs.hand_attention import products
+from faults.program_mutants import mutants
+from faults.roundings import rounding_faults
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.evidence.roundings.input_roles import rows_meet
 from mirage.workloads import get
-from program_mutants import mutants
-from rounding_faults import rounding_faults
 
 OPTIONS = VerifyOptions(seed=3, work=5e5)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from faults.programs import with_fault
 from mirage.cost import TARGETS
 from mirage.search import Planner, SearchLimits
 from mirage.semantics.builder import Builder
@@ -16,7 +17,6 @@ from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.substitute import renewed
 from mirage.semantics.ugraph import KernelGraph, Launch, TensorType, Value
 from mirage.verify.evidence.roundings.shared_launches import common_launches
-from program_faults import with_fault
 
 
 def program() -> KernelGraph:

@@ -9,14 +9,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from faults.program_mutants import mutants
+from faults.roundings import rounding_faults
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.evidence.roundings.sums_off import OFF, WAYS, SumsOff
 from mirage.verify.pair.verification import Verification
-from program_mutants import mutants
-from rounding_faults import rounding_faults
 
 SIZES = [
     *((3, 5, DType.F16), (1, 64, DType.F16), (2, 1000, DType.F16), (3, 17, DType.F16)),

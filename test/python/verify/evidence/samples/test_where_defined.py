@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import graphs
 import numpy as np
 import pytest
+from example_programs import graphs
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Value

@@ -1,0 +1,135 @@
+"""PyTorch's own decompositions, for ops without a row."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.export import exported_program
+from torch.export.graph_signature import OutputKind
+
+from mirage.frontend.torch_import.capture.folding import is_small, pure
+from mirage.frontend.torch_import.rows.op_table import TABLE
+
+CHECK = torch.ops.aten._assert_tensor_metadata.default
+"""Checks of types and shapes; these are always those of the example inputs."""
+
+_SPLIT: Any = getattr(exported_program, "_split_decomp_table_to_cia_and_python_decomp", None)
+_DECOMPOSE: Any = getattr(exported_program, "_decompose_exported_program", None)
+
+_Table = dict[Any, Callable[..., Any]]
+_split: dict[frozenset[Any], tuple[_Table, _Table]] = {}
+"""For the ops of a table, its definitions of composite ops, and of others."""
+
+
+def decomposed(
+    exported: torch.export.ExportedProgram, *, in_place: bool
+) -> torch.export.ExportedProgram:
+    """Return the program in ops that have rows, as far as PyTorch has definitions of the other ops.
+
+    If all ops have rows and none writes to its operands, that is the program itself, provided that
+    it may be changed ``in_place``: most of PyTorch's work here takes as long for two ops as for a
+    thousand."""
+    graph = exported.graph
+    if not in_place or not all(_stays(node) for node in graph.nodes):
+        found = _run(exported, _decompositions())
+        _drop_steps(found.graph)
+        if not any(spec.kind is OutputKind.TOKEN for spec in found.graph_signature.output_specs):
+            return found
+        # solvers that check their results remain whole, and check them when called
+        checked = {op: made for op, made in _decompositions().items() if not _is_solver(op)}
+        return _run(exported, checked)
+    for node in graph.find_nodes(op="call_function", target=CHECK):
+        graph.erase_node(node)
+    return exported
+
+
+def _run(
+    exported: torch.export.ExportedProgram, table: Mapping[Any, Callable[..., Any]]
+) -> torch.export.ExportedProgram:
+    """Return ``exported.run_decompositions(table)`` in a third of the time. PyTorch looks for all
+    existing composite ops and registers the decomposition of each one again, whatever the program
+    contains. Here only the ops that stay whole, or whose decomposition is the table's own, are
+    registered."""
+    if _SPLIT is None or _DECOMPOSE is None:  # a version of PyTorch that does it in another way
+        return exported.run_decompositions(dict(table))
+    key = frozenset(table)
+    if key not in _split:
+        composite, others = _SPLIT(dict(table))
+        own = {op: made for op, made in composite.items() if not _is_default(op, made)}
+        _split[key] = own, others
+    composite, others = _split[key]
+    with unset_fake_temporarily():
+        return _DECOMPOSE(
+            exported,
+            cia_to_decomp=dict(composite),
+            python_decomp_table=dict(others),
+            joint_loss_index=None,
+            decompose_custom_triton_ops=False,
+        )
+
+
+def _is_default(op: Any, made: Any) -> bool:
+    """Return whether this is PyTorch's default decomposition of a composite op."""
+    kernel = op.py_kernels.get(DispatchKey.CompositeImplicitAutograd)
+    if kernel is not None and made is kernel:
+        return True
+    return isinstance(made, partial) and not made.args and made.keywords == {"kernel": op}
+
+
+def _drop_steps(graph: torch.fx.Graph) -> None:
+    """Remove ops that change a tensor's strides only along dimensions of size 1, which PyTorch
+    inserts to mark results as channels-last."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.as_strided.default):
+        source: Any = node.args[0]
+        x, y = source.meta["val"], node.meta["val"]
+        steps = zip(y.shape, x.stride(), y.stride(), strict=False)
+        same = x.shape == y.shape and x.storage_offset() == y.storage_offset()
+        if same and all(a == b or n <= 1 for n, a, b in steps):
+            node.replace_all_uses_with(source)
+            graph.erase_node(node)
+
+
+def _stays(node: torch.fx.Node) -> bool:
+    """Return whether decomposition leaves the op unchanged or removes it."""
+    target: Any = node.target
+    if node.op != "call_function":
+        return node.op in ("placeholder", "output")
+    if isinstance(target, OpOverload):
+        if not node.all_input_nodes and pure(target) and is_small(node):
+            return True  # it is made of numbers: its value is what matters (:mod:`folding`)
+        schema: Any = target._schema  # pyright: ignore[reportPrivateUsage]
+        return target == CHECK or (target in _rows() and not schema.is_mutable)
+    return target is operator.getitem
+
+
+def _is_solver(op: object) -> bool:
+    """Return whether an op is one of linear algebra that may fail."""
+    name = str(getattr(op, "_schema", "")).partition("(")[0].removeprefix("aten::")
+    return name.startswith(("linalg_", "cholesky", "inverse"))
+
+
+@cache
+def _rows() -> frozenset[OpOverload]:
+    """Return the ops that have rows."""
+    found: list[OpOverload] = []
+    for name in TABLE:
+        namespace, op, *overload = name.split(".")
+        packet = getattr(getattr(torch.ops, namespace), op, None)
+        function = getattr(packet, overload[0] if overload else "default", None)
+        if function is not None:
+            found.append(function)
+    return frozenset(found)
+
+
+@cache
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    """Return the default decompositions, without those of ops that have rows."""
+    every: dict[Any, Callable[..., Any]] = torch.export.default_decompositions().materialize()
+    return {op: function for op, function in every.items() if op not in _rows()}

@@ -1,0 +1,1 @@
+"""Conversion of a captured program from the torch dialect to a kernel graph."""

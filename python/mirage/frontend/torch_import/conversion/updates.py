@@ -1,0 +1,61 @@
+"""The ops of a captured program that change some elements of a tensor that it updates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch_mlir import ir as untyped_ir
+
+from mirage.frontend.torch_import.rows.lowering import Call
+from mirage.runtime.in_place_stores import is_store
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import Value
+
+ir: Any = untyped_ir
+
+
+def stores_to(updated: Any, new: Any) -> set[Any]:
+    """Return the results of the stores by which the argument ``updated`` (a value of torch-mlir's
+    IR) becomes ``new``, and of stores to views of it that such a store writes back; nothing if it
+    changes in another way.
+    """
+    found: set[Any] = set()
+    if not _collect(new, updated, found):
+        return set()
+    return found
+
+
+def _collect(value: Any, start: Any, found: set[Any]) -> bool:
+    """Return whether ``value`` is ``start`` after stores (or any value after stores, without
+    ``start``); add their results to ``found``."""
+    while (name := store_name(value)) is not None:
+        operands = value.owner.operands
+        found.add(value)
+        if name.endswith("_scatter") and start is not None:
+            _collect(operands[1], None, found)
+        value = operands[0]
+    return start is None or value == start
+
+
+def store_name(value: Any) -> str | None:
+    """Return the name of the store that computes a value ("aten.index_copy"); None if it is not a
+    store."""
+    operation = getattr(value.owner, "operation", value.owner)
+    name = op_name(operation) if hasattr(operation, "attributes") else ""
+    return name if is_store(name) else None
+
+
+def op_name(operation: Any) -> str:
+    """Return the name of PyTorch's op ("aten.index_copy")."""
+    name = operation.name.removeprefix("torch.")
+    if name == "operator":  # one that the dialect does not know
+        name = ir.StringAttr(operation.attributes["name"]).value.removeprefix("torch.")
+    return name
+
+
+def may_stay(call: Call) -> bool:
+    """Return whether PyTorch makes a store as fast as possible. It does not if the store is through
+    a mask, since it then first asks the GPU for the number of true elements."""
+    lists = (x for x in call.args if isinstance(x, list))
+    tensors = [v for v in (*call.args, *(v for x in lists for v in x)) if isinstance(v, Value)]
+    return not any(v.dtype is DType.I1 for v in tensors[1:])

@@ -1,0 +1,1 @@
+"""Rows of ops that compute each element of a result from the same element of their operands."""

@@ -1,0 +1,195 @@
+"""Rows of rounding ops and of remainders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.semantics.numbers import Number
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import Value
+
+
+def sign_of(b: Lowering, x: Value) -> Value:
+    """Return 1, 0 or -1; the sign of NaN is 0."""
+    over, under = b.combine(BinaryFn.LT, 0, x), b.combine(BinaryFn.LT, x, 0)
+    dtype = DType.F64 if x.dtype is DType.F64 else DType.F32
+    return b.binary(BinaryFn.SUB, *(b.cast(v, dtype) for v in (over, under)))
+
+
+def _whole(made: Callable[[Lowering, Value], Value]) -> Row:
+    """Return a row for a rounding op, which does not change integers."""
+
+    def row(b: Lowering, c: Call) -> Value:
+        x = c.value(0)
+        return x if x.dtype.is_integer else b.typed(made(b, wide(b, x)), c.result.dtype)
+
+    return row
+
+
+def _ceil(b: Lowering, x: Value) -> Value:
+    return b.unary(UnaryFn.NEG, b.unary(UnaryFn.FLOOR, b.unary(UnaryFn.NEG, x)))
+
+
+def truncated(b: Lowering, x: Value) -> Value:
+    """Truncate: the floor of the absolute value, with the sign."""
+    size = b.unary(UnaryFn.FLOOR, b.unary(UnaryFn.ABS, x))
+    below = b.combine(BinaryFn.LT, x, 0.0)
+    above = b.binary(BinaryFn.KEEP, b.unary(UnaryFn.NOT, below), size)
+    return b.binary(BinaryFn.SUB, above, b.binary(BinaryFn.KEEP, below, size))
+
+
+def nearest(b: Lowering, x: Value) -> Value:
+    """Round to the nearest whole number, ties to even. The fraction is exact, except for numbers
+    just below zero, which have fraction 1 and become 0 as they should. Infinities, whose fraction
+    is NaN, do not change."""
+    floor = b.unary(UnaryFn.FLOOR, x)
+    rest = b.binary(BinaryFn.SUB, x, floor)
+    halves = b.unary(UnaryFn.FLOOR, b.combine(BinaryFn.MUL, floor, 0.5))
+    is_odd = b.binary(BinaryFn.LT, b.combine(BinaryFn.MUL, halves, 2.0), floor)
+    is_half = b.combine(BinaryFn.EQ, rest, 0.5)
+    up = b.binary(BinaryFn.AND, is_half, is_odd)
+    up = b.binary(BinaryFn.OR, up, b.combine(BinaryFn.LT, 0.5, rest))
+    return b.binary(BinaryFn.ADD, floor, b.cast(up, x.dtype))
+
+
+def _decimals(b: Lowering, c: Call) -> Value:
+    """``op(x, decimals)``."""
+    x, digits = c.value(0), c.integer(1)
+    if x.dtype.is_integer:
+        if digits < 0:
+            raise Unsupported("tens of integers")
+        return x
+    if not digits:
+        return b.typed(nearest(b, wide(b, x)), x.dtype)
+    fn, back = (BinaryFn.MUL, BinaryFn.DIV) if digits > 0 else (BinaryFn.DIV, BinaryFn.MUL)
+    scale = Fraction(10 ** abs(digits))
+    whole = nearest(b, b.combine(fn, wide(b, x), scale))
+    return b.typed(b.combine(back, whole, scale), x.dtype)
+
+
+Operand = Value | Number
+
+
+def _operands(b: Lowering, c: Call) -> tuple[Operand, Operand]:
+    """Return both operands in the type of the result; floats are at least f32."""
+
+    def typed(index: int) -> Operand:
+        x = c.operand(index)
+        if not isinstance(x, Value):
+            if c.result.dtype.is_integer and int(x) != x:
+                raise Unsupported(f"an integer and {float(x):g}")
+            return x
+        return b.typed(x, c.result.dtype) if c.result.dtype.is_integer else wide(b, x)
+
+    x, y = typed(0), typed(1)
+    if c.result.dtype is DType.I1:
+        raise Unsupported("a division of truth values")
+    if isinstance(x, Value) and isinstance(y, Value) and x.dtype is not y.dtype:
+        x, y = b.typed(x, DType.F64), b.typed(y, DType.F64)
+    return x, y
+
+
+def _apply(b: Lowering, fn: UnaryFn, x: Operand) -> Operand:
+    """Apply an absolute value or a sign to a tensor or number."""
+    if isinstance(x, Value):
+        return b.unary(fn, x)
+    return abs(x) if fn is UnaryFn.ABS else -x
+
+
+def _towards_zero(b: Lowering, fn: BinaryFn, c: Call) -> tuple[Value, Operand, Operand]:
+    """Return ``fn`` of both operands without their signs, and both operands."""
+    x, y = _operands(b, c)
+    size = b.combine(fn, _apply(b, UnaryFn.ABS, x), _apply(b, UnaryFn.ABS, y))
+    return size, x, y
+
+
+def _with_sign(b: Lowering, size: Value, *signed: Operand) -> Value:
+    """Negate ``size`` (at least zero) where an odd number of the other operands is negative."""
+    for x in signed:
+        if isinstance(x, Value):
+            negative = b.combine(BinaryFn.LT, x, 0)
+            plus = b.binary(BinaryFn.KEEP, b.unary(UnaryFn.NOT, negative), size)
+            size = b.binary(BinaryFn.SUB, plus, b.binary(BinaryFn.KEEP, negative, size))
+        elif x < 0:
+            size = b.unary(UnaryFn.NEG, size)
+    return size
+
+
+def _divided(b: Lowering, c: Call) -> Value:
+    """``op(x, y)`` or ``op(x, y, rounding_mode)``."""
+    mode = c.arg(2, "floor")
+    if mode == "floor":
+        x, y = _operands(b, c)
+        return b.typed(b.combine(BinaryFn.FLOOR_DIV, x, y), c.result.dtype)
+    if mode == "trunc" and c.result.dtype.is_integer:
+        size, x, y = _towards_zero(b, BinaryFn.FLOOR_DIV, c)
+        return _with_sign(b, size, x, y)
+    x, y = _operands(b, c)
+    quotient = b.combine(BinaryFn.DIV, x, y)
+    return b.typed(truncated(b, quotient) if mode == "trunc" else quotient, c.result.dtype)
+
+
+def _remainder(b: Lowering, c: Call) -> Value:
+    """``op(x, y)``, with the sign of ``y``."""
+    x, y = _operands(b, c)
+    return b.typed(b.combine(BinaryFn.REMAINDER, x, y), c.result.dtype)
+
+
+def _fmod(b: Lowering, c: Call) -> Value:
+    """``op(x, y)``, with the sign of ``x``."""
+    size, x, _ = _towards_zero(b, BinaryFn.REMAINDER, c)
+    return b.typed(_with_sign(b, size, x), c.result.dtype)
+
+
+def _whole_number(c: Call) -> int:
+    """Return argument 1 as an integer: a number of bits, or a mask."""
+    x = c.operand(1)
+    if isinstance(x, Value) or not c.value(0).dtype.is_integer or c.result.dtype is DType.I1:
+        raise Unsupported("bits that are not those of integers and a fixed number")
+    return int(x)
+
+
+def _shift(*, left: bool) -> Row:
+    """``op(x, bits)``: a product with a power of two, or a division by one."""
+    fn = BinaryFn.MUL if left else BinaryFn.FLOOR_DIV
+
+    def row(b: Lowering, c: Call) -> Value:
+        x, bits = c.value(0), _whole_number(c)
+        if not 0 <= bits < x.dtype.bits - 1:
+            raise Unsupported(f"a shift of {x.dtype.value} by {bits} bits")
+        return b.combine(fn, x, 1 << bits)
+
+    return row
+
+
+def _low_bits(b: Lowering, c: Call) -> Value:
+    """``op(x, mask)`` for a mask of the lowest bits: a remainder."""
+    mask = _whole_number(c)
+    if mask < 0 or mask & (mask + 1) or mask.bit_length() >= c.value(0).dtype.bits - 1:
+        raise Unsupported(f"bits of integers by the mask {mask}")
+    return b.combine(BinaryFn.REMAINDER, c.value(0), mask + 1)
+
+
+ROUNDING: dict[str, Row] = {
+    "aten.ceil": _whole(_ceil),
+    "aten.round": _whole(nearest),
+    "aten.round.decimals": _decimals,
+    "aten.trunc": _whole(truncated),
+    "aten.div.Tensor_mode": _divided,
+    "aten.div.Scalar_mode": _divided,
+    "aten.floor_divide": _divided,
+    "aten.floor_divide.Scalar": _divided,
+    "aten.remainder.Tensor": _remainder,
+    "aten.remainder.Scalar": _remainder,
+    "aten.remainder.Scalar_Tensor": _remainder,
+    "aten.fmod.Tensor": _fmod,
+    "aten.fmod.Scalar": _fmod,
+    "aten.__lshift__.Scalar": _shift(left=True),
+    "aten.__rshift__.Scalar": _shift(left=False),
+    "aten.bitwise_left_shift.Tensor_Scalar": _shift(left=True),
+    "aten.bitwise_right_shift.Tensor_Scalar": _shift(left=False),
+    "aten.bitwise_and.Scalar": _low_bits,
+}
+"""Torch ops that round, and divide with a rest."""

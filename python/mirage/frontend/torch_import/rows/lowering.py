@@ -1,0 +1,318 @@
+"""The tools of the table's rows: a call of a torch op, and a builder that accepts numbers in place
+of values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import TypeAlias
+
+import numpy as np
+
+from mirage.frontend.ops import POWERS
+from mirage.frontend.torch_import.rows.foreign import Foreign
+from mirage.frontend.torch_import.rows.numbers_at_import import exact_number, kept_for_certain
+from mirage.semantics.bounds.integer_ranges import ranges_of
+from mirage.semantics.builder import Builder, normalize_dims
+from mirage.semantics.numbers import Number, as_number
+from mirage.semantics.positions import iota
+from mirage.semantics.scalar import ROUNDING_TO, Array, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import (
+    Contraction,
+    Elementwise,
+    KernelGraph,
+    Op,
+    TensorType,
+    Value,
+    View,
+)
+
+
+class Unsupported(Exception):
+    """A row cannot express the call; the text says why."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a torch op.
+
+    ``args`` has one entry for each argument of the op's schema: a :class:`Value`, a number, a
+    string, None, or a list. ``results`` are the result types; an entry is None if the result is not
+    a tensor of real numbers, or has a type that kernels do not have (``foreign`` has those).
+    ``used`` says which results are read."""
+
+    op: str
+    args: tuple[object, ...]
+    results: tuple[TensorType | None, ...]
+    used: tuple[bool, ...]
+    foreign: tuple[Foreign | None, ...] = ()
+
+    def value(self, index: int) -> Value:
+        """Return argument ``index``, a tensor."""
+        x = self.args[index]
+        if not isinstance(x, Value):
+            raise Unsupported(f"argument {index} is not a tensor of real numbers")
+        return x
+
+    def operand(self, index: int) -> Value | Number:
+        """Return argument ``index``, a tensor or a constant number."""
+        x = self.args[index]
+        return x if isinstance(x, Value) else self.number(index)
+
+    def optional(self, index: int) -> Value | None:
+        """Return argument ``index``, a tensor or None."""
+        return None if self.arg(index) is None else self.value(index)
+
+    def arg(self, index: int, default: object = None) -> object:
+        """Return argument ``index``."""
+        return self.args[index] if index < len(self.args) else default
+
+    def integer(self, index: int) -> int:
+        """Return argument ``index``, an integer."""
+        x = self.args[index]
+        if not isinstance(x, int):
+            raise Unsupported(f"argument {index} is not a fixed integer")
+        return x
+
+    def number(self, index: int, default: Number | None = None) -> Number:
+        """Return argument ``index``, an exact number; ``default`` if it is None."""
+        x = self.arg(index)
+        if x is None and default is not None:
+            return as_number(default)
+        if not isinstance(x, (int, float)):
+            raise Unsupported(f"argument {index} is not a fixed number")
+        return as_number(float(x))
+
+    def integers(self, index: int) -> tuple[int, ...]:
+        """Return argument ``index``, a list of integers or one integer."""
+        x = self.args[index]
+        items: Sequence[object] = x if isinstance(x, list) else [x]  # pyright: ignore[reportUnknownVariableType]
+        if not all(isinstance(i, int) for i in items):
+            raise Unsupported(f"argument {index} is not a list of fixed integers")
+        return tuple(i for i in items if isinstance(i, int))
+
+    def values(self, index: int) -> tuple[Value, ...]:
+        """Return argument ``index``, a list of tensors."""
+        x = self.args[index]
+        items: Sequence[object] = x if isinstance(x, list) else [x]  # pyright: ignore[reportUnknownVariableType]
+        if not all(isinstance(i, Value) for i in items):
+            raise Unsupported(f"argument {index} is not a list of tensors of real numbers")
+        return tuple(i for i in items if isinstance(i, Value))
+
+    @property
+    def result(self) -> TensorType:
+        """The type of the first result."""
+        first = self.results[0]
+        if first is None:
+            raise Unsupported("the result is not a tensor of real numbers")
+        return first
+
+
+Range: TypeAlias = "tuple[float, float]"
+"""The least and the largest number that a value may hold."""
+
+
+class Lowering(Builder):
+    """A builder whose binary ops also accept numbers, and that has PyTorch's views. ``tf32``:
+    PyTorch multiplies matrices of f32 as TF32."""
+
+    def __init__(self, *, tf32: bool = False) -> None:
+        super().__init__()
+        self.tf32 = tf32
+        self.given: dict[Value, Range] = {}
+        """The ranges of integers that are computed at import."""
+        self.held: dict[Value, Array] = {}
+        """Tensors that were computed at import and are not formulas of positions."""
+        self.found: dict[tuple[Value, int], Value] = {}
+        """The results of :func:`indexing._stored_at`, by the indices and the number of places."""
+        self.errors: dict[Value, tuple[Value, bool]] = {}
+        """The argument of each error function, by its result, and whether it is the complement."""
+        self.orders: dict[Value, tuple[Value, int, Value]] = {}
+        """The tensor, the dimension and the sorted elements of a sort, by the result that holds the
+        positions of the elements."""
+        self._known: dict[Value, Fraction] = {}
+        """The values of rank 0 whose numbers are known."""
+
+    def _add(self, op: Op) -> Value:
+        """Return the op's result; for known numbers, the number that it equals, if that is
+        exact."""
+        if isinstance(op.number, Fraction):
+            self._known[op.result] = op.number
+        elif (found := kept_for_certain(op, self._known)) is not None:
+            return found if isinstance(found, Value) else self.filled(found, op.result.type)
+        elif (number := exact_number(op, self._known)) is not None:
+            if op.result.dtype is not DType.I1:  # truth values are not constants
+                return self.constant(number, op.result.dtype)
+            self._known[op.result] = number
+        return super()._add(op)
+
+    def product(self, a: Value, b: Value) -> Value:
+        """Multiply matrices in the precision that PyTorch is set to for f32."""
+        return self.matmul(a, b, tf32=self.tf32 and {a.dtype, b.dtype} == {DType.F32})
+
+    def constant(self, value: Number, dtype: DType = DType.F32) -> Value:
+        """A rank-0 constant, which is a number. Numbers are computed with in f32, or in f64."""
+        if math.isnan(value):
+            raise Unsupported("a constant that is not a number (NaN)")
+        if not dtype.is_integer:
+            _check_held(value, DType.F64 if dtype is DType.F64 else DType.F32)
+        return super().constant(value, dtype)
+
+    def range_of(self, x: Value) -> Range:
+        """Return the known range of the elements of ``x``."""
+        found = ranges_of(KernelGraph("", (), tuple(self.ops), ()), self.given)
+        return found.get(x, (-math.inf, math.inf))
+
+    def combine(self, fn: BinaryFn, a: Value | Number, b: Value | Number) -> Value:
+        """Apply ``fn`` to two values, or to a value and a number."""
+        if isinstance(a, Value) and isinstance(b, Value):
+            return self.binary(fn, a, b)
+        if isinstance(a, Value):
+            assert not isinstance(b, Value)
+            return self.binary(fn, a, self.constant(b, a.dtype.computed))
+        assert isinstance(b, Value)
+        return self.binary(fn, self.constant(a, b.dtype.computed), b)
+
+    def number_of(self, x: Value) -> Number | None:
+        """Return the number that all elements of ``x`` are known to equal, or None."""
+        made = {v: op for op in self.ops for v in op.results}
+        op = made.get(x)
+        while isinstance(op, View) or (
+            isinstance(op, Elementwise) and op.identity and op.operands[0].dtype.is_integer
+        ):
+            op = made.get(op.operands[0])
+        return None if op is None else op.number
+
+    def is_computed(self, x: Value) -> bool:
+        """Return whether arithmetic computes ``x``, so that it is not a part of a stored tensor."""
+        made = {v: op for op in self.ops for v in op.results}
+        op = made.get(x)
+        while isinstance(op, View) or (isinstance(op, Elementwise) and op.identity):
+            op = made.get(op.operands[0])
+        return isinstance(op, Elementwise | Contraction)
+
+    def spread(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """Broadcast ``x`` to a shape, unless it already has that shape."""
+        return x if x.shape == shape else self.broadcast(x, shape)
+
+    def grid(self, rows: int, cols: int) -> tuple[Value, Value]:
+        """Return the positions of rows, as a column, and of columns, as a row."""
+        return (
+            self.reshape(iota(self, (rows,), 0), (rows, 1)),
+            self.reshape(iota(self, (cols,), 0), (1, cols)),
+        )
+
+    def power(self, x: Value, exponent: Number) -> Value:
+        """Return ``x ** exponent``."""
+        if exponent == 1.0:
+            return x
+        fn = POWERS.get(float(exponent))
+        return self.combine(BinaryFn.POW, x, exponent) if fn is None else self.unary(fn, x)
+
+    def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """Reshape ``x``, unless it already has that shape."""
+        return x if x.shape == shape else self.reshape(x, shape)
+
+    def cast(self, x: Value, dtype: DType) -> Value:
+        """Convert ``x`` to ``dtype``; conversion to 8 bits rounds, through f32 as in PyTorch."""
+        if not dtype.is_eight_bits or x.dtype is dtype:
+            return super().cast(x, dtype)
+        if dtype is DType.F8E4M3 and not torch_saturates():
+            raise Unsupported("a conversion to float8_e4m3fn, which gives NaN in this PyTorch")
+        exact = x.dtype.in_tile.is_half or x.dtype is DType.F32
+        return self.unary(ROUNDING_TO[dtype], x if exact else super().cast(x, DType.F32))
+
+    def typed(self, x: Value, dtype: DType) -> Value:
+        """Convert ``x``, unless it already has that type."""
+        return x if x.dtype is dtype else self.cast(x, dtype)
+
+    def permuted(self, x: Value, permutation: tuple[int, ...]) -> Value:
+        """Reorder the dimensions of ``x``, unless the order is the identity."""
+        rank = len(x.shape)
+        order = tuple(d % rank if -rank <= d < rank else d for d in permutation)
+        return x if order == tuple(range(rank)) else self.transpose(x, order)
+
+    def swapped(self, x: Value, a: int, b: int) -> Value:
+        """Exchange two dimensions of ``x``."""
+        order = list(range(len(x.shape)))
+        order[a], order[b] = order[b], order[a]
+        return self.permuted(x, tuple(order))
+
+    def reduced(self, fn: ReduceFn, x: Value, dims: tuple[int, ...], keep: bool) -> Value:
+        """Reduce over ``dims`` (all if empty), which are dropped unless ``keep``."""
+        rank = len(x.shape)
+        if rank == 0:
+            return x
+        normal = normalize_dims(dims, rank) if dims else tuple(range(rank))
+        y = self.reduce(fn, x, normal)
+        return (
+            y
+            if keep
+            else self.reshape(y, tuple(n for i, n in enumerate(x.shape) if i not in normal))
+        )
+
+    def mean(self, x: Value, dims: tuple[int, ...], keep: bool) -> Value:
+        """Return the mean over ``dims`` (all if empty)."""
+        total = self.reduced(ReduceFn.SUM, x, dims, keep)
+        if not x.type.size:
+            if total.type.size:
+                raise Unsupported("a mean of no elements")
+            return total
+        return self.combine(BinaryFn.MUL, total, Fraction(total.type.size, x.type.size))
+
+    def cut(self, x: Value, dim: int, start: int, length: int) -> Value:
+        """Return ``length`` elements along ``dim`` from ``start``."""
+        (dim,) = normalize_dims((dim,), len(x.shape))
+        if (start, length) == (0, x.shape[dim]):
+            return x
+        sizes = tuple(length if i == dim else n for i, n in enumerate(x.shape))
+        return self.slice(x, tuple(start if i == dim else 0 for i in range(len(sizes))), sizes)
+
+    def filled(self, value: Number, result: TensorType) -> Value:
+        """Return a tensor with one value everywhere."""
+        if result.dtype.is_eight_bits:
+            wide = self.filled(value, TensorType(result.shape, DType.F32))
+            return self.cast(wide, result.dtype)
+        scalar = self.constant(value, result.dtype)
+        if not result.dtype.is_integer:
+            _check_held(value, result.dtype)
+        return scalar if not result.shape else self.broadcast(scalar, result.shape)
+
+
+def _check_held(value: Number, dtype: DType) -> None:
+    """Raises :class:`Unsupported` for a number that a type makes infinite."""
+    if abs(value) > dtype.largest and abs(value) != math.inf:
+        number = float(value)
+        if math.isinf(float(dtype.round(np.asarray(number)))):
+            raise Unsupported(
+                f"the number {number:g}, which is infinite in {dtype.value} (its numbers go up to "
+                f"{dtype.largest:g})"
+            )
+
+
+Row = Callable[[Lowering, Call], Value | Sequence[Value]]
+"""A function that emits a call. It returns one value for each result, or only the first ones if
+nothing reads the others."""
+
+
+@cache
+def torch_saturates() -> bool:
+    """Return whether PyTorch's conversion to float8_e4m3fn saturates at the largest number. Older
+    versions give NaN."""
+    import torch
+
+    return torch.tensor(1e9).to(torch.float8_e4m3fn).float().item() == 448.0
+
+
+def wide(b: Lowering, x: Value) -> Value:
+    """Return ``x`` in f32 at least, as PyTorch computes functions of half precision."""
+    return x if x.dtype is DType.F64 else b.typed(x, DType.F32)
+
+
+def unary_row(fn: UnaryFn) -> Row:
+    """Return a row for an op that applies ``fn`` to each element."""
+    return lambda b, c: b.unary(fn, c.value(0))

@@ -1,0 +1,318 @@
+"""Rows of lookups and stores by index: gathers, and choices between the old and the stored element.
+
+An index outside of its dimension, which PyTorch refuses, reads NaN (or minus infinity, if the table
+is computed) and stores nothing. If several stores have the same place, the last one counts, which
+is one of the results that PyTorch may give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mirage.frontend.torch_import.rows.elements.comparisons import choose
+from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.semantics.builder import broadcast_shapes, normalize_dims
+from mirage.semantics.positions import gather, iota
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Value
+
+MOST_COMPARED = 1 << 22
+"""The most pairs of a place and an index that are compared to find the element that is stored at
+each place."""
+
+
+def places_from_the_end(b: Lowering, index: Value, size: int) -> Value:
+    """Return ``index``, counting negative indices from the end."""
+    low, high = b.range_of(index)
+    if low >= 0:
+        return index
+    if high < 0:
+        return b.combine(BinaryFn.ADD, index, size)
+    negative = b.combine(BinaryFn.LT, index, 0)
+    return b.binary(BinaryFn.ADD, index, choose(b, negative, size, 0, index.dtype))
+
+
+def _inside(b: Lowering, index: Value, size: int) -> Value | None:
+    """Return where an index is within a dimension; None if all are known to be."""
+    low, high = b.range_of(index)
+    tests: list[Value] = []
+    if low < 0:
+        tests.append(b.combine(BinaryFn.LE, 0, index))
+    if high >= size:
+        tests.append(b.combine(BinaryFn.LT, index, size))
+    return None if not tests else tests[0] if len(tests) == 1 else b.binary(BinaryFn.AND, *tests)
+
+
+def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
+    """Return the row-major place of ``indices`` within ``sizes``; -1 if one of them is outside."""
+    place: Value | None = None
+    inside: Value | None = None
+    for index, size in zip(indices, sizes, strict=True):
+        index = b.typed(index, DType.I64)
+        if place is not None:
+            place = b.combine(BinaryFn.MUL, place, size)
+            place = b.binary(BinaryFn.ADD, place, index)
+        else:
+            place = index
+        test = _inside(b, index, size) if len(sizes) > 1 else None  # one alone is what it is
+        if test is not None:
+            inside = test if inside is None else b.binary(BinaryFn.AND, inside, test)
+    assert place is not None
+    return place if inside is None else choose(b, inside, place, -1, DType.I64)
+
+
+def _rows(b: Lowering, table: Value, index: Value) -> Value:
+    """Return rows of ``table``; a rank-0 index selects one row."""
+    if index.shape:
+        return gather(b, table, index)
+    row = gather(b, table, b.reshape(index, (1,)))
+    return b.reshape(row, table.shape[1:])
+
+
+def _embedding(b: Lowering, c: Call) -> Value:
+    """``op(weight, indices, padding_idx, …)``; the other arguments only affect gradients."""
+    return gather(b, c.value(0), c.value(1))
+
+
+def _index_select(b: Lowering, c: Call) -> Value:
+    """``op(x, dim, index)``; indices below zero are refused by PyTorch."""
+    x, index = c.value(0), c.value(2)
+    (dim,) = normalize_dims((c.integer(1),), len(x.shape))
+    return b.reshaped(along(b, x, dim, b.reshaped(index, (index.type.size,))), c.result.shape)
+
+
+def along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
+    """Return the parts of ``x`` that an index of rank 1 selects along ``dim``."""
+    if not dim:
+        return gather(b, x, index)
+    first = (dim, *(d for d in range(len(x.shape)) if d != dim))
+    y = gather(b, b.transpose(x, first), index)
+    back = (*range(1, dim + 1), 0, *range(dim + 1, len(x.shape)))
+    return b.transpose(y, back)
+
+
+def _flip(b: Lowering, c: Call) -> Value:
+    """``op(x, dims)``."""
+    x = c.value(0)
+    for dim in normalize_dims(c.integers(1), len(x.shape)):
+        size = x.shape[dim]
+        if size > 1:
+            back = b.combine(BinaryFn.SUB, size - 1, iota(b, (size,), 0))
+            x = along(b, x, dim, back)
+    return x
+
+
+def entries_of(c: Call) -> list[tuple[int, Value]]:
+    """Return the index tensors of ``op(x, indices, …)`` with their dimensions."""
+    given = c.args[1]
+    entries: list[object] = list(given) if isinstance(given, list) else []  # pyright: ignore
+    found = [(d, i) for d, i in enumerate(entries) if isinstance(i, Value)]
+    if not found or any(i is not None and not isinstance(i, Value) for i in entries):
+        raise Unsupported("indices that are not all tensors")
+    if any(i.dtype is DType.I1 for _, i in found):
+        raise Unsupported("an index of truth values")
+    return found
+
+
+def _index(b: Lowering, c: Call) -> Value:
+    """``op(x, indices)``: index tensors, which broadcast, for some of the dimensions. The selected
+    elements take the place of these dimensions if they are adjacent, and come first otherwise."""
+    x, entries = c.value(0), entries_of(c)
+    dims = [d for d, _ in entries]
+    sizes = [x.shape[d] for d in dims]
+    rest = [d for d in range(len(x.shape)) if d not in dims]
+    indices = [places_from_the_end(b, i, n) for (_, i), n in zip(entries, sizes, strict=True)]
+    place = linear(b, indices, sizes)
+    table = b.permuted(x, (*dims, *rest))
+    table = b.reshaped(table, (math.prod(sizes), *(x.shape[d] for d in rest)))
+    y = _rows(b, table, place)
+    rank = len(place.shape)
+    lead = dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
+    order = (*range(rank, rank + lead), *range(rank), *range(rank + lead, len(y.shape)))
+    return b.permuted(y, order)
+
+
+def _gather(b: Lowering, c: Call) -> Value:
+    """``op(x, dim, index)``: from each line along ``dim``, the elements that its indices select."""
+    x, index = c.value(0), c.value(2)
+    rank = len(x.shape)
+    if not rank or not index.shape:
+        raise Unsupported("a tensor without dimensions")
+    (dim,) = normalize_dims((c.integer(1),), rank)
+    ordered, along, values = b.orders.get(index, (None, dim, x))
+    if ordered is x and along == dim:  # the elements at the places where they were found
+        return values
+    for d in range(rank):
+        x = x if d == dim else b.cut(x, d, 0, index.shape[d])
+    if index.shape[dim] == 1 and not x.dtype.is_integer and b.is_computed(x):
+        return _picked(b, x, dim, index)
+    kept = [d for d in range(rank) if d == dim or index.shape[d] != 1]
+    table = b.reshaped(x, (x.type.size, 1))
+    if kept == [dim]:  # one line
+        flat = gather(b, table, b.reshaped(index, (index.type.size,)))
+        return b.reshaped(flat, index.shape)
+    lines = tuple(index.shape[d] for d in kept)
+
+    def own(i: int, d: int) -> Value:
+        if d == dim:
+            return b.reshaped(index, lines)
+        line = iota(b, (index.shape[d],), 0)
+        return b.reshaped(line, tuple(n if i == j else 1 for j, n in enumerate(lines)))
+
+    places = [own(i, d) for i, d in enumerate(kept)]
+    place = linear(b, places, [x.shape[d] for d in kept])
+    return b.reshaped(gather(b, table, b.reshaped(place, (index.type.size,))), index.shape)
+
+
+def _picked(b: Lowering, x: Value, dim: int, index: Value) -> Value:
+    """Return, from each line along ``dim``, the element that its index selects, if the lines are
+    computed: the computation goes through all elements of a line and need not store them. An index
+    that is outside gives minus infinity."""
+    size = x.shape[dim]
+    place = b.reshape(iota(b, (size,), 0, index.dtype), (size, *(1 for _ in x.shape[dim + 1 :])))
+    chosen = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.EQ, place, index), x)
+    y = b.reduce(ReduceFn.SUM, chosen, (dim,))
+    inside = _inside(b, index, size)
+    if inside is None:
+        return y
+    return b.binary(BinaryFn.ADD, y, b.unary(UnaryFn.BIAS, b.cast(inside, x.dtype)))
+
+
+def _stored_at(b: Lowering, index: Value, size: int) -> Value:
+    """Return which of the indices ``[..., i]`` is stored at each of ``size`` places, counted from
+    one, ``[..., place]``; zero if none is."""
+    count = index.shape[-1]
+    if index.type.size * size > MOST_COMPARED:
+        raise Unsupported(f"{index.type.size} stores to {size} places")
+    known = b.found.get((index, size))
+    if known is not None and any(known in op.results for op in b.ops):
+        return known  # keys and values are stored at the same places
+    here = b.reshape(index, (*index.shape, 1))
+    meets = b.binary(BinaryFn.EQ, here, b.typed(iota(b, (size,), 0), index.dtype))
+    number = b.combine(BinaryFn.ADD, iota(b, (count,), 0), 1)
+    counted = b.binary(BinaryFn.KEEP, meets, b.reshape(number, (count, 1)))
+    b.found[index, size] = b.reduced(ReduceFn.MAX, counted, (-2,), False)
+    return b.found[index, size]
+
+
+def _scatter(b: Lowering, c: Call) -> Value:
+    """``op(x, dim, index, source or number)``: replace the elements of each line along ``dim`` that
+    its indices select."""
+    x, index = c.value(0), c.value(2)
+    source = c.operand(3)
+    rank = len(x.shape)
+    if not rank or not index.shape:
+        raise Unsupported("a tensor without dimensions")
+    (dim,) = normalize_dims((c.integer(1),), rank)
+    if not index.type.size:
+        return x
+    for d in range(rank):
+        if d != dim and index.shape[d] != x.shape[d]:  # of a part of the lines
+            part, rest = (
+                b.cut(x, d, *bounds)
+                for bounds in ((0, index.shape[d]), (index.shape[d], x.shape[d] - index.shape[d]))
+            )
+            inner = Call(c.op, (part, *c.args[1:]), (part.type,), c.used)
+            return b.concat((_scatter(b, inner), rest), d)
+    own = b.swapped(index, dim, -1)
+    last = _stored_at(b, own, x.shape[dim])
+    hit = b.combine(BinaryFn.LT, 0, last)
+    if not isinstance(source, Value):
+        stored: Value | float = source  # pyright: ignore
+    else:
+        part = b.slice(source, (0,) * rank, index.shape)
+        stored = _chosen(b, b.swapped(b.typed(part, x.dtype), dim, -1), last)
+    y = choose(b, hit, stored, b.swapped(x, dim, -1), x.dtype)
+    return b.swapped(y, dim, -1)
+
+
+def _chosen(b: Lowering, source: Value, last: Value) -> Value:
+    """Return the elements of ``source[..., i]`` that are stored at each place (counted from
+    one)."""
+    count = source.shape[-1]
+    if count == 1:
+        return source
+    number = b.combine(BinaryFn.ADD, iota(b, (count,), 0), 1)
+    here = b.reshape(last, (*last.shape[:-1], 1, last.shape[-1]))
+    own = b.binary(BinaryFn.EQ, here, b.reshape(number, (count, 1)))
+    kept = b.binary(BinaryFn.KEEP, own, b.reshape(source, (*source.shape, 1)))
+    return b.reduced(ReduceFn.SUM, kept, (-2,), False)
+
+
+def _put(b: Lowering, x: Value, dim: int, index: Value, values: Value) -> Value:
+    """Replace the parts of ``x`` along ``dim`` that an index of rank 1 selects by those of
+    ``values``."""
+    size, count = x.shape[dim], index.shape[0]
+    if not count:
+        return x
+    column = (size, *(1 for _ in x.shape[dim + 1 :]))
+    if count == 1:  # one part: it is the one that is stored, wherever it is
+        place = b.reshape(b.typed(iota(b, (size,), 0), index.dtype), column)
+        one = b.reshape(index, (1,) * len(column))
+        return choose(b, b.binary(BinaryFn.EQ, place, one), values, x, x.dtype)
+    last = _stored_at(b, index, size)
+    hit = b.combine(BinaryFn.LT, 0, last)
+    number = b.combine(BinaryFn.SUB, last, 1)
+    parts = along(b, values, dim, b.combine(BinaryFn.MAX, number, 0))
+    return choose(b, b.reshape(hit, column), parts, x, x.dtype)
+
+
+def _index_copy(b: Lowering, c: Call) -> Value:
+    """``op(x, dim, index, source)``; indices below zero are refused by PyTorch."""
+    x, index, source = c.value(0), c.value(2), c.value(3)
+    if not x.shape:
+        raise Unsupported("a tensor without dimensions")
+    (dim,) = normalize_dims((c.integer(1),), len(x.shape))
+    shape = (*x.shape[:dim], index.type.size, *x.shape[dim + 1 :])
+    line = b.reshaped(index, (index.type.size,))
+    return _put(b, x, dim, line, b.typed(b.reshaped(source, shape), x.dtype))
+
+
+def index_put(b: Lowering, c: Call) -> Value:
+    """``op(x, indices, values)``: store along one dimension, or store a number where a mask is
+    true."""
+    x, values = c.value(0), c.value(2)
+    given = c.args[1]
+    mask = given[0] if isinstance(given, list) and len(given) == 1 else None  # pyright: ignore
+    if isinstance(mask, Value) and mask.dtype is DType.I1:
+        if values.type.size != 1:
+            raise Unsupported("as many stores as a mask has")
+        where = b.reshaped(mask, (*mask.shape, *(1 for _ in x.shape[len(mask.shape) :])))
+        one = b.reshaped(values, ())
+        return b.spread(choose(b, where, one, x, x.dtype), x.shape)
+    entries = entries_of(c)
+    if len(entries) != 1 or len(entries[0][1].shape) > 1:
+        raise Unsupported("stores by several indices, or by a matrix of them")
+    ((dim, index),) = entries
+    line = places_from_the_end(b, b.reshaped(index, (index.type.size,)), x.shape[dim])
+    found = (*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
+    if broadcast_shapes(values.shape, found) != found:
+        raise Unsupported(f"stores of {values.shape} to {found}")
+    wide = b.spread(b.typed(values, x.dtype), found)
+    shape = (*x.shape[:dim], index.type.size, *x.shape[dim + 1 :])
+    return _put(b, x, dim, line, b.reshaped(wide, shape))
+
+
+def _one_hot(b: Lowering, c: Call) -> Value:
+    """``op(index, classes)``."""
+    index, classes = c.value(0), c.integer(1)
+    if classes < 1:
+        raise Unsupported("as many classes as the largest index asks for")
+    line = b.typed(iota(b, (classes,), 0), index.dtype)
+    meets = b.binary(BinaryFn.EQ, b.reshape(index, (*index.shape, 1)), line)
+    return b.typed(meets, c.result.dtype)
+
+
+INDEXING: dict[str, Row] = {
+    "aten.embedding": _embedding,
+    "aten.index_select": _index_select,
+    "aten.index.Tensor": _index,
+    "aten.gather": _gather,
+    "aten.flip": _flip,
+    "aten.scatter.src": _scatter,
+    "aten.scatter.value": _scatter,
+    "aten.index_copy": _index_copy,
+    "aten.one_hot": _one_hot,
+}
+"""Torch ops that read and store by index."""

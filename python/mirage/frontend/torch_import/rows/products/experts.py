@@ -1,0 +1,73 @@
+"""Rows of products of rows with the weights of their experts.
+
+``grouped_mm(x[S, K], w[E, K, N], ends[E])`` multiplies the rows from ``ends[e - 1]`` to ``ends[e]``
+with ``w[e]``. The expert of a row is the number of ends at or before it. The cheapest method
+depends on the number of rows, since these products are bound by the bytes of weights:
+
+* Fewer rows than experts, as of a token that is decoded: each row reads the weights of its expert.
+* Up to :data:`MOST_ROWS`: all rows times all experts, of which each row keeps its own. The weights
+  are read once, and the products that nobody keeps take less time than that.
+* More, as of a prompt: products that are not kept would be most of the work. The op stays one call.
+"""
+
+from __future__ import annotations
+
+from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.semantics.ops.op import Rearrangement, Value
+from mirage.semantics.positions import gather, iota
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
+
+MOST_ROWS = 128
+"""The rows up to which a product takes no longer than reading the weights: about the number of
+operations that a chip performs in the time of reading one byte."""
+
+
+def _grouped_product(b: Lowering, c: Call) -> Value:
+    """``op(x, weights, ends, …)``; rows after the last end, which belong to no expert, are zero."""
+    x, weights, ends = c.value(0), c.value(1), c.optional(2)
+    if any(c.arg(i) is not None for i in (3, 4)):
+        raise Unsupported("a bias, or a result of another type")
+    if ends is None or (len(x.shape), len(weights.shape)) != (2, 3):
+        raise Unsupported(f"groups of something else than rows: {x.shape} by {weights.shape}")
+    rows, experts = x.shape[0], weights.shape[0]
+    if rows > MOST_ROWS and rows >= experts:
+        raise Unsupported(f"{rows} rows in {experts} groups: a product of each group by itself")
+    line = iota(b, (rows,), 0, DType.I32 if ends.dtype is DType.I32 else DType.I64)
+    ends = ends if ends.dtype is DType.I32 else b.typed(ends, DType.I64)
+    passed = b.binary(BinaryFn.LE, b.reshape(ends, (experts, 1)), line)
+    own = b.reduced(ReduceFn.SUM, b.typed(passed, DType.F32), (0,), False)  # E behind the last end
+    if rows < experts:
+        return _by_row(b, x, weights, own)
+    number = b.typed(iota(b, (experts,), 0), DType.F32)
+    mine = b.binary(BinaryFn.EQ, own, b.reshape(number, (experts, 1)))
+    all_of_them = b.matmul(b.reshape(x, (1, *x.shape)), weights)
+    kept = b.binary(BinaryFn.KEEP, b.reshape(mine, (experts, rows, 1)), all_of_them)
+    return b.reduced(ReduceFn.SUM, kept, (0,), False)
+
+
+def _by_row(b: Lowering, x: Value, weights: Value, own: Value) -> Value:
+    """Multiply each row with the weights of its own expert, which are looked up."""
+    rows, experts = x.shape[0], weights.shape[0]
+    some = b.typed(b.combine(BinaryFn.MIN, own, experts - 1), DType.I64)
+    product = b.matmul(b.reshape(x, (rows, 1, x.shape[1])), _looked_up(b, weights, some))
+    y = b.reshape(product, (rows, weights.shape[2]))
+    there = b.combine(BinaryFn.LT, b.reshape(own, (rows, 1)), experts)
+    return b.binary(BinaryFn.KEEP, there, y)
+
+
+def _looked_up(b: Lowering, table: Value, index: Value) -> Value:
+    """Return rows of a table. If the table is a view that only reorders dimensions after the first,
+    rows of the original are looked up, so nothing is copied."""
+    op = next((op for op in reversed(b.ops) if table in op.results), None)
+    dims = (op.source_dims() or {}) if isinstance(op, Rearrangement) else {}
+    order = tuple(dims.get(d, -1) for d in range(len(table.shape)))
+    if op is None or sorted(order) != list(range(len(op.operands[0].shape))) or order[0] != 0:
+        return gather(b, table, index)
+    return b.permuted(_looked_up(b, op.operands[0], index), order)
+
+
+EXPERTS: dict[str, Row] = {
+    "aten._grouped_mm": _grouped_product,
+    "transformers.grouped_mm_fallback": _grouped_product,
+}
+"""Torch ops of mixtures of experts: products of groups of rows."""

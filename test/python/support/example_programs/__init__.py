@@ -1,0 +1,1 @@
+"""Programs and µGraphs that tests of several packages share."""

@@ -1,0 +1,1 @@
+"""Faults in programs, in µGraphs and in PTX, and changes that are no faults."""

@@ -1,0 +1,50 @@
+"""Whether a broken kernel is noticed: by a check, or by other results."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from mirage.emulator import EmulatorError
+from mirage.emulator.run_artifact import random_inputs, run_artifact
+from mirage.runtime.artifact import Artifact
+
+from faults.ptx_mutants import Kind, mutants
+
+
+class Original:
+    """A kernel that is right, whose PTX tests break."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact = artifact
+        self.ptx = artifact.ptx()
+
+    def notices(self, broken: str) -> bool:
+        """Whether a check stops ``broken`` PTX, or its results differ in any bit."""
+        found = self._run(broken)
+        return found is None or any(
+            not np.array_equal(a, b) for a, b in zip(self._right, found, strict=True)
+        )
+
+    def unnoticed(self, kind: Kind) -> list[str]:
+        """The instructions of a kind that nobody misses, each left out by itself."""
+        found = list(mutants(self.ptx, kind))
+        assert found
+        return [m.original for m in found if not self.notices(m.ptx)]
+
+    @cached_property
+    def _right(self) -> list[np.ndarray]:
+        found = self._run(self.ptx)
+        assert found is not None
+        return found
+
+    def _run(self, ptx: str) -> list[np.ndarray] | None:
+        """None where a check stops the run."""
+        manifest = self.artifact.manifest
+        files = {**self.artifact.files, manifest.modules[0].ptx: ptx.encode()}
+        try:
+            inputs = random_inputs(manifest.inputs)
+            run = run_artifact(Artifact(manifest, files), inputs, stats=False)
+        except EmulatorError:
+            return None
+        return list(run.outputs)

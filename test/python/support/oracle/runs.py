@@ -1,0 +1,49 @@
+"""Tensors whose first dimension is that of runs side by side, of length 1 where these are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oracle.pytorch import torch
+
+Tensor = torch.Tensor
+
+
+def levelled(xs: Sequence[Tensor]) -> list[Tensor]:
+    """Of one rank: what has fewer dimensions gets more behind that of runs."""
+    rank = max((x.ndim for x in xs), default=0)
+    return [
+        x
+        if x.ndim == rank
+        else x.reshape((x.shape[0], *(1,) * (rank - x.ndim), *tuple(x.shape)[1:]))
+        for x in xs
+    ]
+
+
+def expanded(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """Each run of a tensor, repeated to that shape."""
+    more = (1,) * (len(shape) + 1 - x.ndim)
+    return x.reshape((x.shape[0], *more, *tuple(x.shape)[1:])).expand((x.shape[0], *shape))
+
+
+def joined(xs: Sequence[Tensor], dim: int) -> Tensor:
+    """Tensors one after the other along a dimension (of each run)."""
+    runs = max(x.shape[0] for x in xs)
+    every = [x.to(torch.float64).expand((runs, *tuple(x.shape)[1:])) for x in xs]
+    return torch.cat(every, dim + 1)
+
+
+def gathered(rows: Tensor, indices: Tensor) -> Tensor:
+    """Rows by number in each run."""
+    runs = max(rows.shape[0], indices.shape[0])
+    each = [_chosen(*(x[min(k, x.shape[0] - 1)] for x in (rows, indices))) for k in range(runs)]
+    return torch.cat([x.reshape((1, *tuple(x.shape))) for x in each], 0)
+
+
+def _chosen(rows: Tensor, indices: Tensor) -> Tensor:
+    """Rows by number; none where there is no such row."""
+    there = (indices >= 0) & (indices < rows.shape[0])
+    at = torch.where(there, indices, torch.zeros_like(indices)).to(torch.int64)
+    found = rows.to(torch.float64)[at]
+    keep = there.reshape((*there.shape, *(1,) * (found.ndim - there.ndim)))
+    return torch.where(keep, found, torch.full((), torch.nan, dtype=torch.float64))

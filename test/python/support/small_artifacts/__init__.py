@@ -1,0 +1,1 @@
+"""Artifacts written by hand, and a driver that launches them without a GPU."""

@@ -1,0 +1,50 @@
+"""A program as it was imported, its parts computed in the reference semantics: to test what is
+around a compiled one, and that what was imported is what PyTorch computes. It is cut into parts and
+calls as a compiled one is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from mirage.frontend.program import Program
+from mirage.pipeline.make_plan import plan_of_pieces
+from mirage.runtime.manifest import TORCH_NAMES
+from mirage.runtime.run_plan import Steps
+from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
+from mirage.semantics.ugraph import External, KernelGraph
+from mirage.transforms.partition.calls import calls_of
+from mirage.transforms.partition.partition import Part, partition
+
+from torch_programs.written_bytes import uncounted
+
+
+def op_by_op(program: Program, options: Mapping[str, Any]) -> Any:
+    graph = program.graph
+    pieces: list[External | KernelGraph] = []
+    for step in partition(graph):
+        pieces.extend([step.graph] if isinstance(step, Part) else calls_of(step))
+    parts = [piece for piece in pieces if isinstance(piece, KernelGraph)]
+    kernel = uncounted(interpreted)
+    steps = Steps(plan_of_pieces(graph, pieces, program.updates))
+    held: dict[int, Any] = {p.index: p.data for p in program.parameters}
+
+    def call(*tensors: torch.Tensor) -> tuple[Any, ...]:
+        given = iter(tensors)
+        values = [held[i] if i in held else next(given) for i in range(len(graph.inputs))]
+        outputs = steps(values, lambda part, xs: kernel(parts[part], xs), write=True)
+        return program.returned(outputs)
+
+    return call
+
+
+def interpreted(part: KernelGraph, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The outputs of a part, in its reference semantics."""
+    arrays = [x.detach().double().numpy() for x in tensors]
+    found: list[torch.Tensor] = []
+    for v, y in zip(part.outputs, evaluate_floats(part, arrays, TypedFloat()), strict=True):
+        dtype = getattr(torch, TORCH_NAMES[v.dtype.value])
+        found.append(torch.from_numpy(np.array(y, order="C")).to(dtype).reshape(v.shape))
+    return found
