@@ -138,13 +138,17 @@ def Kernel_TensorMapAttr : Kernel_Attr<"TensorMap", "tensor_map"> {
   let description = [{
     `parameter` is the number of the tensor among the kernel's operands and then
     results; `box` the part that one copy moves, one extent for each of the
-    tensor's dimensions; `swizzle` that of the tile in shared memory, in bytes.
+    tensor's dimensions; `swizzle` that of the tile in shared memory, in bytes. With `tf32`
+    copies round elements of f32 to TF32, whose products warpgroups compute.
 
-    Example: `#kernel.tensor_map<parameter = 0, box = [128, 64], swizzle = 128>`.
+    Examples: `#kernel.tensor_map<parameter = 0, box = [128, 64], swizzle = 128>`,
+    `#kernel.tensor_map<parameter = 1, box = [128, 32], swizzle = 128, tf32 = true>`.
   }];
-  let parameters = (ins "int64_t":$parameter, ArrayRefParameter<"int64_t">:$box, "int64_t":$swizzle);
+  let parameters = (ins "int64_t":$parameter, ArrayRefParameter<"int64_t">:$box, "int64_t":$swizzle,
+                        DefaultValuedParameter<"bool", "false">:$tf32);
   let assemblyFormat = [{
-    `<` `parameter` `=` $parameter `,` `box` `=` `[` $box `]` `,` `swizzle` `=` $swizzle `>`
+    `<` `parameter` `=` $parameter `,` `box` `=` `[` $box `]` `,` `swizzle` `=` $swizzle
+    (`,` `tf32` `=` $tf32^)? `>`
   }];
 }
 
