@@ -26,6 +26,7 @@ SHUFFLES = 60.0  # clocks of a reduction over four lanes
 GROUP_LATENCY = 60.0  # clocks from the last product of a warpgroup to its result
 BESIDE = 4.0  # products that go on side by side; of f32 factors four times as many
 TF32_CHAIN = 6.0  # times the steps along K of f32 factors: 8 of K at a time, three products each
+TF32_DEPTH = 8.0  # of the contraction, whose sums are added by ordinary additions
 ROUNDING = 1.0  # lane operations that round one
 SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
@@ -187,6 +188,8 @@ class Accountant:
             part = np.minimum(m * n, PROMOTED * 32.0 * self.features.warps)
             held = np.where(narrow, part, 0.0)
             self.features.live = np.maximum(self.features.live, held)
+        elif not (half or operands.tf32):
+            self._add("alu", m * n * np.ceil(k / TF32_DEPTH), in_loop)
         unknown = shared is None
         if unknown:
             shared = self._contraction_warps(padded / _up(k, 16), k)

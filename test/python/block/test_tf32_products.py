@@ -104,3 +104,15 @@ def test_the_assembler_serialises_nothing() -> None:
     compiled = compile_text(large.text(), CompileOptions(cubin=True, use_cache=False))
     assert compiled.spilled_bytes == 0
     assert not compiled.notes
+
+
+def test_sums_of_f32_are_added_up_in_parts() -> None:
+    """Tensor cores cut off instead of rounding: products start from zero, and ordinary additions
+    sum them."""
+    product = replace(SMALL, tf32=False, k=32 * 6, tile=(64, 64, 64), engine="warp")
+    ptx = compile_mlir(product.text()).ptx()
+    sums = 64 * 64 // (32 * product.warps)  # of a thread
+    products = len(re.findall(r"mma\.sync\S+tf32", ptx))
+    assert products == 3 * (64 // 8) * sums // 4
+    assert len(re.findall(r"add(?:\.rn)?\.f32", ptx)) >= 64 // 8 * sums
+    check_mlir(product.text())
