@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Errors of compiled kernels on activations as models have them, row by row, beside PyTorch's.
+"""Measures errors of compiled kernels on activations as models have them, row by row, compared with
+those of PyTorch.
 
     python benchmarks/activations.py compile --out build/activations
     python benchmarks/activations.py run --artifacts build/activations --out benchmarks/results
 
 Norms, softmax and cross-entropy, alone and before a linear layer, in f16 and bf16, at several
 widths. ``compile`` needs no GPU; ``run`` needs Python, torch, cuda-bindings, NumPy and a GPU. In
-each row of each output the root mean square of the errors against float64 may be twice PyTorch's on
-the same GPU, or what rounding the output costs where that is larger; a number is expected wherever
-PyTorch gives one. Exit code 1 where that is not so.
+each row of each output, the root mean square of the errors against float64 may be at most twice
+that of PyTorch on the same GPU, or the error of rounding the output, if that is larger; wherever
+PyTorch gives a number, so must the kernel. The exit code is 1 if this does not hold.
 """
 
 from __future__ import annotations

@@ -5,25 +5,27 @@
     python benchmarks/attack.py run --candidates build/attack --seed 0 --out part-0.json
     python benchmarks/attack.py merge part-*.json --out benchmarks/results/attack.json
 
-Mutants have one or two faults: of structure, of rounding (a cast moved, a value kept in 16 bits,
-factors in another order, an epsilon moved, a maximum left out), of positions. Half of them are made
-of the catalogue's programs and of what the search finds for these at their real sizes, and of the
-gallery's layers, half of small graphs. The oracle (test/python/support/oracle) shares nothing with
-the verifier: what ops mean is said again in PyTorch, and launches run block by block.
+Mutants have one or two faults: of structure, of rounding (a cast that is moved, a value that is
+kept in 16 bits, factors in another order, an epsilon that is moved, a maximum that is left out), or
+of positions. Half of them are made from the catalogue's programs, from the candidates that the
+search finds for these at their real sizes, and from the gallery's layers; the other half from small
+graphs. The oracle (test/python/support/oracle) shares nothing with the verifier: it defines the
+meaning of ops independently in PyTorch, and runs launches block by block.
 
-Accepting a mutant that computes something else is a failure, and so is accepting one whose rounding
-errors are four times what the verifier promises; refuting one that is equal, too. Variants that are
-equal and numerically fine should be accepted.
+It is a failure if the verifier accepts a mutant that computes something else, or one whose rounding
+errors are four times what the verifier promises, or if it refutes a mutant that is equal. Variants
+that are equal and numerically fine should be accepted.
 
-``prepare`` needs all of mirage; ``run`` needs Python, NumPy and ml_dtypes only, and takes PyTorch
-where it is installed. A run ends after ``--seconds``; called once more with the same ``--out`` and
-``--seed`` it goes on where it was. Each seed has other mutants, and ``merge`` adds them up.
+``prepare`` needs all of mirage; ``run`` needs only Python, NumPy and ml_dtypes, and uses PyTorch if
+it is installed. A run ends after ``--seconds``; if it is started again with the same ``--out`` and
+``--seed``, it continues where it stopped. Each seed has other mutants, and ``merge`` combines them.
 
-With ``--positions`` all mutants have faults of positions: off by one, ``<`` for ``<=``, another
-axis, a shifted window, a head for a batch, another row or page, a lost clamp, another segment, a
-length by one, steps left out. Each fault alone comes first, then several at once.
+With ``--positions``, all mutants have faults of positions: off by one, ``<`` for ``<=``, another
+axis, a shifted window, a head in the place of a batch, another row or page, a lost clamp, another
+segment, a length that is off by one, or steps that are left out. Each fault comes alone first, then
+several at once.
 
-Exit code 1 if there is a failure.
+The exit code is 1 if there is a failure.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)

@@ -1,8 +1,8 @@
-"""What the verifier is attacked with: references, and right candidates to put faults into.
+"""The subjects of attacks on the verifier: references, and correct candidates to put faults into.
 
-The catalogue's programs come with what the search finds for them, at their real sizes; it is
-searched once and kept in a folder, which another machine can use without an importer and without
-MLIR. Small graphs are written by hand, at sizes and with tiles that a seed chooses.
+The catalogue's programs come with the candidates that the search finds for them, at their real
+sizes. They are searched once and kept in a folder, which another machine can use without an
+importer and without MLIR. Small graphs are written by hand; a seed chooses their sizes and tiles.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What attacks on the verifier come to: counts that decide, and the cases of what should not be."""
+"""Summaries of attacks on the verifier: the counts that matter, and the cases that are failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One mutant of one subject: what the verifier says, and what the oracle says."""
+"""The verdicts on one mutant of one subject: that of the verifier, and that of the oracle."""
 
 from __future__ import annotations
 

@@ -7,13 +7,14 @@
     python benchmarks/calibrate.py report --out benchmarks/results
     python benchmarks/calibrate.py pack --out DIR --measured FILE.json.xz
 
-``compile`` takes candidates of many programs over a spread of ranks, some with other schedules, and
-keeps beside each artifact what the model sees of it. ``measure`` checks their results against
-PyTorch and times them with cold L2 into ``cost_model.json``. ``fit`` looks for parameters of the
-chip that explain the times and prints them for ``lib/Target/Chip.cpp``, with rank correlations on
-kernels and on whole programs that it did not see. ``report`` predicts with the parameters as they
-are in the table, writes predictions beside measurements and draws them. ``pack`` keeps what these
-two read of a measurement, for tests and for those who have no GPU.
+``compile`` takes candidates of many programs over a range of ranks, some of them with other
+schedules, and stores the features that the model uses next to each artifact. ``measure`` compares
+their results with PyTorch and writes their times with cold L2 to ``cost_model.json``. ``fit`` looks
+for parameters of the chip that explain the times and prints them for ``lib/Target/Chip.cpp``, with
+rank correlations on kernels and on whole programs that were left out of the fit. ``report``
+predicts times with the current parameters in the table, and writes and draws predictions next to
+measurements. ``pack`` keeps the data of a measurement that these two read, for tests and for people
+who have no GPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Candidates of one program to be measured: more than would be compiled, and slower ones."""
+"""Candidates of one program to be measured: more than the pipeline would compile, including slower
+ones.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Exported decoders in CUDA graphs of their own making: what they compute, and what a call costs.
+"""Runs exported decoders inside CUDA graphs that the caller captures: their results, and the cost
+of a call.
 
     python benchmarks/captured_models.py --artifacts build/whole --out benchmarks/results
 
-Takes what ``large_models.py compile`` has written. Needs Python, torch, cuda-bindings and a GPU. A
-captured model is called at several positions and compared, bit by bit, with the model as it is,
-caches included. Besides it checks what is said where something cannot be captured. The exit code is
-1 if anything is wrong.
+Takes the models that ``large_models.py compile`` has written. Needs Python, torch, cuda-bindings
+and a GPU. A captured model is called at several positions and compared, bit by bit, with the same
+model without capture, including its caches. The error messages for models that cannot be captured
+are checked, too. The exit code is 1 if anything is wrong.
 """
 
 from __future__ import annotations

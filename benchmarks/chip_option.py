@@ -1,5 +1,6 @@
-"""``--chip`` of commands that compile. Others of the same script measure on a machine with a GPU,
-which may have the runtime alone: the table of chips is asked once the command is known to need it.
+"""The option ``--chip`` of commands that compile. Other commands of the same script measure on a
+machine with a GPU, which may have only the runtime: the table of chips is read only once it is
+known that the command needs it.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Records what is chosen for each built-in program and the PTX that comes of it, as hashes, so that
-a change that should change nothing can be shown to.
+"""Records the choice for each built-in program and the resulting PTX, as hashes, to show that a
+change that should change nothing does not.
 
     python benchmarks/choices.py --out build/before.json
     python benchmarks/choices.py --out build/after.json --against build/before.json
 
-The way is that of the pipeline without verification: search, rewriting against overflow, loops
-without the steps that a mask empties, shortlist, then the candidate that is predicted to be the
-fastest of those that compile. Search stops where it has covered everything or at ``--budget``
-seconds; a program for which it stopped at its budget is named, as what it chose depends on the
-machine. Exit code 1 if a program differs from ``--against`` or fails in another way than there.
+This takes the stages of the pipeline except verification: search, the rewrite against overflow,
+removal of the steps that a mask empties, shortlist, and then the candidate that is predicted to be
+the fastest among those that compile. The search stops when it has covered everything, or after
+``--budget`` seconds; programs for which it ran out of time are named, since their choices depend on
+the machine. The exit code is 1 if a program differs from ``--against`` or fails in a different way.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Searches, verifies and compiles the benchmark programs, for a machine with a GPU and nothing
+"""Searches, verifies and compiles the benchmark programs, for a machine that has a GPU and nothing
 else.
 
     python benchmarks/compile_all.py --out build/artifacts
 
 Each program becomes a folder ``<workload>.mirage``; ``summary.json`` has candidates, verdicts,
-predictions and times. With ``--top N`` the N best candidates of each program are compiled
+predictions and times. With ``--top N``, the N best candidates of each program are compiled
 (``<workload>.mirage``, ``<workload>@1.mirage``, …), so that a run on a GPU can choose among them.
-Exit code 1 if a program fails; the others are compiled all the same.
+The exit code is 1 if a program fails; the others are still compiled.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Compiles what programs are compared with, in several processes, for `run.py` on the same machine.
+"""Compiles the kernels that programs are compared with, in several processes, for `run.py` on the
+same machine.
 
     python benchmarks/compile_peers.py --processes 14 [--autotune] NAME...
 
-`run.py` then finds the machine code of Inductor's and Triton's kernels in their caches on disk.
-What was chosen among kernels is thrown away, because they were timed here beside each other:
-`run.py` chooses again, alone.
+`run.py` then finds the machine code of Inductor's and Triton's kernels in their caches on disk. The
+choices among kernels are discarded, because the kernels were timed while others were running:
+`run.py` chooses again, with the GPU to itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fits the cost model's parameters to measured kernels, and says how well it ranks them."""
+"""Fits the cost model's parameters to measured kernels, and reports how well it ranks them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Large language models by their published configurations: sizes, weights, calls and costs.
 
-Nothing but PyTorch is needed here, so that weights of the right names and shapes can be made where
-a model is measured.
+This needs only PyTorch, so that weights of the right names and shapes can be made on the machine
+where a model is measured.
 """
 
 from __future__ import annotations

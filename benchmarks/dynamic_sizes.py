@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Programs for any number of rows: exported where MLIR is, run on a GPU at random sizes beside
-eager PyTorch and beside the same program compiled for one size.
+"""Programs for any number of rows: exported on a machine with MLIR, and run on a GPU at random
+sizes, compared with eager PyTorch and with the same program compiled for one size.
 
     .venv/bin/python benchmarks/dynamic_sizes.py compile --out build/sizes
     python benchmarks/dynamic_sizes.py run --artifacts build/sizes --out benchmarks/results
     .venv/bin/python benchmarks/dynamic_sizes.py predict --out benchmarks/results
 
-`predict` compares what the kernels of each class are predicted to take with what is found for a
-size alone, without a GPU. `run` needs Python, torch, cuda-bindings and a GPU. Inputs lie between
-numbers that are none, which no result may have read, and results are compared with float64. The
-exit code is 1 if one is wrong.
+`predict` compares the predicted times of the kernels of each class with those of the kernels that
+are found for a single size, without a GPU. `run` needs Python, torch, cuda-bindings and a GPU.
+Inputs are surrounded by NaN, which no result may have read, and results are compared with float64.
+The exit code is 1 if a result is wrong.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""How fast the emulator is: warp-instructions per second and memory, for hand-written kernels.
+"""Measures the speed of the emulator: warp-instructions per second and memory, for hand-written
+kernels.
 
     python benchmarks/emulator.py            # prints a table; --out FOLDER also writes JSON
 
-The first row is the goal's program: a 64x256 by 256x64 matmul in f16 by four warps, at most 2 s on
-one core and 500 MB.
+The first row is the program of the stated goal: a 64x256 by 256x64 matmul in f16 by four warps, in
+at most 2 s on one core and 500 MB.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compares what a launch leaves in memory in the emulator and on a GPU."""
+"""Compares the memory that a launch leaves in the emulator with that on a GPU."""
 
 from __future__ import annotations
 

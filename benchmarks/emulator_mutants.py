@@ -1,11 +1,11 @@
-"""Breaks every barrier, wait, fence, parity, count, swizzle and mask of small kernels that the
-compiler made, one at a time, and counts how each is noticed.
+"""Breaks every barrier, wait, fence, parity, count, swizzle and mask of small compiled kernels, one
+at a time, and counts how each is noticed.
 
     python benchmarks/emulator_mutants.py --out benchmarks/results
 
-Writes `emulator_mutants.json`: for each kernel and kind the number of sites, what caught them, and
-those that change nothing at all (no check fires and the outputs are the same bit for bit), with
-their line and text. Exit status 1 if a mutant changes the outputs and is not caught.
+Writes `emulator_mutants.json`: for each kernel and kind, the number of sites, what caught them, and
+the mutants that change nothing at all (no check fires, and the outputs are the same bit for bit),
+with their line and text. The exit code is 1 if a mutant changes the outputs and is not caught.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
-"""Runs the emulator's own tests on a GPU too and compares what both leave in memory.
+"""Runs the emulator's own tests on a GPU too, and compares the memory that both leave.
 
 Every launch that the tests of `test/python/emulator` make, and that the emulator accepts, is
 repeated on GPU 0 with the same PTX and the same inputs. Results must agree bit for bit, except that
-any NaN matches any NaN, or within the tolerance that the test states where PTX leaves the result
-open (emulator_support/tolerance.py). Each test function runs in a process of its own, and its
-launches on the GPU in another, so that a kernel that faults spoils nothing but its own row.
-With --artifact, whole artifacts are compared as well; with --recorded, what tests of the compiler
-executed (record_launches.py).
+any NaN matches any NaN; if PTX leaves the result open, they must agree within the tolerance that
+the test states (emulator_support/tolerance.py). Each test function runs in a process of its own,
+and its launches on the GPU in another, so that a kernel that faults affects only its own row. With
+--artifact, whole artifacts are compared as well; with --recorded, the launches of the compiler's
+tests are (record_launches.py).
 
     python benchmarks/emulator_vs_gpu.py --out benchmarks/results
     python benchmarks/emulator_vs_gpu.py --out results --artifact build/artifacts/lora.mirage
     python benchmarks/emulator_vs_gpu.py --out results --recorded build/launches.pickle
 
-Writes `emulator_vs_gpu.json` (of --recorded: `compiler_vs_gpu.json`) into the folder.
---emulator-only checks the plumbing without a GPU.
-Exit status 1 if anything disagrees.
+Writes `emulator_vs_gpu.json` (with --recorded: `compiler_vs_gpu.json`) into the folder.
+--emulator-only checks the plumbing without a GPU. The exit code is 1 if anything disagrees.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Encoders by their published configurations: sizes, weights, plain PyTorch and costs.
 
-Nothing but PyTorch is needed here, so that weights of the right names and shapes can be made, and
-the model be computed, where it is measured. The tests compare with Transformers' classes.
+This needs only PyTorch, so that weights of the right names and shapes can be made, and the model
+can be computed, on the machine where it is measured. The tests compare it with Transformers'
+classes.
 """
 
 from __future__ import annotations

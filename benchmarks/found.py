@@ -1,4 +1,6 @@
-"""What the search finds for the built-in workloads, kept in a folder if one is given."""
+"""The candidates that the search finds for the built-in workloads, kept in a folder if one is
+given.
+"""
 
 from __future__ import annotations
 

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Index inputs of all kinds (inside, at the ends, below zero, beyond, huge) for compiled programs.
+"""Tries index inputs of all kinds (inside, at the ends, below zero, beyond, huge) in compiled
+programs.
 
     python benchmarks/fuzz_indices.py --inputs 10000 --out benchmarks/results [--keep DIR]
-    compute-sanitizer python benchmarks/fuzz_indices.py --run DIR        # the same ones, on a GPU
+    compute-sanitizer python benchmarks/fuzz_indices.py --run DIR        # the same inputs, on a GPU
 
-Each program is compiled once and its PTX executed in the emulator, which stops at any access
-outside of a tensor. Every row of an index tensor is an input. What comes out is compared with
-PyTorch, and where PyTorch raises with what docs/frontend.md says (fuzz_subjects.py). A lookup that
-stays a call of PyTorch raises as PyTorch does. Index tensors of another type or shape have to be
-refused by name.
+Each program is compiled once, and its PTX is executed in the emulator, which stops at any access
+outside of a tensor. Every row of an index tensor is one input. Results are compared with those of
+PyTorch or, if PyTorch raises an error, with the rules in docs/frontend.md (fuzz_subjects.py). A
+lookup that remains a call of PyTorch raises the same error as PyTorch. Index tensors of another
+type or shape must be refused by name.
 
-``--keep`` writes the programs, and the inputs and results of the runs that did not raise, for a
-GPU: ``--run`` needs mirage.runtime and torch alone. Exit code 1 if anything is wrong.
+``--keep`` writes the programs, and the inputs and results of the runs that raised no error, for a
+GPU: ``--run`` needs only mirage.runtime and torch. The exit code is 1 if anything is wrong.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Programs that look up and store by index, or read a length at run time, and what they have to
-give for any index: PyTorch's result, or what docs/frontend.md says where PyTorch raises.
+"""Programs that look up and store by index, or read a length at run time, and their required
+results for any index: PyTorch's result or, if PyTorch raises an error, the one that
+docs/frontend.md states.
 
-An index outside of its dimension reads no number (NaN; of what the program computes minus infinity)
-and is written nowhere. Sizes are primes, so that what lies beyond a line is not the next tile.
+A read with an index outside of its dimension gives NaN (or minus infinity, if the program computes
+the tensor), and a write with such an index is dropped. Sizes are primes, so that the elements
+beyond the end of a line are not those of the next tile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs PTX on a GPU through the CUDA driver with the arguments that the emulator takes."""
+"""Runs PTX on a GPU through the CUDA driver, with the same arguments as the emulator."""
 
 from __future__ import annotations
 

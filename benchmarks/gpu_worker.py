@@ -1,7 +1,7 @@
-"""Launches PTX on a GPU in a process of its own, which is replaced when a kernel breaks it.
+"""Launches PTX on a GPU in a process of its own, which is replaced if a kernel breaks it.
 
-A kernel that faults leaves its process without a usable GPU: no reset inside it helps. The process
-that compares results therefore never touches the driver; it sends launches to a worker.
+A kernel that faults leaves its process without a usable GPU, and no reset inside the process helps.
+Therefore the process that compares results never touches the driver; it sends launches to a worker.
 
     python benchmarks/gpu_worker.py     # the worker: pickled requests in, pickled replies out
 """

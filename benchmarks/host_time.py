@@ -4,14 +4,15 @@
     .venv/bin/python benchmarks/host_time.py compile --out build/host
     python benchmarks/host_time.py run --artifacts build/host build/sizes --out benchmarks/results
 
-For each artifact and model, by the compiled launcher (tools/build-launcher.py) where it is there,
-and in Python alone. Beside them, in turns, `torch.add` of two vectors. Programs for any size are
-called at one size, at two in turns, and at sizes that are new, beside the program of one size.
-Calls follow one another, few enough that the GPU's queue is never full. Programs of several
-kernels are also launched kernel by kernel, where the addresses of calls are new ones or graphs are
-turned off (MIRAGE_GRAPHS=0), and then without early starts and in batches of a tenth, which says
-what the driver takes for those and whether it waits for the GPU. `compile` makes programs of
-one and of ten kernels; `run` needs Python, torch, cuda-bindings and a GPU.
+Each artifact and model is called through the compiled launcher (tools/build-launcher.py), if it
+exists, and in Python alone, alternating with `torch.add` of two vectors. Programs for any size are
+called at one size, at two sizes in turn, and at new sizes, and are compared with the program for
+one size. Calls follow one another, but are few enough that the GPU's queue is never full. Programs
+of several kernels are also launched kernel by kernel, as they are if the addresses of a call are
+new or if graphs are turned off (MIRAGE_GRAPHS=0), and then without early starts and in batches of a
+tenth, which shows how long the driver takes for these launches and whether it waits for the GPU.
+`compile` makes programs of one and of ten kernels; `run` needs Python, torch, cuda-bindings and a
+GPU.
 """
 
 from __future__ import annotations

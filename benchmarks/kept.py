@@ -1,5 +1,5 @@
-"""What a benchmark leaves: a summary small enough to commit, and beside it everything, which git
-ignores.
+"""The files that a benchmark leaves: a summary that is small enough to commit and, next to it, the
+complete data, which git ignores.
 """
 
 from __future__ import annotations

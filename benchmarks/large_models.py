@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Whole models: exported where MLIR is, measured on a GPU beside PyTorch.
+"""Whole models: exported on a machine with MLIR, and measured on a GPU in comparison with PyTorch.
 
     .venv/bin/python benchmarks/large_models.py compile llama3_8b --layers 4 --out build/whole
     python benchmarks/large_models.py run --artifacts build/whole --out benchmarks/results
 
 `compile` builds Transformers' class from its configuration, with weights that take no memory, and
-writes one model for each use (of decoders: a step of decoding after a full cache of 4096 tokens, a
-prompt of 2048; of encoders: a batch): ``<model>.<layers>.<use>.mirage``. `run` needs Python, torch,
-cuda-bindings and a GPU: it makes random weights, compares results with float32 and with plain
-PyTorch on the same weights, and times graph replay and plain calls. The exit code is 1 if a result
-is wrong or a model fails.
+writes one model for each use (for decoders: a decoding step after a full cache of 4096 tokens, and
+a prompt of 2048; for encoders: a batch): ``<model>.<layers>.<use>.mirage``. `run` needs Python,
+torch, cuda-bindings and a GPU: it makes random weights, compares results with float32 and with
+plain PyTorch on the same weights, and times graph replay and plain calls. The exit code is 1 if a
+result is wrong or a model fails.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Single faults in the candidates of whole layers, which are verified kernel by kernel.
 
-What each of a candidate's tensors holds is handed to the verifier as the search says it, at times
-with two tensors exchanged; the candidate has a fault, so one of these statements is wrong. The
-pieces that the candidate is cut into are judged apart from the tests of the whole program, which
-find most faults before: where all pieces are shown, the mutant must be right, and of one that is
-wrong, a piece with the fault must be among those that are not shown.
+The verifier is given the search's statements about the values that a candidate's tensors hold,
+sometimes with two tensors exchanged; since the candidate has a fault, one of these statements is
+wrong. The pieces into which the candidate is cut are judged separately from the tests of the whole
+program, which find most faults earlier: if all pieces are shown, the mutant must be right, and if
+it is wrong, a piece with the fault must be among those that are not shown.
 """
 
 from __future__ import annotations

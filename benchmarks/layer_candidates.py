@@ -1,4 +1,6 @@
-"""What the search finds for the layers of the gallery; needs what imports PyTorch programs."""
+"""The candidates that the search finds for the layers of the gallery. This needs the importer of
+PyTorch programs.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""One layer of the gallery: optimized; later executed without a GPU and compared with PyTorch.
+"""One layer of the gallery: it is optimized, and later executed without a GPU and compared with
+PyTorch.
 
-Compiled kernels run in the emulator (small widths) or, as emulation takes too long for real ones,
-the chosen µGraphs run in the interpreter with every op rounded to its type. Errors are those of
-whole outputs against the module in float64.
+Compiled kernels run in the emulator (at small widths). At real widths, for which emulation takes
+too long, the chosen µGraphs run in the interpreter with every op rounded to its type. Errors are
+those of whole outputs against the module in float64.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was measured of the gallery's layers, for people."""
+"""The measurements of the gallery's layers as a table."""
 
 from __future__ import annotations
 

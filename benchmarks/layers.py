@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""Optimizes the gallery's layers (test/python/support/gallery) and checks what comes out.
+"""Optimizes the gallery's layers (test/python/support/gallery) and checks the results.
 
     python benchmarks/layers.py --budget 20 --out benchmarks/results
     python benchmarks/layers.py 'bert*' llama --width small
 
 Each layer at each width is optimized by a process of its own, one after the other: import, search,
-verification, compilation, for at most ``--limit`` seconds. Then all that was found is executed
-without a GPU, several at once, and compared with PyTorch (layer_run.py). The table
-(layer_table.py) says for each how long the stages took, how many kernels there are, how fast they
-are predicted to be, how much memory all processes had at most together (weights, of which only
-shapes matter, take none), what the verdicts are, how large the errors are, and what fell back.
+verification and compilation, for at most ``--limit`` seconds. Then the results are executed without
+a GPU, several at once, and compared with PyTorch (layer_run.py). For each layer, the table
+(layer_table.py) says how long the stages took, how many kernels there are, how fast they are
+predicted to be, how much memory all processes had at most together (weights, of which only the
+shapes matter, take none), what the verdicts are, how large the errors are, and which parts fell
+back.
 
-What a run has measured so far lies beside its results until it is through; with ``--resume`` one
-that was interrupted goes on from there, and one that was not keeps the layers that it is not asked
-for. The exit code is 1 if an executed layer is wrong.
+The measurements of a run that is not finished are kept next to its results. With ``--resume``, a
+run that was interrupted continues from there, and any other run keeps the layers that it is not
+asked for. The exit code is 1 if the result of an executed layer is wrong.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)

@@ -1,4 +1,4 @@
-"""Encoders on a GPU: errors against float32, and times beside PyTorch's."""
+"""Encoders on a GPU: errors against float32, and times compared with PyTorch's."""
 
 from __future__ import annotations
 

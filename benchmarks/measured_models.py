@@ -1,4 +1,4 @@
-"""Whole models on a GPU: errors against float32, and times beside PyTorch's."""
+"""Whole models on a GPU: errors against float32, and times compared with PyTorch's."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Imports popular models whole, and says what stays with PyTorch.
+"""Imports popular models whole, and reports what remains with PyTorch.
 
     python benchmarks/models.py --out benchmarks/results --docs docs/models.md
     python benchmarks/models.py llama3 'gemma*'
 
 The models (test/python/support/whole_models) are small, with random weights. Each runs under
-``torch.compile(backend="mirage")`` without a search: what is imported is computed op by op and
-compared with eager, a prompt and greedy tokens after it where a model generates. The exit code is 1
-if a result differs.
+``torch.compile(backend="mirage")`` without a search: the imported program is computed op by op and
+compared with eager PyTorch, on a prompt and, if the model generates text, on greedy tokens after
+it. The exit code is 1 if a result differs.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)

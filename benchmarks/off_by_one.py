@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""What sizes beside a multiple cost: programs of one row, column or key more or less than tiles
-want, each beside the same program of the next aligned size.
+"""The cost of sizes next to a multiple: programs with one row, column or key more or less than a
+multiple of the tiles, each compared with the same program at the next aligned size.
 
     .venv/bin/python benchmarks/off_by_one.py compile --out build/off-by-one
     python benchmarks/off_by_one.py run --artifacts build/off-by-one --out benchmarks/results
 
-`compile` searches, verifies and compiles both programs of each pair, and writes what they are
-predicted to take to ``off_by_one_predicted.json``. `run` needs Python, torch, cuda-bindings and a
-GPU: results are compared with float64, and times are of graph replay with cold L2, both programs of
-a pair in turns. A pair is above its bound where the odd size takes more than 1.10 times as long as
-the aligned one while rows of all of its tensors start at multiples of 16 bytes, as boxes of the
-tensor memory accelerator do, and 1.25 times elsewhere. The exit code is 1 if a result is wrong.
+`compile` searches, verifies and compiles both programs of each pair, and writes their predicted
+times to ``off_by_one_predicted.json``. `run` needs Python, torch, cuda-bindings and a GPU: results
+are compared with float64, and times are those of graph replay with cold L2, with both programs of a
+pair in turns. The bound for a pair is 1.10 times the time of the aligned size if rows of all
+tensors start at multiples of 16 bytes, as boxes of the tensor memory accelerator require, and
+otherwise 1.25 times. The exit code is 1 if a result is wrong.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gemma 2 in plain PyTorch, on weights by name."""
+"""Gemma 2 in plain PyTorch, with weights by name."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Decoders written in plain PyTorch, on weights by name: what whole models are compared with where
-Transformers is not installed. The tests compare it with Transformers' classes."""
+"""Decoders written in plain PyTorch, with weights by name: whole models are compared with them if
+Transformers is not installed. The tests compare them with Transformers' classes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeepSeek-V2 in plain PyTorch, on weights by name."""
+"""DeepSeek-V2 in plain PyTorch, with weights by name."""
 
 from __future__ import annotations
 

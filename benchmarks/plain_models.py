@@ -1,4 +1,4 @@
-"""Which class is a decoder in plain PyTorch."""
+"""The class of each decoder in plain PyTorch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Inputs of programs, made by other processes before their turn.
+"""Inputs of programs, made in advance by other processes.
 
-Random numbers of large inputs take NumPy longer than the measurement takes the GPU. Processes make
-those of the next programs while one is measured; they wait in files until they are asked for.
+For large inputs, NumPy takes longer to make random numbers than the GPU takes for the measurement.
+Other processes make the inputs of the next programs while one is measured; they are kept in files
+until they are needed.
 """
 
 from __future__ import annotations

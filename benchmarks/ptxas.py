@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Compiles the default choice of every workload for every chip and records what ptxas says.
+"""Compiles the default choice of every workload for every chip and records the output of ptxas.
 
     python benchmarks/ptxas.py --out benchmarks/results/ptxas.json
 
-For each workload and chip: the registers, spilled bytes, shared memory and PTX size of each kernel
-of the candidate that ``mirage optimize`` would take, and the cheaper candidates that it would pass
-over (they spill or cannot be lowered). Searched and verified programs are kept as MLIR in
-``--programs``; with ``--reuse`` they are read back, so that a change of the code generator is swept
-without searching again. Exit code 1 if a program fails or its default choice spills.
+For each workload and chip, this records the registers, spilled bytes, shared memory and PTX size of
+each kernel of the candidate that ``mirage optimize`` would take, and the cheaper candidates that it
+would skip (because they spill or cannot be lowered). Searched and verified programs are kept as
+MLIR in ``--programs``; with ``--reuse`` they are read back, so that a change of the code generator
+can be tested without searching again. The exit code is 1 if a program fails or its default choice
+spills.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the README's tables of times out of the results that are committed.
+"""Writes the README's tables of times from the results that are committed.
 
     python benchmarks/readme.py            # writes README.md
-    python benchmarks/readme.py --check    # exit code 1 where it is not what would be written
+    python benchmarks/readme.py --check    # exit code 1 if README.md would change
 
-A table stands between ``<!-- times: FILE NAME... -->`` and ``<!-- end -->``.
+A table is between ``<!-- times: FILE NAME... -->`` and ``<!-- end -->``.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Records what the emulator executes while tests run, so that a GPU can repeat it.
+"""Records the launches that the emulator executes while tests run, so that a GPU can repeat them.
 
     python benchmarks/record_launches.py --out build/launches.pickle test/python/block
     python benchmarks/emulator_vs_gpu.py --recorded build/launches.pickle --out benchmarks/results
 
-The machine with the GPU needs no compiler then: the file holds the PTX that the tests compiled, its
-arguments, and the memories that the emulator left. Each distinct PTX and shape of launch is kept
-once; launches that the emulator refuses, and those of more than --most bytes, are not.
+The machine with the GPU then needs no compiler: the file contains the PTX that the tests compiled,
+its arguments, and the memories that the emulator left. Each distinct PTX and shape of launch is
+kept once; launches that the emulator refuses, and those of more than --most bytes, are not kept.
 """
 
 from __future__ import annotations

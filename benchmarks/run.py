@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Checks and times compiled artifacts on a GPU beside PyTorch.
+"""Checks and times compiled artifacts on a GPU, in comparison with PyTorch.
 
     python benchmarks/run.py --artifacts DIR --out benchmarks/results
 
-DIR holds one folder ``<workload>.mirage`` for each program (see compile_all.py). Needs Python,
-torch, cuda-bindings, NumPy and a GPU; matplotlib for the plot. Exit code 1 if a result is wrong or
+DIR has one folder ``<workload>.mirage`` for each program (see compile_all.py). Needs Python, torch,
+cuda-bindings, NumPy and a GPU; matplotlib for the plot. The exit code is 1 if a result is wrong or
 a program fails.
 """
 

@@ -3,10 +3,11 @@
 
     python benchmarks/sanitize.py --artifacts DIR --out benchmarks/results
 
-One process a tool, side by side, each over all artifacts. Memory that nobody has written is NaN,
-and results have to be finite: the tool for uninitialised reads does not see what bulk copies from
-shared memory have written. Needs a GPU, torch, cuda-bindings and ``compute-sanitizer``. Exit code 1
-if a tool finds something or does not run to its end, or a result is not finite.
+There is one process for each tool; they run side by side, each over all artifacts. Memory that has
+not been written is NaN, and results must be finite, because the tool for uninitialised reads does
+not see what bulk copies from shared memory have written. Needs a GPU, torch, cuda-bindings and
+``compute-sanitizer``. The exit code is 1 if a tool finds something or does not run to its end, or
+if a result is not finite.
 """
 
 from __future__ import annotations

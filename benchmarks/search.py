@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Times the way from a program to its verified, selected candidates, for each built-in workload.
+"""Times the stages from a program to its verified, selected candidates, for each built-in workload.
 
-python benchmarks/search.py --out benchmarks/results
+    python benchmarks/search.py --out benchmarks/results
 
 Every program runs in a process of its own, for at most ``--limit`` seconds: search, stabilisation,
-verification of all candidates, choice; nothing is compiled. What misses its goal is measured up to
-``--runs`` times, as machines that others use have slow moments; the least counts, all are
-recorded. Wall time by stage and phase, and processor time and the most memory of the process and
-its workers together are recorded, and how long the search takes for programs of 2 to 20 operators.
-What misses a goal is printed last. What was measured before an interruption is kept in
-``search.partial.json`` and used with ``--resume``.
+verification of all candidates, and choice; nothing is compiled. A program that misses its goal is
+measured up to ``--runs`` times, because machines that others use have slow moments; the shortest
+time counts, and all of them are recorded. The results contain wall time by stage and phase,
+processor time and peak memory of the process and its workers together, and the time of the search
+for programs of 2 to 20 operators. Programs that miss a goal are printed last. The measurements
+before an interruption are kept in ``search.partial.json`` and used with ``--resume``.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Times the search of this tree and of others side by side, so that a change that should cost no
-time can be shown to cost none.
+"""Times the search of this tree and of other trees side by side, to show that a change that should
+cost no time costs none.
 
     git worktree add ../before COMMIT
     python benchmarks/search_times.py --beside before=../before --out benchmarks/results
 
-Each tree has one process with its own ``python/mirage``; the compiled half is that of this tree, of
-which the search reads the table of chips alone. For each program the trees take turns, in another
-order each time, ``--runs`` times, each time in a fork of the tree's process: nothing is kept from
-one measurement to the next. What is asked of all trees is the same: :func:`superoptimize` of a
-built-in program for one chip, with the same number of candidates. Processor time is what counts,
-since other work on the machine makes the wall time longer and the processor time hardly; the
-medians of both are recorded. A program that is another one in two trees (its ops or shapes
-differ) is named and left out of the comparison.
+Each tree has one process with its own ``python/mirage``; the compiled half is that of this tree,
+from which the search reads only the table of chips. For each program the trees take turns, in a
+different order each time, ``--runs`` times, each time in a fork of the tree's process: nothing is
+kept from one measurement to the next. All trees do the same: :func:`superoptimize` of a built-in
+program for one chip, with the same number of candidates. Processor time is what counts, because
+other work on the machine increases the wall time but hardly the processor time; the medians of both
+are recorded. A program that is not the same in two trees (because its ops or shapes differ) is
+named and left out of the comparison.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)

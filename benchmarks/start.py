@@ -1,9 +1,11 @@
-"""How long a program takes to start: cold, with nothing kept of an earlier run, and warm.
+"""Measures how long a program takes to start: cold, with nothing kept from an earlier run, and
+warm.
 
     python benchmarks/start.py --out benchmarks/results/start.json
 
 Each start is a process of its own (`mirage optimize`), with a cache folder that is empty before the
-first. Seconds of wall time, of the processors, and of what the report names.
+first one. The results are seconds of wall time, of processor time, and of the phases that the
+report names.
 """
 
 from __future__ import annotations

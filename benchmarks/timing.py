@@ -1,9 +1,9 @@
 """Times on a GPU: CUDA-graph replay with cold and hot L2, and plain calls.
 
 Cold: each launch in the captured graph reads another copy of the inputs, and the copies together
-are far larger than L2, so what a launch reads was evicted before its turn comes again. Hot: all
-launches read the same copy. The sides of a comparison take turns in every round, so drifts of clock
-and temperature meet all of them.
+are far larger than L2, so the data that a launch reads has been evicted before its turn comes
+again. Hot: all launches read the same copy. The sides of a comparison take turns in every round, so
+drifts of clock and temperature affect all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transformers' own class of a decoder as it is served; weights take no memory."""
+"""Transformers' own class of a decoder, in the form for serving; weights take no memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Kernels written in Triton for each family of programs, tuned on the machine in hand: what an
-engineer would write who has the time.
+"""Kernels written in Triton for each family of programs and tuned on the machine at hand: what an
+engineer with enough time would write.
 
-Each is one launch (two where keys are split) with everything fused into it. The first call on a
+Each is one launch (two if keys are split) with everything fused into it. The first call on a
 program tries the configurations, cold, and keeps the fastest.
 """
 

@@ -1,4 +1,4 @@
-"""What a process and its workers have used."""
+"""The resources that a process and its workers have used."""
 
 from __future__ import annotations
 

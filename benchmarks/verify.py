@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Times the verification of the best candidate for each built-in workload, at full size, with what
-the search says that its tensors hold.
+"""Times the verification of the best candidate for each built-in workload, at full size, with the
+search's statements about the values that its tensors hold.
 
-python benchmarks/verify.py --out benchmarks/results/verify.json
+    python benchmarks/verify.py --out benchmarks/results/verify.json
 
-Times are the least of ``--runs``, as machines that others use have slow moments.
+Times are the shortest of ``--runs``, because machines that others use have slow moments.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)

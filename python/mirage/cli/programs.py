@@ -1,4 +1,4 @@
-"""What a command is asked to work on: ``file.py:object``, ``file.mlir``, or the name of a built-in
+"""The program that a command works on: ``file.py:object``, ``file.mlir``, or the name of a built-in
 workload.
 """
 
@@ -30,17 +30,16 @@ HELP = "file.py:object, file.mlir or the name of a workload"
 
 
 class BadProgramError(MirageError, ValueError):
-    """There is no such program, or it cannot be read."""
+    """The program does not exist, or it cannot be read."""
 
 
 @dataclass(frozen=True)
 class LoadedProgram:
-    """A program with what is needed to try it.
+    """A program with everything that is needed to try it.
 
     ``inputs(seed)`` gives one float array for each input of the graph, weights included, with
     values that the element types can represent. ``module`` is the PyTorch callable, if there is
-    one; it takes ``example_inputs``.
-    """
+    one; it takes ``example_inputs``."""
 
     spec: str
     program: Program
@@ -62,10 +61,9 @@ class LoadedProgram:
 def load_program(
     spec: str, *, allow_fallback: bool = False, files: dict[Path, ModuleType] | None = None
 ) -> LoadedProgram:
-    """The program that ``spec`` names. With ``files`` a file that is there already is not run
-    again: two programs of one file hold the same tensors. Raises :class:`BadProgramError` and what
-    the front ends raise.
-    """
+    """Return the program that ``spec`` names. With ``files``, a file that has already been run is
+    not run again, so that two programs of one file hold the same tensors. Raises
+    :class:`BadProgramError` and the errors of the front ends."""
     path, colon, name = spec.rpartition(":")
     if not colon or "." not in Path(path).name:
         path, name = spec, ""
@@ -90,7 +88,7 @@ def _from_workload(name: str) -> LoadedProgram:
 
 
 def of_workload(workload: Workload) -> LoadedProgram:
-    """A built-in program, or one made like them."""
+    """Return a built-in program, or a program that was made in the same way."""
     return LoadedProgram(
         workload.name, workload.program(), workload.numpy_inputs, None, None, workload=workload
     )
@@ -100,7 +98,7 @@ def of_workload(workload: Workload) -> LoadedProgram:
 
 
 def read_text(path: Path) -> str:
-    """The contents of a text file. Raises :class:`BadProgramError`."""
+    """Return the contents of a text file. Raises :class:`BadProgramError`."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
@@ -120,13 +118,13 @@ def _from_mlir(spec: str, path: Path, name: str | None) -> LoadedProgram:
 
 
 def random_inputs(graph: KernelGraph, seed: int) -> tuple[Array, ...]:
-    """Normally distributed values that the inputs' element types can represent."""
+    """Return normally distributed values that the inputs' element types can represent."""
     rng = np.random.default_rng(seed)
     return tuple(_random(v, rng) for v in graph.inputs)
 
 
 _ROWS = 4
-"""Integers are below: any table that they index has such rows."""
+"""The bound of drawn integers: any table that they index has this many rows."""
 
 
 def _random(value: Value, rng: np.random.Generator) -> Array:
@@ -165,7 +163,7 @@ def _from_python(
 
 
 def object_of(file: ModuleType, path: Path, name: str) -> Any:
-    """The object of that name, without one the only program of a file. Raises
+    """Return the object with that name or, without a name, the only program of a file. Raises
     :class:`BadProgramError`."""
     item = getattr(file, name, None) if name else _only_program(file, path)
     if item is None:
@@ -232,7 +230,7 @@ def _from_torch(
 
 
 def _with_weights(program: Program, seed: int) -> tuple[Array, ...]:
-    """Random values for what a caller passes, and the weights as they are."""
+    """Return random values for the inputs that a caller passes, and the actual weights."""
     values = list(random_inputs(program.graph, seed))
     for p in program.parameters:
         values[p.index] = _array(_data(p), program.graph.inputs[p.index].dtype)
@@ -240,7 +238,8 @@ def _with_weights(program: Program, seed: int) -> tuple[Array, ...]:
 
 
 def default_target(spec: str, graph: KernelGraph) -> Path:
-    """The folder of a program's artifact: called as its object is, where that is named."""
+    """Return the folder of a program's artifact: it is named after the object, if the object is
+    named."""
     file, colon, name = spec.rpartition(":")
     named = name if colon and "." in Path(file).name else graph.name
     return Path(f"{re.sub(r'[^A-Za-z0-9_]', '_', named or 'program')}.mirage")
@@ -258,7 +257,7 @@ def _array(tensor: Any, dtype: DType) -> Array:
 
 
 def check_no_class(item: Any, path: Path) -> None:
-    """Raises :class:`BadProgramError` where a class is named instead of an object of it."""
+    """Raise :class:`BadProgramError` if a class is named instead of an object of it."""
     import torch
 
     if isinstance(item, type) and issubclass(item, torch.nn.Module):
@@ -268,8 +267,8 @@ def check_no_class(item: Any, path: Path) -> None:
 
 
 def example_inputs_of(file: ModuleType, item: Any) -> Any:
-    """The example inputs that a file has for one of its programs: several tensors as a tuple, or
-    whatever it has."""
+    """Return the example inputs that a file has for one of its programs: several tensors as a
+    tuple, or any other object."""
     import torch
 
     example: Any = getattr(file, "example_inputs", None)
@@ -282,9 +281,8 @@ def example_inputs_of(file: ModuleType, item: Any) -> Any:
 
 
 def run_file(path: Path) -> ModuleType:
-    """The module in ``path``. Raises :class:`BadProgramError`, with the place in the user's file
-    where it fails.
-    """
+    """Return the module in ``path``. Raises :class:`BadProgramError`, with the place in the user's
+    file where it fails."""
     read_text(path)
     name = f"mirage_program_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)

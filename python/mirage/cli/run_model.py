@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 
 def run_model(options: argparse.Namespace, output: Output) -> int:
-    """Calls the model once, on random arguments or those of a file, and says what it returns.
+    """Call the model once, on random arguments or those of a file, and report its results.
 
-    Raises :class:`BadProgramError`, and what loading and calling it raise.
-    """
+    Raises :class:`BadProgramError`, and the errors of loading and calling the model."""
     import torch
 
     from mirage.runtime import Model
@@ -65,7 +64,7 @@ def run_model(options: argparse.Namespace, output: Output) -> int:
 
 
 def _leaves(model: Model, tensors: list[Any]) -> Any:
-    """All arguments in order: tensors, and what the model was exported with."""
+    """Return all arguments in order: tensors, and the values with which the model was exported."""
     from mirage.runtime.model_manifest import Fixed
 
     rest = iter(tensors)

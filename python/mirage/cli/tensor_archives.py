@@ -33,28 +33,28 @@ DTYPES: dict[str, np.dtype[Any]] = {
         "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
     }.items()
 }  # fmt: skip
-"""By mirage's names of element types."""
+"""Element types by mirage's names."""
 NOT_IN_NPZ = ("bf16", "f8E4M3FN", "f8E5M2")
 KINDS = (".npz", ".safetensors")
 
 
 class TensorFileError(MirageError, ValueError):
-    """A file of tensors cannot be read or written, or does not hold what is wanted."""
+    """A file of tensors cannot be read or written, or does not contain the expected tensors."""
 
 
 def check_kind(path: Path) -> None:
-    """Raises :class:`TensorFileError` where the file's name does not say what it is."""
+    """Raise :class:`TensorFileError` if the file's name does not show its kind."""
     if path.suffix not in KINDS:
         raise TensorFileError(f"{path}: expected a file {' or '.join(KINDS)}, got {path.suffix!r}")
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """What mirage calls an element type; NumPy's name for others."""
+    """Return mirage's name of an element type, or NumPy's name if mirage has none."""
     return next((name for name, known in DTYPES.items() if known == dtype), str(dtype))
 
 
 def read_tensors(path: Path) -> dict[str, Array]:
-    """All tensors of a file. Raises :class:`TensorFileError`."""
+    """Return all tensors of a file. Raises :class:`TensorFileError`."""
     check_kind(path)
     try:
         content = path.read_bytes()
@@ -89,7 +89,7 @@ def _from_safetensors(path: Path, content: bytes) -> dict[str, Array]:
 
 
 def check_writable(path: Path, types: Mapping[str, str]) -> None:
-    """Raises :class:`TensorFileError` where tensors of these names and types cannot be written."""
+    """Raise :class:`TensorFileError` if tensors with these names and types cannot be written."""
     check_kind(path)
     if not path.parent.is_dir():
         raise TensorFileError(
@@ -104,7 +104,7 @@ def check_writable(path: Path, types: Mapping[str, str]) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Array]) -> None:
-    """Writes a file, whole or not at all. Raises :class:`TensorFileError`."""
+    """Write a file, completely or not at all. Raises :class:`TensorFileError`."""
     check_writable(path, {name: dtype_name(x.dtype) for name, x in tensors.items()})
     if path.suffix == ".npz":
         buffer = BytesIO()

@@ -10,10 +10,9 @@ from mirage.runtime.driver import first_device
 
 @cache
 def default_chip() -> str:
-    """The card that is this machine's first GPU, by its name in the table of chips; without a GPU
-    the table's default chip.
+    """Return the card that is this machine's first GPU, by its name in the table of chips; without
+    a GPU, the table's default chip.
 
-    Raises :class:`mirage.cost.UnknownTargetError` where the table has no row for the GPU.
-    """
+    Raises :class:`mirage.cost.UnknownTargetError` if the table has no row for the GPU."""
     device = first_device()
     return DEFAULT_CHIP if device is None else target_of_device(*device).name

@@ -54,8 +54,9 @@ class Resources:
 def features_of(
     launch: Launch, hot: Collection[Value] = (), compiled: Resources | None = None
 ) -> KernelFeatures:
-    """The features of a launch; ``hot`` are operands that L2 holds, as the kernel before has just
-    written them. ``compiled`` is what the compiler made of it, in place of estimates."""
+    """Return the features of a launch; ``hot`` are operands that L2 holds because the previous
+    kernel has just written them. ``compiled`` are the resources of the compiled kernel, in place of
+    estimates."""
     return _features(launch, frozenset(v for v in launch.operands if v in hot), compiled)
 
 

@@ -85,15 +85,14 @@ class Emulator:
         stats: bool = True,
         only: Sequence[int] | None = None,
     ) -> LaunchResult:
-        """Runs a kernel to the end.
+        """Run a kernel to the end.
 
         grid, block, cluster: up to three extents, x first; `shared_bytes`: dynamic shared memory.
-        `only`: numbers of clusters (of blocks, where a cluster is one), x fastest; others do not
+        `only`: numbers of clusters (of blocks, if a cluster is one block), x fastest; others do not
         run.
         args: see the package. checks=False leaves out races, waits, fences and initialisation;
         stats=False leaves out sectors, bank conflicts and bytes in flight.
-        Raises a subclass of EmulatorError.
-        """
+        Raises a subclass of EmulatorError."""
         program = self.program(name)
         limits = limits or Limits()
         kernel = program.kernel

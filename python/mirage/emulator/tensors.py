@@ -21,9 +21,9 @@ def run_on_tensors(
     checks: bool = True,
     counters: list[Counters] | None = None,
 ) -> list[torch.Tensor]:
-    """The outputs for tensors on the CPU, as :class:`mirage.runtime.Executable` gives them on a
-    GPU; ``counters`` get those of each kernel. Raises what
-    :func:`~mirage.emulator.run_artifact.run_artifact` raises."""
+    """Return the outputs for tensors on the CPU, in the form in which
+    :class:`mirage.runtime.Executable` returns them on a GPU; ``counters`` get those of each kernel.
+    Raises the errors of :func:`~mirage.emulator.run_artifact.run_artifact`."""
     import torch
 
     # Integers as they are: not all of 64 bits are floats.

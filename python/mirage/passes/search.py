@@ -1,4 +1,4 @@
-"""`mirage-search`: the reference and what the search found, side by side."""
+"""`mirage-search`: the reference and the candidates that the search found, side by side."""
 
 from __future__ import annotations
 

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 
 def run(op: ir.Operation, options: NoOptions) -> Mapping[str, int]:
-    """Form ``candidates``, or kernels without a form; verified graphs are refused: a verdict is
-    about what was verified.
-    """
+    """Run on the form ``candidates``, or on kernels without a form. Verified graphs are refused,
+    because a verdict holds only for the program that was verified."""
     from mirage.pipeline.skip_steps import skip_steps_of_candidates
 
     def stage(read: ReadGraph, at: ir.Operation) -> KernelGraph:

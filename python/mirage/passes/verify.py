@@ -1,4 +1,4 @@
-"""`mirage-verify`: a verdict for each candidate; what is not equivalent is dropped."""
+"""`mirage-verify`: a verdict for each candidate; candidates that are not equivalent are dropped."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REMEDY = (
     "verify more of them (mirage-shortlist candidates), or use `mirage optimize`, which searches "
     "again without the kernels that were refused"
 )
-"""What to do where no candidate is left: passes do not go back to the search."""
+"""The remedy if no candidate is left: passes do not go back to the search."""
 
 
 def run(op: ir.Operation, options: Any) -> Mapping[str, int]:

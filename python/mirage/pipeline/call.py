@@ -29,7 +29,8 @@ Launcher: TypeAlias = "Callable[[int, Compiled, list[torch.Tensor]], Sequence[to
 
 
 def on_gpu(executables: dict[int, Executable]) -> Launcher:
-    """Launches on the GPU; ``executables`` keeps loaded parts from call to call."""
+    """Return a launcher that runs parts on the GPU; ``executables`` keeps loaded parts from call to
+    call."""
 
     def launch(
         number: int, compiled: Compiled, inputs: list[torch.Tensor]
@@ -45,7 +46,7 @@ def on_gpu(executables: dict[int, Executable]) -> Launcher:
 def in_emulator(
     number: int, compiled: Compiled, inputs: list[torch.Tensor]
 ) -> Sequence[torch.Tensor]:
-    """Executes a part on the CPU: exactly, with all checks, and slowly."""
+    """Execute a part on the CPU: exactly, with all checks, and slowly."""
     from mirage.emulator.tensors import run_on_tensors
 
     del number
@@ -53,8 +54,8 @@ def in_emulator(
 
 
 def loaded(parts: Sequence[Compiled]) -> dict[int, Executable]:
-    """The parts, loaded onto torch's current device. Raises what
-    :meth:`~mirage.runtime.Executable.prepare` raises."""
+    """Return the parts, loaded onto torch's current device. Raises the errors of
+    :meth:`~mirage.runtime.Executable.prepare`."""
     import torch
 
     executables = {number: Executable(part.artifact) for number, part in enumerate(parts)}

@@ -9,10 +9,10 @@ from mirage.transforms.steps.skip_steps import skip_steps
 
 
 def skip_steps_of_candidates(graph: KernelGraph) -> KernelGraph:
-    """Every candidate (or the graph itself, where its kernels are chosen) without idle steps.
+    """Make every candidate (or the graph itself, if its kernels are chosen) leave out idle steps.
 
-    Verdicts speak about what was verified: alternatives that have them are refused with
-    :class:`StageError`."""
+    A verdict holds for the program that was verified, so alternatives with verdicts are refused
+    with :class:`StageError`."""
     if any(op.verdicts is not None for op in parts_of(graph)):
         raise StageError(
             "skip-steps: expected candidates without verdicts, got verified ones; it comes before "

@@ -131,7 +131,7 @@ def _all_steps_taken(candidate: KernelGraph, known: Mapping[int, Iota]) -> Kerne
 
 
 def claims_of(op: Alternatives) -> list[Claim]:
-    """The candidates, with what their tensors are said to hold."""
+    """Return the candidates, with the values that their tensors are claimed to hold."""
     reference, *candidates = op.programs
     if op.holds is None:
         return [Claim(c) for c in candidates]
@@ -149,7 +149,8 @@ def claims_of(op: Alternatives) -> list[Claim]:
 
 
 def note_of(verdict: Verdict) -> VerdictNote:
-    """A verdict as the IR keeps it: the bound rounded up, the evidence in one line."""
+    """Return a verdict in the form that the IR keeps: the bound rounded up, and the evidence in one
+    line."""
     bound = 0
     if verdict.kind is Kind.PROBABLE and verdict.bound_log2 is not None:
         bound = min(0, math.ceil(verdict.bound_log2))

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 Weights = Literal["safetensors", "reference"]
 WEIGHTS: tuple[Weights, ...] = ("safetensors", "reference")
-"""How a model has the tensors of its state dict: in a file beside it, or by their names alone."""
+"""How a model stores the tensors of its state dict: in a file next to it, or only by their names.
+"""
 WEIGHTS_FILE = "weights.safetensors"
 CONSTANTS_FILE = "constants.safetensors"
 NAMESPACES = ("aten", "prims")
@@ -48,10 +49,9 @@ class IncompleteModelError(MirageError):
 
 @dataclass(frozen=True)
 class Interface:
-    """How a program is called: its arguments, of which those that are tensors are the graph's first
-    inputs, and its results; ``outputs`` are the graph's that stand for those without a memory.
-    ``others`` is state that only results look at; ``saved`` are the names that a state dict
-    has."""
+    """How a program is called: its arguments, of which the tensors are the graph's first inputs,
+    and its results. ``outputs`` are the outputs of the graph that stand for results without memory,
+    ``others`` is state that only results read, and ``saved`` are the names in the state dict."""
 
     structure: Structure
     arguments: tuple[Given | Fixed, ...]
@@ -65,7 +65,7 @@ class Interface:
 def model_of(
     optimized: Optimized, interface: Interface, weights: Weights, notes: dict[str, Any]
 ) -> ModelArtifact:
-    """The model. Raises :class:`IncompleteModelError` where it would lack something."""
+    """Return the model. Raises :class:`IncompleteModelError` if it would lack something."""
     if not optimized.steps and optimized.graph.ops:
         raise NotCompiledError("expected a compiled program, got one optimized with compile=False")
     plan = plan_of(optimized.graph, optimized.steps, optimized.program.updates)
@@ -98,7 +98,8 @@ def sized_model_of(
 
 
 def _with_interface(plan: Plan, interface: Interface) -> Plan:
-    """The plan that gives what a caller gets. Raises :class:`IncompleteModelError`."""
+    """Return the plan that gives the results in the form that a caller gets. Raises
+    :class:`IncompleteModelError`."""
     updated = plan.outputs[: len(plan.updates)]
     plan = replace(plan, outputs=(*updated, *(plan.outputs[i] for i in interface.outputs)))
     more = len(interface.others)
@@ -114,7 +115,7 @@ def _assembled(
     weights: Weights,
     notes: dict[str, Any],
 ) -> ModelArtifact:
-    """A model with the last plan, and the parts of all."""
+    """Return a model with the last plan, and the parts of all plans."""
     import torch
 
     import mirage
@@ -154,7 +155,7 @@ def _chip(optimized: Optimized) -> str:
 
 
 def _with_more_inputs(plan: Plan, more: int) -> Plan:
-    """The plan with inputs that it does not read after its own."""
+    """Return the plan with additional inputs, which it does not read, after its own."""
 
     def moved(numbers: Sequence[int]) -> tuple[int, ...]:
         return tuple(n + more if n >= plan.inputs else n for n in numbers)
@@ -166,7 +167,7 @@ def _with_more_inputs(plan: Plan, more: int) -> Plan:
 
 
 def check_calls(plan: Plan) -> None:
-    """Raises :class:`IncompleteModelError` where torch alone cannot make a call of the plan."""
+    """Raise :class:`IncompleteModelError` if torch alone cannot make a call of the plan."""
     for step in plan.steps:
         if not isinstance(step, Call):
             continue
@@ -192,7 +193,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _parts(artifacts: Sequence[Artifact]) -> tuple[list[str], list[Artifact]]:
-    """The folder of each part and its artifact; equal ones share both."""
+    """Return the folder of each part and its artifact; equal parts share both."""
     found: dict[str, tuple[str, Artifact]] = {}
     folders: list[str] = []
     same: list[Artifact] = []
@@ -213,7 +214,7 @@ def _parts(artifacts: Sequence[Artifact]) -> tuple[list[str], list[Artifact]]:
 def _state(
     parameters: Sequence[Parameter], saved: frozenset[str], weights: Weights
 ) -> tuple[tuple[Held, ...], dict[str, dict[str, torch.Tensor]]]:
-    """What the program holds, and the files that have it."""
+    """Return the state that the program holds, and the files that contain it."""
     held: list[Held] = []
     files: dict[str, dict[str, torch.Tensor]] = {}
     keys: dict[tuple[object, ...], str] = {}  # of tensors that several parameters are
@@ -253,7 +254,8 @@ def _spec(name: str, x: Any) -> TensorSpec:
 
 
 def uniform(x: torch.Tensor) -> int | float | None:
-    """The number that a tensor holds everywhere, None if there are several or none."""
+    """Return the number that all elements of a tensor equal; None if they differ, or if there are
+    none."""
     if not x.numel():
         return None
     first = x.reshape(-1)[0]

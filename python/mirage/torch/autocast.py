@@ -1,8 +1,9 @@
 """Regions of autocast in a graph, written as the casts that they make.
 
-Which operands autocast casts is PyTorch's to say, and other for each kind of device. So the graph
-is traced once, on fake tensors where its tensors are: what comes out has the casts as ops, and no
-regions. Attention in one op would be traced as a kernel of PyTorch's; it is taken apart instead.
+PyTorch decides which operands autocast casts, and it differs between kinds of devices. So the graph
+is traced once, on fake tensors that are on the same devices: the traced graph has the casts as ops,
+and no regions. Attention as a single op would be traced as a kernel of PyTorch's, so it is
+decomposed instead.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _REGION = getattr(autocast_mode, "_enter_autocast", None)
 
 
 def with_explicit_casts(module: GraphModule, inputs: Sequence[Any]) -> GraphModule:
-    """The graph for inputs like these without regions of autocast; itself where there are none."""
+    """Return the graph for inputs like these without regions of autocast; the graph itself if it
+    has none."""
     nodes = module.graph.nodes
     if not any(node.op == "call_function" and node.target is _REGION for node in nodes):
         return module

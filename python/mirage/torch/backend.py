@@ -152,7 +152,7 @@ class _Graph:
         self._lock = threading.Lock()
 
     def answer(self, inputs: Sequence[Any]) -> Callable[..., Any]:
-        """What is called in the place of the graph, for inputs like these."""
+        """Return the callable that replaces the graph for inputs like these."""
         if any(map(_is_dynamic, inputs)):
             with suppress(Exception):  # what a later version of PyTorch says of sizes
                 self.rows = rows_of(self.module)

@@ -1,9 +1,10 @@
 """Numbers of a program that change from call to call: a temperature, a scale.
 
-TorchDynamo hands such a float of Python over as a tensor of no dimensions on the host, of which the
-graph takes the number (``item``). What is computed of such numbers alone is Python's arithmetic: it
-is done in each call, as the graph says. Each number that a tensor meets becomes an input instead, a
-tensor of no dimensions on the device, so that one compiled graph serves all numbers.
+TorchDynamo passes such a Python float as a tensor without dimensions on the host, from which the
+graph takes the number (``item``). Computations with such numbers alone are Python arithmetic, which
+is done in each call exactly as in the graph. Each number that is combined with a tensor becomes an
+input instead, a tensor without dimensions on the device, so that one compiled graph serves all
+numbers.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from mirage.torch.compiled_graph import StaysEager
 
 class ChangingNumbers:
     """The graph ``module`` without the arithmetic of the numbers that it is ``given``, by their
-    places among its inputs: what takes inputs in the place of numbers. Raises :class:`StaysEager`
-    where a tensor would not do what the number does."""
+    places among its inputs; it takes inputs in the place of numbers. Raises :class:`StaysEager` if
+    a tensor would not have the same effect as the number."""
 
     def __init__(
         self, module: GraphModule, given: Mapping[Node, int], device: torch.device
@@ -33,11 +34,11 @@ class ChangingNumbers:
         self.module = _with_inputs(module, inside, given, dict(zip(met, self._types, strict=True)))
 
     def examples(self, inputs: Sequence[Any]) -> list[Any]:
-        """Inputs of the new graph like those, whatever the numbers are."""
+        """Return inputs of the new graph that correspond to these, whatever the numbers are."""
         return self._beside(inputs, [0.0] * len(self._types))
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """The inputs of the new graph for inputs of the old one."""
+        """Return the inputs of the new graph for inputs of the old one."""
         return self._beside(inputs, self._numbers(*(inputs[i] for i in self._given)))
 
     def _beside(self, inputs: Sequence[Any], numbers: Sequence[float]) -> list[Any]:
@@ -66,7 +67,7 @@ def _is_number(node: Node, x: Any) -> bool:
 
 
 def _arithmetic(module: GraphModule, given: Mapping[Node, int]) -> dict[Node, None]:
-    """What is computed of the numbers alone, in order."""
+    """Return the ops that compute with the numbers alone, in order."""
     found: dict[Node, None] = {}
     for node in module.graph.nodes:
         operands = node.all_input_nodes
@@ -82,7 +83,8 @@ def _example(node: Node) -> Any:
 
 
 def _type_of(number: Node, inside: Mapping[Node, None]) -> torch.dtype:
-    """The type in which tensors meet a number: f32, or f64 where that is what comes out."""
+    """Return the type in which a number is combined with tensors: f32, or f64 if that is the type
+    of the result."""
     users = [user for user in number.users if user not in inside]
     results = [_example(user) for user in users]
     if not all(isinstance(x, torch.Tensor) for x in results):
@@ -108,7 +110,8 @@ def _numbers_alone(
     given: Mapping[Node, int],
     wanted: Sequence[Node],
 ) -> Callable[..., Sequence[float]]:
-    """The arithmetic by itself: of the tensors that are given, the numbers that are wanted."""
+    """Return a graph of the arithmetic alone: it takes the given tensors and returns the numbers
+    that are needed."""
     graph, copies = Graph(), dict[Node, Node]()
     for node in given:
         copies[node] = graph.placeholder(node.name)
@@ -124,7 +127,7 @@ def _with_inputs(
     given: Mapping[Node, int],
     types: Mapping[Node, torch.dtype],
 ) -> GraphModule:
-    """The graph without the arithmetic, with further inputs for what it gave."""
+    """Return the graph without the arithmetic, with additional inputs for its results."""
     graph, copies = Graph(), dict[Node, Node]()
     nodes = list(module.graph.nodes)
     for node in nodes:

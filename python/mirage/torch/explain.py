@@ -45,19 +45,16 @@ def explain(
     devices: Sequence[str] = ("cuda",),
     **named: Any,
 ) -> Explanation:
-    """Runs a model once under ``torch.compile`` and says what was compiled, which calls stayed with
-    PyTorch, and why. ``inputs`` and ``named`` are the model's arguments, ``options`` those of the
-    backend (but that it waits for kernels unless ``blocking`` is False). What TorchDynamo knows of
-    other models stays as it is. Raises :class:`~mirage.frontend.errors.GraphTypeError` for what is
-    no model.
+    """Run a model once under ``torch.compile`` and report what was compiled, which calls remained
+    with PyTorch, and why. Raises :class:`~mirage.frontend.errors.GraphTypeError` for an object that
+    is not a model.
 
     ``inputs`` and ``named`` are the model's arguments, and ``options`` those of the backend (it
     waits for kernels unless ``blocking`` is False). TorchDynamo's state for other models does not
     change.
 
     Without a model, report on the graphs that this process has passed to compile processes so far,
-    and on their progress.
-    """
+    and on their progress."""
     if model is None:
         return Explanation(reports())
     if isinstance(model, type):

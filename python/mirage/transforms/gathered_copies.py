@@ -1,8 +1,8 @@
-"""Rows by index that products read again and again: copied first, by a kernel of their own.
+"""Rows that products look up repeatedly, copied once by a separate kernel.
 
-A kernel of warpgroups that multiplies looked up rows has four warps copy them piece by piece, where
-rows in order come as boxes. If many blocks multiply the same rows, it is faster to look them up
-once.
+In a kernel of warpgroups that multiplies rows by index, four warps copy these rows piece by piece,
+whereas rows in order are copied as boxes. If many blocks multiply the same rows, it is faster to
+look them up once.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from mirage.transforms.lookups import rows_without_views
 PIECE = 16
 """Bytes that one instruction of a thread copies."""
 PIECE_TIME = 4.5e-4
-"""Microseconds that each piece of looked up rows takes a block longer than a box does. Layers of
-experts (1024 tokens, two of eight experts each) took 2310 µs on an H100 with pieces, 1774 with a
-copy before: 1249 steps of 1024 pieces on each multiprocessor."""
+"""The additional time, in microseconds, that a block takes for each piece of rows by index,
+compared with a box. Layers of experts (1024 tokens, two of eight experts each) took 2310 µs on an
+H100 with pieces, and 1774 with a previous copy: 1249 steps of 1024 pieces on each multiprocessor.
+"""
 TILE_COLUMNS, TILE = 512, 8192
-"""Elements of a row, and of all rows, that a block copies."""
+"""The elements of a row, and of all rows together, that a block copies."""
 
 
 def with_copied_rows(graph: KernelGraph, target: Target) -> KernelGraph:
-    """``graph`` with copies of looked up rows where that takes less time than looking them up in
-    each product."""
+    """Return ``graph`` with copies of rows that are looked up, if this takes less time than looking
+    them up in each product."""
     given, graph = graph, rows_without_views(graph)
     lookups = {op.result: op for op in graph.ops if isinstance(op, Gather)}
     copies: dict[Value, Value] = {}
@@ -59,8 +60,8 @@ def _pays(launch: Launch, lookup: Gather, target: Target) -> bool:
 
 
 def _times_read(launch: Launch, lookup: Gather) -> int:
-    """How often the products of a kernel read each row by pieces. A tile of a single row, a matrix
-    that an index names, comes as a box."""
+    """Return how often the products of a kernel read each row by pieces. A tile of a single row,
+    such as a matrix that an index names, is copied as a box."""
     rank = len(lookup.operands[1].shape)
     pairs = zip(launch.body.params, launch.operands, strict=True)
     params = {p for p, v in pairs if v is lookup.result}

@@ -1,4 +1,4 @@
-"""Built-in programs, by name: what the benchmarks time and ``mirage workloads`` lists.
+"""Built-in programs, by name: the benchmarks time them, and ``mirage workloads`` lists them.
 
 from mirage.workloads import get, names
 

@@ -20,7 +20,7 @@ _EPS = 1e-6
 
 
 def attention() -> Iterator[Workload]:
-    """All attention programs."""
+    """Yield all attention programs."""
     for bs in (1, 8, 16):
         for kv in (4096, 8192):
             yield plain_attention(
@@ -157,7 +157,8 @@ def latent_attention(
     name: str, batch: int, heads: int, d: int, kept: int, kv: int, scale: float = 192**-0.5
 ) -> Workload:
     """One token of multi-head latent attention with absorbed projections (DeepSeek-V2, section
-    2.1): all heads share one row of ``d`` numbers a key, the first ``kept`` of which are values."""
+    2.1): all heads share one row of ``d`` numbers for each key, the first ``kept`` of which are
+    values."""
 
     def build(g: GraphBuilder, q: Tensor, latents: Tensor) -> Tensor:
         values = g.slice(latents, (0, 0, 0), (batch, kv, kept))
@@ -180,7 +181,7 @@ def latent_attention(
 def positional_attention(
     name: str, what: str, heads: int, tokens: int, d: int, window: int | None = None
 ) -> Workload:
-    """Each token sees itself and those before it, the last ``window`` of them if that is given; the
+    """Each token sees itself and the tokens before it, or only the last ``window`` of them; the
     mask is computed from positions."""
     scale = d**-0.5
 

@@ -19,7 +19,7 @@ FAMILIES = (attention, linear, products, served, prompts, layers, positions)
 
 
 class UnknownWorkload(MirageError, LookupError):
-    """No built-in program of that name."""
+    """There is no built-in program of that name."""
 
 
 @cache
@@ -28,17 +28,17 @@ def _catalog() -> dict[str, Workload]:
 
 
 def all_workloads() -> tuple[Workload, ...]:
-    """All built-in programs."""
+    """Return all built-in programs."""
     return tuple(_catalog().values())
 
 
 def names() -> tuple[str, ...]:
-    """Names of all built-in programs."""
+    """Return the names of all built-in programs."""
     return tuple(_catalog())
 
 
 def get(name: str) -> Workload:
-    """The program called ``name``; raises :class:`UnknownWorkload`."""
+    """Return the program called ``name``; raises :class:`UnknownWorkload`."""
     workload = _catalog().get(name)
     if workload is None:
         near = difflib.get_close_matches(name, _catalog(), 3)

@@ -1,4 +1,4 @@
-"""Layers of experts: each token is computed by some of them, and what they give is summed."""
+"""Layers of experts: each token is computed by some of them, and their results are added."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def _swiglu(x: Any, w1: Any, w2: Any, w3: Any) -> torch.Tensor:
 def routed_experts(
     name: str, tokens: int, count: int, top: int, width: int, inner: int
 ) -> Workload:
-    """Few tokens: softmax and the largest of the router's scores, all experts' products, which
-    read each weight once, and what each token keeps of them."""
+    """Few tokens: softmax and the largest of the router's scores, the products of all experts,
+    which read each weight once, and the results that each token keeps."""
 
     def build(g: GraphBuilder, x: Tensor, scores: Tensor, *w: Tensor) -> Tensor:
         w1, w2, w3 = w
@@ -93,7 +93,7 @@ def routed_experts(
 
 
 def _by_groups(x: Any, chosen: Any, gates: Any, w1: Any, w2: Any, w3: Any) -> torch.Tensor:
-    """Rows sorted by expert, and PyTorch's grouped products."""
+    """Rows sorted by expert, multiplied with PyTorch's grouped products."""
     import torch
 
     tokens, top = chosen.shape
@@ -116,7 +116,8 @@ def _by_groups(x: Any, chosen: Any, gates: Any, w1: Any, w2: Any, w3: Any) -> to
 
 
 def padded_rows(tokens: int, count: int, top: int, block: int) -> int:
-    """Rows of blocks that hold each expert's rows, however they are spread."""
+    """Return the number of rows in blocks that can hold each expert's rows, however tokens are
+    distributed."""
     every = tokens * top + count * (block - 1)
     return min(every // block, tokens * top) * block
 
@@ -124,8 +125,8 @@ def padded_rows(tokens: int, count: int, top: int, block: int) -> int:
 def grouped_experts(
     name: str, tokens: int, count: int, top: int, width: int, inner: int, block: int
 ) -> Workload:
-    """Many tokens: rows in the order of experts, each expert's in blocks of its own, as a router
-    gives them. A block's products read the weights of its expert."""
+    """Many tokens: rows in the order of experts, with separate blocks for each expert, as a router
+    gives them. The products of a block read the weights of its expert."""
     size = padded_rows(tokens, count, top, block)
     blocks = size // block
 
@@ -170,8 +171,8 @@ def grouped_experts(
 def blocked_routing(
     rng: np.random.Generator, tokens: int, count: int, top: int, block: int
 ) -> dict[str, Array]:
-    """Experts at random: which token each row of a block is, whose block it is, and where a token's
-    rows are. Rows that are left over are token 0, which nobody reads."""
+    """Random experts: the token of each row of a block, the expert of each block, and the rows of
+    each token. Unused rows are token 0, and nothing reads them."""
     chosen = np.argsort(rng.random((tokens, count)), axis=1)[:, :top]
     rows = np.zeros(padded_rows(tokens, count, top, block))
     owner = np.zeros(len(rows) // block)

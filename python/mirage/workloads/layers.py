@@ -24,7 +24,7 @@ _EPS = 1e-5
 
 @dataclass(frozen=True)
 class Layer:
-    """Sizes of a layer."""
+    """The sizes of a layer."""
 
     hidden: int
     heads: int
@@ -47,7 +47,7 @@ NGPT_1B = Layer(1280, 20, 20, 64, 5120)
 
 
 def layers() -> Iterator[Workload]:
-    """All layers."""
+    """Yield all layers."""
     for batch in (1, 8, 16):
         yield llama_layer(f"llama3_8b_layer_bs{batch}", batch, LLAMA3_8B)
         yield chameleon_layer(f"chameleon_7b_layer_bs{batch}", batch, CHAMELEON_7B)
@@ -119,12 +119,12 @@ def _torch_attend(
 
 
 def _natives(module: Callable[..., Any]) -> tuple[Native, ...]:
-    """With the library's attention, of which the heads that share keys are rows."""
+    """Forms with the library's attention, in which the heads that share keys are rows."""
     return (Native("", partial(module, fused=True), alone=False),)
 
 
 def _per_head(g: GraphBuilder, x: Tensor, heads: int, apply: Callable[[Tensor], Tensor]) -> Tensor:
-    """``apply`` on ``x`` as ``(batch, heads, d)``."""
+    """Apply ``apply`` to ``x`` as ``(batch, heads, d)``."""
     batch, width = x.shape
     return g.reshape(apply(g.reshape(x, (batch, heads, width // heads))), (batch, width))
 
@@ -180,7 +180,7 @@ def llama_layer(name: str, batch: int, s: Layer) -> Workload:
 
 
 def chameleon_layer(name: str, batch: int, s: Layer) -> Workload:
-    """As Llama's layer, with layer normalisation of query and key heads instead of rotations."""
+    """Like Llama's layer, with layer normalisation of query and key heads instead of rotations."""
 
     def build(g: GraphBuilder, x: Tensor, *rest: Tensor) -> Tensor:
         k_cache, v_cache, wq, wk, wv, wo, w1, w2, w3, g1, g2, gq, bq, gk, bk = rest

@@ -16,7 +16,7 @@ _EPS = 1e-6
 
 
 def linear() -> Iterator[Workload]:
-    """All programs without attention."""
+    """Yield all programs without attention."""
     for n in (6144, 4096):
         for bs in (1, 8, 16):
             yield rms_matmul(f"rms_mm{n}_bs{bs}", 2 * bs, 4096, n)
@@ -41,7 +41,7 @@ def linear() -> Iterator[Workload]:
 
 
 def _weight(name: str, *shape: int) -> InputSpec:
-    """A weight that keeps the variance: its last but one dimension is contracted."""
+    """A weight that preserves the variance: its last but one dimension is contracted."""
     return InputSpec(name, shape, std=float(shape[-2]) ** -0.5, weight=True)
 
 

@@ -1,5 +1,6 @@
-"""Programs as their authors would write them for speed: PyTorch's fused attention, keys in the
-layout that it likes, and no key repeated; weights in the other order."""
+"""Programs as their authors would write them for speed: with PyTorch's fused attention, keys in the
+layout that it prefers, no repeated keys, and weights in the other order.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +15,17 @@ Inputs = tuple["torch.Tensor", ...]
 
 
 def as_they_are(inputs: Inputs) -> Inputs:
-    """No other layout."""
+    """Return the inputs in their own layout."""
     return inputs
 
 
 @dataclass(frozen=True)
 class Native:
-    """A program that computes what a workload does, most with ``scaled_dot_product_attention``.
+    """A program that computes the same as a workload, mostly with ``scaled_dot_product_attention``.
 
-    ``prepare`` changes the layout of the workload's inputs first, once. ``alone`` says that the
-    program is attention and nothing else, so that compiling it has nothing to add; ``attention``
-    that the library has several kernels for it, one of which is to be chosen.
-    """
+    ``prepare`` first changes the layout of the workload's inputs, once. ``alone`` says that the
+    program consists of attention and nothing else, so that compiling it has nothing to add;
+    ``attention`` says that the library has several kernels for it, one of which must be chosen."""
 
     name: str
     program: Callable[..., Any]
@@ -43,7 +43,7 @@ def keys_by_row(inputs: Inputs) -> Inputs:
 def attend(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, causal: bool = False
 ) -> torch.Tensor:
-    """Attention of ``(heads, rows, d)``; ``causal`` where there are as many rows as keys."""
+    """Attention of ``(heads, rows, d)``; it is ``causal`` if there are as many rows as keys."""
     import torch
 
     fused = torch.nn.functional.scaled_dot_product_attention
@@ -51,9 +51,8 @@ def attend(
 
 
 def flexible(scale: float, window: int | None) -> Native:
-    """FlexAttention (compiled, on a GPU) of ``(heads, rows, d)`` where each row sees itself and
-    what comes before it, the last ``window`` rows of that if it is given; empty tiles are left
-    out."""
+    """FlexAttention (compiled, on a GPU) of ``(heads, rows, d)``, in which each row sees itself and
+    the rows before it, or only the last ``window`` of these; empty tiles are left out."""
     made: list[tuple[Any, Any]] = []
 
     def program(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

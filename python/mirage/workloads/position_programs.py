@@ -1,5 +1,6 @@
 """Programs that depend on positions, lengths and indices: attention under masks that are computed,
-decoding of sequences of their own lengths, with caches in pages, and losses by target."""
+decoding of sequences with different lengths, with caches in pages, and losses by target.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def positions() -> Iterator[Workload]:
 
 
 class Mask:
-    """What a row sees: with the builder, and with PyTorch."""
+    """The tokens that a row sees, written with the builder and with PyTorch."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ def window(keys: int) -> Mask:
 
 
 def prefix(keys: int) -> Mask:
-    """All tokens see the first ``keys``, others those before them."""
+    """All tokens see the first ``keys`` tokens; other tokens are seen only by later ones."""
 
     def built(g: GraphBuilder, rows: Tensor, at: Tensor) -> Tensor:
         first = g.binary(BinaryFn.LT, at, keys)
@@ -94,7 +95,8 @@ def _visible(x: torch.Tensor, seen: Callable[[Any, Any], Any]) -> torch.Tensor:
 
 
 def _by_head(module: Callable[..., Any], group: int, *own: int) -> Callable[..., Any]:
-    """``module`` in less memory: head by head of the keys; inputs ``own`` have one row a head."""
+    """Compute ``module`` with less memory, one head of the keys after the other; inputs ``own``
+    have one row for each head."""
 
     def exact(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any) -> torch.Tensor:
         import torch
@@ -113,8 +115,8 @@ def _by_head(module: Callable[..., Any], group: int, *own: int) -> Callable[...,
 def _flexible(
     seen: Callable[[Any, Any], Any], score: Callable[..., Callable[..., Any]] | None = None
 ) -> Native:
-    """FlexAttention, compiled on a GPU, with the tiles that ``seen`` empties left out, and scores
-    changed by what ``score`` makes of the further inputs."""
+    """FlexAttention, compiled on a GPU, without the tiles that ``seen`` empties, and with scores
+    that ``score`` changes by the additional inputs."""
     made: list[tuple[Any, Any]] = []
 
     def program(q: Any, k: Any, v: Any, *rest: Any) -> torch.Tensor:
@@ -167,8 +169,7 @@ def masked_prompt(
 
 
 def alibi_prompt(name: str, heads: int, kv_heads: int, tokens: int, d: int) -> Workload:
-    """Causal attention with linear biases: what is far away counts less, by a slope of each
-    head."""
+    """Causal attention with linear biases: distant keys count less, by a slope for each head."""
     group, scale = heads // kv_heads, d**-0.5
 
     def build(g: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, slopes: Tensor) -> Tensor:
@@ -210,8 +211,8 @@ def alibi_prompt(name: str, heads: int, kv_heads: int, tokens: int, d: int) -> W
 def decode_lengths(
     name: str, batch: int, heads: int, kv_heads: int, d: int, most: int, page: int = 0
 ) -> Workload:
-    """One token of each of ``batch`` sequences, which see as many keys as their lengths say; with
-    ``page`` rows in a page, the cache is a pool of which each sequence has some rows."""
+    """One token of each of ``batch`` sequences, which see as many keys as their lengths say. With
+    ``page`` rows in a page, the cache is a pool of which each sequence owns some pages."""
     group, scale = heads // kv_heads, d**-0.5
 
     def attended(g: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
@@ -262,7 +263,7 @@ def decode_lengths(
 
 
 def embedding_norm(name: str, tokens: int, words: int, width: int) -> Workload:
-    """Rows of a table by token, and the norm before the first layer: both are results."""
+    """Rows of a table by token, and the norm before the first layer; both are results."""
 
     def build(g: GraphBuilder, table: Tensor, ids: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
         x = g.gather(table, ids)
@@ -284,7 +285,7 @@ def embedding_norm(name: str, tokens: int, words: int, width: int) -> Workload:
 
 
 def target_loss(name: str, tokens: int, words: int) -> Workload:
-    """Cross-entropy of each token with the number of the word that came."""
+    """The cross-entropy of each token with the number of the actual next word."""
 
     def build(g: GraphBuilder, x: Tensor, targets: Tensor) -> Tensor:
         x = g.cast(x, "float32")

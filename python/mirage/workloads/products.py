@@ -1,4 +1,4 @@
-"""Matrix products alone: of sizes that nobody chose for tiles, and as ``nn.Linear`` states them."""
+"""Matrix products alone: of sizes not chosen for tiles, and as ``nn.Linear`` states them."""
 
 from __future__ import annotations
 
@@ -107,6 +107,6 @@ def _by_columns(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 
 def _other_order(inputs: Inputs) -> Inputs:
-    """With the right factor transposed in memory."""
+    """The form with the right factor transposed in memory."""
     left, right = inputs
     return left, right.t().contiguous()

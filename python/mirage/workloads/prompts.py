@@ -1,7 +1,8 @@
-"""Programs over many tokens at once: attention of whole prompts, what is fused around products of
-2048 rows, and layers.
+"""Programs over many tokens at once: attention of whole prompts, products of 2048 rows with the ops
+that are fused with them, and layers.
 
-Prompts have one sequence, and 32 query heads on 8 heads of keys and values."""
+Prompts have one sequence, and 32 query heads on 8 heads of keys and values.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +102,7 @@ def prompt_attention(
 
 
 def projection_residual(name: str, m: int, k: int, n: int) -> Workload:
-    """``r + x W``, weights as ``nn.Linear`` stores them."""
+    """``r + x W``, with weights as ``nn.Linear`` stores them."""
 
     def build(g: GraphBuilder, x: Tensor, w: Tensor, r: Tensor) -> Tensor:
         return r + x @ g.transpose(w)

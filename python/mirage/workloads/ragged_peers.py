@@ -1,5 +1,6 @@
-"""PyTorch's own attention of one token of each of several sequences of their own lengths: over rows
-that are packed, over keys that are split, over those that a block mask names."""
+"""PyTorch's own attention of one token of each of several sequences of different lengths: over
+packed rows, over keys that are split, and over keys that a block mask selects.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def _packed(inputs: Inputs) -> Inputs:
-    """``(q, k, v, lengths)`` with the keys of all sequences one after the other, as kernels for
-    ragged batches like them, and where each begins."""
+    """Return ``(q, k, v, lengths)`` with the keys of all sequences one after the other, in the form
+    for kernels for ragged batches, and the places where sequences begin."""
     import torch
 
     q, k, v, lengths = inputs
@@ -26,7 +27,7 @@ def _packed(inputs: Inputs) -> Inputs:
 
 
 def packed() -> Native:
-    """Flash attention of ragged batches: what nested tensors call."""
+    """Flash attention of ragged batches, which nested tensors call."""
 
     def program(q: Any, k: Any, v: Any, starts: Any, ends: Any, longest: Any) -> torch.Tensor:
         import torch
@@ -64,8 +65,9 @@ def folded_lengths(group: int) -> Native:
 
 
 def flexible_lengths(most: int, page: int) -> Native:
-    """FlexAttention, compiled on a GPU: each sequence's keys up to its length, as block masks name
-    them; with a ``page``, of a pool in which a table names the pages. Masks are made beforehand."""
+    """FlexAttention, compiled on a GPU: each sequence sees its keys up to its length, which block
+    masks select; with a ``page``, the keys are in a pool, and a table selects the pages. Masks are
+    made in advance."""
     masks: list[Any] = []
     compiled: list[Any] = []
 
@@ -103,7 +105,7 @@ def flexible_lengths(most: int, page: int) -> Native:
 
 
 def _of_pages(rows: torch.Tensor, lengths: torch.Tensor, page: int) -> Any:
-    """A block mask over a pool: blocks are the pages of each sequence up to its length."""
+    """Return a block mask over a pool: blocks are the pages of each sequence up to its length."""
     import torch
     from torch.nn.attention.flex_attention import BlockMask
 

@@ -1,5 +1,5 @@
 """Programs as models state them today: heads that share keys and values, masks, rotary embeddings,
-several results, and what surrounds attention.
+several results, and the ops around attention.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def lora_swiglu(name: str, m: int, k: int, n: int, rank: int) -> Workload:
 
 
 def rms_silu_linear(name: str, m: int, k: int, n: int) -> Workload:
-    """A function between the norm and the product: the scale cannot move past the sum."""
+    """A function between the norm and the product, so that the scale cannot move past the sum."""
 
     def build(g: GraphBuilder, x: Tensor, gain: Tensor, w: Tensor) -> Tensor:
         return g.silu(g.rms_norm(x, gain, eps=_EPS)) @ w

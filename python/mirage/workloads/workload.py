@@ -1,4 +1,4 @@
-"""One built-in program: its graph, the same thing in PyTorch, and inputs for both."""
+"""One built-in program: its graph, the same program in PyTorch, and inputs for both."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class InputSpec:
     """An input: values are normally distributed with standard deviation ``std`` around ``mean``.
 
     ``causal`` makes a ``(rows, keys)`` additive mask instead: 0 up to the diagonal, -30000 above
-    it. ``lengths`` makes one of ``(batch, 1, 1, keys)``: 0 up to a random length of each
-    sequence. ``below`` makes whole numbers from ``least`` on; with a ``page``, rows of a pool in
-    pages of so many rows, each of which is used once."""
+    it. ``lengths`` makes one of ``(batch, 1, 1, keys)``: 0 up to a random length for each sequence.
+    ``below`` makes whole numbers from ``least`` on; with a ``page``, they are rows of a pool that
+    has pages of ``page`` rows, each of which is used once."""
 
     name: str
     shape: tuple[int, ...]
@@ -42,7 +42,7 @@ class InputSpec:
     page: int = 0
 
     def sample(self, rng: np.random.Generator, dtype: DType) -> Array:
-        """Values in float32, exactly representable in ``dtype``."""
+        """Return values in float32 that are exactly representable in ``dtype``."""
         if self.causal:
             rows, keys = self.shape
             return np.triu(np.full(self.shape, -30000.0, dtype=np.float32), k=1 + keys - rows)
@@ -62,9 +62,8 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class Workload:
-    """A named program. ``build`` and ``module`` state it twice, independently: as a graph and as
-    PyTorch code.
-    """
+    """A named program. ``build`` and ``module`` define it twice, independently: as a graph and as
+    PyTorch code."""
 
     name: str
     description: str
@@ -77,20 +76,21 @@ class Workload:
     natives: tuple[Native, ...] = ()
     """Forms of the program with the library's own fused attention, if it has any."""
     exact: Callable[..., Any] | None = None
-    """``module`` in less memory, for float64, where it would take too much there."""
+    """A form of ``module`` with less memory, for float64, if ``module`` would take too much."""
     together: Callable[[np.random.Generator], dict[str, Array]] | None = None
-    """Values of inputs that depend on each other, by name."""
+    """The values of inputs that depend on each other, by name."""
     tf32: bool = False
     """Whether PyTorch multiplies f32 as TF32 (``torch.set_float32_matmul_precision("high")``)."""
     family: str = ""
-    """What others have written kernels for: programs of one family differ in sizes alone."""
+    """The kind of program for which others have written kernels: programs of one family differ only
+    in sizes."""
 
     def program(self) -> Program:
-        """The program, as the front ends hand it on."""
+        """Return the program in the form that the front ends give it."""
         return self._builder().program()
 
     def graph(self) -> KernelGraph:
-        """The program as data."""
+        """Return the program as data."""
         return self._builder().build()
 
     def _builder(self) -> GraphBuilder:
@@ -109,14 +109,14 @@ class Workload:
         return tuple(spec.dtype or self.dtype for spec in self.inputs)
 
     def numpy_inputs(self, seed: int = 0) -> tuple[Array, ...]:
-        """Inputs as float32 arrays with values that their element types can represent."""
+        """Return inputs as float32 arrays with values that their element types can represent."""
         rng = np.random.default_rng(seed)
         own = self.together(rng) if self.together else {}
         pairs = zip(self.inputs, self.dtypes, strict=True)
         return tuple(own[s.name] if s.name in own else s.sample(rng, t) for s, t in pairs)
 
     def torch_inputs(self, seed: int = 0, device: str = "cpu") -> tuple[torch.Tensor, ...]:
-        """The values of :meth:`numpy_inputs` as torch tensors of the inputs' element types."""
+        """Return the values of :meth:`numpy_inputs` as tensors of the inputs' element types."""
         import torch
 
         types = [getattr(torch, TORCH_NAMES[dtype.value]) for dtype in self.dtypes]
@@ -124,7 +124,8 @@ class Workload:
         return tuple(torch.from_numpy(a).to(device=device, dtype=dtype) for a, dtype in pairs)
 
     def torch_module(self) -> torch.nn.Module:
-        """The program in PyTorch; all inputs, weights too, are arguments of ``forward``."""
+        """Return the program in PyTorch; all inputs, including weights, are arguments of
+        ``forward``."""
         import torch
 
         function = self.module

@@ -1,4 +1,4 @@
-"""Time as tests set it."""
+"""A clock that tests set."""
 
 from __future__ import annotations
 

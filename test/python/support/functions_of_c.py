@@ -1,5 +1,6 @@
-"""Where functions of C and C++ sources begin and end, as far as it takes no compiler: their text is
-formatted, and braces in comments and strings are not counted."""
+"""The places where functions begin and end in C and C++ sources, found without a compiler: the text
+is formatted, and braces in comments and strings are not counted.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Compiles µGraphs and runs their PTX in the emulator, with all checks, against float64.
+"""Compiles µGraphs and runs their PTX in the emulator, with all checks, in comparison with float64.
 
-`check_graph(graph)` does it for a µGraph, `check_mlir(text)` for every graph of a module."""
+`check_graph(graph)` does this for a µGraph, and `check_mlir(text)` for every graph of a module.
+"""
 
 from __future__ import annotations
 

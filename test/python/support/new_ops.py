@@ -1,5 +1,4 @@
-"""Ops that are not in the package: each has its definition and its meaning, and nothing else
-anywhere."""
+"""Ops that are not in the package: each has only its definition and its meaning."""
 
 from __future__ import annotations
 

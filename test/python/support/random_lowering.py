@@ -1,10 +1,11 @@
-"""Random programs through the compiler: search, stabilise, lower, execute, compare with float64.
+"""Random programs through the compiler: search, stabilise, lower, execute, and compare with
+float64.
 
     .venv/bin/python test/python/support/random_lowering.py 2000 2300 --out /tmp/failures
 
-checks the seeds 2000 to 2299 for both chips: the program itself (one kernel an op) and every
-candidate that the search finds. Failing programs are written to ``--out`` as MLIR of form
-``selected``. A refusal counts as such only if its diagnostic states a limit of the code generator
+checks the seeds 2000 to 2299 for both chips: the program itself (one kernel for each op) and every
+candidate that the search finds. Failing programs are written to ``--out`` as MLIR of the form
+``selected``. A refusal is accepted only if its diagnostic states a limit of the code generator
 (:data:`LIMITS`).
 """
 

@@ -1,8 +1,8 @@
 """CONTRIBUTING's recipes, followed on copies of the tree.
 
-A recipe is a section with numbered steps. A step names a file first, in backquotes; then come texts
-in fences, each after words that say where: "after `LINE`" (a part of one line of the file). "`NEW`
-instead of `OLD`" changes a part of one line.
+A recipe is a section with numbered steps. A step first names a file, in backquotes. Then come
+fenced texts, each preceded by words that say where it belongs: "after `LINE`" (where `LINE` is a
+part of one line of the file). "`NEW` instead of `OLD`" changes a part of one line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compile processes that do as they are told, and what waits for them: for events, not for time."""
+"""Compile processes that tests control, and callers that wait for events, not for time."""
 
 from __future__ import annotations
 

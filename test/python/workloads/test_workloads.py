@@ -1,4 +1,4 @@
-"""The built-in programs: graph and PyTorch code say the same, names are as documented."""
+"""The built-in programs: graphs and PyTorch code agree, and names are as documented."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ INDEXED = [
     routed_experts("routed", 5, 4, 2, 16, 8),
     grouped_experts("grouped", 5, 4, 2, 16, 8, 4),
 ]
-"""With indices, or masks that the library applies in one call."""
+"""Programs with indices, or with masks that the library applies in one call."""
 
 
 def in_float64(workload: Workload) -> tuple[torch.Tensor, ...]:
@@ -223,7 +223,7 @@ def test_what_is_exact_computes_the_same(workload: Workload) -> None:
 
 
 def test_products_of_eight_bits() -> None:
-    """PyTorch's product takes such tensors only; scales are tensors of rank 0."""
+    """PyTorch's product takes only such tensors; scales are tensors of rank 0."""
     workload = scaled("scaled", 16, 48, 32)
     inputs = workload.torch_inputs(3)
     kinds = [torch.float8_e4m3fn, torch.float8_e4m3fn, torch.float32, torch.float32]

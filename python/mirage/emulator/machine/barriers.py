@@ -36,13 +36,12 @@ class BlockBarriers:
         self.table: dict[int, _Barrier] = {}
 
     def grow_agents(self, before: int, after: int) -> None:
-        """Widens clock vectors."""
+        """Widen the clock vectors."""
         for barrier in self.table.values():
             barrier.clocks = widen(barrier.clocks, before, after)
 
     def _expect(self, barrier: _Barrier, c: Cohort, number: int, count: Array | None) -> None:
-        """Notes how many threads the barrier waits for, which all warps of a block must agree
-        on."""
+        """Record how many threads the barrier waits for; all warps of a block must agree on it."""
         machine = self.machine
         blocks = machine.block_of_row[c.rows]
         expected = np.full(c.n, machine.warps_per_block * 32) if count is None else count
@@ -195,7 +194,7 @@ class ClusterBarriers:
         self.waiting: list[Waiting] = []
 
     def grow_agents(self, before: int, after: int) -> None:
-        """Widens clock vectors."""
+        """Widen the clock vectors."""
         self.clocks = widen(self.clocks, before, after)
         self.done = widen(self.done, before, after)
 
@@ -220,7 +219,7 @@ class ClusterBarriers:
         self.complete()
 
     def complete(self) -> None:
-        """Flips the phase of clusters in which all live threads have arrived."""
+        """Flip the phase of clusters in which all live threads have arrived."""
         machine = self.machine
         ready: Any = (self.arrived | ~machine.live).reshape(len(self.phase), -1).all(axis=1)
         ready &= self.arrived.reshape(len(self.phase), -1).any(axis=1)

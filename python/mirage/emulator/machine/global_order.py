@@ -1,18 +1,19 @@
 """The order of accesses to global memory, between blocks and between the warps of a block.
 
-Each element of memory that a kernel writes remembers its last writer and its last reader: a unit (a
-cluster; a block where there are none), a writer of it (a warp, or the bulk copies of one), and its
-clock. Within a unit the warps' clocks say who knows of whom, between units what was released and
-acquired does (:mod:`mirage.emulator.machine.releases`).
+For each element of memory that a kernel writes, the last writer and the last reader are recorded: a
+unit (a cluster, or a block if there are no clusters), a writer within it (a warp, or the bulk
+copies of a warp), and its clock. Within a unit, the clocks of the warps decide whether an access is
+ordered after another; between units, releases and acquires do
+(:mod:`mirage.emulator.machine.releases`).
 
-Two accesses to the same element, one a write, must be ordered, unless the write changes nothing
-(blocks that store the same value), or both are strong (atomic, relaxed, volatile). One reader is
-remembered, and what is read before the first write of an input is not: an order may be missed, but
-none is asked for that is not needed.
+Two accesses to the same element, one of which is a write, must be ordered, unless the write changes
+nothing (blocks that store the same value), or both are strong (atomic, relaxed, volatile). Only one
+reader is recorded, and reads of an input before its first write are not: a missing order may go
+unnoticed, but none is required that is not needed.
 
-A bulk copy that writes is ordered after what its warp knew when it was issued, and before what
-knows of the warp's ``cp.async.bulk.wait_group`` for it (without ``.read``, which says no more than
-that shared memory was read).
+A bulk copy that writes is ordered after everything that its warp knew when it was issued, and
+before everything that knows of the warp's ``cp.async.bulk.wait_group`` for it (without ``.read``,
+which only says that shared memory has been read).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class _Marks:
-    """Who accessed each granule: the unit (from 1; 0: nobody), its writer and its clock."""
+    """The last access to each granule: the unit (from 1; 0: none), its writer and its clock."""
 
     unit: Array
     writer: Array
@@ -138,7 +139,7 @@ class GlobalOrder:
     # -- bulk copies ----------------------------------------------------------------------------
 
     def bulk_read(self, c: Cohort, allocation: Allocation, lane: Array, granule: Array) -> None:
-        """A bulk copy that one ``lane`` [n, 32] starts reads granules [k]."""
+        """Check and record that a bulk copy that a ``lane`` [n, 32] starts reads granules [k]."""
         state = self._state(allocation, create=allocation.written is not None)
         if state is not None:
             self._read(self._bulk(c, allocation, lane, granule, "reads"), state)
@@ -153,8 +154,9 @@ class GlobalOrder:
         *,
         strong: bool,
     ) -> None:
-        """A bulk copy that one ``lane`` [n, 32] starts writes granules [k]; ``changes`` [k] where
-        it makes a difference. ``strong``: a reduction, each element of which is atomic."""
+        """Check and record that a bulk copy, started by one ``lane`` [n, 32], writes granules [k];
+        ``changes`` [k] says where it makes a difference. ``strong``: a reduction, each element of
+        which is atomic."""
         state = self._state(allocation, create=True)
         assert state is not None
         machine = c.machine
@@ -168,7 +170,7 @@ class GlobalOrder:
         state.strong[granule] = strong
 
     def granules(self, first: Array, size: int) -> Array:
-        """The granules [k] of runs of ``size`` bytes that start at bytes ``first`` [N]."""
+        """Return the granules [k] of runs of ``size`` bytes that start at bytes ``first`` [N]."""
         starts = first.reshape(-1) // self.granule
         return (starts[:, None] + np.arange(-(-size // self.granule))).reshape(-1)
 
@@ -204,15 +206,15 @@ class GlobalOrder:
     # -- requirements ---------------------------------------------------------------------------
 
     def _read(self, access: _Access, state: _State) -> None:
-        """A weak read comes after the last write; it is known from here on."""
+        """Check that a weak read comes after the last write, which is known from then on."""
         self._require(access, state.writes, None, state)
         state.reads.set(access.granule, *self._own(access.cohort.machine, access.rows))
 
     def _require_no_loss(
         self, access: _Access, state: _State, changes: Array, *, strong: bool
     ) -> None:
-        """What a write ``changes`` [N, k or 1] was written and read before; strong accesses need
-        no order among each other."""
+        """Check that the earlier writes and reads of what a write ``changes`` [N, k or 1] come
+        before it; strong accesses need no order among each other."""
         if not any_of(changes):
             return
         if strong:
@@ -226,8 +228,8 @@ class GlobalOrder:
     def _require(
         self, access: _Access, marks: _Marks, where: Array | None, state: _State | None
     ) -> None:
-        """After the accesses in ``marks`` (writes, where their ``state`` is given), ``where``
-        [N, k or 1] it matters."""
+        """Check that the accesses come after those in ``marks`` (writes, if their ``state`` is
+        given), where this matters (``where`` [N, k or 1])."""
         machine, rows, granule = access.cohort.machine, access.rows, access.granule
         unit, writer, clock = marks.unit[granule], marks.writer[granule], marks.clock[granule]
         own_unit, own_warp, _ = self._own(machine, rows)
@@ -253,7 +255,7 @@ class GlobalOrder:
     def _unknown(
         self, access: _Access, foreign: Array, unit: Array, writer: Array, clock: Array
     ) -> Array:
-        """Which accesses of other units [N, k], where ``foreign``, were not acquired."""
+        """Return which accesses of other units [N, k], where ``foreign``, were not acquired."""
         machine = access.cohort.machine
         rows = np.broadcast_to(access.rows[:, None], foreign.shape)
         parts = (rows, unit - 1, writer, clock)
@@ -264,7 +266,8 @@ class GlobalOrder:
     # -- errors ---------------------------------------------------------------------------------
 
     def _fail(self, access: _Access, bad: Array, marks: _Marks, state: _State | None) -> NoReturn:
-        """For the first bad granule of [N, k]: who accessed it, and what would order it."""
+        """Raise an error for the first bad granule of [N, k]: it says what accessed it, and what
+        would order the accesses."""
         machine = access.cohort.machine
         at, place = _first(access, bad)
         who = self._name(machine, marks, place)
@@ -292,7 +295,7 @@ class GlobalOrder:
 
     @staticmethod
     def _order(machine: Machine, row: int, marks: _Marks, place: int) -> str:
-        """What would put a row's access after a granule's."""
+        """Say what would order a row's access after the previous access to a granule."""
         kind, number, warp = _writer(machine, marks, place)
         own = int(machine.numbers[machine.block_of_row[row]])
         needed: list[str] = ["cp.async.bulk.wait_group without .read"] * kind
@@ -324,13 +327,14 @@ class GlobalOrder:
 
 
 def _first(access: _Access, bad: Array) -> tuple[int, int]:
-    """The access and the granule of the first true element of [N, k]."""
+    """Return the access and the granule of the first true element of [N, k]."""
     at = int(np.argmax(bad.any(axis=1)))
     return at, int(access.granule[at, int(np.argmax(bad[at]))])
 
 
 def _writer(machine: Machine, marks: _Marks, place: int) -> tuple[int, int, int]:
-    """Who accessed a granule: 1 for bulk copies or 0, its block's number and its warp there."""
+    """Return the writer of a granule: 1 for bulk copies and 0 otherwise, the number of its block,
+    and its warp in the block."""
     kind, warp = divmod(int(marks.writer[place]), machine.domain_warps)
     block, warp = divmod(warp, machine.warps_per_block)
     return kind, (int(marks.unit[place]) - 1) * machine.cluster_blocks + block, warp

@@ -105,9 +105,9 @@ class Machine:
         self.valid = self.live.copy()
 
     def _number_agents(self, uses: Collection[str]) -> None:
-        """Who reads and writes memory besides the warps of a domain, as far as the program has
-        such: bulk stores that read shared memory, wgmma, copies, bulk stores that write global
-        memory, and the copies that an mbarrier waits for."""
+        """Number the agents that access memory in addition to the warps of a domain, as far as the
+        program has them: bulk stores that read shared memory, wgmma, copies, bulk stores that write
+        global memory, and the copies that an mbarrier waits for."""
         self.bulk_agent = self.domain_warps
         self.wgmma_agent = self.bulk_agent + self.domain_warps * ("bulk_store" in uses)
         readers = self.wgmma_agent + self.domain_warps * ("wgmma" in uses)

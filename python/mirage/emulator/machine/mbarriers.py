@@ -66,7 +66,7 @@ class Mbarriers:
         self._used_by, self._used = self._used_at.copy(), self._used_at.copy()
 
     def grow_agents(self, before: int, after: int) -> None:
-        """Widens clock vectors."""
+        """Widen the clock vectors."""
         for barrier in self.table.values():
             barrier.clocks = widen(barrier.clocks, before, after)
             barrier.done = widen(barrier.done, before, after)

@@ -57,7 +57,7 @@ class Allocation:
     dependent: bool = False
 
     def view(self, size: int) -> Array:
-        """The bytes as carriers; an incomplete last one is left out."""
+        """Return the bytes as carriers; an incomplete last carrier is left out."""
         whole = len(self.data) // size * size
         return self.data[:whole].view(CARRIER[size])
 

@@ -40,7 +40,8 @@ PACKED = {"f16x2", "bf16x2", "u16x2", "s16x2"}
 
 
 def dtype_of(kind: str) -> Any:
-    """NumPy type of a PTX type. bf16 has none here: its values are read as float32 arrays."""
+    """Return the NumPy type of a PTX type. bf16 has none here: its values are read as float32
+    arrays."""
     if kind in FLOAT:
         return FLOAT[kind]
     if kind in ("bf16", "bf16x2"):
@@ -54,12 +55,13 @@ def dtype_of(kind: str) -> Any:
 
 
 def bf16_to_f32(raw: Array) -> Array:
-    """float32 values of bf16 bit patterns (exact)."""
+    """Return the float32 values of bf16 bit patterns (exact)."""
     return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def f32_to_bf16(value: Array) -> Array:
-    """bf16 bit patterns nearest to float32 values, ties to even; NaN becomes 0x7fff as in PTX."""
+    """Return the bf16 bit patterns nearest to float32 values, ties to even; NaN becomes 0x7fff as
+    in PTX."""
     bits = np.ascontiguousarray(value, np.float32).view(np.uint32)
     rounded = (bits + (((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF))) >> np.uint32(
         16
@@ -68,7 +70,7 @@ def f32_to_bf16(value: Array) -> Array:
 
 
 def typed(raw: Array, kind: str) -> Array:
-    """Register bits (unsigned, of the type's width) as values of the type."""
+    """Return register bits (unsigned, of the type's width) as values of the type."""
     if kind == "pred":
         return raw
     if kind == "bf16":
@@ -80,7 +82,7 @@ def typed(raw: Array, kind: str) -> Array:
 
 
 def bits(value: Array, kind: str) -> Array:
-    """Values of a type as register bits, unsigned and of the type's width."""
+    """Return values of a type as register bits, unsigned and of the type's width."""
     if kind == "pred":
         return value
     if kind == "bf16":
@@ -92,7 +94,7 @@ def bits(value: Array, kind: str) -> Array:
 
 
 def immediate_bits(value: int | float, kind: str) -> Array:
-    """A literal as register bits of a type, shape [1, 1] ([1, 32] for packed types)."""
+    """Return a literal as register bits of a type, shape [1, 1] ([1, 32] for packed types)."""
     size = TYPE_BYTES[kind]
     shape = (1, 32) if kind in PACKED else (1, 1)
     if kind == "pred":
@@ -112,14 +114,15 @@ def immediate_bits(value: int | float, kind: str) -> Array:
 
 
 def unsupported(instruction: Instruction, what: str) -> UnknownInstructionError:
-    """The error for a form of an instruction outside the subset."""
+    """Return the error for a form of an instruction outside the subset."""
     return UnknownInstructionError(
         f"expected an instruction of the emulated subset, got {what}", site=instruction.site
     )
 
 
 def read_raw(register: Register, cohort: Cohort, *, check: bool = True) -> Array:
-    """Bits of a register for the cohort's rows, with the checks that its tracking asks for."""
+    """Return the bits of a register for the cohort's rows, after the checks that its tracking
+    requires."""
     machine = cohort.machine
     if check and register.tracked and machine.checks:
         assert register.written is not None
@@ -148,8 +151,9 @@ def read_raw(register: Register, cohort: Cohort, *, check: bool = True) -> Array
 
 
 def reader(operand: Operand, kind: str, instruction: Instruction) -> Reader:
-    """A function that gives the operand's values: dtype of `kind`, shape broadcastable to [n, 32]
-    ([n, 64] for packed types). Arrays may be views of registers: callers do not write to them."""
+    """Return a function that gives the operand's values: dtype of `kind`, shape broadcastable to
+    [n, 32] ([n, 64] for packed types). Arrays may be views of registers: callers must not write to
+    them."""
     if isinstance(operand, Register):
         instruction.uses.append(operand)
         size, register = TYPE_BYTES[kind], operand
@@ -200,8 +204,8 @@ def _variable(operand: VariableRef, kind: str) -> Reader:
 
 
 def store(register: Register, cohort: Cohort, value: Array) -> None:
-    """Writes bits of the register's width to the active lanes. `value` must be fresh memory: it
-    may become the register's storage."""
+    """Write bits of the register's width to the active lanes. `value` must be fresh memory: it may
+    become the register's storage."""
     machine = cohort.machine
     if register.async_state is not None:
         machine.wgmma.note_write(register, cohort)
@@ -233,7 +237,7 @@ def store(register: Register, cohort: Cohort, value: Array) -> None:
 
 
 def writer(operand: Operand, kind: str, instruction: Instruction, *, fresh: bool = True) -> Writer:
-    """A function that writes values of `kind`; a wider register is sign- or zero-extended.
+    """Return a function that writes values of `kind`; a wider register is sign- or zero-extended.
     With fresh=False the value may alias a register and is copied."""
     if isinstance(operand, Sink):
         return lambda c, value: None
@@ -262,17 +266,18 @@ def writer(operand: Operand, kind: str, instruction: Instruction, *, fresh: bool
 
 
 def items(operand: Operand) -> tuple[Operand, ...]:
-    """Elements of a vector operand; a scalar is its own only element."""
+    """Return the elements of a vector operand; a scalar is its own only element."""
     return operand.items if isinstance(operand, Vector) else (operand,)
 
 
 def split_pair(operand: Operand) -> tuple[Operand, Operand | None]:
-    """Both sides of `d|p`."""
+    """Return both sides of `d|p`."""
     return (operand.first, operand.second) if isinstance(operand, Pair) else (operand, None)
 
 
 def address_reader(operand: Operand, instruction: Instruction) -> Reader:
-    """Addresses as int64, shape broadcastable to [n, 32]; 32-bit registers are zero-extended."""
+    """Return a function that gives addresses as int64, shape broadcastable to [n, 32]; 32-bit
+    registers are zero-extended."""
     if not isinstance(operand, Address):
         raise unsupported(instruction, f"{operand} where an address was expected")
     base, offset = operand.base, np.int64(operand.offset)

@@ -1,13 +1,14 @@
-"""What blocks know of each other: releases and acquires of gpu scope.
+"""Order between blocks: releases and acquires of gpu scope.
 
-A *unit* is a cluster, or a block where there are none. Within a unit the warps' clocks say who
-knows of whom (:mod:`mirage.emulator.machine.races`). Between units a warp knows what it has
-*acquired*: a release publishes, at an address, the clocks of the warp that executes it and all that
-it has acquired itself; an acquire that reads from there takes it over. What a warp of a unit
-acquired, others know as soon as they are ordered after it.
+A *unit* is a cluster, or a block if there are no clusters. Within a unit, the clocks of the warps
+decide whether an access is ordered after another (:mod:`mirage.emulator.machine.races`). Between
+units, a warp knows what it has *acquired*: a release publishes, at an address, the clocks of the
+warp that executes it, together with everything that it has acquired itself; an acquire that reads
+from this address takes these over. What a warp of a unit has acquired is also known to warps that
+are ordered after it.
 
-Those whose accesses to global memory are told apart are the *writers* of a unit: its warps, and the
-bulk copies of each of them (``Machine.writers`` has their agents).
+The *writers* of a unit are those whose accesses to global memory are distinguished: its warps, and
+the bulk copies of each of them (``Machine.writers`` has their agents).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Knowledge = dict[int, Array]
 
 @dataclass(frozen=True)
 class Sync:
-    """What a strong access to global memory, or a fence, does for the order between blocks."""
+    """The effect of a strong access to global memory, or of a fence, on order between blocks."""
 
     acquires: bool = False
     releases: bool = False
@@ -37,7 +38,7 @@ class Sync:
 
 @dataclass(frozen=True)
 class _Acquired:
-    """A warp of a unit took over, at its ``clock``, what was known of another unit."""
+    """The knowledge of another unit that a warp of a unit took over at its ``clock``."""
 
     warp: int
     clock: int
@@ -45,7 +46,7 @@ class _Acquired:
 
 
 class Releases:
-    """What was published, and who acquired it, of all blocks of a launch, resident or not."""
+    """The published and the acquired clocks of all blocks of a launch, resident or not."""
 
     def __init__(self) -> None:
         self._published: dict[int, Knowledge] = {}  # by address
@@ -54,7 +55,8 @@ class Releases:
         self._seen: dict[tuple[int, int], list[Knowledge]] = {}
 
     def knows(self, machine: Machine, row: int, unit: int, writer: int, clock: int) -> bool:
-        """Whether a row is ordered after what a writer of another unit did at ``clock``."""
+        """Return whether a row is ordered after the accesses of a writer of another unit at
+        ``clock``."""
         return any(known[writer] >= clock for known in self._visible(machine, row, unit))
 
     def _visible(self, machine: Machine, row: int, unit: int) -> Iterator[Array]:
@@ -64,7 +66,8 @@ class Releases:
                 yield entry.known
 
     def fence(self, c: Cohort) -> None:
-        """A fence of gpu scope: relaxed accesses before it acquire, those after it release."""
+        """Execute a fence of gpu scope: relaxed accesses before it acquire, and those after it
+        release."""
         machine = c.machine
         for row in c.rows.tolist():
             who = self._who(machine, row)
@@ -74,8 +77,8 @@ class Releases:
         machine.bump(c.rows)
 
     def strong(self, c: Cohort, address: Array, sync: Sync, *, reads: bool, writes: bool) -> None:
-        """A strong access to global memory at ``address`` [n, 32] of the active lanes, before its
-        value is written."""
+        """Record a strong access to global memory at ``address`` [n, 32] of the active lanes,
+        before its value is written."""
         if not (sync.releases or sync.acquires or self._published or self._fenced):
             return
         machine = c.machine
@@ -112,7 +115,7 @@ class Releases:
         return int(machine.unit_of_row[row]), int(machine.agent_of_row[row])
 
     def _knowledge(self, machine: Machine, row: int) -> Knowledge:
-        """All that a row knows."""
+        """Return everything that a row knows."""
         own = int(machine.unit_of_row[row])
         known: Knowledge = {own: machine.clocks[row, machine.writers]}
         for unit in self._acquired.get(own, {}):
@@ -136,7 +139,7 @@ class Releases:
 
 
 _SEEN = 64
-"""Relaxed reads that a fence turns into acquires, at most."""
+"""The most relaxed reads that a fence turns into acquires."""
 
 
 def _joined(first: Knowledge, second: Knowledge) -> Knowledge:

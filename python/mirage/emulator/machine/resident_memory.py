@@ -1,4 +1,4 @@
-"""Shared memory of the resident blocks: addresses, bytes, and who may access them when."""
+"""Shared memory of the resident blocks: addresses, bytes, and checks of accesses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SharedMemory:
         self.races = RaceCheck(machine, self.stride // granule, granule, readers)
 
     def flatten(self, c: Cohort, address: Array, size: int, align: int = 0) -> Array:
-        """Byte index in `data` for each lane [n, 32]; inactive lanes get a harmless one."""
+        """Return each lane's byte index in `data` [n, 32]; inactive lanes get a harmless one."""
         align = align or size
         address = c.spread(address)
         block = self.machine.block_of_row[c.rows][:, None]
@@ -68,7 +68,7 @@ class SharedMemory:
             self.machine.fail(error, message, c, bad, address)
 
     def load(self, c: Cohort, address: Array, size: int, *, collective: bool = False) -> Array:
-        """Carriers [n, 32]; `collective`: lanes load for each other."""
+        """Return carriers [n, 32]; `collective`: lanes load for each other."""
         flat = self.flatten(c, address, size)
         if self.machine.checks:
             lane = self.races.lanes(c, collective=collective)
@@ -78,7 +78,7 @@ class SharedMemory:
     def store(
         self, c: Cohort, address: Array, value: Array, size: int, *, collective: bool = False
     ) -> None:
-        """Writes carriers [n, 32] of the active lanes; `collective`: lanes store for each other."""
+        """Write carriers [n, 32] of the active lanes; `collective`: lanes store for each other."""
         flat = self.flatten(c, address, size)
         if self.machine.checks:
             lane = self.races.lanes(c, collective=collective)
@@ -86,7 +86,7 @@ class SharedMemory:
         self.put(c, flat, value, size)
 
     def put(self, c: Cohort, flat: Array, value: Array, size: int) -> None:
-        """Writes carriers [n, 32] of the active lanes at byte indices, unchecked."""
+        """Write carriers [n, 32] of the active lanes at byte indices, unchecked."""
         view = self.data.view(CARRIER[size])
         if c.mask is None:
             view[flat // size] = value

@@ -37,19 +37,20 @@ class WgmmaState:
         self.pending = False
 
     def track(self, register: Register) -> RegisterState:
-        """State for a register that some wgmma names."""
+        """Return the state for a register that some wgmma names."""
         del register
         zeros = np.zeros(self.machine.warps, np.int64)
         return RegisterState(zeros, zeros.copy(), zeros.copy())
 
     def unfinished(self, register: Register, c: Cohort) -> Array | None:
-        """Rows [n] whose register a wgmma in flight still writes; None if there are none."""
+        """Return the rows [n] whose register a wgmma in flight still writes; None if there are
+        none."""
         state: RegisterState = register.async_state
         bad = state.accumulator[c.rows] > self.done[c.rows]
         return bad if any_of(bad) else None
 
     def note_write(self, register: Register, c: Cohort) -> None:
-        """Another instruction writes the register."""
+        """Record that another instruction writes the register."""
         state: RegisterState = register.async_state
         if self.pending and self.machine.checks:
             busy = np.maximum(state.accumulator[c.rows], state.operand[c.rows]) > self.done[c.rows]
@@ -64,7 +65,7 @@ class WgmmaState:
         state.written[c.rows] = self.epoch[c.rows]
 
     def issue(self, c: Cohort, accumulators: list[Register], operands: list[Register]) -> None:
-        """A wgmma by the cohort's rows; checks the fence and marks its registers busy."""
+        """Issue a wgmma by the cohort's rows: check the fence and mark its registers as busy."""
         self.pending = True
         current = self.current[c.rows]
         for register in [*accumulators, *operands]:
@@ -86,15 +87,15 @@ class WgmmaState:
             register.async_state.operand[c.rows] = current
 
     def fence(self, c: Cohort) -> None:
-        """wgmma.fence"""
+        """Execute wgmma.fence."""
         self.epoch[c.rows] += 1
 
     def commit(self, c: Cohort) -> None:
-        """wgmma.commit_group"""
+        """Execute wgmma.commit_group."""
         self.current[c.rows] += 1
 
     def wait(self, c: Cohort, keep: int) -> Array:
-        """wgmma.wait_group; returns the last group that is done, [n]."""
+        """Execute wgmma.wait_group; return the last group that is done, [n]."""
         rows = c.rows
         self.done[rows] = np.maximum(self.done[rows], self.current[rows] - 1 - keep)
         self.pending = bool((self.current > self.done + 1).any())

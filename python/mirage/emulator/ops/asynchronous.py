@@ -96,7 +96,7 @@ def _copy(context: Context, instruction: Instruction, modifiers: Modifiers) -> C
 
 
 def _gather(c: Cohort, source: Array, length: Array, size: int) -> Array:
-    """The copied bytes [n, 32 * size]: zeros beyond each lane's length."""
+    """Return the copied bytes [n, 32 * size]: zeros beyond each lane's length."""
     active = c.active()
     whole = active & (length == size)
     result = np.zeros((c.n, 32, size), np.uint8)
@@ -114,7 +114,7 @@ def _gather(c: Cohort, source: Array, length: Array, size: int) -> Array:
 
 
 def _publish(c: Cohort, target: Array, value: Array, size: int) -> None:
-    """Writes shared memory in the name of the row's copy agent."""
+    """Write shared memory in the name of the row's copy agent."""
     machine = c.machine
     shared = machine.shared
     flat = shared.flatten(c, target, size)
@@ -141,7 +141,7 @@ def _commit(c: Cohort) -> None:
 
 
 def _wait(c: Cohort, keep: int) -> None:
-    """Groups up to the `keep` newest become visible to the row; -1: also uncommitted copies."""
+    """Make all groups but the `keep` newest visible to the row; -1: also uncommitted copies."""
     machine = c.machine
     rows = c.rows
     if keep < 0:

@@ -119,8 +119,8 @@ def compile_atom(context: Context, instruction: Instruction, modifiers: Modifier
 def _places(
     c: Cohort, space: str, address: Array, size: int, sync: Sync
 ) -> list[tuple[Array, Array, Array]]:
-    """The memory that an atomic updates, once it is checked: (carriers, lanes [n, 32], places
-    [n, 32])."""
+    """Return the memory that an atomic updates, once it is checked: (carriers, lanes [n, 32],
+    places [n, 32])."""
     machine = c.machine
     places: list[tuple[Array, Array, Array]] = []
     if space == "global":
@@ -155,7 +155,7 @@ def _update(
     function: Callable[[Any, Any, Any], Any],
     sync: Sync,
 ) -> Array:
-    """Applies the function lane by lane; returns the old bits [n, 32]."""
+    """Apply the function lane by lane; return the old bits [n, 32]."""
     old = np.zeros((c.n, 32), f"u{size}")
     if space == "generic":
         for part, sub, lanes in by_window(c, address):

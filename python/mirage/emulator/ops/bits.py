@@ -21,7 +21,7 @@ COMBINE: dict[str, np.ufunc] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
 }
-"""What combines two numbers, by the name that instructions have for it."""
+"""The functions that combine two numbers, by the names that instructions have for them."""
 
 
 @opcode("and", "or", "xor")

@@ -176,7 +176,8 @@ def _commit(c: Cohort) -> None:
 
 
 def _wait(c: Cohort, keep: int, *, written: bool) -> None:
-    """Groups up to the `keep` newest have read shared memory; `written`: and written theirs."""
+    """Wait until groups, except the `keep` newest ones, have read shared memory; with `written`,
+    until they have also written their results."""
     machine = c.machine
     rows = c.rows
     done = np.maximum(machine.bulk_group[rows] - 1 - keep, 0)

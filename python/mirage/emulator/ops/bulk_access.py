@@ -1,10 +1,10 @@
-"""What bulk copies share: their operands' values lane by lane, and accesses to global and shared
-memory in the name of the asynchronous proxy.
+"""Code that bulk copies share: their operands' values lane by lane, and accesses to global and
+shared memory in the name of the asynchronous proxy.
 
-Bytes move at once. A copy into shared memory is a write by its mbarrier's agent, which only a wait
-on that phase orders; a copy out of shared memory is a read by the warp's bulk agent, which only
-wait_group orders, and a write of global memory by another one, which only wait_group without .read
-does.
+Bytes move at once. A copy into shared memory is a write by its mbarrier's agent, which is ordered
+only by a wait for that phase. A copy out of shared memory is a read by the warp's bulk agent, which
+is ordered only by wait_group, and a write of global memory by another agent, which is ordered only
+by wait_group without .read.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mirage.emulator.machine.operands import Reader
 from mirage.emulator.ops.swizzle import swizzled
 
 Combine = Callable[[Array, Array], Array]
-"""What a reduction makes of values that are there and those that come."""
+"""A function that a reduction applies to the old and the copied values."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """Operands of a copy into shared memory."""
+    """The operands of a copy into shared memory."""
 
     target: Reader
     source: Reader
@@ -35,14 +35,14 @@ class Load:
     mask: Reader | None
 
     def places(self, c: Cohort) -> Places:
-        """Their values."""
+        """Return the operands' values."""
         mask = None if self.mask is None else grid(c, self.mask)
         return Places(grid(c, self.target), grid(c, self.barrier), mask)
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where a copy goes: addresses and multicast masks [n, 32]."""
+    """The destinations of a copy: addresses and multicast masks [n, 32]."""
 
     target: Array
     barrier: Array
@@ -71,7 +71,7 @@ def require(c: Cohort, i: int, lane: int, value: int, align: int, what: str) -> 
 
 
 def shared_byte(c: Cohort, i: int, lane: int, address: int, size: int, align: int) -> int:
-    """Byte index in shared memory of one lane's address; `SharedMemory.flatten` for one."""
+    """Return the byte index in shared memory of one lane's address, like `SharedMemory.flatten`."""
     shared = c.machine.shared
     if SHARED_RESERVED <= address <= shared.size - size and address % align == 0:
         return int(c.machine.block_of_row[c.rows[i]]) * shared.stride + address
@@ -86,7 +86,8 @@ def count_in_flight(c: Cohort) -> None:
 
 
 def deliver(c: Cohort, load: Places, i: int, lane: int, data: Array, align: int, span: int) -> None:
-    """Writes bytes to shared memory, of several blocks with multicast, and tells the mbarrier."""
+    """Write bytes to shared memory (of several blocks with multicast) and complete them on the
+    mbarrier."""
     machine = c.machine
     shared = machine.shared
     target = int(load.target[i, lane])
@@ -132,7 +133,7 @@ def deliver(c: Cohort, load: Places, i: int, lane: int, data: Array, align: int,
 
 
 def read_global(c: Cohort, i: int, lane: int, address: int, size: int) -> Array:
-    """A copy of bytes of global memory."""
+    """Return a copy of bytes of global memory."""
     allocation, part = _global_range(c, i, lane, address, size)
     if c.machine.checks:
         if allocation.written is not None and not allocation.written[part].all():
@@ -150,7 +151,7 @@ def read_global(c: Cohort, i: int, lane: int, address: int, size: int) -> Array:
 def write_global(
     c: Cohort, i: int, lane: int, address: int, data: Array, combine: Combine | None
 ) -> None:
-    """Writes bytes to global memory, or what they make of those that are there."""
+    """Write bytes to global memory, or combine them with the bytes that are there."""
     allocation, part = _global_range(c, i, lane, address, len(data))
     require_writeable(c, i, lane, allocation)
     place = allocation.data[part]
@@ -176,7 +177,7 @@ def require_writeable(c: Cohort, i: int, lane: int, allocation: Allocation) -> N
 def note_read(
     c: Cohort, i: int, lane: int, allocation: Allocation, first: Array, size: int
 ) -> None:
-    """Runs of ``size`` bytes from bytes ``first`` [N] on are copied."""
+    """Record that runs of ``size`` bytes that start at bytes ``first`` [N] are copied."""
     order = c.machine.memory.order
     order.bulk_read(c, allocation, one(c, i, lane), order.granules(first, size))
 
@@ -191,8 +192,9 @@ def note_write(
     *,
     strong: bool,
 ) -> None:
-    """Runs of bytes from bytes ``first`` [N] on are written: ``changes`` [N * bytes of a run], a
-    multiple of 16, says which of them become others. ``strong``: each is updated atomically."""
+    """Record that runs of bytes that start at bytes ``first`` [N] are written. ``changes`` [N *
+    bytes of a run], a multiple of 16, says which of them change. ``strong``: each is updated
+    atomically."""
     order = c.machine.memory.order
     granule = order.granules(first, changes.size // first.size)
     of_each = np.asarray(changes.reshape(len(granule), order.granule).any(axis=1))
@@ -202,7 +204,7 @@ def note_write(
 def _global_range(
     c: Cohort, i: int, lane: int, address: int, size: int
 ) -> tuple[Allocation, slice]:
-    """Where bytes of global memory are, inside of one array."""
+    """Return the place of bytes of global memory within one array."""
     machine = c.machine
     allocation = machine.memory.find(address)
     offset = address - allocation.base if allocation else 0
@@ -229,8 +231,8 @@ def read_shared(
     align: int = 16,
     until: Mbarrier | None = None,
 ) -> Array:
-    """Bytes of shared memory, read in the name of the row's bulk agent, or of an mbarrier that the
-    copy completes on."""
+    """Return bytes of shared memory, read in the name of the row's bulk agent, or of an mbarrier on
+    which the copy completes."""
     machine = c.machine
     shared = machine.shared
     require(c, i, lane, int(source[i, lane]), align, "shared address")

@@ -35,7 +35,8 @@ from mirage.emulator.ptx.syntax import Address, Instruction
 from mirage.emulator.tensor_map import SWIZZLE_BYTES, TensorMap
 
 _FILL = np.uint16(0x7FF7)
-"""What an H200 writes for each two bytes that NaN fill makes; NaN as f16, bf16, f32 and f64."""
+"""The value that an H200 writes to each two bytes of a NaN fill; it is NaN as f16, bf16, f32 and
+f64."""
 
 
 def coordinates_of(
@@ -83,9 +84,9 @@ def load_tensor(c: Cohort, load: Load, coordinates: list[Reader]) -> None:
 
 
 def _start(c: Cohort, i: int, lane: int, tensor: TensorMap, where: list[Array]) -> list[int]:
-    """Where one lane's box starts, innermost first. The hardware takes its innermost rows in units
-    of 16 bytes and raises an illegal instruction for a box that does not start at one, inside the
-    tensor or not."""
+    """Return where one lane's box starts, innermost first. The hardware takes its innermost rows in
+    units of 16 bytes and raises an illegal instruction for a box that does not start at such a
+    unit, inside the tensor or not."""
     start = [int(w[i, lane]) for w in where]
     size = tensor.array.dtype.itemsize
     if start[0] * size % 16:
@@ -100,7 +101,7 @@ def _start(c: Cohort, i: int, lane: int, tensor: TensorMap, where: list[Array]) 
 
 
 def find_map(c: Cohort, i: int, lane: int, address: int, rank: int) -> tuple[TensorMap, Allocation]:
-    """The tensor map at an address and its array's allocation."""
+    """Return the tensor map at an address and its array's allocation."""
     machine = c.machine
     offset = address - PARAM_WINDOW if address >= PARAM_WINDOW else address
     tensor = machine.tensor_maps.get(offset)
@@ -131,7 +132,8 @@ def find_map(c: Cohort, i: int, lane: int, address: int, rank: int) -> tuple[Ten
 
 
 def _written_view(tensor: TensorMap, allocation: Allocation) -> Array:
-    """Whether each element of the tensor is written; a view with one more axis of bytes."""
+    """Return whether each element of the tensor is written, as a view with an additional axis of
+    bytes."""
     assert allocation.written is not None
     array = tensor.array
     start = array.ctypes.data - allocation.data.ctypes.data
@@ -143,7 +145,7 @@ def _written_view(tensor: TensorMap, allocation: Allocation) -> Array:
 def box_slices(
     tensor: TensorMap, start: list[int]
 ) -> tuple[tuple[int, ...], tuple[slice, ...] | None, tuple[slice, ...]]:
-    """(box shape, slices of the tensor inside it or None, slices of the box that they fill).
+    """Return (box shape, slices of the tensor inside it or None, slices of the box that they fill).
     `start` is innermost first."""
     shape: list[int] = []
     inside: list[slice] = []
@@ -166,7 +168,8 @@ def box_slices(
 def _rows(
     tensor: TensorMap, allocation: Allocation, inside: tuple[slice, ...]
 ) -> tuple[Array, int]:
-    """At which bytes of an allocation the rows of a part of its tensor start, and their bytes."""
+    """Return the bytes of an allocation at which the rows of a part of its tensor start, and the
+    bytes of a row."""
     array = tensor.array
     first = np.array(array.ctypes.data - allocation.data.ctypes.data)
     for part, stride in zip(inside[:-1], array.strides[:-1], strict=True):
@@ -182,8 +185,9 @@ def _bits(values: Array) -> Array:
 def _whole_units(
     c: Cohort, i: int, lane: int, tensor: TensorMap, allocation: Allocation
 ) -> TensorMap:
-    """The tensor as stores see it: the hardware cuts them off at the end of a row in units of 16
-    bytes, so what a row's last unit has beyond the tensor is written too."""
+    """Return the tensor as stores see it: the hardware truncates stores at the end of a row in
+    units of 16 bytes, so they also write the part of a row's last unit that lies beyond the tensor.
+    """
     array = tensor.array
     per = 16 // array.itemsize
     width = -(-array.shape[-1] // per) * per

@@ -1,4 +1,4 @@
-"""Branches, exit, traps, and what only changes how a kernel is scheduled."""
+"""Branches, exit, traps, and instructions that only affect how a kernel is scheduled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from mirage.emulator.ptx.syntax import Immediate, Instruction, LabelRef
 
 
 def split(c: Cohort, instruction: Instruction) -> tuple[Array | None, Array | None]:
-    """(lanes for which the guard holds, lanes for which it does not); None where it is no lane."""
+    """Return (lanes for which the guard holds, lanes for which it does not); None if there are no
+    such lanes."""
     guard = instruction.guard
     if guard is None:
         return c.active(), None
@@ -37,7 +38,7 @@ def split(c: Cohort, instruction: Instruction) -> tuple[Array | None, Array | No
 
 @opcode("bra")
 def compile_bra(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
-    """Jumps; lanes that disagree go on as two groups."""
+    """Jump; lanes that disagree continue as two groups."""
     modifiers.drop("uni")
     (label,) = operands(instruction, 1)
     if not isinstance(label, LabelRef):
@@ -106,7 +107,7 @@ def compile_brx(context: Context, instruction: Instruction, modifiers: Modifiers
 
 @opcode("exit", "ret")
 def compile_exit(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
-    """The lanes end."""
+    """End the active lanes."""
     modifiers.drop("uni")
     operands(instruction, 0)
 
@@ -146,8 +147,8 @@ def compile_nothing(context: Context, instruction: Instruction, modifiers: Modif
 def compile_dependency(
     context: Context, instruction: Instruction, modifiers: Modifiers
 ) -> Compiled:
-    """The emulator runs one grid after another, so both forms return at once; `wait` is noted, so
-    that reads of a previous grid's results before it can be told."""
+    """Return at once in both forms, since the emulator runs one grid after another; `wait` is
+    recorded, so that reads of a previous grid's results before it can be reported."""
     form = modifiers.take("wait", "launch_dependents")
     if form is None:
         raise modifiers.unknown()

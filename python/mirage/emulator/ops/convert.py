@@ -283,7 +283,8 @@ def _copy(source: Register, target: Register) -> Run:
 
 
 def _part_reader(operand: Operand, kind: str, instruction: Instruction) -> Reader:
-    """Elements of a packed move may be undefined, as long as nobody looks at that part."""
+    """Return a reader of a part of a packed move, whose elements may be undefined as long as that
+    part is not read."""
     if isinstance(operand, Register) and operand.bytes == TYPE_BYTES[kind]:
         register = operand
         instruction.copies.append((register, None))

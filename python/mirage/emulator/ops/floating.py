@@ -18,7 +18,7 @@ FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64")
 
 
 def is_float(kind: str) -> bool:
-    """Whether arithmetic on the type is floating point."""
+    """Return whether arithmetic on the type is floating point."""
     return kind in FLOATS
 
 

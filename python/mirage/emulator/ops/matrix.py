@@ -168,7 +168,7 @@ def fragment_c(rows: int) -> tuple[Array, Array]:
 
 
 def _mma_kinds(modifiers: Modifiers, shape: str) -> tuple[str, str, str, str]:
-    """The element types of D, A, B and C."""
+    """Return the element types of D, A, B and C."""
     accumulators = ("f16", "f32", "f64", "s32")
     kind_c = modifiers.type(*accumulators)
     kind_b = modifiers.type(*_SHAPES[shape])

@@ -143,7 +143,7 @@ def _arrive(
 
 
 def _guarded(c: Cohort, pc: int, instruction: Instruction) -> Cohort | None:
-    """The lanes that the guard lets execute it; the others go on."""
+    """Return the lanes for which the guard holds; the others continue."""
     if instruction.guard is None:
         return c
     yes, no = split(c, instruction)
@@ -155,7 +155,7 @@ def _guarded(c: Cohort, pc: int, instruction: Instruction) -> Cohort | None:
 
 
 def _acquire(c: Cohort, success: Array, flat: Array) -> None:
-    """Rows see what was written before the phases that they have waited for were over."""
+    """Make visible to rows what was written before the phases that they have waited for."""
     mbarriers = c.machine.mbarriers
     for i in np.nonzero(success.any(axis=1))[0].tolist():
         for where in set(flat[i][success[i]].tolist()):
@@ -163,8 +163,8 @@ def _acquire(c: Cohort, success: Array, flat: Array) -> None:
 
 
 def _sleep(c: Cohort, pc: int, done: Array, flat: Array) -> Array:
-    """Rows [n] that wait longer: those with a lane whose phase is not complete and which have not
-    waited in vain yet. They sleep until it is."""
+    """Return the rows [n] that wait longer: those with a lane whose phase is not complete, unless
+    their wait has timed out. They sleep until it is complete."""
     machine = c.machine
     late: Array = (~done & c.active()).any(axis=1) & ~machine.mbarriers.expired[c.rows]
     machine.mbarriers.expired[c.rows] = False
@@ -177,8 +177,8 @@ def _sleep(c: Cohort, pc: int, done: Array, flat: Array) -> Array:
 
 
 def _wait(instruction: Instruction, modifiers: Modifiers, form: str, *, acquire: bool) -> Compiled:
-    """test_wait answers at once; try_wait sleeps until the phase completes, and answers false only
-    where nothing else in the launch can run."""
+    """Execute a wait: test_wait answers at once; try_wait sleeps until the phase completes, and
+    answers false only if nothing else in the launch can run."""
     parity = modifiers.take("parity") is not None
     ops = operands(instruction, 3, 4)
     write = writer(ops[0], "pred", instruction)

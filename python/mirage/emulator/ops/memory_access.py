@@ -35,8 +35,8 @@ TYPES = tuple(
 
 
 def _access(context: Context, modifiers: Modifiers) -> tuple[str, Sync | None]:
-    """(space, or "generic"; what it does for the order between blocks, if it is strong) from the
-    modifiers of ld and st."""
+    """Return (space, or "generic"; the effect on the order between blocks, if the access is strong)
+    from the modifiers of ld and st."""
     order = modifiers.take("acquire", "release", "relaxed", "volatile", "weak", "mmio")
     modifiers.drop("L1::evict_normal", "L1::evict_unchanged")
     sync = sync_of(order, modifiers)
@@ -48,7 +48,7 @@ def _access(context: Context, modifiers: Modifiers) -> tuple[str, Sync | None]:
 
 
 def sync_of(order: str | None, modifiers: Modifiers) -> Sync:
-    """What an order means between blocks; within the scope of a block it means nothing there."""
+    """Return the effect of an order between blocks; an order of the scope of a block has none."""
     scopes = [scope for scope in SCOPES if scope in modifiers.rest]
     modifiers.drop(*SCOPES)
     wide = scopes not in (["cta"], ["cluster"])

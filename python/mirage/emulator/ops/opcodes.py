@@ -18,7 +18,8 @@ Required = Callable[[Cohort], Array]
 
 @dataclass(eq=False)
 class Context:
-    """What compiling an instruction may look at and what it tells the program."""
+    """The information that the compilation of an instruction may use, and what it tells the
+    program."""
 
     kernel: Kernel
     features: set[str] = field(default_factory=set[str])
@@ -26,11 +27,11 @@ class Context:
     global_granule: int = 16
 
     def device(self, size: int) -> None:
-        """The instruction may access global memory in units of `size` bytes."""
+        """Record that the instruction may access global memory in units of `size` bytes."""
         self.global_granule = min(self.global_granule, size)
 
     def shared(self, size: int) -> None:
-        """The instruction may access shared memory in units of `size` bytes."""
+        """Record that the instruction may access shared memory in units of `size` bytes."""
         self.shared_granule = min(self.shared_granule, size)
 
 
@@ -56,7 +57,7 @@ class Modifiers:
         self.rest = list(instruction.modifiers)
 
     def take(self, *names: str) -> str | None:
-        """Removes and returns the first of the names that is present."""
+        """Remove and return the first of the names that is present."""
         for name in names:
             if name in self.rest:
                 self.rest.remove(name)
@@ -64,28 +65,28 @@ class Modifiers:
         return None
 
     def drop(self, *names: str) -> None:
-        """Removes modifiers that change nothing here, such as cache hints."""
+        """Remove modifiers that change nothing here, such as cache hints."""
         for name in names:
             while name in self.rest:
                 self.rest.remove(name)
 
     def drop_prefix(self, *prefixes: str) -> None:
-        """Removes modifiers that start with one of the prefixes."""
+        """Remove modifiers that start with one of the prefixes."""
         self.rest = [m for m in self.rest if not m.startswith(prefixes)]
 
     def type(self, *allowed: str) -> str:
-        """Takes the last modifier, which must be a type."""
+        """Take the last modifier, which must be a type."""
         if not self.rest or (self.rest[-1] not in (allowed or TYPE_BYTES)):
             raise self.unknown()
         return self.rest.pop()
 
     def finish(self) -> None:
-        """Everything must have been taken."""
+        """Check that everything has been taken."""
         if self.rest:
             raise self.unknown()
 
     def unknown(self) -> UnknownInstructionError:
-        """The error for this instruction."""
+        """Return the error for this instruction."""
         instruction = self.instruction
         name = ".".join((instruction.opcode, *instruction.modifiers))
         left = f" (.{self.rest[0]} not understood)" if self.rest else ""
@@ -100,7 +101,7 @@ OPCODES: dict[str, Compile] = {}
 
 
 def opcode(*names: str) -> Callable[[Compile], Compile]:
-    """Registers a compile function."""
+    """Register a compile function."""
 
     def register(function: Compile) -> Compile:
         for name in names:
@@ -111,7 +112,7 @@ def opcode(*names: str) -> Callable[[Compile], Compile]:
 
 
 def operands(instruction: Instruction, low: int, high: int | None = None) -> tuple[Operand, ...]:
-    """The operands, whose number must be from low to high."""
+    """Return the operands, whose number must be from low to high."""
     high = low if high is None else high
     actual = len(instruction.operands)
     if not low <= actual <= high:
@@ -129,7 +130,7 @@ def simple(
     sources: tuple[str, ...],
     compute: Callable[..., Array],
 ) -> Compiled:
-    """An instruction that computes its first operand (of type `result`) from the others."""
+    """Compile an instruction that computes its first operand (of type `result`) from the others."""
     ops = operands(instruction, 1 + len(sources))
     write: Writer = writer(ops[0], result, instruction)
     reads: list[Reader] = [reader(o, t, instruction) for o, t in zip(ops[1:], sources, strict=True)]

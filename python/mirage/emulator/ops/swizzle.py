@@ -16,5 +16,5 @@ _MASK = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}
 
 
 def swizzled(address: Array, span: int) -> Array:
-    """Where the byte with plain address `address` (int64) lies; span 0, 32, 64 or 128."""
+    """Return where the byte with plain address `address` (int64) is; span 0, 32, 64 or 128."""
     return address ^ ((address >> 3) & np.int64(_MASK[span]))

@@ -17,7 +17,7 @@ from mirage.emulator.ptx.syntax import Instruction, Operand, Register
 
 
 def _uniform(c: Cohort, read: Reader, what: str) -> Array:
-    """The operand's value in each row [n]; it must not differ between active lanes."""
+    """Return the operand's value in each row [n]; it must not differ between active lanes."""
     value = np.broadcast_to(read(c), (c.n, 32))
     active = c.active()
     first = value[np.arange(c.n), np.argmax(active, axis=1)]
@@ -32,8 +32,8 @@ def _uniform(c: Cohort, read: Reader, what: str) -> Array:
 def _reduction(
     instruction: Instruction, modifiers: Modifiers, ops: list[Operand]
 ) -> tuple[str, Register, Reader]:
-    """How a `bar.red` combines votes, where the result goes, and the votes; their operands are
-    taken from ``ops``."""
+    """Return how a `bar.red` combines votes, where its result goes, and the votes; their operands
+    are taken from ``ops``."""
     kind = modifiers.type("u32", "pred")
     combine = modifiers.take("popc", "and", "or") or ""
     if not combine or (kind == "u32") != (combine == "popc") or len(ops) < 3:
@@ -116,7 +116,7 @@ def _warp(instruction: Instruction, modifiers: Modifiers) -> Compiled:
 
 
 def _guarded_rows(c: Cohort, instruction: Instruction, *, aligned: bool) -> Array:
-    """Rows [n] in which the guard holds; all active lanes must agree."""
+    """Return the rows [n] in which the guard holds; all active lanes must agree."""
     assert instruction.guard is not None
     value = read_raw(instruction.guard, c)
     if instruction.guard_negated:

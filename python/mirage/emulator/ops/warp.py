@@ -47,7 +47,7 @@ def members(operand: Operand, instruction: Instruction) -> Required:
 
 
 def check_member(c: Cohort, mask: Array) -> None:
-    """The executing lanes must be in their own mask."""
+    """Check that the executing lanes are in their own mask."""
     if not c.machine.checks:
         return
     inside = (np.broadcast_to(mask, (c.n, 32)).astype(np.int64) >> _LANES & 1).astype(bool)
@@ -86,7 +86,7 @@ def _source_lanes(mode: str, lane: Array, clamp: Array) -> tuple[Array, Array]:
 
 
 def _from_lanes(value: Array, lanes: Array) -> Array:
-    """Elements [n, 32] of `value` [n, 32] at `lanes` [n, 32], or [1, 32] for all rows."""
+    """Return the elements [n, 32] of `value` [n, 32] at `lanes` ([n, 32], or [1, 32] for all)."""
     if len(lanes) == 1:
         return value.take(lanes[0], axis=1)
     return np.take_along_axis(value, lanes, axis=1)

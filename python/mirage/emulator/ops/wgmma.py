@@ -87,8 +87,9 @@ def _flag(operand: Any, modifiers: Modifiers, allowed: tuple[int, ...]) -> int:
 
 @dataclass(frozen=True)
 class _Product:
-    """What a `wgmma.mma_async` says: D[64, columns] += A[64, depth] B[depth, columns], A and B with
-    a sign each, from shared memory (transposed or not) or A from registers."""
+    """The product that a `wgmma.mma_async` computes: D[64, columns] += A[64, depth] B[depth,
+    columns], each with a sign, where A and B are in shared memory (transposed or not) or A is in
+    registers."""
 
     columns: int
     depth: int
@@ -104,8 +105,8 @@ class _Product:
     scale_d: Reader  # whether D is added to
 
     def execute(self, c: Cohort) -> None:
-        """Computes the products of all warpgroups of a cohort: those with equal descriptors of one
-        block at once."""
+        """Compute the products of all warpgroups of a cohort; those with equal descriptors in one
+        block are computed together."""
         machine = c.machine
         machine.wgmma.issue(c, self.registers, self.operand_registers)
         keys = [_uniform(c, self.descriptor_b, "matrix descriptor")]
@@ -121,7 +122,8 @@ class _Product:
         machine.counters.tensor_core_ops += len(groups) * 64 * self.columns * self.depth
 
     def _matmul(self, c: Cohort, key: Array, chosen: Array) -> Array:
-        """A times B [groups, 64, columns] for warpgroups [groups, 4] with the same descriptors."""
+        """Return A times B [groups, 64, columns] for warpgroups [groups, 4] with the same
+        descriptors."""
         blocks = c.machine.block_of_row[chosen[:, 0]]
         transposed_a, transposed_b = map(bool, self.transposed)
         b = _matrix(
@@ -136,26 +138,27 @@ class _Product:
         return -product if self.signs[0] * self.signs[1] < 0 else product
 
     def _from_registers(self, rows: Array) -> Array:
-        """A [groups, 64, depth]."""
+        """Return A [groups, 64, depth] from registers."""
         raw = np.stack([r.data[rows] for r in self.operand_registers], axis=-1)
         values = unpack(np.ascontiguousarray(raw), self.kind_a).reshape(len(rows), -1)
         return values[:, self._order].reshape(-1, 64, self.depth)
 
     @cached_property
     def _order(self) -> Array:
-        """Where the elements of A, in row-major order, are in a warp's fragments."""
+        """Return where the elements of A, in row-major order, are in a warp's fragments."""
         row, column = fragment_a(16, self.depth, _BYTES[self.kind_a])
         return np.argsort((row * self.depth + column).ravel())
 
     @cached_property
     def _places(self) -> tuple[Array, Array]:
-        """Rows and columns of a warp's part of D that each lane [32] has in its elements."""
+        """Return the rows and columns of a warp's part of D that each lane [32] has in its
+        elements."""
         element = np.arange(self.columns // 2)
         rows = _LANE[:, None] // 4 + 8 * (element % 4 // 2)
         return rows, 8 * (element // 4) + 2 * (_LANE[:, None] % 4) + element % 2
 
     def _store(self, product: Array, flat: Array, *, adds: bool) -> None:
-        """Writes D of the warps ``flat``."""
+        """Write D of the warps ``flat``."""
         rows, columns = self._places
         parts = product.reshape(-1, 16, self.columns)[:, rows, columns]
         if adds:
@@ -169,7 +172,7 @@ class _Product:
 
 
 def _kinds(modifiers: Modifiers, depth: int) -> tuple[str, str, str]:
-    """The element types of A, B and D."""
+    """Return the element types of A, B and D."""
     modifiers.drop("satfinite")
     kind_b = modifiers.type(*_DEPTH)
     kind_a = modifiers.type(*_DEPTH)
@@ -185,7 +188,7 @@ def _kinds(modifiers: Modifiers, depth: int) -> tuple[str, str, str]:
 def _flags(
     rest: list[Operand], modifiers: Modifiers, kind_a: str, from_registers: bool
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Signs of A and B, and which of them are transposed."""
+    """Return the signs of A and B, and which of them are transposed."""
     signs, transposed = (1, 1), (0, 0)
     if kind_a not in ("s8", "u8"):
         signs = (_flag(rest[0], modifiers, (1, -1)), _flag(rest[1], modifiers, (1, -1)))
@@ -252,7 +255,7 @@ def _read_accumulators(raw: Array, kind: str) -> Array:
 
 
 def _uniform(c: Cohort, read: Reader, what: str) -> Array:
-    """One value for each warpgroup [groups]."""
+    """Return one value for each warpgroup [groups]."""
     value = np.broadcast_to(read(c), (c.n, 32))
     flat = value.reshape(-1, 128)
     bad = (flat != flat[:, :1]).any(axis=1)
@@ -312,7 +315,7 @@ def _matrix(
     groups: Array,
     blocks: Array,
 ) -> Array:
-    """An operand [groups, extent, depth] of shared memory, with its checks."""
+    """Return an operand [groups, extent, depth] of shared memory, after its checks."""
     machine, shared, size = c.machine, c.machine.shared, _BYTES[kind]
     if descriptor >> 49 & 7:
         machine.fail(

@@ -1,4 +1,4 @@
-"""A place in the tokens of one module: what every part of the parser reads through."""
+"""A position in the tokens of one module, through which all parts of the parser read."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Cursor:
         return self._tokens[self._at + 1]
 
     def site(self, line: int | None = None) -> Site:
-        """A line (default: the current one) with its text and location."""
+        """Return a line (default: the current one) with its text and location."""
         line = self.token.line if line is None else line
         text = self._lines[line - 1].strip() if 0 < line <= len(self._lines) else ""
         return Site(line, text, self.location)
 
     def error(self, expected: str) -> PtxSyntaxError:
-        """The error for the current token."""
+        """Return the error for the current token."""
         actual = repr(self.token.text) if self.token.kind != "end" else "the end of the text"
         return PtxSyntaxError(f"expected {expected}, got {actual}", site=self.site())
 
     def next(self) -> Token:
-        """The current token; goes on to the next."""
+        """Return the current token and continue with the next."""
         token = self.token
         if token.kind != "end":
             self._move(1)
@@ -48,25 +48,25 @@ class Cursor:
         self.token = self._tokens[self._at]
 
     def accept(self, text: str) -> bool:
-        """Goes on if the current token is `text`."""
+        """Continue with the next token if the current one is `text`."""
         if self.token.text == text and self.token.kind != "string":
             self._move(1)
             return True
         return False
 
     def expect(self, text: str) -> None:
-        """The current token must be `text`."""
+        """Check that the current token is `text`, and continue with the next."""
         if not self.accept(text):
             raise self.error(repr(text))
 
     def name(self, what: str) -> str:
-        """A name; `what` says in the error which."""
+        """Return a name; in an error, `what` says what it names."""
         if self.token.kind != "name":
             raise self.error(what)
         return self.next().text
 
     def integer(self) -> int:
-        """A signed integer."""
+        """Return a signed integer."""
         negative = self.accept("-")
         if self.token.kind != "number":
             raise self.error("an integer")
@@ -77,7 +77,7 @@ class Cursor:
         return -value if negative else value
 
     def skip_line(self) -> list[Token]:
-        """The rest of the line."""
+        """Return the rest of the line."""
         line = self.token.line
         skipped: list[Token] = []
         while self.token.line == line and self.token.kind != "end":
@@ -85,17 +85,17 @@ class Cursor:
         return skipped
 
     def back(self) -> None:
-        """Goes back by one token, so that an error names it."""
+        """Go back by one token, so that an error names it."""
         self._move(-1)
 
     def skip_pragma(self) -> None:
-        """To the end of a .pragma."""
+        """Skip to the end of a .pragma."""
         while not self.accept(";"):
             self.next()
 
 
 def _files(tokens: list[Token]) -> dict[int, str]:
-    """Names of the files that `.loc` refers to; LLVM declares them after the kernels."""
+    """Return the names of the files that `.loc` refers to; LLVM declares them after the kernels."""
     return {
         int(tokens[i + 1].text): tokens[i + 2].text.strip('"')
         for i, token in enumerate(tokens[:-2])
@@ -104,7 +104,7 @@ def _files(tokens: list[Token]) -> dict[int, str]:
 
 
 def number(text: str) -> int | float:
-    """An integer or floating-point literal of PTX."""
+    """Return an integer or floating-point literal of PTX."""
     if text[:2] in ("0f", "0F"):
         return struct.unpack(">f", bytes.fromhex(text[2:]))[0]
     if text[:2] in ("0d", "0D"):

@@ -13,7 +13,7 @@ SPACES = {"shared", "local", "global", "const"}
 
 
 def variables(c: Cursor, extern: bool) -> list[Variable]:
-    """A declaration such as `.shared .align 16 .b8 tile[64], other[32];`."""
+    """Parse a declaration such as `.shared .align 16 .b8 tile[64], other[32];`."""
     site = c.site()
     space = c.next().text[1:]
     align = 0
@@ -82,7 +82,7 @@ def _initialiser(c: Cursor, size: int, kind: str) -> bytes:
 
 
 def parameters(c: Cursor, kernel: Kernel, scope: Scope) -> None:
-    """The list after a kernel's name, up to its closing parenthesis."""
+    """Parse the list after a kernel's name, up to its closing parenthesis."""
     offset = 0
     while not c.accept(")"):
         c.expect(".param")

@@ -47,7 +47,7 @@ class KernelParser:
         self._fixups: list[tuple[Instruction, int, str, Scope, Site]] = []
 
     def parse(self) -> Kernel:
-        """The kernel that starts here."""
+        """Return the kernel that starts here."""
         c = self._c
         site = c.site()
         c.expect(".entry")
@@ -83,7 +83,8 @@ class KernelParser:
     def _resolve(
         self, kernel: Kernel, instruction: Instruction, name: str, where: Scope, site: Site
     ) -> str:
-        """The module-wide name of a label; of a jump table, whose labels go to the instruction."""
+        """Return the module-wide name of a label; for a jump table, its labels become a part of the
+        instruction."""
         search: Scope | None = where
         while search is not None and name not in search.labels and name not in search.tables:
             search = search.parent
@@ -263,7 +264,7 @@ class KernelParser:
     def _named(
         self, kernel: Kernel, scope: Scope, instruction: Instruction, position: int, token: Token
     ) -> Operand:
-        """What the name `token`, which was read, stands for."""
+        """Return what the name `token`, which has been read, refers to."""
         c = self._c
         name = token.text
         if name == "_":

@@ -35,7 +35,8 @@ class Token(NamedTuple):
 
 
 def tokenise(text: str) -> list[Token]:
-    """All tokens but space and comments, and one `end`. Raises PtxSyntaxError at a stray byte."""
+    """Return all tokens except space and comments, and one `end`. Raises PtxSyntaxError at a stray
+    byte."""
     tokens: list[Token] = []
     line = 1
     for found in _TOKEN.finditer(text):

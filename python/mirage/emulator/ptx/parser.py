@@ -18,7 +18,7 @@ class Parser:
         self._c = Cursor(text)
 
     def parse(self) -> Module:
-        """The module."""
+        """Return the module."""
         c = self._c
         version = target = ""
         kernels: dict[str, Kernel] = {}
@@ -88,5 +88,6 @@ class Parser:
 
 
 def parse(text: str) -> Module:
-    """The module in `text`. Raises PtxSyntaxError or UnknownInstructionError, quoting the line."""
+    """Return the module in `text`. Raises PtxSyntaxError or UnknownInstructionError, quoting the
+    line."""
     return Parser(text).parse()

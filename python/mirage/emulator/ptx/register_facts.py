@@ -10,8 +10,8 @@ Target = Callable[[Instruction], "int | None"]
 
 
 def analyse(kernel: Kernel, target: Target) -> int:
-    """Sets `tracked` on registers that some path reads before writing (a write under a guard does
-    not count), so that only those are checked while running. Returns the peak number of 32-bit
+    """Set `tracked` on registers that some path reads before writing (a write under a guard does
+    not count), so that only those are checked while running. Return the peak number of 32-bit
     registers that are live at once (predicates not counted)."""
     body = kernel.body
     count = len(body)

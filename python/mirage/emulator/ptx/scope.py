@@ -1,4 +1,4 @@
-"""Names in PTX and what they stand for."""
+"""Names in PTX and the objects that they refer to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class Scope:
         self.tables: dict[str, tuple[str, ...]] = {}
 
     def lookup(self, kernel: Kernel, name: str) -> Register | Variable | None:
-        """What a name stands for here; makes the register of a range that is named first."""
+        """Return what a name refers to here; a register of a range is made when it is named for the
+        first time."""
         found = self.names.get(name)
         if found is not None:
             return found
@@ -37,7 +38,7 @@ class Scope:
 
 
 def new_register(kernel: Kernel, name: str, kind: str) -> Register:
-    """A register that is added to the kernel."""
+    """Return a register that is added to the kernel."""
     register = Register(name, kind, len(kernel.registers))
     kernel.registers.append(register)
     return register

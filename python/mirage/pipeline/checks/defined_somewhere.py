@@ -1,4 +1,4 @@
-"""A program has to be defined for some inputs: an error of the user's where it is for none."""
+"""A program that is not defined for any inputs is a mistake of the user's."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mirage.verify.evidence.samples.defined_nowhere import first_without_numbers
 
 
 def check_defined_somewhere(program: Program) -> None:
-    """Raises :class:`~mirage.frontend.errors.InvalidGraphError` where no result has a finite
-    number, whatever the inputs are, and whatever tensors the program holds: others may be loaded.
+    """Raise :class:`~mirage.frontend.errors.InvalidGraphError` if no result contains a finite
+    number, whatever the inputs are, and whatever tensors the program holds (others may be loaded).
     """
     data = {p.index: p.data for p in program.parameters}
 
@@ -31,7 +31,8 @@ def check_defined_somewhere(program: Program) -> None:
 
 
 def _part(data: Any, region: Region) -> Array | None:
-    """The part of a tensor that a region says; None where it holds nothing (IR, fake tensors)."""
+    """Return the part of a tensor that a region selects; None if the tensor has no contents (IR,
+    fake tensors)."""
     if data is None or data.device.type == "meta":
         return None
     import torch
@@ -61,7 +62,7 @@ def _text(graph: KernelGraph, op: Op) -> str:
 
 
 def _is_infinite(graph: KernelGraph, value: Value) -> bool:
-    """Whether a value is a constant of infinity, moved or converted."""
+    """Return whether a value is a constant of infinity, possibly moved or converted."""
     made = {v: op for op in graph.ops for v in op.results}
     op = made.get(value)
     while isinstance(op, View) or (isinstance(op, Elementwise) and op.identity):
@@ -70,6 +71,7 @@ def _is_infinite(graph: KernelGraph, value: Value) -> bool:
 
 
 def _place(program: Program, op: Op) -> SourceLocation | None:
-    """Where the op stands; of what a composite op is made of, that of the composite."""
+    """Return the place of an op in the user's program; for an op that belongs to a composite, that
+    of the composite."""
     places = {v: at for made, at in program.locations.items() for v in made.results}
     return next((places[v] for v in op.results if v in places), None)

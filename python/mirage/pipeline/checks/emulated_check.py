@@ -86,7 +86,7 @@ class TooLargeError(Exception):
 def emulated(
     op: Op, kernel: KernelLaunch, artifact: Artifact, stores: Sequence[RowStore] = ()
 ) -> KernelCheck:
-    """What :func:`at_real_sizes` says; what is too large is not checked."""
+    """Return the result of :func:`at_real_sizes`; kernels that are too large are not checked."""
     try:
         return at_real_sizes(op, kernel, artifact, stores)
     except TooLargeError as error:
@@ -101,8 +101,8 @@ def tensor_bytes(op: Op) -> int:
 def at_real_sizes(
     op: Op, kernel: KernelLaunch, artifact: Artifact, stores: Sequence[RowStore] = ()
 ) -> KernelCheck:
-    """A few blocks of ``kernel``, which computes ``op`` and stores results as ``stores`` says, in
-    the emulator. Raises :class:`TooLargeError`."""
+    """Check a few blocks of ``kernel``, which computes ``op`` and stores results as ``stores``
+    says, in the emulator. Raises :class:`TooLargeError`."""
     size = tensor_bytes(op)
     if size > BYTES:
         raise TooLargeError(f"its tensors have {size:,} bytes, more than {BYTES:,}")
@@ -171,8 +171,8 @@ def _last_block(
 
 
 def with_two_each(op: Op, kernel: KernelLaunch) -> KernelLaunch:
-    """As many blocks as it takes for two positions of the grid each, where blocks compute
-    several."""
+    """Return the launch with as few blocks as give each of them two positions of the grid, if
+    blocks compute several positions."""
     positions, together = _shared_positions(op), _together(kernel)
     if positions is None:
         return kernel

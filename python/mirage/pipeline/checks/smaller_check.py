@@ -1,9 +1,10 @@
 """Kernels that are too large for the emulator, run at smaller sizes.
 
-The block graph is compiled once more with fewer blocks and fewer steps in its loops
-(:mod:`mirage.pipeline.checks.smaller_launch`), and that kernel is run in place of the one that is
-handed out: what the compiler makes of these tiles in this schedule is checked, though not the PTX
-itself. Both must move data, multiply and wait by the same instructions.
+The block graph is compiled again with fewer blocks and fewer steps in its loops
+(:mod:`mirage.pipeline.checks.smaller_launch`), and this kernel is run in place of the one that is
+returned. This checks the code that the compiler generates for these tiles with this schedule,
+though not the PTX itself. Both kernels must move data, multiply and wait with the same
+instructions.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from mirage.semantics.ugraph import KernelGraph, Launch, Op, axis_extents, launc
 SMALLER = f"{EMULATOR}, at smaller sizes"
 
 _BLOCKS = 3
-"""Parts along an axis of the grid: the first, one between, the last."""
+"""The number of parts along an axis of the grid: the first, one in between, and the last."""
 _TELLING = re.compile(
     r"\b(?:cp\.|wgmma|mma\.|ldmatrix|stmatrix|mbarrier|bar(?:rier)?\.|fence|atom|red\.|setmaxnreg"
     r"|(?:ld|st)\.(?:global|shared))[\w.:]*"
 )
-"""Instructions that move data, multiply and wait."""
+"""The instructions that move data, multiply and wait."""
 
 
 def at_smaller_sizes(
     op: Op, kernel: KernelLaunch, artifact: Artifact, options: CompileOptions
 ) -> KernelCheck | None:
-    """What is said of the kernel ``op`` at sizes that the emulator can run, or None where there are
-    none. ``kernel`` of ``artifact`` is what is handed out, ``options`` are those of the
-    compiler."""
+    """Return the check of the kernel ``op`` at sizes that the emulator can run, or None if there
+    are none. ``kernel`` of ``artifact`` is the kernel that is returned, and ``options`` are those
+    of the compiler."""
     real = next(launches((op,)), None)
     if real is None or artifact.manifest.size is not None:
         return None
@@ -68,8 +69,8 @@ def at_smaller_sizes(
 
 
 def _launches(launch: Launch) -> Iterator[Launch]:
-    """The launch with fewer and fewer parts. With twice as many steps as there are slots for tiles
-    and one more, each slot is used again twice."""
+    """Yield the launch with fewer and fewer parts. With twice as many steps as there are slots for
+    tiles, plus one, each slot is reused twice."""
     cluster, stages = launch.schedule.cluster, launch.schedule.stages
     blocks = -(-_BLOCKS // cluster) * cluster
     before = axis_extents(launch)
@@ -88,7 +89,7 @@ def _launches(launch: Launch) -> Iterator[Launch]:
 
 
 def _instructions(ptx: str, entry: str) -> frozenset[str]:
-    """The telling instructions of a kernel."""
+    """Return the instructions of a kernel that must be the same at both sizes."""
     start = re.search(rf"\.entry\s+{re.escape(entry)}\b", ptx)
     assert start is not None
     body = ptx[start.end() :].split(".entry", 1)[0]

@@ -2,8 +2,8 @@
 schedule, but with fewer blocks and fewer steps in its loops.
 
 A dimension of a tensor that axes cut into tiles loses as many whole tiles as the axes lose parts
-(:mod:`mirage.semantics.ops.part_counts`), and what an op of a block graph knows of sizes (where
-padding begins, how many positions there are) loses the same.
+(:mod:`mirage.semantics.ops.part_counts`), and the sizes in the attributes of a block graph's ops
+(where padding begins, how many positions there are) are reduced by the same amount.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class NotSmallerError(ValueError):
 
 
 def smaller(launch: Launch, wanted: Mapping[str, int]) -> Launch:
-    """``launch`` with at most ``wanted`` extents of its axes. Axes along which tensors would not
-    fit together keep theirs. Raises :class:`NotSmallerError`."""
+    """Return ``launch`` with extents of its axes that are at most ``wanted``. Axes along which
+    tensors would no longer fit together keep theirs. Raises :class:`NotSmallerError`."""
     before = axis_extents(launch)
     after = {a: min(n, wanted.get(a, n)) for a, n in before.items()}
     tiled = list(_tiled(launch))
@@ -41,7 +41,7 @@ def smaller(launch: Launch, wanted: Mapping[str, int]) -> Launch:
 
 
 def _tiled(launch: Launch) -> Iterator[Tiled]:
-    """How the operands and results of a launch are cut into tiles."""
+    """Return how the operands and results of a launch are cut into tiles."""
     operand = dict(zip(launch.body.params, launch.operands, strict=True))
     for op in all_ops(launch.body.ops):
         loads = op.reads if isinstance(op, Structure) else (op,) if isinstance(op, Source) else ()
@@ -53,8 +53,8 @@ def _tiled(launch: Launch) -> Iterator[Tiled]:
 
 
 def _sizes(tiled: list[Tiled], parts: Parts) -> tuple[Sizes, set[str]]:
-    """The sizes of what is cut into tiles, and the axes with fewer parts for which a dimension
-    would have several sizes, or none."""
+    """Return the reduced sizes, and the axes with fewer parts for which a dimension would have
+    several sizes, or none."""
     sizes: Sizes = {}
     odd: set[tuple[Value, int]] = set()
     for t in tiled:
@@ -91,7 +91,7 @@ def _resized(launch: Launch, parts: Parts, sizes: Sizes) -> Launch:
 
 
 def _reading(op: Op, params: Mapping[Value, Value]) -> Op:
-    """The op with other tensors."""
+    """Return the op with other tensors."""
     if isinstance(op, Structure):
         op = op.rebuilt(tuple(_reading(i, params) for i in op.inside), lambda v: v)
     return replace(op, operands=tuple(params.get(v, v) for v in op.operands))

@@ -120,9 +120,9 @@ def _check(launch: Launch, target: Target) -> None:
 
 
 def _in_best_order(launch: Launch, target: Target) -> Launch:
-    """With blocks that go on with the next tile, or copy tiles for each other, where that pays: a
-    launch that breaks no limit, whose cost is predicted once that is known. Those that go on need
-    no less than the others."""
+    """Return the launch with blocks that continue with the next tile, or that copy tiles for each
+    other, if that is faster; its cost is predicted afterwards. The given launch is checked first,
+    since one with such blocks needs no fewer resources."""
     _check(launch, target)
     better = with_clusters(with_resident_blocks(launch, target), target)
     if better is not launch:

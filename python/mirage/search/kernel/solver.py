@@ -62,7 +62,7 @@ class Pick:
 
     @property
     def work(self) -> object:
-        """What ways to compute a value have in common that do the same work: those with the same
+        """The property that ways to compute a value share if they do the same work: the same
         estimate at the same sizes."""
         return self.number if self.draft is None else (self.sizes, self.time)
 

@@ -1,5 +1,6 @@
-"""Which derivations warpgroups may multiply, and gain by it: what the ops of a loop say, whatever
-the sizes."""
+"""The derivations whose products warpgroups may compute, and those that gain by it, according to
+the ops of a loop and regardless of sizes.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +10,13 @@ from collections.abc import Callable, Sequence
 from mirage.search.kernel.moves import Edge, Goal, Product, Reduction
 
 IsLoaded = Callable[[Goal], bool]
-"""Whether a value is a tile as it is loaded."""
+"""A function that returns whether a value is a tile in the form in which it is loaded."""
 
 
 def gains_by_warpgroups(made: Sequence[Edge], is_loaded: IsLoaded) -> bool:
-    """Whether a loop that has these ops, operands first, does nothing but multiply loaded tiles, or
-    goes on from products to further products, which is where it gains: their factors stay in
-    registers."""
+    """Return whether a loop with these ops, operands first, either does nothing but multiply loaded
+    tiles, or continues from products to further products. The second case is the one that gains,
+    because the factors of the further products remain in registers."""
     products = [edge for edge in made if isinstance(edge, Product)]
     if all(edge.in_rings for edge in made):
         return all(is_loaded(child) for edge in products for child in edge.children)
@@ -29,13 +30,12 @@ def gains_by_warpgroups(made: Sequence[Edge], is_loaded: IsLoaded) -> bool:
 def computes_a_right_factor(
     made: Sequence[Edge], is_loaded: IsLoaded, labels: Callable[[Goal], Sequence[str]]
 ) -> bool:
-    """Whether some product would have a right factor that is computed, which warpgroups cannot
-    read: it comes from registers, on the left only.
+    """Return whether some product would have a computed right factor, which warpgroups cannot read:
+    a computed factor is in registers, and only a left factor can be.
 
-    What is computed for a product is its left factor, so that the axis which it sums runs along the
-    columns. If that factor is made of another product, these are the columns of the right factor
-    there.
-    """
+    A value that is computed for a product is its left factor, so the axis that the product sums
+    runs along its columns. If that factor is computed from another product, these are the columns
+    of the right factor there."""
     columns: dict[Goal, set[str]] = defaultdict(set)
     for edge in reversed(made):  # users first
         own = columns[edge.goal]

@@ -59,9 +59,9 @@ RemoteSolution = tuple[KernelGraph, CostReport, str]
 
 @dataclass(frozen=True)
 class RemoteResult:
-    """What a worker sends back: its region, and predicted times with solutions in the region's
-    values (none where the derivation cannot be written down), and a number that those have in
-    common which do the same work."""
+    """The answer of a worker: its region, and predicted times with solutions in the region's values
+    (none if the derivation cannot be written), and a number that solutions share if they do the
+    same work."""
 
     graph: KernelGraph
     solutions: tuple[tuple[float, int, RemoteSolution | None], ...]

@@ -1,4 +1,4 @@
-"""Which of the ways to compute a kernel are written down before its cost is believed."""
+"""Selection of the ways to compute a kernel that are written before its cost is trusted."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from mirage.search.kernel.problem import Solution
 from mirage.search.kernel.solver import Pick
 
 WRITTEN = 4
-"""Ways to compute a kernel that are written down, those that do the same counted once."""
+"""The number of ways to compute a kernel that are written; ways that do the same work count once.
+"""
 LESS = 0.9
-"""What is written down may cost so much less than its estimate, which knows no blocks that go on
-with another tile."""
+"""The factor by which the cost of a written launch may be below its estimate, which does not
+consider blocks that continue with another tile."""
 
 
 def written_first(picks: Sequence[Pick], write: Callable[[Pick], Solution | None]) -> list[Pick]:
-    """The picks, which are sorted by their estimates, with those first that are written down, by
-    the cost of what was written: it knows registers, shared memory and blocks that go on, which an
-    estimate does not. The next one is written as long as it may be better.
+    """Return the picks, which are sorted by their estimates, with the written ones first, sorted by
+    their costs after writing: these consider registers, shared memory and blocks that continue with
+    another tile, which an estimate does not. Picks are written as long as the next one may be
+    better.
 
-    Picks of the same estimate at the same sizes do the same work: one of them is written, and what
-    is known of it goes for all, or a kernel with many derivations would be believed to take what
-    the first sizes take.
-    """
+    Picks with the same estimate at the same sizes do the same work: only one of them is written,
+    and its cost applies to all. Otherwise, a kernel with many derivations would be believed to take
+    as long as the first sizes do."""
     found: list[tuple[float, Pick]] = []
     costs: dict[object, float] = {}
     for place, pick in enumerate(picks):

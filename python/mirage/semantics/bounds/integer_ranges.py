@@ -79,7 +79,7 @@ def _within(found: Range, dtype: DType) -> bool:
 
 
 def range_of(op: Op, result: Value, xs: list[Range]) -> Range:
-    """What is known of the numbers in a result, by that of the operands."""
+    """Return the known range of the numbers in a result, given those of the operands."""
     limits = _TYPES.get(result.dtype, _ALL)
     if op.number is not None:
         number = float(op.number)
@@ -160,7 +160,7 @@ def _unary(fn: UnaryFn, x: Range) -> Range:
 
 
 def _is_true(x: Range) -> bool:
-    """Whether a number is true wherever it lies: not zero."""
+    """Return whether a number is true for any value in its range, that is, not zero."""
     return x[0] > 0 or x[1] < 0
 
 

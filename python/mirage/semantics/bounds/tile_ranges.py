@@ -212,7 +212,8 @@ class TileRanges:
         return _any_other(xs)
 
     def _reshaped(self, op: View) -> Tile:
-        """A reshape of a reshape is one: edges that the first one loses may be found again."""
+        """Return the range of a reshape. A reshape of a reshape is treated as one, so that edges
+        that the first one loses may be found again."""
         source = op.operands[0]
         maker = self.makers.get(source)
         while maker is not None and maker.renames:
@@ -300,7 +301,8 @@ def _running(x: Range) -> Range:
 
 
 def _any_other(xs: list[Tile]) -> Tile:
-    """All that is known of a value that is made of others: it is defined where they are."""
+    """Return all that is known of a value that is computed from others: it is defined where they
+    are."""
     return Tile.of(ranges.any_other(*(x.all for x in xs))) if xs else _UNKNOWN
 
 
@@ -315,7 +317,7 @@ def _product(rows: Tile, columns: Tile) -> Tile:
 
 
 def _rounded(x: Range, dtype: DType) -> Range:
-    """As it is, or rounded to ``dtype``."""
+    """Return the range as it is, or rounded to ``dtype``."""
     if not dtype.is_half:
         return x
     exact = 256.0  # whole numbers up to here are the same in all types

@@ -37,7 +37,7 @@ class Axis:
     extent: int
 
     def with_parts(self, parts: Parts) -> Axis:
-        """The axis with another number of steps."""
+        """Return the axis with another number of steps."""
         return Axis(self.name, parts.after[self.name])
 
 

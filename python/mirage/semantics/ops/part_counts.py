@@ -8,20 +8,20 @@ from math import prod
 
 
 class NothingLeftError(ValueError):
-    """All that there was lies in parts that are gone."""
+    """All elements are in parts that have been removed."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """How many parts each axis had ``before``, and has ``after``."""
+    """The number of parts of each axis ``before`` and ``after``."""
 
     before: Mapping[str, int]
     after: Mapping[str, int]
 
     def size(self, size: int, axes: tuple[str, ...], tile: int) -> int:
-        """What becomes of ``size`` indices that axes cut into tiles: as many whole tiles less (or
-        more) as there are parts, so what the last tile has beyond the end stays. Raises
-        :class:`NothingLeftError`."""
+        """Return the size that replaces ``size`` indices that axes cut into tiles: there are as
+        many whole tiles less (or more) as there are parts, so the overhang of the last tile does
+        not change. Raises :class:`NothingLeftError`."""
         before, after = (prod(extents[a] for a in axes) for extents in (self.before, self.after))
         found = size - tile * (before - after)
         if found < 1:

@@ -20,12 +20,12 @@ from mirage.transforms.online_max.maxima import Maxima, arrange, scaled
 from mirage.transforms.shifts.shifts import Align, Shift
 
 Summands = Mapping[tuple[Shift, Align], Fraction]
-"""How often each ``m``, aligned with the value in some way, is missing in it."""
+"""The number of times that each ``m``, aligned with the value in some way, is missing in it."""
 
 
 @dataclass
 class Missing:
-    """What is missing in the values that stand for some of the program."""
+    """The summands that are missing in the values that replace some of the program's values."""
 
     maxima: Maxima
 
@@ -36,25 +36,24 @@ class Missing:
         return value in self._of
 
     def note(self, value: Value, summands: Summands, b: Builder) -> None:
-        """``value`` is defined where ``b`` appends, without ``summands``."""
+        """Record that ``value`` is defined where ``b`` appends, without ``summands``."""
         left = {key: power for key, power in summands.items() if power}
         if left:
             self._of[value] = (left, b)
 
     def restore(self, value: Value, new: Value) -> Value:
-        """``new``, that stands for ``value``, with all that is missing in it; ``value`` is whole
-        from now on.
-        """
+        """Return ``new``, which replaces ``value``, with everything that is missing in it; from now
+        on ``value`` is complete."""
         summands, b = self._of.pop(value)
         return self._added(b, new, summands, BinaryFn.ADD)
 
     def negate(self, result: Value, x: Value) -> None:
-        """``result`` is ``-x``."""
+        """Record that ``result`` is ``-x``."""
         summands, b = self._of[x]
         self.note(result, {key: -power for key, power in summands.items()}, b)
 
     def cancel(self, fn: BinaryFn, result: Value, x: Value, y: Value, b: Builder) -> None:
-        """``result`` is the sum or difference of two values of equal shapes."""
+        """Record that ``result`` is the sum or difference of two values of equal shapes."""
         sign = 1 if fn is BinaryFn.ADD else -1
         found = dict(self._of[x][0])
         for key, power in self._of[y][0].items():
@@ -62,9 +61,8 @@ class Missing:
         self.note(result, found, b)
 
     def move(self, fn: BinaryFn, x: Value, other: Value, rank: int, b: Builder) -> Value:
-        """``other``, of which and ``x`` the sum or difference of ``rank`` dimensions is taken, with
-        what is missing in ``x``.
-        """
+        """Return ``other`` with what is missing in ``x`` added or subtracted, for a sum or
+        difference of the two with ``rank`` dimensions."""
         wide = {((s, (None,) * (rank - len(a)) + a)): p for (s, a), p in self._of[x][0].items()}
         return self._added(b, other, wide, fn)
 

@@ -236,7 +236,7 @@ def _rms_norm(w: _Writer, op: RmsNorm) -> None:
 def _norm(
     w: _Writer, op: RmsNorm | LayerNorm, name: str, parameters: tuple[str, ...], others: Arguments
 ) -> None:
-    """A call that takes ``parameters``, of which the op may have the first ones only."""
+    """Write a call that takes ``parameters``; the op may have only the first ones of them."""
     x, *affine = op.operands
     shape = x.shape[len(x.shape) - op.dims :]
     arguments: Arguments = (("normalized_shape", shape), ("eps", op.eps))

@@ -28,7 +28,7 @@ argument, the corresponding dimension, or None if the maximum is taken over all 
 
 @dataclass(frozen=True, eq=False)
 class TensorShift:
-    """A shift that a launch stores besides its results, for the launches that read them."""
+    """A shift that a launch stores in addition to its results, for the launches that read them."""
 
     shape: tuple[int, ...]
     exps: frozenset[Unary]
@@ -77,9 +77,8 @@ class Shift:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of what the maximum is taken over. (What stands for ``m`` inside a loop, or in the
-        summands, is complete there: nothing outside depends on more of it.)
-        """
+        """The shape of the tensor over which the maximum is taken. (Inside a loop, or in summands,
+        the value that stands for ``m`` is complete: nothing outside depends on more of it.)"""
         if self.inner is not None:
             return self.inner.result_shape
         if self.leaves:
@@ -92,13 +91,13 @@ class Shift:
 
     @property
     def reduced(self) -> tuple[int, ...]:
-        """Dimensions over which the maximum is taken."""
+        """The dimensions over which the maximum is taken."""
         shape = self.shape
         return tuple(d for d in sorted(self.constant) if shape[d] > 1)
 
     @property
     def result_shape(self) -> tuple[int, ...]:
-        """Shape of ``m``."""
+        """The shape of ``m``."""
         return tuple(1 if d in self.constant else n for d, n in enumerate(self.shape))
 
     @property
@@ -110,9 +109,8 @@ class Shift:
         return not fixed or self.running or bool(self.reduced)
 
     def partial(self, dim: int) -> bool:
-        """Whether a value that is aligned with ``dim`` has only a part of what the maximum covers:
-        it may vanish beside it.
-        """
+        """Return whether a value that is aligned with ``dim`` contains only a part of what the
+        maximum covers, so that it may vanish relative to it."""
         if dim in self.constant and self.shape[dim] > 1:
             return True
         if self.inner is not None:
@@ -122,9 +120,8 @@ class Shift:
         )
 
     def dims_of(self, part: Shift) -> Align:
-        """For the dimensions of a merged shift those of one of its parts: a leaf, or a merged shift
-        of some of the leaves.
-        """
+        """Return, for each dimension of a merged shift, the dimension of one of its parts: of a
+        leaf, or of a merged shift of some of the leaves."""
         if part is self:
             return tuple(range(len(self.shape)))
         if part in self.leaves:
@@ -143,13 +140,12 @@ class Shift:
 
 @dataclass(frozen=True)
 class Term:
-    """A value is proportional to ``exp(power * m)``, ``m`` being indexed by the value's dimensions
-    as ``align`` says.
+    """A value is proportional to ``exp(power * m)``, where the value's dimensions index ``m`` as
+    ``align`` says.
 
-    ``summed`` names loops over parts of ``m`` whose sum the value is. A ``partial`` value may lack
-    the largest of the exponentials that ``m`` is the maximum of, along dimensions that it is not
-    aligned with: it may vanish beside it.
-    """
+    The value is a sum over parts of ``m``, along the loops that ``summed`` names. A ``partial``
+    value may lack the largest of the exponentials that ``m`` is the maximum of, along dimensions
+    with which it is not aligned, so that it may vanish relative to it."""
 
     power: Fraction
     align: Align
@@ -157,11 +153,11 @@ class Term:
     partial: bool = False
 
     def aligned(self, align: Align) -> Term:
-        """The term of a value with other dimensions."""
+        """Return the term of the value with other dimensions."""
         return Term(self.power, align, partial=self.partial)
 
     def times(self, factor: Fraction) -> Term:
-        """The term of the value to a power."""
+        """Return the term of the value raised to a power."""
         return Term(self.power * factor, self.align, partial=self.partial)
 
 
@@ -173,7 +169,7 @@ TensorTerms = Mapping[TensorShift, Term]
 
 
 class NotHomogeneous(Exception):
-    """The program depends on a shift; ``exps`` are to blame."""
+    """The program depends on a shift; ``exps`` are the exponentials that cause it."""
 
     def __init__(self, exps: frozenset[Unary], reason: str) -> None:
         super().__init__(reason)

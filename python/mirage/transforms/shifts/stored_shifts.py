@@ -1,4 +1,4 @@
-"""Partial results: which shifts a launch must store beside what it computes."""
+"""Partial results: the shifts that a launch must store in addition to its results."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from mirage.transforms.shifts.shifts import NotHomogeneous, TensorShift, TensorT
 def stored_shifts(
     launch: Launch, terms: Mapping[Value, Terms], coverage: Coverage
 ) -> tuple[list[StoredShift], dict[Value, TensorTerms]]:
-    """The shifts to store, and how each result depends on them.
+    """Return the shifts to store, and how each result depends on them.
 
-    Raises :class:`NotHomogeneous` where several blocks store parts that share a maximum.
-    """
+    Raises :class:`NotHomogeneous` if several blocks store parts that share a maximum."""
     grid = {axis.name for axis in launch.grid}
     stored: list[StoredShift] = []
     results: dict[Value, TensorTerms] = {}

@@ -1,9 +1,9 @@
 """Bounds of loops that are known when a block runs: lines over integers that it reads.
 
-A mask may compare positions with integers of the caller: the position of the token that a cache is
-read for, the length of a sequence, both ends of a window. For a few values of such an integer the
-idle steps are found (as if the tensor held them), a line is laid around what is left, and the line
-is kept if for *every* integer it leaves out idle steps only
+A mask may compare positions with integers from the caller: the position of the token for which a
+cache is read, the length of a sequence, or both ends of a window. The idle steps are found for a
+few values of such an integer (as if the tensor held them), a line is laid around the other steps,
+and the line is kept if for *every* integer it leaves out only idle steps
 (:func:`mirage.semantics.bounds.idle_steps.are_idle`).
 """
 
@@ -34,8 +34,8 @@ from mirage.transforms.steps.step_lines import reduced, tightest_line
 def find_read_steps(
     launch: Launch, loop: Loop, steps: Steps | None, positions: Positions
 ) -> Bounds:
-    """``steps`` (None are all) with bounds by integers that blocks read, at the ends that it leaves
-    open."""
+    """Return ``steps`` (None stands for all steps) with bounds by integers that blocks read, at the
+    ends that ``steps`` leaves open."""
     found: Bounds = steps, ()
     parts = [*bounding_parts(launch, positions)]
     for upper in (True, False):
@@ -49,7 +49,7 @@ def find_read_steps(
 
 
 def _is_open(steps: Steps, upper: bool, extent: int) -> bool:
-    """Whether an end leaves out nothing at any block."""
+    """Return whether an end leaves out nothing at any block."""
     number = steps.end if upper else steps.first
     if number.terms or number.reads:
         return False
@@ -60,7 +60,7 @@ def _is_open(steps: Steps, upper: bool, extent: int) -> bool:
 def _bounded(
     launch: Launch, loop: Loop, known: Bounds, part: Part, upper: bool, positions: Positions
 ) -> Bounds | None:
-    """``known`` with another first step, or end (``upper``); None where the part bounds none."""
+    """Return ``known`` with another first step, or end (``upper``); None if there is none."""
     param, tile_map, tile = part
     steps, operands = known
     steps = steps or Steps(StepNumber(()), StepNumber((), loop.axis.extent))
@@ -86,7 +86,8 @@ def _bounded(
 
 
 def _columns(launch: Launch, loop: Loop, positions: Positions) -> list[tuple[tuple[str, ...], int]]:
-    """The grid axes that cut positions beside the loop, and how many are in a tile."""
+    """Return the grid axes that cut positions in addition to the loop, and the number of positions
+    in a tile."""
     grid = {a.name for a in launch.grid}
     cuts = idle_steps(launch, loop, positions).cuts
     found = {
@@ -105,7 +106,8 @@ def _line(
     upper: bool,
     positions: Positions,
 ) -> StepNumber | None:
-    """The tightest line around what is not idle, for some numbers that ``reading`` may be."""
+    """Return the tightest line around the steps that are not idle, for some numbers that
+    ``reading`` may be."""
     rank = len(launch.grid) + 1
     numbers = _samples(reading, tile)
     assumed = {part: Pieces(reading, numbers, numbers).range(rank)}
@@ -131,7 +133,7 @@ def _line(
 
 
 def _samples(reading: Reading, tile: int) -> Array:
-    """Numbers at which steps begin: around the ends and in the middle."""
+    """Return numbers at which steps begin: around the ends and in the middle."""
     around = np.arange(-2, 3)
     last = reading.most
     places = [0, tile, 2 * tile, last // 2 // tile * tile, last - tile, last]
@@ -140,7 +142,7 @@ def _samples(reading: Reading, tile: int) -> Array:
 
 
 def _busy(launch: Launch, loop: Loop, idle: IdleSteps, split: tuple[str, ...]) -> Array:
-    """For each number, which steps (of all parts) are not idle at some block."""
+    """Return, for each number, which steps (of all parts) are not idle at some block."""
     names = [a.name for a in launch.grid]
     others = tuple(1 + i for i, name in enumerate(names) if name not in split)
     busy = np.asarray((~idle.idle).any(axis=others))

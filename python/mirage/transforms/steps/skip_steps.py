@@ -1,9 +1,9 @@
 """Loops that leave out the steps whose tiles a mask empties.
 
-Which steps are idle is known for each block (:mod:`mirage.semantics.bounds.idle_steps`). What is
-left of a block's steps, from the first one that is not idle to the last one, is bounded by two
-lines over the number of the block's tile: the tightest ones of the form that a loop can have. Where
-a mask compares with integers that are loaded, a line is one over the integer that the block reads
+It is known for each block which steps are idle (:mod:`mirage.semantics.bounds.idle_steps`). The
+remaining steps of a block, from the first one that is not idle to the last one, are bounded by two
+lines over the number of the block's tile: the tightest ones of the form that a loop can have. If a
+mask compares with integers that are loaded, a line may be one over the integer that the block reads
 (:mod:`mirage.transforms.steps.read_steps`).
 """
 
@@ -41,7 +41,8 @@ from mirage.transforms.steps.step_lines import reduced, tightest_line
 
 
 def skip_steps(graph: KernelGraph) -> KernelGraph:
-    """``graph`` whose kernels leave out idle steps, in all candidates where it has such."""
+    """Return ``graph`` with kernels that leave out idle steps, in all candidates that have such
+    steps."""
     known = positions_of(graph.ops)
 
     def in_candidates(op: Alternatives) -> Alternatives:
@@ -63,8 +64,8 @@ def _steps(launch: Launch, loop: Loop, positions: Positions) -> Bounds:
 
 
 def find_steps(launch: Launch, loop: Loop, positions: Positions) -> Steps | None:
-    """The fewest steps that blocks have to take, of those that lines can state; None where they are
-    all steps."""
+    """Return the fewest steps that blocks have to take, among those that lines can express; None if
+    all steps are needed."""
     idle = idle_steps(launch, loop, positions)
     if not idle.idle.any():
         return None
@@ -92,7 +93,7 @@ class _Rows:
 
 
 def _candidates(launch: Launch, loop: Loop, idle: IdleSteps) -> Iterator[Steps]:
-    """For the axes of each tile that positions are known of, and for none."""
+    """Yield the possibilities: the axes of each tile whose positions are known, and no axes."""
     grid = {a.name for a in launch.grid}
     columns = {
         (a, n) for a, n in idle.cuts if a and a[-1] == loop.axis.name and grid.issuperset(a[:-1])

@@ -14,9 +14,9 @@ from mirage.semantics.ugraph import StepNumber
 def tightest_line(
     bounds: Array, exists: Array, low: int, high: int, tile: int, *, upper: bool
 ) -> tuple[int, int, int]:
-    """``(slope, constant, divisor)`` of the tightest ``floor((slope * i + constant) / divisor)``
-    that is nowhere below ``bounds`` (``upper``) or nowhere above; beyond ``low`` and ``high`` all
-    numbers are alike."""
+    """Return ``(slope, constant, divisor)`` of the tightest ``floor((slope * i + constant) /
+    divisor)`` that is nowhere below ``bounds`` (``upper``) or nowhere above them; all numbers
+    beyond ``low`` and ``high`` are equivalent."""
     at = np.flatnonzero(exists)
     if not len(at):
         return 0, (low if upper else high), 1
@@ -39,8 +39,8 @@ def tightest_line(
 
 
 def _slopes(at: Array, free: Array, bounds: Array, divisor: int) -> list[int]:
-    """What the slope may be: that between bounds which are not at an end (``free``), or one of
-    which is the first that is."""
+    """Return the possible slopes: those between bounds that are not at an end (``free``), or of
+    which one is the first that is."""
     ends = {int(i) for i in (*free[:1], *free[-1:], *at[:1], *at[-1:])}
     ends |= {i for j in (*free[:1], *free[-1:]) for i in (int(j) - 1, int(j) + 1) if i in at}
     found = {0}

@@ -71,7 +71,7 @@ def _count(found: _Sum, whole: bool) -> int:
 
 
 def _summed(graph: KernelGraph, output: Value) -> _Sum | None:
-    """Return the sum that an output of one element is, with the number by which it is multiplied."""
+    """Return the sum that an output of one element is, and the number that multiplies it."""
     makers: dict[Value, Op] = {v: op for op in graph.ops for v in op.results}
     factor, x, summed = Fraction(1), output, False
     if output.type.size != 1:

@@ -52,7 +52,7 @@ def _varies(v: Value, x: Value, dims: tuple[int, ...]) -> bool:
 
 
 def _increasing(reading: Reading, op: Elementwise) -> tuple[Value, int] | None:
-    """Return the operand in which an op is increasing, whatever the others are, and its position."""
+    """Return the operand in which an op is increasing for any other operands, and its position."""
     fn = op.function
     if op.identity and not op.cuts:
         return op.operands[0], 0
@@ -100,7 +100,7 @@ def compared_rule(reading: Reading, op: Op) -> Value | None:
 
 
 def _inside(reading: Reading, a: Value, b: Value) -> tuple[Value, Value] | None:
-    """Return the arguments if both sides are the same increasing function of them; otherwise None."""
+    """Return the arguments if both sides are the same increasing function of them, else None."""
     (x, seen), (y, other) = _shown(reading, a), _shown(reading, b)
     first, second = reading.makers.get(x), reading.makers.get(y)
     if not isinstance(first, Elementwise) or not isinstance(second, Elementwise):

@@ -87,7 +87,7 @@ def _in_blocks(truth: Array) -> bool:
 
 
 def _changes(truth: Array, dim: int) -> list[int]:
-    """Return the indices along a dimension at which the truth values differ from the previous ones."""
+    """Return the indices along a dimension at which truth values differ from the previous ones."""
     rows = np.moveaxis(truth, dim, 0).reshape(truth.shape[dim], -1)
     return [int(i) + 1 for i in np.nonzero((rows[1:] != rows[:-1]).any(1))[0]]
 

@@ -1,4 +1,4 @@
-"""Runs kernels that break a rule and looks at what the error says."""
+"""Runs kernels that break a rule and examines the error messages."""
 
 from __future__ import annotations
 

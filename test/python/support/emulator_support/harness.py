@@ -1,5 +1,6 @@
-"""Builds small kernels around a few instructions: one value per thread in, one value per thread
-out."""
+"""Builds small kernels around a few instructions, with one input value and one output value for
+each thread.
+"""
 
 from __future__ import annotations
 

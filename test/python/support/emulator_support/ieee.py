@@ -1,5 +1,6 @@
-"""Correct rounding of exact rationals to binary formats, written from the definition; bit patterns
-to test with."""
+"""Correct rounding of exact rationals to binary formats, written from the definition, and bit
+patterns for tests.
+"""
 
 from __future__ import annotations
 

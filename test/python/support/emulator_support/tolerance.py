@@ -1,4 +1,5 @@
-"""How far from the exact result a GPU may be, from the PTX manual, and how far from the emulator.
+"""How far the result of a GPU may be from the exact result, according to the PTX manual, and from
+that of the emulator.
 
 PTX defines most results bit for bit. It leaves open approximations, for which it states a largest
 error, and tensor cores, which "perform the accumulation with an unspecified order and precision".

@@ -1,4 +1,4 @@
-"""Programs made by the builder, as a user makes them."""
+"""Programs made with the builder, as users write them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """More programs whose results depend on positions: masks of many kinds, lengths, segments,
-rotations, windows, tables read at computed places."""
+rotations, windows, and tables that are read at computed places.
+"""
 
 from __future__ import annotations
 

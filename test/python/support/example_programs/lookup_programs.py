@@ -1,5 +1,6 @@
-"""Programs that look rows up, and that have heads beside a batch of as many: with what the search
-finds for them."""
+"""Programs that look up rows, and whose number of heads equals the batch size, with the candidates
+that the search finds for them.
+"""
 
 from __future__ import annotations
 

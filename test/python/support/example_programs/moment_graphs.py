@@ -1,4 +1,6 @@
-"""Small graphs of which the result is a moment or a distance: one number of each row, or of two."""
+"""Small graphs whose result is a moment or a distance: one number for each row, or for each pair of
+rows.
+"""
 
 from __future__ import annotations
 

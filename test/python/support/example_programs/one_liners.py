@@ -1,4 +1,4 @@
-"""Programs written in a line, for tests of the verifier."""
+"""Programs that fit on one line, for tests of the verifier."""
 
 from __future__ import annotations
 

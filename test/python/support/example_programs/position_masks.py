@@ -1,4 +1,4 @@
-"""Masks made of positions: of tensors, and of tiles."""
+"""Masks computed from positions, for tensors and for tiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention under masks made of positions, and what the search finds for it."""
+"""Attention under masks computed from positions, and the candidates that are found for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs of predefined ops, for tests of what is done with programs."""
+"""Random programs of predefined ops, for tests of transformations of programs."""
 
 from __future__ import annotations
 

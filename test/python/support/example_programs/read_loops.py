@@ -1,4 +1,4 @@
-"""Loops over keys under masks that compare positions with integers of the caller."""
+"""Loops over keys under masks that compare positions with integers from the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small programs of the verifier against the real ones that they stand for."""
+"""The verifier's small programs, compared with the real ones that they stand for."""
 
 from __future__ import annotations
 

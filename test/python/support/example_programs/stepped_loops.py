@@ -1,4 +1,4 @@
-"""Loops over tiles of scores under masks made of positions, which leave out steps."""
+"""Loops over tiles of scores under masks computed from positions, which leave out steps."""
 
 from __future__ import annotations
 

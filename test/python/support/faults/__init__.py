@@ -1,1 +1,1 @@
-"""Faults in programs, in µGraphs and in PTX, and changes that are no faults."""
+"""Faults in programs, in µGraphs and in PTX, and changes that are not faults."""

@@ -1,4 +1,4 @@
-"""Single faults of what block graphs alone have: maps, masks, loops."""
+"""Single faults that only block graphs can have: in maps, masks and loops."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Changes that change nothing: what a verifier has to accept. Operands commuted, sums and products
-associated otherwise, factors moved where that is exact, functions written in others, products and
-sums cut in two, data moved there and back, blocks in another order.
+"""Changes that change nothing, which a verifier must accept: operands that are commuted, sums and
+products that are associated differently or divided in two, factors that are moved where that is
+exact, functions that are written in terms of others, data that is moved back and forth, and blocks
+in another order.
 
-They are :class:`fault.Fault` objects like those that do change something; whether the result is
-numerically as good as before is for the oracle to say.
+They are :class:`fault.Fault` objects like those that do change something; the oracle decides
+whether the result is numerically as good as before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a fault is: a change of a graph at one op, or at a few that belong together."""
+"""A fault: a change of a graph at one op, or at a few related ones."""
 
 from __future__ import annotations
 

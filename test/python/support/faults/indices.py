@@ -1,6 +1,8 @@
-"""Faults of conditions and places: a condition left out or turned round, operands of a comparison
-exchanged, a clamp that is lost, another base or another half of a table, another segment, a length
-by one, inputs read one further on, parts joined in another order, heads taken for batches."""
+"""Faults of conditions and places: a condition that is left out or negated, exchanged operands of a
+comparison, a lost clamp, another base or another half of a table, another segment, a length that is
+off by one, inputs that are read one element later, parts that are joined in another order, and
+heads that are taken for batches.
+"""
 
 from __future__ import annotations
 

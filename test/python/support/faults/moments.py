@@ -1,6 +1,6 @@
 """Faults of moments and distances: a variance in one pass, squares and products of differences that
-are multiplied out, sums of differences as differences of sums. What is small where two numbers are
-near each other has the errors of the large ones.
+are multiplied out, and differences of sums in the place of sums of differences. If two large
+numbers are close to each other, their small difference then has the errors of the large numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a broken kernel is noticed: by a check, or by other results."""
+"""Whether a broken kernel is noticed, either by a check or because its results change."""
 
 from __future__ import annotations
 

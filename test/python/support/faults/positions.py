@@ -1,5 +1,7 @@
-"""Faults of positions: comparisons, windows, numbers of elements off by one or of another axis,
-heads for batches, rows of other indices, and steps of loops that are left out."""
+"""Faults of positions: comparisons, windows, numbers of elements that are off by one or belong to
+another axis, heads in the place of batches, rows of other indices, and steps of loops that are left
+out.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Wrong programs on purpose: single faults of the kinds that a search or a code generator makes.
+"""Programs that are wrong on purpose: single faults of the kinds that a search or a code generator
+makes.
 
 A mutant is a graph with one op changed. It is structurally valid
-(:func:`mirage.semantics.check.check_graph`) and has the original's signature; whether it computes
-another function is for the caller to find out: some faults change nothing (operands of an addition
-swapped, a mask that never bites).
+(:func:`mirage.semantics.check.check_graph`) and has the original's signature. The caller must find
+out whether it computes another function, since some faults change nothing (swapped operands of an
+addition, or a mask that has no effect).
 """
 
 from __future__ import annotations

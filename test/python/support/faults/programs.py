@@ -1,4 +1,4 @@
-"""Single faults, of the kinds that a search or a code generator makes."""
+"""Single faults of the kinds that a search or a code generator makes."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@
         with pytest.raises(EmulatorError):
             check_artifact(with_ptx(artifact, mutant.ptx), reference)
 
-A mutant may be equivalent (a barrier that another one makes redundant, an xor that is no swizzle, a
-predicate that is true for every thread), so tests ask that a mutant is noticed or changes nothing:
-no check fires and the outputs are the same bit for bit.
+A mutant may be equivalent (a barrier that another one makes redundant, an xor that is not a
+swizzle, a predicate that is true for every thread). Therefore tests require that a mutant is
+noticed or changes nothing: no check fires, and the outputs are the same bit for bit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Faults of rounding: equal, or nearly, over the real numbers, and not as numbers are held. A cast
-moved, a value kept in 16 bits, factors in another order, a maximum left out or moved, an epsilon in
-another place, a variance in one pass, a difference multiplied out.
+"""Faults of rounding: programs that are equal, or nearly equal, over the real numbers but not in
+floating point. A cast is moved, a value is kept in 16 bits, factors are in another order, a maximum
+is left out or moved, an epsilon is in another place, a variance is computed in one pass, or a
+difference is multiplied out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a case of the gallery is, and what its builders share."""
+"""A case of the gallery, and helpers for its builders."""
 
 from __future__ import annotations
 

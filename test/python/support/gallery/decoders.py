@@ -1,7 +1,7 @@
 """Decoder layers of language models, from Transformers or written after their description.
 
-Positions come in as cosines and sines, masks as additive tensors: what the models compute from
-integers once for all layers.
+Positions are given as cosines and sines, and masks as additive tensors; models compute these from
+integers, once for all layers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Executes an optimized layer without a GPU and compares it with PyTorch.
 
-Compiled kernels run in the emulator, or, where emulation would take too long, the chosen µGraphs in
+Compiled kernels run in the emulator. If emulation would take too long, the chosen µGraphs run in
 the interpreter with every op rounded to its type.
 """
 

@@ -1,13 +1,13 @@
-"""What a µGraph computes, by an evaluator that shares nothing with the project's own.
+"""The results of a µGraph, by an evaluator that shares nothing with the project's own.
 
-It reads the data of a graph (ops, maps, axes) and nothing else: what an op means is said here once
-more, in PyTorch, and a launch is run as it is written, one block after the other and one step of a
-loop after the other. A part of a value (a :data:`Box`) is computed where somebody asks for it, so a
-few elements of a large program cost what they need. Several inputs are run side by side: the first
-dimension of all tensors here is that of *runs*, of length 1 where all runs have the same.
+It reads only the data of a graph (ops, maps, axes). The meaning of each op is defined here
+independently, in PyTorch, and a launch is run literally, one block and one step of a loop after the
+other. A part of a value (a :data:`Box`) is computed on demand, so a few elements of a large program
+cost only what they need. Several inputs are run side by side: the first dimension of all tensors
+here is that of *runs*, and has length 1 if it is the same in all runs.
 
 *Exact* arithmetic is float64 throughout. *Typed* arithmetic rounds the result of each op to the
-type that a kernel stores or holds it in, and computes it in f32 (f64 where the type is).
+type in which a kernel stores or holds it, and computes it in f32 (or in f64 if that is the type).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Inputs for the oracle, as models have them. Each element is a function of its index, so that any
-part of a tensor of any size can be made by itself, and always holds the same.
+"""Inputs for the oracle, as models have them. Each element is a function of its index, so any part
+of a tensor of any size can be made separately, and always has the same contents.
 """
 
 from __future__ import annotations

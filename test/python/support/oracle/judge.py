@@ -1,5 +1,5 @@
-"""What the oracle says of a candidate: whether it computes something else than its reference, and
-whether its rounding errors are within what the verifier promises (docs/verification.md).
+"""The oracle's verdict on a candidate: whether it computes something else than its reference, and
+whether its rounding errors are within the verifier's promises (docs/verification.md).
 """
 
 from __future__ import annotations

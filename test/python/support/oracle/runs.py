@@ -1,4 +1,6 @@
-"""Tensors whose first dimension is that of runs side by side, of length 1 where these are alike."""
+"""Tensors whose first dimension is that of runs side by side; it has length 1 if all runs are the
+same.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What a reference might give whose sums are rounded anew for each element that they are used for.
+"""The possible results of a reference whose sums are rounded separately for each element that uses
+them.
 
-In which order sums are added is not said. Where a mean is taken off all elements of a row, what is
-wrong with it is the same for all of them, and a variance has nothing of it; a kernel that has a
-mean for each part of a row loses digits there, and is as right.
+A program does not say in which order sums are added. If a mean is subtracted from all elements of a
+row, its error is the same for all of them, and the variance does not contain it. A kernel that uses
+a separate mean for each part of a row loses digits there, and is just as correct.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The few functions of PyTorch that the oracle calls, in NumPy, for machines without PyTorch.
 
-Names and meanings are PyTorch's; ``test_torch_in_numpy.py`` compares them. It is written for the
-oracle alone, and shares nothing with the verifier either.
+Names and meanings are PyTorch's; ``test_torch_in_numpy.py`` compares them. This module is written
+only for the oracle, and it shares nothing with the verifier either.
 """
 
 from __future__ import annotations

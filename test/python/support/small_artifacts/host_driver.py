@@ -1,5 +1,6 @@
-"""A driver for the compiled launcher: functions in the place of the driver's, which note what they
-are called with. Tensors are on the host."""
+"""A driver for the compiled launcher: functions that replace those of the driver and record the
+calls. Tensors are on the host.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""A small artifact with a size, written by hand: y = 2 x, by two kernels of as many rows as there
-are; x has two rows for each unit of the size, y one."""
+"""A small artifact with a size, written by hand: y = 2 x, by two kernels with as many rows as
+exist; x has two rows for each unit of the size, and y has one.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Classes of sizes without a search: the parts of the program at the largest size, computed in the
-reference semantics. Rows that a call does not have hold NaN there, and are cut off: so a row that
-depends on another one is noticed, as it is where kernels read memory that is not theirs."""
+reference semantics. Rows that a call does not have are NaN there, and are cut off, so a row that
+depends on another one is noticed, just as if kernels read memory that does not belong to them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that stay with PyTorch, by themselves."""
+"""Single calls that remain with PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an imported program computes, beside what PyTorch does."""
+"""The results of an imported program, compared with those of PyTorch."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A program as it was imported, its parts computed in the reference semantics: to test what is
-around a compiled one, and that what was imported is what PyTorch computes. It is cut into parts and
-calls as a compiled one is."""
+"""An imported program whose parts are computed in the reference semantics, to test the code around
+a compiled program, and that the imported program computes the same as PyTorch. It is divided into
+parts and calls in the same way as a compiled one.
+"""
 
 from __future__ import annotations
 

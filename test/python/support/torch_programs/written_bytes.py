@@ -1,4 +1,4 @@
-"""How many bytes calls of PyTorch write, by op."""
+"""The number of bytes that calls of PyTorch write, by op."""
 
 from __future__ import annotations
 

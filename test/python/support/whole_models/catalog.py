@@ -1,4 +1,4 @@
-"""Which models, and how small."""
+"""The models, and their small sizes."""
 
 from __future__ import annotations
 

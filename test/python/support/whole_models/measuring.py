@@ -1,5 +1,6 @@
-"""What becomes of a model under ``torch.compile(backend="mirage")``, without a search: which ops
-stay with PyTorch, and whether what was imported computes what PyTorch does."""
+"""The result of ``torch.compile(backend="mirage")`` for a model, without a search: which ops remain
+with PyTorch, and whether the imported program computes the same as PyTorch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention in parts and under masks, each beside one that is nearly the same."""
+"""Attention in parts and under masks, each compared with a program that is nearly the same."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Programs that are about a rounding that they write, or that another loses: it is left out, moved,
-made in another type or lost beside something rougher."""
+"""Programs that depend on a rounding that one of the two loses: it is left out, moved, made in
+another type, or hidden by a coarser rounding.
+"""
 
 from __future__ import annotations
 

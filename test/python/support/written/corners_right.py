@@ -1,5 +1,6 @@
-"""Programs at the corners: losses, norms with what they learned, windows, places, whole numbers,
-orders and sums as they go along, each written in two ways that are the same."""
+"""Corner cases: losses, norms with learned parameters, windows, places, whole numbers, orders and
+running sums, each written in two ways that are the same.
+"""
 
 from __future__ import annotations
 

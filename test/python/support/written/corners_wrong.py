@@ -1,5 +1,6 @@
-"""Programs at the corners that are nearly the same: other ties, rounding of whole numbers, rows of
-which nothing is seen, numbers that are none, tables of which one element differs."""
+"""Corner cases that are nearly the same: different ties, rounding of whole numbers, rows in which
+everything is masked, NaN, and tables in which one element differs.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Programs of many kinds that are the same: constants, exponentials, maxima, roots, parts, masks,
-rows, norms and roundings as people write them."""
+rows, norms and roundings as people write them.
+"""
 
 from __future__ import annotations
 

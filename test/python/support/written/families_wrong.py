@@ -1,4 +1,4 @@
-"""Programs of many kinds that are nearly the same: one constant, sign, place, step or mask is."""
+"""Programs of many kinds that differ in one constant, sign, place, step or mask."""
 
 from __future__ import annotations
 

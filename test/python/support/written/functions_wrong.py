@@ -1,4 +1,4 @@
-"""Identities of scalar functions that do not hold: a twin of each kind of those that do."""
+"""Identities of scalar functions that do not hold: one for each kind of those that do."""
 
 from __future__ import annotations
 

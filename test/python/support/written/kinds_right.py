@@ -1,5 +1,6 @@
-"""Programs of the kinds that models are made of, each written in two ways that are the same:
-attention in parts, norms, rotations, gates, masks, losses, slices, experts, caches, windows."""
+"""Programs of the kinds that models consist of, each written in two ways that are the same:
+attention in parts, norms, rotations, gates, masks, losses, slices, experts, caches, windows.
+"""
 
 from __future__ import annotations
 

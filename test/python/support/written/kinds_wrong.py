@@ -1,5 +1,6 @@
-"""Norms, rotations, gates, losses, slices, experts and caches, each beside one that is nearly the
-same."""
+"""Norms, rotations, gates, losses, slices, experts and caches, each compared with a program that is
+nearly the same.
+"""
 
 from __future__ import annotations
 

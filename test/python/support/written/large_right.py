@@ -1,5 +1,6 @@
-"""Programs at sizes that models have, each written in two ways that are the same: what small sizes
-show by writing everything out has to be shown by what the programs are."""
+"""Programs at sizes that models have, each written in two ways that are the same: at small sizes
+everything can be written out, but at these sizes the structure of the programs must show it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs at sizes that models have, each beside one that is nearly the same."""
+"""Programs at sizes that models have, each compared with one that is nearly the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moments and distances in forms that keep their digits wherever rows are."""
+"""Moments and distances in forms that keep their digits for any mean of a row."""
 
 from __future__ import annotations
 

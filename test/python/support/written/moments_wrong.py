@@ -1,5 +1,7 @@
-"""Moments and distances that lose their digits: means of squares less squares of means, squares
-multiplied out. The digits are there on rows about zero, and gone on rows far from it."""
+"""Moments and distances that lose their digits: means of squares minus squares of means, and
+squares that are multiplied out. The digits are kept for rows about zero, and lost for rows far from
+it.
+"""
 
 from __future__ import annotations
 

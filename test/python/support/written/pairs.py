@@ -1,4 +1,4 @@
-"""What a pair of programs is, and how one is verified."""
+"""A pair of programs, and its verification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs with masks, lengths, segments, lookups, rotations and orders: nearly the same ones."""
+"""Programs with masks, lengths, segments, lookups, rotations and orders: nearly the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that are the same, and hard to tell."""
+"""Programs that are the same, although this is hard to see."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Programs that are the same by what holds of rows: orders that functions keep, elements that are
-picked, tables that differ by what a row has in common."""
+"""Programs that are the same because of properties of rows: orders that functions preserve,
+elements that are picked, and tables that differ by something that each row has in common.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that differ, each by what would have to hold of rows and does not."""
+"""Programs that differ because a property of rows does not hold."""
 
 from __future__ import annotations
 

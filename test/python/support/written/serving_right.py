@@ -1,5 +1,6 @@
-"""Programs as models are served with them, each written in two ways that are the same: scales by
-the largest element, eight bits, masks and running maxima, gathered losses, gates of experts."""
+"""Programs with which models are served, each written in two ways that are the same: scales by the
+largest element, eight bits, masks and running maxima, gathered losses, gates of experts.
+"""
 
 from __future__ import annotations
 

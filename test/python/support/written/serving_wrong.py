@@ -1,5 +1,6 @@
-"""Programs as models are served with them, each beside one that is nearly the same: another scale,
-another grid, a maximum that starts elsewhere, exchanged weights, another eps, the next row."""
+"""Programs with which models are served, each compared with one that is nearly the same: another
+scale, another grid, a maximum that starts elsewhere, exchanged weights, another eps, the next row.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that are nearly the same: none of these may be accepted."""
+"""Programs that are nearly the same; none of them may be accepted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Matrix products of rows by index with the matrices of experts, as text of µGraphs with a schedule
-set by hand."""
+that is set by hand.
+"""
 
 from __future__ import annotations
 

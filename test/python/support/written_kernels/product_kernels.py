@@ -1,4 +1,4 @@
-"""Products by warpgroups, as launches in tiles set by hand."""
+"""Products by warpgroups, as launches whose tiles are set by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention over rings and warpgroups, as text of µGraphs with a schedule set by hand."""
+"""Attention over rings and warpgroups, as text of µGraphs with a schedule that is set by hand."""
 
 from __future__ import annotations
 

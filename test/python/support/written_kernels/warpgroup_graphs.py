@@ -1,4 +1,6 @@
-"""Matrix products over rings and warpgroups, as text of µGraphs with a schedule set by hand."""
+"""Matrix products over rings and warpgroups, as text of µGraphs with a schedule that is set by
+hand.
+"""
 
 from __future__ import annotations
 

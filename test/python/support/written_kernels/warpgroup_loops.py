@@ -1,4 +1,4 @@
-"""Loops of several products by warpgroups that are no attention, as text of µGraphs."""
+"""Loops of several products by warpgroups other than attention, as text of µGraphs."""
 
 from __future__ import annotations
 

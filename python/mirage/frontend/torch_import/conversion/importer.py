@@ -26,7 +26,6 @@ from mirage.frontend.torch_import.capture.capture import (
 )
 from mirage.frontend.torch_import.capture.dynamic import dynamic_program
 from mirage.frontend.torch_import.conversion.error_functions import with_gelus
-from mirage.frontend.torch_import.conversion.formulas import as_formula
 from mirage.frontend.torch_import.conversion.read_ir import (
     constant_of,
     foreign_type,
@@ -43,6 +42,7 @@ from mirage.frontend.torch_import.conversion.stays import (
     unsupported,
 )
 from mirage.frontend.torch_import.conversion.updates import may_stay, op_name, stores_to
+from mirage.frontend.torch_import.known_tensors.formulas import as_formula
 from mirage.frontend.torch_import.rows.foreign import Carried
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Unsupported
 from mirage.frontend.torch_import.rows.op_table import IGNORED, TABLE

@@ -18,6 +18,7 @@ from mirage.frontend.torch_import.rows.products.contraction import CONTRACTION
 from mirage.frontend.torch_import.rows.products.distances import DISTANCES
 from mirage.frontend.torch_import.rows.products.experts import EXPERTS
 from mirage.frontend.torch_import.rows.reductions.accumulate import ACCUMULATE
+from mirage.frontend.torch_import.rows.reductions.norms import NORMS
 from mirage.frontend.torch_import.rows.reductions.pooling import POOLING
 from mirage.frontend.torch_import.rows.reductions.ranking import RANKING
 from mirage.frontend.torch_import.rows.reductions.reductions import REDUCTIONS
@@ -29,6 +30,7 @@ TABLE: dict[str, Row] = {
     **ELEMENTWISE,
     **FUNCTIONS,
     **CONTRACTION,
+    **NORMS,
     **REDUCTIONS,
     **VIEWS,
     **COMPARISONS,

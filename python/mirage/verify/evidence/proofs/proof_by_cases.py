@@ -95,7 +95,7 @@ class _Attempt:
         self.held: list[Planes] = []
 
     def run(self) -> int:
-        """Return the number of cases. Raise :class:`NoProof` if the outputs differ in one of them."""
+        """Return the number of cases. Raise :class:`NoProof` if the outputs differ in one."""
         if not self.alike:
             elements = sum(prod(v.shape) for v in self.inputs)
             if elements > _MOST_OF_INPUTS:

@@ -155,7 +155,8 @@ def _cosh(b: Lowering, c: Call) -> Value:
 
 
 def _atanh(b: Lowering, c: Call) -> Value:
-    """``(log(1 + x) - log(1 - x)) / 2``, of which neither part takes digits of the other."""
+    """Return ``(log(1 + x) - log(1 - x)) / 2``, in a form in which neither part loses digits to the
+    other."""
     x = c.value(0)
     above, below = b.unary(UnaryFn.LOG1P, x), b.unary(UnaryFn.LOG1P, b.unary(UnaryFn.NEG, x))
     return b.combine(BinaryFn.MUL, b.binary(BinaryFn.SUB, above, below), 0.5)
@@ -253,8 +254,8 @@ def _x_log_y(b: Lowering, c: Call) -> Value:
 
 def _log_of_sum(factor: float) -> Row:
     """``op(x, y)``: the logarithm of the sum of two exponentials of ``factor`` times ``x`` and
-    ``y``, over the factor: the larger one, and what the other adds to it. Equal ones are nothing
-    apart, infinite ones as well."""
+    ``y``, divided by the factor. It is the larger operand plus what the other one adds to it. The
+    difference of equal operands is zero, also if these are infinite."""
 
     def row(b: Lowering, c: Call) -> Value:
         xs = [c.value(i) for i in (0, 1)]

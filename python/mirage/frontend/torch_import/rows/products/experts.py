@@ -1,13 +1,14 @@
-"""Rows of products of rows with the weights of their experts.
+"""Rows of ops that multiply rows by the weights of their experts.
 
 ``grouped_mm(x[S, K], w[E, K, N], ends[E])`` multiplies the rows from ``ends[e - 1]`` to ``ends[e]``
-with ``w[e]``. The expert of a row is the number of ends at or before it. The cheapest method
-depends on the number of rows, since these products are bound by the bytes of weights:
+by ``w[e]``. The expert of a row is the number of ends at or before it. The cheapest method depends
+on the number of rows, since these products are bound by the bytes of weights:
 
-* Fewer rows than experts, as of a token that is decoded: each row reads the weights of its expert.
-* Up to :data:`MOST_ROWS`: all rows times all experts, of which each row keeps its own. The weights
-  are read once, and the products that nobody keeps take less time than that.
-* More, as of a prompt: products that are not kept would be most of the work. The op stays one call.
+* Fewer rows than experts, as for a token that is decoded: each row reads the weights of its expert.
+* Up to :data:`MOST_ROWS`: all rows times all experts, and each row keeps its own product. The
+  weights are read once, and the products that are not kept take less time than that.
+* More, as for a prompt: products that are not kept would be most of the work. The op remains one
+  call.
 """
 
 from __future__ import annotations

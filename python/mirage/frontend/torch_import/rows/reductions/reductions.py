@@ -1,4 +1,4 @@
-"""Rows of reductions to truth values, of norms and extremes, and of norms with given statistics."""
+"""Rows of reductions to truth values, of vector norms, extremes, and norms of given statistics."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Tensors whose elements are known at import, written as formulas that kernels compute."""
