@@ -34,7 +34,12 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
 )
-from mirage.verify.normal_form.exponents import WRITTEN, exponential_rule, shift_rule
+from mirage.verify.normal_form.exponents import (
+    WRITTEN,
+    exponential_rule,
+    masked_exponential_rule,
+    shift_rule,
+)
 from mirage.verify.normal_form.predicates import predicate_rule
 from mirage.verify.normal_form.real_functions import real_rule
 from mirage.verify.normal_form.split_launches import with_launches_split
@@ -47,7 +52,8 @@ class Depth(enum.Enum):
     """How far functions are written out.
 
     ``USUAL`` is the usual form. ``EXPONENTIALS`` also writes out functions that are made of
-    exponentials (sigmoid, tanh), which then stand in denominators. ``REALS`` uses identities of
+    exponentials (sigmoid, tanh), which then stand in denominators, and adds masks of exponentials
+    to their arguments. ``REALS`` uses identities of
     real numbers: maxima of two values as magnitudes, logarithms and roots of products."""
 
     USUAL = enum.auto()
@@ -169,6 +175,10 @@ class _Rewriter:
                 return lambda b: definition(b, x)
         if (product := exponential_rule(op, self.makers)) is not None:
             return product
+        if self.depth is Depth.EXPONENTIALS:
+            masked = masked_exponential_rule(op, self.makers)
+            if masked is not None:
+                return masked
         if (predicate := predicate_rule(op, self.makers, self.constants)) is not None:
             return predicate
         return None
