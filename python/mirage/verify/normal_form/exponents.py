@@ -13,17 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mirage.semantics.builder import Builder
-from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Contraction,
     Elementwise,
-    KernelGraph,
     Movement,
     Op,
     Value,
     View,
-    all_ops,
 )
 
 _DEEPEST = 8  # sums in sums
@@ -72,16 +69,6 @@ class _Term:
     logarithm: bool  # of the value, else itself
     views: tuple[View, ...] = ()  # of it
     parts: tuple[tuple[_Term, ...], ...] = ()  # it is a movement of these sums
-
-
-def has_written(*graphs: KernelGraph) -> bool:
-    """Return whether a program has one of these functions, or exponentials that a mask keeps."""
-    for graph in graphs:
-        ops = list(all_ops(decompose(graph).ops))
-        makers = {v: op for op in ops for v in op.results}
-        if any(op.function in WRITTEN or masked_exponential_rule(op, makers) for op in ops):
-            return True
-    return False
 
 
 def masked_exponential_rule(

@@ -1,5 +1,5 @@
-"""Softmaxes whose exponentials are masked after they are taken: the same as with minus infinity in
-their arguments."""
+"""Softmaxes whose exponentials are masked after they are taken, or by several masks: the same as
+with minus infinity in their arguments, for all masks at once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from written.pairs import Pair
 INF = math.inf
 MASKED = "6x6 6x6:b"
 ATTENDED = "2x6x8 2x6x8 2x6x8 6x6:b"
+TWICE = "6x6 6x6:b 6x6:b"
 CAUSAL = "2x6x8 2x6x8 2x6x8"
 
 
@@ -76,6 +77,38 @@ EXPONENTIALS_RIGHT = (
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
         lambda q, k, v: (lambda e: (e @ v) / e.sum(-1, keepdim=True))(
             torch.where(below(), (scores(q, k) - largest(scores(q, k), below())).exp(), 0.0)
+        ),
+    ),
+    Pair(
+        "two masks, one after the other",
+        TWICE,
+        lambda x, m, n: F.softmax(x.masked_fill(~m, -INF).masked_fill(~n, -INF), -1),
+        lambda x, m, n: F.softmax(x.masked_fill(~(m & n), -INF), -1),
+    ),
+    Pair(
+        "neither of two masks",
+        TWICE,
+        lambda x, m, n: F.softmax(x.masked_fill(m | n, -INF), -1),
+        lambda x, m, n: F.softmax(x.masked_fill(n, -INF).masked_fill(m, -INF), -1),
+    ),
+    Pair(
+        "two masks, added",
+        TWICE,
+        lambda x, m, n: F.softmax(x.masked_fill(~m, -INF).masked_fill(~n, -INF), -1),
+        lambda x, m, n: F.softmax(x + torch.where(n & m, 0.0, -INF), -1),
+        rounding=False,  # a NaN that a mask leaves out stays one
+    ),
+    Pair(
+        "keys that are padded, and later ones",
+        "2x6x8 2x6x8 2x6x8 2x6:b",
+        lambda q, k, v, m: (
+            F.softmax(
+                scores(q, k).masked_fill(~m[:, None, :], -INF).masked_fill(~below(), -INF), -1
+            )
+            @ v
+        ),
+        lambda q, k, v, m: (
+            F.softmax(scores(q, k).masked_fill(~(m[:, None, :] & triangle()), -INF), -1) @ v
         ),
     ),
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 
-from written.exponentials_right import ATTENDED, MASKED, largest, masked, scores, shares
+from written.exponentials_right import ATTENDED, MASKED, TWICE, largest, masked, scores, shares
 from written.pairs import Pair
 
 EXPONENTIALS_WRONG = (
@@ -51,5 +52,26 @@ EXPONENTIALS_WRONG = (
         MASKED,
         lambda x, m: torch.where(m, (x - largest(x, m)).exp(), 0.0),
         lambda x, m: (x.masked_fill(~m, -torch.inf) - largest(x, m)).exp(),
+    ),
+    Pair(
+        "either of two masks",
+        TWICE,
+        lambda x, m, n: F.softmax(x.masked_fill(~m, -torch.inf).masked_fill(~n, -torch.inf), -1),
+        lambda x, m, n: F.softmax(x.masked_fill(~(m | n), -torch.inf), -1),
+    ),
+    Pair(
+        "one of two masks",
+        TWICE,
+        lambda x, m, n: F.softmax(x.masked_fill(~m, -torch.inf).masked_fill(~n, -torch.inf), -1),
+        lambda x, m, n: F.softmax(x.masked_fill(~n, -torch.inf), -1),
+    ),
+    Pair(
+        "what one of two masks leaves divides",  # nothing may be left where both leave something
+        TWICE,
+        lambda x, m, n: F.softmax(x.masked_fill(~m, -torch.inf), -1),
+        lambda x, m, n: (
+            F.softmax(x.masked_fill(~m, -torch.inf), -1)
+            + 0.0 * F.softmax(x.masked_fill(~(m & n), -torch.inf), -1)
+        ),
     ),
 )
