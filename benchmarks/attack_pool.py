@@ -38,8 +38,8 @@ class Late(BaseException):
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raises :class:`Late` in what takes longer, between two steps of Python. Only a process's main
-    thread can be interrupted: elsewhere there is no limit."""
+    """Raises :class:`Late` in what takes more processor time, between two steps of Python. Only a
+    process's main thread can be interrupted: elsewhere there is no limit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -47,13 +47,13 @@ def at_most(seconds: float) -> Iterator[None]:
     def late(*_: object) -> None:
         raise Late(f"no result within {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def results(

@@ -48,7 +48,7 @@ WRONG = (
 """Counts of the summary that must be zero."""
 SEARCH_SECONDS = 30.0
 PIECE_SECONDS = 2.0
-LONGEST = 60.0  # for a mutant
+LONGEST = 60.0  # of processor time, for a mutant
 SPECIAL = 4  # situations of models, where a verdict is not what a short look suggests
 
 
