@@ -68,31 +68,25 @@ def defined_evidence(
     the same program, decomposed otherwise. Graphs are free of composites. ``contents`` maps the
     numbers of inputs to the values that they always hold."""
     by_sign = by_reference = 0
-    seen = [np.zeros(region_shape(r, v.shape), int) for r, v in _outputs(references[0], sample)]
+    shapes = [region_shape(r, v.shape) for r, v in _outputs(references[0], sample)]
+    seen = [np.zeros(shape, int) for shape in shapes]
+    left = [np.zeros(shape, bool) for shape in shapes]  # what was not asked for in some draw
     for draw in range(_MOST_DRAWS):
-        tried, open_ = None, list[Array]()
-        for way in _WAYS:
-            tried = _evaluated(references, candidate, sample, rng, contents, way)
-            bad = [
-                restrict(tried.results[j], sample.outputs[i], candidate.outputs[j])[2]
-                for i, j in enumerate(order)
-            ]
-            last = draw == _MOST_DRAWS - 1
-            open_ = [
-                b & (d | (last & (s == 0))) for b, d, s in zip(bad, tried.there, seen, strict=True)
-            ]
-            if not any(b.any() for b in open_):
-                break
-        assert tried is not None
+        tried = _tried(references, candidate, sample, rng, contents, order)
         by_sign, by_reference = tried.domain.by_sign, tried.domain.by_reference
-        for i, bad in enumerate(open_):
+        for i, bad in enumerate(tried.open):
             if bad.any():
                 return _not_defined(i, bad, sample)
         seen = [s + d for s, d in zip(seen, tried.there, strict=True)]
-        if not by_reference:
+        left = [o | x for o, x in zip(left, tried.bad, strict=True)]
+        if not by_reference and not any(o.any() for o in left):
             break  # signs are those of all inputs
-        if all((s >= _DRAWS).all() for s in seen):
+        few = any((o & (s < _DRAWS)).any() for o, s in zip(left, seen, strict=True))
+        if draw + 1 >= _DRAWS and not few:
             break
+    for i, (o, s) in enumerate(zip(left, seen, strict=True)):
+        if (never := o & (s == 0)).any():
+            return _not_defined(i, never, sample)
     text = (
         f"arguments of divisions, roots, logarithms and powers: {by_sign} in order by their signs, "
         f"{by_reference} as the reference's"
@@ -118,12 +112,34 @@ def _outputs(graph: KernelGraph, sample: Sample) -> Iterator[tuple[Region, Value
 
 @dataclass(frozen=True)
 class _Tried:
-    """One draw: the candidate's results, and which elements of its outputs the reference has
-    numbers for (in the reference's order)."""
+    """One draw: which elements of the candidate's outputs depend on an argument that is not known
+    to be valid, and which of them the reference has numbers for (in the reference's order)."""
 
     domain: Defined
-    results: tuple[Sampled, ...]
+    bad: list[Array]
     there: list[Array]
+
+    @property
+    def open(self) -> list[Array]:
+        """What is not defined where the reference is."""
+        return [b & d for b, d in zip(self.bad, self.there, strict=True)]
+
+
+def _tried(
+    references: Sequence[KernelGraph],
+    candidate: KernelGraph,
+    sample: Sample,
+    rng: np.random.Generator,
+    contents: Mapping[int, Array],
+    order: Sequence[int],
+) -> _Tried:
+    """Compare in one way after the other, until one of them leaves nothing open."""
+    tried = _evaluated(references, candidate, sample, rng, contents, order, _WAYS[0])
+    for way in _WAYS[1:]:
+        if not any(x.any() for x in tried.open):
+            break
+        tried = _evaluated(references, candidate, sample, rng, contents, order, way)
+    return tried
 
 
 def _evaluated(
@@ -132,6 +148,7 @@ def _evaluated(
     sample: Sample,
     rng: np.random.Generator,
     contents: Mapping[int, Array],
+    order: Sequence[int],
     way: tuple[bool, bool],
 ) -> _Tried:
     """Evaluate the candidate on random inputs, given the arguments that the references' operations
@@ -146,7 +163,11 @@ def _evaluated(
     results = evaluate_sampled(candidate, domain, inputs, sample.demands[1])
     ends = zip(first, _outputs(references[0], sample), strict=True)
     there = [~np.isnan(restrict(x, region, v)[0]) for x, (region, v) in ends]
-    return _Tried(domain, results, there)
+    bad = [
+        restrict(results[j], sample.outputs[i], candidate.outputs[j])[2]
+        for i, j in enumerate(order)
+    ]
+    return _Tried(domain, bad, there)
 
 
 def _whole_numbers(graphs: Sequence[KernelGraph], smooth: bool) -> AbstractSet[int]:
