@@ -27,7 +27,7 @@ from mirage.frontend.torch_import.capture import (
 from mirage.frontend.torch_import.dynamic import dynamic_program
 from mirage.frontend.torch_import.error_functions import with_gelus
 from mirage.frontend.torch_import.foreign import Carried
-from mirage.frontend.torch_import.formulas import as_formula
+from mirage.frontend.torch_import.folded_tensors import as_ops
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
 from mirage.frontend.torch_import.op_table import IGNORED, TABLE
 from mirage.frontend.torch_import.read_ir import (
@@ -194,20 +194,23 @@ class _Importer:
         if result is None:
             self._bind_foreign(argument, block_argument)
             return
-        if argument.folded:
-            assert argument.data is not None
-            found = as_formula(self.lowering, argument.data, result)
-            if found is not None:
-                self.values[block_argument] = found
-                return
+        found = as_ops(self.lowering, argument, result, block_argument, self._hold)
+        self.values[block_argument] = found or self._input(argument, result)
+
+    def _input(self, argument: Argument, result: TensorType) -> Value:
         value = Value(result, _identifier(argument.name, self._names))
         self.inputs.append((value, argument))
-        self.values[block_argument] = value
         if argument.folded and result.dtype.is_integer and result.size:
             assert argument.data is not None
             low, high = argument.data.min(), argument.data.max()
             self.lowering.given[value] = (float(low), float(high))
             self.lowering.held[value] = argument.data.cpu().numpy()
+        return value
+
+    def _hold(self, numbers: torch.Tensor) -> Value:
+        """Make integers that masks are compared with an input."""
+        argument = Argument(_identifier("folded_bounds", self._names), numbers, folded=True)
+        return self._input(argument, TensorType(tuple(numbers.shape), DType.I64))
 
     def _bind_foreign(self, argument: Argument, block_argument: Any) -> None:
         """Bind an argument that is not a tensor of a type that kernels have."""
