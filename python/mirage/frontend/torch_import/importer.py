@@ -26,8 +26,8 @@ from mirage.frontend.torch_import.capture import (
 )
 from mirage.frontend.torch_import.dynamic import dynamic_program
 from mirage.frontend.torch_import.error_functions import with_gelus
-from mirage.frontend.torch_import.foreign import Carried
 from mirage.frontend.torch_import.folded_tensors import as_ops
+from mirage.frontend.torch_import.foreign import Carried
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
 from mirage.frontend.torch_import.op_table import IGNORED, TABLE
 from mirage.frontend.torch_import.read_ir import (
@@ -210,7 +210,7 @@ class _Importer:
     def _hold(self, numbers: torch.Tensor) -> Value:
         """Make integers that masks are compared with an input."""
         argument = Argument(_identifier("folded_bounds", self._names), numbers, folded=True)
-        return self._input(argument, TensorType(tuple(numbers.shape), DType.I64))
+        return self._input(argument, TensorType(tuple(numbers.shape), DType.I32))
 
     def _bind_foreign(self, argument: Argument, block_argument: Any) -> None:
         """Bind an argument that is not a tensor of a type that kernels have."""

@@ -29,8 +29,8 @@ Hold: TypeAlias = "Callable[[Array], Value]"
 
 @dataclass(frozen=True)
 class Intervals:
-    """The first and the last column that each row sees (0 and -1 if it sees none), of ``size``
-    columns. The arrays have the shape of the mask, with one column."""
+    """The first and the last column that each row sees, of ``size`` columns; the last one is just
+    before the first if it sees none. The arrays have the shape of the mask, with one column."""
 
     first: Array
     last: Array
@@ -54,7 +54,11 @@ def intervals_of(mask: torch.Tensor) -> Intervals | None:
     true = seen.cpu().numpy()
     first = true.argmax(-1, keepdims=True)
     last = size - 1 - true[..., ::-1].argmax(-1, keepdims=True)
-    last = np.where(true.any(-1, keepdims=True), last, -1)
+    some = true.any(-1, keepdims=True)
+    if (last[some] == size - 1).all():  # one integer suffices
+        first = np.where(some, first, size)
+    else:
+        last = np.where(some, last, -1)
     if not np.array_equal(true.sum(-1, keepdims=True), last + 1 - first):
         return None
     return Intervals(first, last, size)
@@ -67,10 +71,10 @@ def as_comparison(b: Lowering, found: Intervals, result: TensorType, hold: Hold)
     columns = b.reshaped(columns, (1,) * (rank - 1) + (found.size,))
     parts: list[Value] = []
     if found.first.any():
-        first = _bound(b, found.first, 0, hold)
+        first = _bound(b, found.first, (0, found.size), hold)
         parts.append(b.binary(BinaryFn.LE, first, columns))
     if (found.last < found.size - 1).any():
-        last = _bound(b, found.last, found.size - 1, hold)
+        last = _bound(b, found.last, (-1, found.size - 1), hold)
         parts.append(b.binary(BinaryFn.LE, columns, last))
     if not parts:
         return b.filled(1 if result.dtype is DType.I1 else 0, result)
@@ -79,29 +83,27 @@ def as_comparison(b: Lowering, found: Intervals, result: TensorType, hold: Hold)
     return seen if result.dtype is DType.I1 else bias(b, seen, result.dtype)
 
 
-def _bound(b: Lowering, numbers: Array, limit: int, hold: Hold) -> Value:
-    """Return integers that bound the columns: as a line where they are one up to the ``limit``,
+def _bound(b: Lowering, numbers: Array, limits: tuple[int, int], hold: Hold) -> Value:
+    """Return integers that bound the columns: as a line if they are one within the ``limits``,
     beyond which all integers mean the same."""
-    long = [d for d, n in enumerate(numbers.shape) if n > 1]
-    if len(long) == 1:
-        line = _line_within(numbers.reshape(-1), limit)
+    if numbers.size in numbers.shape:
+        line = _line_within(numbers.reshape(-1), limits)
         if line is not None:
             return b.reshaped(line.emitted(b, numbers.size, DType.I64), numbers.shape)
-    return hold(numbers.astype(np.int64))
+    return hold(numbers.astype(np.int32))
 
 
-def _line_within(numbers: Array, limit: int) -> Line | None:
-    """Return the line that integers are wherever they are not ``limit``; where they are, the line
-    may lie beyond it."""
-    free = np.flatnonzero(numbers != limit)
-    at = np.arange(len(numbers))
-    for start, stop in ((0, len(numbers)), (int(free[0]), int(free[-1]) + 1)):
+def _line_within(numbers: Array, limits: tuple[int, int]) -> Line | None:
+    """Return the line that integers are wherever they are not at a limit; there, the line may lie
+    beyond it."""
+    low, high = limits
+    free = np.flatnonzero((low < numbers) & (numbers < high))
+    inner = [(int(free[0]), int(free[-1]) + 1)] if len(free) else []
+    for start, stop in ((0, len(numbers)), *inner):
         line = line_of(numbers[start:stop])
         if line is None or line.period is not None:
             continue
         line = line.moved(start)
-        there = line.of(at)
-        beyond = there >= limit if limit else there <= limit
-        if np.where(numbers == limit, beyond, there == numbers).all():
+        if np.array_equal(np.clip(line.of(np.arange(len(numbers))), low, high), numbers):
             return line
     return None
