@@ -29,6 +29,7 @@ from mirage.frontend.torch_import.error_functions import with_gelus
 from mirage.frontend.torch_import.folded_tensors import as_ops
 from mirage.frontend.torch_import.foreign import Carried
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
+from mirage.frontend.torch_import.moved_rows import rows_by_index
 from mirage.frontend.torch_import.op_table import IGNORED, TABLE
 from mirage.frontend.torch_import.read_ir import (
     constant_of,
@@ -90,6 +91,7 @@ def from_torch(
     allow_fallback: bool = False,
     allow_updates: bool = False,
     dynamic_shapes: None = None,
+    one_of_sizes: bool = False,
     name: str = "main",
 ) -> ImportedGraph: ...
 
@@ -111,6 +113,7 @@ def from_torch(
     allow_fallback: bool = False,
     allow_updates: bool = False,
     dynamic_shapes: object = None,
+    one_of_sizes: bool = False,
     name: str = "main",
 ) -> ImportedGraph | SizedProgram:
     """Import a ``torch.nn.Module``, a function of tensors or a ``torch.export.ExportedProgram``.
@@ -125,6 +128,7 @@ def from_torch(
 
     ``dynamic_shapes`` are those of ``torch.export``: with them the outermost dimension of some
     inputs is a size that is known only at the call (:mod:`mirage.frontend.torch_import.dynamic`).
+    A program that is ``one_of_sizes`` differs from the others in its outermost sizes only.
     """
     if dynamic_shapes is not None:
 
@@ -134,12 +138,13 @@ def from_torch(
                 *inputs,
                 allow_fallback=allow_fallback,
                 allow_updates=allow_updates,
+                one_of_sizes=True,
                 name=name,
             ).program
 
         return dynamic_program(module, example_inputs, dynamic_shapes, at)
     captured = capture(module, example_inputs, allow_updates)
-    importer = _Importer(captured, allow_fallback, name)
+    importer = _Importer(captured, allow_fallback, name, one_of_sizes)
     program = importer.program()
     made = {v for op in program.graph.ops for v in op.results}
     stays = tuple(stays for value, stays in importer.stays.items() if value in made)
@@ -149,12 +154,13 @@ def from_torch(
 class _Importer:
     """Converts one captured function."""
 
-    def __init__(self, captured: Captured, allow_fallback: bool, name: str) -> None:
+    def __init__(self, captured: Captured, allow_fallback: bool, name: str, is_sized: bool) -> None:
         self.block = captured.function.regions[0].blocks[0]
         self.arguments = captured.arguments
         self.captured = captured  # owns the IR
         self.allow_fallback = allow_fallback
         self.name = name
+        self.is_sized = is_sized
         self.lowering = Lowering()
         self.values: dict[Any, object] = {}
         self.locations: dict[Op, SourceLocation] = {}
@@ -207,10 +213,12 @@ class _Importer:
             self.lowering.held[value] = argument.data.cpu().numpy()
         return value
 
-    def _hold(self, numbers: torch.Tensor) -> Value:
-        """Make integers that masks are compared with an input."""
-        argument = Argument(_identifier("folded_bounds", self._names), numbers, folded=True)
-        return self._input(argument, TensorType(tuple(numbers.shape), DType.I32))
+    def _hold(self, data: torch.Tensor) -> Value:
+        """Make a tensor that is known at import an input."""
+        argument = Argument(_identifier("folded_table", self._names), data, folded=True)
+        dtype = _dtype_of(data)
+        assert dtype is not None
+        return self._input(argument, TensorType(tuple(data.shape), dtype))
 
     def _bind_foreign(self, argument: Argument, block_argument: Any) -> None:
         """Bind an argument that is not a tensor of a type that kernels have."""
@@ -351,6 +359,8 @@ class _Importer:
         graph = without_copies(without_dead_ops(with_gelus(full, self.lowering.errors)))
         graph = rows_of_pages(selected_pieces(without_repeats(graph)))
         graph = flat_joins(without_repeats(graph))
+        if not self.is_sized:  # rows of a batch have the same indices, but for the batch
+            graph = rows_by_index(graph, self._hold)
         updated = {self.arguments[place].name for place in self.captured.updates}
         read = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
         read |= {v for v, a in self.inputs if a.name in updated}
