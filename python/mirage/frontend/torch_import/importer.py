@@ -28,6 +28,7 @@ from mirage.frontend.torch_import.dynamic import dynamic_program
 from mirage.frontend.torch_import.error_functions import with_gelus
 from mirage.frontend.torch_import.folded_tensors import as_ops
 from mirage.frontend.torch_import.foreign import Carried
+from mirage.frontend.torch_import.known_indices import with_known_indices
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
 from mirage.frontend.torch_import.moved_rows import rows_by_index
 from mirage.frontend.torch_import.op_table import IGNORED, TABLE
@@ -46,7 +47,7 @@ from mirage.runtime.carriers import carried
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.semantics.builder import ShapeError
 from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import DType
+from mirage.semantics.scalar import Array, DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
 from mirage.transforms.copies import without_copies, without_repeats
@@ -166,6 +167,7 @@ class _Importer:
         self.locations: dict[Op, SourceLocation] = {}
         self.stays: dict[Value, Stays] = {}  # by the first result
         self.inputs: list[tuple[Value, Argument]] = []
+        self.tables: dict[bytes, Value] = {}
         self.carriers: dict[Value, str] = {}  # inputs of types that kernels do not have
         self.stores: set[Any] = set()  # results of stores to what the program updates
 
@@ -219,6 +221,13 @@ class _Importer:
         dtype = _dtype_of(data)
         assert dtype is not None
         return self._input(argument, TensorType(tuple(data.shape), dtype))
+
+    def _held_once(self, data: Array) -> Value:
+        """Make known elements an input, the same one for the same elements."""
+        key = f"{data.dtype}{data.shape}".encode() + data.tobytes()
+        if key not in self.tables:
+            self.tables[key] = self._hold(torch.from_numpy(data))
+        return self.tables[key]
 
     def _bind_foreign(self, argument: Argument, block_argument: Any) -> None:
         """Bind an argument that is not a tensor of a type that kernels have."""
@@ -360,7 +369,8 @@ class _Importer:
         graph = rows_of_pages(selected_pieces(without_repeats(graph)))
         graph = flat_joins(without_repeats(graph))
         if not self.is_sized:  # rows of a batch have the same indices, but for the batch
-            graph = rows_by_index(graph, self._hold)
+            graph = rows_by_index(graph, self.lowering.held, self._held_once)
+            graph = with_known_indices(graph, self.lowering.held, self._held_once)
         updated = {self.arguments[place].name for place in self.captured.updates}
         read = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
         read |= {v for v, a in self.inputs if a.name in updated}

@@ -2,9 +2,9 @@
 
 A roll of an image, which is then divided into windows, joins slices along one dimension, and slices
 of that along another; each join is a copy of the whole tensor, and so is padding along two
-dimensions. If what is moved is always a whole row, each row of the result is a row of the source
-(or zeros), whose number is known when the program is imported: one lookup, which the kernels that
-read the result make where they load it.
+dimensions, or a part of rows that are looked up. If what is moved is always a whole row, each row
+of the result is a row of the source (or zeros), whose number is known when the program is imported:
+one lookup, which the kernels that read the result make where they load it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 import numpy as np
-import torch
 
+from mirage.frontend.torch_import.known_indices import KnownIntegers, index_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64, Planes
 from mirage.semantics.positions import gather
@@ -41,29 +41,17 @@ class _Moved:
     numbers: Array
 
 
-def rows_by_index(graph: KernelGraph, hold: Callable[[torch.Tensor], Value]) -> KernelGraph:
-    """Return ``graph`` with lookups in place of chains of joins; the same object if there are none.
-    ``hold`` makes a tensor that is known at import an input."""
-    makers = {v: op for op in graph.ops for v in op.results}
-    readers: dict[Value, list[Op]] = {}
+def rows_by_index(
+    graph: KernelGraph, held: Mapping[Value, Array], hold: Callable[[Array], Value]
+) -> KernelGraph:
+    """Return ``graph`` with lookups in place of chains of joins, and of parts of looked up rows;
+    the same object if there are none. ``held`` are known inputs, and ``hold`` makes one."""
+    chains, build = _Chains(graph, KnownIntegers(graph, held)), Builder()
+    same: dict[Value, Value] = {}
     for op in graph.ops:
-        for v in op.operands:
-            readers.setdefault(v, []).append(op)
-    build, same = Builder(), dict[Value, Value]()
-    tables: dict[bytes, Value] = {}
-
-    def held(data: Array) -> Value:
-        key = f"{data.dtype}{data.shape}".encode() + data.tobytes()
-        if key not in tables:
-            tables[key] = hold(torch.from_numpy(data))
-        return tables[key]
-
-    for op in graph.ops:
-        is_read = op.results and _is_end(op, readers, graph.outputs)
-        chain = [*_chain(op, makers)] if is_read else []
-        moved = _moved(op, chain, makers, readers, graph.outputs)
+        moved = chains.moved(op) if chains.is_end(op) else None
         if moved is not None:
-            same[op.result] = _looked_up(build, moved, op.result, same, held)
+            same[op.result] = _looked_up(build, moved, op.result, same, hold)
             continue
         operands = tuple(same.get(v, v) for v in op.operands)
         build.ops.append(op if operands == op.operands else with_operands(op, operands))
@@ -73,68 +61,98 @@ def rows_by_index(graph: KernelGraph, hold: Callable[[torch.Tensor], Value]) -> 
     return without_dead_ops(KernelGraph(graph.name, graph.inputs, tuple(build.ops), outputs))
 
 
-def _is_end(op: Op, readers: Mapping[Value, list[Op]], outputs: tuple[Value, ...]) -> bool:
-    """Return whether something other than a movement reads the result of a movement."""
-    if not isinstance(op, Movement):
-        return False
-    others = (r for r in readers.get(op.result, ()) if not isinstance(r, Movement))
-    return op.result in outputs or any(True for _ in others)
+class _Chains:
+    """The chains of movements, and of lookups by known indices, in a graph."""
+
+    def __init__(self, graph: KernelGraph, known: KnownIntegers) -> None:
+        self.known, self.outputs = known, graph.outputs
+        self.makers = {v: op for op in graph.ops for v in op.results}
+        self.readers: dict[Value, list[Op]] = {}
+        for op in graph.ops:
+            for v in op.operands:
+                self.readers.setdefault(v, []).append(op)
+
+    def is_end(self, op: Op) -> bool:
+        """Return whether something other than a movement reads the result of a movement."""
+        if not isinstance(op, Movement):
+            return False
+        readers = self.readers.get(op.result, ())
+        return op.result in self.outputs or not all(isinstance(r, Movement) for r in readers)
+
+    def moved(self, op: Op) -> _Moved | None:
+        """Return the rows that the chain to ``op`` moves; None if they are no rows, or if a lookup
+        is not worthwhile."""
+        size, dtype = op.result.type.size, op.result.dtype
+        if not 0 < size <= MOST_ELEMENTS or dtype not in _TYPES:
+            return None
+        chain = [*self._to(op)]
+        if not self._is_worthwhile(op, chain):
+            return None
+        made = {link.result for link in chain}
+        leaves = dict.fromkeys(v for link in chain for v in _moved_by(link) if v not in made)
+        numbers = {v: self.makers[v].number if v in self.makers else None for v in leaves}
+        sources = [v for v in leaves if numbers[v] is None]
+        if len(sources) != 1 or any(n for n in numbers.values()):
+            return None
+        (source,) = sources
+        if source.dtype is not dtype or not 0 < source.type.size <= MOST_ELEMENTS:
+            return None
+        places = self._places(op, chain, source)
+        return None if np.isnan(places).any() else _rows(source, places.astype(np.int64))
+
+    def _to(self, op: Op) -> Iterator[Op]:
+        """Yield the ops of the chain to ``op``, once each, operands first."""
+        seen: set[Op] = set()
+        pending: list[tuple[Op, bool]] = [(op, False)]
+        while pending:
+            at, done = pending.pop()
+            if done:
+                yield at
+            elif at not in seen:
+                seen.add(at)
+                pending.append((at, True))
+                found = (self.makers.get(v) for v in _moved_by(at))
+                pending += [(maker, False) for maker in found if maker and self._is_link(maker)]
+
+    def _is_link(self, op: Op) -> bool:
+        index = index_of(op)
+        return isinstance(op, Movement) or (index is not None and self.known.of(index) is not None)
+
+    def _is_worthwhile(self, op: Op, chain: list[Op]) -> bool:
+        """Return whether a chain copies several pieces, none of which is stored in any case, or
+        takes something of looked up rows."""
+        inside = set(chain)
+        joins = [link for link in chain if link.joined_along is not None]
+        if any(
+            link is not op
+            and (link.result in self.outputs or not inside.issuperset(self.readers[link.result]))
+            for link in joins
+        ):
+            return False
+        takes = any(link.cut_at is not None for link in chain)
+        looks_up = any(index_of(link) is not None for link in chain)
+        return sum(len(join.operands) for join in joins) >= PIECES or (takes and looks_up)
+
+    def _places(self, op: Op, chain: list[Op], source: Value) -> Array:
+        """Return for each element of the result of ``op`` its place in the source; -1 for a zero,
+        and NaN for what is outside."""
+        places: dict[Value, Planes] = {
+            source: (np.arange(source.type.size, dtype=np.float64).reshape(source.shape),)
+        }
+        for link in chain:
+            xs = [places.get(v, (np.full(v.shape, -1.0),)) for v in _moved_by(link)]
+            index = index_of(link)
+            if index is not None:
+                numbers = self.known.of(index)
+                assert numbers is not None
+                xs.append((numbers.astype(np.float64),))
+            places[link.result] = link.compute(Float64(), xs, 0, link.result.shape)
+        return np.asarray(places[op.result][0])
 
 
-def _chain(op: Op, makers: Mapping[Value, Op]) -> Iterator[Op]:
-    """Yield the movements that lead to the result of ``op``, once each, operands first."""
-    seen: set[Op] = set()
-    pending: list[tuple[Op, bool]] = [(op, False)]
-    while pending:
-        at, done = pending.pop()
-        if done:
-            yield at
-        elif at not in seen:
-            seen.add(at)
-            pending.append((at, True))
-            found = (makers.get(v) for v in at.operands)
-            pending += [(maker, False) for maker in found if isinstance(maker, Movement)]
-
-
-def _moved(
-    op: Op, chain: list[Op], makers: Mapping[Value, Op], readers: Mapping[Value, list[Op]],
-    outputs: tuple[Value, ...],
-) -> _Moved | None:  # fmt: skip
-    """Return the rows that a chain moves; None if it is not worthwhile, or not rows."""
-    joins = [link for link in chain if link.joined_along is not None]
-    if (
-        sum(len(join.operands) for join in joins) < PIECES
-        or op.result.type.size > MOST_ELEMENTS
-        or op.result.dtype not in _TYPES
-    ):
-        return None
-    inside = set(chain)
-    if any(
-        link is not op and (link.result in outputs or not inside.issuperset(readers[link.result]))
-        for link in joins
-    ):
-        return None  # it is stored in any case
-    made = {link.result for link in chain}
-    leaves = dict.fromkeys(v for link in chain for v in link.operands if v not in made)
-    numbers = {v: makers[v].number if v in makers else None for v in leaves}
-    sources = [v for v in leaves if numbers[v] is None]
-    if len(sources) != 1 or any(n for n in numbers.values()):
-        return None
-    (source,) = sources
-    if source.dtype is not op.result.dtype or source.type.size > MOST_ELEMENTS:
-        return None
-    return _rows(source, _places(op, chain, source))
-
-
-def _places(op: Op, chain: list[Op], source: Value) -> Array:
-    """Return for each element of the result of ``op`` its place in the source; -1 for a zero."""
-    known: dict[Value, Planes] = {
-        source: (np.arange(source.type.size, dtype=np.float64).reshape(source.shape),)
-    }
-    for link in chain:
-        xs = [known.get(v, (np.full(v.shape, -1.0),)) for v in link.operands]
-        known[link.result] = link.compute(Float64(), xs, 0, link.result.shape)
-    return np.asarray(known[op.result][0]).astype(np.int64)
+def _moved_by(op: Op) -> tuple[Value, ...]:
+    """Return the operands whose elements an op moves: not the indices of a lookup."""
+    return op.operands if index_of(op) is None else op.operands[:1]
 
 
 def _rows(source: Value, places: Array) -> _Moved | None:
@@ -161,10 +179,11 @@ def _looked_up(
     shape, length, numbers = result.shape, moved.length, moved.numbers
     lead = shape[:-1] if shape[-1] == length else (numbers.size,)
     source = same.get(moved.source, moved.source)
-    table = b.reshape(source, (prod(source.shape) // length, length))
+    rows = (prod(source.shape) // length, length)
+    table = source if source.shape == rows else b.reshape(source, rows)
     index = np.maximum(numbers, 0).astype(np.int32).reshape(lead)
-    rows = gather(b, table, hold(index))
+    found = gather(b, table, hold(index))
     if (numbers < 0).any():
         inner = hold((numbers >= 0).reshape((*lead, 1)))
-        rows = b.binary(BinaryFn.KEEP, inner, rows)
-    return rows if rows.shape == shape else b.reshape(rows, shape)
+        found = b.binary(BinaryFn.KEEP, inner, found)
+    return found if found.shape == shape else b.reshape(found, shape)
