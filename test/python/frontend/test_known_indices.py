@@ -61,4 +61,3 @@ def test_indices_outside_are_as_before() -> None:
     (y,) = evaluate_floats(program.graph, [x.numpy(), *held])
     np.testing.assert_allclose(y[:1], x[7:].numpy() * 2, rtol=1e-6)
     assert np.isnan(y[1:]).all()
-
