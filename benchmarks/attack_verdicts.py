@@ -51,9 +51,9 @@ Verify = Callable[[KernelGraph, KernelGraph, VerifyOptions], Verdict]
 @dataclass(frozen=True)
 class Outcome:
     """What was found of one mutant. ``finding`` is what the oracle sees (see
-    :class:`judge.Finding`), ``unseen`` where it is too much work for it, ``late`` where a
-    verdict took too long, or nothing; ``rough`` by how many times its rounding errors are above what is promised, where that was
-    looked at."""
+    :class:`judge.Finding`), ``unseen`` where it is too much work for it, ``late`` where a verdict
+    took too long, or nothing; ``rough`` by how many times its rounding errors are above what is
+    promised, where that was looked at."""
 
     subject: str
     group: str

@@ -135,7 +135,9 @@ class SizedGraph:
         part = Part(host.module, numbers, len(inputs))
 
         def at(examples: Sequence[object], size: int) -> Program:
-            imported = from_torch(part, *examples, allow_fallback=True, allow_updates=True)
+            imported = from_torch(
+                part, *examples, allow_fallback=True, allow_updates=True, one_of_sizes=True
+            )
             self.stays = imported.stays
             return host.on_device(imported.program)
 

@@ -45,6 +45,7 @@ class Argument:
     inline: bool = False  # a scalar written in the program, rather than a weight
     trained: bool = False  # an ``nn.Parameter``, rather than a buffer or a constant
     folded: bool = False  # computed at import from constants, read as the numbers that it holds
+    fixed: bool = False  # a constant, or a buffer that no state_dict has
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ def capture(
             updated[spec.arg.name] = len(arguments) - 1
         elif argument.data is not None and _is_fixed(spec):
             given[node] = argument.data.detach()
+            arguments[-1] = replace(argument, fixed=True)
     arguments = _with_parameter_names(arguments, program)
     arguments += [
         Argument(node.name, data, inline=data.dim() == 0, folded=True)

@@ -32,6 +32,20 @@ from mirage.semantics.ugraph import (
 )
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Where the rows of groups lie in ``count`` blocks of ``size`` rows: the expert of each block
+    (``owner``), the row that lies at each place of the blocks (``rows``), the place of each row
+    (``place``), and whether a row belongs to a group (``inside``)."""
+
+    count: int
+    size: int
+    owner: Value
+    rows: Value
+    place: Value
+    inside: Value
+
+
 class Unsupported(Exception):
     """A row cannot express the call; the text says why."""
 
@@ -134,6 +148,10 @@ class Lowering(Builder):
         self.orders: dict[Value, tuple[Value, int, Value]] = {}
         """The tensor, the dimension and the sorted elements of a sort, by the result that holds the
         positions of the elements."""
+        self.layouts: dict[tuple[Value, int, int], Layout] = {}
+        """How rows of groups lie in blocks, by the ends of groups, the rows and the experts."""
+        self.blocked: dict[Value, tuple[Layout, Value]] = {}
+        """Tensors that are computed in blocks, by the tensor of rows."""
         self._known: dict[Value, Fraction] = {}
         """The values of rank 0 whose numbers are known."""
 
