@@ -15,14 +15,14 @@ import torch
 from mirage.frontend.program import Program
 from mirage.semantics.ugraph import External
 from mirage.torch.backend import backend
-from mirage.torch.compiled_graph import Report
+from mirage.torch.compiled_graph import Compiler, Report
 from mirage.transforms.partition.partition import Part, partition
 from op_by_op import op_by_op
 
 from whole_models.catalog import LENGTH, VOCABULARY, Model
 
 BATCH = 2
-TOKENS = 4
+TOKENS = 65
 """Greedy tokens: one by the prompt, the others by decoding steps."""
 ALLOWED = frozenset({"convolution"})
 """Ops that may stay with PyTorch in a whole model."""
@@ -32,9 +32,11 @@ Row = dict[str, Any]
 
 @dataclass
 class _Recorder:
-    """Compiles op by op, and keeps what it is told; a call that fails is no silent return to
-    PyTorch."""
+    """Compiles by ``make``, and keeps what it is told; a call that fails is no silent return to
+    PyTorch. A model that generates gives so many ``tokens``."""
 
+    make: Compiler
+    tokens: int
     reports: list[Report] = field(default_factory=list[Report])
     programs: list[Program] = field(default_factory=list[Program])
     failures: list[str] = field(default_factory=list[str])
@@ -43,7 +45,7 @@ class _Recorder:
 
     def compiler(self, program: Program, options: Mapping[str, Any]) -> Any:
         self.programs.append(program)
-        run = op_by_op(program, options)
+        run = self.make(program, options)
 
         def call(*tensors: torch.Tensor) -> Any:
             try:
@@ -72,12 +74,14 @@ class _Recorder:
         return call
 
 
-def measured(given: Model) -> Row:
-    """The row of a model. Raises what building it or running it raises."""
+def measured(given: Model, compiler: Compiler = op_by_op, tokens: int = TOKENS) -> Row:
+    """The row of a model, whose graphs are compiled by ``compiler``. Raises what building it or
+    running it raises. Without ``tokens``, nothing is generated: only models with an encoder and a
+    decoder have results then."""
     torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
     module = given.build()
     start = time.perf_counter()
-    recorder = _Recorder()
+    recorder = _Recorder(compiler, tokens)
     with torch.no_grad():
         outcome = _USES[given.use](module, recorder)
     found = _phases(recorder)
@@ -188,7 +192,7 @@ def _greedy(decoder: bool = False, **inputs: Any) -> Callable[[Any, _Recorder], 
         both = {**given, "decoder_input_ids": _ids()} if decoder else None
         expected_of_both = None if both is None else module(**both).logits
         given |= {
-            "max_new_tokens": TOKENS,
+            "max_new_tokens": recorder.tokens,
             "do_sample": False,
             "disable_compile": True,
             "eos_token_id": None,
@@ -198,11 +202,13 @@ def _greedy(decoder: bool = False, **inputs: Any) -> Callable[[Any, _Recorder], 
         }
         if not module._is_stateful:  # such models have states of their own
             given["cache_implementation"] = "static"
-        expected = module.generate(**given)
+        expected: Any = module.generate(**given) if recorder.tokens else None
         module.forward = recorder.compiled(module.forward)
         error = 0.0
         if both is not None:
             error = _difference(module(**both).logits, expected_of_both)
+        if not recorder.tokens:
+            return {"error": error}
         got = module.generate(**given)
         return {
             "error": max(error, _difference(got.logits, expected.logits)),
