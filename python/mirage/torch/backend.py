@@ -82,6 +82,7 @@ def backend(
     other error, the graph remains with PyTorch.
     """
     chosen, blocking = split_options(options or {})
+    kept = OptimizeOptions.of(**chosen).reuses
     if mode not in (None, *MODES):
         raise OptionError(f"expected a mode among {', '.join(MODES)}, got {mode!r}")
 
@@ -110,9 +111,9 @@ def backend(
         _stays(module, error, watch)
         return module.forward
     if numbers is None:
-        graph = _Graph(module, compile_graph, classes, devices, watch)
+        graph = _Graph(module, compile_graph, classes, devices, watch, kept)
         return graph.answer(example_inputs)
-    graph = _Graph(numbers.module, compile_graph, classes, devices, watch)
+    graph = _Graph(numbers.module, compile_graph, classes, devices, watch, kept)
     answer = graph.answer(numbers.examples(example_inputs))
     return lambda *inputs: answer(*numbers(inputs))
 
@@ -134,7 +135,8 @@ def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 class _Graph:
-    """A graph of TorchDynamo, and its compiled forms."""
+    """A graph of TorchDynamo, and its compiled forms. With ``kept``, imports of earlier runs are
+    used."""
 
     def __init__(
         self,
@@ -143,9 +145,10 @@ class _Graph:
         compile_class: Callable[[SizedClass], None] | None,
         devices: Sequence[str],
         watch: Callable[[Report], None],
+        kept: bool,
     ) -> None:
         self.module, self.compile_graph, self.compile_class = module, compile_graph, compile_class
-        self.devices, self.watch = devices, watch
+        self.devices, self.watch, self.kept = devices, watch, kept
         self.rows: Rows | None = None
         self._found: dict[object, CompiledGraph | None] = {}
         self._sized: dict[object, SizedGraph | None] = {}
@@ -163,7 +166,7 @@ class _Graph:
         """Return the compiled graph for inputs like these; None if it remains with PyTorch."""
         try:
             check_inputs(inputs, self.devices)
-            found = CompiledGraph(self.module, inputs)
+            found = CompiledGraph(self.module, inputs, kept=self.kept)
             found.report.sizes = sizes
             self.compile_graph(found)
         except Exception as error:
