@@ -105,7 +105,8 @@ def right(row: Row) -> bool:
 
 
 def _phases(recorder: _Recorder) -> dict[str, Row]:
-    """The graphs of the first call, and those that later calls made besides."""
+    """The graphs of the first call, and those that later calls made besides, unless they are like
+    those of an earlier call (a window that is filling up is a new graph at each token)."""
     found: dict[str, Row] = {}
     programs = iter(recorder.programs)
     for number, (start, stop) in enumerate(recorder.phases):
@@ -113,7 +114,9 @@ def _phases(recorder: _Recorder) -> dict[str, Row]:
             continue
         reports = recorder.reports[start:stop]
         own = [next(programs) for r in reports if r.compiled is not None]
-        found[f"call {number + 1}"] = _phase(reports, own)
+        phase = _phase(reports, own)
+        if phase not in found.values():
+            found[f"call {number + 1}"] = phase
     return found
 
 
