@@ -161,7 +161,8 @@ def document(rows: list[Row], data: Row) -> str:
     """docs/models.md."""
     titles = {m.name: m.title for m in MODELS}
     about = ABOUT.format(
-        steps=TOKENS - 1, most=MOST_SIZES, command=data["command"], date=data["date"], versions=data["versions"],
+        steps=TOKENS - 1, most=MOST_SIZES, command=data["command"], date=data["date"],
+        versions=data["versions"],
         allowed=", ".join(f"`{op}`" for op in sorted(ALLOWED)), summary=sentence(rows),
     )  # fmt: skip
     lines = [about, "| " + " | ".join(HEADER) + " |", "|---" * len(HEADER) + "|"]
