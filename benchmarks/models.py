@@ -37,7 +37,6 @@ sys.path.insert(0, str(HERE))
 
 import kept
 import torch
-from mirage.torch.backend import MOST_SIZES
 from whole_models import MODELS, Model, measured
 from whole_models.measuring import ALLOWED, TOKENS, right, whole
 
@@ -145,9 +144,7 @@ op by op in the reference semantics and compared with eager. Models that generat
 12 tokens with an attention mask, then {steps} decoding steps with a cache of fixed size where the
 model has one; greedy tokens are compared too. T5 and Whisper run as a whole first, then generation
 calls their decoders. Only calls that TorchDynamo makes new graphs for are listed, unless an earlier
-call has graphs like them. Where a graph depends on the number of tokens so far (caches with
-windows: Gemma, Mistral, GPT-OSS), it is compiled for {most} of them, and PyTorch runs later steps.
-*Whole* means that each call is one graph, of which no op stays with PyTorch but {allowed}.
+call has graphs like them. *Whole* means that each call is one graph, of which no op stays with PyTorch but {allowed}.
 {summary}
 
 *Ops* are those of TorchDynamo's graph, and those of the program that is searched. *Calls beside
@@ -161,7 +158,7 @@ def document(rows: list[Row], data: Row) -> str:
     """docs/models.md."""
     titles = {m.name: m.title for m in MODELS}
     about = ABOUT.format(
-        steps=TOKENS - 1, most=MOST_SIZES, command=data["command"], date=data["date"],
+        steps=TOKENS - 1, command=data["command"], date=data["date"],
         versions=data["versions"],
         allowed=", ".join(f"`{op}`" for op in sorted(ALLOWED)), summary=sentence(rows),
     )  # fmt: skip

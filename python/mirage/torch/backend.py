@@ -41,6 +41,7 @@ from mirage.torch.compiled_graph import (
     describe,
 )
 from mirage.torch.graph_rows import Rows, rows_of
+from mirage.torch.numbers_apart import numbers_apart
 from mirage.torch.workshop import Workshop, shared_workshop
 
 if TYPE_CHECKING:
@@ -105,17 +106,26 @@ def backend(
             compile_in(shop, one, found.report, chosen, blocking=blocking)
 
     classes = compile_class if compiler is None or class_compiler is not None else None
-    try:
-        numbers = changing_numbers(module, example_inputs)
-    except Exception as error:
-        _stays(module, error, watch)
-        return module.forward
-    if numbers is None:
-        graph = _Graph(module, compile_graph, classes, devices, watch, kept)
-        return graph.answer(example_inputs)
-    graph = _Graph(numbers.module, compile_graph, classes, devices, watch, kept)
-    answer = graph.answer(numbers.examples(example_inputs))
-    return lambda *inputs: answer(*numbers(inputs))
+
+    def answer(
+        module: torch.fx.GraphModule, inputs: Sequence[Any], sized: bool
+    ) -> Callable[..., Any]:
+        try:
+            numbers = changing_numbers(module, inputs)
+        except Exception as error:
+            _stays(module, error, watch)
+            return module.forward
+        if numbers is None:
+            graph = _Graph(module, compile_graph, classes, devices, watch, kept)
+            return graph.answer(inputs, sized)
+        graph = _Graph(numbers.module, compile_graph, classes, devices, watch, kept)
+        found = graph.answer(numbers.examples(inputs), sized)
+        return lambda *given: found(*numbers(given))
+
+    apart = numbers_apart(module, example_inputs)
+    if apart is None:
+        return answer(module, example_inputs, any(map(_is_dynamic, example_inputs)))
+    return apart.beside(answer(apart.module, apart.inputs(example_inputs), True))
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -154,9 +164,11 @@ class _Graph:
         self._sized: dict[object, SizedGraph | None] = {}
         self._lock = threading.Lock()
 
-    def answer(self, inputs: Sequence[Any]) -> Callable[..., Any]:
-        """What is called in the place of the graph, for inputs like these."""
-        if any(map(_is_dynamic, inputs)):
+    def answer(self, inputs: Sequence[Any], sized: bool) -> Callable[..., Any]:
+        """What is called in the place of the graph, for inputs like these. A graph that TorchDynamo
+        traced with sizes (``sized``) is imported when it is called: not before is PyTorch free of
+        the symbols that stand for them."""
+        if sized:
             with suppress(Exception):  # what a later version of PyTorch says of sizes
                 self.rows = rows_of(self.module)
             return self.for_sizes

@@ -37,10 +37,12 @@ def test_the_kernels_of_a_whole_model(name: str) -> None:
     assert all(found["parts"] for found in row["phases"].values())
 
 
-def test_many_greedy_tokens() -> None:
-    row = measured(model("llama3"))
+@pytest.mark.parametrize("name", ["llama3", "mistral"])
+def test_many_greedy_tokens(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    row = measured(model(name))
     assert right(row), row
-    assert len(row["phases"]) == 2  # the prompt, and one graph for all steps
+    assert len(row["phases"]) == 2  # the prompt, and the same program for all steps
+    assert "stay eager" not in caplog.text
 
 
 def test_the_page_is_of_these_models() -> None:

@@ -48,6 +48,8 @@ def imports(monkeypatch: pytest.MonkeyPatch) -> list[GraphModule]:
 class Holding(torch.nn.Module):
     """Holds a parameter, and tensors that are constants."""
 
+    mask: torch.Tensor
+
     def __init__(self, number: float = 2.0, shift: float = 1.0) -> None:
         super().__init__()
         self.weight = torch.nn.Parameter(torch.full((6,), number), requires_grad=False)
