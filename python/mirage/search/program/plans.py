@@ -260,13 +260,13 @@ class PlanSearch:
         return Kept(ops, self.program.unfused(graph))
 
     def op_by_op(self) -> Plan:
-        """Return the plan that stores every value but constants; ops without a kernel stay
-        unchanged."""
+        """Return the plan that stores every value; ops without a kernel stay unchanged. Constants
+        are written where they are read, and stored only as outputs."""
         program = self.program
+        constants = {v for op in program.graph.ops if isinstance(op, Source) for v in op.results}
+        stored = program.live - constants.difference(program.graph.outputs)
         regions: list[Region] = []
         options: list[list[Step]] = []
-        made = ((v, op) for op in program.graph.ops for v in op.results)
-        stored = {v for v, op in made if v in program.live and not isinstance(op, Source)}
         for op in program.graph.ops:
             for value in op.results:
                 if value in stored:
