@@ -264,7 +264,7 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     rings = f.warpgroups & (np.asarray(f.sfu_step) == 0) & (np.asarray(f.stages) > 1)
     some = np.any(rings)
     if some:
-        turns = turns_of_rings(f, o, busy, (dram, l2))
+        turns = turns_of_rings(f, o, busy * o.together, (dram, l2))
         chain = np.where(rings, latency + turns + once / target.clock, chain)
     tail = _tail(f, target, o, np.maximum(dram, l2), chain)
     chain = _of_all_waves(f, target, o, chain, latency)
