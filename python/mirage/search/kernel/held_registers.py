@@ -60,8 +60,9 @@ def held_between(
 def fits_and_serial(held: Held, warps: Num, stages: Num, registers_sm: int) -> tuple[Num, Num]:
     """Return where registers suffice (:func:`mirage.cost.registers.check_registers`), and where
     groups of warps take no turns (:meth:`mirage.cost.registers.RegisterEstimator.takes_turns`)."""
-    limits = {w: limit_of(Schedule(w, 2, True), registers_sm) for w in np.unique(warps).tolist()}
-    limit = np.vectorize(limits.__getitem__, otypes=[float])(warps)
+    limit = np.zeros(len(warps))
+    for count in np.unique(warps).tolist():
+        limit[warps == count] = limit_of(Schedule(count, 2, True), registers_sm)
     threads = 32.0 * warps
     summed, chained = held.summed / threads, (held.summed + held.between) / threads
     fits = (chained <= limit) & (summed + BESIDE_SUMS <= limit)
