@@ -19,7 +19,7 @@ import torch
 
 from mirage.cache import PlainError, as_plain, from_plain, key_of, kind_version, shared_store
 from mirage.frontend.program import Fixed, Parameter, Program, Seen
-from mirage.frontend.torch_import.effects import Effects
+from mirage.frontend.torch_import.capture.effects import Effects
 from mirage.pipeline.parts.graph_record import (
     BadRecordError,
     GraphRecord,

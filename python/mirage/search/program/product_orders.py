@@ -80,7 +80,7 @@ def _is_less(new: tuple[int, int], old: tuple[int, int]) -> bool:
     return new[0] < old[0] and new[1] <= old[1]
 
 
-def reordered(graph: KernelGraph, inner: Op) -> KernelGraph | None:
+def reordered(graph: KernelGraph, inner: Matmul) -> KernelGraph | None:
     """Return ``graph`` with readers of a product rewritten so that none needs it any more; None if
     that is not possible."""
     try:

@@ -218,7 +218,7 @@ class _Known(Certain):
         if op is None or depth >= _DEEPEST:
             return None
         fn, increasing = op.function, op.function in (BinaryFn.MAX, BinaryFn.MIN)
-        if not increasing and fn not in (BinaryFn.MUL, BinaryFn.DIV):
+        if not isinstance(fn, BinaryFn) or not (increasing or fn in (BinaryFn.MUL, BinaryFn.DIV)):
             return None
         known = map(self.not_negative, op.operands)
         if not (all(known) if increasing else any(known)):

@@ -10,10 +10,10 @@ import torch
 
 from mirage.frontend.torch_import.capture.capture import Argument
 from mirage.frontend.torch_import.capture.folding import is_large
+from mirage.frontend.torch_import.conversion.updates import op_name
 from mirage.frontend.torch_import.known_tensors.formulas import as_formula
 from mirage.frontend.torch_import.known_tensors.interval_masks import as_comparison, intervals_of
 from mirage.frontend.torch_import.rows.lowering import Lowering
-from mirage.frontend.torch_import.updates import op_name
 from mirage.semantics.ops.op import TensorType, Value
 from mirage.semantics.scalar import Array
 

@@ -100,7 +100,7 @@ class Line:
             (BinaryFn.MUL, self.step, 1),
             (BinaryFn.ADD, self.start, 0),
         ):
-            if number != neutral:
+            if number is not None and number != neutral:
                 x = b.combine(fn, x, as_number(number))
         return x
 

@@ -16,8 +16,8 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from mirage.frontend.torch_import.comparisons import bias
 from mirage.frontend.torch_import.known_tensors.formulas import Line, line_of
+from mirage.frontend.torch_import.rows.elements.comparisons import bias
 from mirage.frontend.torch_import.rows.lowering import Lowering
 from mirage.semantics.ops.op import TensorType, Value
 from mirage.semantics.positions import MAX_POSITIONS, iota
