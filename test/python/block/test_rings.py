@@ -44,6 +44,13 @@ def test_sizes_that_do_not_divide(m: int, n: int, k: int) -> None:
     check(replace(SMALL, m=m, n=n, k=k))
 
 
+@pytest.mark.parametrize("m", [63, 57, 33])
+def test_a_single_tile_may_hang_over_the_end(m: int) -> None:
+    """An instruction has 64 rows, whatever the tensor has."""
+    check(Product(m, 128, 192, (64, 64, 64)))
+    check(Product(m, 128, 192, (64, 64, 64), epilogue=True, residual=True, out="f32"))
+
+
 @pytest.mark.parametrize("out", ["f16", "f32"])
 def test_a_tensor_is_added_to_the_sums(out: str) -> None:
     """Read by the threads that hold them; aligned, past the end, and in rows of odd bytes."""

@@ -45,6 +45,12 @@ def launches(graph: KernelGraph, target: Target = H200) -> list[Launch]:
     return [op for op in found.graph.ops if isinstance(op, Launch)]
 
 
+@pytest.mark.parametrize(("rows", "groups"), [(64, True), (63, True), (56, True), (55, False)])
+def test_a_tile_may_hang_over_the_end_by_few_rows(rows: int, groups: bool) -> None:
+    (launch, *_) = launches(product(rows, 4096, 4096))
+    assert launch.schedule.warpgroups == groups
+
+
 @pytest.mark.parametrize("keys", [64, 1536])
 def test_what_is_between_products_of_warpgroups_fits_their_registers(
     keys: int, monkeypatch: pytest.MonkeyPatch

@@ -32,6 +32,9 @@ columns more than tiles of 64."""
 DIVIDING_TILES = (160, 224)
 """Further tile extents that are used if they divide an axis: 28672 columns are 128 tiles of 224,
 nearly one for each of 132 multiprocessors, or 112 tiles of 256."""
+GROUP_ROWS, MOST_BEYOND = 64, 8
+"""The rows of an instruction of warpgroups, and one over the share of them that may lie beyond the
+end of a tensor which has fewer: copies take longer for such rows."""
 MAX_NESTED_TILE = 256
 """The largest tile extent along an axis of one of two nested loops."""
 MAX_LINE, LEAST_LINE = 1024, 128
@@ -289,6 +292,8 @@ def _for_warpgroups(
         dividing = [t for t in DIVIDING_TILES if use.sizes[axis] % t == 0]
         between = [t for t in (*tiles, *dividing) if cut and t < use.sizes[axis]]
         more = [(t, 1, ceil(use.sizes[axis] / t)) for t in between]
+        if cut and 0 < GROUP_ROWS - use.sizes[axis] <= GROUP_ROWS // MOST_BEYOND:
+            more.append((GROUP_ROWS, 1, 1))
         return [o for o in options if o[0] % 64 == 0 or o[0] == 1] + more
     return options
 
