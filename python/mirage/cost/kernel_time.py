@@ -83,8 +83,8 @@ together (products of 64 to 4096 rows in pairs, 0.9 to 2.1 µs more for 32 to 22
 ODD, ODD_WAIT = 0.15, 2500.0
 """Clocks of an SM for each element of a tile whose rows start at odd elements: it is loaded by
 itself or as part of a word, shifted, and written to shared memory by the threads that compute
-(matmul 4095^3: 0.19 with nothing hidden); and clocks that a thread waits for each 32 of those that
-it copies to shared memory at once (583x931x257 in two tilings)."""
+(matmul 4095^3: 0.19 with nothing hidden); and clocks that a thread waits for each 32 of them, at
+which it asks for them (583x931x257 in two tilings; decoding with 4095 keys)."""
 
 
 def _streams(f: KernelFeatures) -> Num:
@@ -192,6 +192,11 @@ def _dependent(f: KernelFeatures, target: Target, threads: Num) -> tuple[Num, Nu
     step = f.clocks_step * target.chain + f.exchanges_step * exchange + f.sums_step * gather
     step = step + f.rows_step * row
     once, step = once + f.copied_once * copied, step + f.copied_step * copied
+    # so do elements that go to registers: the first ones of a block, which it waits for anyway, and
+    # those of each step, which are not asked for ahead
+    once = once + np.maximum((f.odd_once - f.copied_once) * copied - ODD_WAIT, 0.0)
+    straight = f.odd_step - f.copied_step
+    step = step + np.where(straight > 0, np.maximum(straight * copied, ODD_WAIT), 0.0)
     # loads are issued as many steps ahead as there are further stages; the first ones' latency
     # counts by itself
     steps = f.steps * (step + f.in_turn * barrier * (f.steps > 1))
