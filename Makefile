@@ -10,6 +10,7 @@ venv := .venv/bin
 # $(call both,<one command>,<another>): at the same time; fails where either does.
 both = $(1) & one=$$!; $(2); other=$$?; wait $$one && exit $$other
 sources = tools/setup/mlir-sources.sh $(BUILD_DIR)/_deps/mlir
+compile = BUILD_DIR=$(BUILD_DIR) JOBS=$(JOBS) tools/setup/build.sh $(CMAKE_FLAGS)
 environment = BUILD_DIR=$(abspath $(BUILD_DIR)) tools/setup/python-env.sh
 
 .PHONY: help setup build demo test test-lit test-python lint format docs wheel runtime-wheel static clean distclean
@@ -23,8 +24,7 @@ setup: ## install system packages, fetch the binding sources, make .venv/
 
 build: ## build the tools and the Python bindings
 	@tools/setup/system-packages.sh
-	@$(call both,$(sources),$(environment) --to-build)
-	@$(call both,$(environment),BUILD_DIR=$(BUILD_DIR) JOBS=$(JOBS) tools/setup/build.sh $(CMAKE_FLAGS))
+	@$(call both,$(environment),$(sources) && $(environment) --to-build && $(compile))
 
 demo: build ## optimize two real programs and show what was found
 	@$(venv)/mirage demo

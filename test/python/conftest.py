@@ -47,4 +47,5 @@ def _same_numbers_each_time() -> None:
     random.seed(0)
     np.random.seed(0)
     if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(0)
+        # `torch.manual_seed` also notes, for devices that are not there, where it was called.
+        torch.default_generator.manual_seed(0)

@@ -38,15 +38,24 @@ install_torch() {
     "${pip[@]}" "torch==$torch_version"
 }
 
+# Both may run at the same time: one of them makes the environment.
+install_to_build() (
+  flock 9
+  [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+  stamp=$venv/.requirements-to-build
+  wanted=$(sha256sum <"$root/requirements/build.txt")
+  if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
+    "${pip[@]}" -r "$root/requirements/build.txt"
+    echo "$wanted" >"$stamp"
+  fi
+) 9<"$root"
+
 stamp=$venv/.requirements
 wanted=$(cat "$root"/requirements/*.txt "$0" | sha256sum)
 if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
   python=$(pick_python)
-  [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-  if [ "${1:-}" = --to-build ]; then
-    "${pip[@]}" -r "$root/requirements/build.txt"
-    exit
-  fi
+  install_to_build
+  [ "${1:-}" != --to-build ] || exit 0
   echo "setting up $venv with $("$venv/bin/python" --version)"
   install_torch
   "${pip[@]}" -r "$root/requirements/dev.txt"
@@ -55,6 +64,7 @@ if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
     'import torch.export, torch._dynamo, torch_mlir.fx'
   echo "$wanted" >"$stamp"
 fi
+[ "${1:-}" != --to-build ] || exit 0
 
 # The package is in two folders: sources here, generated bindings in the build tree
 # (python/mirage/__init__.py joins them).
