@@ -124,7 +124,7 @@ def test_what_stays() -> None:
 
 @pytest.mark.parametrize("size", [FEW + 1, COLUMNS])
 def test_rows_by_index(size: int) -> None:
-    """Of large tables, and where the last row may not be there."""
+    """The tables may be large, and the last row may be missing."""
     x, table, b = tensor(ROWS, COLUMNS), tensor(size, 3), Builder()
     rows = gather(b, table, counted(b, x, DType.I64))
     new = integers_as_floats(KernelGraph("rows", (x, table), tuple(b.ops), (rows,)))
