@@ -20,6 +20,9 @@ that are equal and numerically fine should be accepted.
 it is installed. A run ends after ``--seconds``; if it is started again with the same ``--out`` and
 ``--seed``, it continues where it stopped. Each seed has other mutants, and ``merge`` combines them.
 
+A mutant that takes too long is noted as late, and a task whose process dies as an error; the run
+goes on without them.
+
 With ``--positions``, all mutants have faults of positions: off by one, ``<`` for ``<=``, another
 axis, a shifted window, a head in the place of a batch, another row or page, a lost clamp, another
 segment, a length that is off by one, or steps that are left out. Each fault comes alone first, then
@@ -47,9 +50,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -57,6 +60,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python" / "support")]
 
+from attack_pool import results
 from attack_subjects import (
     CATALOGUE,
     POSITIONS,
@@ -87,6 +91,9 @@ WORKS = (3e6, 1.5e7)  # elements that the oracle computes in a run, where fewer 
 COMMIT_FILE = "COMMIT"
 """Written by who copies the tree to where git is not."""
 KEEP_SECONDS = 30.0  # after which a run writes what it has
+TASK_SECONDS = 240.0
+"""After which a process that is stuck ends; a mutant has less (``attack_verdicts.LONGEST``)."""
+GRACE = 20.0  # that it has at least, and at the end of a run
 
 
 @dataclass(frozen=True)
@@ -293,24 +300,27 @@ def run(
         result["processor_seconds"] = round(before[1] + _processor_seconds(), 1)
         keep()
 
-    with ProcessPoolExecutor(processes) as pool:
-        jobs = [pool.submit(work, task, folder, deadline) for task in left]
-        for job in as_completed(jobs):
-            try:
-                task, found = job.result()
-            except Exception as error:  # that of one task costs the others nothing
-                result["errors"].append(f"{type(error).__name__}: {error}")
-                continue
-            if found is None:
-                continue
+    def longest(_: Task) -> float:
+        return max(GRACE, min(TASK_SECONDS, deadline + GRACE - time.time()))
+
+    job = partial(work, folder=folder, deadline=deadline)
+    for task, future in results(job, left, processes, longest):
+        error = future.exception()
+        if error is not None:  # that of one task costs the others nothing, and comes once
+            result["errors"].append(f"{_label(task)}: {type(error).__name__}: {error}")
             result["done"].append(_label(task))
-            result["layers" if task.kind == LAYER else "outcomes"].extend(found)
-            if time.time() - last > KEEP_SECONDS:
-                last = time.time()
-                counted()
-                made = len(result["outcomes"]) + len(result["layers"])
-                told = f"{len(result['done'])}/{len(todo)} tasks, {made} mutants"
-                print(f"{told}, {last - start:.0f} s", file=sys.stderr)
+            continue
+        _, found = future.result()
+        if found is None:
+            continue
+        result["done"].append(_label(task))
+        result["layers" if task.kind == LAYER else "outcomes"].extend(found)
+        if time.time() - last > KEEP_SECONDS:
+            last = time.time()
+            counted()
+            made = len(result["outcomes"]) + len(result["layers"])
+            told = f"{len(result['done'])}/{len(todo)} tasks, {made} mutants"
+            print(f"{told}, {last - start:.0f} s", file=sys.stderr)
     counted()
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from attack_verdicts import FAILURES, Outcome
+from attack_verdicts import FAILURES, LATE, Outcome
 from layer_attack import WRONG, LayerOutcome, layer_summary
 
 TOLD = 40  # cases of each kind that a summary lists
@@ -22,6 +22,7 @@ def summary(outcomes: Iterable[Outcome]) -> dict[str, Any]:
     fine = [o for o in variants if o.fine]
     refused = [o for o in fine if not o.accepted]
     fooled = [o for o in every if o.fooled]
+    late = [o for o in every if o.verdict == LATE]
     return {
         "mutants": len(made),
         "by_group": dict(Counter(o.group for o in made)),
@@ -33,6 +34,7 @@ def summary(outcomes: Iterable[Outcome]) -> dict[str, Any]:
         "equal_verdicts": dict(Counter(_told(o) for o in made if not o.finding)),
         **{name: len(some) for name, some in failures.items()},
         "too_large_for_the_oracle": sum(o.finding == "unseen" for o in every),
+        "late": len(late),
         "fooled_exact_layers": len(fooled),
         "variants": len(variants),
         "variants_that_are_fine": len(fine),
@@ -46,6 +48,7 @@ def summary(outcomes: Iterable[Outcome]) -> dict[str, Any]:
             **{name: _cases(some) for name, some in failures.items() if some},
             "fooled": _cases(fooled),
             "fine_refused": _cases(refused),
+            "late": _cases(late),
         },
     }
 
@@ -89,6 +92,7 @@ ROWS = (
     ("refuted_without_a_difference", "refuted in which nobody sees a difference"),
     ("crashed", "crashes"),
     ("too_large_for_the_oracle", "too large for the oracle"),
+    ("late", "without a verdict in time"),
     ("variants_that_are_fine", "variants that are equal and fine"),
     ("fine_refused_or_unknown", "of these refused or unknown"),
 )

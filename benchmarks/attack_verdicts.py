@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from attack_pool import Late, at_most
 from attack_subjects import Subject
 from faults.equal_variants import equal_variants
 from faults.program_mutants import Faults, Mutant, every_fault, mutants, numbered
@@ -22,6 +23,9 @@ TWICE = 0.3
 """Share of the mutants that have one more fault."""
 EVERY = 1000
 """All situations."""
+LONGEST = 30.0
+"""Processor time for both verdicts on one mutant; what takes longer is noted, and is no failure."""
+LATE = "late"
 PATIENCE = 4.0
 """Times the usual work for the oracle where a mutant is refuted in which it sees nothing."""
 
@@ -47,8 +51,9 @@ Verify = Callable[[KernelGraph, KernelGraph, VerifyOptions], Verdict]
 @dataclass(frozen=True)
 class Outcome:
     """The outcome for one mutant. ``finding`` is what the oracle found (see
-    :class:`judge.Finding`), ``unseen`` if it is too much work for the oracle, or empty; ``rough``
-    is the ratio of its rounding errors to what is promised."""
+    :class:`judge.Finding`), ``unseen`` if it is too much work for the oracle, ``late`` if a verdict
+    took too long, or empty; ``rough`` is the ratio of its rounding errors to what is promised, if
+    that was checked."""
 
     subject: str
     group: str
@@ -155,16 +160,43 @@ def examine(
 ) -> Outcome:
     """Both verdicts on one mutant."""
     start = time.perf_counter()
+
+    def without(verdict: str, finding: str, why: str) -> Outcome:
+        return Outcome(
+            subject.name, subject.group, mutant.kind, mutant.description, key, variant,
+            finding, "", 0.0, verdict, False, False, time.perf_counter() - start, why[:300],
+        )  # fmt: skip
+
+    try:
+        with at_most(LONGEST):
+            return _examined(subject, judge, mutant, key, rng, variant, effort, decide, start)
+    except _Crash as crash:  # a finding, not the end
+        return without("crash", "", str(crash))
+    except Late as late:
+        return without(LATE, LATE, str(late))
+
+
+class _Crash(Exception):
+    """The verifier stopped with an exception."""
+
+
+def _examined(
+    subject: Subject,
+    judge: Judge,
+    mutant: Mutant,
+    key: str,
+    rng: random.Random,
+    variant: bool,
+    effort: Effort,
+    decide: Verify,
+    start: float,
+) -> Outcome:
     rounding = variant or mutant.kind in ROUNDING or rng.random() < effort.rounding
     options = VerifyOptions(seed=rng.getrandbits(128), work=effort.work, numerics=rounding)
     try:
         verdict = decide(subject.reference, mutant.graph, options)
-    except Exception as error:  # a crash is a finding, not the end
-        text = f"{type(error).__name__}: {error}"
-        return Outcome(
-            subject.name, subject.group, mutant.kind, mutant.description, key, variant,
-            "", "", 0.0, "crash", False, False, time.perf_counter() - start, text[:300],
-        )  # fmt: skip
+    except Exception as error:
+        raise _Crash(f"{type(error).__name__}: {error}") from error
     try:
         finding, rough = _found(judge, mutant.graph, verdict, variant, effort)
     except TooMuchWork as reason:

@@ -62,6 +62,7 @@ def compile_one(task: Task) -> tuple[str, str]:
         else:
             workload = get(name)
             inputs = workload.torch_inputs(0, device="cuda")
+            torch.set_float32_matmul_precision("high" if workload.tf32 else "highest")
             module = workload.torch_module()
             baselines(workload, module, inputs, autotune=autotune, tuned=False)
     except Exception:  # one program must not end the others

@@ -3,7 +3,8 @@
 programs.
 
     python benchmarks/fuzz_indices.py --inputs 10000 --out benchmarks/results [--keep DIR]
-    compute-sanitizer python benchmarks/fuzz_indices.py --run DIR        # the same inputs, on a GPU
+    python benchmarks/fuzz_indices.py --run DIR                  # the kept ones, on a GPU
+    python benchmarks/fuzz_indices.py --sanitize DIR --out DIR   # and under compute-sanitizer
 
 Each program is compiled once, and its PTX is executed in the emulator, which stops at any access
 outside of a tensor. Every row of an index tensor is one input. Results are compared with those of
@@ -11,21 +12,30 @@ PyTorch or, if PyTorch raises an error, with the rules in docs/frontend.md (fuzz
 lookup that remains a call of PyTorch raises the same error as PyTorch. Index tensors of another
 type or shape must be refused by name.
 
-``--keep`` writes the programs, and the inputs and results of the runs that raised no error, for a
-GPU: ``--run`` needs only mirage.runtime and torch. The exit code is 1 if anything is wrong.
+``--keep`` writes the programs, and the inputs and results of the runs that did not raise, for a
+GPU: ``--run`` needs mirage.runtime and torch alone. ``--sanitize`` runs them under memcheck, in a
+few processes side by side, each of which starts once for all of its programs. Exit code 1 if
+anything is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
+import re
 import shlex
+import shutil
+import signal
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +50,10 @@ from fuzz_subjects import ROWS, SUBJECTS, Subject, draw, outside  # noqa: E402
 
 Tensor = torch.Tensor
 RUNS = "runs.pt"
+RAN = "ran "
+SANITIZER = ("--padding", "32", "--report-api-errors", "no")
+"""Memory around each allocation is no one's; cuda-bindings asks for functions that the driver may
+not have."""
 COUNTS = ("inputs", "outside", "raised", "refused")
 
 
@@ -143,12 +157,14 @@ def refuse(found: Outcome, model: Any, data: Sequence[Tensor], example: list[Ten
                     found.wrong.append(f"{name} of {other.dtype}: {error!r}"[:300])
 
 
-def on_gpu(folder: Path) -> int:
-    """The kept runs of each program on a GPU; how many differ from what is expected."""
+def on_gpu(folder: Path, part: str) -> int:
+    """The kept runs of each program on a GPU (of ``part`` "i/n", every n-th one from the i-th on);
+    how many differ from what is expected."""
     import mirage.runtime
 
     wrong = 0
-    for path in sorted(folder.glob("*.mirage")):
+    first, step = map(int, part.split("/"))
+    for path in sorted(folder.glob("*.mirage"))[first::step]:
         runs: list[Any] = torch.load(path / RUNS)
         model = mirage.runtime.load(path, device="cuda")
         tolerance = max(SUBJECTS[path.stem].tolerance, 1e-6)
@@ -159,9 +175,57 @@ def on_gpu(folder: Path) -> int:
                 got.double(), expected.double(), rtol=tolerance, atol=tolerance, equal_nan=True
             )
             wrong += int(not same.all())
-        print(f"ran {path.stem}: {len(runs)} runs", flush=True)
+        print(f"{RAN}{path.stem}: {len(runs)} runs", flush=True)
     print(f"{wrong} runs are wrong")
     return wrong
+
+
+def sanitized(folder: Path, processes: int, seconds: float, out: Path | None) -> bool:
+    """Whether memcheck finds nothing in the kept runs, all of which end in time and are right."""
+    own = [sys.executable, __file__, "--run", str(folder), "--part"]
+    tool = ["compute-sanitizer", "--tool", "memcheck", *SANITIZER]
+    started = time.perf_counter()
+    with ThreadPoolExecutor(processes) as pool:
+        commands = [[*tool, *own, f"{i}/{processes}"] for i in range(processes)]
+        done = [*pool.map(lambda command: _said(command, seconds), commands)]
+    text = "\n".join(done)
+    errors = [int(n) for n in re.findall(r"ERROR SUMMARY: (\d+)", text)]
+    ran = re.findall(rf"^{RAN}(\w+): (\d+) runs$", text, re.MULTILINE)
+    right = [int(n) for n in re.findall(r"^(\d+) runs are wrong$", text, re.MULTILINE)]
+    found = {
+        "command": " ".join(tool),
+        "programs": len(ran),
+        "runs": sum(int(n) for _, n in ran),
+        "inputs": ROWS * sum(int(n) for _, n in ran),
+        "errors": sum(errors),
+        "wrong": sum(right),
+        "seconds": round(time.perf_counter() - started),
+    }
+    whole = len(errors) == len(right) == processes and len(ran) == len([*folder.glob("*.mirage")])
+    clean = whole and not found["errors"] and not found["wrong"]
+    print(f"{found}{'' if whole else ', NOT ALL OF THEM RAN'}")
+    if not clean:
+        print(text[-8000:])
+    if out is not None:
+        summary = {**found, "whole": whole}
+        (out / "index_sanitizer.json").write_text(json.dumps(summary, indent=1) + "\n")
+    return clean
+
+
+def _said(command: list[str], seconds: float) -> str:
+    """What a command, and the processes that it starts, printed within a time."""
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        timer = threading.Timer(seconds, os.killpg, (process.pid, signal.SIGKILL))
+        timer.start()
+        text, _ = process.communicate()
+        timer.cancel()
+    return text
 
 
 def main() -> int:
@@ -173,9 +237,19 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder for the programs and their runs")
     parser.add_argument("--runs", type=int, default=8, help="that are kept of a program")
     parser.add_argument("--run", type=Path, help="run what was kept, on a GPU")
+    parser.add_argument("--part", default="0/1", help="of the kept programs: 'i/n'")
+    parser.add_argument("--sanitize", type=Path, help="run what was kept under compute-sanitizer")
+    parser.add_argument("--processes", type=int, default=6, help="side by side")
+    parser.add_argument("--seconds", type=float, default=300.0, help="for each of them")
     arguments = parser.parse_args()
     if arguments.run:
-        return 1 if on_gpu(arguments.run) else 0
+        return 1 if on_gpu(arguments.run, arguments.part) else 0
+    if arguments.sanitize:
+        if shutil.which("compute-sanitizer") is None:
+            print("error: compute-sanitizer is not on the path; it comes with the CUDA toolkit")
+            return 2
+        clean = sanitized(arguments.sanitize, arguments.processes, arguments.seconds, arguments.out)
+        return 0 if clean else 1
     names = arguments.only or list(SUBJECTS)
     started, rows = time.perf_counter(), {}
     with tempfile.TemporaryDirectory() as scratch:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from attack_pool import Late, at_most
 from faults.program_mutants import Mutant, mutants
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph
@@ -47,6 +48,7 @@ WRONG = (
 """Counts of the summary that must be zero."""
 SEARCH_SECONDS = 30.0
 PIECE_SECONDS = 2.0
+LONGEST = 60.0  # of processor time, for a mutant
 SPECIAL = 4  # situations of models, where a verdict is not what a short look suggests
 
 
@@ -202,8 +204,10 @@ def attack_layer(
     for mutant in mutants(subject.candidate, pieces.rng, count):
         if time.time() > deadline:
             return
-        with suppress(TooMuchWork):  # the oracle cannot say what it is
-            yield pieces.judge(mutant)
+        with suppress(TooMuchWork, Late):  # the oracle cannot say what it is
+            with at_most(LONGEST):
+                found = pieces.judge(mutant)
+            yield found
 
 
 def layer_summary(outcomes: Sequence[LayerOutcome]) -> dict[str, object]:

@@ -145,6 +145,7 @@ def measure(
 ) -> report.Row:
     """Correctness, then times, of one program: all its candidates and the baselines together."""
     workload = get(name)
+    torch.set_float32_matmul_precision("high" if workload.tf32 else "highest")
     module = workload.torch_module()
     inputs = drawn[CHECKED_SEEDS[0]]
     others = (

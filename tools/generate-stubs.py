@@ -45,6 +45,11 @@ REFINEMENTS = (
         r"(?m)^class OpView\(_OperationBase\):$",
         "class OpView(_OperationBase):\n    def __getattr__(self, name: str) -> Any: ...\n",
     ),
+    # That of the subclass which takes its place.
+    (
+        r"(?m)(^class Context:\n    def __init__\(self)\)",
+        r"\1, load_on_create_dialects: Sequence[str] | None = None)",
+    ),
     (r'TypeVar\("_T", bound=Type\)', 'TypeVar("_T", bound=Type, default=Type)'),
     (r"(def get_asm\(.*\)) -> object:", r"\1 -> str:"),
     (r"\btuple(?=[:,)=\s])", "tuple[Any, ...]"),

@@ -9,7 +9,21 @@
 #include "mirage/PythonPasses/Passes.h"
 #include "mirage/Registration/Registration.h"
 
-#include "mlir/Conversion/Passes.h"
+#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/IndexToLLVM/IndexToLLVM.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/NVGPUToNVVM/NVGPUToNVVM.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Conversion/VectorToSCF/VectorToSCF.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/GPU/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
@@ -17,25 +31,32 @@
 
 using namespace mlir;
 
+using CreatePass = std::unique_ptr<Pass> (*)();
+
 // One by one: all of upstream's conversions would pull every target into the
-// static tools.
+// static tools, and their header every dialect into this file.
+static constexpr CreatePass conversions[] = {
+    createArithToLLVMConversionPass,
+    createConvertControlFlowToLLVMPass,
+    createConvertFuncToLLVMPass,
+    createConvertGpuOpsToNVVMOps,
+    createConvertIndexToLLVMPass,
+    createConvertMathToLLVMPass,
+    createConvertNVGPUToNVVMPass,
+    createConvertNVVMToLLVMPass,
+    createConvertVectorToLLVMPass,
+    [] { return createConvertVectorToSCFPass(); },
+    createFinalizeMemRefToLLVMConversionPass,
+    createLowerAffinePass,
+    createReconcileUnrealizedCastsPass,
+    createSCFToControlFlowPass,
+    createUBToLLVMConversionPass,
+};
+
 static void registerUpstreamPasses() {
   registerTransformsPasses();
-  registerArithToLLVMConversionPass();
-  registerConvertControlFlowToLLVMPass();
-  registerConvertFuncToLLVMPass();
-  registerConvertGpuOpsToNVVMOps();
-  registerConvertIndexToLLVMPass();
-  registerConvertMathToLLVMPass();
-  registerConvertNVGPUToNVVMPass();
-  registerConvertNVVMToLLVMPass();
-  registerConvertVectorToLLVMPass();
-  registerConvertVectorToSCF();
-  registerFinalizeMemRefToLLVMConversionPass();
-  registerLowerAffinePass();
-  registerReconcileUnrealizedCastsPass();
-  registerSCFToControlFlowPass();
-  registerUBToLLVMConversionPass();
+  for (CreatePass create : conversions)
+    registerPass(create);
   arith::registerArithExpandOpsPass();
   registerGpuKernelOutliningPass();
   registerGpuModuleToBinaryPass();

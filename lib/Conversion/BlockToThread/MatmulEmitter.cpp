@@ -138,7 +138,7 @@ void TileEmitter::emitMatmul(block::MatmulOp op) {
   for (int64_t at = 0; at < k; at += step) {
     Value a = getProductOperand(lhs, swapped, wholeLhs, partLhs, 0, at);
     Value b = getProductOperand(rhs, swapped, wholeRhs, partRhs, at, 0);
-    sum = thread::MmaOp::create(builder, loc, sum.getType(), a, b, sum);
+    sum = thread::MmaOp::create(builder, loc, sum.getType(), a, b, sum, op.getTf32());
   }
   if (swapped)
     sum = thread::TransposeOp::create(

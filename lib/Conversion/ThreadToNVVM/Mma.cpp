@@ -20,9 +20,12 @@ struct MmaLowering : ThreadPattern<MmaOp> {
     if (failed(plan))
       return op.emitOpError(message);
     SmallVector<Value> acc(operands.getAcc());
-    if (lhs.getElementType().isF32())
-      multiplySplit(e, *plan, split(e, op.getLhs(), operands.getLhs()),
-                    split(e, op.getRhs(), operands.getRhs()), acc);
+    if (op.getTf32())
+      multiplyRounded(e, *plan, split(e, op.getLhs(), operands.getLhs(), /*rounds=*/true),
+                      split(e, op.getRhs(), operands.getRhs(), /*rounds=*/true), acc);
+    else if (lhs.getElementType().isF32())
+      multiplySplit(e, *plan, split(e, op.getLhs(), operands.getLhs(), /*rounds=*/false),
+                    split(e, op.getRhs(), operands.getRhs(), /*rounds=*/false), acc);
     else
       multiply(e, *plan, lhs.getElementType(), operands.getLhs(), operands.getRhs(), acc);
     results.push_back(acc);
@@ -71,12 +74,12 @@ struct MmaLowering : ThreadPattern<MmaOp> {
 
   /// f32 numbers as sums of two TF32 numbers (each with 11 significant bits), up
   /// to a relative error of 2^-22. An infinity becomes inf + NaN. No low numbers
-  /// where they are all zero.
+  /// where they are all zero, or left out (`rounds`).
   struct Split {
     SmallVector<Value> high, low;
   };
 
-  static Split split(Emitter &e, Value fragment, ValueRange values) {
+  static Split split(Emitter &e, Value fragment, ValueRange values, bool rounds) {
     Split result;
     if (wasHalf(fragment)) {
       for (Value value : values)
@@ -88,31 +91,59 @@ struct MmaLowering : ThreadPattern<MmaOp> {
     };
     for (Value value : values) {
       Value high = round(value);
-      Value rest = e.fsub(value, e.bitcast(high, e.getF32Type()));
       result.high.push_back(high);
+      if (rounds)
+        continue;
+      Value rest = e.fsub(value, e.bitcast(high, e.getF32Type()));
       result.low.push_back(round(rest));
     }
     return result;
   }
 
+  static SmallVector<Value> part(ArrayRef<Value> values, int64_t tile, int64_t registers) {
+    return SmallVector<Value>(values.slice(tile * registers, registers));
+  }
+
+  static void multiplyRounded(Emitter &e, const MmaPlan &plan, const Split &a, const Split &b,
+                              SmallVector<Value> &acc) {
+    for (MmaPlan::Step step : plan.steps)
+      instruction(e, part(a.high, step.lhs, plan.lhsRegisters),
+                  part(b.high, step.rhs, plan.rhsRegisters),
+                  MutableArrayRef(acc).slice(step.acc * 4, 4), NVVM::MMATypes::tf32, 8);
+  }
+
+  /// Instructions of one sum that are under way at once: they depend on each other,
+  /// those of other sums do not.
+  static constexpr size_t kBeside = 4;
+
   /// a b = low(a) high(b) + high(a) low(b) + high(a) high(b); low(a) low(b) is
-  /// below 2^-22 of it. Small parts first.
+  /// below 2^-22 of it. Small parts first. Tensor cores cut off what a sum cannot
+  /// hold instead of rounding it, so that long sums come out too small: products
+  /// start from zero, and ordinary additions sum them.
   static void multiplySplit(Emitter &e, const MmaPlan &plan, const Split &a, const Split &b,
                             SmallVector<Value> &acc) {
-    auto part = [](ArrayRef<Value> values, int64_t tile, int64_t registers) {
-      return values.slice(tile * registers, registers);
-    };
-    auto pass = [&](ArrayRef<Value> lhs, ArrayRef<Value> rhs) {
-      if (lhs.empty() || rhs.empty())
-        return;
-      for (MmaPlan::Step step : plan.steps)
-        instruction(e, part(lhs, step.lhs, plan.lhsRegisters),
-                    part(rhs, step.rhs, plan.rhsRegisters),
-                    MutableArrayRef(acc).slice(step.acc * 4, 4), NVVM::MMATypes::tf32, 8);
-    };
-    pass(a.low, b.high);
-    pass(a.high, b.low);
-    pass(a.high, b.high);
+    Value zero = e.f32(0);
+    for (ArrayRef<MmaPlan::Step> left = plan.steps; !left.empty();) {
+      ArrayRef<MmaPlan::Step> steps = left.take_front(kBeside);
+      left = left.drop_front(steps.size());
+      SmallVector<Value> products(steps.size() * 4, zero);
+      auto pass = [&](ArrayRef<Value> lhs, ArrayRef<Value> rhs) {
+        if (lhs.empty() || rhs.empty())
+          return;
+        for (auto [number, step] : llvm::enumerate(steps))
+          instruction(e, part(lhs, step.lhs, plan.lhsRegisters),
+                      part(rhs, step.rhs, plan.rhsRegisters),
+                      MutableArrayRef(products).slice(number * 4, 4), NVVM::MMATypes::tf32, 8);
+      };
+      pass(a.low, b.high);
+      pass(a.high, b.low);
+      pass(a.high, b.high);
+      for (auto [number, step] : llvm::enumerate(steps))
+        for (int64_t i = 0; i < 4; ++i) {
+          Value &sum = acc[step.acc * 4 + i];
+          sum = e.fadd(sum, products[number * 4 + i]);
+        }
+    }
   }
 };
 } // namespace

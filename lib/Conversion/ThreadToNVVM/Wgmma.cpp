@@ -268,6 +268,8 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
   static StringRef getTypeName(Type type) {
     if (mirage::isEightBitFloat(type))
       return isa<Float8E4M3FNType>(type) ? "e4m3" : "e5m2";
+    if (type.isF32())
+      return "tf32";
     return type.isF16() ? "f16" : "bf16";
   }
 
@@ -303,10 +305,10 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
     Type right = op.getRhs().getType().getElementType(), leftType = right;
     if (instruction.lhsShared)
       leftType = cast<SharedType>(op.getLhs().getType()).getElementType();
-    // Scale of the accumulator, 1 for both factors, then which are MN-major, which those of 8 bits
-    // never are.
+    // Scale of the accumulator, 1 for both factors, then which are MN-major, which those of 8 and
+    // of 32 bits never are.
     std::string flags = "scale, 1, 1";
-    bool chooses = op.getRhs().getType().getElementBytes() > 1;
+    bool chooses = op.getRhs().getType().getElementBytes() == 2;
     if (instruction.lhsShared && chooses)
       flags += instruction.lhsTransposed ? ", 1" : ", 0";
     if (chooses)

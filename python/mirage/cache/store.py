@@ -32,6 +32,7 @@ log = logging.getLogger("mirage.cache")
 FORMAT = "mirage-cache 1"
 
 KINDS = {
+    "import": "a graph of PyTorch as a program",
     "search": "what was found for a part of a program, and its verdicts",
     "program": "which of it was chosen for a whole program, and measurements",
     "class": "which of it serves all sizes of a class",

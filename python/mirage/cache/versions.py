@@ -27,10 +27,14 @@ RESTS_ON: dict[str, tuple[str, ...]] = {
     "search": _FOUND,
     "program": (*_FOUND, "emulator", "runtime"),
     "class": ("cost", "emulator", "errors.py", "pipeline", "runtime", "semantics", "verify"),
+    "import": (
+        "cache", "cost", "errors.py", "frontend", "mlir_io", "pipeline/parts/graph_record.py",
+        "runtime", "semantics", "torch", "transforms", COMPILED,
+    ),
     "verdict": ("cost", "errors.py", "semantics", "verify"),
     "check": ("compiler", "emulator", "mlir_io", *_CHECKED),
     "code": ("cache", "compiler", "cost", "errors.py", "runtime", COMPILED),
-}
+}  # fmt: skip
 """The code that entries of each kind depend on, besides the parts of their keys."""
 
 

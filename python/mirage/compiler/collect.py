@@ -82,11 +82,11 @@ def collect(module: ir.Module, compiler: str, chip: str, names: Names | None = N
     graphs = [op for op in module.body.operations if op.operation.name == "kernel.graph"]
     if len(graphs) != 1:
         raise CompileError(f"expected a module with one kernel.graph, got {len(graphs)}")
-    ptx_of = dict(_binaries(module))
+    ptx_of = dict(binaries(module))
     return _Collector(graphs[0].operation, ptx_of, names or Names()).run(compiler, chip)
 
 
-def _binaries(module: ir.Module) -> Iterator[tuple[str, str]]:
+def binaries(module: ir.Module) -> Iterator[tuple[str, str]]:
     """Yield the symbol and PTX of every ``gpu.binary``."""
     from mirage import ir
     from mirage.dialects import gpu

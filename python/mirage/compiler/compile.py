@@ -142,7 +142,7 @@ def lower(text: str, chip: str) -> ir.Module:
     """
     from mirage import ir, passmanager
 
-    with ir.Context():
+    with ir.Context(load_on_create_dialects=()):  # parsing and passes load what they need
         try:
             module = ir.Module.parse(text)
             pipeline = ",".join(f"{name}{{chip={chip}}}" for name in PASSES)

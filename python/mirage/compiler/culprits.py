@@ -37,7 +37,7 @@ def kernels_at(text: str, lines: Iterable[int]) -> tuple[int, ...]:
         return ()
     starts: list[int] = []
     launches: list[int | None] = []  # of each op its number, if it is a launch
-    with ir.Context():
+    with ir.Context(load_on_create_dialects=()):
         try:
             module = ir.Module.parse(text)
         except ir.MLIRError:  # text that cannot be parsed has no kernels

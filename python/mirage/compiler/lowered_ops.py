@@ -51,7 +51,8 @@ def tensor_maps(op: ir.Operation) -> Iterator[tuple[int, TensorMap]]:
         shape, dtype = tensor_type(tensors[number])
         box = tuple(int(n) for n in match[2].split(","))
         strides = _map_strides(shape, strides_of(tensors[number]), ELEMENT_BYTES[dtype])
-        yield number, TensorMap(shape, dtype, box, int(match[3]), strides)
+        tf32 = "tf32 = true" in text
+        yield number, TensorMap(shape, dtype, box, int(match[3]), strides, tf32)
 
 
 def _map_strides(

@@ -26,6 +26,8 @@ SHUFFLES = 60.0  # clocks of a reduction over four lanes
 GROUP_LATENCY = 60.0  # clocks from the last product of a warpgroup to its result
 BESIDE = 4.0  # products that go on side by side; of f32 factors four times as many
 TF32_CHAIN = 6.0  # times the steps along K of f32 factors: 8 of K at a time, three products each
+TF32_DEPTH = 8.0  # of the contraction, whose sums are added by ordinary additions
+ROUNDING = 1.0  # lane operations that round one
 SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
 GROUP_ROWS = 64.0
@@ -72,17 +74,24 @@ class Operands:
     them are casts of such numbers, which TF32 represents exactly.
 
     ``eight_bits``: both are tiles of tensors of 8 bits, of which warpgroups multiply twice as many
-    at a time. ``computed``: the block computes one of the two."""
+    at a time. ``computed``: the block computes one of the two. ``tf32``: f32 factors are rounded
+    to TF32, which takes one product."""
 
     half: bool
     exact: tuple[bool, bool] = (False, False)
     eight_bits: bool = False
     computed: bool = False
+    tf32: bool = False
 
     @property
     def share(self) -> float:
         """The share of TF32 products that is needed, of those that 32-bit operands take."""
-        return 1.0 - sum(self.exact) / 3.0
+        return 1.0 / 3.0 if self.tf32 else 1.0 - sum(self.exact) / 3.0
+
+    @property
+    def width(self) -> int:
+        """The bytes of an element as warpgroups multiply it."""
+        return 1 if self.eight_bits else 2 if self.half else 4
 
 
 def _chain(fragments: Num, steps: Num, warps: Num, shared: Num, operands: Operands) -> Num:
@@ -168,12 +177,19 @@ class Accountant:
         half = operands.half
         narrow = self.features.warpgroups & np.asarray(operands.eight_bits)
         flops = 2.0 * padded * operands.share * np.where(narrow, 0.5, 1.0)
-        self._add("mma" if half else "mma32", flops, in_loop)
+        if operands.tf32:  # half the rate of 16 bits for warpgroups
+            groups = np.asarray(self.features.warpgroups, dtype=bool)
+            self._add("mma", np.where(groups, 4.0 * padded, 0.0), in_loop)
+            self._add("mma32", np.where(groups, 0.0, flops), in_loop)
+        else:
+            self._add("mma" if half else "mma32", flops, in_loop)
         if operands.eight_bits:  # each step's product is added to the sum, which it is held beside
             self._add("alu", np.where(narrow, m * n, 0.0), in_loop)
             part = np.minimum(m * n, PROMOTED * 32.0 * self.features.warps)
             held = np.where(narrow, part, 0.0)
             self.features.live = np.maximum(self.features.live, held)
+        elif not (half or operands.tf32):
+            self._add("alu", m * n * np.ceil(k / TF32_DEPTH), in_loop)
         unknown = shared is None
         if unknown:
             shared = self._contraction_warps(padded / _up(k, 16), k)
@@ -186,12 +202,12 @@ class Accountant:
         reads = (k * m * across, k * n * down)
         for read, exact in zip(reads, operands.exact, strict=True):
             if not (half or exact):
-                self._add("alu", SPLIT * read, in_loop)
+                self._add("alu", (ROUNDING if operands.tf32 else SPLIT) * read, in_loop)
         widths = (2.0 if half or exact else 4.0 for exact in operands.exact)
         move = sum(w * read for w, read in zip(widths, reads, strict=True))
         # a warpgroup reads both factors of each 64 rows
         ring = self.features.warpgroups
-        width = np.where(narrow, 1.0, 2.0)
+        width = np.where(narrow, 1.0, 4.0 if operands.tf32 else 2.0)
         move = np.where(ring, width * k * np.ceil(m / 64.0) * (64.0 + n), move)
         self._add("move", move, in_loop)
         fragments, steps = padded / (16.0 * 8.0 * _up(k, 16)), _up(k, 16) / 16.0

@@ -179,11 +179,13 @@ class _Facts:
     loaded: set[Value]  # tiles of any tensors, as they are loaded
     computed_with: set[Value]  # what other ops than products read
 
-    def operands(self, a: Value, b: Value) -> Operands:
+    def operands(self, op: Matmul) -> Operands:
         """Describe the factors of a matmul."""
+        a, b = op.operands
         half = a.dtype.is_half and b.dtype.is_half
         exact = a in self.exact, b in self.exact
-        return Operands(half, exact, {a, b} <= self.eight_bits, not {a, b} <= self.loaded)
+        computed = not {a, b} <= self.loaded
+        return Operands(half, exact, {a, b} <= self.eight_bits, computed, op.tf32)
 
 
 @dataclass
@@ -298,7 +300,7 @@ def _count(
             _count_rows(account, op, (table, indices), in_loop, read)
         case Matmul():
             a, b = op.operands
-            operands = facts.operands(a, b)
+            operands = facts.operands(op)
             for factor in (a, b):
                 if factor in facts.eight_bits and not account.features.warpgroups:
                     account.convert(float(factor.type.size), in_loop)

@@ -24,6 +24,7 @@ import numpy as np
 from mirage.cost.cost_report import CostReport
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.occupancy import Occupancy, occupancy
+from mirage.cost.ring_time import turns_of_rings
 from mirage.cost.target import Target
 
 BESIDE, BETWEEN = 0.3, 0.2
@@ -69,21 +70,15 @@ ROW = 150.0
 """The clocks of a reduction of rows across the lanes of a warp, five shuffles, if only reductions
 determine how warps share a tile: a warp has whole rows (or a thread whole columns)."""
 
-BOX_STEP, BOX_WAIT, BOX_WAIT_GROUP = 0.165, 1.25, 0.1
-"""The least µs of a step; the µs from a slot's release to its next tile, if all blocks start
-together and their data is in no cache; and the additional µs for each further group, since all
-groups release it. (Blocks that start one after the other wait `Target.step_latency`.) From 25
-products of 64, 256 and 1024 rows and of 2048, 24 of them within 0.88 to 1.11 times."""
-
 TURNED = 400.0
 """The clocks of a product after a loop with a factor that the block has computed: all warps wait
 until it is in shared memory, with nothing else to do. (LoRA with 16 rows: 3.9 µs with the last
 product behind the loop, 3.4 in each of its two steps.)"""
 
-CLUSTER_START, CLUSTER_STEP = 0.8, 0.02
+CLUSTER_START = 0.8
 """The additional µs of blocks in a cluster: until all of them have started and until all leave
-together; and for each step, whose slot all of them release (products of 64 to 4096 rows in pairs,
-0.9 to 2.1 µs more for 32 to 224 steps)."""
+together (products of 64 to 4096 rows in pairs, 0.9 to 2.1 µs more for 32 to 224 steps, with
+``CLUSTER_STEP``)."""
 
 ODD, ODD_WAIT = 0.15, 2500.0
 """Clocks of an SM for each element of a tile whose rows start at odd elements: it is loaded by
@@ -131,7 +126,9 @@ def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple
     l2 = np.where(f.warpgroups, read / (boxes * target.box_l2_bytes), plain)
     copied = np.where(together, TAKEN_IN_STEP, 1.0) * target.sm_bytes
     taken = np.where(f.warpgroups, boxes * target.box_sm_bytes, copied)
-    l2 = np.maximum(l2, o.per_sm * load / taken)
+    # what another block of the cluster asks for, this one receives without asking twice
+    asked = load - f.given_split_step * f.steps
+    l2 = np.maximum(l2, o.per_sm * asked / taken)
     return dram, l2 + f.pieces / (0.5 * target.l2_bytes)
 
 
@@ -206,21 +203,6 @@ def _dependent(f: KernelFeatures, target: Target, threads: Num) -> tuple[Num, Nu
     return steps + np.where(ahead > 0, wait * (f.runs * f.in_turn - 1.0), 0.0), once
 
 
-def _turns(f: KernelFeatures, target: Target, o: Occupancy, busy: Num) -> Num:
-    """Return the µs of a loop over rings that only multiplies: the largest of its products, its
-    steps, and the turns of its slots, each of which is read, released, and waits for the next tile.
-    """
-    wait = np.where(o.waves <= 1, BOX_WAIT, target.step_latency)
-    # rows in two lines are requested twice
-    split = f.split_step - f.given_split_step
-    wait = wait * (1.0 + split / np.maximum(f.load_step, 1.0))
-    wait = wait + BOX_WAIT_GROUP * (f.warps / 4.0 - 1.0)
-    slots = np.maximum(f.stages - 1.0, 0.5)
-    busy = busy + CLUSTER_STEP * f.steps * (np.asarray(f.cluster) > 1)
-    turns = (f.steps * wait + busy) / slots
-    return np.maximum(np.maximum(busy, turns), f.steps * BOX_STEP)
-
-
 def _tail(f: KernelFeatures, target: Target, o: Occupancy, memory: Num, chain: Num) -> Num:
     """Return the µs by which the last wave, if it is not full, exceeds its share of memory time:
     its blocks cannot be faster than one block is."""
@@ -282,7 +264,8 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     rings = f.warpgroups & (np.asarray(f.sfu_step) == 0) & (np.asarray(f.stages) > 1)
     some = np.any(rings)
     if some:
-        chain = np.where(rings, latency + _turns(f, target, o, busy) + once / target.clock, chain)
+        turns = turns_of_rings(f, o, busy * o.together, (dram, l2))
+        chain = np.where(rings, latency + turns + once / target.clock, chain)
     tail = _tail(f, target, o, np.maximum(dram, l2), chain)
     chain = _of_all_waves(f, target, o, chain, latency)
     if some:  # blocks that multiply in step store in step, and nothing is beside that

@@ -101,7 +101,7 @@ def with_enough_warps(launch: Launch) -> Launch:
     return launch
 
 
-def _limit(schedule: Schedule, registers_sm: int) -> int:
+def limit_of(schedule: Schedule, registers_sm: int) -> int:
     """Return the registers that a thread can have; with warpgroups, those of the copying group move
     to the others."""
     even = _even_share(schedule, registers_sm)
@@ -126,7 +126,7 @@ def check_registers(launch: Launch, registers_sm: int = REGISTERS_SM) -> None:
     if not schedule.warpgroups:
         return
     estimator = estimator_of(launch)
-    limit, even = _limit(schedule, registers_sm), _even_share(schedule, registers_sm) // 8 * 8
+    limit, even = limit_of(schedule, registers_sm), _even_share(schedule, registers_sm) // 8 * 8
     for held, most, where in (
         (estimator.chained(), limit, "between products"),
         (estimator.summed() + BESIDE_SUMS, limit, "while products run"),
@@ -151,7 +151,7 @@ class RegisterEstimator(BlockAnalysis):
 
     def run(self, registers_sm: int = REGISTERS_SM) -> Registers:
         """Return the estimate, on a chip with ``registers_sm`` registers per SM."""
-        limit = _limit(self.launch.schedule, registers_sm)
+        limit = limit_of(self.launch.schedule, registers_sm)
         return Registers(*self._needed, limit)
 
     @cached_property
@@ -218,7 +218,7 @@ class RegisterEstimator(BlockAnalysis):
             for x in op.operands
             if x in self.stepped and not self.loaded(x)
         ]
-        limit = _limit(self.launch.schedule, REGISTERS_SM) - NO_TILES
+        limit = limit_of(self.launch.schedule, REGISTERS_SM) - NO_TILES
         return self.launch.schedule.stages > 1 and self.chained() + max(held, default=0.0) <= limit
 
     def _products_in(self, value: Value) -> Iterator[Value]:

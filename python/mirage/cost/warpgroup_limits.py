@@ -83,12 +83,14 @@ def _reasons(launch: Launch) -> Iterator[str]:
 
 def _reasons_of(op: Matmul, analysis: BlockAnalysis) -> Iterator[str]:
     left, right = op.operands
-    if not left.dtype.is_half:
+    if op.tf32:
+        yield from _reasons_of_tf32(op, analysis)
+    elif not left.dtype.is_half:
         yield f"factors of f16 or bf16, got {left.dtype.value}"
     eight_bits = any(_eight_bits(x, analysis) for x in op.operands)
     if eight_bits:
         yield from _reasons_of_eight_bits(op, analysis)
-    depth = instruction_depth(1 if eight_bits else 2)
+    depth = instruction_depth(1 if eight_bits else left.dtype.bytes)
     if left.shape[-1] % depth:
         yield f"a contraction of a multiple of {depth}, got {left.shape[-1]}"
     rows, columns = op.result.shape[-2:]
@@ -107,6 +109,17 @@ def _reasons_of(op: Matmul, analysis: BlockAnalysis) -> Iterator[str]:
         elif factor is right and not fills_ring(analysis.source(factor)):
             # What is computed comes from registers, on the left only.
             yield "a right factor that is loaded and not changed"
+
+
+def _reasons_of_tf32(op: Matmul, analysis: BlockAnalysis) -> Iterator[str]:
+    """Yield the unmet requirements of a product of f32 factors that are rounded to TF32."""
+    for factor, along in zip(op.operands, (-1, -2), strict=True):
+        is_loaded = analysis.load_of(factor) is not None
+        if not is_loaded or not _runs_along(factor, len(factor.shape) + along, analysis):
+            yield (
+                "factors of f32 that are loaded and whose rows in memory run along the "
+                f"contraction, got {factor.type}"
+            )
 
 
 def _eight_bits(factor: Value, analysis: BlockAnalysis) -> bool:

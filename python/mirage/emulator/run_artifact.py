@@ -184,7 +184,7 @@ def tensor_map(start: Array, described: Description) -> TensorMap:
     """Return the map that a manifest describes, for the memory that starts with ``start``."""
     dtype = np.dtype(DTYPES[described.dtype])
     array = in_steps(memory_of(start), dtype, described.shape, described.strides)
-    return TensorMap(array, described.box, _SWIZZLES[described.swizzle])
+    return TensorMap(array, described.box, _SWIZZLES[described.swizzle], tf32=described.tf32)
 
 
 def in_steps(

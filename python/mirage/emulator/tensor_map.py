@@ -32,6 +32,8 @@ class TensorMap:
     swizzle: how 16-byte chunks are permuted in shared memory; the inner box extent in bytes may not
         exceed it.
     oob_fill: what elements outside the tensor become.
+    tf32: whether a copy to shared memory rounds elements of f32 to TF32 (the driver's
+        CU_TENSOR_MAP_DATA_TYPE_TFLOAT32).
 
     Raises DescriptorError where the driver's encoder would refuse (CUDA driver API,
     cuTensorMapEncodeTiled).
@@ -42,6 +44,7 @@ class TensorMap:
     swizzle: Swizzle = "none"
     oob_fill: OobFill = "zero"
     element_strides: tuple[int, ...] | None = None
+    tf32: bool = False
 
     def __post_init__(self) -> None:
         array, size = self.array, self.array.dtype.itemsize
@@ -55,6 +58,8 @@ class TensorMap:
             raise _fail("out-of-bounds fill", "'zero' or 'nan'", repr(self.oob_fill))
         if self.oob_fill == "nan" and array.dtype not in _FLOATS:
             raise _fail("element type with NaN fill", "floating point", array.dtype)
+        if self.tf32 and array.dtype != np.float32:
+            raise _fail("element type that is rounded to TF32", "float32", array.dtype)
         if any(not 1 <= extent <= 256 for extent in self.box):
             raise _fail("box extents", "1 to 256", self.box)
         if any(not 1 <= extent <= 2**32 for extent in array.shape):

@@ -294,13 +294,13 @@ class GraphOps(ABC, Generic[H]):
 
     # ---- contraction and reduction
 
-    def matmul(self, a: H, b: H) -> H:
+    def matmul(self, a: H, b: H, *, tf32: bool = False) -> H:
         """Multiply matrices: ``[..., m, k] x [..., k, n] -> [..., m, n]``; leading dimensions
-        broadcast."""
+        broadcast. With ``tf32``, factors of f32 are rounded to TF32 (11 significant bits)."""
 
         def emit(build: Builder, v: tuple[Value, ...]) -> Value:
             self._same_type("matmul", *v)
-            return build.matmul(v[0], v[1])
+            return build.matmul(v[0], v[1], tf32=tf32)
 
         return self._apply("matmul", [a, b], emit)
 

@@ -54,6 +54,16 @@ class IntegerCodec(Codec):
         return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
+class FlagCodec(Codec):
+    """A unit attribute, which is there or not."""
+
+    def read(self, attribute: ir.Attribute) -> bool:
+        return isinstance(attribute, ir.UnitAttr)
+
+    def write(self, value: bool) -> ir.Attribute:
+        return ir.UnitAttr.get()
+
+
 class FloatCodec(Codec):
     """A double."""
 
@@ -111,6 +121,7 @@ UNARY = EnumCodec(tuple(UnaryFn))
 BINARY = EnumCodec(tuple(BinaryFn))
 REDUCE = EnumCodec(tuple(ReduceFn))
 INTEGER = IntegerCodec()
+FLAG = FlagCodec()
 FLOAT = FloatCodec()
 INTEGERS = IntegersCodec()
 NAMES = NamesCodec()

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
-
 from mirage import ir
 from mirage.mlir_io import attributes as a
 from mirage.mlir_io.data import GraphIOError
 from mirage.semantics.ugraph import ExtremeFn, Reading, StepNumber, Steps
 
 EXTREME = a.EnumCodec(tuple(ExtremeFn))
-
-_Term: TypeAlias = "tuple[str, int]"
 
 
 def write_steps(steps: Steps) -> ir.Attribute:
@@ -54,6 +49,8 @@ def _written(number: StepNumber, axes: tuple[str, ...]) -> ir.AffineExpr:
         total = ir.AffineExpr.get_dim(axes.index(axis)) * factor + total
     for i, factor in number.reads:
         total = ir.AffineExpr.get_symbol(i) * factor + total
+    for quotient, factor in number.quotients:
+        total = _written(quotient, axes) * factor + total
     if number.divisor == 1:
         return total
     return ir.AffineExpr.get_floor_div(total, ir.AffineExpr.get_constant(number.divisor))
@@ -66,55 +63,22 @@ def read_steps(
     op: ir.Operation,
 ) -> Steps:
     """Read the map that :func:`write_steps` wrote, which MLIR may have simplified. Raises
-    :class:`GraphIOError` for quotients of quotients and sums of two."""
-    first, end = (_number(_read(e, op), axes) for e in affine_map.results)
+    :class:`GraphIOError` for anything but sums of multiples and quotients."""
+    first, end = (_read(e, axes, op) for e in affine_map.results)
     return Steps(first, end, readings)
 
 
-@dataclass(frozen=True)
-class _Sum:
-    """The number ``floor((sum of factor * term + constant) / divisor)``; terms are positions (`d`)
-    and integers that are read (`s`), by their number."""
-
-    factors: dict[_Term, int]
-    constant: int
-    divisor: int = 1
-
-    def times(self, n: int) -> _Sum:
-        return _Sum({d: n * f for d, f in self.factors.items()}, n * self.constant, self.divisor)
-
-    def plus(self, other: _Sum) -> _Sum:
-        factors = {
-            d: self.factors.get(d, 0) + other.factors.get(d, 0)
-            for d in sorted(self.factors.keys() | other.factors.keys())
-        }
-        return _Sum(factors, self.constant + other.constant, max(self.divisor, other.divisor))
-
-
-def _read(e: ir.AffineExpr, op: ir.Operation) -> _Sum:
+def _read(e: ir.AffineExpr, axes: tuple[str, ...], op: ir.Operation) -> StepNumber:
     if isinstance(e, ir.AffineConstantExpr):
-        return _Sum({}, e.value)
+        return StepNumber((), e.value)
     if isinstance(e, ir.AffineDimExpr):
-        return _Sum({("d", e.position): 1}, 0)
+        return StepNumber(((axes[e.position], 1),))
     if isinstance(e, ir.AffineSymbolExpr):
-        return _Sum({("s", e.position): 1}, 0)
+        return StepNumber((), reads=((e.position, 1),))
     if isinstance(e, ir.AffineAddExpr):
-        x, y = _read(e.lhs, op), _read(e.rhs, op)
-        if 1 in (x.divisor, y.divisor):  # x / c + y is (x + c y) / c
-            x, y = (p.times(q.divisor if p.divisor == 1 else 1) for p, q in ((x, y), (y, x)))
-            return x.plus(y)
+        return _read(e.lhs, axes, op).plus(_read(e.rhs, axes, op))
     if isinstance(e, ir.AffineMulExpr) and isinstance(e.rhs, ir.AffineConstantExpr):
-        x = _read(e.lhs, op)
-        if x.divisor == 1:
-            return x.times(e.rhs.value)
+        return _read(e.lhs, axes, op).times(e.rhs.value)
     if isinstance(e, ir.AffineFloorDivExpr) and isinstance(e.rhs, ir.AffineConstantExpr):
-        x = _read(e.lhs, op)
-        return _Sum(x.factors, x.constant, x.divisor * e.rhs.value)
-    raise GraphIOError(f"expected sums of multiples, divided by a constant, got {e}", op)
-
-
-def _number(x: _Sum, axes: tuple[str, ...]) -> StepNumber:
-    factors = [(kind, i, f) for (kind, i), f in sorted(x.factors.items()) if f]
-    terms = tuple((axes[i], f) for kind, i, f in factors if kind == "d")
-    reads = tuple((i, f) for kind, i, f in factors if kind == "s")
-    return StepNumber(terms, x.constant, x.divisor, reads)
+        return _read(e.lhs, axes, op).over(e.rhs.value)
+    raise GraphIOError(f"expected sums of multiples, divided by constants, got {e}", op)

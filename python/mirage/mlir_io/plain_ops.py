@@ -21,6 +21,7 @@ _CODECS: dict[Any, a.Codec] = {
     UnaryFn: a.UNARY,
     BinaryFn: a.BINARY,
     ReduceFn: a.REDUCE,
+    bool: a.FLAG,
     int: a.INTEGER,
     float: a.FLOAT,
     tuple[int, ...]: a.INTEGERS,

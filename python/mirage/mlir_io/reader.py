@@ -119,7 +119,11 @@ class _Reader:
             raise GraphIOError(
                 f"expected a matmul before layout assignment, got attributes {', '.join(other)}", op
             )
-        fields = {name: codec.read(op.attributes[name]) for name, codec in row.fields}
+        fields = {
+            name: codec.read(op.attributes[name])
+            for name, codec in row.fields
+            if codec is not a.FLAG or name in op.attributes
+        }
         operands = self._operands(op)
         return row.kind(operands, self._results(op), **fields)
 

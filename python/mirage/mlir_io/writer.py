@@ -150,7 +150,11 @@ class _Writer:
             raise GraphIOError(
                 f"expected an op that the {level} dialect has, got {type(op).__name__}"
             )
-        attributes = {name: codec.write(getattr(op, name)) for name, codec in row.fields}
+        attributes = {
+            name: codec.write(value)
+            for name, codec in row.fields
+            if (value := getattr(op, name)) is not False
+        }
         return self._create(op, row.mnemonic, attributes)
 
     def _constant(self, op: Constant) -> ir.Operation:

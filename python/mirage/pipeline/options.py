@@ -11,10 +11,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -26,6 +26,7 @@ from mirage.search import BOUNDS, SearchLimits
 from mirage.verify import VerifyOptions
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 SPARE = 3
 """The ratio of the candidates that are found to those that are verified: the cheapest are known
@@ -48,10 +49,24 @@ def _start_worker() -> None:
     threadpool_limits(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+class _Workers(ProcessPoolExecutor):
+    """A pool whose processes start while signals wait. What a handler raises in the middle of a
+    fork is lost: Python ignores exceptions there."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        try:
+            return super().submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1
 _PATIENCE = 0.5
 """The seconds that workers have to end by themselves."""
@@ -185,7 +200,7 @@ class OptimizeOptions:
             return
         context = multiprocessing.get_context("fork")
         before = set(multiprocessing.active_children())
-        pool = ProcessPoolExecutor(jobs, context, initializer=_start_worker)
+        pool = _Workers(jobs, context, initializer=_start_worker)
         try:
             yield pool
         finally:

@@ -25,7 +25,7 @@ from mirage.runtime.manifest import (
     Manifest,
     TensorMap,
 )
-from mirage.runtime.tensor_maps import ELEMENT_TYPES, SWIZZLES, layout
+from mirage.runtime.tensor_maps import SWIZZLES, element_type, layout
 
 if TYPE_CHECKING:
     import torch
@@ -191,7 +191,7 @@ class _Maps:
         varies = size is not None and size.varies(argument.kind, argument.index)
         each = spec.shape[0] // size.at_most if size is not None and varies else 0
         self.found.append(spec)
-        self.read.append((ELEMENT_TYPES[spec.dtype], SWIZZLES[spec.swizzle], *layout(spec), each))
+        self.read.append((element_type(spec), SWIZZLES[spec.swizzle], *layout(spec), each))
         return len(self.found) - 1
 
 

@@ -17,7 +17,7 @@ from mirage.runtime.json_reader import Json, Reader, opened
 from mirage.runtime.sizes import Size, read_size
 
 FORMAT = "mirage-artifact"
-VERSION = 7
+VERSION = 8
 """The format version. It increases whenever the meaning of a manifest changes; a runtime reads one
 version."""
 
@@ -85,7 +85,7 @@ class TensorMap:
     """The tensor memory accelerator's view of a tensor. One copy moves a ``box`` (in elements, one
     extent per dimension, outermost first); in shared memory its 16-byte chunks are permuted within
     ``swizzle`` bytes (0: not permuted). ``strides``, in elements, are given for a part of another
-    tensor and None for a dense tensor.
+    tensor and None for a dense tensor. With ``tf32`` a copy rounds elements of f32 to TF32.
     """
 
     shape: tuple[int, ...]
@@ -93,6 +93,7 @@ class TensorMap:
     box: tuple[int, ...]
     swizzle: int
     strides: tuple[int, ...] | None = None
+    tf32: bool = False
 
 
 @dataclass(frozen=True)
@@ -333,8 +334,11 @@ def _tensor_map(r: Reader) -> TensorMap | None:
     strides = _strides(inner)
     if strides is not None and len(strides) != len(shape):
         raise inner.error("strides", f"{len(shape)} strides or null", list(strides))
+    tf32 = inner.truth("tf32")
+    if tf32 and dtype != "f32":
+        raise inner.error("tf32", f"false for elements of {dtype}", tf32)
     inner.finish()
-    return TensorMap(shape, dtype, box, swizzle, strides)
+    return TensorMap(shape, dtype, box, swizzle, strides, tf32)
 
 
 def _strides(r: Reader) -> tuple[int, ...] | None:

@@ -18,6 +18,8 @@ BYTES = 128
 ALIGNMENT = 64
 ELEMENT_TYPES = {"f16": 6, "bf16": 9, "f32": 7, "f64": 8, "f8E4M3FN": 0, "f8E5M2": 0}
 """The numbers of the driver's CUtensorMapDataType."""
+_TF32 = 11
+"""The number of the one that rounds f32 to TF32."""
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 """The numbers of the driver's CUtensorMapSwizzle."""
 _KEPT = 1024  # layers that share a kernel have weights of their own
@@ -49,6 +51,11 @@ class TensorMapSlot:
         self._current = address
 
 
+def element_type(spec: TensorMap) -> int:
+    """Return the driver's CUtensorMapDataType."""
+    return _TF32 if spec.tf32 else ELEMENT_TYPES[spec.dtype]
+
+
 def layout(spec: TensorMap) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Return the extents, the strides in bytes (except that of the innermost dimension), and the
     extents of the box, innermost dimension first, as the driver takes them."""
@@ -64,7 +71,7 @@ def encode(spec: TensorMap, address: int) -> bytes:
     d = driver()
     shape, strides, box = layout(spec)
     code, tensor_map = d.cuTensorMapEncodeTiled(
-        d.CUtensorMapDataType(ELEMENT_TYPES[spec.dtype]),
+        d.CUtensorMapDataType(element_type(spec)),
         len(shape),
         address,
         [d.cuuint64_t(n) for n in shape],

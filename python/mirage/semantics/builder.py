@@ -100,9 +100,16 @@ class Builder:
             )
         return self._add(Cast((x,), (Value(TensorType(x.shape, dtype)),)))
 
-    def matmul(self, a: Value, b: Value) -> Value:
-        """Multiply matrices: ``[..., m, k] x [..., k, n]``."""
-        return self._add(Matmul((a, b), (Value(self._type(matmul_shape(a.shape, b.shape), a, b)),)))
+    def matmul(self, a: Value, b: Value, *, tf32: bool = False) -> Value:
+        """Multiply matrices: ``[..., m, k] x [..., k, n]``. With ``tf32`` both are f32 and are
+        rounded to TF32 first."""
+        if tf32 and {a.dtype, b.dtype} != {DType.F32}:
+            raise ShapeError(
+                f"expected factors of f32 to be rounded to TF32, got {a.dtype.value} and "
+                f"{b.dtype.value}"
+            )
+        type_ = self._type(matmul_shape(a.shape, b.shape), a, b)
+        return self._add(Matmul((a, b), (Value(type_),), tf32))
 
     def reduce(self, fn: ReduceFn, x: Value, dims: tuple[int, ...]) -> Value:
         """Reduce over ``dims``, which keep size 1."""

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from mirage.semantics.half import rounded_to_half
+from mirage.semantics.half import rounded_to_half, rounded_to_tf32
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import (
     BINARY,
@@ -67,6 +67,10 @@ class Domain(ABC):
     @abstractmethod
     def constant(self, value: Number, dtype: DType) -> Planes:
         """Make a rank-0 value; ``-inf`` is allowed if the domain has a least element."""
+
+    def as_tf32(self, x: Planes) -> Planes:
+        """Round f32 numbers to TF32; in exact arithmetic they stay as they are."""
+        return x
 
     @abstractmethod
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
@@ -202,6 +206,9 @@ class TypedFloat(Domain):
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         return self._round(BINARY[fn].evaluate(self._in(a, dtype), self._in(b, dtype)), dtype)
+
+    def as_tf32(self, x: Planes) -> Planes:
+        return (rounded_to_tf32(self._in(x, DType.F32)),)
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         return self._round(np.matmul(self._in(a, dtype), self._in(b, dtype)), dtype)

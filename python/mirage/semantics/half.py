@@ -41,6 +41,14 @@ def rounded_to_half(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.copysign(y, x, out=y)  # zeros have signs
 
 
+def rounded_to_tf32(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Round ``x`` (f32) to 11 significant bits, ties away from zero, as ``cvt.rna.tf32.f32`` does.
+    Infinities and NaN stay what they are."""
+    bits = x.view(np.uint32)
+    rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    return np.where((bits & _EXPONENT) == _EXPONENT, bits, rounded).view(np.float32)
+
+
 def rounded_to_digits(x: np.ndarray[Any, Any], digits: int, end: int) -> np.ndarray[Any, Any]:
     """Round ``x`` (f64) to ``digits`` binary digits, without underflow; numbers that reach
     ``2^end`` become infinite. The caller must ignore overflow warnings."""

@@ -41,6 +41,7 @@ from mirage.torch.compiled_graph import (
     describe,
 )
 from mirage.torch.graph_rows import Rows, rows_of
+from mirage.torch.numbers_apart import numbers_apart
 from mirage.torch.workshop import Workshop, shared_workshop
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def backend(
     other error, the graph remains with PyTorch.
     """
     chosen, blocking = split_options(options or {})
+    kept = OptimizeOptions.of(**chosen).reuses
     if mode not in (None, *MODES):
         raise OptionError(f"expected a mode among {', '.join(MODES)}, got {mode!r}")
 
@@ -104,17 +106,26 @@ def backend(
             compile_in(shop, one, found.report, chosen, blocking=blocking)
 
     classes = compile_class if compiler is None or class_compiler is not None else None
-    try:
-        numbers = changing_numbers(module, example_inputs)
-    except Exception as error:
-        _stays(module, error, watch)
-        return module.forward
-    if numbers is None:
-        graph = _Graph(module, compile_graph, classes, devices, watch)
-        return graph.answer(example_inputs)
-    graph = _Graph(numbers.module, compile_graph, classes, devices, watch)
-    answer = graph.answer(numbers.examples(example_inputs))
-    return lambda *inputs: answer(*numbers(inputs))
+
+    def answer(
+        module: torch.fx.GraphModule, inputs: Sequence[Any], sized: bool
+    ) -> Callable[..., Any]:
+        try:
+            numbers = changing_numbers(module, inputs)
+        except Exception as error:
+            _stays(module, error, watch)
+            return module.forward
+        if numbers is None:
+            graph = _Graph(module, compile_graph, classes, devices, watch, kept)
+            return graph.answer(inputs, sized)
+        graph = _Graph(numbers.module, compile_graph, classes, devices, watch, kept)
+        found = graph.answer(numbers.examples(inputs), sized)
+        return lambda *given: found(*numbers(given))
+
+    apart = numbers_apart(module, example_inputs)
+    if apart is None:
+        return answer(module, example_inputs, any(map(_is_dynamic, example_inputs)))
+    return apart.beside(answer(apart.module, apart.inputs(example_inputs), True))
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -134,7 +145,8 @@ def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 class _Graph:
-    """A graph of TorchDynamo, and its compiled forms."""
+    """A graph of TorchDynamo, and its compiled forms. With ``kept``, imports of earlier runs are
+    used."""
 
     def __init__(
         self,
@@ -143,17 +155,20 @@ class _Graph:
         compile_class: Callable[[SizedClass], None] | None,
         devices: Sequence[str],
         watch: Callable[[Report], None],
+        kept: bool,
     ) -> None:
         self.module, self.compile_graph, self.compile_class = module, compile_graph, compile_class
-        self.devices, self.watch = devices, watch
+        self.devices, self.watch, self.kept = devices, watch, kept
         self.rows: Rows | None = None
         self._found: dict[object, CompiledGraph | None] = {}
         self._sized: dict[object, SizedGraph | None] = {}
         self._lock = threading.Lock()
 
-    def answer(self, inputs: Sequence[Any]) -> Callable[..., Any]:
-        """Return the callable that replaces the graph for inputs like these."""
-        if any(map(_is_dynamic, inputs)):
+    def answer(self, inputs: Sequence[Any], sized: bool) -> Callable[..., Any]:
+        """Return the callable that replaces the graph for inputs like these. A graph that
+        TorchDynamo traced with sizes (``sized``) is imported when it is called, since PyTorch still
+        uses the symbols that stand for them until then."""
+        if sized:
             with suppress(Exception):  # what a later version of PyTorch says of sizes
                 self.rows = rows_of(self.module)
             return self.for_sizes
@@ -163,7 +178,7 @@ class _Graph:
         """Return the compiled graph for inputs like these; None if it remains with PyTorch."""
         try:
             check_inputs(inputs, self.devices)
-            found = CompiledGraph(self.module, inputs)
+            found = CompiledGraph(self.module, inputs, kept=self.kept)
             found.report.sizes = sizes
             self.compile_graph(found)
         except Exception as error:

@@ -27,10 +27,10 @@ class ChangingNumbers:
         self, module: GraphModule, given: Mapping[Node, int], device: torch.device
     ) -> None:
         self._given, self._device = tuple(given.values()), device
-        inside = _arithmetic(module, given)
+        inside = arithmetic(module, given)
         met = [n for n in inside if any(user not in inside for user in n.users)]
         self._types = [_type_of(number, inside) for number in met]
-        self._numbers = _numbers_alone(module, inside, given, met)
+        self._numbers = numbers_alone(module, inside, given, met)
         self.module = _with_inputs(module, inside, given, dict(zip(met, self._types, strict=True)))
 
     def examples(self, inputs: Sequence[Any]) -> list[Any]:
@@ -66,7 +66,7 @@ def _is_number(node: Node, x: Any) -> bool:
     return x.device.type == "cpu" and bool(taken) and all(taken)
 
 
-def _arithmetic(module: GraphModule, given: Mapping[Node, int]) -> dict[Node, None]:
+def arithmetic(module: GraphModule, given: Mapping[Node, int]) -> dict[Node, None]:
     """Return the ops that compute with the numbers alone, in order."""
     found: dict[Node, None] = {}
     for node in module.graph.nodes:
@@ -104,7 +104,7 @@ def _type_of(number: Node, inside: Mapping[Node, None]) -> torch.dtype:
     return dtype
 
 
-def _numbers_alone(
+def numbers_alone(
     module: GraphModule,
     inside: Mapping[Node, None],
     given: Mapping[Node, int],

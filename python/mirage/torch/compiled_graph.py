@@ -15,8 +15,6 @@ from mirage.frontend.program import Program
 from mirage.runtime.errors import InterruptedUpdateError
 from mirage.runtime.in_place_stores import same_memory
 from mirage.runtime.layouts import Arranged
-from mirage.torch.autocast import with_explicit_casts
-from mirage.torch.on_host import OnHost, with_outputs
 from mirage.torch.workshop import Job
 
 log = logging.getLogger("mirage.torch")
@@ -58,8 +56,9 @@ class CompiledGraph:
 
     ``program`` is the program to be compiled, or None if there is nothing to compute; once
     ``report.compiled`` is set, that is called. A graph that is ``like`` another takes program and
-    report from it; only the layout of its results is its own. Raises the errors of the import and
-    of :func:`effects_of`.
+    report from it; only the layout of its results is its own. With ``kept``, the import of an
+    earlier run is used, and this one's is kept. Raises the errors of
+    :func:`~mirage.torch.graph_import.import_graph`.
     """
 
     def __init__(
@@ -67,12 +66,18 @@ class CompiledGraph:
         module: torch.fx.GraphModule,
         inputs: Sequence[Any],
         like: tuple[Program, Report] | None = None,
+        kept: bool = False,
     ) -> None:
-        from mirage.frontend.torch_import import effects_of, from_torch
+        from mirage.frontend.torch_import import effects_of
+        from mirage.torch.graph_import import GraphImport, import_graph
+        from mirage.torch.kept_import import import_once
 
+        if like is not None:
+            found = GraphImport(effects_of(module, inputs), like[0])
+        else:
+            found = (import_once if kept else import_graph)(module, inputs)
         self.module = module
-        effects = effects_of(module, inputs)
-        self.arranged = Arranged(effects.results)
+        self.arranged = Arranged(found.effects.results)
         self.single = isinstance(_output(module).args[0], torch.fx.Node)
         self.tensors = [i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor)]
         self.updates: list[int] = []
@@ -80,21 +85,10 @@ class CompiledGraph:
         self.program: Program | None = None
         self.report = Report(count_ops(module)) if like is None else like[1]
         self._called: Compiled | None = None
-        if not self.arranged.computed and not effects.written:
-            return  # views of inputs, and constants
-        if like is not None:
-            self._takes(like[0])
-            return
-        numbers = {i: x for i, x in enumerate(inputs) if not isinstance(x, torch.Tensor)}
-        examples = examples_of(inputs)
-        device = next((inputs[i].device for i in self.tensors), torch.device("cpu"))
-        plain = with_explicit_casts(module, inputs)
-        host = OnHost(with_outputs(plain, self.arranged.computed), device)
-        part = Part(host.module, lambda tensors: numbers, len(inputs))
-        imported = from_torch(part, *examples, allow_fallback=True, allow_updates=True)
-        self._takes(host.on_device(imported.program))
-        self.report.calls = tuple(call.op for call in imported.stays)
-        self.report.reasons = tuple(call.reason for call in imported.stays)
+        if found.program is not None and (self.arranged.computed or found.effects.written):
+            self._takes(found.program)
+        if like is None:
+            self.report.calls, self.report.reasons = found.calls, found.reasons
 
     def _takes(self, program: Program) -> None:
         given = len(self.tensors)
@@ -147,34 +141,6 @@ def describe(error: BaseException) -> str:
     lines = [line.strip() for line in whole.splitlines() if line.strip()]
     text = lines[0] if lines else ""
     return text if known else f"{type(error).__name__}: {text}"
-
-
-def examples_of(inputs: Sequence[Any]) -> list[torch.Tensor]:
-    """Return the tensors among inputs, on the host. Their elements are never read, so they take no
-    memory."""
-    return [
-        torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cpu")
-        for x in inputs
-        if isinstance(x, torch.Tensor)
-    ]
-
-
-class Part(torch.nn.Module):
-    """A graph of ``count`` inputs as a function of its tensors only; ``numbers`` gives the other
-    inputs by their places."""
-
-    def __init__(
-        self,
-        module: torch.fx.GraphModule,
-        numbers: Callable[[Sequence[torch.Tensor]], Mapping[int, Any]],
-        count: int,
-    ) -> None:
-        super().__init__()
-        self.module, self.numbers, self.count = module, numbers, count
-
-    def forward(self, *tensors: torch.Tensor) -> Any:
-        numbers, rest = self.numbers(tensors), iter(tensors)
-        return self.module(*(numbers[i] if i in numbers else next(rest) for i in range(self.count)))
 
 
 def _output(module: torch.fx.GraphModule) -> torch.fx.Node:

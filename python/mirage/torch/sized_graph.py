@@ -17,13 +17,8 @@ from mirage.pipeline.size_classes import SizeClass as Found
 from mirage.pipeline.sized_plan import SizedPlan
 from mirage.pipeline.sized_source import SizedSource, sized_source
 from mirage.runtime.layouts import Arranged
-from mirage.torch.compiled_graph import (
-    CompiledGraph,
-    Part,
-    Report,
-    count_ops,
-    examples_of,
-)
+from mirage.torch.compiled_graph import CompiledGraph, Report, count_ops
+from mirage.torch.graph_import import Part, device_of, examples_of
 from mirage.torch.graph_rows import Rows
 from mirage.torch.on_host import OnHost, with_outputs
 
@@ -121,8 +116,7 @@ class SizedGraph:
     def _imported(self) -> SizedProgram:
         rows, inputs = self.rows, self.inputs
         computed = Arranged(effects_of(self.module, inputs).results).computed
-        device = next((inputs[i].device for i in self.tensors), torch.device("cpu"))
-        host = OnHost(with_outputs(self.module, computed), device)
+        host = OnHost(with_outputs(self.module, computed), device_of(inputs))
         fixed = {i: x for i, x in enumerate(inputs) if not isinstance(x, torch.Tensor)}
         place, each = next(iter(rows.tensors.items()))
         first = self.tensors.index(place)
@@ -135,7 +129,9 @@ class SizedGraph:
         part = Part(host.module, numbers, len(inputs))
 
         def at(examples: Sequence[object], size: int) -> Program:
-            imported = from_torch(part, *examples, allow_fallback=True, allow_updates=True)
+            imported = from_torch(
+                part, *examples, allow_fallback=True, allow_updates=True, one_of_sizes=True
+            )
             self.stays = imported.stays
             return host.on_device(imported.program)
 

@@ -89,8 +89,8 @@ def _is_factor(value: Value, ops: tuple[Op, ...]) -> bool:
 def _copy(rows: Value, result: Value) -> Launch:
     """Return a launch that loads all rows and stores them; the load is the lookup."""
     shape = rows.shape
-    width = min(TILE_COLUMNS, 1 << (shape[-1] - 1).bit_length())
-    height = min(max(TILE // width, 1), 1 << (shape[-2] - 1).bit_length())
+    padded = min(TILE_COLUMNS, 1 << (shape[-1] - 1).bit_length())
+    width, height = min(padded, shape[-1]), min(max(TILE // padded, 1), shape[-2])
     parts = (*shape[:-2], ceil(shape[-2] / height), ceil(shape[-1] / width))
     tile = (*(1 for _ in shape[:-2]), height, width)
     return copy_launch([(rows, result)], parts, [tile], warps=4)

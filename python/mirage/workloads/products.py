@@ -27,6 +27,9 @@ def products() -> Iterator[Workload]:
         yield matmul(f"mm_{m}x{n}x{k}", m, n, k)
     for n in (4096, 8192):
         yield scaled(f"scaled_mm_{n}", n, n, n)
+    for n in (1024, 4096):
+        yield linear_layer(f"linear_f32_{n}", n, n, n, DType.F32)
+        yield linear_layer(f"linear_tf32_{n}", n, n, n, DType.F32, tf32=True)
     for m in (16, 64, 128, 256, 512, 2048, 4096):
         for n, k in LAYERS:
             yield linear_layer(f"linear_m{m}_{n}x{k}", m, n, k)
@@ -47,19 +50,23 @@ def matmul(name: str, m: int, n: int, k: int, dtype: DType = DType.F16) -> Workl
     return Workload(name, text, inputs, build, module, dtype, natives)
 
 
-def linear_layer(name: str, m: int, n: int, k: int) -> Workload:
-    """``X(m,k) W(n,k)^T``: weights as ``nn.Linear`` stores them."""
+def linear_layer(
+    name: str, m: int, n: int, k: int, dtype: DType = DType.F16, *, tf32: bool = False
+) -> Workload:
+    """``X(m,k) W(n,k)^T``: weights as ``nn.Linear`` stores them. ``tf32``: factors of f32 are
+    rounded to TF32."""
 
     def build(g: GraphBuilder, x: Tensor, w: Tensor) -> Tensor:
-        return x @ g.transpose(w)
+        return g.matmul(x, g.transpose(w), tf32=tf32)
 
     def rows(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return x @ w
 
     inputs = (InputSpec("x", (m, k)), InputSpec("w", (n, k), std=float(k) ** -0.5, weight=True))
-    text = f"linear layer X({m},{k}) W({n},{k})^T"
+    kind = "TF32" if tf32 else dtype.value
+    text = f"linear layer X({m},{k}) W({n},{k})^T" + (f", {kind}" if dtype is DType.F32 else "")
     natives = (Native("rows", rows, _other_order, attention=False),)
-    return Workload(name, text, inputs, build, _by_columns, natives=natives)
+    return Workload(name, text, inputs, build, _by_columns, dtype, natives, tf32=tf32)
 
 
 def scaled(name: str, m: int, n: int, k: int) -> Workload:

@@ -79,6 +79,8 @@ class Workload:
     """A form of ``module`` with less memory, for float64, if ``module`` would take too much."""
     together: Callable[[np.random.Generator], dict[str, Array]] | None = None
     """The values of inputs that depend on each other, by name."""
+    tf32: bool = False
+    """Whether PyTorch multiplies f32 as TF32 (``torch.set_float32_matmul_precision("high")``)."""
     family: str = ""
     """The kind of program for which others have written kernels: programs of one family differ only
     in sizes."""

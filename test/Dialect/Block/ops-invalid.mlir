@@ -530,3 +530,16 @@ kernel.graph @tile_of_eight_bits(%x: tensor<8xf8E4M3FN>) -> tensor<8xf32> {
 
 // expected-error @+1 {{expected an element type of f16, bf16, f32 or f64, got 'f8E4M3FN'}}
 func.func private @held(!block.tile<8x8xf8E4M3FN>)
+
+// -----
+
+kernel.graph @matmul_tf32(%x: tensor<16x16xf16>) -> tensor<16x16xf32> {
+  %y = kernel.launch(%x) grid [] : (tensor<16x16xf16>) -> tensor<16x16xf32> {
+  ^bb0(%gx: tensor<16x16xf16>):
+    %t = block.load %gx [[], []] : tensor<16x16xf16> -> !block.tile<16x16xf16>
+    // expected-error @+1 {{expected factors of f32 to be rounded to TF32, got '!block.tile<16x16xf16>'}}
+    %p = block.matmul %t, %t tf32 : (!block.tile<16x16xf16>, !block.tile<16x16xf16>) -> !block.tile<16x16xf32>
+    block.store %p [[], []] : !block.tile<16x16xf32>
+  }
+  kernel.return %y : tensor<16x16xf32>
+}

@@ -40,6 +40,14 @@ kernel.graph @matmul_inner(%x: tensor<4x8xf16>, %y: tensor<4x8xf16>) -> tensor<4
 
 // -----
 
+kernel.graph @matmul_tf32(%x: tensor<4x8xf16>, %y: tensor<8x4xf16>) -> tensor<4x4xf16> {
+  // expected-error @+1 {{expected factors of f32 to be rounded to TF32, got 'tensor<4x8xf16>'}}
+  %0 = kernel.matmul %x, %y tf32 : (tensor<4x8xf16>, tensor<8x4xf16>) -> tensor<4x4xf16>
+  kernel.return %0 : tensor<4x4xf16>
+}
+
+// -----
+
 kernel.graph @matmul_batch(%x: tensor<2x4x8xf16>, %y: tensor<3x8x4xf16>) -> tensor<2x4x4xf16> {
   // expected-error @+1 {{expected leading dimensions that broadcast, got 2x4x8 and 3x8x4}}
   %0 = kernel.matmul %x, %y : (tensor<2x4x8xf16>, tensor<3x8x4xf16>) -> tensor<2x4x4xf16>

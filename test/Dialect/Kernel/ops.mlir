@@ -199,3 +199,10 @@ kernel.graph @updates(%x: tensor<32xf16>, %cache: tensor<2x64x16xf16>, %at: tens
   %2 = kernel.index_copy %cache, %at, %1 dim 1 : (tensor<2x64x16xf16>, tensor<1xi64>, tensor<2x1x16xf16>) -> tensor<2x64x16xf16>
   kernel.return %2 : tensor<2x64x16xf16>
 }
+
+// CHECK-LABEL: kernel.graph @tf32
+kernel.graph @tf32(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>) -> tensor<4x6xf32> {
+  // CHECK: kernel.matmul %{{.*}}, %{{.*}} tf32 : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  %0 = kernel.matmul %x, %w tf32 : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  kernel.return %0 : tensor<4x6xf32>
+}

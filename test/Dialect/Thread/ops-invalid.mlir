@@ -342,6 +342,20 @@ func.func @load_at(%s: !tile) {
 #acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
 #lhs = #thread.layout<reg = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
 #rhs = #thread.layout<reg = [[1, 0], [8, 0]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+!lhs = !thread.fragment<16x16xf16, #lhs>
+!rhs = !thread.fragment<16x8xf16, #rhs>
+func.func @mma_tf32(%a: !lhs, %b: !rhs, %c: !acc) {
+  // expected-error @+1 {{expected factors of f32 to be rounded to TF32, got 'f16'}}
+  %d = thread.mma %a, %b, %c tf32 : !lhs, !rhs, !acc
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+#lhs = #thread.layout<reg = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+#rhs = #thread.layout<reg = [[1, 0], [8, 0]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]]>
 !half = !thread.fragment<16x8xf16, #acc>
 !lhs = !thread.fragment<16x16xf16, #lhs>
 !rhs = !thread.fragment<16x8xf16, #rhs>
@@ -642,7 +656,7 @@ func.func @ring_coordinates(%r: !thread.ring<2, <64x64xf16, swizzle = 128>>, %m:
 
 #wgmma = #thread.layout<reg = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]>
 func.func @eight_bits_by_columns(%s: !thread.shared<64x64xf8E4M3FN, swizzle = 64>, %c: !thread.fragment<64x64xf32, #wgmma>) {
-  // expected-error @+1 {{expected factors of 8 bits in shared memory whose rows run along K}}
+  // expected-error @+1 {{expected factors of 8 or 32 bits in shared memory whose rows run along K}}
   %d = thread.wgmma %s, %s, %c : !thread.shared<64x64xf8E4M3FN, swizzle = 64>, !thread.shared<64x64xf8E4M3FN, swizzle = 64>, !thread.fragment<64x64xf32, #wgmma>
   return
 }
@@ -651,7 +665,7 @@ func.func @eight_bits_by_columns(%s: !thread.shared<64x64xf8E4M3FN, swizzle = 64
 
 #wgmma = #thread.layout<reg = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]>
 func.func @eight_bits_and_sixteen(%s: !thread.shared<64x64xf8E4M3FN, swizzle = 64>, %t: !thread.shared<64x64xf16, swizzle = 128>, %c: !thread.fragment<64x64xf32, #wgmma>) {
-  // expected-error @+1 {{expected factors of the same element type, f16 or bf16, or of 8 bits, got 'f8E4M3FN' and 'f16'}}
+  // expected-error @+1 {{expected factors of the same element type, f16, bf16 or f32, or of 8 bits, got 'f8E4M3FN' and 'f16'}}
   %d = thread.wgmma %s, %t transposed, %c : !thread.shared<64x64xf8E4M3FN, swizzle = 64>, !thread.shared<64x64xf16, swizzle = 128>, !thread.fragment<64x64xf32, #wgmma>
   return
 }

@@ -3,8 +3,12 @@ the oracle; and verifiers that are wrong on purpose are caught."""
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import sys
+import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +16,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
+import attack_verdicts
 from attack import SECONDS, begun, run, tasks, work, write
+from attack_pool import results
 from attack_subjects import (
     CATALOGUE,
     POSITIONS,
@@ -218,3 +224,41 @@ def test_rows_heads_and_windows_that_are_not_the_right_ones(name: str) -> None:
     assert not wrong, "\n".join(f"{o.failure}: {o}" for o in wrong)
     assert len(found) >= 20
     assert sum(o.wrong for o in found) > len(found) / 2
+
+
+def job(number: int) -> int:
+    """Dies, gets stuck or fails at some numbers."""
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if number == 5:
+        time.sleep(60.0)
+    if number == 7:
+        raise ValueError(number)
+    return number * number
+
+
+def test_a_process_that_dies_or_is_stuck_costs_its_task_alone() -> None:
+    found = dict(results(job, range(12), 2, lambda number: 1.0))
+    assert set(found) == set(range(12))
+    assert {n for n, f in found.items() if f.exception()} == {3, 5, 7}
+    assert isinstance(found[7].exception(), ValueError)
+    assert all(f.result() == n * n for n, f in found.items() if not f.exception())
+
+
+def test_what_takes_too_long_is_interrupted_and_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = small("lora/one_kernel")
+    monkeypatch.setattr(attack_verdicts, "LONGEST", 0.05)
+
+    def slow(*_: object) -> Verdict:
+        with suppress(Exception):
+            while True:
+                sum(range(100))
+        raise AssertionError
+
+    (found,) = attack(subject, Judge(subject.reference), 0, 1, decide=slow)
+    assert found.verdict == attack_verdicts.LATE
+    assert not found.failure
+    part = {"command": "a", "seconds": 1.0, "processor_seconds": 1.0, "layers": [], "errors": []}
+    total = merged([part | {"tasks": 1, "done": ["a"], "outcomes": [vars(found)]}])
+    assert total["late"] == 1
+    assert not failed(total)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
-from fuzz_indices import fuzz
+from fuzz_indices import fuzz, sanitized
 from fuzz_subjects import KINDS, ROWS
 
 
@@ -37,3 +39,45 @@ def test_index_inputs(name: str, tmp_path: Path) -> None:
     (*_, indices), expected = found.kept[0]
     assert indices.dtype is torch.int64
     assert len(expected) in (ROWS, 37)
+
+
+TOOL = """#!/bin/sh
+for part; do :; done
+{said}
+"""
+"""A sanitizer that says what it is told, with ``$part`` as the part that it is to run."""
+
+
+@pytest.mark.parametrize(
+    ("said", "clean"),
+    [
+        (
+            "echo ran p${part%/*}: 3 runs; echo 0 runs are wrong; echo = ERROR SUMMARY: 0 errors",
+            True,
+        ),
+        (
+            "echo ran p${part%/*}: 3 runs; echo 0 runs are wrong; echo = ERROR SUMMARY: 2 errors",
+            False,
+        ),
+        (
+            "echo ran p${part%/*}: 3 runs; echo 1 runs are wrong; echo = ERROR SUMMARY: 0 errors",
+            False,
+        ),
+        ("echo ran p${part%/*}: 3 runs; echo 0 runs are wrong", False),
+        ("echo ran p0: 3 runs; test $part = 1/2 || exit 1; echo = ERROR SUMMARY: 0 errors", False),
+        ("sleep 60", False),
+    ],
+    ids=["clean", "errors", "a wrong run", "no summary", "one stops", "late"],
+)
+def test_what_a_sanitizer_says_counts(
+    said: str, clean: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "compute-sanitizer"
+    tool.write_text(TOOL.format(said=said))
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name in ("p0", "p1"):
+        (tmp_path / f"{name}.mirage").mkdir()
+    assert sanitized(tmp_path, 2, 0.5 if said.startswith("sleep") else 60.0, tmp_path) is clean
+    summary = json.loads((tmp_path / "index_sanitizer.json").read_text())
+    assert (summary["errors"] == summary["wrong"] == 0 and summary["whole"]) is clean

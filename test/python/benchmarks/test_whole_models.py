@@ -74,7 +74,6 @@ def test_a_step_of_decoding_is_bound_by_memory_and_a_prompt_is_not() -> None:
 @pytest.mark.parametrize(
     ("use", "decoder"),
     [
-        pytest.param("tiny_decode", TINY, id="llama decode"),
         pytest.param("tiny_decode", replace(TINY, kind="Qwen3", normed=True), id="qwen3 decode"),
         pytest.param("tiny_prefill", TINY, id="llama prefill"),
         pytest.param("tiny_decode", DECODERS["tiny_capped"], id="gemma2 decode"),

@@ -67,6 +67,25 @@ def test_tiles(tile: tuple[int, int], warps: int) -> None:
 
 
 @pytest.mark.parametrize(("chip", "engine"), ENGINES)
+def test_steps_by_groups_of_rows(chip: str, engine: str) -> None:
+    """A causal mask, as if two tiles of rows at a time ended at the same step."""
+    whole = replace(CAUSAL, engine=engine)
+    steps = "steps affine_map<(d0) -> (0, ((d0 floordiv 2) * 9) floordiv 4 + 2)> of [m]"
+    text = replace(whole, steps=steps).text()
+    assert loop_steps_are_kept(text)
+    check_mlir(text, chip=chip, meaning=whole.text())
+
+
+def loop_steps_are_kept(text: str) -> bool:
+    """Whether what is read from a text is what is written again."""
+    graph = graph_from_text(text).graph
+    return (
+        _loop(graph_from_text(graph_to_text(graph, form="selected")).graph).steps
+        == _loop(graph).steps
+    )
+
+
+@pytest.mark.parametrize(("chip", "engine"), ENGINES)
 def test_a_mask_that_is_always_left_out_is_noticed(chip: str, engine: str) -> None:
     whole = replace(CAUSAL, engine=engine, rows=192, keys=192).text()
     original = Original(compile_mlir(whole, chip))

@@ -20,8 +20,8 @@ import torch
 from torch import nn
 
 torch.manual_seed(0)
-layer = nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True, norm_first=True).half().eval()
-example_inputs = (torch.randn(2, 128, 256).half(),)
+layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, norm_first=True).half().eval()
+example_inputs = (torch.randn(2, 16, 64).half(),)
 """
 COMMAND = "import sys; from mirage.cli import main; sys.exit(main())"
 needs_processes = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="Linux alone")
@@ -69,7 +69,7 @@ def test_signals(
         until = time.monotonic() + 120.0
         while len(workers := workers_of(run.pid)) < 2 and time.monotonic() < until:
             assert run.poll() is None
-            time.sleep(0.1)
+            time.sleep(0.02)
         assert workers
         run.send_signal(number)
         said, _ = run.communicate(timeout=120.0)

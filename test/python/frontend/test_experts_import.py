@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from mirage.frontend.errors import UnsupportedOpError
 from mirage.semantics.positions import Gather
-from mirage.semantics.ugraph import External
+from mirage.semantics.ugraph import Matmul
 from torch_programs.imported_programs import check, evaluate, rand
 
 Tensor = torch.Tensor
@@ -69,16 +69,70 @@ def test_few_rows_read_the_weights_of_their_experts_as_they_lie() -> None:
     np.testing.assert_allclose(got, expected, rtol=2e-2, atol=1e-2)
 
 
-def test_a_prompt_stays_one_call() -> None:
-    x, w = rand(256, 16).bfloat16(), rand(8, 16, 16).bfloat16()
-    ends = torch.arange(32, 257, 32, dtype=torch.int32)
-    program: Any = mi.from_torch(
-        lambda x, w, i: grouped(x, w, i) * 2, x, w, ends, allow_fallback=True
-    )
-    assert [op.target for op in program.graph.ops if isinstance(op, External)] == [
-        "aten._grouped_mm"
-    ]
-    assert "256 rows in 8 groups" in program.stays[0].reason
+@pytest.mark.parametrize(
+    "ends",
+    [(32, 100, 100, 256), (0, 0, 256, 256), (256, 256, 256, 256), (1, 2, 3, 4), (0, 130, 199, 200)],
+)
+@pytest.mark.parametrize("rows", [256, 200])
+def test_many_rows_are_multiplied_in_blocks(ends: tuple[int, ...], rows: int) -> None:
+    all_ends = torch.tensor(ends, dtype=torch.int32).clamp(max=rows)
+    program, (x, w) = imported(rows, len(ends))
+    blocks = [op.result.shape for op in program.graph.ops if isinstance(op, Matmul)]
+    assert blocks == [((rows + 4 * 63) // 64, 64, 16)]
+    (got,) = evaluate(program, [x, w, all_ends])
+    expected = by_loops(x.double(), w.double(), all_ends).bfloat16()
+    np.testing.assert_allclose(got, expected.double(), rtol=2e-2, atol=1e-2)
+
+
+def test_large_blocks_of_many_rows() -> None:
+    program, (x, w) = imported(520, 2)
+    ends = torch.tensor([130, 520], dtype=torch.int32)
+    (product,) = (op for op in program.graph.ops if isinstance(op, Matmul))
+    assert product.result.shape == (6, 128, 16)
+    (got,) = evaluate(program, [x, w, ends])
+    expected = by_loops(x.double(), w.double(), ends).bfloat16()
+    np.testing.assert_allclose(got, expected.double(), rtol=2e-2, atol=1e-2)
+
+
+def test_ends_that_are_none_name_no_rows_outside() -> None:
+    """Whatever the ends are, what is looked up lies in the tensors."""
+    program, (x, w) = imported(200, 4)
+    for ends in ((-5, 3, 2**31 - 1, 7), (300, 200, 100, 0), (-(2**31),) * 4):
+        (got,) = evaluate(program, [x, w, torch.tensor(ends, dtype=torch.int32)])
+        assert np.isfinite(got).all()
+
+
+def test_what_is_multiplied_again_stays_in_blocks() -> None:
+    def layer(x: Tensor, up: Tensor, down: Tensor, ends: Tensor) -> Tensor:
+        gate, other = grouped(x, up, ends).chunk(2, -1)
+        return grouped(F.silu(gate) * other * 0.5, down, ends)
+
+    x, up, down = rand(160, 8).bfloat16(), rand(3, 8, 32).bfloat16(), rand(3, 16, 8).bfloat16()
+    ends = torch.tensor([40, 41, 150], dtype=torch.int32)
+    program = mi.from_torch(layer, x, up, down, ends)
+    looked_up = [op.operands[0].shape for op in program.graph.ops if isinstance(op, Gather)]
+    assert sorted(looked_up) == [(3, 8, 32), (3, 16, 8), (160, 8), (320, 8)]
+    (got,) = evaluate(program, [x, up, down, ends])
+    hidden = by_loops(x.double(), up.double(), ends)
+    hidden = F.silu(hidden[:, :16]) * hidden[:, 16:] * 0.5
+    expected = by_loops(hidden, down.double(), ends)
+    np.testing.assert_allclose(got, expected, rtol=5e-2, atol=2e-1)
+
+
+def test_other_rows_in_between_are_laid_again() -> None:
+    """What one row gets of another one is not computed in blocks."""
+
+    def layer(x: Tensor, up: Tensor, down: Tensor, ends: Tensor) -> Tensor:
+        y = grouped(x, up, ends)
+        return grouped(y + y.flip(0), down, ends)
+
+    x, up, down = rand(160, 8).bfloat16(), rand(3, 8, 16).bfloat16(), rand(3, 16, 8).bfloat16()
+    ends = torch.tensor([40, 41, 160], dtype=torch.int32)
+    program = mi.from_torch(layer, x, up, down, ends)
+    (got,) = evaluate(program, [x, up, down, ends])
+    hidden = by_loops(x.double(), up.double(), ends)
+    expected = by_loops(hidden + hidden.flip(0), down.double(), ends)
+    np.testing.assert_allclose(got, expected, rtol=5e-2, atol=3e-1)
 
 
 def test_sums_by_index() -> None:
@@ -140,7 +194,7 @@ class Routed(torch.nn.Module):
         return y[back].reshape(-1, self.top, 8).sum(1).bfloat16()
 
 
-@pytest.mark.parametrize(("tokens", "experts"), [(1, 8), (9, 4)])
+@pytest.mark.parametrize(("tokens", "experts"), [(1, 8), (9, 4), (70, 4)])
 def test_a_layer_of_experts(tokens: int, experts: int) -> None:
     layer, x = Routed(experts, 2), rand(tokens, 8).bfloat16()
     program = mi.from_torch(layer, x)
@@ -151,4 +205,4 @@ def test_a_layer_of_experts(tokens: int, experts: int) -> None:
     looked_up = any(
         isinstance(op, Gather) and op.operands[0].shape[0] == experts for op in program.graph.ops
     )
-    assert looked_up == (tokens * 2 < experts)
+    assert looked_up == (tokens * 2 < experts or tokens * 2 > 128)

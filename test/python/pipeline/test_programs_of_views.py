@@ -38,6 +38,15 @@ def windows(x: Tensor) -> Tensor:
     return x.view(n, h // 7, 7, w // 7, 7, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, 49, c)
 
 
+def parts_of_heads(x: Tensor) -> tuple[Tensor, ...]:
+    q, k, v = x.reshape(*x.shape[:2], 3, 16, -1).permute(2, 0, 3, 1, 4).unbind(0)
+    return q * 0.125, F.relu(k), F.relu(v)
+
+
+def shifted(x: Tensor) -> Tensor:
+    return windows(torch.roll(x, (-3, -3), (1, 2)))
+
+
 def swiglu(x: Tensor) -> Tensor:
     gate, up = x.chunk(2, -1)
     return F.silu(gate) * up
@@ -73,6 +82,15 @@ def test_what_is_compiled_is_right(name: str) -> None:
     torch.testing.assert_close(actual, expected, rtol=2e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("program", [shifted, lambda x: F.pad(x, (0, 0, 1, 2, 2, 1))])
+def test_rows_that_are_looked_up_are_right(program: Callable[..., Tensor]) -> None:
+    x = rand(2, 14, 7, 32)
+    found = mi.optimize(mi.from_torch(lambda x: program(x) * 2, x).program, OPTIONS)
+    assert sum(isinstance(op, Launch) for op in found.graph.ops) == 1
+    (actual,) = emulate(found, x)
+    torch.testing.assert_close(actual, program(x) * 2)
+
+
 def large(*shape: int) -> Tensor:
     """Without memory: nothing is computed with it."""
     return torch.empty(shape, dtype=torch.float16, device="meta")
@@ -102,6 +120,7 @@ LARGE: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
     "lower triangle": (lambda x: x.tril(), (large(8192, 8192),)),
     "upper triangle": (lambda x: x.triu(1), (large(8192, 8192),)),
     "every other column": (lambda x: x[:, ::2] + x[:, 1::2], (large(8192, 8192),)),
+    "parts of heads": (parts_of_heads, (large(8, 1024, 3072),)),
     "turned around": (lambda x: F.relu(x.permute(0, 2, 3, 1)), (large(64, 256, 64, 64),)),
 }  # fmt: skip
 
@@ -120,9 +139,19 @@ def test_predicted_time_is_that_of_the_bytes(name: str) -> None:
     assert best.cost.time <= 1.2 * least(graph)
 
 
-def test_rotary_positions_alone_take_the_time_of_the_bytes() -> None:
-    """Their halves are chosen in steps that most blocks leave out, which is found afterwards."""
-    given = mi.from_torch(rotary, large(32, 4096, 128), large(4096, 128), large(4096, 128)).program
+LATE: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
+    "rotary positions alone": (rotary, (large(32, 4096, 128), large(4096, 128), large(4096, 128))),
+    "windows moved": (lambda x: F.relu(shifted(x)), (large(16, 56, 56, 96),)),
+    "padded images": (lambda x: F.relu(F.pad(x, (0, 0, 1, 1, 1, 1))), (large(16, 56, 56, 96),)),
+}  # fmt: skip
+"""Halves are chosen in steps that most blocks leave out, and rows are looked up where they are
+loaded: both are found after the search."""
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_predicted_time_is_that_of_the_bytes_in_the_end(name: str) -> None:
+    program, inputs = LATE[name]
+    given = mi.from_torch(program, *inputs).program
     found = mi.optimize(given, replace(OPTIONS, chip="h200", compile=False, numerics=False))
     assert found.report.prediction is not None
     assert found.report.prediction.time <= 1.2 * least(given.graph)

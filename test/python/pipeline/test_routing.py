@@ -77,3 +77,16 @@ def test_rows_keep_the_product_with_their_expert() -> None:
     owners = torch.tensor([0] * 5 + [2] * 6 + [3] * 5)
     expected = torch.einsum("sk,skn->sn", x.double(), w.double()[owners])
     torch.testing.assert_close(got.double(), expected, rtol=2e-2, atol=1e-1)
+
+
+def test_many_rows_are_multiplied_in_blocks_of_an_expert() -> None:
+    def prompt(x: Tensor, w: Tensor, ends: Tensor) -> Tensor:
+        return F.silu(grouped(x, w, ends))
+
+    x, w = rand(144, 64).bfloat16(), rand(20, 64, 64).bfloat16()
+    ends = torch.tensor([40, 41, *([41] * 16), 100, 144], dtype=torch.int32)
+    found, (got,) = run(prompt, x, w, ends)
+    assert "aten._grouped_mm" not in calls(found)
+    owners = torch.bucketize(torch.arange(144), ends, right=True)
+    expected = torch.einsum("sk,skn->sn", x.double(), w.double()[owners])
+    torch.testing.assert_close(got.double(), F.silu(expected), rtol=2e-2, atol=1e-1)

@@ -32,12 +32,9 @@ LOWERING = (f"--mirage-lower-block=chip={CHIP}", f"--mirage-thread-to-ptx=chip={
 SPLIT = "\n// -----\n"
 
 PROGRAMS = (
-    programs.matmul(16, 64, 48),
-    programs.rms_linear(16, 64, 96),
     programs.swiglu(16, 64, 32),
     programs.lora(16, 64, 8, 32),
     programs.softmax(32, 64),
-    programs.attention(2, 16, 64, 32),
     programs.qk_norm_attention(2, 16, 64, 32),
     programs.layer_norm_linear_gelu(16, 64, 32),
     programs.residual_rms_linear(16, 64, 32),

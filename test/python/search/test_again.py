@@ -159,3 +159,21 @@ def test_what_was_cancelled_is_solved_when_it_is_wanted_again() -> None:
     assert remote.result(region) is None
     remote.submit(region, 2)
     assert remote.result(region)
+
+
+def test_kernels_of_single_ops_have_the_constants_that_they_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where no plan is found in the time; a constant is no tensor that a kernel could read."""
+    x, b = tensor("x", 8, 64), Builder()
+    wide = b.binary(BinaryFn.MUL, b.cast(x, DType.F32), b.constant(1.0 / 64.0))
+    total = b.binary(BinaryFn.ADD, b.reduce(ReduceFn.SUM, wide, (1,)), b.constant(1e-6))
+    program = graph("scaled", (x,), b, total)
+    monkeypatch.setattr(plans.PlanSearch, "plans", lambda self: [])
+    result = Planner(program, H200, LIMITS).run()
+    assert kernels_of(result)
+    for candidate in result.candidates:
+        check_graph(candidate.graph)
+        inputs = [np.random.default_rng(0).standard_normal(x.shape)]
+        (want,), (got,) = (evaluate_floats(g, inputs) for g in (program, candidate.graph))
+        np.testing.assert_allclose(got, want, rtol=1e-9)

@@ -14,6 +14,7 @@ from example_programs.search_programs import attention, graph, matmul, qk_norm_a
 from mirage.cost import H200
 from mirage.cost.copy_kernels import copies_in
 from mirage.search import SearchLimits, StopReason, superoptimize
+from mirage.search.program.plans import PlanSearch
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
@@ -72,6 +73,15 @@ def test_budget_ends_the_search_with_the_best_so_far() -> None:
     result = superoptimize(qk_norm_attention(2, 256, 4096, 64), H200, SearchLimits(budget=1e-6))
     assert result.report.stop is StopReason.BUDGET
     assert result.candidates
+
+
+def test_ops_by_themselves_have_their_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no plan has kernels for all values, each op is a kernel of its own."""
+    monkeypatch.setattr(PlanSearch, "plans", lambda search: [])
+    x, w, b = tensor("x", 16, 64), tensor("w", 64, 64), Builder()
+    halved = b.binary(BinaryFn.MUL, b.matmul(x, w), b.constant(0.5))
+    program = graph("halved", (x, w), b, b.unary(UnaryFn.EXP, halved), b.constant(2))
+    outputs_agree(program)
 
 
 def test_limit_of_plans_is_reported() -> None:

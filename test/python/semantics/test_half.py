@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mirage.semantics.half import rounded_to_half
+from mirage.semantics.half import rounded_to_half, rounded_to_tf32
 from mirage.semantics.scalar import Array, DType
 from mirage.verify.evidence.roundings.explicit import without_underflow
 
@@ -79,3 +79,17 @@ def test_a_single_number() -> None:
         found = without_underflow(np.asarray(x), DType.F16)
         assert found.shape == ()
         assert found == without_underflow(np.asarray([x]), DType.F16)[0]
+
+
+def test_tf32_has_eleven_bits() -> None:
+    bits = np.random.default_rng(1).integers(0, 2**32, 1 << 16, dtype=np.uint32)
+    x = bits.view(np.float32)
+    found = rounded_to_tf32(x)
+    finite = np.isfinite(x) & (np.abs(x) > 2.0**-126) & (np.abs(x) < 2.0**127)
+    assert not (found.view(np.uint32)[finite] & 0x1FFF).any()
+    exact = x[finite].astype(np.float64)
+    assert (np.abs(found[finite] - exact) <= np.abs(exact) * 2.0**-11).all()
+    special = ~np.isfinite(x)
+    np.testing.assert_array_equal(found[special], x[special])
+    numbers = np.float32([0.0, -0.0, 1.0, 1 + 2.0**-11, 1 + 2.0**-12])
+    np.testing.assert_array_equal(rounded_to_tf32(numbers), np.float32([0, 0, 1, 1 + 2.0**-10, 1]))

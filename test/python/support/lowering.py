@@ -34,7 +34,7 @@ def compile_mlir(text: str, chip: str = "sm_90a") -> Artifact:
 
     ``MIRAGE_OPT`` names a mirage-opt to lower with instead of the bindings."""
     try:
-        with ir.Context():
+        with ir.Context(load_on_create_dialects=()):
             printed = ir.Module.parse(text).operation.get_asm(use_local_scope=True)
     except ir.MLIRError:
         printed = text
@@ -50,7 +50,7 @@ def _compiled(text: str, chip: str) -> Artifact:
     lowered = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if lowered.returncode:
         raise RuntimeError(lowered.stderr)
-    with ir.Context():
+    with ir.Context(load_on_create_dialects=()):
         return collect(ir.Module.parse(lowered.stdout), "test", chip)
 
 
@@ -85,7 +85,7 @@ def check_mlir(
     ``meaning`` (default: the graph itself) says what it must compute. Launches without a schedule
     get one. Intermediate values that are rounded to a narrower type set the tolerance of all
     outputs. Return the number of graphs."""
-    with ir.Context():
+    with ir.Context(load_on_create_dialects=()):
         graphs = [
             (read_graph(op).graph, op.get_asm(use_local_scope=True))
             for op in graphs_of(ir.Module.parse(text).operation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mirage.cost.target import target_for
+from mirage.mlir_io.text import graph_to_text
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
@@ -24,6 +25,7 @@ from mirage.semantics.ugraph import (
     all_ops,
     launches,
 )
+from mirage.transforms import gathered_copies
 from mirage.transforms.gathered_copies import with_copied_rows
 from mirage.transforms.lookups import fused
 
@@ -76,8 +78,6 @@ def test_copies_are_the_rows() -> None:
     g = product(128, 128, 128)
     slow = with_copied_rows(g, TARGET)
     assert slow is g
-    from mirage.transforms import gathered_copies
-
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal((64, 128)), rng.standard_normal((128, 128))]
     ids = rng.integers(0, 64, 128)
@@ -87,6 +87,14 @@ def test_copies_are_the_rows() -> None:
     assert len(list(launches(copied.ops))) == 2
     (found,) = evaluate_floats(copied, [*inputs, ids])
     np.testing.assert_allclose(found, inputs[0][ids] @ inputs[1], rtol=1e-9)
+
+
+def test_rows_that_are_no_power_of_two_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathered_copies, "PIECE_TIME", 1e6)
+    copied = fused(with_copied_rows(product(64, 192, 128), TARGET))
+    copy, _ = launches(copied.ops)
+    assert copy.results[0].shape == (64, 192)
+    graph_to_text(copied, form="selected")  # which verifies the tiles
 
 
 def test_others_look_their_rows_up() -> None:

@@ -109,11 +109,21 @@ bool mirage::block::hasWrittenTiles(kernel::LaunchOp launch) {
       .wasInterrupted();
 }
 
-static kernel::TensorMapAttr getBox(unsigned parameter, TileType tile, SharedType held) {
+static kernel::TensorMapAttr getBox(unsigned parameter, TileType tile, SharedType held,
+                                    bool tf32 = false) {
   SmallVector<int64_t> box(tile.getShape());
   if (held.getSwizzle())
     box.back() = std::min(box.back(), held.getSwizzle() / held.getElementBytes());
-  return kernel::TensorMapAttr::get(tile.getContext(), parameter, box, held.getSwizzle());
+  return kernel::TensorMapAttr::get(tile.getContext(), parameter, box, held.getSwizzle(), tf32);
+}
+
+/// Whether nothing but products that round a tile to TF32 reads it and its views.
+static bool onlyFeedsTf32(Value value) {
+  return llvm::all_of(value.getUsers(), [](Operation *user) {
+    if (auto matmul = dyn_cast<MatmulOp>(user))
+      return matmul.getTf32();
+    return isa<ReshapeOp, TransposeOp>(user) && onlyFeedsTf32(user->getResult(0));
+  });
 }
 
 kernel::TensorMapAttr mirage::block::getTensorMap(LoadOp load) {
@@ -122,7 +132,8 @@ kernel::TensorMapAttr mirage::block::getTensorMap(LoadOp load) {
   if (int64_t sharers = getSharers(load); sharers > 1)
     part[getPartDim(tile)] /= sharers;
   return getBox(cast<BlockArgument>(load.getSource()).getArgNumber(),
-                TileType::get(part, tile.getElementType()), getShared(load.getResult()));
+                TileType::get(part, tile.getElementType()), getShared(load.getResult()),
+                /*tf32=*/onlyFeedsTf32(load.getResult()));
 }
 
 kernel::TensorMapAttr mirage::block::getTensorMap(GatherOp gather) {
@@ -178,7 +189,7 @@ std::optional<BoxStore> mirage::block::getBoxStore(StoreOp store, unsigned numbe
     SmallVector<int64_t> part(box.map.getBox());
     *llvm::find(part, fragment.getRows()) = thread::kGroupRows;
     box.map = kernel::TensorMapAttr::get(box.map.getContext(), box.map.getParameter(), part,
-                                         box.map.getSwizzle());
+                                         box.map.getSwizzle(), box.map.getTf32());
     box.byGroups = true;
   }
   return box;
@@ -295,6 +306,21 @@ static bool onlyFeedsProducts(Value value) {
   });
 }
 
+/// Why factors of f32 are none of warpgroups' products.
+static std::optional<std::string> whyNotTf32(MatmulOp matmul) {
+  if (!matmul.getTf32())
+    return say("factors of f32 that are rounded to TF32, got ", getTile(matmul.getLhs()));
+  for (auto [factor, along] : {std::pair(matmul.getLhs(), 1), std::pair(matmul.getRhs(), 0)}) {
+    TileType tile = getTile(factor);
+    if (!getLoad(factor) || !isLastOfLoad(factor, tile.getRank() - 2 + along))
+      return say("factors of f32 that are loaded and whose rows in memory run along the ",
+                 "contraction, got ", tile);
+    if (!onlyFeedsTf32(getLoad(factor).getResult()))
+      return say("tiles that are rounded to TF32 and that such products alone read, got ", tile);
+  }
+  return std::nullopt;
+}
+
 /// Why factors, of which one is of 8 bits, are none of warpgroups' products.
 static std::optional<std::string> whyNotEightBits(MatmulOp matmul) {
   for (auto [factor, along] : {std::pair(matmul.getLhs(), 1), std::pair(matmul.getRhs(), 0)}) {
@@ -315,13 +341,16 @@ static std::optional<std::string> whyNotEightBits(MatmulOp matmul) {
 
 static std::optional<std::string> whyNoProduct(MatmulOp matmul, int64_t warps) {
   bool eightBits = getEightBits(matmul.getLhs()) || getEightBits(matmul.getRhs());
-  int64_t depth = wgmmaBytes / (eightBits ? 1 : 2);
   TileType lhs = getTile(matmul.getLhs()), result = getTile(matmul.getResult());
   Type element = lhs.getElementType();
-  if (!element.isF16() && !element.isBF16())
-    return say("factors of f16 or bf16, got ", lhs);
+  if (!element.isF16() && !element.isBF16() && !element.isF32())
+    return say("factors of f16, bf16 or f32, got ", lhs);
+  int64_t depth = wgmmaBytes / (eightBits ? 1 : element.getIntOrFloatBitWidth() / 8);
   if (!result.getElementType().isF32())
     return say("a product in f32, got ", result);
+  if (element.isF32())
+    if (auto why = whyNotTf32(matmul))
+      return why;
   if (eightBits)
     if (auto why = whyNotEightBits(matmul))
       return why;

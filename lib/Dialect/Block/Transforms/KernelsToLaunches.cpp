@@ -272,6 +272,7 @@ private:
       };
       Value lhs = load(op.getLhs(), true), rhs = load(op.getRhs(), false);
       Value value = MatmulOp::create(builder, loc, product, lhs, rhs, DenseI64ArrayAttr(), false);
+      cast<MatmulOp>(value.getDefiningOp()).setTf32(op.getTf32());
       accumulate(AccumulateFn::Sum, value);
     }
     return launch.finish(loop.getResult(0));

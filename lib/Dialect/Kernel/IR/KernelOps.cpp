@@ -151,6 +151,9 @@ LogicalResult IndexCopyOp::verify() {
 LogicalResult MatmulOp::verify() {
   if (failed(verifyMatmul(*this, shapeOf(getLhs()), shapeOf(getRhs()), shapeOf(getResult()))))
     return failure();
+  for (Value factor : getOperands())
+    if (getTf32() && !elementOf(factor).isF32())
+      return emitOpError("expected factors of f32 to be rounded to TF32, got ") << factor.getType();
   return verifyElementType(*this, promote(getOperands()));
 }
 

@@ -457,12 +457,14 @@ LogicalResult WgmmaOp::verify() {
     return emitOpError("expected a swizzled tile as rhs, got ") << rhs;
   bool eightBits =
       mirage::isEightBitFloat(element) && mirage::isEightBitFloat(rhs.getElementType());
-  if (!eightBits && (element != rhs.getElementType() || !(element.isF16() || element.isBF16())))
-    return emitOpError("expected factors of the same element type, f16 or bf16, or of 8 bits, got ")
+  if (!eightBits && (element != rhs.getElementType() ||
+                     !(element.isF16() || element.isBF16() || element.isF32())))
+    return emitOpError("expected factors of the same element type, f16, bf16 or f32, or of 8 bits, "
+                       "got ")
            << element << " and " << rhs.getElementType();
-  if (eightBits &&
+  if ((eightBits || element.isF32()) &&
       (!isa<SharedType>(getLhs().getType()) || getLhsTransposed() || !getRhsTransposed()))
-    return emitOpError("expected factors of 8 bits in shared memory whose rows run along K");
+    return emitOpError("expected factors of 8 or 32 bits in shared memory whose rows run along K");
   if (getPromoted() && (!eightBits || getFromZero()))
     return emitOpError("expected factors of 8 bits that are added to a sum to be promoted");
   if (m != acc.getRows() || n != acc.getCols() || k != rhsK)

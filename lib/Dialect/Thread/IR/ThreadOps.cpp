@@ -274,6 +274,9 @@ LogicalResult MmaOp::verify() {
   std::string message;
   if (failed(planMma(getLhs().getType(), getRhs().getType(), getAcc().getType(), message)))
     return emitOpError(message);
+  if (getTf32() && !getLhs().getType().getElementType().isF32())
+    return emitOpError("expected factors of f32 to be rounded to TF32, got ")
+           << getLhs().getType().getElementType();
   return success();
 }
 

@@ -29,6 +29,7 @@ from mirage.emulator.ops.bulk_access import (
     read_shared,
     require_writeable,
 )
+from mirage.emulator.ops.convert import tf32_bits
 from mirage.emulator.ops.opcodes import Modifiers
 from mirage.emulator.ptx.syntax import Address, Instruction
 from mirage.emulator.tensor_map import SWIZZLE_BYTES, TensorMap
@@ -61,7 +62,9 @@ def load_tensor(c: Cohort, load: Load, coordinates: list[Reader]) -> None:
         if tensor.oob_fill == "nan":
             data.reshape(-1).view(np.uint16)[...] = _FILL
         if valid is not None:
-            data[target] = tensor.array[valid]
+            values = tensor.array[valid]
+            # measured: ties aside, which only f32 itself can tell apart, as cvt.rna.tf32.f32 rounds
+            data[target] = tf32_bits(values).view(np.float32) if tensor.tf32 else values
             if machine.checks:
                 first, size = _rows(tensor, allocation, valid)
                 note_read(c, i, lane, allocation, first, size)

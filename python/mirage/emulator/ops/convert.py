@@ -226,15 +226,19 @@ def _tf32(
     if rounding not in ("rna", "rn") or relu:
         raise modifiers.unknown()
 
-    def compute(a: Array) -> Array:
-        raw = a.view(np.uint32)
-        half = np.uint32(0x1000)
-        if rounding == "rn":
-            half = np.uint32(0xFFF) + ((raw >> np.uint32(13)) & np.uint32(1))
-        value = (raw + half) & np.uint32(0xFFFFE000)
-        return np.where(np.isfinite(a), value, np.where(np.isnan(a), np.uint32(0x7FFFFFFF), raw))
+    return simple(
+        instruction, "convert", "b32", ("f32",), lambda a: tf32_bits(a, to_even=rounding == "rn")
+    )
 
-    return simple(instruction, "convert", "b32", ("f32",), compute)
+
+def tf32_bits(a: Array, *, to_even: bool = False) -> Array:
+    """The bits of f32 numbers rounded to 10 mantissa bits, ties away from zero or to even."""
+    raw = a.view(np.uint32)
+    half = np.uint32(0x1000)
+    if to_even:
+        half = np.uint32(0xFFF) + ((raw >> np.uint32(13)) & np.uint32(1))
+    value = (raw + half) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(a), value, np.where(np.isnan(a), np.uint32(0x7FFFFFFF), raw))
 
 
 @opcode("mov")

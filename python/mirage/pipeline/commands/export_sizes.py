@@ -70,7 +70,9 @@ def export_sizes(
         nonlocal stays
         count = len(inputs)
         exported = export_program(model, values[:count], dict(zip(keys, values[count:])))
-        imported = from_torch(exported, allow_fallback=True, allow_updates=True, name=name)
+        imported = from_torch(
+            exported, allow_fallback=True, allow_updates=True, one_of_sizes=True, name=name
+        )
         program, interfaces[size] = interface_of(exported, imported)
         stays = imported.stays
         return program

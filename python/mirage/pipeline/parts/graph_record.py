@@ -48,6 +48,16 @@ def record_of(graph: KernelGraph) -> GraphRecord:
 def graph_of(record: GraphRecord, reference: KernelGraph) -> KernelGraph:
     """Return the recorded graph, with the name and the inputs of ``reference``, whose interface it
     has. Raises :class:`BadRecordError`."""
+    read = graph_by_itself(record, reference.name)
+    if _types(read.inputs) != _types(reference.inputs):
+        raise BadRecordError("its inputs have other types than those of the reference")
+    if _types(read.outputs) != _types(reference.outputs):
+        raise BadRecordError("its outputs have other types than those of the reference")
+    return rename_graph(read, dict(zip(read.inputs, reference.inputs, strict=True)))
+
+
+def graph_by_itself(record: GraphRecord, name: str) -> KernelGraph:
+    """Return the recorded graph, whatever its interface is. Raises :class:`BadRecordError`."""
     from mirage.mlir_io import graph_from_text
 
     try:
@@ -57,13 +67,8 @@ def graph_of(record: GraphRecord, reference: KernelGraph) -> KernelGraph:
     values = list(_values(read))
     if len(values) != len(record.names):
         raise BadRecordError(f"expected {len(record.names)} values, got {len(values)}")
-    new = {v: Value(v.type, name) for v, name in zip(values, record.names, strict=True)}
-    if _types(read.inputs) != _types(reference.inputs):
-        raise BadRecordError("its inputs have other types than those of the reference")
-    if _types(read.outputs) != _types(reference.outputs):
-        raise BadRecordError("its outputs have other types than those of the reference")
-    new.update(zip(read.inputs, reference.inputs, strict=True))
-    graph = replace(rename_graph(read, new), name=reference.name)
+    new = {v: Value(v.type, known) for v, known in zip(values, record.names, strict=True)}
+    graph = replace(rename_graph(read, new), name=name)
     try:
         check_graph(graph)
     except InvalidGraph as error:

@@ -16,6 +16,7 @@ from mirage.cost.kernel_time import HOT
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normal_form import InAtom, SubAxis
+from mirage.search.kernel.held_registers import fits_and_serial, held_between
 from mirage.search.kernel.known_times import KnownTimes
 from mirage.search.kernel.moves import Accumulate, Edge, Gather, Goal, Load, Product
 from mirage.search.kernel.op_costs import EdgeAccounts
@@ -247,7 +248,6 @@ class Measure(EdgeAccounts):
         feasible: Num = np.ones(columns.count, dtype=bool)
         if self._has_warpgroups:
             feasible = ~columns.warpgroups | self._suits_warpgroups(edges, outputs)
-        extra: Num = np.zeros(columns.count)
         read: set[int] = set()
         products = {e.goal for e in edges if isinstance(e, Product)}
         gathered: set[Goal] = set()
@@ -276,18 +276,43 @@ class Measure(EdgeAccounts):
                     )
             if isinstance(edge, Gather):
                 gathered.add(edge.children[0])
-        if gathered:
-            size: Num = np.zeros(columns.count)
-            for goal in sorted(gathered):
-                account.store(self.partial_bytes(goal))
-                size = size + self.partial_bytes(goal)
-            t = self.target
-            size = size + sum(out.type.bytes for out in outputs)
-            extra = t.launch + HOT * t.latency * 1.6 + t.combine + size / (0.5 * t.l2_bytes)
-        else:
+        extra = self._store(account, gathered, outputs)
+        if self._has_warpgroups and products:
+            feasible = feasible & self._count_registers(account.features, edges)
+        return account.features, feasible, extra
+
+    def _store(self, account: Accountant, gathered: set[Goal], outputs: Sequence[Stored]) -> Num:
+        """Count what a kernel stores: the outputs or, if there are any, the partial results that
+        are ``gathered``. Return the additional time of the combine kernel that adds these."""
+        if not gathered:
             for out in outputs:
                 account.store(float(out.type.bytes), self._run(out.dims) * out.type.dtype.bytes)
-        return account.features, feasible, extra
+            return np.zeros(self.columns.count)
+        size: Num = np.zeros(self.columns.count)
+        for goal in sorted(gathered):
+            account.store(self.partial_bytes(goal))
+            size = size + self.partial_bytes(goal)
+        t = self.target
+        size = size + sum(out.type.bytes for out in outputs)
+        return t.launch + HOT * t.latency * 1.6 + t.combine + size / (0.5 * t.l2_bytes)
+
+    def _count_registers(self, features: KernelFeatures, edges: Sequence[Edge]) -> Num:
+        """Add whether groups of warps take turns; return where a derivation's products have the
+        registers that they need."""
+
+        def is_computed(goal: Goal) -> bool:
+            return self.in_loop(goal) and not self._load_width(goal)
+
+        columns = self.columns
+        held = held_between(
+            edges, lambda goal: self.elements(self.labels(goal)), is_computed,
+            features.accumulators,
+        )  # fmt: skip
+        fits, serial = fits_and_serial(
+            held, columns.warps, columns.stages, self.target.registers_sm
+        )
+        features.serial = columns.warpgroups & serial
+        return fits | ~columns.warpgroups
 
     def _suits_warpgroups(self, edges: list[Edge], outputs: Sequence[Stored]) -> Num:
         """Return where warpgroups can compute a derivation and gain by it."""

@@ -63,6 +63,7 @@ class Emitter:
     extents: dict[str, int]
     sizes: Sizes
     half: DType | None
+    tf32: bool
     _params: dict[int, Value] = field(default_factory=dict[int, Value])
     _memo: dict[_Key, Value] = field(default_factory=dict["_Key", Value])
     _loads: dict[tuple[Goal, int], Value] = field(default_factory=dict[tuple[Goal, int], Value])
@@ -225,7 +226,9 @@ class Emitter:
             a = self._mask(before[0], a, -1, k, 0.0)
         if pad_right:
             b = self._mask(before[1], b, -2, k, 0.0)
-        return build.matmul(self._operand(before[0], a, dtype), self._operand(before[1], b, dtype))
+        tf32 = self.tf32 and dtype is DType.F32 and not edge.wide
+        first, second = self._operand(before[0], a, dtype), self._operand(before[1], b, dtype)
+        return build.matmul(first, second, tf32=tf32)
 
     def _operand_type(self, edge: Product) -> DType:
         if any(t.dtype is DType.F64 for t in self.tensors):

@@ -21,6 +21,8 @@ from mirage.search.algebra.normalizer import MatmulRoles
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+SWIZZLED_ROW = 128
+"""The bytes of a row of the widest swizzle of a tile in shared memory."""
 RING_STAGES = (2, 3, 4, 6, 8)
 """The slots of the rings that warpgroups read: data that is not in L2 takes long to arrive."""
 GROUP_TILES = (32, 96, 192)
@@ -245,11 +247,11 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
 
 
 def columns_of(
-    use: AxisUse, kind: FrameType, limit: int, seed: int, warpgroups: bool = False
+    use: AxisUse, kind: FrameType, limit: int, seed: int, group_row: int = 0
 ) -> tuple[Columns, bool] | None:
     """Return all choices of sizes of a type and whether ``limit`` excluded some, or None if there
-    are none. With ``warpgroups``, choices in which warpgroups multiply follow, up to ``limit`` as
-    well.
+    are none. Choices in which warpgroups multiply follow, up to ``limit`` as well, if
+    ``group_row`` is the number of factors' elements in a row of a swizzled tile, not 0.
     """
     axes = [*use.free, *(a for a in (*use.reduced, *use.mixed) if a not in use.free)]
     options = [axis_options(a, use, kind) for a in axes]
@@ -257,8 +259,10 @@ def columns_of(
     warps = (4, 8, 16) if kind.loop or use.matmuls else (2, 4, 8, 16)
     schedules = [(w, s) for w in warps for s in ((2, 3, 4) if kind.loop else (1,))]
     spaces = [(options, schedules, False)]
-    if warpgroups and kind.loop is not None and kind.inner is None and use.contracted(kind.loop):
-        large = [_for_warpgroups(a, o, use, kind) for a, o in zip(axes, options, strict=True)]
+    if group_row and kind.loop is not None and kind.inner is None and use.contracted(kind.loop):
+        large = [
+            _for_warpgroups(a, o, use, kind, group_row) for a, o in zip(axes, options, strict=True)
+        ]
         spaces.append((large, [(w, s) for w in (4, 8) for s in RING_STAGES], True))
     found = [_choose(axes, *space, limit, seed) for space in spaces]
     chosen = [columns for columns, _ in found if columns is not None]
@@ -268,14 +272,15 @@ def columns_of(
 
 
 def _for_warpgroups(
-    axis: str, options: list[tuple[int, int, int]], use: AxisUse, kind: FrameType
+    axis: str, options: list[tuple[int, int, int]], use: AxisUse, kind: FrameType, row: int
 ) -> list[tuple[int, int, int]]:
     """Return the options of an axis that warpgroups can use: at least 64 rows and columns, and
-    steps as deep as a row of a swizzled tile. Half of such a row is used only if the axis is no
-    longer: twice as many copies of half rows take more time than deeper rings save (1.1 to 1.2
-    times, measured)."""
+    steps as deep as one or two rows of a swizzled tile, of ``row`` elements. Half of such a row is
+    used only if the axis is no longer: twice as many copies of half rows take more time than deeper
+    rings save (1.1 to 1.2 times, measured)."""
     if axis == kind.loop:
-        return [o for o in options if o[0] in (64, 128)] or [o for o in options if o[0] == 32]
+        whole = [o for o in options if o[0] in (row, 2 * row)]
+        return whole or [o for o in options if o[0] == row // 2]
     if any(axis in side for m in use.matmuls for side in (m.rows, m.columns)):
         # the largest ones are worth a last tile that is cut short (1088 rows are 9 tiles of 128)
         large = {MAX_ROWS, MAX_COLUMNS} - {o[0] for o in options}

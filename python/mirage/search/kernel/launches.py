@@ -54,7 +54,7 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
     choice = {e.goal: e for e in draft.edges}
     emitter = Emitter(
         measure.derivations, choice, measure.tensors, measure.sizes, sizes,
-        half_type(measure.tensors),
+        half_type(measure.tensors), problem.tf32,
     )  # fmt: skip
     second = Combination()
     ops: tuple[Launch | Reshape, ...]

@@ -19,6 +19,7 @@ from mirage.search.kernel.derive import Derivations, Goal
 from mirage.search.kernel.frames import Columns
 from mirage.search.kernel.moves import Accumulate, Edge, Load, Product
 from mirage.search.kernel.phases import Where
+from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Value
 
 Num = Any
@@ -33,6 +34,8 @@ class EdgeAccounts:
     tensors: list[Value]
     sizes: dict[str, int]
     half: bool
+    tf32: bool
+    """Whether f32 factors of products may be rounded to TF32."""
     coarse: frozenset[int]
     """The tensors of 8-bit floats whose products may be summed as in hardware."""
 
@@ -191,18 +194,22 @@ class EdgeAccounts:
         left, right = (not half and self._load_width(child) in (1, 2) for child in edge.children)
         widths = [self._load_width(child) for child in edge.children]
         eight_bits = half and all(width == 1 for width in widths)
-        operands = Operands(half, (left, right), eight_bits, 0 in widths)
+        tf32 = self.tf32 and not half and not edge.wide
+        operands = Operands(half, (left, right), eight_bits, 0 in widths, tf32)
         account.matmul(m, n, self.columns.tile[k], operands, inside)
-        loaded = eight_bits or (2 in widths and {0, 2}.issuperset(widths))
+        if tf32:
+            loaded = all(width == 4 for width in widths)
+        else:
+            loaded = half and (eight_bits or (2 in widths and {0, 2}.issuperset(widths)))
         # which of the two are rows is known once all of the kernel is
         shared_out = self._groups_share(*sides) | self._groups_share(*sides[::-1])
         feasible = ~self.columns.warpgroups | (
             shared_out
-            & (self.columns.tile[k] % instruction_depth(1 if eight_bits else 2) == 0)
-            & (inside and loaded and half)
+            & (self.columns.tile[k] % instruction_depth(operands.width) == 0)
+            & (inside and loaded)
         )
-        if eight_bits:
-            deep = self.columns.tile[k] > _target.PROMOTED_DEPTH
+        if eight_bits or tf32:
+            deep = eight_bits & (self.columns.tile[k] > _target.PROMOTED_DEPTH)
             along = all(self._loaded(child)[2] == k for child in edge.children)
             feasible = feasible & ~(self.columns.warpgroups & (deep | (not along)))
         if self.half:
@@ -249,8 +256,8 @@ class EdgeAccounts:
 
     def _loaded(self, goal: Goal) -> tuple[int, bool, str]:
         """Return the bytes of an element of a goal that is loaded, otherwise 0; whether its
-        tensor's rows start at odd elements; and the axis along which rows run, for a tensor whose
-        products may be summed as the hardware does for 8 bits."""
+        tensor's rows start at odd elements; and the axis along which rows run, for a tensor that
+        warpgroups multiply only along its rows."""
         found = self._loads.get(goal)
         if found is None:
             atoms = (
@@ -261,7 +268,12 @@ class EdgeAccounts:
             loads = [a for a in atoms if isinstance(a, InAtom)]
             tensors = [self.tensors[a.tensor] for a in loads]
             width = tensors[0].dtype.bytes if tensors else 0
-            last = {a.dims[-1][-1] for a in loads if a.tensor in self.coarse and all(a.dims[-1:])}
+            last = {a.dims[-1][-1] for a in loads if self._by_rows(a.tensor) and all(a.dims[-1:])}
             axis = last.pop() if len(loads) == len(last) == 1 else ""
             found = self._loads[goal] = width, any(is_odd(t.type) for t in tensors), axis
         return found
+
+    def _by_rows(self, tensor: int) -> bool:
+        """Whether warpgroups multiply a tensor only along its rows: one of 8-bit floats whose
+        products may be summed as the hardware does, or one of f32 that is rounded to TF32."""
+        return tensor in self.coarse or (self.tf32 and self.tensors[tensor].dtype is DType.F32)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from mirage.cost.cost_report import CostReport
 from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.growth import Scales
-from mirage.semantics.ugraph import Launch, Op, Reshape, Value
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import Launch, Matmul, Op, Reshape, Value
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,16 @@ class KernelProblem:
         frozenset()
     )  # leaves that L2 still holds, as kernels before have just written them
     scales: Scales | None = None  # of the leaves, where they are values of a larger program
+
+    @property
+    def tf32(self) -> bool:
+        """Whether products of f32 factors may round them to TF32: all those of the program do."""
+        products = [
+            op.tf32
+            for op in self.definitions.values()
+            if isinstance(op, Matmul) and op.result.dtype is DType.F32
+        ]
+        return bool(products) and all(products)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from mirage.search.kernel.derivation_costs import Known, Measure, Stored, half_t
 from mirage.search.kernel.derive import Derivations, Goal
 from mirage.search.kernel.extract import Choices
 from mirage.search.kernel.floors import combined_floor
-from mirage.search.kernel.frames import Columns, FrameType, columns_of
+from mirage.search.kernel.frames import SWIZZLED_ROW, Columns, FrameType, columns_of
 from mirage.search.kernel.launches import Draft, time_before, write_draft
 from mirage.search.kernel.moves import Edge, Gather
 from mirage.search.kernel.narrowing import Narrowing, narrowing_of
@@ -227,9 +227,10 @@ class KernelSolver:
         stores can be tiled; None if there are none."""
         problem = analysis.problem
         halves = half_type(list(problem.leaves)) is not None
+        row = SWIZZLED_ROW // 2 if halves else SWIZZLED_ROW // 4 if problem.tf32 else 0
         found = columns_of(
             analysis.use, kind, self.limits.columns, self.limits.seed,
-            self.target.has_warpgroups and halves,
+            row if self.target.has_warpgroups else 0,
         )  # fmt: skip
         if found is None:
             return None
@@ -277,7 +278,7 @@ class KernelSolver:
         half = half_type(tensors)
         hot = frozenset(i for i, v in enumerate(tensors) if v in problem.hot)
         return Measure(
-            derivations, columns, tensors, problem.table.sizes, half is not None,
+            derivations, columns, tensors, problem.table.sizes, half is not None, problem.tf32,
             analysis.coarse, self.target, hot, known,
         )  # fmt: skip
 

@@ -226,7 +226,7 @@ class Rewriter:
         (over_a,), (over_b,) = op.over
         for side, dim in ((a, over_a), (b, over_b)):
             if isinstance(side, Joined) and side.dim == dim:
-                return self._sum_of_products(side, (a, over_a), (b, over_b))
+                return self._sum_of_products(op, side, (a, over_a), (b, over_b))
         known = a if isinstance(a, Joined) else b
         assert isinstance(known, Joined)
         dim = known.dim + rank - len(known.parts[0].shape)
@@ -242,9 +242,11 @@ class Rewriter:
             if parts is None:
                 return None
             sides.append(parts)
-        return dim, [self.build.matmul(x, y) for x, y in zip(*sides, strict=True)]
+        return dim, [self.build.matmul(x, y, tf32=op.tf32) for x, y in zip(*sides, strict=True)]
 
-    def _sum_of_products(self, join: Joined, *sides: tuple[Joined | Value, int]) -> Value | None:
+    def _sum_of_products(
+        self, op: Matmul, join: Joined, *sides: tuple[Joined | Value, int]
+    ) -> Value | None:
         """Return a product that sums over the parts of a join, which is one of its sides or
         both."""
         parts: list[Sequence[Value]] = []
@@ -256,7 +258,7 @@ class Rewriter:
             if found is None:
                 return None
             parts.append(found)
-        products = (self.build.matmul(x, y) for x, y in zip(*parts, strict=True))
+        products = (self.build.matmul(x, y, tf32=op.tf32) for x, y in zip(*parts, strict=True))
         return reduce(partial(self.build.binary, BinaryFn.ADD), products)
 
     def summed_beside(self, whole: Value, dim: int, joined: Joined) -> Sequence[Value] | None:

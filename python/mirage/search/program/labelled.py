@@ -163,7 +163,7 @@ def in_order(b: Builder, x: Labelled, labels: Labels) -> Value:
 
 
 def product(
-    b: Builder, x: Labelled, y: Labelled, kept: Collection[Label], dtype: DType
+    b: Builder, x: Labelled, y: Labelled, kept: Collection[Label], dtype: DType, *, tf32: bool
 ) -> Labelled:
     """Return the product of two values, summed over the labels that both have and that are not
     ``kept``: labels of ``x`` alone are rows, those of ``y`` alone columns."""
@@ -176,6 +176,7 @@ def product(
     m, k, n = (prod(label.size for label in labels) for labels in (rows, summed, columns))
     left = shaped(b, in_order(b, x, (*batch, *rows, *summed)), (*front, m, k))
     right = shaped(b, in_order(b, y, (*batch, *summed, *columns)), (*front, k, n))
-    result = b.matmul(*(v if v.dtype is dtype else b.cast(v, dtype) for v in (left, right)))
+    left, right = (v if v.dtype is dtype else b.cast(v, dtype) for v in (left, right))
+    result = b.matmul(left, right, tf32=tf32)
     labels = (*batch, *rows, *columns)
     return Labelled(shaped(b, result, tuple(label.size for label in labels)), labels)

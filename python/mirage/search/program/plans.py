@@ -260,14 +260,17 @@ class PlanSearch:
         return Kept(ops, self.program.unfused(graph))
 
     def op_by_op(self) -> Plan:
-        """Return the plan that stores every value; ops without a kernel stay unchanged."""
+        """Return the plan that stores every value; ops without a kernel stay unchanged. Constants
+        are written where they are read, and stored only as outputs."""
         program = self.program
+        constants = {v for op in program.graph.ops if isinstance(op, Source) for v in op.results}
+        stored = program.live - constants.difference(program.graph.outputs)
         regions: list[Region] = []
         options: list[list[Step]] = []
         for op in program.graph.ops:
             for value in op.results:
-                if value in program.live and not isinstance(op, Source):
-                    region = program.region((value,), program.live)
+                if value in stored:
+                    region = program.region((value,), stored)
                     picks = [] if op in program.kept else self._solve(region)
                     regions.append(region)
                     options.append(list(picks) or [Kept((op,))])

@@ -38,9 +38,9 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import (
-    Contraction,
     Elementwise,
     KernelGraph,
+    Matmul,
     Op,
     Rearrangement,
     Value,
@@ -54,7 +54,7 @@ def with_least_products(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with its products in other orders; the same object if none is better."""
     tried: set[Value] = set()
     while True:
-        left = [op for op in graph.ops if _is_product(op) and op.result not in tried]
+        left = [op for op in _products(graph) if op.result not in tried]
         if not left:
             return graph
         tried.add(left[0].result)
@@ -63,13 +63,13 @@ def with_least_products(graph: KernelGraph) -> KernelGraph:
             graph = new
 
 
-def _is_product(op: Op) -> bool:
-    return isinstance(op, Contraction) and op.sums and len(op.operands) == 2
+def _products(graph: KernelGraph) -> list[Matmul]:
+    return [op for op in graph.ops if isinstance(op, Matmul)]
 
 
 def _cost(graph: KernelGraph) -> tuple[int, int]:
     """Return the multiplications of all products, and the bytes of their results."""
-    products = [op for op in graph.ops if _is_product(op)]
+    products = _products(graph)
     return (
         sum(op.result.type.size * op.operands[0].shape[-1] for op in products),
         sum(op.result.type.bytes for op in products),
@@ -80,7 +80,7 @@ def _is_less(new: tuple[int, int], old: tuple[int, int]) -> bool:
     return new[0] < old[0] and new[1] <= old[1]
 
 
-def reordered(graph: KernelGraph, inner: Op) -> KernelGraph | None:
+def reordered(graph: KernelGraph, inner: Matmul) -> KernelGraph | None:
     """Return ``graph`` with readers of a product rewritten so that none needs it any more; None if
     that is not possible."""
     try:
@@ -150,16 +150,17 @@ class _Way:
         second = first.intersection(self.between).union(self.last.labels)
         return sum(prod(label.size for label in labels) for labels in (first, second))
 
-    def written(self, b: Builder, dtype: DType) -> Value:
+    def written(self, b: Builder, dtype: DType, *, tf32: bool) -> Value:
         """Return the product."""
-        first = product(b, self.first, self.second, self.between, dtype)
-        return in_order(b, product(b, first, self.last, self.result, dtype), self.result)
+        first = product(b, self.first, self.second, self.between, dtype, tf32=tf32)
+        last = product(b, first, self.last, self.result, dtype, tf32=tf32)
+        return in_order(b, last, self.result)
 
 
 class _Reorder:
     """Multiplies operands of the readers of a product's views with the factors of the product."""
 
-    def __init__(self, graph: KernelGraph, inner: Op) -> None:
+    def __init__(self, graph: KernelGraph, inner: Matmul) -> None:
         self.graph, self.inner = graph, inner
         self.build = Builder()
         self.definitions = {v: op for op in graph.ops for v in op.results}
@@ -181,7 +182,7 @@ class _Reorder:
             known = [v for v in new.operands if v in self.seen]
             if not known:
                 self.build.ops.append(new)
-            elif _is_product(new) and len(known) == 1:
+            elif isinstance(new, Matmul) and len(known) == 1:
                 names[op.result] = self._multiplied(new, new.operands.index(known[0]))
             else:
                 self.seen[op.result] = _view(new, self.seen[known[0]])
@@ -190,11 +191,12 @@ class _Reorder:
         outputs = tuple(names.get(v, v) for v in self.graph.outputs)
         return KernelGraph(self.graph.name, self.graph.inputs, tuple(self.build.ops), outputs)
 
-    def _multiplied(self, op: Op, side: int) -> Value:
+    def _multiplied(self, op: Matmul, side: int) -> Value:
         """Return a product whose operand ``side`` is a view of the inner product, in the order that
         multiplies least."""
         shape, other = op.result.shape, op.operands[1 - side]
-        if any(v.dtype.is_eight_bits for v in (*self.inner.operands, other)):
+        eight_bits = any(v.dtype.is_eight_bits for v in (*self.inner.operands, other))
+        if eight_bits or op.tf32 is not self.inner.tf32:
             raise UnlabelledError  # each sum is rounded in a way of its own
         seen = self.seen[op.operands[side]]
         rank = len(shape)
@@ -217,7 +219,7 @@ class _Reorder:
             if (label in order) + sum(label in v.labels for v in (x, y, z)) < 2:
                 raise UnlabelledError
         best = min((_Way(x, y, z, order), _Way(x, z, y, order)), key=lambda way: way.cost)
-        return shaped(self.build, best.written(self.build, op.result.dtype), shape)
+        return shaped(self.build, best.written(self.build, op.result.dtype, tf32=op.tf32), shape)
 
     def _labelled(
         self, value: Value, dims: Sequence[Labels], steps: Sequence[Step] = ()

@@ -11,7 +11,6 @@ Slices of a value move together, and only if less is copied than before and no p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
@@ -67,19 +66,24 @@ def with_early_slices(graph: KernelGraph) -> KernelGraph:
 
 
 def _cost(graph: KernelGraph) -> tuple[int, int]:
-    """Return the cost of slices: the bytes that are cut, and then the number of slices of a
-    transpose, which would otherwise be stored so that it can be cut."""
-    return cut_bytes(graph), sum(_waits(graph))
+    """Return the cost of slices: the bytes that are cut, with those of transposes that are stored
+    so that they can be cut, and then the number of slices of these."""
+    waits = _waits(graph)
+    return cut_bytes(graph) + sum(v.type.bytes for v in set(waits)), len(waits)
 
 
-def _waits(graph: KernelGraph) -> Iterator[bool]:
+def _waits(graph: KernelGraph) -> list[Value]:
+    """Return the transposes that slices are cut from, each as often as that happens."""
     definitions = {v: op for op in graph.ops for v in op.results}
+    found: list[Value] = []
     for op in graph.ops:
         if op.cut_at is not None:
             source = definitions.get(op.operands[0])
             while source is not None and source.renames:
                 source = definitions.get(source.operands[0])
-            yield isinstance(source, Rearrangement)
+            if isinstance(source, Rearrangement):
+                found.append(source.result)
+    return found
 
 
 def cut_bytes(graph: KernelGraph) -> int:

@@ -45,11 +45,12 @@ class IdleSteps:
     """The steps that contribute nothing. ``idle`` has a dimension for each grid axis, then one for
     the steps, possibly of size 1: where it is true, the step may be skipped. Unless ``at_the_end``,
     a step that is not skipped must follow. ``cuts`` are the axes that cut positions, and the sizes
-    of tiles."""
+    of tiles; ``divisors`` are the numbers by which integers are divided."""
 
     idle: Array
     at_the_end: bool
     cuts: tuple[tuple[tuple[str, ...], int], ...]
+    divisors: tuple[int, ...]
 
 
 def idle_steps(
@@ -75,7 +76,7 @@ def idle_steps(
             idle = idle & _no_more(found.tiles[a.value].all)
     kept = _kept(loop)
     at_the_end = all(a.value in kept for a in loop.accumulators if a.fn is AccumulateFn.LAST)
-    return IdleSteps(idle, at_the_end, tuple(found.cuts))
+    return IdleSteps(idle, at_the_end, tuple(found.cuts), tuple(sorted(found.divisors)))
 
 
 def _no_more(x: Range) -> Array:
@@ -157,6 +158,8 @@ def _side_is_idle(launch: Launch, loop: Loop, positions: Positions, upper: bool)
             return np.asarray(step >= np.clip(at, 1, extent))
         return np.asarray(step < np.clip(at, 0, extent - 1))
 
+    if any(quotient.depends_on_reads for quotient, _ in number.quotients):
+        return False
     if not number.reads:
         return _contribute_nothing(out({}), idle_steps(launch, loop, positions))
     (i, _), *others = number.reads

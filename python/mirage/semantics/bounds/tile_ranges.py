@@ -145,6 +145,7 @@ class TileRanges:
         self.tiles: dict[Value, Tile] = {}
         self.makers: dict[Value, Op] = {}
         self.cuts: list[tuple[tuple[str, ...], int]] = []  # axes of positions, and their tiles
+        self.divisors: set[int] = set()  # of integers, for quotients and remainders
         axes = [*(a.name for a in launch.grid), loop.axis.name]
         self.steps: dict[str, Array] = {
             axis: np.arange(self.extents[axis]).reshape(
@@ -206,6 +207,8 @@ class TileRanges:
                 return self.tiles[maker.operands[0]]  # of minus infinity, too
             return _each(lambda x: ranges.unary(function, x), *xs)
         if isinstance(function, BinaryFn):
+            if function in (BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):
+                self.divisors.update(_whole_number(xs[1].all))
             return _each(lambda x, y: ranges.binary(function, x, y), *xs)
         if op.identity:
             return _each(lambda x: _rounded(x, op.result.dtype), *xs)
@@ -277,6 +280,13 @@ class TileRanges:
                 for t in _subsets(edges)
             }
         )
+
+
+def _whole_number(x: Range) -> Iterator[int]:
+    """Yield the positive whole number that all elements are; nothing if they are not known to be
+    one."""
+    if x.whole and not x.least.ndim and x.least == x.most and x.least > 0:
+        yield int(x.least)
 
 
 def _over_steps(x: Range) -> Range:

@@ -9,7 +9,15 @@ from mirage.semantics.check.axis_rules import LaunchScope
 from mirage.semantics.check.op_rules import InvalidGraph
 from mirage.semantics.ops.taken_steps import MOST_READ
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import AccumulateFn, Accumulator, Loop, Steps, TensorType, Value
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Accumulator,
+    Loop,
+    StepNumber,
+    Steps,
+    TensorType,
+    Value,
+)
 
 
 class LoopRules(LaunchScope):
@@ -45,16 +53,19 @@ class LoopRules(LaunchScope):
 
     def steps(self, steps: Steps, at: str) -> None:
         for number in (steps.first, steps.end):
-            if any(not 0 <= i < len(steps.readings) for i, _ in number.reads):
-                raise InvalidGraph(
-                    "C11", at, f"expected {len(steps.readings)} integers, got {number.reads}"
-                )
-            named = [axis for axis, _ in number.terms]
-            self.check_axes(at, tuple(named), frozenset(self.grid))
-            if number.divisor < 1:
-                raise InvalidGraph(
-                    "C11", at, f"expected steps with a divisor of at least 1, got {number.divisor}"
-                )
+            self._step_number(number, len(steps.readings), at)
+
+    def _step_number(self, number: StepNumber, readings: int, at: str) -> None:
+        if any(not 0 <= i < readings for i, _ in number.reads):
+            raise InvalidGraph("C11", at, f"expected {readings} integers, got {number.reads}")
+        named = [axis for axis, _ in number.terms]
+        self.check_axes(at, tuple(named), frozenset(self.grid))
+        if number.divisor < 1:
+            raise InvalidGraph(
+                "C11", at, f"expected steps with a divisor of at least 1, got {number.divisor}"
+            )
+        for quotient, _ in number.quotients:
+            self._step_number(quotient, readings, at)
 
     def accumulator(self, a: Accumulator, result: Value, maxima: set[Value], at: str) -> None:
         if a.value not in self.depends:

@@ -3,16 +3,17 @@
 The steps follow from the block's position and from integers that the block reads (a length, the
 position of a token), as two numbers: the first step and the one after the last. Each number is a
 sum of positions and integers with integral factors, divided by an integer and rounded down: the
-keys that the rows of a tile attend to start and end in step with the rows.
+keys that the rows of a tile attend to start and end in step with the rows, or with groups of rows.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -71,17 +72,31 @@ class Reading:
 
 @dataclass(frozen=True)
 class StepNumber:
-    """The number ``floor((sum of factor * position + sum of factor * integer + constant) /
-    divisor)``, with positions along grid axes and integers that the block reads, by their number in
-    :attr:`Steps.readings`. Terms are ordered by name."""
+    """The number ``floor((sum of factor * position + sum of factor * integer + sum of factor *
+    quotient + constant) / divisor)``, with positions along grid axes, integers that the block
+    reads, by their number in :attr:`Steps.readings`, and quotients: numbers of the same form, such
+    as that of the group of rows in which the block's rows lie. Terms are ordered by name."""
 
     terms: tuple[tuple[str, int], ...]
     constant: int = 0
     divisor: int = 1
     reads: tuple[tuple[int, int], ...] = ()
+    quotients: tuple[tuple[StepNumber, int], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", tuple(sorted(self.terms)))
+        object.__setattr__(self, "reads", tuple(sorted(self.reads)))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The grid axes whose positions the number uses, in the order of their first use."""
+        inner = (axis for quotient, _ in self.quotients for axis in quotient.axes)
+        return tuple(dict.fromkeys((*(axis for axis, _ in self.terms), *inner)))
+
+    @property
+    def depends_on_reads(self) -> bool:
+        """Whether the number depends on integers that the block reads."""
+        return bool(self.reads) or any(quotient.depends_on_reads for quotient, _ in self.quotients)
 
     def at(self, positions: Mapping[str, Array], read: Sequence[Array] = ()) -> Array:
         """Return the numbers at given positions and integers, whose arrays broadcast."""
@@ -90,15 +105,64 @@ class StepNumber:
             total = total + factor * positions[axis]
         for i, factor in self.reads:
             total = total + factor * read[i]
+        for quotient, factor in self.quotients:
+            total = total + factor * quotient.at(positions, read)
         return np.asarray(total // self.divisor)
 
+    def times(self, factor: int) -> StepNumber:
+        """Return a multiple of the number."""
+        if self.divisor != 1:
+            return StepNumber((), quotients=((self, factor),))
+        return StepNumber(
+            _multiples(self.terms, factor),
+            self.constant * factor,
+            1,
+            _multiples(self.reads, factor),
+            _multiples(self.quotients, factor),
+        )
+
+    def plus(self, other: StepNumber) -> StepNumber:
+        """Return the sum of two numbers."""
+        x, y = (self, other) if self.divisor != 1 else (other, self)
+        y = y.times(1)  # without a divisor
+        y = y.times(x.divisor)  # floor(x / c) + y is floor((x + c y) / c)
+        return StepNumber(
+            _sum(x.terms, y.terms),
+            x.constant + y.constant,
+            x.divisor,
+            _sum(x.reads, y.reads),
+            _sum(x.quotients, y.quotients),
+        )
+
+    def over(self, divisor: int) -> StepNumber:
+        """Return the quotient by ``divisor``, rounded down."""
+        return replace(self, divisor=self.divisor * divisor)
+
     def __str__(self) -> str:
-        named = [*((f"read{i}", n) for i, n in self.reads), *self.terms]
+        quotients = ((f"({quotient})", n) for quotient, n in self.quotients)
+        named = [*((f"read{i}", n) for i, n in self.reads), *self.terms, *quotients]
         parts = [name if n == 1 else f"{n} {name}" for name, n in named]
         if self.constant or not parts:
             parts.append(str(self.constant))
         text = " + ".join(parts).replace("+ -", "- ")
-        return text if self.divisor == 1 else f"({text}) / {self.divisor}"
+        if self.divisor == 1:
+            return text
+        return f"({text}) / {self.divisor}" if " " in text else f"{text} / {self.divisor}"
+
+
+_Named = TypeVar("_Named")
+_Terms: TypeAlias = "tuple[tuple[_Named, int], ...]"
+
+
+def _multiples(terms: _Terms[_Named], factor: int) -> _Terms[_Named]:
+    return tuple((name, n * factor) for name, n in terms if n * factor)
+
+
+def _sum(x: _Terms[_Named], y: _Terms[_Named]) -> _Terms[_Named]:
+    total = dict(x)
+    for name, n in y:
+        total[name] = total.get(name, 0) + n
+    return tuple((name, n) for name, n in total.items() if n)
 
 
 @dataclass(frozen=True)
@@ -117,8 +181,7 @@ class Steps:
     @property
     def axes(self) -> tuple[str, ...]:
         """The grid axes whose positions the numbers use, in the order of their first use."""
-        terms = (*self.first.terms, *self.end.terms)
-        return tuple(dict.fromkeys(axis for axis, _ in terms))
+        return tuple(dict.fromkeys((*self.first.axes, *self.end.axes)))
 
     @property
     def depends(self) -> frozenset[str]:

@@ -177,17 +177,22 @@ class Cast(Elementwise):
 
 @dataclass(frozen=True, eq=False)
 class Matmul(Contraction):
-    """``[..., m, k] x [..., k, n] -> [..., m, n]``, leading dimensions broadcast."""
+    """``[..., m, k] x [..., k, n] -> [..., m, n]``, leading dimensions broadcast. With ``tf32``,
+    factors of f32 are rounded to TF32 first, which has 11 significant bits."""
+
+    tf32: bool = False
 
     arity: ClassVar[tuple[int, int]] = (2, 2)
 
     def result_type(self, b: Builder) -> TensorType:
-        return b.matmul(self.operands[0], self.operands[1]).type
+        return b.matmul(self.operands[0], self.operands[1], tf32=self.tf32).type
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
         a, b = (pad_rank(x, lead, len(shape)) for x in xs)
+        if self.tf32:
+            a, b = domain.as_tf32(a), domain.as_tf32(b)
         return domain.matmul(a, b, self.result.dtype)
 
     def needs(self, region: Region) -> tuple[Region, ...]:
@@ -208,7 +213,7 @@ class Matmul(Contraction):
         return True
 
     def written(self, xs: Sequence[str]) -> str:
-        return f"({xs[0]} @ {xs[1]})"
+        return f"({xs[0]} @{'tf32' if self.tf32 else ''} {xs[1]})"
 
 
 @dataclass(frozen=True, eq=False)

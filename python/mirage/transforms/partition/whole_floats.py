@@ -25,6 +25,9 @@ from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Tenso
 
 FEW = 16
 """The most rows of a table, and of a lookup in it, that are compared with each other."""
+FEW_ELEMENTS = 1 << 16
+"""The most elements that are added up for all rows of a lookup together: of a larger table (the
+weights of experts), only what is looked up is read."""
 INTEGERS = (DType.I32, DType.I64)
 """The types in which small numbers do not wrap around."""
 SAME = {
@@ -188,7 +191,7 @@ class _Floats:
             one = b.slice(table, offsets, (1, *row))
             return self._give(result, b.reshape(one, (*(1 for _ in index.shape), *row)))
         count = index.type.size
-        if max(rows, count) > FEW:
+        if max(rows, count) > FEW or count * table.type.size > FEW_ELEMENTS:
             return False
         wanted = b.reshape(self.floats[index], (count, 1))
         number = b.cast(iota(b, (rows,), 0), DType.F32)

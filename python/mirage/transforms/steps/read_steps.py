@@ -51,7 +51,7 @@ def find_read_steps(
 def _is_open(steps: Steps, upper: bool, extent: int) -> bool:
     """Return whether an end leaves out nothing at any block."""
     number = steps.end if upper else steps.first
-    if number.terms or number.reads:
+    if number.axes or number.depends_on_reads:
         return False
     constant = number.constant // number.divisor
     return constant >= extent if upper else constant <= 0

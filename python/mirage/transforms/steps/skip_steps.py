@@ -37,7 +37,7 @@ from mirage.semantics.ugraph import (
     axis_extents,
 )
 from mirage.transforms.steps.read_steps import find_read_steps
-from mirage.transforms.steps.step_lines import reduced, tightest_line
+from mirage.transforms.steps.step_lines import EACH, Line, reduced, tightest_lines
 
 
 def skip_steps(graph: KernelGraph) -> KernelGraph:
@@ -120,18 +120,29 @@ def _lines(
     for axis in reversed(split):
         parts.insert(0, (axis, before))
         before *= extents[axis]
-    first = tightest_line(rows.first, rows.first <= rows.last, 0, steps, tile, upper=False)
-    end = tightest_line(rows.last + 1, rows.first <= rows.last, 0, steps, tile, upper=True)
+    exists = rows.first <= rows.last
+    starts, ends = ([EACH, *_groups(idle, axes, last=last)] for last in (False, True))
+    first = tightest_lines(rows.first, exists, steps, tile, starts, upper=False)
+    end = tightest_lines(rows.last + 1, exists, steps, tile, ends, upper=True)
 
-    def of(line: tuple[int, int, int]) -> StepNumber:
-        slope, constant, divisor = line
-        factors = [(a, slope * n) for a, n in terms] + [(a, -n * divisor) for a, n in parts]
-        return reduced(StepNumber(tuple((a, n) for a, n in factors if n), constant, divisor))
+    def of(lines: tuple[Line, Line]) -> StepNumber:
+        (slope, constant, divisor), (factor, shift, size) = lines
+        group = reduced(StepNumber(tuple((a, factor * n) for a, n in terms), shift, size))
+        part = StepNumber(tuple((a, -n) for a, n in parts))
+        number = group.times(slope).plus(StepNumber((), constant))
+        return reduced(number.plus(part.times(divisor)).over(divisor))
 
     if not idle.at_the_end:
         yield Steps(of(first), StepNumber((), extent))
     else:
         yield Steps(of(first), of(end))
+
+
+def _groups(idle: IdleSteps, axes: tuple[str, ...], *, last: bool) -> Iterator[Line]:
+    """Number the groups of rows in which the first (or the ``last``) row of each tile lies."""
+    for tile in sorted({n for cut, n in idle.cuts if cut == axes and axes}):
+        for divisor in idle.divisors:
+            yield tile, (tile - 1 if last else 0), divisor
 
 
 def _rows(

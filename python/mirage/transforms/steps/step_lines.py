@@ -1,28 +1,57 @@
-"""Lines that bound the steps of loops: ``floor((slope * i + constant) / divisor)``."""
+"""Lines that bound the steps of loops: ``floor((slope * i + constant) / divisor)``, where ``i`` is
+the number of a tile or of the group of tiles in which it lies.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from math import gcd
+from typing import TypeAlias
 
 import numpy as np
 
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import StepNumber
 
+Line: TypeAlias = "tuple[int, int, int]"
+"""``(slope, constant, divisor)``."""
+EACH: Line = (1, 0, 1)
+"""The number of a tile itself."""
+
+
+def tightest_lines(
+    bounds: Array, exists: Array, high: int, tile: int, groups: Sequence[Line], *, upper: bool
+) -> tuple[Line, Line]:
+    """Return the tightest line over tiles, or over groups of tiles, and the line that numbers the
+    groups; see :func:`tightest_line`. ``groups`` are in the order in which they are preferred."""
+    at = np.flatnonzero(exists)
+    found: list[tuple[int, int, Line, Line]] = []
+    for preference, group in enumerate(groups):
+        slope, constant, divisor = group
+        of = (slope * np.arange(len(bounds)) + constant) // divisor
+        some = np.zeros(int(of[-1]) + 1, bool)
+        some[of[at]] = True
+        merged = np.full(len(some), 0 if upper else high)
+        (np.maximum if upper else np.minimum).at(merged, of[at], bounds[at])
+        line = tightest_line(merged, some, 0, high, tile, upper=upper)
+        values = np.clip((line[0] * of[at] + line[1]) // line[2], 0, high)
+        found.append((int(np.abs(values - bounds[at]).sum()), preference, line, group))
+    return min(found)[2:]
+
 
 def tightest_line(
     bounds: Array, exists: Array, low: int, high: int, tile: int, *, upper: bool
-) -> tuple[int, int, int]:
-    """Return ``(slope, constant, divisor)`` of the tightest ``floor((slope * i + constant) /
-    divisor)`` that is nowhere below ``bounds`` (``upper``) or nowhere above them; all numbers
-    beyond ``low`` and ``high`` are equivalent."""
+) -> Line:
+    """``(slope, constant, divisor)`` of the tightest ``floor((slope * i + constant) / divisor)``
+    that is nowhere below ``bounds`` (``upper``) or nowhere above; beyond ``low`` and ``high`` all
+    numbers are alike."""
     at = np.flatnonzero(exists)
     if not len(at):
         return 0, (low if upper else high), 1
     wanted = bounds[at]
     free = at[(wanted > low) & (wanted < high)]
-    best: tuple[tuple[int, int], tuple[int, int, int]] | None = None
+    best: tuple[tuple[int, int], Line] | None = None
     for divisor in sorted({1, tile}):
         for slope in _slopes(at, free, bounds, divisor):
             if upper:
@@ -52,7 +81,12 @@ def _slopes(at: Array, free: Array, bounds: Array, divisor: int) -> list[int]:
 
 def reduced(x: StepNumber) -> StepNumber:
     """Return an equal number with the smallest divisor."""
-    common = gcd(x.divisor, *(n for _, n in (*x.terms, *x.reads)))
-    terms = tuple((a, n // common) for a, n in x.terms)
-    reads = tuple((i, n // common) for i, n in x.reads)
-    return StepNumber(terms, x.constant // common, x.divisor // common, reads)
+    named = (*x.terms, *x.reads, *x.quotients)
+    common = gcd(x.divisor, *(n for _, n in named))
+    return StepNumber(
+        tuple((a, n // common) for a, n in x.terms),
+        x.constant // common,
+        x.divisor // common,
+        tuple((i, n // common) for i, n in x.reads),
+        tuple((q, n // common) for q, n in x.quotients),
+    )

@@ -42,6 +42,7 @@ class RealNumbers(Symbolic):
         self._signs: set[int] = set()
         self._sign_of: dict[int, int] = {}  # of a symbol
         self._roots: dict[int, Sum] = {}  # the radicand of each symbol that is a square root
+        self._squares: dict[int, Sum] = {}  # of roots and sines
         super().__init__(most_work=most_work)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
@@ -54,12 +55,23 @@ class RealNumbers(Symbolic):
         return super().unary(fn, x, dtype)
 
     def _wave(self, fn: UnaryFn, a: Element) -> Element:
-        """Apply a sine or cosine, by ``cos(-t) = cos(t)`` and ``sin(-t) = -sin(t)``."""
-        if not isinstance(a, Ratio) or not a.top or a.top[self._leading(a.top)] > 0:
+        """Apply a sine or cosine, by ``cos(-t) = cos(t)``, ``sin(-t) = -sin(t)`` and ``sin(t)^2 = 1
+        - cos(t)^2``."""
+        if not isinstance(a, Ratio) or not a.top:
             return self._apply(fn, a)
-        opposite = Ratio(self._product(a.top, {_UNIT: -1}), a.bottom)
-        found = self._apply(fn, opposite)
-        return found if fn is UnaryFn.COS else self.mul(found, Ratio({_UNIT: -1}))
+        opposite = a.top[self._leading(a.top)] < 0
+        if opposite:
+            a = Ratio(self._product(a.top, {_UNIT: -1}), a.bottom)
+        found = self._apply(fn, a)
+        if fn is UnaryFn.COS or not isinstance(found, Ratio):
+            return found
+        cosine = self._apply(UnaryFn.COS, a)
+        ((_, m),) = found.top
+        ((symbol, _),) = self._monomials[m]
+        assert isinstance(cosine, Ratio)
+        square = super()._product(cosine.top, cosine.top)
+        self._squares[symbol] = self._sum({_UNIT: 1}, super()._product(square, {_UNIT: -1}))
+        return self.mul(found, Ratio({_UNIT: -1})) if opposite else found
 
     # ---- relations of symbols --------------------------------------------------------------------
 
@@ -73,11 +85,11 @@ class RealNumbers(Symbolic):
         return super()._monomial(powers)
 
     def _product(self, a: Sum, b: Sum) -> Sum:
-        return self._squared_roots(super()._product(a, b))
+        return self._without_squares(super()._product(a, b))
 
-    def _squared_roots(self, a: Sum) -> Sum:
-        """Replace squares of roots by the roots' arguments."""
-        if not self._roots:
+    def _without_squares(self, a: Sum) -> Sum:
+        """Replace squares of roots by the roots' arguments, and those of sines by cosines."""
+        if not self._squares:
             return a
         pending = dict(a)
         result: Sum = {}
@@ -89,7 +101,7 @@ class RealNumbers(Symbolic):
                 result = self._sum(result, {(exponent, monomial): c})
                 continue
             symbol, power = root
-            inside, step = self._roots[symbol], 2 if power > 0 else -2
+            inside, step = self._squares[symbol], 2 if power > 0 else -2
             if step < 0:
                 ((term, number),) = inside.items()
                 inside = self._inverse_term(term, number)
@@ -99,14 +111,14 @@ class RealNumbers(Symbolic):
         return result
 
     def _reduces(self, symbol: int, power: int) -> bool:
-        """Return whether a power of a root can be rewritten with a power closer to 0."""
-        if symbol not in self._roots:
+        """Return whether a power of a root or sine can be rewritten with a power closer to 0."""
+        if symbol not in self._squares:
             return False
-        return power >= 2 or (power < 0 and len(self._roots[symbol]) == 1)
+        return power >= 2 or (power < 0 and len(self._squares[symbol]) == 1)
 
     def same(self, a: Element, b: Element) -> bool:
-        """Return whether two elements are equal, after clearing roots from denominators (so that
-        ``1/r == r/t`` if ``r r = t``)."""
+        """Return whether two elements are equal, after clearing roots and sines from denominators
+        (so that ``1/r == r/t`` if ``r r = t``)."""
         if super().same(a, b):
             return True
         if not isinstance(a, Ratio) or not isinstance(b, Ratio):
@@ -117,7 +129,7 @@ class RealNumbers(Symbolic):
         for top in tops:
             for _, m in top:
                 for s, p in self._monomials[m]:
-                    if s in self._roots and p < 0:
+                    if s in self._squares and p < 0:
                         negative[s] = max(negative.get(s, 0), -p)
         for s, count in negative.items():
             once: Sum = {(0, self._monomial(((s, 1),))): 1}
@@ -240,7 +252,7 @@ class RealNumbers(Symbolic):
         ratio = self._symbol(("root", frozenset(a.items())))
         ((_, m),) = ratio.top
         ((symbol, _),) = self._monomials[m]
-        self._roots[symbol] = a
+        self._roots[symbol] = self._squares[symbol] = a
         return ratio.top
 
     def _root_of_number(self, x: Fraction) -> Sum:

@@ -13,17 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mirage.semantics.builder import Builder
-from mirage.semantics.decompose import decompose
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Contraction,
     Elementwise,
-    KernelGraph,
     Movement,
     Op,
     Value,
     View,
-    all_ops,
 )
 
 _DEEPEST = 8  # sums in sums
@@ -74,10 +71,34 @@ class _Term:
     parts: tuple[tuple[_Term, ...], ...] = ()  # it is a movement of these sums
 
 
-def has_written(*graphs: KernelGraph) -> bool:
-    """Return whether a program has one of these functions."""
-    ops = (op for graph in graphs for op in all_ops(decompose(graph).ops))
-    return any(op.function in WRITTEN for op in ops)
+def masked_exponential_rule(
+    op: Op, makers: Mapping[Value, Op]
+) -> Callable[[Builder], Value] | None:
+    """What to write for an exponential that a mask keeps, or that is multiplied by a mask: the
+    exponential of the argument with minus infinity added where the mask is false. What all
+    arguments of a row have in common then comes out of them, as in a softmax. None for other ops.
+    """
+    if op.function not in (BinaryFn.KEEP, BinaryFn.MUL):
+        return None
+    for mask, kept in (op.operands, op.operands[::-1])[: 1 if op.function is BinaryFn.KEEP else 2]:
+        exp, truth = makers.get(kept), _as_truth(mask, makers)
+        if exp is None or exp.function is not UnaryFn.EXP or truth is None:
+            continue
+        (x,) = exp.operands
+        return lambda b, x=x, truth=truth: b.unary(
+            UnaryFn.EXP, b.binary(BinaryFn.ADD, x, b.unary(UnaryFn.BIAS, b.cast(truth, x.dtype)))
+        )
+    return None
+
+
+def _as_truth(x: Value, makers: Mapping[Value, Op]) -> Value | None:
+    """The truth value whose elements ``x`` has as numbers."""
+    while x.dtype is not DType.I1:
+        op = makers.get(x)
+        if not (isinstance(op, Elementwise) and op.identity):
+            return None
+        x = op.operands[0]
+    return x
 
 
 def exponential_rule(op: Op, makers: Mapping[Value, Op]) -> Callable[[Builder], Value] | None:

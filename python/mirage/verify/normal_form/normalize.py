@@ -15,11 +15,12 @@ before it reads them in a finite field.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import cast
 
 from mirage.semantics.builder import Builder
+from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import UNARY, BinaryFn, UnaryFn
 from mirage.semantics.substitute import rename_ops, with_operands
@@ -33,9 +34,15 @@ from mirage.semantics.ugraph import (
     Structure,
     Unary,
     Value,
+    all_ops,
 )
-from mirage.verify.normal_form.exponents import WRITTEN, exponential_rule, shift_rule
-from mirage.verify.normal_form.predicates import predicate_rule
+from mirage.verify.normal_form.exponents import (
+    WRITTEN,
+    exponential_rule,
+    masked_exponential_rule,
+    shift_rule,
+)
+from mirage.verify.normal_form.predicates import masks_rule, predicate_rule
 from mirage.verify.normal_form.real_functions import real_rule
 from mirage.verify.normal_form.split_launches import with_launches_split
 from mirage.verify.normal_form.traced import traced
@@ -47,7 +54,8 @@ class Depth(enum.Enum):
     """How far functions are written out.
 
     ``USUAL`` is the usual form. ``EXPONENTIALS`` also writes out functions that are made of
-    exponentials (sigmoid, tanh), which then stand in denominators. ``REALS`` uses identities of
+    exponentials (sigmoid, tanh), which then stand in denominators, adds masks of exponentials to
+    their arguments, and adds several masks as one. ``REALS`` uses identities of
     real numbers: maxima of two values as magnitudes, logarithms and roots of products."""
 
     USUAL = enum.auto()
@@ -60,6 +68,20 @@ def normalize(graph: KernelGraph, depth: Depth = Depth.USUAL) -> KernelGraph:
     if depth is Depth.REALS:  # expansions may contain further functions to expand
         graph = _written(graph, depth)
     return _written(graph, depth)
+
+
+def has_exponentials(*graphs: KernelGraph) -> bool:
+    """Return whether a program is written in another way with ``Depth.EXPONENTIALS``."""
+    for graph in graphs:
+        ops = list(all_ops(decompose(graph).ops))
+        makers = {v: op for op in ops for v in op.results}
+        if any(op.function in WRITTEN or _of_masks(op, makers) for op in ops):
+            return True
+    return False
+
+
+def _of_masks(op: Op, makers: Mapping[Value, Op]) -> Callable[[Builder], Value] | None:
+    return masked_exponential_rule(op, makers) or masks_rule(op, makers)
 
 
 def _written(graph: KernelGraph, depth: Depth) -> KernelGraph:
@@ -169,6 +191,10 @@ class _Rewriter:
                 return lambda b: definition(b, x)
         if (product := exponential_rule(op, self.makers)) is not None:
             return product
+        if self.depth is Depth.EXPONENTIALS:
+            masked = _of_masks(op, self.makers)
+            if masked is not None:
+                return masked
         if (predicate := predicate_rule(op, self.makers, self.constants)) is not None:
             return predicate
         return None

@@ -14,6 +14,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import partial, reduce
 from itertools import product
 from typing import Any
 
@@ -44,6 +45,22 @@ def predicate_rule(
     if op.function in _RULES:
         return lambda b: known.written(b, op)
     return None
+
+
+def masks_rule(op: Op, makers: Mapping[Value, Op]) -> Rule | None:
+    """Return how to write a value to which minus infinity is added for several masks one after the
+    other: as for their conjunction. None for other ops."""
+    if op.function is not BinaryFn.ADD:
+        return None
+    x, masks = _Known(makers, {}).without_masks(op.result)
+    if len(masks) < 2 or x.shape != op.result.shape:
+        return None
+
+    def written(b: Builder) -> Value:
+        every = reduce(partial(_least, b), masks)
+        return b.binary(BinaryFn.ADD, x, b.unary(UnaryFn.BIAS, every))
+
+    return written
 
 
 def _least(b: Builder, x: Value, y: Value) -> Value:
@@ -118,6 +135,28 @@ class _Known:
             if one == other and self.is_truth(one[0]):
                 return lambda b, x=x, mask=mask: b.binary(BinaryFn.ADD, x, mask)
         return None
+
+    def without_masks(self, x: Value) -> tuple[Value, list[Value]]:
+        """Return what ``x`` is without the masks for which minus infinity is added to it, and these
+        masks; what a mask keeps before that is taken as a whole."""
+        masks: list[Value] = []
+        while (op := self.makers.get(x)) is not None:
+            if op.function is BinaryFn.KEEP and any(
+                self._truth(op.operands[0]) == self._truth(mask) for mask in masks
+            ):
+                x = op.operands[1]
+                continue
+            if op.function is not BinaryFn.ADD:
+                break
+            first, second = map(self.makers.get, op.operands)
+            if second is not None and second.function is UnaryFn.BIAS:
+                x, mask = op.operands[0], second.operands[0]
+            elif first is not None and first.function is UnaryFn.BIAS:
+                x, mask = op.operands[1], first.operands[0]
+            else:
+                break
+            masks.append(mask)
+        return x, masks
 
     def _truth(self, x: Value) -> tuple[Value, bool]:
         """Return the truth value that ``x`` stands for, whatever its type, and whether ``x`` is its

@@ -3,7 +3,8 @@ products.
 
 ``max(x, y) = (x + y + |x - y|) / 2`` applies to two values, not to a row. In ``log(x y) = log(x) +
 log(y)``, ``log(x)`` stands for the logarithm of the magnitude; this holds wherever the left side is
-defined. ``sqrt(x y) = sqrt(x) sqrt(y)`` applies if one of the two is certainly not negative.
+defined. ``sqrt(x y) = sqrt(x) sqrt(y)`` applies if one of the two is certainly not negative, and
+``sqrt(max(x, y)) = max(sqrt(x), sqrt(y))`` if neither is.
 """
 
 from __future__ import annotations
@@ -216,8 +217,11 @@ class _Known(Certain):
         op = self.makers.get(x)
         if op is None or depth >= _DEEPEST:
             return None
-        fn = op.function
-        if fn not in (BinaryFn.MUL, BinaryFn.DIV) or not any(map(self.not_negative, op.operands)):
+        fn, increasing = op.function, op.function in (BinaryFn.MAX, BinaryFn.MIN)
+        if not isinstance(fn, BinaryFn) or not (increasing or fn in (BinaryFn.MUL, BinaryFn.DIV)):
+            return None
+        known = map(self.not_negative, op.operands)
+        if not (all(known) if increasing else any(known)):
             return None
         first, second = (self._root(v, depth + 1) for v in op.operands)
         return lambda b: b.binary(fn, first(b), second(b))

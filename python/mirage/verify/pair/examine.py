@@ -18,8 +18,7 @@ from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, launches
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
 from mirage.verify.normal_form.constants import read_alike
-from mirage.verify.normal_form.exponents import has_written
-from mirage.verify.normal_form.normalize import Depth
+from mirage.verify.normal_form.normalize import Depth, has_exponentials
 from mirage.verify.normal_form.real_functions import has_real_functions
 from mirage.verify.pair.budget import Budget
 from mirage.verify.pair.guessed_values import guessed_hint, is_long
@@ -255,7 +254,7 @@ def _readings(
         return
     pairs.insert(0, (first, second, {}))
     depths: list[Depth] = []
-    if has_written(first, second):
+    if has_exponentials(first, second):
         depths.append(Depth.EXPONENTIALS)
     if hint is None and has_real_functions(first, second):
         depths.append(Depth.REALS)

@@ -226,6 +226,11 @@ def _steps(op: Loop) -> Iterator[Fault]:
             replace(number, terms=tuple((axis, factor + n) for axis, factor in number.terms))
             for n in (-1, 1)
         ]
+        changed += [
+            replace(number, quotients=tuple((replace(q, constant=q.constant + n), f)
+                                            for q, f in number.quotients))
+            for n in (-1, 1)
+        ]  # fmt: skip
         for new in changed:
             if new != number and new.divisor >= 1:
                 other = replace(steps, **{end: new})

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from mirage.semantics.ugraph import Axis, Output, Reshape, Steps, TileMap
+from mirage.semantics.ugraph import Axis, Output, Reshape, StepNumber, Steps, TileMap
 
 from oracle.pytorch import torch
 
@@ -143,9 +143,12 @@ def steps_of(steps: Steps | None, place: Mapping[str, int], extent: int) -> rang
     """Return the steps that a block takes: at least one."""
     if steps is None:
         return range(extent)
-    ends = [
-        (sum(place[axis] * factor for axis, factor in n.terms) + n.constant) // n.divisor
-        for n in (steps.first, steps.end)
-    ]
+    ends = [_step_number(n, place) for n in (steps.first, steps.end)]
     first = min(max(ends[0], 0), extent - 1)
     return range(first, min(max(ends[1], first + 1), extent))
+
+
+def _step_number(n: StepNumber, place: Mapping[str, int]) -> int:
+    total = n.constant + sum(place[axis] * factor for axis, factor in n.terms)
+    total += sum(_step_number(quotient, place) * factor for quotient, factor in n.quotients)
+    return total // n.divisor

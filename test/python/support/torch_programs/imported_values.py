@@ -27,7 +27,8 @@ def outputs(program: Program, inputs: tuple[Tensor, ...], typed: bool) -> list[A
     check_graph(imported.graph)
     expected: Any = program(*inputs)
     expected = list(expected) if isinstance(expected, tuple | list) else [expected]
-    arrays = [x.double().numpy() for x in inputs]
+    held = [p.data for p in imported.program.parameters]  # known at import
+    arrays = [x.double().numpy() for x in (*inputs, *held)]
     domain = (TypedFloat(),) if typed else ()
     ours = imported.program.returned(evaluate_floats(imported.graph, arrays, *domain))
     if len(imported.graph.outputs) == len(expected):

@@ -11,13 +11,15 @@ import torch
 VOCABULARY = 96
 LENGTH = 12
 """Tokens of a prompt."""
+LONGEST = 96
+"""The most tokens of a prompt and what is generated after it."""
 SMALL: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,
     "intermediate_size": 48,
     "num_hidden_layers": 1,
     "num_attention_heads": 4,
-    "max_position_embeddings": 64,
+    "max_position_embeddings": LONGEST,
 }
 GROUPED = {**SMALL, "num_key_value_heads": 2}
 TWO = {"num_hidden_layers": 2}
@@ -85,7 +87,7 @@ _WHISPER = {
     "vocab_size": VOCABULARY, "d_model": 32, "encoder_layers": 1, "decoder_layers": 1,
     "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 48,
     "decoder_ffn_dim": 48, "num_mel_bins": 8, "max_source_positions": 16,
-    "max_target_positions": 32, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    "max_target_positions": LONGEST, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
     "decoder_start_token_id": 1,
 }  # fmt: skip
 _TEXT = {**SMALL, "projection_dim": 32}
@@ -103,11 +105,11 @@ MODELS: tuple[Model, ...] = (
     _decoder("mistral", "Mistral", "Mistral", {**GROUPED, "sliding_window": 8}),
     _decoder("phi3", "Phi-3", "Phi3", {**GROUPED, "pad_token_id": 0}),
     Model("gpt2", "GPT-2", "GPT2LMHeadModel", {
-        "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 64, "vocab_size": VOCABULARY,
+        "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": LONGEST, "vocab_size": VOCABULARY,
     }),
     _decoder("neox", "GPT-NeoX", "GPTNeoX", SMALL),
     _decoder("gptj", "GPT-J", "GPTJ", {
-        "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 64, "vocab_size": VOCABULARY,
+        "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": LONGEST, "vocab_size": VOCABULARY,
         "rotary_dim": 4,
     }),
     _decoder("bloom", "BLOOM", "Bloom", {
@@ -120,7 +122,7 @@ MODELS: tuple[Model, ...] = (
     _decoder("deepseek3", "DeepSeek-V3", "DeepseekV3", {**SMALL, **_LATENT, **TWO}),
     _decoder("opt", "OPT", "OPT", {
         "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 1, "ffn_dim": 48,
-        "num_attention_heads": 4, "max_position_embeddings": 64, "word_embed_proj_dim": 32,
+        "num_attention_heads": 4, "max_position_embeddings": LONGEST, "word_embed_proj_dim": 32,
     }),
     _decoder("starcoder2", "StarCoder 2", "Starcoder2", GROUPED),
     _decoder("falcon", "Falcon", "Falcon", {

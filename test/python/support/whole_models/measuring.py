@@ -16,14 +16,14 @@ import torch
 from mirage.frontend.program import Program
 from mirage.semantics.ugraph import External
 from mirage.torch.backend import backend
-from mirage.torch.compiled_graph import Report
+from mirage.torch.compiled_graph import Compiler, Report
 from mirage.transforms.partition.partition import Part, partition
 from torch_programs.op_by_op import op_by_op
 
 from whole_models.catalog import LENGTH, VOCABULARY, Model
 
 BATCH = 2
-TOKENS = 4
+TOKENS = 65
 """Greedy tokens: one by the prompt, the others by decoding steps."""
 ALLOWED = frozenset({"convolution"})
 """Ops that may stay with PyTorch in a whole model."""
@@ -33,9 +33,11 @@ Row = dict[str, Any]
 
 @dataclass
 class _Recorder:
-    """Compiles op by op, and keeps what it is told; a call that fails is no silent return to
-    PyTorch."""
+    """Compiles by ``make``, and keeps what it is told; a call that fails is no silent return to
+    PyTorch. A model that generates gives so many ``tokens``."""
 
+    make: Compiler
+    tokens: int
     reports: list[Report] = field(default_factory=list[Report])
     programs: list[Program] = field(default_factory=list[Program])
     failures: list[str] = field(default_factory=list[str])
@@ -44,7 +46,7 @@ class _Recorder:
 
     def compiler(self, program: Program, options: Mapping[str, Any]) -> Any:
         self.programs.append(program)
-        run = op_by_op(program, options)
+        run = self.make(program, options)
 
         def call(*tensors: torch.Tensor) -> Any:
             try:
@@ -73,12 +75,14 @@ class _Recorder:
         return call
 
 
-def measured(given: Model) -> Row:
-    """The row of a model. Raises what building it or running it raises."""
+def measured(given: Model, compiler: Compiler = op_by_op, tokens: int = TOKENS) -> Row:
+    """The row of a model, whose graphs are compiled by ``compiler``. Raises what building it or
+    running it raises. Without ``tokens``, nothing is generated: only models with an encoder and a
+    decoder have results then."""
     torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
     module = given.build()
     start = time.perf_counter()
-    recorder = _Recorder()
+    recorder = _Recorder(compiler, tokens)
     with torch.no_grad():
         outcome = _USES[given.use](module, recorder)
     found = _phases(recorder)
@@ -102,7 +106,8 @@ def right(row: Row) -> bool:
 
 
 def _phases(recorder: _Recorder) -> dict[str, Row]:
-    """The graphs of the first call, and those that later calls made besides."""
+    """The graphs of the first call, and those that later calls made besides, unless they are like
+    those of an earlier call (a window that is filling up is a new graph at each token)."""
     found: dict[str, Row] = {}
     programs = iter(recorder.programs)
     for number, (start, stop) in enumerate(recorder.phases):
@@ -110,7 +115,9 @@ def _phases(recorder: _Recorder) -> dict[str, Row]:
             continue
         reports = recorder.reports[start:stop]
         own = [next(programs) for r in reports if r.compiled is not None]
-        found[f"call {number + 1}"] = _phase(reports, own)
+        phase = _phase(reports, own)
+        if phase not in found.values():
+            found[f"call {number + 1}"] = phase
     return found
 
 
@@ -189,7 +196,7 @@ def _greedy(decoder: bool = False, **inputs: Any) -> Callable[[Any, _Recorder], 
         both = {**given, "decoder_input_ids": _ids()} if decoder else None
         expected_of_both = None if both is None else module(**both).logits
         given |= {
-            "max_new_tokens": TOKENS,
+            "max_new_tokens": recorder.tokens,
             "do_sample": False,
             "disable_compile": True,
             "eos_token_id": None,
@@ -199,11 +206,13 @@ def _greedy(decoder: bool = False, **inputs: Any) -> Callable[[Any, _Recorder], 
         }
         if not module._is_stateful:  # such models have states of their own
             given["cache_implementation"] = "static"
-        expected = module.generate(**given)
+        expected: Any = module.generate(**given) if recorder.tokens else None
         module.forward = recorder.compiled(module.forward)
         error = 0.0
         if both is not None:
             error = _difference(module(**both).logits, expected_of_both)
+        if not recorder.tokens:
+            return {"error": error}
         got = module.generate(**given)
         return {
             "error": max(error, _difference(got.logits, expected.logits)),

@@ -16,6 +16,16 @@ def positive(x):
     return x * x + 1.0
 
 
+def turned(x, angle):
+    """Both halves of a row, turned by angles."""
+    (a, b), t = x.chunk(2, -1), angle[:, :6]
+    return torch.cat([a * t.cos() - b * t.sin(), b * t.cos() + a * t.sin()], -1)
+
+
+def normed(x):
+    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6)
+
+
 SAME_FUNCTIONS: list[Pair] = [
     Pair("relu of both signs", ONE, lambda x: F.relu(x) + F.relu(-x), torch.abs),
     Pair("relu less relu", ONE, lambda x: F.relu(x) - F.relu(-x), lambda x: x * 1.0, False),
@@ -148,4 +158,17 @@ SAME_FUNCTIONS: list[Pair] = [
     Pair("elu by two", ONE, F.elu, lambda x: F.relu(x) + torch.exp(-F.relu(-x)) - 1.0, False),
     Pair("cosine of a negative", ONE, torch.cos, lambda x: torch.cos(-x)),
     Pair("sine of a negative", ONE, torch.sin, lambda x: -torch.sin(-x)),
+    Pair("root of the larger square", TWO, lambda x, y: torch.sqrt(torch.maximum(x * x, y * y)),
+         lambda x, y: torch.maximum(x.abs(), y.abs()), False),
+    Pair("root of a square from four on", ONE, lambda x: torch.rsqrt((x * x).clamp(min=4.0)),
+         lambda x: 1.0 / x.abs().clamp(min=2.0)),
+    Pair("square of a sine", ONE, lambda x: 1.0 - torch.sin(x) ** 2,
+         lambda x: torch.cos(x) ** 2, False),
+    Pair("length of what is turned", TWO, lambda x, y: (turned(x, y) ** 2).sum(-1),
+         lambda x, y: (x * x).sum(-1), False),
+    Pair("product of what is turned", TWO,
+         lambda x, y: (turned(x, y) * turned(2.0 - x, y)).sum(-1),
+         lambda x, y: (x * (2.0 - x)).sum(-1), False),
+    Pair("norm of what is turned", TWO, lambda x, y: normed(turned(x, y)),
+         lambda x, y: turned(normed(x), y), False),
 ]  # fmt: skip

@@ -7,7 +7,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from written.functions_right import ONE, TWO, positive
+from written.functions_right import ONE, TWO, normed, positive, turned
 from written.pairs import Pair
 
 OTHER_FUNCTIONS: list[Pair] = [
@@ -171,4 +171,18 @@ OTHER_FUNCTIONS: list[Pair] = [
     Pair("a logarithm that a mask hides", ONE,
          lambda x: torch.where(x > 0, torch.log(x * x), 0.0),
          lambda x: 2.0 * torch.log(x.abs()), False),
+    Pair("root of a square from four on, by four", ONE,
+         lambda x: torch.rsqrt((x * x).clamp(min=4.0)), lambda x: 1.0 / x.abs().clamp(min=4.0)),
+    Pair("root of the larger number", TWO, lambda x, y: torch.sqrt(torch.maximum(x * x, y)),
+         lambda x, y: torch.maximum(x.abs(), torch.sqrt(y.abs())), False),
+    Pair("square of a sine, with a plus", ONE, lambda x: 1.0 + torch.sin(x) ** 2,
+         lambda x: torch.cos(x) ** 2, False),
+    Pair("square of another sine", ONE, lambda x: 1.0 - torch.sin(2.0 * x) ** 2,
+         lambda x: torch.cos(x) ** 2, False),
+    Pair("sine as a root", ONE, torch.sin, lambda x: torch.sqrt(1.0 - torch.cos(x) ** 2), False),
+    Pair("product of what is turned apart", TWO,
+         lambda x, y: (turned(x, y) * turned(2.0 - x, -y)).sum(-1),
+         lambda x, y: (x * (2.0 - x)).sum(-1), False),
+    Pair("norm with a gain of what is turned", TWO, lambda x, y: normed(turned(x, y)) * y,
+         lambda x, y: turned(normed(x) * y, y), False),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Builds kernels of thread ops as text, compiles them with mirage-opt and runs their PTX in the emulator."""
+"""Builds kernels of thread ops as text, compiles them and runs their PTX in the emulator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mirage import ir
+from mirage.compiler.collect import binaries
 from mirage.emulator import Emulator, LaunchResult
+from mirage.passmanager import PassManager
 
 Array = np.ndarray[Any, Any]
 Vector = tuple[int, int]
@@ -190,10 +193,26 @@ def memref(array: Array) -> str:
 
 @cache
 def compile_ptx(text: str, chip: str = "sm_90a", options: str = "") -> str:
-    """PTX of a module; what mirage-opt says is in the exception when it fails."""
+    """PTX of a module; what the compiler says is in the exception when it fails.
+
+    ``MIRAGE_OPT`` names a mirage-opt to lower with instead of the bindings.
+    """
+    if tool := os.environ.get("MIRAGE_OPT"):
+        return _printed(tool, text, chip, options)
+    pipeline = f"builtin.module(mirage-thread-to-ptx{{chip={chip} {options}}})"
+    with ir.Context(load_on_create_dialects=()):
+        try:
+            module = ir.Module.parse(text)
+            PassManager.parse(pipeline).run(module.operation)
+        except ir.MLIRError as error:
+            raise RuntimeError(str(error)) from None
+        return "".join(ptx for _, ptx in binaries(module))
+
+
+def _printed(tool: str, text: str, chip: str, options: str) -> str:
     pipeline = f"--mirage-thread-to-ptx=chip={chip} {options}".strip()
     result = subprocess.run(
-        [mirage_opt(), "-", pipeline, "--mirage-print-ptx", "-o", os.devnull],
+        [tool, "-", pipeline, "--mirage-print-ptx", "-o", os.devnull],
         input=text,
         capture_output=True,
         text=True,

@@ -17,7 +17,7 @@ class Product:
     result is added to it. ``batch``: leading dimension of all tensors, one block each. ``dtype_b``:
     the type of b where it is another one of 8 bits.
     ``resident``: blocks at most, each of which has several tiles. ``cluster``: blocks that copy
-    tiles for each other.
+    tiles for each other. ``tf32``: factors of f32 are rounded to TF32.
     """
 
     m: int
@@ -37,6 +37,7 @@ class Product:
     resident: int = 0
     dtype_b: str = ""
     cluster: int = 1
+    tf32: bool = False
 
     def text(self) -> str:
         """The module."""
@@ -85,12 +86,13 @@ class Product:
             acc_out = acc
         x, xt = self._turned("%x", ta, self.swapped_a)
         y, yt = self._turned("%y", tb, self.swapped_b)
+        tf32 = " tf32" if self.tf32 else ""
         body = [
             f"%x = block.load %ga {ma} : {a} -> {ta}",
             f"%y = block.load %gb {mb} : {b} -> {tb}",
             *x[1],
             *y[1],
-            f"%p = block.matmul {x[0]}, {y[0]} : ({xt}, {yt}) -> {acc}",
+            f"%p = block.matmul {x[0]}, {y[0]}{tf32} : ({xt}, {yt}) -> {acc}",
             f"block.accumulate sum %p : {acc}",
         ]
         resident = f", resident = {self.resident}" if self.resident else ""

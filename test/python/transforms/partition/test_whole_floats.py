@@ -16,7 +16,7 @@ from mirage.semantics.positions import Gather, gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value
 from mirage.transforms.partition.exact_integers import integers_as_calls
-from mirage.transforms.partition.whole_floats import FEW, integers_as_floats
+from mirage.transforms.partition.whole_floats import FEW, FEW_ELEMENTS, integers_as_floats
 
 Tensor = torch.Tensor
 ROWS, COLUMNS = 5, 6
@@ -122,10 +122,12 @@ def test_what_stays() -> None:
     assert integers_as_floats(program) is program
 
 
-@pytest.mark.parametrize("size", [FEW + 1, COLUMNS])
-def test_rows_by_index(size: int) -> None:
-    """The tables may be large, and the last row may be missing."""
-    x, table, b = tensor(ROWS, COLUMNS), tensor(size, 3), Builder()
+@pytest.mark.parametrize(
+    ("size", "width"), [(FEW + 1, 3), (COLUMNS, 3), (FEW, FEW_ELEMENTS // FEW)]
+)
+def test_rows_by_index(size: int, width: int) -> None:
+    """The tables have many or long rows, and the last row may be missing."""
+    x, table, b = tensor(ROWS, COLUMNS), tensor(size, width), Builder()
     rows = gather(b, table, counted(b, x, DType.I64))
     new = integers_as_floats(KernelGraph("rows", (x, table), tuple(b.ops), (rows,)))
     assert any(isinstance(op, Gather) for op in new.ops)

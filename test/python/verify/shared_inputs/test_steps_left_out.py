@@ -62,6 +62,15 @@ def wrong_steps(right: Steps) -> Iterator[tuple[str, Steps]]:
     yield "of other tiles at the start", Steps(replace(first, divisor=3 * first.divisor), end)
     yield "for no block but the first", Steps(first, replace(end, terms=()))
     yield "first for last", Steps(end, first)
+    for by in (-TILE[0], -1, 1, TILE[0]):
+        yield f"groups that begin {by} rows later", Steps(_regrouped(first, by), end)
+        yield f"groups that end {by} rows later", Steps(first, _regrouped(end, by))
+
+
+def _regrouped(x: StepNumber, by: int) -> StepNumber:
+    """With groups of rows that begin elsewhere."""
+    quotients = tuple((replace(q, constant=q.constant + by), n) for q, n in x.quotients)
+    return replace(x, quotients=quotients)
 
 
 @pytest.mark.parametrize("name", list(STEPPED))

@@ -342,7 +342,8 @@ def Block_MatmulOp : Block_OtherTileOp<"matmul",
     "operand == dim ? ::std::optional<unsigned>(dim) : ::std::optional<unsigned>()", "false"> {
   let summary = "matrix product over the last two dimensions";
   let description = [{
-    `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions are broadcast.
+    `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions are broadcast. With
+    `tf32`, factors of f32 are rounded to TF32, as those of a `kernel.matmul`.
     `mirage-assign-layouts` records how the warps share the product. `warps` are the
     numbers of warps along m, n and k. `swapped` computes the transposed product,
     which puts few rows on the small side of the tensor-core instruction. With
@@ -357,8 +358,8 @@ def Block_MatmulOp : Block_OtherTileOp<"matmul",
   }];
   let arguments = (ins Block_TileType:$lhs, Block_TileType:$rhs,
                        OptionalAttr<DenseI64ArrayAttr>:$warps, UnitAttr:$swapped,
-                       UnitAttr:$warpgroup, UnitAttr:$deferred);
-  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, $result)";
+                       UnitAttr:$warpgroup, UnitAttr:$deferred, UnitAttr:$tf32);
+  let assemblyFormat = "$lhs `,` $rhs (`tf32` $tf32^)? attr-dict `:` functional-type(operands, $result)";
 }
 
 def Block_ReduceOp : Block_OtherTileOp<"reduce",

@@ -139,13 +139,17 @@ def Kernel_TensorMapAttr : Kernel_Attr<"TensorMap", "tensor_map"> {
     `parameter` is the number of the tensor among the kernel's operands followed by
     its results; `box` is the part that one copy moves, one extent for each of the
     tensor's dimensions; `swizzle` is the swizzle, in bytes, of the tile in shared
-    memory.
+    memory. With `tf32`, copies round elements in f32 to TF32, for products of
+    warpgroups.
 
-    Example: `#kernel.tensor_map<parameter = 0, box = [128, 64], swizzle = 128>`.
+    Examples: `#kernel.tensor_map<parameter = 0, box = [128, 64], swizzle = 128>`,
+    `#kernel.tensor_map<parameter = 1, box = [128, 32], swizzle = 128, tf32 = true>`.
   }];
-  let parameters = (ins "int64_t":$parameter, ArrayRefParameter<"int64_t">:$box, "int64_t":$swizzle);
+  let parameters = (ins "int64_t":$parameter, ArrayRefParameter<"int64_t">:$box, "int64_t":$swizzle,
+                        DefaultValuedParameter<"bool", "false">:$tf32);
   let assemblyFormat = [{
-    `<` `parameter` `=` $parameter `,` `box` `=` `[` $box `]` `,` `swizzle` `=` $swizzle `>`
+    `<` `parameter` `=` $parameter `,` `box` `=` `[` $box `]` `,` `swizzle` `=` $swizzle
+    (`,` `tf32` `=` $tf32^)? `>`
   }];
 }
 

@@ -310,14 +310,17 @@ def Kernel_MatmulOp : Kernel_TensorOp<"matmul"> {
     `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions are broadcast. If both
     factors have 8 bits, groups of 128 products may be added with about 14 bits, as the
     hardware does it; the sums of the groups are added in f32. Factors that are cast to
-    a wider type are multiplied with the precision of that type.
+    a wider type are multiplied with the precision of that type. With `tf32`, factors
+    of f32 are first rounded to TF32, which has 11 significant bits, as PyTorch does
+    after `torch.set_float32_matmul_precision("high")`.
 
     ```mlir
     %c = kernel.matmul %a, %b : (tensor<16x64xf16>, tensor<64x32xf16>) -> tensor<16x32xf16>
+    %d = kernel.matmul %x, %w tf32 : (tensor<16x64xf32>, tensor<64x32xf32>) -> tensor<16x32xf32>
     ```
   }];
-  let arguments = (ins Kernel_Tensor:$lhs, Kernel_Tensor:$rhs);
-  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, $result)";
+  let arguments = (ins Kernel_Tensor:$lhs, Kernel_Tensor:$rhs, UnitAttr:$tf32);
+  let assemblyFormat = "$lhs `,` $rhs (`tf32` $tf32^)? attr-dict `:` functional-type(operands, $result)";
 }
 
 def Kernel_ReduceOp : Kernel_TensorOp<"reduce"> {

@@ -273,7 +273,8 @@ def Thread_MmaOp : Thread_FragmentOp<"mma", [AllTypesMatch<["acc", "result"]>]> 
   let description = [{
     Operands in f16 or bf16 use m16n8k16. Operands in f32 use three m16n8k8 products of
     TF32 parts (two if a factor is a cast from 16 bits), which gives nearly f32
-    accuracy; an infinite factor gives NaN, whatever the other factor is. Layouts
+    accuracy; an infinite factor gives NaN, whatever the other factor is. With `tf32`, operands
+    in f32 are rounded to TF32 and multiplied once. Layouts
     (`mmaLhsLayout` and so on in `Layouts.h`): let `m`, `n` and `k` stand for vectors
     along the dimensions. The lowest register vectors and the lane vectors are
 
@@ -295,9 +296,10 @@ def Thread_MmaOp : Thread_FragmentOp<"mma", [AllTypesMatch<["acc", "result"]>]> 
                                  !thread.fragment<16x8xf32, #acc>
     ```
   }];
-  let arguments = (ins Thread_FragmentType:$lhs, Thread_FragmentType:$rhs, Thread_FragmentType:$acc);
+  let arguments = (ins Thread_FragmentType:$lhs, Thread_FragmentType:$rhs, Thread_FragmentType:$acc,
+                       UnitAttr:$tf32);
   let assemblyFormat = [{
-    $lhs `,` $rhs `,` $acc attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc)
+    $lhs `,` $rhs `,` $acc (`tf32` $tf32^)? attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc)
   }];
   let hasVerifier = 1;
 }

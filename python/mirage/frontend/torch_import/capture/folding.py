@@ -19,6 +19,9 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.node import map_arg
 
+from mirage.frontend.torch_import.known_tensors.formulas import line_along
+from mirage.frontend.torch_import.known_tensors.interval_masks import intervals_of
+
 MOST_BYTES = 1 << 26
 """The most bytes of one tensor; larger ones are computed in each call."""
 MOST_TOTAL = 1 << 28
@@ -62,7 +65,7 @@ def fold(graph: torch.fx.Graph, given: Mapping[torch.fx.Node, torch.Tensor]) -> 
         if node in seen or node.op == "placeholder":
             continue
         seen.add(node)
-        if _stays(node, known):
+        if _stays(node, known) and not _sees_intervals(node, known):
             pending.extend(n for n in node.all_input_nodes if n in known)
         elif isinstance(known[node], torch.Tensor):
             constants[node] = None
@@ -109,6 +112,11 @@ def is_small(node: torch.fx.Node) -> bool:
     return all(isinstance(v, torch.Tensor) and _bytes(v) <= MOST_BYTES for v in parts)
 
 
+def is_large(x: torch.Tensor) -> bool:
+    """Return whether a tensor is not read if kernels can compute it."""
+    return _bytes(x) > SMALL_BYTES
+
+
 def _bytes(x: torch.Tensor) -> int:
     return x.numel() * x.element_size()
 
@@ -131,13 +139,26 @@ def _stays(node: torch.fx.Node, known: Mapping[torch.fx.Node, Any]) -> bool:
     """Return whether an op stays in its written form: its result is large, and its operands are
     not."""
     value = known[node]
-    if not isinstance(value, torch.Tensor) or _bytes(value) <= SMALL_BYTES:
+    if not isinstance(value, torch.Tensor) or not is_large(value):
         return False
     if value.is_complex() or str(node.target) not in _SYMBOLIC:
         return False
     read = sum(_bytes(known[n]) for n in node.all_input_nodes if n in known)
-    large = any(_bytes(known[n]) > SMALL_BYTES for n in node.all_input_nodes)
+    large = any(is_large(known[n]) for n in node.all_input_nodes)
     return 2 * read <= _bytes(value) or (large and _made(node, known))
+
+
+def _sees_intervals(node: torch.fx.Node, known: Mapping[torch.fx.Node, Any]) -> bool:
+    """Return whether a mask that compares integers other than positions (the documents of tokens)
+    is better known by the interval that each row sees."""
+    sources, pending = set[torch.fx.Node](), [node]
+    while pending:
+        at = pending.pop()
+        operands = at.all_input_nodes if is_large(known[at]) else []
+        pending.extend(operands)
+        sources.update(() if operands else (at,))
+    lines = (line_along(known[n]) for n in sources if known[n].numel() > 1)
+    return not all(lines) and intervals_of(known[node]) is not None
 
 
 def _made(node: torch.fx.Node, known: Mapping[torch.fx.Node, Any]) -> bool:
@@ -145,7 +166,7 @@ def _made(node: torch.fx.Node, known: Mapping[torch.fx.Node, Any]) -> bool:
     return all(
         n.op != "placeholder" and _stays(n, known)
         for n in node.all_input_nodes
-        if _bytes(known[n]) > SMALL_BYTES
+        if is_large(known[n])
     )
 
 

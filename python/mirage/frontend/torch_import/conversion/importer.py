@@ -26,6 +26,7 @@ from mirage.frontend.torch_import.capture.capture import (
 )
 from mirage.frontend.torch_import.capture.dynamic import dynamic_program
 from mirage.frontend.torch_import.conversion.error_functions import with_gelus
+from mirage.frontend.torch_import.conversion.folded_tensors import as_ops
 from mirage.frontend.torch_import.conversion.read_ir import (
     constant_of,
     foreign_type,
@@ -42,7 +43,8 @@ from mirage.frontend.torch_import.conversion.stays import (
     unsupported,
 )
 from mirage.frontend.torch_import.conversion.updates import may_stay, op_name, stores_to
-from mirage.frontend.torch_import.known_tensors.formulas import as_formula
+from mirage.frontend.torch_import.known_tensors.known_indices import with_known_indices
+from mirage.frontend.torch_import.known_tensors.moved_rows import rows_by_index
 from mirage.frontend.torch_import.rows.foreign import Carried
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Unsupported
 from mirage.frontend.torch_import.rows.op_table import IGNORED, TABLE
@@ -50,7 +52,7 @@ from mirage.runtime.carriers import carried
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.semantics.builder import ShapeError
 from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import DType
+from mirage.semantics.scalar import Array, DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
 from mirage.transforms.copies import without_copies, without_repeats
@@ -95,6 +97,7 @@ def from_torch(
     allow_fallback: bool = False,
     allow_updates: bool = False,
     dynamic_shapes: None = None,
+    one_of_sizes: bool = False,
     name: str = "main",
 ) -> ImportedGraph: ...
 
@@ -116,6 +119,7 @@ def from_torch(
     allow_fallback: bool = False,
     allow_updates: bool = False,
     dynamic_shapes: object = None,
+    one_of_sizes: bool = False,
     name: str = "main",
 ) -> ImportedGraph | SizedProgram:
     """Import a ``torch.nn.Module``, a function of tensors or a ``torch.export.ExportedProgram``.
@@ -130,7 +134,11 @@ def from_torch(
 
     ``dynamic_shapes`` are those of ``torch.export``: with them the outermost dimension of some
     inputs is a size that is known only at the call
-    (:mod:`mirage.frontend.torch_import.capture.dynamic`).
+    (:mod:`mirage.frontend.torch_import.capture.dynamic`). A program that is ``one_of_sizes``
+    differs from the others in its outermost sizes only.
+
+    After ``torch.set_float32_matmul_precision("high")`` or ``"medium"``, products of f32 round
+    their factors to TF32.
     """
     if dynamic_shapes is not None:
 
@@ -140,12 +148,13 @@ def from_torch(
                 *inputs,
                 allow_fallback=allow_fallback,
                 allow_updates=allow_updates,
+                one_of_sizes=True,
                 name=name,
             ).program
 
         return dynamic_program(module, example_inputs, dynamic_shapes, at)
     captured = capture(module, example_inputs, allow_updates)
-    importer = _Importer(captured, allow_fallback, name)
+    importer = _Importer(captured, allow_fallback, name, one_of_sizes)
     program = importer.program()
     made = {v for op in program.graph.ops for v in op.results}
     stays = tuple(stays for value, stays in importer.stays.items() if value in made)
@@ -155,17 +164,19 @@ def from_torch(
 class _Importer:
     """Converts one captured function."""
 
-    def __init__(self, captured: Captured, allow_fallback: bool, name: str) -> None:
+    def __init__(self, captured: Captured, allow_fallback: bool, name: str, is_sized: bool) -> None:
         self.block = captured.function.regions[0].blocks[0]
         self.arguments = captured.arguments
         self.captured = captured  # owns the IR
         self.allow_fallback = allow_fallback
         self.name = name
-        self.lowering = Lowering()
+        self.is_sized = is_sized
+        self.lowering = Lowering(tf32=torch.get_float32_matmul_precision() != "highest")
         self.values: dict[Any, object] = {}
         self.locations: dict[Op, SourceLocation] = {}
         self.stays: dict[Value, Stays] = {}  # by the first result
         self.inputs: list[tuple[Value, Argument]] = []
+        self.tables: dict[bytes, Value] = {}
         self.carriers: dict[Value, str] = {}  # inputs of types that kernels do not have
         self.stores: set[Any] = set()  # results of stores to what the program updates
 
@@ -200,20 +211,32 @@ class _Importer:
         if result is None:
             self._bind_foreign(argument, block_argument)
             return
-        if argument.folded:
-            assert argument.data is not None
-            found = as_formula(self.lowering, argument.data, result)
-            if found is not None:
-                self.values[block_argument] = found
-                return
+        found = as_ops(self.lowering, argument, result, block_argument, self._hold)
+        self.values[block_argument] = found or self._input(argument, result)
+
+    def _input(self, argument: Argument, result: TensorType) -> Value:
         value = Value(result, _identifier(argument.name, self._names))
         self.inputs.append((value, argument))
-        self.values[block_argument] = value
         if argument.folded and result.dtype.is_integer and result.size:
             assert argument.data is not None
             low, high = argument.data.min(), argument.data.max()
             self.lowering.given[value] = (float(low), float(high))
             self.lowering.held[value] = argument.data.cpu().numpy()
+        return value
+
+    def _hold(self, data: torch.Tensor) -> Value:
+        """Make a tensor that is known at import an input."""
+        argument = Argument(_identifier("folded_table", self._names), data, folded=True)
+        dtype = _dtype_of(data)
+        assert dtype is not None
+        return self._input(argument, TensorType(tuple(data.shape), dtype))
+
+    def _held_once(self, data: Array) -> Value:
+        """Make known elements an input, the same one for the same elements."""
+        key = f"{data.dtype}{data.shape}".encode() + data.tobytes()
+        if key not in self.tables:
+            self.tables[key] = self._hold(torch.from_numpy(data))
+        return self.tables[key]
 
     def _bind_foreign(self, argument: Argument, block_argument: Any) -> None:
         """Bind an argument that is not a tensor of a type that kernels have."""
@@ -354,6 +377,9 @@ class _Importer:
         graph = without_copies(without_dead_ops(with_gelus(full, self.lowering.errors)))
         graph = rows_of_pages(selected_pieces(without_repeats(graph)))
         graph = flat_joins(without_repeats(graph))
+        if not self.is_sized:  # rows of a batch have the same indices, but for the batch
+            graph = rows_by_index(graph, self.lowering.held, self._held_once)
+            graph = with_known_indices(graph, self.lowering.held, self._held_once)
         updated = {self.arguments[place].name for place in self.captured.updates}
         read = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
         read |= {v for v, a in self.inputs if a.name in updated}

@@ -32,6 +32,20 @@ from mirage.semantics.ugraph import (
 )
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Where the rows of groups lie in ``count`` blocks of ``size`` rows: the expert of each block
+    (``owner``), the row that lies at each place of the blocks (``rows``), the place of each row
+    (``place``), and whether a row belongs to a group (``inside``)."""
+
+    count: int
+    size: int
+    owner: Value
+    rows: Value
+    place: Value
+    inside: Value
+
+
 class Unsupported(Exception):
     """A row cannot express the call; the text says why."""
 
@@ -117,10 +131,12 @@ Range: TypeAlias = "tuple[float, float]"
 
 
 class Lowering(Builder):
-    """A builder whose binary ops also accept numbers, and that has PyTorch's views."""
+    """A builder whose binary ops also accept numbers, and that has PyTorch's views. ``tf32``:
+    PyTorch multiplies matrices of f32 as TF32."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tf32: bool = False) -> None:
         super().__init__()
+        self.tf32 = tf32
         self.given: dict[Value, Range] = {}
         """The ranges of integers that are computed at import."""
         self.held: dict[Value, Array] = {}
@@ -132,6 +148,10 @@ class Lowering(Builder):
         self.orders: dict[Value, tuple[Value, int, Value]] = {}
         """The tensor, the dimension and the sorted elements of a sort, by the result that holds the
         positions of the elements."""
+        self.layouts: dict[tuple[Value, int, int], Layout] = {}
+        """How rows of groups lie in blocks, by the ends of groups, the rows and the experts."""
+        self.blocked: dict[Value, tuple[Layout, Value]] = {}
+        """Tensors that are computed in blocks, by the tensor of rows."""
         self._known: dict[Value, Fraction] = {}
         """The values of rank 0 whose numbers are known."""
 
@@ -147,6 +167,10 @@ class Lowering(Builder):
                 return self.constant(number, op.result.dtype)
             self._known[op.result] = number
         return super()._add(op)
+
+    def product(self, a: Value, b: Value) -> Value:
+        """Multiply matrices in the precision that PyTorch is set to for f32."""
+        return self.matmul(a, b, tf32=self.tf32 and {a.dtype, b.dtype} == {DType.F32})
 
     def constant(self, value: Number, dtype: DType = DType.F32) -> Value:
         """A rank-0 constant, which is a number. Numbers are computed with in f32, or in f64."""

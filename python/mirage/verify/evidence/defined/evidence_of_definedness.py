@@ -22,15 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
-from mirage.semantics.region import Demand, demand, region_shape
+from mirage.semantics.region import Demand, Region, demand, region_shape
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.substitute import without_dead_ops
-from mirage.semantics.ugraph import KernelGraph, Structure, all_ops
+from mirage.semantics.ugraph import KernelGraph, Structure, Value, all_ops
 from mirage.verify.evidence.defined.domains import Defined, Owed
 from mirage.verify.evidence.defined.factors import not_zero
 from mirage.verify.evidence.samples.held import part_of
@@ -47,7 +47,9 @@ _SCALE = 1.0 / 16.0
 
 _FACTORS = 6
 
-_DRAWS = 2
+_DRAWS, _MOST_DRAWS = 2, 10
+"""How often each element of the outputs is looked at where the reference has a number (in a row of
+which a mask leaves nothing, it has none), and draws for that."""
 
 _WAYS = ((False, False), (False, True), (True, True))
 """The ways to compare, tried until one succeeds: whether comparisons are smooth, and whether
@@ -66,34 +68,78 @@ def defined_evidence(
     the same program, decomposed otherwise. Graphs are free of composites. ``contents`` maps the
     numbers of inputs to the values that they always hold."""
     by_sign = by_reference = 0
-    for _ in range(_DRAWS):
-        domain, results = _evaluated(references, candidate, sample, rng, contents, _WAYS[0])
-        for way in _WAYS[1:]:
-            if not any(x.planes[2].any() for x in results):
-                break
-            domain, results = _evaluated(references, candidate, sample, rng, contents, way)
-        by_sign, by_reference = domain.by_sign, domain.by_reference
-        for i, j in enumerate(order):
-            bad = restrict(results[j], sample.outputs[i], candidate.outputs[j])[2]
+    shapes = [region_shape(r, v.shape) for r, v in _outputs(references[0], sample)]
+    seen = [np.zeros(shape, int) for shape in shapes]
+    left = [np.zeros(shape, bool) for shape in shapes]  # what was not asked for in some draw
+    for draw in range(_MOST_DRAWS):
+        tried = _tried(references, candidate, sample, rng, contents, order)
+        by_sign, by_reference = tried.domain.by_sign, tried.domain.by_reference
+        for i, bad in enumerate(tried.open):
             if bad.any():
-                at = np.unravel_index(int(np.argmax(bad)), bad.shape)
-                region = sample.outputs[i]
-                place = [
-                    int(k) if r is None else int(r[k]) for k, r in zip(at, region, strict=True)
-                ]
-                text = (
-                    f"element {place} of output {i} is computed by a division, root, logarithm or "
-                    "power of an argument that can be zero or negative, and the reference has none "
-                    "of that argument"
-                )
-                return Evidence(NAME, False, text)
-        if not by_reference:
+                return _not_defined(i, bad, sample)
+        seen = [s + d for s, d in zip(seen, tried.there, strict=True)]
+        left = [o | x for o, x in zip(left, tried.bad, strict=True)]
+        if not by_reference and not any(o.any() for o in left):
             break  # signs are those of all inputs
+        few = any((o & (s < _DRAWS)).any() for o, s in zip(left, seen, strict=True))
+        if draw + 1 >= _DRAWS and not few:
+            break
+    for i, (o, s) in enumerate(zip(left, seen, strict=True)):
+        if (never := o & (s == 0)).any():
+            return _not_defined(i, never, sample)
     text = (
         f"arguments of divisions, roots, logarithms and powers: {by_sign} in order by their signs, "
         f"{by_reference} as the reference's"
     )
     return Evidence(NAME, True, text, {"by_sign": by_sign, "by_reference": by_reference})
+
+
+def _not_defined(output: int, bad: Array, sample: Sample) -> Evidence:
+    at = np.unravel_index(int(np.argmax(bad)), bad.shape)
+    region = sample.outputs[output]
+    place = [int(k) if r is None else int(r[k]) for k, r in zip(at, region, strict=True)]
+    text = (
+        f"element {place} of output {output} is computed by a division, root, logarithm or "
+        "power of an argument that can be zero or negative, and the reference has none "
+        "of that argument"
+    )
+    return Evidence(NAME, False, text)
+
+
+def _outputs(graph: KernelGraph, sample: Sample) -> Iterator[tuple[Region, Value]]:
+    return zip(sample.outputs, graph.outputs, strict=True)
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """One draw: which elements of the candidate's outputs depend on an argument that is not known
+    to be valid, and which of them the reference has numbers for (in the reference's order)."""
+
+    domain: Defined
+    bad: list[Array]
+    there: list[Array]
+
+    @property
+    def open(self) -> list[Array]:
+        """What is not defined where the reference is."""
+        return [b & d for b, d in zip(self.bad, self.there, strict=True)]
+
+
+def _tried(
+    references: Sequence[KernelGraph],
+    candidate: KernelGraph,
+    sample: Sample,
+    rng: np.random.Generator,
+    contents: Mapping[int, Array],
+    order: Sequence[int],
+) -> _Tried:
+    """Compare in one way after the other, until one of them leaves nothing open."""
+    tried = _evaluated(references, candidate, sample, rng, contents, order, _WAYS[0])
+    for way in _WAYS[1:]:
+        if not any(x.any() for x in tried.open):
+            break
+        tried = _evaluated(references, candidate, sample, rng, contents, order, way)
+    return tried
 
 
 def _evaluated(
@@ -102,18 +148,26 @@ def _evaluated(
     sample: Sample,
     rng: np.random.Generator,
     contents: Mapping[int, Array],
+    order: Sequence[int],
     way: tuple[bool, bool],
-) -> tuple[Defined, tuple[Sampled, ...]]:
+) -> _Tried:
     """Evaluate the candidate on random inputs, given the arguments that the references' operations
     have there."""
     smooth, factors = way
     fixed = {*sample.fixed, *contents}
     graphs = references[0], candidate
     drawn = _draw(references[0], sample, rng, contents, _whole_numbers(graphs, smooth))
-    known = _owed(references, sample, drawn, fixed, smooth).sets(_factors(graphs))
-    domain = Defined(known, factors=factors, smooth=smooth)
+    owed, first = _owed(references, sample, drawn, fixed, smooth)
+    domain = Defined(owed.sets(_factors(graphs)), factors=factors, smooth=smooth)
     inputs = _inputs(domain, candidate, drawn, sample, fixed)
-    return domain, evaluate_sampled(candidate, domain, inputs, sample.demands[1])
+    results = evaluate_sampled(candidate, domain, inputs, sample.demands[1])
+    ends = zip(first, _outputs(references[0], sample), strict=True)
+    there = [~np.isnan(restrict(x, region, v)[0]) for x, (region, v) in ends]
+    bad = [
+        restrict(results[j], sample.outputs[i], candidate.outputs[j])[2]
+        for i, j in enumerate(order)
+    ]
+    return _Tried(domain, bad, there)
 
 
 def _whole_numbers(graphs: Sequence[KernelGraph], smooth: bool) -> AbstractSet[int]:
@@ -164,15 +218,16 @@ def _owed(
     drawn: Sequence[Array],
     fixed: AbstractSet[int],
     smooth: bool,
-) -> Owed:
-    """Collect the arguments of the references' operations."""
-    owed = Owed()
+) -> tuple[Owed, tuple[Sampled, ...]]:
+    """Collect the arguments of the references' operations, and the results of the first one."""
+    owed, results = Owed(), tuple[Sampled, ...]()
     for number, graph in enumerate(references):
         domain = Defined(smooth=smooth)
         wanted = sample.demands[0] if not number else demand(graph, sample.outputs)
         inputs = _inputs(domain, graph, drawn, sample, fixed)
         try:
-            evaluate_sampled(graph, domain, inputs, wanted)
+            found = evaluate_sampled(graph, domain, inputs, wanted)
+            results = results if number else found
         except EvaluationError:
             if not number:
                 raise
@@ -180,7 +235,7 @@ def _owed(
         owed.nonzero += domain.owed.nonzero
         owed.root += domain.owed.root
         owed.nonzero += _factors_of_owed(graph, wanted, inputs, smooth)
-    return owed
+    return owed, results
 
 
 def _factors_of_owed(

@@ -32,6 +32,7 @@ from mirage.verify.evidence.roundings.input_roles import (
     rows_compared,
     rows_meet,
 )
+from mirage.verify.evidence.roundings.input_scales import HIGHEST, LOWEST, box_of, within
 from mirage.verify.evidence.roundings.rows_of_activations import (
     ABOUT_A_MEAN,
     BOTH_SIGNS,
@@ -46,8 +47,6 @@ from mirage.verify.evidence.samples.integer_inputs import RUNS, compared_with, d
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 from mirage.verify.evidence.samples.where_defined import EVERYWHERE, where_defined
 
-LOWEST, HIGHEST = -14, 12
-"""The powers of two between which the scales of inputs lie."""
 _IN_SEGMENTS = 0.7
 """The share of the situations in which integers say which segment an element belongs to."""
 LARGEST = {
@@ -99,7 +98,8 @@ class Activations:
         self.where = EVERYWHERE if sample.fixed else where_defined(graph)
         self._usual: dict[int, Array] = {}
         natural = natural_scales(graph)
-        self.scales = [unit * s for s in natural]
+        types = [v.dtype for v in graph.inputs]
+        self.scales = [within(unit * s, t) for s, t in zip(natural, types, strict=True)]
         self.weights = {i for i, s in enumerate(natural) if s < 1.0}
         self.gains = gains_of(graph)
         self._reduced = reduced_channels(graph)
@@ -197,7 +197,7 @@ class Activations:
         usual = not fresh and (scales is None or scales[i] == self.scales[i])
         if usual and i in self._usual:
             return self._usual[i]
-        scale = self.scales[i] if scales is None else scales[i]
+        scale = self.scales[i] if scales is None else within(scales[i], dtype)
         rng = self.stream("usual" if usual else name, i)
         x = rng.standard_normal(self.shapes[i], dtype=np.float32) * np.float32(scale)
         found = _representable(self.where.restricted(i, x), dtype)
@@ -402,21 +402,23 @@ class Activations:
             powers = rng.integers(LOWEST, HIGHEST + 1, len(self.scales))
             keep = rng.random(len(self.scales)) < 0.4
             scales = [
-                s if k else 2.0 ** float(p)
-                for s, k, p in zip(self.scales, keep, powers, strict=True)
+                s if k else within(2.0 ** float(p), v.dtype)
+                for s, k, p, v in zip(self.scales, keep, powers, self.graph.inputs, strict=True)
             ]
             yield self.scaled(by_powers(scales), scales)
 
     def single_scales(self) -> Iterator[Situation | None]:
         """Yield situations with one input at either end of the scales and the others as usual."""
-        for power in (HIGHEST, LOWEST, HIGHEST - 6):
-            for i in self.free:
-                yield self.single_scale(i, power) if self.mine() else None
+        boxes = {i: box_of(self.graph.inputs[i].dtype) for i in self.free}
+        for power in range(3):
+            for i, (low, high) in boxes.items():
+                yield self.single_scale(i, (high, low, high - 6)[power]) if self.mine() else None
 
     def single_scale(self, i: int, power: int) -> Situation:
-        """Draw one input at a scale of ``2**power``, the others as usual."""
+        """Draw one input at a scale of ``2**power``, or the next one that its type has, the others
+        as usual."""
         scales = list(self.scales)
-        scales[i] = 2.0**power
+        scales[i] = within(2.0**power, self.graph.inputs[i].dtype)
         return self.scaled(by_powers(scales), scales)
 
 

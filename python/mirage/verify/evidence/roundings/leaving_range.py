@@ -21,7 +21,8 @@ from mirage.semantics.domain import Float64, Planes
 from mirage.semantics.evaluation.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, all_ops
-from mirage.verify.evidence.roundings.activations import HIGHEST, LOWEST, Activations, Situation
+from mirage.verify.evidence.roundings.activations import Activations, Situation
+from mirage.verify.evidence.roundings.input_scales import HIGHEST, LOWEST, WIDEST, box_of
 from mirage.verify.evidence.roundings.side_by_side import alike, chunks, stacked
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 
@@ -31,9 +32,6 @@ _STEP = 5.0
 _TRIED = 4096
 _MOST_INPUTS = 12
 _PICKED = 2  # situations for each end and base
-BOX, WIDE_BOX = (LOWEST, HIGHEST), (-30, 20)
-"""The powers of two between which the scales of inputs lie: for f16, and for a type with a larger
-range. Models in bf16 have activations that f16 cannot represent."""
 _BASES = (0.0, -7.0)  # powers of two, of the natural scales: norms' epsilons rule at the second
 
 
@@ -93,15 +91,17 @@ def suspects(
     ``step``-th from ``first`` on. ``graphs`` are the reference and the candidates."""
     floats = [i for i in draw.free if not graphs[0].inputs[i].dtype.is_integer]
     halves = [i for i in floats if graphs[0].inputs[i].dtype is DType.F16]
-    moved = (halves or floats)[:_MOST_INPUTS]
+    moved = sorted(floats, key=lambda i: i not in halves)[:_MOST_INPUTS]
     numbers = [n for n in range(first, len(graphs) - 1, step) if active(n)]
     if not halves:  # numbers of f16 are the candidate's own
         numbers = [n for n in numbers if _has_halves(graphs[n + 1])]
     if not moved or not numbers:
         return
     natural = np.log2(np.array(draw.scales))
+    widest = (LOWEST, HIGHEST) if halves else WIDEST
+    boxes = np.array([box_of(v.dtype, widest) for v in graphs[0].inputs])
     for base in _BASES:
-        points = _points(natural + base, moved)
+        points = _points(np.clip(natural + base, *boxes.T), moved)
         places = [0, *(n + 1 for n in numbers if active(n))]
         sizes: dict[int, list[_Sizes]] = {place: [] for place in places}
         for some in chunks(points, sample):
@@ -114,7 +114,7 @@ def suspects(
                 sizes[place] += [found[k] for k in range(len(some))]
         for place in places[1:]:
             pair = sizes[0], sizes[place]
-            for what, powers in _found(pair, draw, points, moved, bool(halves)):
+            for what, powers in _found(pair, draw, points, moved, halves, boxes):
                 yield (
                     place - 1,
                     draw.scaled(
@@ -147,13 +147,14 @@ def _found(
     draw: Activations,
     points: list[Array],
     moved: list[int],
-    halves: bool,
+    halves: list[int],
+    boxes: Array,
 ) -> Iterator[tuple[str, Array]]:
     """Yield scales, as powers of two, at which the estimate says that the candidate leaves the
     range. ``sizes`` are those of the reference and of the candidate at each of the points;
-    ``halves`` says whether each input is itself of type f16."""
+    ``halves`` are the inputs of type f16, and ``boxes`` has the ends of the scales of each."""
     base = points[0]
-    powers = _box(draw.stream("box", *base), base, moved, BOX if halves else WIDE_BOX)
+    powers = _box(draw.stream("box", *base), base, moved, boxes)
     offsets = (powers - base)[:, moved]
     signs = np.array([points[k + 1][i] - base[i] for k, i in enumerate(moved)])
     estimates: list[list[Array]] = []  # of each program: the largest and the typical of each value
@@ -167,11 +168,11 @@ def _found(
             rows.append(estimate)
         estimates.append(rows)
     (high_r, low_r), (high_c, low_c) = estimates
-    inputs = powers[:, moved].max(1) + 2.5 if halves else -np.inf
+    inputs = powers[:, halves].max(1) + 2.5 if halves else -np.inf
     over_r = np.maximum(high_r.max(0, initial=-np.inf), inputs) + np.zeros(len(powers))
     over_c = high_c.max(0, initial=-np.inf)
     room = np.minimum(_OVER - over_r, over_c - _OVER)
-    least = powers[:, moved].min(1) if halves else np.inf
+    least = powers[:, halves].min(1) if halves else np.inf
     under_r = np.minimum(low_r.min(0, initial=np.inf), least)
     under_c = low_c.min(0, initial=np.inf)
     with np.errstate(invalid="ignore"):
@@ -183,12 +184,12 @@ def _found(
                 yield what, powers[at]
 
 
-def _box(rng: np.random.Generator, base: Array, moved: list[int], ends: tuple[int, int]) -> Array:
+def _box(rng: np.random.Generator, base: Array, moved: list[int], boxes: Array) -> Array:
     """Draw many sets of scales; most of them leave most inputs at their usual scale."""
     powers = np.tile(base, (_TRIED, 1))
     for i in moved:
         change = rng.random(_TRIED) < 0.6
-        powers[change, i] = rng.integers(ends[0], ends[1] + 1, int(change.sum()))
+        powers[change, i] = rng.integers(boxes[i, 0], boxes[i, 1] + 1, int(change.sum()))
     return powers
 
 

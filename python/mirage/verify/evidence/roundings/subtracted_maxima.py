@@ -24,14 +24,9 @@ import numpy as np
 
 from mirage.semantics.scalar import Array, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import AccumulateFn, KernelGraph, Op, Value, all_ops, launches, loops
-from mirage.verify.evidence.roundings.activations import (
-    HIGHEST,
-    LARGEST,
-    LOWEST,
-    Activations,
-    Situation,
-)
+from mirage.verify.evidence.roundings.activations import LARGEST, Activations, Situation
 from mirage.verify.evidence.roundings.far_below import NotedMaxima
+from mirage.verify.evidence.roundings.input_scales import HIGHEST, LOWEST
 from mirage.verify.evidence.samples.floats import outputs_of
 
 _FLOOR = -1e20

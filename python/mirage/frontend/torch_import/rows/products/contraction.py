@@ -16,7 +16,7 @@ def _product(b: Lowering, x: Value, y: Value) -> Value:
     right."""
     left = b.reshape(x, (1, *x.shape)) if len(x.shape) == 1 else x
     right = b.reshape(y, (*y.shape, 1)) if len(y.shape) == 1 else y
-    z = b.matmul(left, right)
+    z = b.product(left, right)
     shape = list(z.shape)
     if len(y.shape) == 1:
         del shape[-1]

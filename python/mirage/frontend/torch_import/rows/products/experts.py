@@ -7,13 +7,14 @@ on the number of rows, since these products are bound by the bytes of weights:
 * Fewer rows than experts, as for a token that is decoded: each row reads the weights of its expert.
 * Up to :data:`MOST_ROWS`: all rows times all experts, and each row keeps its own product. The
   weights are read once, and the products that are not kept take less time than that.
-* More, as for a prompt: products that are not kept would be most of the work. The op remains one
-  call.
+* More, as for a prompt: products that are not kept would be most of the work. The rows are laid
+  into blocks of one expert each (:mod:`mirage.frontend.torch_import.rows.products.grouped_blocks`).
 """
 
 from __future__ import annotations
 
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.rows.products.grouped_blocks import grouped_product
 from mirage.semantics.ops.op import Rearrangement, Value
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
@@ -31,10 +32,10 @@ def _grouped_product(b: Lowering, c: Call) -> Value:
     if ends is None or (len(x.shape), len(weights.shape)) != (2, 3):
         raise Unsupported(f"groups of something else than rows: {x.shape} by {weights.shape}")
     rows, experts = x.shape[0], weights.shape[0]
-    if rows > MOST_ROWS and rows >= experts:
-        raise Unsupported(f"{rows} rows in {experts} groups: a product of each group by itself")
-    line = iota(b, (rows,), 0, DType.I32 if ends.dtype is DType.I32 else DType.I64)
     ends = ends if ends.dtype is DType.I32 else b.typed(ends, DType.I64)
+    if rows > MOST_ROWS and rows >= experts:
+        return grouped_product(b, x, weights, ends, lambda w, owner: _looked_up(b, w, owner))
+    line = iota(b, (rows,), 0, ends.dtype)
     passed = b.binary(BinaryFn.LE, b.reshape(ends, (experts, 1)), line)
     own = b.reduced(ReduceFn.SUM, b.typed(passed, DType.F32), (0,), False)  # E behind the last end
     if rows < experts:

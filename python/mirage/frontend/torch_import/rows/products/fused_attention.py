@@ -23,7 +23,7 @@ def attention(b: Lowering, c: Call) -> Value:
     if grouped:
         # Query heads of a group are rows of one matrix, so that keys and values are not repeated.
         q = b.reshape(q, (*q.shape[:-3], groups, q.shape[-3] // groups * rows, q.shape[-1]))
-    scores = b.matmul(q, b.swapped(k, -1, -2))
+    scores = b.product(q, b.swapped(k, -1, -2))
     scores = b.combine(BinaryFn.MUL, scores, c.number(6, float(q.shape[-1]) ** -0.5))
     masks = [] if mask is None else _additive(b, mask, scores.dtype)
     if c.arg(5):  # rows and columns both count from the first one
@@ -37,7 +37,7 @@ def attention(b: Lowering, c: Call) -> Value:
     for m in masks:
         scores = b.binary(BinaryFn.ADD, scores, m)
     weights = b.reshaped(b.typed(b.softmax(scores, -1), v.dtype), whole)
-    y = b.reshaped(b.matmul(weights, v), shape)
+    y = b.reshaped(b.product(weights, v), shape)
     if mask is None or mask.dtype is not DType.I1 or has_no_empty_row(b, mask):
         return y
     return b.binary(BinaryFn.KEEP, any_of_rows(b, mask), y)

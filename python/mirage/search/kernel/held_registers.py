@@ -1,0 +1,70 @@
+"""Where warpgroups have the registers for products that depend on each other, for many sizes at
+once: what :class:`mirage.cost.registers.RegisterEstimator` counts in a launch that is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mirage.cost.registers import BESIDE_SUMS, NO_TILES, limit_of
+from mirage.search.kernel.moves import Accumulate, Edge, Goal, Product
+from mirage.semantics.ugraph import Schedule
+
+Num = Any
+
+HALF = 0.5
+"""The registers of an element of a factor in 16 bits."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """The f32 values that the threads of a block hold, in registers of all of them together."""
+
+    summed: Num
+    """What the loop sums."""
+    between: Num
+    """The largest factor of a product that is computed from another one, and that one's result."""
+    factor: Num
+    """The largest factor that is computed in the loop."""
+
+
+def held_between(
+    edges: Sequence[Edge],
+    elements: Callable[[Goal], Num],
+    is_computed: Callable[[Goal], bool],
+    summed: Num,
+) -> Held:
+    """Return what a loop with these ops, operands first, holds. ``elements`` are those of a value's
+    tile; ``is_computed`` says whether a value is computed at each step."""
+    made_of: dict[Goal, Num] = {}  # the largest product that a value is computed from
+    between: Num = 0.0
+    factor: Num = 0.0
+    for edge in edges:
+        if isinstance(edge, Product):
+            for child in filter(is_computed, edge.children):
+                own = HALF * elements(child)
+                between = np.maximum(between, made_of.get(child, 0.0) + own)
+                factor = np.maximum(factor, own)
+            made_of[edge.goal] = elements(edge.goal)
+        elif not isinstance(edge, Accumulate):
+            for child in edge.children:
+                own = made_of.get(edge.goal, 0.0)
+                made_of[edge.goal] = np.maximum(own, made_of.get(child, 0.0))
+    return Held(summed, between, factor)
+
+
+def fits_and_serial(held: Held, warps: Num, stages: Num, registers_sm: int) -> tuple[Num, Num]:
+    """Return where registers suffice (:func:`mirage.cost.registers.check_registers`), and where
+    groups of warps take no turns (:meth:`mirage.cost.registers.RegisterEstimator.takes_turns`)."""
+    limit = np.zeros(len(warps))
+    for count in np.unique(warps).tolist():
+        limit[warps == count] = limit_of(Schedule(count, 2, True), registers_sm)
+    threads = 32.0 * warps
+    summed, chained = held.summed / threads, (held.summed + held.between) / threads
+    fits = (chained <= limit) & (summed + BESIDE_SUMS <= limit)
+    turns = (stages > 1) & (chained + held.factor / threads <= limit - NO_TILES)
+    return fits, ~turns

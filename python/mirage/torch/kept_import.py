@@ -1,0 +1,219 @@
+"""Imports of earlier runs: a graph whose canonical text is known needs neither ``torch.export`` nor
+torch-mlir, which would take most of the time of a start.
+
+An entry has the text that it is for, the effects, and the program as MLIR. Tensors that the program
+holds are either the graph's own, by their paths, or computed at the import from constants, with
+their contents. Positions in the user's program are not kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from mirage.cache import PlainError, as_plain, from_plain, key_of, kind_version, shared_store
+from mirage.frontend.program import Fixed, Parameter, Program, Seen
+from mirage.frontend.torch_import.capture.effects import Effects
+from mirage.pipeline.parts.graph_record import (
+    BadRecordError,
+    GraphRecord,
+    graph_by_itself,
+    record_of,
+)
+from mirage.runtime.layouts import Layout
+from mirage.torch.graph_import import GraphImport, device_of, import_graph
+from mirage.torch.graph_text import LARGEST, NoTextError, bytes_of, graph_text, held_tensor
+
+log = logging.getLogger("mirage.cache")
+
+KIND = "import"
+
+
+@dataclass(frozen=True)
+class KeptLayout:
+    """A :class:`~mirage.runtime.layouts.Layout`."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    bytes: int
+    input: int | None
+    group: int
+
+
+@dataclass(frozen=True)
+class KeptTensor:
+    """A tensor that the program holds: the graph's at ``path``, or one with ``content``."""
+
+    index: int
+    name: str
+    trained: bool
+    path: str | None
+    dtype: str
+    shape: tuple[int, ...]
+    content: str
+
+
+@dataclass(frozen=True)
+class KeptGraph:
+    """A :class:`~mirage.frontend.program.Program`."""
+
+    name: str
+    graph: GraphRecord
+    tensors: tuple[KeptTensor, ...]
+    results: tuple[int | Fixed | Seen, ...] | None
+    keys: tuple[str, ...]
+    unread: tuple[str, ...]
+    updates: tuple[int, ...]
+    carriers: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True)
+class KeptImport:
+    """The entry of a graph."""
+
+    text: str
+    results: tuple[KeptLayout | bool | int | float | str | None, ...]
+    written: tuple[int, ...]
+    program: KeptGraph | None
+    calls: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+def import_once(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> GraphImport:
+    """Return the import of a graph: of an earlier run, or made now and kept for the next. Raises
+    the errors of :func:`~mirage.torch.graph_import.import_graph`."""
+    try:
+        text = graph_text(module, inputs)
+    except NoTextError as error:
+        log.debug("the import of a graph is not kept: %s", error)
+        return import_graph(module, inputs)
+    key = key_of(KIND, kind_version(KIND), text)
+    found = _kept(key, text, module, inputs)
+    if found is None:
+        found = import_graph(module, inputs)
+        _keep(key, text, module, found)
+    return found
+
+
+def _kept(
+    key: str, text: str, module: torch.fx.GraphModule, inputs: Sequence[Any]
+) -> GraphImport | None:
+    store = shared_store()
+    payload = store.get(KIND, key)
+    if payload is None:
+        return None
+    try:
+        kept = from_plain(KeptImport, json.loads(payload))
+        if kept.text != text:
+            raise PlainError("it is of another graph")
+        program = None if kept.program is None else _program(kept.program, module, inputs)
+        effects = Effects(tuple(map(_result, kept.results)), kept.written)
+    except (ValueError, NoTextError, AttributeError) as error:
+        store.damaged(KIND, key, str(error))
+        return None
+    return GraphImport(effects, program, kept.calls, kept.reasons)
+
+
+def _keep(key: str, text: str, module: torch.fx.GraphModule, found: GraphImport) -> None:
+    """Keep an import; failing to is not an error."""
+    try:
+        program = None if found.program is None else _kept_graph(found.program, module)
+        results = tuple(map(_kept_result, found.effects.results))
+        kept = KeptImport(text, results, found.effects.written, program, found.calls, found.reasons)
+        payload = json.dumps(as_plain(kept)).encode()
+        from_plain(KeptImport, json.loads(payload))
+    except (BadRecordError, PlainError, NoTextError) as error:
+        log.debug("the import of a graph is not kept: %s", error)
+        return
+    about = f"a graph of {sum(n.op.startswith('call_') for n in module.graph.nodes)} ops"
+    shared_store().put(KIND, key, payload, version=kind_version(KIND), about=about)
+
+
+# ---- programs
+
+
+def _kept_graph(program: Program, module: torch.fx.GraphModule) -> KeptGraph:
+    paths = [str(n.target) for n in module.graph.nodes if n.op == "get_attr"]
+    own = {id(held_tensor(module, path)): path for path in paths}
+    tensors = tuple(_kept_tensor(p, own.get(id(p.data))) for p in program.parameters)
+    if sum(len(t.content) for t in tensors) > LARGEST:
+        raise NoTextError(f"it was made with tensors of more than {LARGEST} bytes")
+    return KeptGraph(
+        program.graph.name, record_of(program.graph), tensors, program.results, program.keys,
+        program.unread, program.updates, tuple(program.carriers.items()),
+    )  # fmt: skip
+
+
+def _kept_tensor(p: Parameter, path: str | None) -> KeptTensor:
+    x = p.data
+    if not isinstance(x, torch.Tensor):
+        raise NoTextError(f"{p.name} is a {type(x).__name__}")
+    content = "" if path is not None else base64.b64encode(bytes_of(x)).decode()
+    dtype = str(x.dtype).removeprefix("torch.")
+    return KeptTensor(p.index, p.name, p.trained, path, dtype, tuple(x.shape), content)
+
+
+def _program(kept: KeptGraph, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Program:
+    device = device_of(inputs)
+    graph = graph_by_itself(kept.graph, kept.name)
+    tensors = [_held(t, module, device) for t in kept.tensors]
+    parameters = tuple(
+        Parameter(t.index, t.name, x, t.trained) for t, x in zip(kept.tensors, tensors, strict=True)
+    )
+    given = [x for x in inputs if isinstance(x, torch.Tensor)]
+    program = Program(
+        graph, {}, parameters, kept.results, kept.keys, kept.unread, kept.updates,
+        dict(kept.carriers),
+    )  # fmt: skip
+    held = {t.index: x for t, x in zip(kept.tensors, tensors, strict=True)}
+    rest = iter(given)
+    for i, value in enumerate(graph.inputs):
+        x = held[i] if i in held else next(rest, None)
+        if x is None or tuple(x.shape) != value.type.shape:
+            raise PlainError(f"expected a tensor of {value.type} as input {i}")
+    return program
+
+
+def _held(kept: KeptTensor, module: torch.fx.GraphModule, device: torch.device) -> torch.Tensor:
+    if kept.path is not None:
+        return held_tensor(module, kept.path)
+    data = bytearray(base64.b64decode(kept.content))
+    dtype = _dtype(kept.dtype)
+    x = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
+    return x.reshape(kept.shape).to(device)
+
+
+# ---- effects
+
+
+def _kept_result(found: Any) -> KeptLayout | bool | int | float | str | None:
+    if not isinstance(found, Layout):
+        return found
+    dtype = str(found.dtype).removeprefix("torch.")
+    return KeptLayout(
+        dtype, found.shape, found.strides, found.offset, found.bytes, found.input, found.group
+    )
+
+
+def _result(kept: Any) -> Any:
+    if not isinstance(kept, KeptLayout):
+        return kept
+    return Layout(
+        _dtype(kept.dtype), kept.shape, kept.strides, kept.offset, kept.bytes, kept.input,
+        kept.group,
+    )  # fmt: skip
+
+
+def _dtype(name: str) -> torch.dtype:
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise PlainError(f"expected a type of PyTorch, got {name!r}")
+    return found

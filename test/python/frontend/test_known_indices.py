@@ -1,0 +1,63 @@
+"""Indices that are known at import are tensors that the program holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mirage as mi
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from mirage.semantics.evaluation.evaluate import evaluate_floats
+from mirage.semantics.positions import Gather, Iota
+
+Tensor = torch.Tensor
+ORDER = torch.tensor([4, -1, 3, 3, 0])
+PROGRAMS: dict[str, Callable[[Tensor], Tensor]] = {
+    "rows in reverse": lambda x: x.flip(0) * 2,
+    "every other one in reverse": lambda x: x.flip(0)[::2] * 2,
+    "the last ones first": lambda x: x.flip(0)[:3] + 1,
+    "columns in reverse": lambda x: x.flip(1) * 2,
+    "from the end": lambda x: x[ORDER - 0] * 2,
+    "some of these": lambda x: x[ORDER - 0][1:3] * 2,
+    "moved positions": lambda x: F.embedding(torch.arange(4) + 3, x) * 2,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_call_computes_indices(name: str) -> None:
+    function = PROGRAMS[name]
+    x = torch.randn(8, 32, generator=torch.Generator().manual_seed(4))
+    program = mi.from_torch(function, x).program
+    (found,) = (op for op in program.graph.ops if isinstance(op, Gather))
+    assert found.operands[1] in program.graph.inputs
+    assert not any(isinstance(op, Iota) for op in program.graph.ops)
+    (held,) = (p.data.numpy() for p in program.parameters)
+    (y,) = evaluate_floats(program.graph, [x.numpy(), held])
+    np.testing.assert_allclose(y, function(x).numpy(), rtol=1e-6)
+
+
+def test_only_the_rows_that_are_taken_are_looked_up() -> None:
+    program = mi.from_torch(PROGRAMS["every other one in reverse"], torch.randn(8, 32)).program
+    (found,) = (op for op in program.graph.ops if isinstance(op, Gather))
+    assert found.result.shape == (4, 32)
+    (held,) = program.parameters
+    assert held.data.tolist() == [7, 5, 3, 1]
+
+
+def test_indices_that_depend_on_inputs_are_not_held() -> None:
+    program = mi.from_torch(
+        lambda x, i: x[i + torch.arange(3)] * 2, torch.randn(8, 32), torch.tensor([1])
+    ).program
+    assert not program.parameters
+
+
+def test_indices_outside_are_as_before() -> None:
+    """They have no rows: a lookup of nothing is not moved."""
+    x = torch.randn(8, 32)
+    program = mi.from_torch(lambda x: F.embedding(torch.arange(4) + 6, x)[1:3] * 2, x).program
+    held = [p.data.numpy() for p in program.parameters]
+    (y,) = evaluate_floats(program.graph, [x.numpy(), *held])
+    np.testing.assert_allclose(y[:1], x[7:].numpy() * 2, rtol=1e-6)
+    assert np.isnan(y[1:]).all()

@@ -1,0 +1,60 @@
+"""Attention under masks of blocks, from PyTorch to PTX that is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mirage as mi
+import pytest
+import torch
+import torch.nn.functional as F
+from mirage.pipeline.commands.emulate import emulate
+from mirage.semantics.ugraph import axis_extents, launches, loops
+from torch import nn
+
+Tensor = torch.Tensor
+OPTIONS = mi.OptimizeOptions(
+    candidates=1,
+    finalists=1,
+    verify_seed=1,
+    jobs=1,
+    budget=300.0,
+    use_cache=False,
+    cubin=False,
+    chip="sm_90a",
+)
+N = 384
+
+
+def in_blocks(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    i = torch.arange(N)
+    scores = (q @ k.transpose(-1, -2)).masked_fill(i[:, None] // 128 != i // 128, -torch.inf)
+    return scores.softmax(-1) @ v
+
+
+class Documents(nn.Module):
+    """The ids are known when the program is compiled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        ids = torch.cat([torch.full((n,), n) for n in (60, 40, 10, 82)])
+        self.register_buffer("ids", ids.repeat_interleave(2), persistent=False)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        seen = self.ids[:, None] == self.ids
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+
+
+@pytest.mark.parametrize("program", [in_blocks, Documents()], ids=["blocks", "documents"])
+def test_steps_without_keys_are_left_out(program: Callable[..., Tensor]) -> None:
+    generator = torch.Generator().manual_seed(3)
+    q, k, v = (torch.randn(N, 16, generator=generator).half() for _ in range(3))
+    found = mi.optimize(mi.from_torch(program, q, k, v).program, OPTIONS)
+    launch = next(launches(found.graph.ops))
+    (loop,) = loops(launch)
+    assert loop.steps is not None, found.describe()
+    counts = loop.steps.counts(axis_extents(launch), loop.axis.extent)
+    assert counts.mean() < 0.6 * loop.axis.extent
+    (actual,) = emulate(found, q, k, v)
+    expected = program(q.double(), k.double(), v.double())
+    torch.testing.assert_close(actual.double(), expected, rtol=2e-3, atol=2e-3)

@@ -1,0 +1,77 @@
+"""Softmaxes whose exponentials are masked after they are taken, and that are not the same."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from written.exponentials_right import ATTENDED, MASKED, TWICE, largest, masked, scores, shares
+from written.pairs import Pair
+
+EXPONENTIALS_WRONG = (
+    Pair(
+        "the mask in the sum only",
+        MASKED,
+        masked,
+        lambda x, m: (lambda e: e / (m * e).sum(-1, keepdim=True))((x - largest(x, m)).exp()),
+    ),
+    Pair(
+        "the mask in the numerator only",
+        MASKED,
+        masked,
+        lambda x, m: torch.where(m, shares((x - x.amax(-1, keepdim=True)).exp()), 0.0),
+    ),
+    Pair(
+        "the other mask",
+        MASKED,
+        masked,
+        lambda x, m: shares(torch.where(m, 0.0, (x - largest(x, m)).exp())),
+    ),
+    Pair(
+        "ones for zeros",
+        MASKED,
+        masked,
+        lambda x, m: shares(torch.where(m, (x - largest(x, m)).exp(), 1.0)),
+    ),
+    Pair(
+        "the largest of all",  # no exponential is left where the others are far below
+        MASKED,
+        masked,
+        lambda x, m: shares(torch.where(m, (x - x.amax(-1, keepdim=True)).exp(), 0.0)),
+    ),
+    Pair(
+        "the mask of keys turned",
+        ATTENDED,
+        lambda q, k, v, m: masked(scores(q, k), m) @ v,
+        lambda q, k, v, m: (lambda e: (e @ v) / e.sum(-1, keepdim=True))(
+            torch.where(m.T, (scores(q, k) - largest(scores(q, k), m.T)).exp(), 0.0)
+        ),
+    ),
+    Pair(
+        "nothing seen is zero",  # a share of a row of which nothing is seen is no number
+        MASKED,
+        lambda x, m: torch.where(m, (x - largest(x, m)).exp(), 0.0),
+        lambda x, m: (x.masked_fill(~m, -torch.inf) - largest(x, m)).exp(),
+    ),
+    Pair(
+        "either of two masks",
+        TWICE,
+        lambda x, m, n: F.softmax(x.masked_fill(~m, -torch.inf).masked_fill(~n, -torch.inf), -1),
+        lambda x, m, n: F.softmax(x.masked_fill(~(m | n), -torch.inf), -1),
+    ),
+    Pair(
+        "one of two masks",
+        TWICE,
+        lambda x, m, n: F.softmax(x.masked_fill(~m, -torch.inf).masked_fill(~n, -torch.inf), -1),
+        lambda x, m, n: F.softmax(x.masked_fill(~n, -torch.inf), -1),
+    ),
+    Pair(
+        "what one of two masks leaves divides",  # nothing may be left where both leave something
+        TWICE,
+        lambda x, m, n: F.softmax(x.masked_fill(~m, -torch.inf), -1),
+        lambda x, m, n: (
+            F.softmax(x.masked_fill(~m, -torch.inf), -1)
+            + 0.0 * F.softmax(x.masked_fill(~(m & n), -torch.inf), -1)
+        ),
+    ),
+)
