@@ -41,13 +41,14 @@ class Errors:
         return Errors(max(self.l2, other.l2), max(self.max, other.max))
 
     def within(self, factor: float, reference: Errors, least: float = 0.0) -> bool:
-        """Whether both are at most ``factor`` times the reference's. A largest difference of at
-        most ``least`` is never too large: among millions of elements, the largest is chance."""
+        """Return whether both are at most ``factor`` times the reference's. A largest difference of
+        at most ``least`` is never too large: the largest of millions of elements is a matter of
+        chance."""
         return self.l2 <= factor * reference.l2 and self.max <= max(factor * reference.max, least)
 
 
 def results_of(module: Callable[..., torch.Tensor | Results], inputs: Results) -> Results:
-    """What a program returns, as a tuple."""
+    """Return the results of a program, as a tuple."""
     with torch.no_grad():
         results = module(*inputs)
     return (results,) if isinstance(results, torch.Tensor) else tuple(results)

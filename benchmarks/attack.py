@@ -184,7 +184,7 @@ def _outcomes(task: Task, folder: Path | None, deadline: float) -> list[dict[str
 
 
 def tasks(seed: int, count: int, variants: int, layers: int, folder: Path | None) -> list[Task]:
-    """What a run consists of, in an order in which any beginning has some of everything."""
+    """Return the tasks of a run, in an order in which any first part has some of every kind."""
     found: list[Task] = []
     there = {kind: len(_subjects(kind, 0, folder)) for kind in (CATALOGUE, SMALL, LAYER)}
     for wanted, equal, share in ((count, False, SHARE), (variants, True, VARIANT_SHARE)):
@@ -238,12 +238,12 @@ def _split(kind: str, number: int, seed: int, count: int, equal: bool) -> Iterat
 
 
 def _label(task: Task) -> str:
-    """What tells a task of a run from the others."""
+    """Return a name that distinguishes a task of a run from the others."""
     return f"{task.kind} {task.number} {task.seed} {task.count} {task.variants} {task.first}"
 
 
 def begun(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What an earlier run with the same settings has left in a file, or nothing yet."""
+    """Return what an earlier run with the same settings has left in a file, or an empty run."""
     if path.exists():
         found = _read(path)
         if found.get("settings") != settings:

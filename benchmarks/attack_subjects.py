@@ -116,7 +116,7 @@ def _families(rng: random.Random) -> dict[str, graphs.Pair]:
 
 
 def catalogue_subjects(folder: Path) -> Iterator[Subject]:
-    """What :func:`prepare` and :func:`prepare_layers` left in a folder."""
+    """Return the subjects that :func:`prepare` and :func:`prepare_layers` left in a folder."""
     for file in sorted(folder.glob("*.subject")):
         reference, candidates = pickle.loads(file.read_bytes())
         group = POSITIONS if file.stem.startswith(POSITIONS) else CATALOGUE
@@ -198,7 +198,8 @@ def lookup_subjects(name: str) -> Iterator[Subject]:
 
 
 def position_subjects(folder: Path | None) -> Iterator[Subject]:
-    """Those whose results depend on positions: from a folder (without one, small ones)."""
+    """Return the subjects whose results depend on positions: from a folder or, without one, small
+    ones."""
     yield from stepped_subjects(STEPPED | MORE_STEPPED)
     if folder is not None:
         yield from (s for s in catalogue_subjects(folder) if s.group == POSITIONS)

@@ -68,7 +68,7 @@ def _cases(some: Sequence[Outcome]) -> list[list[str]]:
 
 
 def merged(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What several runs found together."""
+    """Return the results of several runs together."""
     outcomes = (Outcome(**o) for part in parts for o in part["outcomes"])
     layers = [LayerOutcome(**o) for part in parts for o in part["layers"]]
     return {
@@ -119,6 +119,6 @@ def table(total: Mapping[str, Any]) -> str:
 
 
 def failed(result: dict[str, Any]) -> bool:
-    """Whether something is that must not be."""
+    """Return whether there is any failure."""
     wrong = any(result[name] for name in (*FAILURES, "errors"))
     return wrong or any(result["layers"][name] for name in WRONG)

@@ -50,10 +50,10 @@ Verify = Callable[[KernelGraph, KernelGraph, VerifyOptions], Verdict]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was found of one mutant. ``finding`` is what the oracle sees (see
-    :class:`judge.Finding`), ``unseen`` where it is too much work for it, ``late`` where a verdict
-    took too long, or nothing; ``rough`` by how many times its rounding errors are above what is
-    promised, where that was looked at."""
+    """The outcome for one mutant. ``finding`` is what the oracle found (see
+    :class:`judge.Finding`), ``unseen`` if it is too much work for the oracle, ``late`` if a verdict
+    took too long, or empty; ``rough`` is the ratio of its rounding errors to what is promised, if
+    that was checked."""
 
     subject: str
     group: str
@@ -77,12 +77,12 @@ class Outcome:
 
     @property
     def fine(self) -> bool:
-        """Whether it is equal and as good numerically as is promised."""
+        """Whether it is equal, with rounding errors as promised."""
         return not self.finding and self.rough <= 1.0
 
     @property
     def failure(self) -> str:
-        """What is wrong with the verdict, if anything."""
+        """The failure of the verdict, or ""."""
         if self.verdict == "crash":
             return "crashed"
         if self.wrong and self.accepted:
@@ -135,7 +135,8 @@ def attack(
 
 
 def is_accepted(subject: Subject) -> bool:
-    """Whether the verifier accepts the candidate as it is: else its variants say nothing."""
+    """Return whether the verifier accepts the unchanged candidate: otherwise, its variants say
+    nothing."""
     options = VerifyOptions(seed=0, work=FULL.work)
     return verify(subject.reference, subject.candidate, options).accepted
 
@@ -224,7 +225,7 @@ def _examined(
 def _found(
     judge: Judge, graph: KernelGraph, verdict: Verdict, variant: bool, effort: Effort
 ) -> tuple[Finding | None, float]:
-    """What the oracle sees, and how rough the candidate is (0 where nobody asks)."""
+    """Return what the oracle finds, and how rough the candidate is (0 if this is not requested)."""
     finding = judge.quick(graph)
     if finding is not None:
         return finding, 0.0
@@ -243,8 +244,8 @@ def _found(
 
 
 def _agree(verdict: Verdict) -> bool:
-    """Whether models and proofs, which must not miss a difference, see none. (Tests of samples at
-    the real sizes may.)"""
+    """Return whether models and proofs, which must not miss a difference, find none. (Tests of
+    samples at the real sizes may miss one.)"""
     exact = [e for e in verdict.evidence if not e.name.startswith(_ABOUT_NUMBERS)]
     if any(e.holds is False for e in exact):
         return False

@@ -49,7 +49,7 @@ TOLERANCE = 2e-2
 DETAILS = (
     "kernels", "quartiles", "error", "program", "rank", "finalist", "predicted_assembled",
 )  # fmt: skip
-"""What the summary says nothing of: there are a thousand kernels."""
+"""Details that the summary leaves out: there are a thousand kernels."""
 
 
 def main() -> int:
@@ -140,7 +140,7 @@ def compile_one(graph: Any, chip: str) -> Any:
 
 
 def kernels_of(graph: Any, chip: str, compiled: Any) -> list[dict[str, Any]]:
-    """What the model sees of each kernel, and what the assembler said."""
+    """Return the model's features of each kernel, and the assembler's report."""
     from mirage.cost.predict import features_in
     from mirage.cost.target import target_for
     from mirage.pipeline.rank import resources_of

@@ -26,7 +26,7 @@ SPREAD = 3.0
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search of one program has left."""
+    """The results of the search of one program."""
 
     ranked: list[tuple[float, KernelGraph]]  # predicted time and µGraph, the fastest first
     finalists: list[int]  # places there of what the driver would compile, in its order
@@ -53,7 +53,7 @@ def spread(
 
 
 def search(name: str, target: Target, finalists: int) -> Searched:
-    """What the driver would do, but for proofs."""
+    """Search as the driver would, without proofs."""
     limits = SearchLimits(candidates=40)
     stable, exps = stabilize_candidates(add_candidates(get(name).graph(), target, limits)[0])
     parts = [op for op in stable.ops if isinstance(op, Alternatives)]
@@ -106,7 +106,7 @@ def _add_rescheduled(picked: Picked, target: Target, most: int, rng: random.Rand
 
 
 def _rescheduled(graph: KernelGraph, warps: int, stages: int) -> KernelGraph:
-    """The same with other schedules of the kernels that read all inputs."""
+    """Yield candidates with other schedules of the kernels that read all inputs."""
     ops = tuple(
         replace(op, schedule=Schedule(warps, stages if _has_loop(op) else 1))
         if isinstance(op, Launch) and len(op.operands) == len(graph.inputs)
@@ -127,5 +127,5 @@ def _grids(graph: KernelGraph) -> tuple[tuple[int, ...], ...]:
 
 
 def _has_loop(launch: Launch) -> bool:
-    """Whether stages mean anything to a launch."""
+    """Return whether the number of stages has an effect on a launch."""
     return any(isinstance(op, Loop) for op in launch.body.ops)

@@ -85,7 +85,7 @@ def _time(call: Callable[[], Any], repeats: int = 50) -> float:
 
 
 def waiting_is_named() -> bool:
-    """Whether a call that waits for the GPU in a capture is said to be why."""
+    """Return whether a call that waits for the GPU during a capture is named as the reason."""
     from mirage.runtime.captured import cuda_graph
     from mirage.runtime.errors import CaptureError
 

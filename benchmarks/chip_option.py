@@ -15,7 +15,7 @@ def add_chip(parser: argparse.ArgumentParser) -> None:
 
 
 def chip_in_table(name: str) -> str:
-    """What the table calls a chip or a card."""
+    """Return the name of a chip or a card in the table."""
     from mirage.cost.target import DEFAULT_CHIP, UnknownTargetError, name_in_table
 
     try:

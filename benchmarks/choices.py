@@ -84,13 +84,13 @@ def parse() -> argparse.Namespace:
 
 
 def same(row: Row, known: Row | None) -> bool:
-    """Whether the hashes, or the errors, are those recorded before."""
+    """Return whether the hashes, or the errors, are those recorded before."""
     keys = ("program", "candidates", "graph", "ptx", "error")
     return known is not None and all(row.get(key) == known.get(key) for key in keys)
 
 
 def record(name: str, chip: str, budget: float) -> Row:
-    """What is chosen for one workload, as hashes."""
+    """Return the choice for one workload, as hashes."""
     target = target_for(chip)
     graph = get(name).graph()
     row: Row = {"program": digest(graph_to_text(graph))}

@@ -128,7 +128,7 @@ def artifact_of(optimized: Optimized, finalist: Finalist) -> Artifact:
 
 
 def describe_choice(artifact: Artifact, finalist: Finalist, path: Path) -> dict[str, Any]:
-    """What the summary says about one artifact."""
+    """Return the entry of the summary for one artifact."""
     manifest = artifact.manifest
     compiled = [step.compiled for step in finalist.steps if step.compiled is not None]
     return {

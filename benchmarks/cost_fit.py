@@ -28,8 +28,8 @@ PRIOR_VALUES: dict[str, dict[str, float]] = {
         "spill_bytes": 7e6, "alone": 0.3,
     },
 }  # fmt: skip
-"""Where fits start, by chip: data sheets, latencies counted by hand. Not the table's values, which
-have seen all kernels."""
+"""The starting points of fits, by chip: data sheets, and latencies counted by hand. They are not
+the table's values, which were fitted to all kernels."""
 STEPS = (0.5, 0.7, 0.85, 0.95, 1.05, 1.18, 1.4, 2.0)
 PRIOR = 0.003
 """Weight of the distance from the parameters that the search starts from, in log units squared."""
@@ -240,9 +240,8 @@ def fit_and_describe(data: dict[str, Any], chip: str, seed: int) -> str:
 
 
 def choices(data: dict[str, Any], m: Measured, target: Target) -> list[str]:
-    """What the driver takes of the kernels that it compiles, beside the best of all that were
-    measured; added to the data.
-    """
+    """Compare the kernels that the driver would choose among those that it compiles with the best
+    of all that were measured, and add this to the data."""
     predicted = m.predict(target)
     finalist = np.array([data["kernels"][x].get("finalist", False) for x in m.labels])
     found: dict[str, dict[str, float]] = {}

@@ -39,12 +39,12 @@ class Decoder:
     eps: float
     normed: bool = False
     tied: bool = False
-    """Whether the last product takes the table of the tokens."""
+    """Whether the last product uses the table of the tokens."""
     gain: float = 1.0
-    """What the weights of norms are near to."""
+    """The number around which the weights of norms are."""
 
     def with_layers(self, layers: int | None) -> Decoder:
-        """The same with so many layers; with None as it is."""
+        """Return the model with this number of layers; None keeps it."""
         return self if layers is None else replace(self, layers=layers)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -77,7 +77,7 @@ class Decoder:
         return found
 
     def configuration(self) -> dict[str, Any]:
-        """What Transformers calls the sizes."""
+        """Return the sizes by Transformers' names."""
         return {
             "vocab_size": self.vocabulary, "hidden_size": self.width,
             "intermediate_size": self.inner, "num_hidden_layers": self.layers,
@@ -104,8 +104,8 @@ class Decoder:
         return shape, shape
 
     def active(self, tokens: int) -> Iterator[tuple[float, float]]:
-        """Of each weight of the layers and of the last norm: elements that so many tokens read, and
-        those with which one token is multiplied."""
+        """Yield, for each weight of the layers and of the last norm, the number of elements that
+        this many tokens read, and the number with which one token is multiplied."""
         for name, shape in self.shapes().items():
             if "embed" not in name and "lm_head" not in name:
                 yield elements(shape), elements(shape) * (len(shape) > 1)
@@ -128,7 +128,7 @@ class Use:
 
     @property
     def decodes(self) -> bool:
-        """Whether it is a step of decoding."""
+        """Whether it is a decoding step."""
         return self.tokens == 1
 
 

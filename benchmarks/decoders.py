@@ -28,7 +28,7 @@ class Capped(Decoder):
         return found
 
     def configuration(self) -> dict[str, Any]:
-        """What Transformers calls the sizes; it has no fused attention for these scores."""
+        """Return the sizes by Transformers' names; it has no fused attention for these scores."""
         return super().configuration() | {
             "query_pre_attn_scalar": self.head, "sliding_window": self.window,
             "attn_logit_softcapping": self.scores, "final_logit_softcapping": self.logits,
@@ -74,7 +74,7 @@ class Latent(Decoder):
 
     @property
     def precise(self) -> tuple[str, ...]:
-        """What chooses a token's experts."""
+        """The weights that choose a token's experts."""
         return ("mlp.gate.weight",)
 
     def _latent(self) -> dict[str, tuple[int, ...]]:
@@ -104,7 +104,7 @@ class Latent(Decoder):
         return found
 
     def configuration(self) -> dict[str, Any]:
-        """What Transformers calls the sizes."""
+        """Return the sizes by Transformers' names."""
         return super().configuration() | {
             "num_key_value_heads": self.heads, "head_dim": None, "q_lora_rank": None,
             "kv_lora_rank": self.rank, "qk_rope_head_dim": self.turned,

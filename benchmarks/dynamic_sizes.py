@@ -110,8 +110,8 @@ def compile_all(arguments: argparse.Namespace) -> int:
 
 
 def predict_all(arguments: argparse.Namespace) -> int:
-    """What the kernels of the classes are predicted to take at each size, beside what a search for
-    that size alone finds."""
+    """Compare the predicted times of the kernels of the classes at each size with those that a
+    search for that size alone finds."""
     import mirage
     from mirage.cost import target_for
     from mirage.cost.predict import predict

@@ -28,7 +28,7 @@ from faults.ptx_mutants import Kind, mutants  # noqa: E402
 from test_compiled import KERNELS, WARPGROUPS, compiled, fate, outputs  # noqa: E402
 
 ORDER: tuple[Kind, ...] = ("barrier", "wait", "fence", "parity", "count")
-"""What is broken of kernels of warpgroups."""
+"""The kinds of instructions that are broken in kernels of warpgroups."""
 
 
 def sweep(name: str) -> list[dict[str, Any]]:

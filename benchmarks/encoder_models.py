@@ -21,7 +21,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Names:
-    """What a layer's weights are called in Transformers' state dict."""
+    """The names of a layer's weights in Transformers' state dict."""
 
     layer: str
     query: str
@@ -64,11 +64,11 @@ class Encoder:
 
     @property
     def names(self) -> Names:
-        """Of weights."""
+        """Return the names of weights."""
         return BERT if self.vocabulary else VIT
 
     def with_layers(self, layers: int | None) -> Encoder:
-        """The same with so many layers; with None as it is."""
+        """Return the model with this number of layers; None keeps it."""
         return self if layers is None else replace(self, layers=layers)
 
     def shapes(self) -> Shapes:
@@ -164,7 +164,7 @@ class PlainEncoder(nn.Module):
         self.dtype = next(iter(weights.values())).dtype if dtype is None else dtype
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of token ids or images."""
+        """Compute the model for token ids or images."""
         e, n = self.encoder, self.encoder.names
         x = self._words(x) if e.vocabulary else self._patches(x)
         for number in range(e.layers):

@@ -90,7 +90,7 @@ def _exported(
 
 
 def kernels_of(found: Optimized) -> str:
-    """What each kernel of the parts does; equal parts once."""
+    """Describe each kernel of the parts; equal parts occur once."""
     lines: dict[str, None] = {}
     for step in found.steps:
         if step.compiled is None or step.graph is None:
@@ -107,8 +107,8 @@ def kernels_of(found: Optimized) -> str:
 
 
 def times_of(prediction: Row, kernels: int) -> list[str]:
-    """What each kernel is predicted to take, and its floor by memory; nothing where that is not
-    known kernel by kernel."""
+    """Return the predicted time of each kernel, and its lower bound by memory; nothing if these are
+    not known for each kernel."""
     parts = prediction.get("parts") or ([prediction] if "bytes_read" in prediction else [])
     if len(parts) != kernels:
         return [""] * kernels
@@ -119,7 +119,7 @@ def times_of(prediction: Row, kernels: int) -> list[str]:
 
 
 def said(row: Row) -> str:
-    """What compiling took, in a line."""
+    """Describe the compilation in one line."""
     if "error" in row:
         return f"{row['name']}: {row['error']}"
     seconds = ", ".join(f"{name} {s} s" for name, s in row["seconds"].items())

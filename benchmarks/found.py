@@ -33,7 +33,7 @@ def found_candidates(
 def found_claims(
     workloads: Iterable[str], folder: Path | None
 ) -> Iterator[tuple[str, KernelGraph, list[Claim]]]:
-    """The same with what the search says that the candidates' tensors hold."""
+    """Return the candidates with the values that the search states for their tensors."""
     for workload in workloads:
         for number, part in enumerate(partition(get(workload).program().graph)):
             if not isinstance(part, Part):

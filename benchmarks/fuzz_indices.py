@@ -59,7 +59,7 @@ COUNTS = ("inputs", "outside", "raised", "refused")
 
 @dataclass
 class Outcome:
-    """What a program did."""
+    """The outcome of a program."""
 
     inputs: int = 0
     outside: int = 0
@@ -132,7 +132,7 @@ def run(
 
 
 def raised_by(program: Any, data: Sequence[Tensor], indices: Sequence[Tensor]) -> Exception | None:
-    """What PyTorch raises, if it does."""
+    """Return the error that PyTorch raises, if it raises one."""
     try:
         program(*data, *indices)
     except (IndexError, RuntimeError) as error:

@@ -76,7 +76,7 @@ def _number(kind: str, low: int, size: int, rng: random.Random) -> int:
 
 
 def outside(subject: Subject, number: int, index: Tensor) -> Tensor:
-    """Where an index is none of its dimension; lengths may be anything."""
+    """Return where an index is outside of its dimension; lengths may be anything."""
     if number in subject.lengths:
         return torch.zeros_like(index, dtype=torch.bool)
     size = subject.sizes[number]
@@ -115,7 +115,7 @@ def value_outside(value: float) -> Callable[..., Tensor]:
 
 
 def nowhere(dim: int, *, grown: Sequence[int]) -> Callable[..., Tensor]:
-    """What is outside is stored in a place of its own, which is cut off again."""
+    """Store elements with indices outside in an additional place, which is cut off again."""
 
     def expected(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
         size = data[0].shape[dim]
@@ -130,7 +130,7 @@ def nowhere(dim: int, *, grown: Sequence[int]) -> Callable[..., Tensor]:
 
 
 def added_nowhere(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
-    """The same for places that may be counted from the end."""
+    """Add elements with indices outside in an additional place; indices may count from the end."""
     size = data[0].shape[0]
     index = torch.where(indices[0] < 0, indices[0] + size, indices[0])
     return nowhere(0, grown=(0,))(program, data, [index], outside)
@@ -281,4 +281,4 @@ SUBJECTS: dict[str, Subject] = {
         lengths=(1,), tolerance=1e-5,
     ),
 }  # fmt: skip
-"""By name."""
+"""All subjects, by name."""

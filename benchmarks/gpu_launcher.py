@@ -103,7 +103,7 @@ class GpuModule:
 
 
 Device = dict[int, tuple[int, Array]]
-"""Where the GPU has the memory of an array, by the array's id."""
+"""The addresses of the memory of arrays on the GPU, by the arrays' ids."""
 
 
 def _copied(arguments: Sequence[Any]) -> Device:

@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 
 class GpuError(Exception):
-    """What the driver or the kernel reported."""
+    """The error that the driver or the kernel reported."""
 
 
 @dataclass(frozen=True)

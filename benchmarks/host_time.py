@@ -122,7 +122,7 @@ def loaded(folder: Path, *, pure: bool = False) -> Any:
 
 
 def kernel_by_kernel(load_it: Callable[[], Any]) -> Any:
-    """What a function loads, without graphs."""
+    """Return the program that a function loads, without graphs."""
     before = os.environ.get(fast.GRAPHS)
     os.environ[fast.GRAPHS] = "0"
     fast.driver_functions.cache_clear()
@@ -168,7 +168,7 @@ def launches_measured(folder: Path, program: Model, rounds: int) -> dict[str, fl
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two results are equal."""
+    """Return whether two results are equal."""
     if isinstance(a, torch.Tensor):
         return torch.equal(a, b)
     return all(map(same, a, b))

@@ -21,7 +21,7 @@ class TooLargeError(ValueError):
 
 
 def raw_path(path: Path) -> Path:
-    """Where everything is that ``path`` sums up."""
+    """Return the path of the complete data that ``path`` summarises."""
     return path.with_suffix(".raw.json")
 
 

@@ -99,7 +99,7 @@ def layer_subjects(
 
 
 def kept_layers(folder: Path) -> Iterator[LayerSubject]:
-    """What is in a folder already."""
+    """Return the layers that are already in a folder."""
     for file in sorted(folder.glob("*.pkl")):
         yield from pickle.loads(file.read_bytes())
 
@@ -129,7 +129,7 @@ class _Pieces:
         self.oracle = Judge(subject.reference, seed)
 
     def accounts(self, candidate: KernelGraph, hint: Hint) -> tuple[Account, ...]:
-        """What follows from the pieces alone."""
+        """Return the conclusions from the pieces alone."""
         return accounts_of(hint, candidate, self._prove)
 
     def _prove(self, piece: Piece) -> Shown:
@@ -150,7 +150,7 @@ class _Pieces:
         return tuple(changed)
 
     def _finding(self, graph: KernelGraph, verdict: Verdict) -> Finding | None:
-        """What the oracle sees; it looks harder where the verdict says something else."""
+        """Return what the oracle finds; it examines more if the verdict says something else."""
         found = self.oracle.quick(graph)
         if found is None and (verdict.accepted or verdict.kind is Kind.REFUTED):
             found = self.oracle.thorough(graph, SPECIAL, place_of(verdict))

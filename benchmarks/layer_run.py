@@ -36,15 +36,15 @@ RUNNERS: dict[Width, tuple[str, Runner]] = {
     "small": ("emulator", emulated),
     "real": ("interpreter", interpreted),
 }
-"""What executes the layers of a width."""
+"""The functions that execute the layers of a width."""
 CHARACTERS = 240
-"""Of a reason, at most."""
+"""The most characters of a reason."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What is executed of an optimized layer; its program, whose tensors need not be kept, is
-    imported again."""
+    """The part of an optimized layer that is needed to execute it; its program, whose tensors need
+    not be kept, is imported again."""
 
     program: Program
     graph: KernelGraph

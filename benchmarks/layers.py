@@ -60,13 +60,13 @@ PARTIAL, FOUND = "layers.partial.json", "layers.found"
 PATIENCE = 0.5
 """Seconds that a process has to end by itself."""
 DETAILS = ("stop", "kept", "dropped", "notes", "all_s", "execute_s", "dtype")
-"""What a row has in the raw data alone."""
+"""The details of a row that are only in the raw data."""
 
 
 def apart(work: Callable[[Callable[[str], None]], Row], limit: float) -> Row:
-    """What ``work`` gives in a process of its own, which ends with all its workers; ``error`` where
-    that takes longer than ``limit`` seconds, or it dies. ``work`` is given a function to say what
-    it is about."""
+    """Return the result of ``work`` in a process of its own, which ends with all of its workers;
+    ``error`` if this takes longer than ``limit`` seconds, or if the process dies. ``work`` is given
+    a function with which it reports its progress."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=_send, args=(work, theirs))
     child.start()
@@ -124,7 +124,8 @@ class Run:
         self.rows: dict[Key, Row] = {}
 
     def resume(self) -> None:
-        """What an earlier run has measured: one that was interrupted, or else one that was not."""
+        """Return the measurements of an earlier run: one that was interrupted, or otherwise a
+        complete one."""
         partial, whole = self.folder / PARTIAL, kept.raw_path(self.folder / "layers.json")
         if partial.exists():
             rows = json.loads(partial.read_text())

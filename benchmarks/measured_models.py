@@ -47,8 +47,8 @@ PEERS = (
     Peer("autotune flex", "flex", "max-autotune-no-cudagraphs"),
     Peer("autotune written", "written", "max-autotune-no-cudagraphs"),
 )
-"""In the order in which they are prepared. All are replayed as CUDA graphs of our own capture, as
-"max-autotune" does it too."""
+"""The peers, in the order in which they are prepared. All are replayed as CUDA graphs that we
+capture, as "max-autotune" does as well."""
 
 
 class Bench:
@@ -95,7 +95,7 @@ class Bench:
         return self._weights[1]
 
     def exact(self, decoder: Decoder, weights: dict[str, torch.Tensor], args: Args) -> Outcome:
-        """In float32, without TF32."""
+        """Compute in float32, without TF32."""
         ids, positions, keys, values = args
         wide = [[x.float() for x in xs] for xs in (keys, values)]
         logits = plain(decoder, weights, "written", torch.float32)(ids, positions, *wide)
@@ -147,7 +147,7 @@ class Bench:
                 print(f"   profile of {name}\n{profile_text(rows)}", flush=True)
 
     def _chosen(self, decoder: Decoder, use: Use) -> Iterator[Peer]:
-        """Those that differ: of a prompt, only FlexAttention is another form."""
+        """Return the peers that differ: for a prompt, only FlexAttention is another form."""
         seen: set[tuple[str | None, str]] = set()
         for peer in self.peers:
             form = peer.attention if use.decodes or peer.attention == "flex" else "full"
@@ -166,7 +166,7 @@ class Outcome:
 
 
 def outcome(call: Callable[..., torch.Tensor], args: Args) -> Outcome:
-    """Of a call with caches of its own."""
+    """Return the outcome of a call with caches of its own."""
     ids, positions, keys, values = args
     own = [[x.clone() for x in xs] for xs in (keys, values)]
     logits = call(ids, positions, *own)
@@ -247,7 +247,7 @@ def host_time(call: Callable[[int], Any], repeats: int = 20) -> float:
 
 
 def line(row: Row) -> str:
-    """What a terminal shows."""
+    """Return the line that a terminal shows."""
     if "error" in row:
         return f"   FAILED: {row['error']}"
     times = ", ".join(f"{k} {t['median'] / 1e3:.3f}" for k, t in row["graph"].items())

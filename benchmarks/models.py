@@ -63,7 +63,7 @@ def rounded(value: Any) -> Any:
 
 
 def state(row: Row) -> str:
-    """In a word."""
+    """Return the state in one word."""
     if "error_text" in row:
         return "failed"
     return "WRONG" if not right(row) else "whole" if whole(row) else "in parts"
@@ -75,7 +75,7 @@ def counted(ops: dict[str, int]) -> str:
 
 
 def line(row: Row) -> str:
-    """What a terminal shows of a row."""
+    """Return the line that a terminal shows for a row."""
     if "error_text" in row:
         return f"{row['model']:12} failed: {row['error_text']}"
     parts = [f"{row['model']:12} {state(row):8} {row['seconds']:5.1f} s, error {row['error']:.1e}"]
@@ -101,7 +101,7 @@ def cells(row: Row, title: str) -> list[str]:
     phases = row["phases"]
 
     def stays(some: list[Row]) -> str:
-        """What stays in any of the calls."""
+        """Return the ops that remain with PyTorch in any of the calls."""
         if not some:
             return "-"
         eager = [reason for p in some for reason in p["eager"]]

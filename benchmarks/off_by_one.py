@@ -102,7 +102,7 @@ class Pair:
 
 
 def pairs() -> list[Pair]:
-    """All of them."""
+    """Return all pairs."""
     return [Pair(name, size) for name, subject in SUBJECTS.items() for size in subject.sizes]
 
 
@@ -111,7 +111,7 @@ def name_of(subject: str, size: int) -> str:
 
 
 def permits_boxes(graph: KernelGraph) -> bool:
-    """Whether rows of all tensors start at multiples of 16 bytes."""
+    """Return whether rows of all tensors start at multiples of 16 bytes."""
     tensors = [v.type for v in (*graph.inputs, *graph.outputs) if len(v.shape) > 1]
     return all(t.shape[-1] * t.dtype.bytes % START == 0 for t in tensors)
 

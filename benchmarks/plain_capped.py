@@ -55,7 +55,7 @@ class PlainCapped(PlainDecoder):
         return self._written(q, keys, values, mask)
 
     def _flex(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """Of a prompt, or of one token that sees the whole cache."""
+        """Compute the attention of a prompt, or of one token that sees the whole cache."""
         tokens, most = q.shape[2], self.decoder.scores
 
         def bounded(score: torch.Tensor, *place: torch.Tensor) -> torch.Tensor:

@@ -43,7 +43,7 @@ class PreparedInputs:
         self._folder.cleanup()
 
     def of(self, name: str) -> dict[int, Inputs]:
-        """By seed. Those of the next programs are begun."""
+        """Return the inputs for a seed, and start making those of the next programs."""
         at = self._names.index(name)
         for other in self._names[at : at + 1 + AHEAD]:
             for seed in self._seeds:

@@ -206,7 +206,7 @@ def keeping(program: Callable[..., Any], sets: Sequence[tuple[Any, ...]]) -> tim
 
 
 def about(program: Executable) -> dict[str, Any]:
-    """What an artifact says about itself."""
+    """Return an artifact's own information."""
     manifest = program.manifest
     return {
         "chip": manifest.chip,
@@ -258,7 +258,7 @@ def verify_replay(
     program: Executable,
     sets: list[tuple[torch.Tensor, ...]],
 ) -> None:
-    """What the timed graph writes is what a single call writes, in every copy."""
+    """Check that the timed graph writes the same as a single call, in every copy."""
     for out in outputs:
         for t in out:
             t.fill_(float("nan"))
@@ -284,7 +284,7 @@ def summary(row: report.Row) -> str:
 
 
 def environment() -> dict[str, Any]:
-    """Where and how the numbers were made."""
+    """Return where and how the numbers were measured."""
     query = [
         "nvidia-smi",
         "--query-gpu=driver_version,clocks.sm,clocks.max.sm,power.limit",

@@ -88,7 +88,7 @@ def run(folders: list[Path]) -> None:
 
 
 def check(folders: list[Path], arguments: argparse.Namespace) -> dict[str, Any]:
-    """What each tool says."""
+    """Return the report of each tool."""
     names = [f.stem for f in folders]
     own = [sys.executable, __file__, "--inside", "--artifacts", str(arguments.artifacts), "--only"]
     started = time.monotonic()

@@ -46,7 +46,7 @@ from usage import Memory, processor_time
 
 Row = dict[str, Any]
 COMPOUND = ("layer", "swiglu_down", "lora_swiglu", "rope_attention", "qknorm")
-"""What is in the names of programs with several fused parts; the others are single ones."""
+"""Parts of the names of programs with several fused parts; all others are single ones."""
 GOALS = {"single": 3, "compound": 20, "layer": 60}
 """Seconds from a program to its verified candidates."""
 MEMORY_MIB = 2048

@@ -42,7 +42,7 @@ import kept
 Row = dict[str, Any]
 HERE = Path(__file__).resolve()
 THIS = "this"
-"""What this tree is called."""
+"""The name of this tree."""
 
 
 def serve(chip: str, candidates: int, budget: float) -> None:

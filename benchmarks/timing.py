@@ -20,7 +20,7 @@ COLD_BYTES = 256 << 20
 """Inputs rotate over at least this much memory; L2 of an H200 has 60 MB."""
 
 FAR_SLOWER, TURNS_OF_SLOW = 4.0, 2
-"""What cannot be the best side of a row is not timed as often as the others."""
+"""A side that cannot be the best one of a row is timed less often than the others."""
 
 Call = Callable[[int], Any]
 """Runs one side once, on the inputs with that number."""

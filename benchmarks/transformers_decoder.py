@@ -69,13 +69,13 @@ class _Given(StaticLayer):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """What to attend to."""
+        """Return the keys and values to attend to."""
         self.keys.index_copy_(2, self.positions, key_states)
         self.values.index_copy_(2, self.positions, value_states)
         return self.keys, self.values
 
     def get_seq_length(self) -> Any:
-        """Of the tokens before the new ones."""
+        """Return the number of tokens before the new ones."""
         return self.positions[0]
 
 
@@ -85,16 +85,16 @@ class _Begun(_Given):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """What to attend to."""
+        """Return the keys and values to attend to."""
         super().update(key_states, value_states)
         return key_states, value_states
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Of the keys that are seen, and where they begin."""
+        """Return the number of visible keys, and where they begin."""
         return query_length, 0
 
     def get_seq_length(self) -> int:
-        """Of the tokens before the new ones."""
+        """Return the number of tokens before the new ones."""
         return 0
 
 

@@ -43,5 +43,5 @@ class Encoded(nn.Module):
         self.model = model
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of one batch."""
+        """Compute the model for one batch."""
         return self.model(x).last_hidden_state

@@ -183,7 +183,7 @@ def _combine(out, part, top, low, rows, D: tl.constexpr, SPLITS: tl.constexpr):
 
 
 def attention(scaled: bool, keys_by_row: bool, causal: bool) -> Tuned:
-    """Of ``(heads, rows, d)``, keys split where there are few blocks."""
+    """Attention of ``(heads, rows, d)``, with keys split if there are few blocks."""
 
     def launch(inputs: Sequence[Tensor], config: Config) -> Tensor:
         q, k, v = inputs

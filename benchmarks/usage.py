@@ -14,7 +14,7 @@ PAUSE = 0.5
 """Least seconds between two looks at the memory."""
 
 SHARE = 0.05
-"""Of the time, what looking may take: the pages of a large process are many."""
+"""The share of the time that measuring may take: a large process has many pages."""
 
 
 def processor_time() -> float:

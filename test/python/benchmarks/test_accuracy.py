@@ -1,4 +1,4 @@
-"""Which errors count as too large."""
+"""Errors that count as too large."""
 
 from __future__ import annotations
 

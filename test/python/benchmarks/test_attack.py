@@ -121,7 +121,7 @@ def test_a_verifier_that_believes_everything_is_caught() -> None:
 
 @pytest.mark.parametrize("name", ["variance/whole", "squared_error/itself", "distances/itself"])
 def test_moments_that_lose_their_digits_are_seen(name: str) -> None:
-    """By the oracle where a verifier believes everything, and by the verifier."""
+    """The oracle sees them if a verifier believes everything, and so does the verifier."""
     subject = small(name)
     judge = Judge(subject.reference)
     every = mutants(subject.candidate, random.Random(0), 40, rounding_faults)

@@ -1,4 +1,4 @@
-"""What is kept of peers that were compiled beside each other: machine code, and no choice."""
+"""Peers that are compiled in parallel: their machine code is kept, and no choice among them."""
 
 from __future__ import annotations
 

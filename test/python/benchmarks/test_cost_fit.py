@@ -1,4 +1,4 @@
-"""How the cost model's predictions are judged, and how good they are on what was measured."""
+"""The measure of the cost model's predictions, and its value for the kernels that were measured."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def data() -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", sorted(INPUTS.iterdir()), ids=lambda path: path.name)
 def test_inputs_are_what_is_read_of_a_measurement(path: Path) -> None:
-    """And small: raw data stays where it was measured."""
+    """They are also small: raw data stays on the machine that measured."""
     data = kernels_of(path.name)
     assert needed(data) == data
     assert path.stat().st_size <= LARGEST

@@ -1,4 +1,4 @@
-"""What the comparison of the emulator with a GPU calls equal, and what it does not."""
+"""Results that the comparison of the emulator with a GPU treats as equal, and others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is committed of a measurement is small, and says what was measured."""
+"""The part of a measurement that is committed is small, and says what was measured."""
 
 from __future__ import annotations
 

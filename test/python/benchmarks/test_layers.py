@@ -93,7 +93,7 @@ def run_in(folder: Path) -> layers.Run:
 
 
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
-    """And not with what an older one, which was through, has found."""
+    """It does not continue with the results of an older run that was complete."""
     older = run_in(tmp_path)
     older.rows = {("swiglu", "real"): ROW, ("mixer", "small"): {"case": "mixer", "width": "small"}}
     older.write(5.0)

@@ -31,7 +31,7 @@ def check(text: str, cluster: int = 2) -> None:
 @pytest.mark.parametrize("swapped_a", [False, True])
 @pytest.mark.parametrize("swapped_b", [False, True])
 def test_orders(swapped_a: bool, swapped_b: bool) -> None:
-    """Of either factor in either order half the rows of what lies in shared memory."""
+    """Half of the rows of either factor, in either order, are in shared memory."""
     check(replace(SMALL, swapped_a=swapped_a, swapped_b=swapped_b).text())
     wide = replace(SMALL, m=64, n=256, tile=(64, 128, 64), swapped_a=swapped_a)
     check(replace(wide, swapped_b=swapped_b).text())

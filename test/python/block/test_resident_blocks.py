@@ -30,7 +30,7 @@ def check(text: str, blocks: int) -> None:
 
 @pytest.mark.parametrize("resident", [1, 2, 4, 5, 6, 100])
 def test_numbers_of_blocks(resident: int) -> None:
-    """Of six tiles each block has the same number, or some have one more."""
+    """Each block has the same number of the six tiles, or some blocks have one more."""
     check(replace(SMALL, resident=resident).text(), min(resident, 6))
 
 

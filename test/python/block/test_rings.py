@@ -115,7 +115,7 @@ def test_epilogue_and_batch() -> None:
 
 
 def test_products_of_products() -> None:
-    """The same kernel again copies boxes of what the first one wrote, in the workspace."""
+    """The same kernel is run again and copies boxes of its own first results, in the workspace."""
     text = replace(SMALL, k=128).text()
     start, end = text.index("%r = kernel.launch"), text.index("kernel.return")
     again = text[start:end].replace("%r = ", "%q = ").replace("(%a, %b)", "(%r, %b)")

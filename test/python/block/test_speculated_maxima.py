@@ -23,7 +23,7 @@ def speculates(attention: Attention) -> bool:
 @pytest.mark.parametrize("scale", [0.125, 1.0, 6.0])
 @pytest.mark.parametrize(("tile", "stages"), [((64, 64), 3), ((128, 64), 2), ((128, 128), 2)])
 def test_maxima_that_move(scale: float, tile: tuple[int, int], stages: int) -> None:
-    """With large scores, sums are beyond the limit at some steps."""
+    """With large scores, sums exceed the limit at some steps."""
     rows, keys = tile
     attention = replace(SMALL, rows=rows, keys=4 * keys, tile=tile, warps=rows // 16, stages=stages)
     attention = replace(attention, scale=scale)

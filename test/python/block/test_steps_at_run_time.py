@@ -40,7 +40,8 @@ def total(case: ReadLoop, sums: Array, maxima: Array) -> Array:
 @pytest.mark.parametrize("name", list(READ))
 @pytest.mark.parametrize(("chip", "stages"), [("sm_80", 3), ("sm_90a", 1)])
 def test_all_kinds_of_integers(name: str, chip: str, stages: int) -> None:
-    """None, one, odd, all, beyond, below zero, the ends of the type: against float64."""
+    """No, one, an odd number of and all keys, and integers beyond, below zero and at the ends of
+    the type: compared with float64."""
     case = READ[name]
     text = compiled(skip_steps(case.graph()), chip, stages)
     assert "block.scalar" in text
@@ -73,7 +74,7 @@ def attended(a: Attention, q: Array, k: Array, v: Array, position: Array) -> Arr
 
 
 POSITIONS = [(0, 1, 130), (63, 64, 65), (255, 10**6, 2**62), (191, -1, -(2**63))]
-"""Of three heads; where no key is seen, 0/0."""
+"""The positions of three heads; the result is 0/0 if no key is seen."""
 
 
 @pytest.mark.parametrize(("chip", "engine"), ENGINES)

@@ -1,4 +1,4 @@
-"""What the search emits becomes PTX that computes the program; executed with all checks."""
+"""Candidates of the search become PTX that computes the program; it is executed with all checks."""
 
 from __future__ import annotations
 

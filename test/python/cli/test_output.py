@@ -1,4 +1,4 @@
-"""What a command shows of the work that is under way."""
+"""The messages of a command about work in progress."""
 
 from __future__ import annotations
 

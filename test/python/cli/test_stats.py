@@ -1,4 +1,4 @@
-"""What `mirage run --emulate --stats` prints."""
+"""The output of `mirage run --emulate --stats`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What slices and joins between kernels cost."""
+"""The cost of slices and joins between kernels."""
 
 from __future__ import annotations
 
@@ -118,7 +118,8 @@ def test_the_prediction_of_a_program_counts_them() -> None:
 
 
 def test_views_of_inputs_are_no_more_in_a_cache_than_these() -> None:
-    """As a whole in another shape, in parts, and parts of what a kernel has written."""
+    """The views are the whole in another shape, parts of it, and parts of a tensor that a kernel
+    has written."""
     b, x = Builder(), half(512, 1024)
     view = b.slice(b.reshape(x, (512, 2, 512)), (0, 1, 0), (512, 1, 512))
     for value, read in (

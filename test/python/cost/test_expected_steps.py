@@ -1,4 +1,4 @@
-"""What a loop is expected to cost whose steps are known at run time."""
+"""The expected cost of a loop whose steps are known only at run time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What products of f32 operands cost."""
+"""The cost of products of f32 operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What warpgroups ask for and take, foreseen beside what the compiler does."""
+"""The conditions and resources of warpgroups, as the search predicts them and as the compiler has
+them.
+"""
 
 from __future__ import annotations
 
@@ -107,8 +109,8 @@ def test_a_right_factor_that_is_computed_is_refused() -> None:
 @pytest.mark.parametrize("resident", [0, 4])
 @pytest.mark.parametrize("residual", [False, True])
 def test_shared_memory_is_what_is_planned(columns: int, resident: int, residual: bool) -> None:
-    """Of slots, barriers, and what results leave through; sums of products stay where they are, so
-    that a tensor can be added to them beside rings that fill the memory."""
+    """The memory consists of slots, barriers, and the buffers for results. Sums of products stay in
+    registers, so that a tensor can be added to them even if rings fill the memory."""
     for tile, stages, warps in (
         ((128, 256, 64), 4, 8),
         ((128, 256, 64), 3, 8),
@@ -141,7 +143,7 @@ def test_shared_memory_is_what_is_planned(columns: int, resident: int, residual:
     ],
 )
 def test_factors_of_all_steps_take_shared_memory(attention: Attention) -> None:
-    """And no registers while the loop runs."""
+    """They take no registers while the loop runs."""
     launch = launch_of(attention)
     (kernel,) = compiled(launch).manifest.kernels
     bound = shared_bytes(launch)

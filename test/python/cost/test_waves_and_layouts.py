@@ -1,4 +1,4 @@
-"""What waves that are not full cost, and rows that become columns in registers."""
+"""The cost of waves that are not full, and of rows that become columns in registers."""
 
 from __future__ import annotations
 

@@ -159,7 +159,8 @@ def test_rows_that_end_inside_16_bytes_are_filled_element_by_element(dtype: Any,
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("reduce", [False, True])
 def test_stores_end_rows_at_multiples_of_16_bytes(dtype: Any, reduce: bool) -> None:
-    """As an H200 does: a tensor store writes all of the last 16 bytes that a row reaches into."""
+    """An H200 does the same: a tensor store writes all of the last 16 bytes that a row reaches
+    into."""
     per = 16 // np.dtype(dtype).itemsize
     base = np.full((5, 4 * per), -1, dtype)
     tensor = TensorMap(base[:, : 2 * per + 3], box=(4, 2 * per))

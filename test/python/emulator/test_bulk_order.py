@@ -208,7 +208,7 @@ def run_with(artifact: Artifact, ptx: str) -> None:
 
 @pytest.mark.parametrize("resident", [0, 1])
 def test_a_compiled_kernel_whose_tiles_go_to_one_place(resident: int) -> None:
-    """Of two blocks, and of one that does not wait for its copies in between."""
+    """Two blocks store to the same place, or one that does not wait for its copies in between."""
     artifact = product(resident)
     right = artifact.ptx()
     store = re.compile(r"(cp\.async\.bulk\.tensor\.2d\.global\S+ \[%\w+, \{%\w+, )%\w+\}")

@@ -190,8 +190,8 @@ def fate(name: str, mutant: Mutant, right: bytes) -> str:
 def test_breaking_the_compilers_kernels(
     name: str, kind: Kind, caught: int, harmless: int | None
 ) -> None:
-    """Of each kind at least `caught` are noticed, at most `harmless` change nothing (None: any
-    number; a mask whose lanes another one stops), and none escapes."""
+    """At least `caught` mutants of each kind are noticed, at most `harmless` change nothing (None:
+    any number; a mask whose lanes another one stops), and none escapes."""
     right = outputs(name)
     found = list(mutants(compiled(name).ptx(), kind))
     fates = [fate(name, m, right) for m in found]
@@ -272,7 +272,7 @@ def test_mbarriers_without_the_fence_after_their_initialisation() -> None:
 
 
 def test_errors_name_the_op_that_was_lowered() -> None:
-    """With line information, through all of the compiler."""
+    """The whole compiler keeps line information."""
     text = (TESTS.parent / "Conversion" / "ThreadToNVVM" / "products.mlir").read_text()
     ptx = compile_ptx(text, "sm_90a", "line-info")
     generator = np.random.default_rng(0)

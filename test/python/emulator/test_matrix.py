@@ -26,7 +26,7 @@ _NUMPY: dict[str, Any] = {
     "s32": np.int32,
 }
 _RANGES = ((0, 100), (0, 100), (-9, 9))
-"""Of the integers of A, B and C."""
+"""The ranges of the integers of A, B and C."""
 
 
 def _store_words(words: int, first: int = 100) -> str:

@@ -1,4 +1,4 @@
-"""What is added, or reduced in another way, by index, against PyTorch."""
+"""Sums and other reductions by index, compared with PyTorch."""
 
 from __future__ import annotations
 

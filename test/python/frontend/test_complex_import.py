@@ -68,7 +68,7 @@ def test_rows(name: str) -> None:
 
 
 class Table(nn.Module):
-    """With a table that no state has, computed at import."""
+    """A module with a table that is not in its state, so that it is computed at import."""
 
     def __init__(self) -> None:
         super().__init__()

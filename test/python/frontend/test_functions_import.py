@@ -42,7 +42,7 @@ ELEMENTWISE: dict[str, Program] = {
 
 
 def each(x: Tensor) -> tuple[Tensor, ...]:
-    """All of them, imported at once."""
+    """All cases, imported at once."""
     return tuple(function(x) for function in ELEMENTWISE.values())
 
 

@@ -80,7 +80,7 @@ def test_a_maximum_may_be_no_number() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_places_of_few_numbers_in_padded_windows(seed: int) -> None:
-    """Of equal maxima the first, of what is no number the last, beside infinity and padding."""
+    """The first of equal maxima and the last NaN, next to infinity and padding."""
     numbers = torch.tensor([1.0, 1.0, 0.0, -torch.inf, -torch.inf, torch.nan])
     generator = torch.Generator().manual_seed(seed)
     x = numbers[torch.randint(6 - seed % 2, (2, 3, 6, 8), generator=generator)]

@@ -1,4 +1,4 @@
-"""What runs along a dimension, medians, extremes of any type, distances, complex numbers."""
+"""Running results along a dimension, medians, extremes of any type, distances, complex numbers."""
 
 from __future__ import annotations
 

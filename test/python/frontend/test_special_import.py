@@ -139,7 +139,7 @@ def test_a_divergence_where_the_target_is_zero() -> None:
 
 @pytest.mark.parametrize("program", [torch.logaddexp, torch.logaddexp2])
 def test_logarithms_of_sums(program: Program) -> None:
-    """Of large, infinite and missing numbers too, and next to each other."""
+    """The numbers may be large, infinite or NaN, and close to each other."""
     line = [-torch.inf, torch.inf, torch.nan, 0.0, 1.5, -700.0, 701.0, 1e30, -1e30]
     x, y = torch.tensor(line, dtype=torch.float64)[:, None], torch.tensor(line).double()
     ((ours, expected),) = outputs(program, (x, y), typed=False)

@@ -36,7 +36,7 @@ OPTIMIZED = (
     "t5_encoder",
     "torch_attention",
 )
-"""Those that go the whole way."""
+"""The cases that go through all stages."""
 IMPORTED = [c.name for c in cases() if c.name not in OPTIMIZED]
 
 

@@ -1,5 +1,6 @@
-"""What is handed out keeps its digits on activations as models have them: at most twice PyTorch's
-error, row by row, in the interpreter."""
+"""Results keep their digits on activations as models have them: they have at most twice PyTorch's
+error, row by row, in the interpreter.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who ends a run with Ctrl-C gets what was found by then, whatever is under way."""
+"""A run that is ended with Ctrl-C returns what has been found so far, whatever is in progress."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What an earlier run has found is taken, and only that which is whole, of this program, of these
-options and of enough time."""
+"""The results of an earlier run are taken only if they are complete, belong to this program and
+these options, and had enough time.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What is handed out for other norms, alone and before a linear layer: at most twice PyTorch's
-error, row by row, in the interpreter, on activations as models have them."""
+"""Results for other norms, alone and before a linear layer, have at most twice PyTorch's error, row
+by row, in the interpreter, on activations as models have them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class QKNorm(nn.Module):
 
 
 class CrossEntropy(nn.Module):
-    """Of each row, with the last of its classes."""
+    """The cross-entropy of each row with the last of its classes."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.logsumexp(-1, keepdim=True) - x[..., -1:]

@@ -107,8 +107,9 @@ def steps_of(found: mi.Optimized) -> list[Steps | None]:
 
 
 def left_out_and_shown(found: mi.Optimized) -> list[tuple[bool, bool]]:
-    """Of each candidate that was kept whether it leaves out steps, and whether it is shown that
-    they contribute nothing. (Kernels whose loops do not go along the keys leave out none.)"""
+    """Return, for each candidate that was kept, whether it leaves out steps, and whether it is
+    shown that these contribute nothing. (Kernels whose loops do not run along the keys leave out
+    none.)"""
     _, graph = found.mlir.graphs["verified"]
     (part,) = parts_of(graph)
     pairs = zip(part.programs[1:], part.verdicts or (), strict=True)
@@ -164,7 +165,7 @@ def test_embedding_norm_and_product() -> None:
 
 
 def test_rows_that_are_not_there_are_not_numbers() -> None:
-    """And no kernel reads outside of the table: the emulator would raise."""
+    """No kernel reads outside of the table: the emulator would raise an error."""
     program = lambda ids, table: F.embedding(ids, table) * 2  # noqa: E731
     table = rand(32, 64)
     found = optimized(program, IDS, table)

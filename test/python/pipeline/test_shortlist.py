@@ -1,4 +1,4 @@
-"""Which candidates are worth verifying."""
+"""The candidates that are worth verifying."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What kernels of a class are predicted to take at its sizes: as a program of that size alone with
-the same tiles, and which of several kernels is near the best at all of them."""
+"""Predicted times of the kernels of a class at its sizes: they are those of a program of this size
+alone with the same tiles, and show which of several kernels is near the best at all sizes.
+"""
 
 from __future__ import annotations
 

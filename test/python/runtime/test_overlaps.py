@@ -1,4 +1,4 @@
-"""What a model takes: memory that is written to is seen through one argument only."""
+"""Arguments of a model: memory that is written to belongs to only one of them."""
 
 from __future__ import annotations
 

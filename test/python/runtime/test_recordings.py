@@ -30,7 +30,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def longer(manifest: Manifest, times: int = 2) -> Manifest:
-    """The same kernels several times."""
+    """Return a program with the same kernels several times."""
     return replace(manifest, kernels=manifest.kernels * times)
 
 

@@ -1,4 +1,4 @@
-"""What cancels over the real numbers and may be NaN, and elements that are divided."""
+"""Values that cancel over the real numbers but may be NaN, and elements that are divided."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def quotient(fn: BinaryFn, terms: int, dtype: DType) -> KernelGraph:
 
 @pytest.mark.parametrize("terms", [1, 3])
 def test_elements_are_divided_by_counts(terms: int) -> None:
-    """And not multiplied with what is rounded; by other numbers they may be."""
+    """They are not multiplied by a rounded reciprocal; elements may be multiplied by those of other
+    numbers."""
 
     def functions(program: KernelGraph) -> set[object]:
         found = superoptimize(program, H200, LIMITS).candidates[0].graph

@@ -331,7 +331,7 @@ def target_of(case: Case, brute: BruteForce, ours: Ours) -> Any:
 
 
 def resize(program: KernelGraph, shapes: list[tuple[int, ...]]) -> KernelGraph:
-    """The same ops on inputs of other sizes."""
+    """Return the same ops on inputs of other sizes."""
     from mirage.semantics.ugraph import Binary, Matmul, Reduce, Unary, Value
 
     b = Builder()

@@ -1,4 +1,4 @@
-"""Which factors of products warpgroups can read, as the search foresees it."""
+"""The factors of products that warpgroups can read, as the search predicts it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMITS = SearchLimits(columns=1500, samples=1)
 
 
 def attention(changed: str) -> KernelGraph:
-    """With queries or keys that are changed first, element by element."""
+    """Attention whose queries or keys are first changed element by element."""
     q, k, v = tensor("q", 32, 1024, 64), tensor("k", 32, 64, 2048), tensor("v", 32, 2048, 64)
     b = Builder()
     q_in, k_in = (b.unary(UnaryFn.SILU, x) if x.name == changed else x for x in (q, k))

@@ -128,7 +128,7 @@ def test_softmax_is_one_kernel() -> None:
 
 
 def test_rows_that_are_loaded_at_once_go_to_small_blocks() -> None:
-    """Of which an SM has more at a time than of large ones, each waiting for its first bytes."""
+    """An SM runs more small blocks at a time than large ones, and each waits for its first data."""
     (launch,) = launches(softmax(4096, 4096))
     assert launch.schedule.warps == 2
     (product,) = launches(layer_norm_linear_gelu(8, 1024, 4096))

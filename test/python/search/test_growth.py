@@ -1,4 +1,4 @@
-"""Which values f16 may hold, and kernels that keep their digits."""
+"""Values that f16 may hold, and kernels that keep their digits."""
 
 from __future__ import annotations
 

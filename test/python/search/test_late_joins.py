@@ -25,7 +25,7 @@ def by_halves() -> KernelGraph:
 
 
 def by_pairs() -> KernelGraph:
-    """The same with neighbours in the place of halves."""
+    """Rotate neighbours instead of halves."""
     x, c, s, b = tensor("x", 5, 2, 8), tensor("c", 5, 1, 8), tensor("s", 5, 1, 8), Builder()
     pairs = b.reshape(x, (5, 2, 4, 2))
     even, odd = (b.slice(pairs, (0, 0, 0, i), (5, 2, 4, 1)) for i in (0, 1))

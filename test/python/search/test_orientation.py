@@ -43,7 +43,7 @@ def low_rank(k: int, rank: int, n: int) -> KernelGraph:
 
 
 def sums_of_exponentials(rows: int, columns: int) -> KernelGraph:
-    """Of each row, their logarithm."""
+    """Return the logarithms of the sums of exponentials of each row."""
     graph = new_kernel_graph("sums")
     x = graph.new_input((rows, columns), DType.F16, name="x")
     graph.mark_output(graph.unary(UnaryFn.LOG, graph.reduction(graph.unary(UnaryFn.EXP, x), 1)))

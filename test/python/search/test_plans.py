@@ -1,4 +1,4 @@
-"""Which values are stored: the best plan of all, ops that stay, kernels with several results."""
+"""Stored values: the best plan of all, ops that remain, and kernels with several results."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_a_whole_layer_is_partitioned() -> None:
 
 GATED = rms_swiglu_down(8, 256, 512)
 KERNELS: dict[object, list[Pick]] = {}
-"""Those of ``GATED`` that were solved so far."""
+"""The kernels of ``GATED`` that have been solved so far."""
 
 
 def test_a_plan_that_stays_the_best_one_is_taken() -> None:

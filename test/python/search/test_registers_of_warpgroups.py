@@ -1,4 +1,4 @@
-"""What the search refuses for want of registers is what the assembler refuses."""
+"""The search refuses the same kernels for lack of registers as the assembler."""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ def test_each_bound_that_cuts_is_named(bound: str, limits: SearchLimits) -> None
 def test_kernels_that_are_left_out_for_what_they_hold_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By a rule that larger kernels are twenty times as slow nothing is fused, and it is said."""
+    """With a rule that larger kernels are twenty times as slow, nothing is fused, and the report
+    says so."""
     monkeypatch.setattr(plans, "RELIEF", 20.0)
     report = superoptimize(attention(2, 64, 512, 64), H200, SMALL).report
     assert report.stop is StopReason.LIMIT

@@ -40,7 +40,7 @@ def product(
 
 
 def launches(graph: KernelGraph, target: Target = H200) -> list[Launch]:
-    """Those of the best candidate."""
+    """Return the launches of the best candidate."""
     found = superoptimize(graph, target, FAST).candidates[0]
     return [op for op in found.graph.ops if isinstance(op, Launch)]
 

@@ -74,7 +74,7 @@ def test_digits_of_small_numbers_are_kept(dtype: DType) -> None:
 
 
 def test_a_single_number() -> None:
-    """Of rank 0, as results are that are summed over all elements."""
+    """Sums over all elements have rank 0."""
     for x in (1.0 + 2.0**-12, 2.0**-30 / 3.0, 1e9):
         found = without_underflow(np.asarray(x), DType.F16)
         assert found.shape == ()

@@ -1,4 +1,4 @@
-"""Which inputs are indices, and of how many rows."""
+"""The inputs that are indices, and the numbers of rows that they index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ranges say of truth values and of what a mask keeps."""
+"""The consequences of ranges for truth values and for masked values."""
 
 from __future__ import annotations
 

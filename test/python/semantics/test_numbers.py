@@ -1,4 +1,4 @@
-"""What a double is read as."""
+"""The exact numbers as which doubles are read."""
 
 from __future__ import annotations
 

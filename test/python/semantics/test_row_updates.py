@@ -69,7 +69,8 @@ def test_text_keeps_it_and_says_what_is_updated() -> None:
 
 
 def test_digits_are_where_the_elements_are() -> None:
-    """By counting: the elements of a row in order, and those that the digits lead to."""
+    """This is checked by counting: the elements of a row in order are those that the digits lead
+    to."""
     rng = random.Random(0)
     found = 0
     for _ in range(600):

@@ -29,10 +29,10 @@ _CAST = re.compile(r"(?:block|kernel)\.cast [^\n]*-> (?:tensor|!block\.tile)<[\d
 
 @cache
 def compile_mlir(text: str, chip: str = "sm_90a") -> Artifact:
-    """The artifact of a kernel graph in form ``selected``; once of a graph, however it is printed.
+    """Return the artifact of a kernel graph of the form ``selected``; each graph is compiled once,
+    however it is printed.
 
-    ``MIRAGE_OPT`` names a mirage-opt to lower with instead of the bindings.
-    """
+    ``MIRAGE_OPT`` names a mirage-opt to lower with instead of the bindings."""
     try:
         with ir.Context(load_on_create_dialects=()):
             printed = ir.Module.parse(text).operation.get_asm(use_local_scope=True)
@@ -55,7 +55,7 @@ def _compiled(text: str, chip: str) -> Artifact:
 
 
 def compile_graph(graph: KernelGraph, chip: str = "sm_90a") -> Artifact:
-    """The artifact of a µGraph."""
+    """Return the artifact of a µGraph."""
     return _compiled(graph_to_text(graph, form="selected"), chip)
 
 
@@ -67,9 +67,8 @@ def check_graph(
     tolerance: float | None = None,
     seed: int = 0,
 ) -> None:
-    """Runs the µGraph's PTX with all checks; its outputs must be those of ``reference`` (default:
-    its own meaning) up to rounding.
-    """
+    """Run the µGraph's PTX with all checks; its outputs must be those of ``reference`` (default:
+    its own meaning) up to rounding."""
     artifact = compile_graph(graph, chip)
     meaning = reference or graph
 
@@ -82,11 +81,10 @@ def check_graph(
 def check_mlir(
     text: str, *, chip: str = "sm_90a", meaning: str | None = None, tolerance: float | None = None
 ) -> int:
-    """Runs each kernel graph of a module as `check_graph` does; the graph of the same name in
+    """Run each kernel graph of a module as `check_graph` does; the graph of the same name in
     ``meaning`` (default: the graph itself) says what it must compute. Launches without a schedule
     get one. Intermediate values that are rounded to a narrower type set the tolerance of all
-    outputs. Returns the number of graphs.
-    """
+    outputs. Return the number of graphs."""
     with ir.Context(load_on_create_dialects=()):
         graphs = [
             (read_graph(op).graph, op.get_asm(use_local_scope=True))
@@ -120,9 +118,9 @@ def check_sizes(
     *,
     tolerance: float | None = None,
 ) -> None:
-    """Runs an artifact with a size at smaller ones, by default the least, an odd one and the
-    largest but one; ``expected`` is what it means at the largest. Rows that are not there are ones
-    there, which must change nothing."""
+    """Run an artifact with a size at smaller sizes, by default at the least, an odd one and the
+    largest but one; ``expected`` is its meaning at the largest size. Rows that do not exist are
+    ones there, which must change nothing."""
     m = artifact.manifest
     if m.size is None:
         return
@@ -143,7 +141,7 @@ def check_sizes(
 
 
 def with_schedule(graph: KernelGraph, warps: int, stages: int) -> KernelGraph:
-    """The graph with another schedule for all of its launches."""
+    """Return the graph with another schedule for all of its launches."""
     values: dict[Value, Value] = {}
     ops: list[Op] = []
     for op in graph.ops:

@@ -87,7 +87,7 @@ def test_accesses_are_wide_when_alignment_is_provable() -> None:
 
 
 def test_misaligned_offsets_are_not_assumed_away() -> None:
-    """The same tile at an odd column: the offset is a kernel-time value."""
+    """The tile is at an odd column: the offset is known only when the kernel runs."""
     layout = blocked(8, 16, 4, 1)
     a = numbers((8, 64))
     for col in (0, 1, 3, 20, 47):

@@ -1,5 +1,5 @@
-"""Who imports whom: the contract in `pyproject.toml` holds, says what the documentation draws, and
-notices what it forbids.
+"""The contract on imports in `pyproject.toml`: it holds, agrees with the documentation, and detects
+forbidden imports.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ WRONG = {
         "mirage.frontend.block_graph -> mirage.pipeline.options",
     ),
 }
-"""Of a file a module that it must not import, and what the check says then."""
+"""For each file, a module that it must not import, and the message of the check."""
 
 
 def test_wrong_imports_are_noticed(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_the_documentation_draws_the_contract() -> None:
 
 
 def rooms(folder: Path) -> list[str]:
-    """Those of a folder that have sources."""
+    """Return the sub-folders that contain sources."""
     sources = [p.relative_to(folder) for kind in ("py", "c") for p in folder.rglob(f"*.{kind}")]
     return sorted({p.parts[0] for p in sources if len(p.parts) > 1})
 

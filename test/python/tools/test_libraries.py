@@ -93,7 +93,7 @@ def test_every_folder_belongs_to_one_library() -> None:
 
 
 def test_names_of_sources_occur_once() -> None:
-    """But for those of passes, which have the names that LLVM gives them."""
+    """The names of passes are an exception, since LLVM gives them."""
     names = Counter(path.name for path in (ROOT / "lib").rglob("*.cpp"))
     assert {name for name, count in names.items() if count > 1} == {"Passes.cpp"}
 

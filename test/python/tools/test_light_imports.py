@@ -1,4 +1,4 @@
-"""What is imported at once is little: names load on first use."""
+"""Imports load little at once: names load on first use."""
 
 from __future__ import annotations
 

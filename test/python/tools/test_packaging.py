@@ -1,4 +1,4 @@
-"""What a package leaves out, and what it has."""
+"""The contents of a package, and what it leaves out."""
 
 from __future__ import annotations
 

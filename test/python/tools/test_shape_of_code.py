@@ -1,6 +1,7 @@
-"""How long functions and files are, how often a file's name occurs, and how often the code asks for
-an op's class: what grows beyond what stands here is to be split, to be named for what is in it, or
-to ask for a kind."""
+"""Limits on the length of functions and files, on the number of files with the same name, and on
+the number of places where the code asks for an op's class. Whatever exceeds these limits must be
+split, be named after its contents, or ask for a kind.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +180,7 @@ def test_functions_of_tests_and_scripts_are_short() -> None:
 
 
 def test_functions_of_c_are_short() -> None:
-    """The same holds for the compiler and for what launches kernels."""
+    """The limit also applies to the compiler and to the launcher."""
     found = {
         f"{path.relative_to(ROOT)}:{each.line} {each.head}": each.lines
         for folder in ("include", "lib", "python", "test", "tools")
@@ -250,7 +251,7 @@ def test_names_of_files_occur_once() -> None:
 
 
 def test_names_of_tests_occur_once() -> None:
-    """Those of benchmarks have the names of the benchmarks."""
+    """Tests of benchmarks are excluded: they have the names of the benchmarks."""
     names = places_of_names(ROOT / "test/python", "test_")
     apart = {name: [p for p in places if p != "benchmarks"] for name, places in names.items()}
     several = {name for name, places in apart.items() if len(places) > 1}

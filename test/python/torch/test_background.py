@@ -125,7 +125,7 @@ def test_a_second_start_has_kernels_at_once(
 
 
 def test_classes_of_sizes_come_between_two_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a real compile process; a second start searches nothing."""
+    """A real compile process is used; a second start searches nothing."""
 
     def emulated_class(found: SizedClass, options: Mapping[str, Any]) -> Any:
         chosen = {k: v for k, v in options.items() if k != RUN}

@@ -1,4 +1,4 @@
-"""What is computed twice is computed once, unless the caller could tell."""
+"""Values that are computed twice are computed once, unless the caller could notice."""
 
 from __future__ import annotations
 

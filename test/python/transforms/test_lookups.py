@@ -228,7 +228,7 @@ def test_any_integer_is_compared_with_positions() -> None:
 
 
 def test_what_is_chosen_among_integers_is_compared() -> None:
-    """With numbers whose range is known; nothing else is made of it in a kernel."""
+    """It may be compared with numbers whose range is known; kernels do nothing else with it."""
     x, n = value(16), value(1, dtype=DType.I64)
 
     def calls(used: Callable[[Builder, Value], Value]) -> list[str]:
@@ -324,7 +324,7 @@ def test_loops_keep_their_lookups() -> None:
 
 
 def test_kernels_that_look_rows_up_are_made_safe_from_overflow() -> None:
-    """As they are before they look rows up themselves."""
+    """They are made safe in the form in which they do not look rows up themselves yet."""
     table, ids, weight = value(11, 16), value(24, dtype=DType.I64), value(16, 8)
     b = Builder()
     y = b.matmul(b.softmax(gather(b, table, ids), 1), weight)

@@ -1,4 +1,4 @@
-"""Whether rows depend on each other: programs of all kinds, and brute force on what is shown."""
+"""Dependence of rows on each other: programs of all kinds, and brute force on the results."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What faults are put in on purpose. (That the verifier sees them is tested with the attack,
-`test/python/benchmarks/test_attack.py`.)"""
+"""The faults that are made on purpose. (The attack tests whether the verifier sees them,
+`test/python/benchmarks/test_attack.py`.)
+"""
 
 from __future__ import annotations
 
@@ -120,7 +121,7 @@ def test_numbered_mutants_are_each_fault_alone_and_then_several():
 
 
 def test_variants_that_should_be_equal_are():
-    """By the oracle."""
+    """The oracle decides this."""
     kinds = Counter()
     for name, pair in PAIRS.items():
         judge = Judge(pair.reference)

@@ -1,4 +1,4 @@
-"""What an unknown verdict says that it needs."""
+"""The explanations of an unknown verdict."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def test_undefined_everywhere_is_unknown():
 
 
 def test_half_precision_accumulation_fails_the_numeric_gate():
-    """The same function with the sum of squares in f16: proved equal, and rejected."""
+    """The function is the same, with the sum of squares in f16: proved equal, and rejected."""
     x = graphs.tensor(4, 4096)
     results = []
     for wide in (True, False):

@@ -34,7 +34,7 @@ FAMILIES_NOT_SHOWN = (
 
 @pytest.mark.parametrize("pair", FAMILIES_RIGHT, ids=lambda pair: pair.name)
 def test_the_same_program_of_any_kind_is_not_refuted(pair: Pair) -> None:
-    """And shown to be the same, but for a few."""
+    """Except for a few, they are shown to be the same."""
     verdict = verdict_of(pair, FAMILIES_RIGHT)
     assert verdict.kind is not Kind.REFUTED, verdict
     assert verdict.equivalent == (pair.name not in FAMILIES_NOT_SHOWN), verdict
@@ -68,7 +68,7 @@ def test_what_is_nearly_the_same_is_not_accepted(pair: Pair) -> None:
 
 @pytest.mark.parametrize("pair", SAME_POSITIONS, ids=lambda pair: pair.name)
 def test_the_same_program_of_positions_is_not_refuted(pair: Pair) -> None:
-    """And shown to be the same, but for a few."""
+    """Except for a few, they are shown to be the same."""
     verdict = verdict_of(pair, SAME_POSITIONS)
     assert verdict.kind is not Kind.REFUTED, verdict
     assert verdict.equivalent == (pair.name not in NOT_SHOWN), verdict

@@ -48,7 +48,7 @@ def options(**more: Any) -> OptimizeOptions:
 
 
 def damaged(artifact: Artifact, damage: Damage) -> Artifact:
-    """The same with other PTX."""
+    """Return the program with other PTX."""
     files, modules = dict(artifact.files), []
     for module in artifact.manifest.modules:
         files[module.ptx] = damage(artifact.files[module.ptx].decode()).encode()

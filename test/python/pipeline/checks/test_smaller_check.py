@@ -59,7 +59,7 @@ def little_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def checked(graph: KernelGraph, artifact: Artifact) -> KernelCheck:
-    """As programs are checked before they are handed out."""
+    """Check a program in the way in which programs are checked before they are returned."""
     step = Step(graph, None, Compiled(artifact))
     (check,) = Checker(Program(graph, {}), CHIP, use_cache=False).of_step(step)
     return check

@@ -30,7 +30,7 @@ from written_kernels.product_kernels import product_kernel
 
 
 def shapes(launch: Launch) -> list[tuple[int, ...]]:
-    """Of a launch that is right."""
+    """Return the shapes of a valid launch."""
     graph = KernelGraph("small", tuple(dict.fromkeys(launch.operands)), (launch,), launch.results)
     check_graph(graph)
     return [v.shape for v in (*launch.operands, *launch.results)]

@@ -1,4 +1,4 @@
-"""What kernels write beside a row of a tensor is seen."""
+"""Bytes that kernels write next to a row of a tensor are noticed."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ Written = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def places(rows: range, columns: range) -> Written:
-    """Of elements of a result of 128 columns."""
+    """Return the places of elements of a result of 128 columns."""
     return (np.array(rows)[:, None] * 128 + np.array(columns)).ravel()
 
 

@@ -1,4 +1,6 @@
-"""How parts are compiled: code of one of several parts has no names in it: equal ones share it."""
+"""Compilation of parts: the code of one of several parts contains no names, so equal parts share
+it.
+"""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_many_equal_parts_compute_what_the_program_does() -> None:
 
 
 def test_kernels_for_which_there_is_no_time_are_left_unchecked() -> None:
-    """None of them costs more than it takes to say so."""
+    """None of them costs more than it takes to report it."""
     graph = mi.new_kernel_graph("chain")
     x = graph.new_input((16, 64), dtype=mi.float16, name="x")
     y = x
@@ -166,7 +166,7 @@ NO_NUMBERS = {
 
 @pytest.mark.parametrize("name", NO_NUMBERS)
 def test_values_that_are_no_numbers_have_a_result(name: str) -> None:
-    """Beside others: a program that has no others is an error."""
+    """The program has other values as well: a program without any would be an error."""
 
     def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return NO_NUMBERS[name](x), x * 2

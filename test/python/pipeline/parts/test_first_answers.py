@@ -146,7 +146,7 @@ def test_better_answers_are_looked_for_first_where_most_places_gain(
 def test_what_there_is_no_time_to_verify_is_not_looked_for(
     monkeypatch: pytest.MonkeyPatch, two_parts: Program
 ) -> None:
-    """With more time more may be found then, and what is kept says so."""
+    """With more time, more may be found, and the kept entry says so."""
     solvers: dict[int, Slow] = {}
 
     class Slow(parts_module.PartSolver):

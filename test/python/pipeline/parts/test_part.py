@@ -1,4 +1,4 @@
-"""How a part's time is used, and which of its candidates are looked at."""
+"""The use of a part's time, and the candidates that are examined."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FAST = mi.OptimizeOptions(candidates=2, compile=False, verify_seed=1, jobs=1)
 def test_verification_leaves_time_to_compile(
     monkeypatch: pytest.MonkeyPatch, programs: float
 ) -> None:
-    """As much as the largest of the candidates needs, beside so many programs on each processor."""
+    """The time is that of the largest candidate, with as many programs on each processor."""
     waiting = programs * (os.cpu_count() or 1)
     monkeypatch.setattr(os, "getloadavg", lambda: (waiting, 0.0, 0.0))
     times = min(max(1.0, programs), BUSIEST)

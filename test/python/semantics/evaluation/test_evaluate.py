@@ -321,7 +321,7 @@ def test_tiles_wholly_outside_are_zeros(rows: int, wanted: list[int] | None):
 
 
 def test_evaluations_may_share_what_is_wanted():
-    """The same demand with inputs of which more, or other parts, are there."""
+    """Evaluate the same demand with inputs of which more parts, or other parts, are given."""
     x = graphs.tensor(8, 3, dtype=DType.F32)
     b = Builder()
     y = b.slice(b.unary(UnaryFn.EXP, x), (2, 0), (4, 3))

@@ -180,8 +180,8 @@ def test_what_is_found_for_the_catalogue(name: str) -> None:
 
 
 def test_right_candidates_are_right() -> None:
-    """Of the hand-written ones, those that multiply by a gain first, or take moments in one pass,
-    are rough."""
+    """Hand-written candidates that multiply by a gain first, or compute moments in one pass, are
+    rough."""
     rough: set[str] = set()
     for subject in small_subjects(0):
         judge = Judge(subject.reference)

@@ -80,7 +80,7 @@ def test_what_cuts_is_a_call(source: DType, target: DType) -> None:
 
 
 def count_of(b: Builder, x: Value) -> Value:
-    """Of elements that are not zero, in each row."""
+    """Return the number of elements that are not zero, in each row."""
     truth = b.binary(BinaryFn.NE, x, b.constant(0.0))
     return b.reduce(ReduceFn.SUM, b.cast(truth, DType.F32), (1,))
 

@@ -66,7 +66,7 @@ def subclasses(base: type) -> Iterator[type]:
 
 @dataclass(frozen=True, eq=False)
 class Unheard(Op):
-    """Of no kind."""
+    """An op without a kind."""
 
 
 def value(*shape: int, dtype: DType = DType.F32) -> Value:

@@ -23,7 +23,8 @@ from faults.fault import Fault, Scope, with_accumulator
 
 
 def block_faults(op: Op) -> Iterator[Fault]:
-    """Those of an op of a block graph, besides those that it has in kernel graphs, too."""
+    """Yield the faults of an op of a block graph, except those that it can also have in a kernel
+    graph."""
     match op:
         case Load():
             yield from _load_faults(op)
@@ -96,7 +97,8 @@ def _loop_faults(op: Loop) -> Iterator[Fault]:
 
 
 def _clipped_load(scope: Scope, value: Value) -> Value:
-    """A tile that is one too large, cut to size again: every part but the first starts too late."""
+    """Load a tile that is one element too large and cut it to size, so that every part but the
+    first starts too late."""
     op = scope.op
     assert isinstance(op, Load)
     scope.builder.ops.append(replace(op, operands=scope.operands, results=(value,)))
@@ -104,9 +106,8 @@ def _clipped_load(scope: Scope, value: Value) -> Value:
 
 
 def wrong_maps(tile_map: TileMap) -> Iterator[TileMap]:
-    """Axes of one dimension reversed, moved to another dimension, or exchanged with those of
-    another.
-    """
+    """Yield maps with the axes of one dimension reversed, moved to another dimension, or exchanged
+    with those of another."""
     for d, axes in enumerate(tile_map):
         if len(axes) > 1:
             yield (*tile_map[:d], axes[::-1], *tile_map[d + 1 :])

@@ -33,7 +33,7 @@ _ASSOCIATIVE = (BinaryFn.ADD, BinaryFn.MUL, BinaryFn.MAX)
 
 
 def equal_variants(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
-    """All of a graph."""
+    """Yield all equal variants of a graph."""
     for site in sites(graph):
         op = site.op
         if isinstance(op, Binary):

@@ -29,7 +29,7 @@ class NotApplicable(Exception):
 
 @dataclass
 class Scope:
-    """Where a change happens: the rebuilt operands and a builder that appends in front of it."""
+    """The place of a change: the rebuilt operands, and a builder that appends in front of it."""
 
     op: Op
     operands: tuple[Value, ...]
@@ -43,9 +43,8 @@ Change = Callable[[Scope], "Value | Op | BlockGraph"]
 
 @dataclass(frozen=True)
 class Fault:
-    """One change: ops that take the place of ``target``; the last one defines what its result
-    becomes. ``also`` are changes of other ops that go with it.
-    """
+    """One change: ops that replace ``target``; the last one defines the new result. ``also`` are
+    changes of other ops that belong to it."""
 
     kind: str
     description: str
@@ -54,14 +53,14 @@ class Fault:
     also: tuple[tuple[object, Change], ...] = ()
 
     def at(self, thing: object) -> Change | None:
-        """The change of an op or a block graph, if there is one."""
+        """Return the change of an op or a block graph, if there is one."""
         return next((c for t, c in ((self.target, self.change), *self.also) if t is thing), None)
 
 
 @dataclass(frozen=True)
 class Site:
-    """An op, where it stands: in a block or not, what makes the values that it may use, and who
-    reads its results."""
+    """An op with its surroundings: whether it is in a block, the ops that make the values that it
+    may use, and the readers of its results."""
 
     op: Op
     in_block: bool
@@ -71,12 +70,12 @@ class Site:
     axes: tuple[str, ...] = ()
 
     def maker(self, value: Value) -> Op | None:
-        """The op that makes a value, where its operands may be used too."""
+        """Return the op that makes a value, if its operands may be used too."""
         return self.made.get(value)
 
 
 def sites(graph: KernelGraph) -> Iterator[Site]:
-    """All ops of a graph, in launches and loops too."""
+    """Yield all ops of a graph, including those in launches and loops."""
     users: dict[Value, list[Op]] = {}
     yield from _sites(graph.ops, False, {}, users, None, ())
 
@@ -104,7 +103,7 @@ def _sites(
 
 
 def again(scope: Scope, in_block: bool, operands: tuple[Value, ...] | None = None) -> Value:
-    """Emits the op itself, reading ``operands``."""
+    """Emit the op itself, reading ``operands``."""
     op = replace(scope.op, operands=scope.operands if operands is None else operands)
     new = replace(op, results=(Value(type_of(op, in_block)),))
     scope.builder.ops.append(new)
@@ -112,7 +111,7 @@ def again(scope: Scope, in_block: bool, operands: tuple[Value, ...] | None = Non
 
 
 def type_of(op: Op, in_block: bool) -> TensorType:
-    """The type of an op's result by its operands. Raises :class:`NotApplicable`."""
+    """Return the type of an op's result, given its operands. Raises :class:`NotApplicable`."""
     if isinstance(op, Load):
         return TensorType(op.result.shape, op.operands[0].dtype.in_tile)
     if isinstance(op, (Mask, RunningMax)):
@@ -126,12 +125,12 @@ def type_of(op: Op, in_block: bool) -> TensorType:
 
 
 def with_accumulator(op: Loop, i: int, a: Accumulator) -> Loop:
-    """``op`` with another accumulator in place of number ``i``."""
+    """Return ``op`` with another accumulator in place of number ``i``."""
     return replace(op, accumulators=(*op.accumulators[:i], a, *op.accumulators[i + 1 :]))
 
 
 def with_tail(op: Loop, i: int, change: Callable[[Builder, Value], Value]) -> Loop:
-    """``op`` whose accumulator ``i`` takes what ``change`` makes of its value."""
+    """Return ``op`` with accumulator ``i`` taking the result of ``change`` on its value."""
     b = Builder(in_block=True)
     a = op.accumulators[i]
     value = change(b, a.value)

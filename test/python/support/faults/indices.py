@@ -32,11 +32,11 @@ _ORDERED = (
 )  # fmt: skip
 _CLAMPS = (BinaryFn.MAX, BinaryFn.MIN)
 _SMALL = 1 << 20
-"""What bounds positions, and no score."""
+"""A bound for numbers that may be positions, but not scores."""
 
 
 def index_faults(graph: KernelGraph) -> Iterator[Fault]:
-    """All of a graph."""
+    """Yield all faults of conditions and places in a graph."""
     given = {v for v in graph.inputs if v.dtype.is_integer}
     others = set(graph.inputs) - given
     for site in sites(graph):
@@ -69,7 +69,7 @@ def _conditions(op: Binary) -> Iterator[Fault]:
 
 
 def _whole(s: Scope, i: int) -> Value:
-    """One operand in the shape of the result."""
+    """Return one operand in the shape of the result."""
     x = s.operands[i]
     shape = s.op.results[0].shape
     return x if x.shape == shape else s.builder.broadcast(x, shape)
@@ -98,7 +98,7 @@ def _masked_others(s: Scope) -> Value:
 
 
 def _exchanged(site: Site, op: Binary) -> Iterator[Fault]:
-    """Rows for columns: what is less for what is more."""
+    """Yield functions of positions with exchanged operands: rows for columns, more for less."""
     if op.fn in _ORDERED and _of_places(site, op):
         yield Fault(
             "exchanged operands", op.fn.value, op,
@@ -107,7 +107,7 @@ def _exchanged(site: Site, op: Binary) -> Iterator[Fault]:
 
 
 def _of_places(site: Site, op: Binary) -> bool:
-    """Whether a function is one of positions: of integers, or (in tiles) a comparison."""
+    """Return whether a function is one of positions: of integers, or (in tiles) a comparison."""
     if not site.in_block:
         return all(v.dtype.is_integer for v in op.operands)
     return op.fn is not BinaryFn.SUB
@@ -143,7 +143,8 @@ def _added(b: Builder, x: Value, by: int) -> Value:
 
 
 def _bases(op: Gather) -> Iterator[Fault]:
-    """Rows from another base on, in steps of another size, of a table that is rolled."""
+    """Yield lookups of rows from another base, in steps of another size, or in a table that is
+    rolled."""
     rows = op.operands[0].shape[0]
     for by in sorted({rows // 2, -(rows // 2), rows} - {0, 1, -1}):
         yield Fault("wrong base", f"{by} on", op, lambda s, n=by: _read_at(s, n, 1))
@@ -165,7 +166,7 @@ def _of_rolled(s: Scope, by: int) -> Value:
 
 
 def rolled(b: Builder, x: Value, dim: int, by: int = 1) -> Value:
-    """``x`` with its first ``by`` parts along ``dim`` last."""
+    """Return ``x`` with its first ``by`` parts along ``dim`` moved to the end."""
     first = tuple(by if d == dim else n for d, n in enumerate(x.shape))
     rest = tuple(n - by if d == dim else n for d, n in enumerate(x.shape))
     start = tuple(by if d == dim else 0 for d in range(len(x.shape)))
@@ -173,7 +174,8 @@ def rolled(b: Builder, x: Value, dim: int, by: int = 1) -> Value:
 
 
 def _read(op: Op, given: set[Value]) -> Iterator[Fault]:
-    """One of those that read an integer input gets another segment, or a length by one."""
+    """Yield faults in which one reader of an integer input gets another segment, or a length that
+    is off by one."""
     for i, v in enumerate(op.operands):
         if v not in given or v.dtype is DType.I1:
             continue
@@ -201,7 +203,7 @@ def _with_rolled(s: Scope, i: int, dim: int, by: int) -> Op:
 
 
 def _shifted(op: Op, given: set[Value]) -> Iterator[Fault]:
-    """One of those that read an input finds its parts one further on."""
+    """Yield faults in which one reader of an input reads its parts one element later."""
     for i, v in enumerate(op.operands):
         if v in given:
             for d, size in enumerate(v.shape):
@@ -217,7 +219,7 @@ def _shifted(op: Op, given: set[Value]) -> Iterator[Fault]:
 
 
 def _orders(op: Concat) -> Iterator[Fault]:
-    """Two parts for each other, where that fits, or all of them turned round."""
+    """Yield joins with two parts exchanged, if they fit, or with all of them in reverse order."""
     count = len(op.operands)
     for i in range(count - 1):
         order = (*range(i), i + 1, i, *range(i + 2, count))
@@ -228,7 +230,8 @@ def _orders(op: Concat) -> Iterator[Fault]:
 
 
 def _mixed(op: Reshape) -> Iterator[Fault]:
-    """Two dimensions of one size for each other before they are joined, or after one is split."""
+    """Yield faults in which two dimensions of the same size are exchanged before they are joined,
+    or after one is split."""
     source, shape = op.operands[0].shape, op.result.shape
     for sizes, before in ((source, True), (shape, False)):
         for d in range(len(sizes) - 1):

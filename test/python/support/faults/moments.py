@@ -17,7 +17,7 @@ from faults.fault import Fault, NotApplicable, Scope, Site
 
 
 def moment_faults(site: Site) -> Iterator[Fault]:
-    """Those of an op; whatever it is a sum or a product of is computed in the ops before."""
+    """Yield the faults of an op, if the ops before compute something that it sums or multiplies."""
     op = site.op
     if isinstance(op, LayerNorm):
         yield Fault("variance in one pass", "layer norm", op, lambda s: _one_pass_norm(s, op))
@@ -43,19 +43,19 @@ def moment_faults(site: Site) -> Iterator[Fault]:
 
 
 def _difference(site: Site, value: Value) -> Binary | None:
-    """The op that makes a value, if that is a difference."""
+    """Return the op that makes a value, if that is a difference."""
     op = site.maker(value)
     return op if isinstance(op, Binary) and op.fn is BinaryFn.SUB else None
 
 
 def _square(s: Scope, difference: Binary) -> Value:
-    """``(x - y)^2`` as ``x^2 - 2 x y + y^2``."""
+    """Write ``(x - y)^2`` as ``x^2 - 2 x y + y^2``."""
     x, y = (s.rebuilt(v) for v in difference.operands)
     return _squares(s.builder, x, y, lambda v: v)
 
 
 def _sum_of_squares(s: Scope, op: Reduce, difference: Binary) -> Value:
-    """The same, each term summed for itself."""
+    """Write a sum of squares like :func:`_square`, with a separate sum for each term."""
     x, y = (s.rebuilt(v) for v in difference.operands)
     _alike(op, x, y)
     return _squares(s.builder, x, y, lambda v: s.builder.reduce(ReduceFn.SUM, v, op.dims))
@@ -69,7 +69,7 @@ def _squares(b: Builder, x: Value, y: Value, term: Callable[[Value], Value]) -> 
 
 
 def _sum_of_each(s: Scope, op: Reduce, difference: Binary) -> Value:
-    """The sum of ``x - y`` as that of ``x`` less that of ``y``."""
+    """Write the sum of ``x - y`` as the sum of ``x`` minus the sum of ``y``."""
     x, y = (s.rebuilt(v) for v in difference.operands)
     _alike(op, x, y)
     sums = (s.builder.reduce(ReduceFn.SUM, v, op.dims) for v in (x, y))
@@ -77,21 +77,21 @@ def _sum_of_each(s: Scope, op: Reduce, difference: Binary) -> Value:
 
 
 def _factor(s: Scope, difference: Binary, other: int) -> Value:
-    """``(x - y) c`` as ``x c - y c``."""
+    """Write ``(x - y) c`` as ``x c - y c``."""
     b, c = s.builder, s.operands[other]
     products = [b.binary(BinaryFn.MUL, s.rebuilt(v), c) for v in difference.operands]
     return b.binary(BinaryFn.SUB, *products)
 
 
 def _alike(op: Reduce, x: Value, y: Value) -> None:
-    """Both have all terms of a sum, in its dimensions."""
+    """Return whether both have all terms of a sum, in its dimensions."""
     shape = op.operands[0].shape
     if any(len(v.shape) != len(shape) or v.shape[d] != shape[d] for v in (x, y) for d in op.dims):
         raise NotApplicable
 
 
 def _one_pass(s: Scope, op: Reduce, centred: Binary) -> Value:
-    """The sum of ``(x - m)^2`` as that of ``x^2`` less ``m`` times that of ``x``."""
+    """Write the sum of ``(x - m)^2`` as the sum of ``x^2`` minus ``m`` times the sum of ``x``."""
     b = s.builder
     x, mean = (s.rebuilt(v) for v in centred.operands)
     squares = b.reduce(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, x), op.dims)

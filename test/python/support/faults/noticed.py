@@ -13,21 +13,22 @@ from faults.ptx_mutants import Kind, mutants
 
 
 class Original:
-    """A kernel that is right, whose PTX tests break."""
+    """A correct kernel, whose PTX tests break."""
 
     def __init__(self, artifact: Artifact) -> None:
         self.artifact = artifact
         self.ptx = artifact.ptx()
 
     def notices(self, broken: str) -> bool:
-        """Whether a check stops ``broken`` PTX, or its results differ in any bit."""
+        """Return whether a check stops ``broken`` PTX, or its results differ in any bit."""
         found = self._run(broken)
         return found is None or any(
             not np.array_equal(a, b) for a, b in zip(self._right, found, strict=True)
         )
 
     def unnoticed(self, kind: Kind) -> list[str]:
-        """The instructions of a kind that nobody misses, each left out by itself."""
+        """Return the instructions of a kind that can be left out, each by itself, without being
+        noticed."""
         found = list(mutants(self.ptx, kind))
         assert found
         return [m.original for m in found if not self.notices(m.ptx)]
@@ -39,7 +40,7 @@ class Original:
         return found
 
     def _run(self, ptx: str) -> list[np.ndarray] | None:
-        """None where a check stops the run."""
+        """Run the PTX; None if a check stops the run."""
         manifest = self.artifact.manifest
         files = {**self.artifact.files, manifest.modules[0].ptx: ptx.encode()}
         try:

@@ -26,11 +26,11 @@ from mirage.semantics.ugraph import (
 from faults.fault import Fault, NotApplicable, Scope
 
 FACTORS = (Fraction(2), Fraction(1, 2), Fraction(-1), Fraction(1001, 1000), Fraction(17, 16))
-"""Of constants."""
+"""Factors that change constants."""
 
 
 def op_faults(op: Op, rng: random.Random, in_block: bool) -> Iterator[Fault]:
-    """Those of its kind, and other operands or one more."""
+    """Yield the faults of an op's kind, and those with other operands or an additional one."""
     match op:
         case Binary():
             yield from _binary_faults(op, rng)

@@ -44,7 +44,7 @@ _NUMBERS = (
 
 
 def position_faults(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
-    """All of a graph."""
+    """Yield all faults of positions in a graph."""
     for site in sites(graph):
         op = site.op
         if isinstance(op, Binary):
@@ -119,7 +119,7 @@ def _axes(site: Site, op: Iota | TileIota) -> Iterator[Fault]:
 
 
 def _shifted(s: Scope, by: int) -> Value:
-    """All that reads the positions sees others: both ends of a window move."""
+    """Shift the positions for all readers, so that both ends of a window move."""
     position = replace(s.op, operands=(), results=(Value(s.op.results[0].type),))
     s.builder.ops.append(position)
     number = s.builder.constant(by, position.results[0].dtype)
@@ -127,7 +127,8 @@ def _shifted(s: Scope, by: int) -> Value:
 
 
 def _rows(op: Gather) -> Iterator[Fault]:
-    """Rows of other pages: the one beside, in another order, of an index of another line."""
+    """Yield lookups of rows in other pages: the next page, pages in another order, or an index of
+    another line."""
     table, index = op.operands
     for by in (-1, 1):
         yield Fault(
@@ -157,7 +158,7 @@ def _beside(s: Scope, by: int) -> Value:
 
 
 def _rolled(b: Builder, x: Value, dim: int) -> Value:
-    """``x`` with its first part along ``dim`` last."""
+    """Return ``x`` with its first part along ``dim`` moved to the end."""
     first = tuple(1 if d == dim else n for d, n in enumerate(x.shape))
     rest = tuple(n - 1 if d == dim else n for d, n in enumerate(x.shape))
     start = tuple(int(d == dim) for d in range(len(x.shape)))
@@ -165,7 +166,7 @@ def _rolled(b: Builder, x: Value, dim: int) -> Value:
 
 
 def _given(op: Launch) -> Iterator[Fault]:
-    """A kernel that gets other indices."""
+    """Return a kernel that gets other indices."""
     for i, v in enumerate(op.operands):
         if v.dtype.is_integer and v.dtype is not DType.I1:
             for by in (-1, 1):
@@ -185,7 +186,7 @@ def _get(s: Scope, i: int, by: int, dim: int = 0) -> Op:
 
 
 def _tiles(op: TileGather) -> Iterator[Fault]:
-    """Rows of an index of another tile, and another part of rows."""
+    """Yield rows by an index of another tile, and another part of rows."""
     names = [a for axes in op.map for a in axes]
     for d, axes in enumerate(op.map):
         if axes:
@@ -197,7 +198,7 @@ def _tiles(op: TileGather) -> Iterator[Fault]:
 
 
 def _heads(op: Transpose) -> Iterator[Fault]:
-    """Dimensions of one size are taken for each other."""
+    """Yield faults in which dimensions of the same size are taken for each other."""
     shape, order = op.result.shape, op.permutation
     for d in range(len(order)):
         for e in range(d + 1, len(order)):

@@ -37,10 +37,9 @@ from faults.roundings import rounding_faults
 
 @dataclass(frozen=True)
 class Mutant:
-    """A graph with one fault. ``values`` has what became of the original's values, except of those
-    that are the same. ``wrong`` are the positions of the ops with the fault; those that read it
-    where an op is gone.
-    """
+    """A graph with one fault. ``values`` maps the original's values to those that replace them,
+    except for those that are the same. ``wrong`` are the positions of the ops with the fault or, if
+    an op was removed, of those that read its result."""
 
     kind: str
     description: str
@@ -50,11 +49,11 @@ class Mutant:
 
 
 Faults = Callable[[KernelGraph, random.Random], Iterable[Fault]]
-"""What may be wrong with a graph."""
+"""A function that yields the faults that a graph may have."""
 
 
 def every_fault(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
-    """Faults of structure, of rounding and of positions."""
+    """Yield faults of structure, of rounding and of positions."""
     yield from faults_of(graph, rng)
     yield from rounding_faults(graph, rng)
     yield from position_faults(graph, rng)
@@ -65,7 +64,8 @@ _OF_PLACES = ("wrong axis", "off-by-one map", "mask off by one", "wrong steps")
 
 
 def misplaced(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
-    """Faults of positions, and those of structure that take something from elsewhere."""
+    """Yield faults of positions, and those faults of structure that take something from a wrong
+    place."""
     yield from position_faults(graph, rng)
     yield from index_faults(graph)
     yield from (f for f in faults_of(graph, rng) if f.kind in _OF_PLACES)
@@ -74,7 +74,7 @@ def misplaced(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
 def mutants(
     graph: KernelGraph, rng: random.Random, count: int, faults: Faults = faults_of
 ) -> Iterator[Mutant]:
-    """At most ``count`` random mutants; the same one may come twice."""
+    """Return at most ``count`` random mutants; the same one may occur twice."""
     tries = 0
     produced = 0
     while produced < count and tries < 60 * count:
@@ -88,8 +88,9 @@ def mutants(
 def numbered(
     graph: KernelGraph, name: str, first: int, count: int, faults: Faults
 ) -> Iterator[Mutant]:
-    """The mutants of those numbers: each fault alone, kinds in turns and else in an order that
-    ``name`` chooses, then two or three at once. Other numbers are other choices."""
+    """Yield the mutants with these numbers: first each fault alone, with the kinds in turn and
+    otherwise in an order that ``name`` chooses, and then two or three faults at once. Other numbers
+    are other choices."""
     order = _in_turns(faults(graph, random.Random(name)), random.Random(name))
     for fault in order[first : first + count]:
         mutant = _applied(graph, fault)
@@ -102,7 +103,7 @@ def numbered(
 
 
 def _in_turns(faults: Iterable[Fault], rng: random.Random) -> list[Fault]:
-    """Faults of one kind after the other, so that frequent ops do not crowd out rare faults."""
+    """Order faults so that kinds take turns, and frequent ops do not crowd out rare faults."""
     kinds: dict[str, list[Fault]] = {}
     for fault in faults:
         kinds.setdefault(fault.kind, []).append(fault)
@@ -115,7 +116,7 @@ def _in_turns(faults: Iterable[Fault], rng: random.Random) -> list[Fault]:
 
 
 def _several(graph: KernelGraph, rng: random.Random, faults: Faults) -> Mutant | None:
-    """Two faults, sometimes three."""
+    """Return two faults, or sometimes three."""
     found = _mutate(graph, rng, faults)
     for _ in range(rng.choice((1, 1, 2))):
         again = None if found is None else _mutate(found.graph, rng, faults)
@@ -135,7 +136,7 @@ def _mutate(graph: KernelGraph, rng: random.Random, some: Faults) -> Mutant | No
 
 
 def _applied(graph: KernelGraph, fault: Fault) -> Mutant | None:
-    """``graph`` with a fault; None where it does not fit."""
+    """Return ``graph`` with a fault; None if it does not fit."""
     rebuilder = _Rebuilder(fault)
     try:
         result = rebuilder.graph(graph)
@@ -166,7 +167,7 @@ def _faulty(
 
 
 class _Rebuilder:
-    """Copies a graph with one change, types inferred anew."""
+    """Copies a graph with one change and infers all types again."""
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
@@ -207,7 +208,7 @@ class _Rebuilder:
         return tuple(result)
 
     def copy(self, op: Op, operands: tuple[Value, ...], in_block: bool, visible: list[Value]) -> Op:
-        """``op`` (possibly changed) reading ``operands``, with new results."""
+        """Return ``op`` (possibly changed), reading ``operands``, with new results."""
         if isinstance(op, Launch):
             return self.launch(op, operands)
         if isinstance(op, Loop):

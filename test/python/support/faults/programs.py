@@ -92,7 +92,7 @@ def _launch_operand_faults(op: Launch) -> Iterator[Fault]:
 
 
 def _order_faults(op: Op, users: dict[Value, list[Op]]) -> Iterator[Fault]:
-    """``f(g(x))`` as ``g(f(x))`` where ``f`` is a scalar function; ``op`` is the inner one."""
+    """Write ``f(g(x))`` as ``g(f(x))`` if ``f`` is a scalar function; ``op`` is the inner one."""
     if isinstance(op, Loop):
         for i, (_a, result) in enumerate(zip(op.accumulators, op.results, strict=True)):
             fns = [u.fn for u in users.get(result, ()) if isinstance(u, Unary)]
@@ -133,13 +133,13 @@ def _before(scope: Scope, i: int, fn: UnaryFn) -> Op:
 
 
 def with_fault(candidate: KernelGraph, number: int) -> KernelGraph:
-    """Kernel ``number`` stores its result negated."""
+    """Return the graph with the result of kernel ``number`` negated when it is stored."""
     return _with_result(candidate, number, lambda b, x: b.unary(UnaryFn.NEG, x))
 
 
 def with_lost_digits(candidate: KernelGraph, number: int) -> KernelGraph:
-    """Kernel ``number`` adds a large number to its result and subtracts it again: the same over the
-    real numbers."""
+    """Return the graph with a large number added to the result of kernel ``number`` and subtracted
+    again: the same over the real numbers."""
 
     def change(b: Builder, x: Value) -> Value:
         large = b.constant(2.0**20)

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Kind = Literal["barrier", "wait", "fence", "parity", "count", "mask", "bound", "swizzle"]
-"""What is broken: a barrier, the wait for an asynchronous copy, product or mbarrier, a fence
-between proxies, the phase of an mbarrier that is waited for (parity), how many arrivals or bytes an
-mbarrier waits for, or threads a barrier (count), what a lane out of bounds has or does instead
-(mask), the predicate that says which lanes are in bounds or take part (bound), the exclusive or of
-an address (swizzle)."""
+"""The kind of instruction that is broken: a barrier; the wait for an asynchronous copy, product or
+mbarrier; a fence between proxies; the phase that a wait for an mbarrier waits for (parity); the
+number of arrivals or bytes that an mbarrier waits for, or of threads that a barrier waits for
+(count); what a lane out of bounds has or does instead (mask); the predicate that says which lanes
+are in bounds or take part (bound); the exclusive or of an address (swizzle)."""
 
 _REGISTER = r"%[\w$]+"
 # What an instruction of each kind looks like, and what takes its place.
@@ -60,7 +60,7 @@ _BRANCH = re.compile(rf"@!?({_REGISTER})\s+bra(?:\.uni)?\s+([$\w]+)\s*;")
 
 @dataclass(frozen=True)
 class Mutant:
-    """PTX with one instruction changed: 1-based line, the text that was there."""
+    """PTX with one instruction changed: the 1-based line, and the original text."""
 
     ptx: str
     line: int
@@ -68,7 +68,7 @@ class Mutant:
 
 
 def mutants(ptx: str, kind: Kind) -> Iterator[Mutant]:
-    """Every text that differs from `ptx` in one instruction of the kind."""
+    """Yield every text that differs from `ptx` in one instruction of the kind."""
     if kind in _OTHERS:
         yield from _OTHERS[kind](ptx)
         return
@@ -83,7 +83,8 @@ def _changed(ptx: str, start: int, end: int, text: str) -> Mutant:
 
 
 def _bounds(ptx: str) -> Iterator[Mutant]:
-    """Each comparison as always true and as always false, except those of loops."""
+    """Yield texts in which one comparison is always true or always false, except for those of
+    loops."""
     kernels = [m.start() for m in re.finditer(r"\.entry\s", ptx)]
     for start, end in zip(kernels, [*kernels[1:], len(ptx)], strict=True):
         body = ptx[start:end]
@@ -103,13 +104,14 @@ def _bounds(ptx: str) -> Iterator[Mutant]:
 
 
 def with_register(ptx: str, name: str, start: str = "") -> str:
-    """``ptx`` with one more 32-bit register in its first kernel, and instructions at its start."""
+    """Return ``ptx`` with an additional 32-bit register in its first kernel, and with instructions
+    at its start."""
     body = ptx.index("{", ptx.index(".entry")) + 2
     return f"{ptx[:body]}\t.reg .b32 {name};\n{start}{ptx[body:]}"
 
 
 def wrong_parities(ptx: str) -> Iterator[str]:
-    """``ptx`` with each of its waits for an mbarrier waiting for the other phase."""
+    """Yield ``ptx`` with each of its waits for an mbarrier waiting for the other phase."""
     return (mutant.ptx for mutant in _parities(ptx))
 
 
@@ -126,11 +128,12 @@ _COUNTED = (
     (rf"mbarrier\.arrive\.expect_tx[.:\w]*\s+_,\s*\[[^]]+\],\s*({_REGISTER}|\d+);", (-16, 16)),
     (rf"bar(?:rier)?(?:\.cta)?\.sync[.\w]*\s+[^,;]+,\s*({_REGISTER}|\d+);", (-32, 32)),
 )
-"""What says how many, its number, and what is added to it: arrivals, bytes, threads."""
+"""Patterns of instructions that contain a number of arrivals, bytes or threads, with its position
+and the changes of it."""
 
 
 def _counts(ptx: str) -> Iterator[Mutant]:
-    """Each number that is known, a little smaller and larger."""
+    """Yield texts in which one known number is a little smaller or larger."""
     for pattern, steps in _COUNTED:
         for match in re.finditer(pattern, ptx):
             known = [match[1]]

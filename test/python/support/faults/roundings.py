@@ -59,14 +59,14 @@ ROUNDING = frozenset(
         "variance in one pass",
     }
 )
-"""All kinds."""
+"""All kinds of faults of rounding."""
 
 _HALVES = (DType.F16, DType.BF16)
 _COMPUTING = (Binary, Unary, Matmul, Reduce, Mask)
 
 
 def rounding_faults(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
-    """All of a graph; some have random constants."""
+    """Yield all faults of rounding in a graph; some have random constants."""
     for site in sites(graph):
         yield from _casts(site, rng)
         yield from _factors(site, rng)
@@ -79,7 +79,7 @@ def rounding_faults(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
 
 
 def narrowed(b: Builder, x: Value, dtype: DType) -> Value:
-    """``x`` rounded to ``dtype``, as a value of its own type."""
+    """Return ``x`` rounded to ``dtype``, as a value of its own type."""
     if x.dtype.is_integer:
         raise NotApplicable
     return b.cast(b.cast(x, dtype), x.dtype) if x.dtype is not dtype else x
@@ -144,8 +144,8 @@ def _name(op: Op) -> str:
 
 
 def _factors(site: Site, rng: random.Random) -> Iterator[Fault]:
-    """``(a @ b) c`` as ``(a c) @ b``, ``(a b) c`` as ``(a c) b``: what was small may be large, and
-    16 bits do not hold it."""
+    """Write ``(a @ b) c`` as ``(a c) @ b``, and ``(a b) c`` as ``(a c) b``: a small intermediate
+    value may become too large for 16 bits."""
     op = site.op
     if not isinstance(op, Binary) or op.fn is not BinaryFn.MUL:
         return
@@ -338,7 +338,7 @@ def _maxima(site: Site, rng: random.Random) -> Iterator[Fault]:
 
 
 def _nothing(b: Builder, x: Value) -> Value:
-    """Zeros in the place of ``x``."""
+    """Return zeros in the place of ``x``."""
     return b.binary(BinaryFn.KEEP, b.constant(0.0), x)
 
 

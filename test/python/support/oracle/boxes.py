@@ -12,44 +12,45 @@ from oracle.pytorch import torch
 
 Tensor = torch.Tensor
 Box = tuple[tuple[int, int], ...]
-"""For each dimension the first index and the one after the last."""
+"""For each dimension, the first index and the one after the last."""
 
 
 def whole(shape: Sequence[int]) -> Box:
-    """All of a tensor."""
+    """Return the box of a whole tensor."""
     return tuple((0, n) for n in shape)
 
 
 def sizes(box: Box) -> tuple[int, ...]:
-    """How many indices there are in each dimension."""
+    """Return the number of indices in each dimension."""
     return tuple(b - a for a, b in box)
 
 
 def inside(box: Box, other: Box) -> bool:
-    """Whether ``other`` has all of ``box``."""
+    """Return whether ``other`` contains all of ``box``."""
     return box == other or all(c <= a and b <= d for (a, b), (c, d) in zip(box, other, strict=True))
 
 
 def cut(x: Tensor, box: Box, of: Box) -> Tensor:
-    """``box`` out of ``x``, which has ``of``, of each run."""
+    """Return ``box`` from ``x``, which covers the box ``of``, in each run."""
     if box == of:
         return x
     return x[(slice(None), *(slice(a - c, b - c) for (a, b), (c, _) in zip(box, of, strict=True)))]
 
 
 _RECENT = 32
-"""Boxes that are looked through for one that has another: of thousands it is one of the last."""
+"""The number of recent boxes among which one that contains another is searched: even of thousands,
+it is one of the last."""
 
 
 class Parts:
-    """Parts of a tensor that are there already."""
+    """The parts of a tensor that have been computed."""
 
     def __init__(self) -> None:
         self.every: dict[Box, Tensor] = {}
         self.recent: list[Box] = []
 
     def find(self, box: Box) -> Tensor | None:
-        """A part, if it is there, or one that has all of it."""
+        """Return a part if it has been computed, possibly as a part of another one."""
         if box in self.every:
             return self.every[box]
         for place, known in enumerate(self.recent):
@@ -65,13 +66,14 @@ class Parts:
 
 
 def aligned(box: Box, shape: Sequence[int]) -> Box:
-    """What of an operand that broadcasts is read for ``box`` of the result."""
+    """Return the box of an operand that is read for ``box`` of the result if the operand is
+    broadcast."""
     last = box[len(box) - len(shape) :]
     return tuple((0, 1) if n == 1 else b for b, n in zip(last, shape, strict=True))
 
 
 def only(x: Tensor, box: Box) -> Tensor:
-    """``box`` of a result whose normalised dimensions are all there."""
+    """Return ``box`` of a result with all of its normalised dimensions complete."""
     have = zip(box, x.shape[1:], strict=True)
     here = (slice(a, b) if n != b - a else slice(None) for (a, b), n in have)
     return x[(slice(None), *here)]
@@ -85,8 +87,9 @@ def flat(index: Sequence[int], shape: Sequence[int]) -> int:
 
 
 def run_of(box: Box, shape: Sequence[int], source: Sequence[int]) -> tuple[Box, int]:
-    """A box of ``source`` that is one run of elements in row-major order and has all that ``box``
-    of the same elements, shaped otherwise, has; and the number of the first element in it."""
+    """Return a box of ``source`` that is a single run of elements in row-major order and contains
+    all elements of ``box``, which belongs to another shape of the same elements; and the number of
+    the first element in it."""
     first = flat([a for a, _ in box], shape)
     last = flat([b - 1 for _, b in box], shape)
     found: list[tuple[int, int]] = []
@@ -124,7 +127,8 @@ def starts(
 def positions(
     grid: Sequence[Axis], output: Output, box: Box, extents: Mapping[str, int]
 ) -> Iterator[tuple[int, ...]]:
-    """The blocks that store into ``box``; of those that store the same, the first and the last."""
+    """Yield the blocks that store into ``box``; of blocks that store the same part, the first and
+    the last."""
     choices: dict[str, set[int]] = {}
     for axes, t, (a, b) in zip(output.map, output.value.shape, box, strict=True):
         strides = [prod(extents[x] for x in axes[i + 1 :]) for i in range(len(axes))]
@@ -136,7 +140,7 @@ def positions(
 
 
 def steps_of(steps: Steps | None, place: Mapping[str, int], extent: int) -> range:
-    """The steps that a block takes: at least one."""
+    """Return the steps that a block takes: at least one."""
     if steps is None:
         return range(extent)
     ends = [_step_number(n, place) for n in (steps.first, steps.end)]

@@ -67,18 +67,19 @@ torch.set_num_threads(1)  # one process for each core instead
 
 Tensor = torch.Tensor
 Input = Callable[[Box], Tensor]
-"""An input by its parts: float64 numbers of the input's type, the first dimension that of runs."""
+"""A function that gives an input by its parts: float64 numbers of the input's type, with the
+dimension of runs first."""
 
 _CALL = 2000.0
-"""What starting an op costs, in elements of one."""
+"""The cost of starting an op, in elements."""
 _DRAWN = 3.0
-"""What an element of an input costs."""
+"""The cost of an element of an input."""
 _PRODUCT = 0.1
-"""What one multiplication of a matrix product costs."""
+"""The cost of one multiplication in a matrix product."""
 
 
 class TooMuchWork(Exception):
-    """What was asked for needs more than the oracle was given."""
+    """The requested values need more work than the oracle was given."""
 
 
 class BadProgram(Exception):
@@ -87,13 +88,13 @@ class BadProgram(Exception):
 
 
 class Unsupported(Exception):
-    """An op that the oracle has no meaning for."""
+    """An op for which the oracle has no meaning."""
 
 
 def outputs(
     graph: KernelGraph, inputs: Sequence[np.ndarray], *, typed: bool = False
 ) -> list[np.ndarray]:
-    """All outputs of a program on arrays; raises :class:`BadProgram`."""
+    """Return all outputs of a program on arrays; raises :class:`BadProgram`."""
 
     def given(v: Value, x: np.ndarray) -> Input:
         tensor = torch.from_numpy(np.array(x, dtype=np.float64)[None])
@@ -106,8 +107,8 @@ def outputs(
 
 
 class Oracle:
-    """``runs`` of a program on ``inputs``, side by side. ``most`` is how many elements each may
-    compute."""
+    """Several ``runs`` of a program on ``inputs``, side by side. ``most`` is the number of elements
+    that each run may compute."""
 
     def __init__(
         self,
@@ -126,7 +127,7 @@ class Oracle:
         self.blocks: dict[tuple[Launch, tuple[int, ...]], list[Tensor]] = {}
 
     def part(self, value: Value, box: Box) -> Tensor:
-        """A part of a value of the kernel level."""
+        """Return a part of a value of the kernel level."""
         if value not in self.known:
             self.known[value] = Parts()
         found = self.known[value].find(box)
@@ -147,13 +148,13 @@ class Oracle:
         return cut(x, box, box_now)
 
     def work(self, elements: float) -> None:
-        """Counts what was computed; raises :class:`TooMuchWork`."""
+        """Count the computed elements; raises :class:`TooMuchWork`."""
         self.left -= elements + _CALL
         if self.left < 0:
             raise TooMuchWork("expected less to compute")
 
     def round(self, x: Tensor, dtype: DType) -> Tensor:
-        """``x`` as a value of that type is held."""
+        """Return ``x`` in the precision of that type."""
         return rounded(x, dtype) if self.typed else x.to(torch.float64)
 
     def _made(self, value: Value, box: Box) -> Tensor:
@@ -183,7 +184,7 @@ class Oracle:
         return self.elementary(op, xs)
 
     def _needs(self, op: Op, box: Box) -> Iterator[tuple[Value, Box]]:
-        """Which part of each operand a part of the result is made of."""
+        """Return the part of each operand that a part of the result is computed from."""
         if isinstance(op, Concat):
             start = 0
             for v in op.operands:
@@ -230,7 +231,7 @@ class Oracle:
         return self.round(y + rest[1] if len(rest) > 1 else y, op.result.dtype)
 
     def elementary(self, op: Op, xs: Sequence[Tensor]) -> Tensor:
-        """The result of an op that means the same of tensors and of tiles."""
+        """Return the result of an op that has the same meaning for tensors and tiles."""
         dtype = op.result.dtype
         xs = levelled([self._computed_in(x, dtype) for x in xs])
         if isinstance(op, Constant):
@@ -263,7 +264,7 @@ class Oracle:
     # ---- launches
 
     def _launched(self, launch: Launch, which: int, box: Box) -> Tensor:
-        """A part of what a launch stores, put together from the tiles of its blocks."""
+        """Return a part of a launch's result, put together from the tiles of its blocks."""
         output, result = launch.body.outputs[which], launch.results[which]
         extents = {a.name: a.extent for a in launch.grid}
         y = torch.full((self.runs, *sizes(box)), torch.nan, dtype=torch.float64)
@@ -293,7 +294,7 @@ class Oracle:
         return self.round(y, result.dtype)
 
     def _block(self, launch: Launch, position: tuple[int, ...]) -> list[Tensor]:
-        """The tiles that one block stores."""
+        """Return the tiles that one block stores."""
         key = launch, position
         if key not in self.blocks:
             block = _Block(self, launch, position)
@@ -363,12 +364,12 @@ class _Block:
     # ---- what is read
 
     def _box(self, tile_map: TileMap, tile: Sequence[int]) -> Box:
-        """What a tile covers here, beyond the end of the tensor too."""
+        """Return the box that a tile covers here, which may extend beyond the end of the tensor."""
         firsts = [self._part(axes) * t for axes, t in zip(tile_map, tile, strict=True)]
         return tuple((a, a + t) for a, t in zip(firsts, tile, strict=True))
 
     def _prefetch(self, op: Load) -> None:
-        """Asks once for all that a load reads in the steps of the loops around it."""
+        """Request everything that a load reads in all steps of the loops around it at once."""
         (source,) = op.operands
         inner = [a for axes in op.map for a in axes if a not in self.place]
         if not inner:
@@ -394,7 +395,7 @@ class _Block:
     def _tile(
         self, box: Box, shape: Sequence[int], op: Op, read: Callable[[Box], Tensor]
     ) -> Tensor:
-        """What ``read`` has there; zeros beyond the end."""
+        """Return the elements that ``read`` gives there; zeros beyond the end."""
         there = tuple((min(a, n), min(b, n)) for (a, b), n in zip(box, shape, strict=True))
         if there == box:
             return self.oracle.round(read(box), op.result.dtype)

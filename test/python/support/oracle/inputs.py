@@ -49,7 +49,7 @@ _LARGEST = {
 
 
 def _mixed(x: Array) -> Array:
-    """Splitmix64: 64 bits that look random, of each number."""
+    """Splitmix64: 64 bits that look random, for each number."""
     with np.errstate(over="ignore"):
         x = x * np.uint64(0x9E3779B97F4A7C15)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -59,13 +59,14 @@ def _mixed(x: Array) -> Array:
 
 _RADII = np.sqrt(-2.0 * np.log((np.arange(1 << 16) + 0.5) * 2.0**-16))
 _ANGLES = np.cos(np.arange(1 << 16) * (2.0 * np.pi * 2.0**-16))
-"""A normal number is a radius times an angle's cosine (Box and Muller), of 16 bits each."""
+"""Cosines of angles: a normal number is a radius times the cosine of an angle (Box and Muller),
+with 16 bits each."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """The elements of a box: their numbers, those of their rows (what the last dimension holds) and
-    of their columns."""
+    """The elements of a box: their numbers, those of their rows (the last dimension is a row), and
+    those of their columns."""
 
     shape: tuple[int, ...]
     box: Box
@@ -76,7 +77,7 @@ class Place:
 
     @cached_property
     def rows(self) -> Array:
-        """Of the same shape, as are columns."""
+        """The number of each element's row; it has the same shape, and so has that of columns."""
         if not self.box:
             return np.zeros((), dtype=np.int64)
         return np.broadcast_to(self._along(len(self.box) - 1)[..., None], sizes(self.box))
@@ -92,7 +93,7 @@ class Place:
         return self.shape[-1] if self.shape else 1
 
     def _along(self, rank: int) -> Array:
-        """The numbers of what the first dimensions hold."""
+        """Return the numbers of the indices of the first dimensions."""
         numbers = np.zeros((), dtype=np.int64)
         for d, (a, b) in enumerate(self.box[:rank]):
             along = np.arange(a, b).reshape((-1, *(1,) * (rank - d - 1)))
@@ -100,25 +101,25 @@ class Place:
         return numbers
 
     def bits(self, seed: int, of: Array | None = None) -> Array:
-        """64 random bits for each element, or for each number ``of``."""
+        """Return 64 random bits for each element, or for each number in ``of``."""
         numbers = self.numbers if of is None else of
         start = _mixed(np.array([seed & (1 << 63) - 1], dtype=np.uint64))
         return _mixed(numbers.astype(np.uint64) + start.reshape(()))
 
     def normal(self, seed: int) -> Array:
-        """A normal number for each element."""
+        """Return a normal number for each element."""
         parts = self.bits(seed).reshape(-1).view(np.uint16)
         found = _RADII[parts[::4]] * _ANGLES[parts[1::4]]
         return found.reshape(sizes(self.box))
 
 
 Draw = Callable[[Place, int], Array]
-"""Elements at places, by a seed."""
+"""A function that gives elements at places, by a seed."""
 
 
 @dataclass(frozen=True)
 class Normal:
-    """Normal numbers: those of one of few draws, times ``std``."""
+    """Normal numbers: those of one of a few draws, times ``std``."""
 
     std: float
     number: int = 0
@@ -178,7 +179,7 @@ MASKS: dict[str, Draw] = {
     "all but the last -inf": _masked(-inf, 0.99),
     "all about -1e4": _shifted(-1e4, 10.0),
 }
-"""What else is added to scores."""
+"""Other tensors that are added to scores."""
 
 
 # ---- what inputs are for
@@ -186,9 +187,9 @@ MASKS: dict[str, Draw] = {
 
 @dataclass(frozen=True)
 class Role:
-    """What a program does with an input: the scale at which its products stay about as large as
-    what goes into them, whether it has one number for each channel, whether it is only added, and
-    how many rows it may choose among."""
+    """How a program uses an input: the scale at which its products stay about as large as their
+    operands, whether it has one number for each channel, whether it is only added, and the number
+    of rows that it may choose from."""
 
     scale: float
     gain: bool
@@ -200,7 +201,7 @@ _MOVES = (Reshape, Transpose, Broadcast, Slice, Cast)
 
 
 def roles(graph: KernelGraph) -> list[Role]:
-    """What each input is for."""
+    """Return the role of each input."""
     moved: dict[Value, set[Value]] = {v: {v} for v in graph.inputs}
     users: dict[Value, list[tuple[Op, int]]] = {v: [] for v in graph.inputs}
     for op in graph.ops:
@@ -215,7 +216,7 @@ def roles(graph: KernelGraph) -> list[Role]:
 
 
 _SMALL = 8
-"""Whole numbers that name no rows are below."""
+"""The bound of whole numbers that do not name rows."""
 
 
 def _role(v: Value, users: Sequence[tuple[Op, int]], graph: KernelGraph) -> Role:
@@ -238,7 +239,7 @@ def _role(v: Value, users: Sequence[tuple[Op, int]], graph: KernelGraph) -> Role
 
 @dataclass(frozen=True)
 class Situation:
-    """A set of inputs. What is ``ordinary`` has no special row."""
+    """A set of inputs. An ``ordinary`` one has no special rows."""
 
     name: str
     inputs: tuple[Input, ...]
@@ -246,11 +247,11 @@ class Situation:
 
 
 _KEPT = 3e7
-"""Elements of inputs that are kept."""
+"""The number of elements of inputs that are kept."""
 
 
 class Kept:
-    """Parts of inputs that were made, up to a number of elements of all of them."""
+    """Parts of inputs that were made, up to a total number of elements."""
 
     def __init__(self, most: float = _KEPT) -> None:
         self.most, self.elements = most, 0
@@ -275,20 +276,20 @@ class Kept:
 
 @dataclass(frozen=True)
 class Together:
-    """Situations whose runs are side by side. What is made of them is ``kept`` where they are tried
-    again and again."""
+    """Situations whose runs are side by side. Their inputs are ``kept`` if they are tried
+    repeatedly."""
 
     every: tuple[Situation, ...]
     kept: Kept | None = None
 
     @property
     def name(self) -> tuple[str, ...]:
-        """What tells it from others of the same program."""
+        """A name that distinguishes it from others of the same program."""
         return tuple(s.name for s in self.every)
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
-        """Those of all situations; an input that is the same in all of them has one run."""
+        """The inputs of all situations; an input that is the same in all of them has one run."""
         found = map(_side_by_side, zip(*(s.inputs for s in self.every), strict=True))
         return tuple(found if self.kept is None else map(self.kept.of, found))
 
@@ -305,18 +306,19 @@ def _side_by_side(inputs: Sequence[Input]) -> Input:
 
 
 def in_groups(situations: Iterable[Situation], size: int) -> Iterator[Together]:
-    """So many side by side, in their order."""
+    """Yield groups of this many situations, in their order."""
     rest = iter(situations)
     while some := tuple(islice(rest, size)):
         yield Together(some)
 
 
 _DRAWS = 3
-"""Different draws of normal numbers for each input: situations have them at scales of their own."""
+"""The number of different draws of normal numbers for each input: situations use them at different
+scales."""
 
 
 class Situations:
-    """Inputs for one program; what they hold depends on ``seed`` and on the situation's name."""
+    """Inputs for one program; their contents depend on ``seed`` and on the situation's name."""
 
     def __init__(self, graph: KernelGraph, seed: int) -> None:
         self.graph, self.seed = graph, seed
@@ -327,13 +329,13 @@ class Situations:
         self.floats = [i for i, v in enumerate(graph.inputs) if not v.dtype.is_integer]
 
     def ordinary(self, number: int, factor: float = 1.0) -> Situation:
-        """Normal numbers at their usual scales, times ``factor``."""
+        """Return normal numbers at their usual scales, times ``factor``."""
         name = f"normal {number}, times {factor:g}"
         draws = {i: Normal(factor * self.roles[i].scale, number) for i in self.floats}
         return self._situation(name, draws, True)
 
     def own_scales(self, number: int) -> Situation:
-        """Each input at a scale of its own."""
+        """Return inputs that each have a scale of their own."""
         name = f"own scales {number}"
         rng = np.random.default_rng((self.seed, crc32(name.encode())))
         powers = {i: int(rng.integers(-12, 5)) for i in self.floats}
@@ -342,7 +344,7 @@ class Situations:
         return self._situation(f"{name}: {told}", draws, True)
 
     def special(self) -> Iterator[Situation]:
-        """Rows of all kinds in one input after the other, outliers, and scales far from usual."""
+        """Yield rows of all kinds in one input after the other, outliers, and unusual scales."""
         for i in self.floats:
             v, role = self.graph.inputs[i], self.roles[i]
             for power in (-14, 6, 12):
@@ -444,8 +446,8 @@ def _whole_numbers(v: Value, seed: int, top: int) -> Input:
 def beside(
     situation: Situation, graph: KernelGraph, number: int, far: float | None = None
 ) -> Situation:
-    """The same inputs, each element at most one half rounding away; with ``far`` so far (relative)
-    and not rounded to its type."""
+    """Return the same inputs with each element changed by at most half a rounding; with ``far``, by
+    this relative amount, and not rounded to its type."""
 
     def moved(v: Value, given: Input, seed: int) -> Input:
         if v.dtype.is_integer:

@@ -25,35 +25,37 @@ from oracle.sums import SummedAnew, sums_of
 Tensor = torch.Tensor
 
 ORDINARY, SPECIAL = 1e-9, 1e-4
-"""Relative differences in float64 that are no rounding: on normal inputs, and at most where digits
-cancel (rows with a mean far from 0, constant ones); how many do is measured."""
+"""Relative differences in float64 that are not due to rounding: on normal inputs, and the largest
+one where digits cancel (rows with a mean far from 0, constant rows); how many digits cancel is
+measured."""
 FAR = 4.0
-"""Times what is promised: errors that are too large without any doubt."""
+"""The multiple of the promise beyond which errors are too large without any doubt."""
 
 _HALF_ULP = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "f64": 2.0**-53}
 _SMALLEST = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150}
 _LARGEST = {"f16": 65504.0, "bf16": 3.3e38, "f32": 3.3e38, "f64": 1e300}
 _NEIGHBOURS = 8
 _BEHIND = 2.0**-40
-"""Relative: thousands of roundings of float64, and a thousandth of what is a difference."""
+"""A relative change: thousands of roundings of float64, and a thousandth of what counts as a
+difference."""
 _HELD = 1e7  # elements of what was computed of the reference
 _MORE = 8.0  # times the work that the reference may take: tiles are computed whole
 _FEW = 8  # elements of a row: shorter ones are joined
 _TOGETHER = 5
-"""Situations that are run side by side."""
+"""The number of situations that are run side by side."""
 _IN_TURNS = 4
-"""Groups of special situations that candidates get in turns; others have other seeds."""
+"""The number of groups of special situations, which candidates get in turn; each group has another
+seed."""
 _PARTS = 4000
-"""Parts of the reference's outputs that are kept."""
+"""The number of parts of the reference's outputs that are kept."""
 _RANDOM = 3
-"""Parts somewhere of an output, of which each candidate gets one."""
+"""The number of random parts of an output; each candidate gets one of them."""
 
 
 @dataclass(frozen=True)
 class Finding:
     """What is wrong with a candidate: it is ``different``, ``undefined`` where the reference is
-    defined, or ``rough``. ``excess`` is by how many times a rough one's error is above what is
-    promised."""
+    defined, or ``rough``. ``excess`` is the ratio of a rough candidate's error to the promise."""
 
     kind: str
     situation: str
@@ -70,12 +72,11 @@ class Finding:
 
 
 class Judge:
-    """Judges candidates of one reference. ``work`` is how many elements one run may compute: of
-    larger programs parts of the outputs are looked at. ``seconds`` is after what time nothing more
-    is tried for one answer.
+    """Judges candidates of one reference. ``work`` is the number of elements that one run may
+    compute: only parts of the outputs of larger programs are examined. After ``seconds``, nothing
+    more is tried for one answer.
 
-    Raises :class:`TooMuchWork` where that does not do for any part of the reference.
-    """
+    Raises :class:`TooMuchWork` if this is not enough for any part of the reference."""
 
     def __init__(
         self, reference: KernelGraph, seed: int = 0, work: float = 3e6, seconds: float = 8.0
@@ -109,7 +110,7 @@ class Judge:
     # ---- what is asked
 
     def quick(self, candidate: KernelGraph) -> Finding | None:
-        """A difference on normal inputs, at a few scales."""
+        """Return a difference on normal inputs, at a few scales."""
         return self._exact(candidate, self._first)
 
     def thorough(
@@ -119,9 +120,9 @@ class Judge:
         at: tuple[int, tuple[int, ...]] | None = None,
         patience: float = 1.0,
     ) -> Finding | None:
-        """A difference at more scales, at other places and in ``special`` of the situations that
-        models have; around the element ``at`` (of an output) too. ``patience``: how many times the
-        usual work a part may take."""
+        """Return a difference at more scales, at other places and in ``special`` of the situations
+        that models have; also around the element ``at`` (of an output). ``patience``: how many
+        times the usual work a part may take."""
         boxes = [*self.boxes, *self._others()]
         # The verifier counts what calls and lookups get among the outputs.
         if at is not None and at[0] < len(self.reference.outputs):
@@ -130,8 +131,8 @@ class Judge:
         return self._exact(candidate, groups, boxes, patience)
 
     def rough(self, candidate: KernelGraph, special: int) -> Finding | None:
-        """The worst rounding errors on normal inputs and in ``special`` of the situations, relative
-        to what is promised; none where the candidate cannot be run."""
+        """Return the worst rounding errors on normal inputs and in ``special`` of the situations,
+        relative to the promise; none if the candidate cannot be run."""
         worst: Finding | None = None
         end = time.monotonic() + self.seconds
         for group in chain(self._both, self._some(special)):
@@ -146,16 +147,17 @@ class Judge:
         return worst
 
     def certain(self, candidate: KernelGraph, finding: Finding | None) -> bool:
-        """Whether a difference shows on small inputs too, twice: no exponential overflows or
-        vanishes there, as it may in float64 where programs are equal over the real numbers."""
+        """Return whether a difference also shows on small inputs, twice: no exponential overflows
+        or vanishes there, as may happen in float64 although programs are equal over the real
+        numbers."""
         if finding is None or finding.kind != "different":
             return False
         small = (Together((self.situations.ordinary(n, 1 / 16),)) for n in (1, 5))
         return all(self._exact(candidate, (s,)) is not None for s in small)
 
     def _some(self, count: int) -> Iterator[Together]:
-        """At least as many special situations, in turns of a few groups, so that candidates have
-        them in common; all of them where there are no more."""
+        """Return at least this many special situations, from a few groups in turn, so that
+        candidates share them; all of them if there are no more."""
         wanted, every = ceil(count / _TOGETHER), self._special
         if wanted < min(len(every), _IN_TURNS):
             every = every[:_IN_TURNS]
@@ -164,7 +166,7 @@ class Judge:
         yield from islice(every, wanted)
 
     def _others(self) -> list[tuple[int, Box]]:
-        """Of each output the part with other ends, and one of those somewhere."""
+        """Return, for each output, the part with the other ends, and one of the random parts."""
         each = 1 + _RANDOM
         found: list[tuple[int, Box]] = []
         for i in range(0, len(self._elsewhere), each):
@@ -174,7 +176,7 @@ class Judge:
     # ---- parts of the outputs
 
     def _chosen(self, output: int) -> list[tuple[int, Box]]:
-        """Parts of an output that there is time for: all, or both ends."""
+        """Return the parts of an output for which there is time: all of it, or both ends."""
         v = self.reference.outputs[output]
         if v.type.size <= 1024 and self._affordable(output, whole(v.shape)):
             return [(output, whole(v.shape))]
@@ -214,8 +216,8 @@ class Judge:
         return tuple(found)
 
     def _crossed(self, output: int) -> Box:
-        """The first indices of every other dimension and the last ones of those between, where two
-        dimensions that are exchanged do not look alike."""
+        """Return the first indices of every other dimension and the last ones of those in between,
+        so that two dimensions do not look alike if they are exchanged."""
         shape = self.reference.outputs[output].shape
         return self._around(output, [0 if d % 2 else n - 1 for d, n in enumerate(shape)])
 
@@ -228,7 +230,7 @@ class Judge:
     def _reference(
         self, group: Together, typed: bool, output: int, box: Box, attempts: int = 2
     ) -> Tensor:
-        """A part of what the reference gives in each of the situations."""
+        """Return a part of the reference's results in each of the situations."""
         key = group.name, typed, output, box
         if key not in self._parts:
             if len(self._parts) >= _PARTS:
@@ -265,7 +267,7 @@ class Judge:
         boxes: Sequence[tuple[int, Box]] | None = None,
         patience: float = 1.0,
     ) -> Finding | None:
-        """The first difference. Raises :class:`TooMuchWork` where nothing could be compared."""
+        """Return the first difference. Raises :class:`TooMuchWork` if nothing could be compared."""
         compared = False
         end = time.monotonic() + self.seconds
         for group in groups:
@@ -331,16 +333,16 @@ class Judge:
         return Finding(kind, situation.name, where, float(expected[at]), float(actual[at]))
 
     def _lost_digits(self, tolerance: float, output: int, box: Box) -> float:
-        """The largest difference that may be one of digits that cancel, or zero but for roundings
-        where results usually have size."""
+        """Return the largest difference that may be due to digits that cancel, or to a result that
+        is zero except for roundings where results usually have some size."""
         usual = self._reference(self._normal, False, output, box)
         usual = usual[usual.isfinite()]
         size = float(usual.abs().max()) if usual.numel() else 0.0
         return max(tolerance * (SPECIAL / ORDINARY), ORDINARY * size)
 
     def _noise(self, candidate: KernelGraph, situation: Situation, output: int, box: Box) -> float:
-        """What changes of either program if the inputs do in digits far behind those that they
-        have: as much as all roundings together may make of a result, if not much more."""
+        """Return the change of either program's results if the inputs change far behind their last
+        digits: as much as all roundings together may change a result, if not much more."""
         near = Together((beside(situation, self.reference, 0, _BEHIND),))
         as_it_is = Together((situation,))
         most = 0.0
@@ -359,7 +361,7 @@ class Judge:
     def _rough(
         self, candidate: KernelGraph, group: Together, output: int, box: Box
     ) -> Iterator[Finding]:
-        """How far errors are above what is promised, in each of the situations that tell."""
+        """Yield the ratio of errors to the promise in each of the situations that show one."""
         try:
             for situation, rows in zip(
                 group.every, self._excess(candidate, group, output, box), strict=True
@@ -380,8 +382,8 @@ class Judge:
     def _excess(
         self, candidate: KernelGraph, group: Together, output: int, box: Box
     ) -> list[Tensor | None]:
-        """In each situation, for each row, by how many times its error is above the promise; None
-        where the reference gives no numbers."""
+        """Return, for each situation and each row, the ratio of the error to the promise; None if
+        the reference gives no numbers."""
         dtype = self.reference.outputs[output].dtype
         exact = self._reference(group, False, output, box)
         typed = self._reference(group, True, output, box)
@@ -403,14 +405,15 @@ def _less(a: Tensor | None, b: Tensor | None) -> Tensor | None:
 
 
 def _all_runs(x: Tensor, count: int) -> Tensor:
-    """In float64, for each run."""
+    """Return the results in float64, for each run."""
     return x.to(torch.float64).expand((count, *tuple(x.shape)[1:]))
 
 
 def excess_of(exact: Tensor, reference: Tensor, candidate: Tensor, dtype: DType) -> Tensor | None:
-    """The root mean square of the candidate's errors in each row over what is promised: twice the
-    reference's, or what rounding the result may cost, as far as so few elements tell; infinite
-    where it gives no number and the reference does. Rows are what the last dimension holds."""
+    """Return the ratio of the root mean square of the candidate's errors in each row to the
+    promise: twice the reference's errors, or the error that rounding the result may cause, within
+    the uncertainty of so few elements. It is infinite if the candidate gives no number where the
+    reference does. A row is the last dimension."""
     width = exact.shape[-1] if exact.ndim else 1
     if width < _FEW:
         width = exact.numel()
@@ -440,8 +443,8 @@ def excess_of(exact: Tensor, reference: Tensor, candidate: Tensor, dtype: DType)
 
 
 def place_of(verdict: Verdict) -> tuple[int, tuple[int, ...]] | None:
-    """The output and the element at which the verifier says that programs differ, where that is
-    one of the real inputs (not of inputs that are constant within cells)."""
+    """Return the output and the element at which the verifier says that programs differ, if it
+    belongs to the real inputs (not to inputs that are constant within cells)."""
     witness = verdict.witness
     if witness is None or "cells" in witness.inputs:
         return None

@@ -15,13 +15,13 @@ Tensor = torch.Tensor
 _HELD_IN = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 
 _FEW = 2048
-"""Elements below which one conversion takes less time than several operations."""
+"""The number of elements below which one conversion takes less time than several operations."""
 
 
 def nearest_half(x: np.ndarray) -> np.ndarray:
-    """Numbers of f32 as the nearest ones of f16, which NumPy converts one by one. A number plus
-    1.5 times 2^13 of its power of two has the last digit of f16 as its own last digit, ties to even
-    included; numbers below 2^-14 have digits down to 2^-24."""
+    """Return the numbers of f16 nearest to numbers of f32; NumPy would convert them one by one. A
+    number plus 1.5 times 2^13 of its power of two has the last digit of f16 as its own last digit,
+    including ties to even; numbers below 2^-14 have digits down to 2^-24."""
     with np.errstate(all="ignore"):
         return _nearest_half(x)
 
@@ -39,8 +39,8 @@ def _nearest_half(x: np.ndarray) -> np.ndarray:
 
 
 def _nearest(digits: int, least: int, most: float) -> Callable[[Tensor], Tensor]:
-    """To the nearest number of a type that has few of them, by looking at all. Next to each other,
-    one of two is even; beyond ``most`` is what comes after it."""
+    """Round to the nearest number of a type that has only a few, by comparing with all of them. Of
+    two neighbours, one is even; numbers beyond ``most`` become what comes after it."""
     small = [m * 2.0 ** (least - digits) for m in range(2**digits)]
     normal = [
         m * 2.0 ** (e - digits)
@@ -73,7 +73,7 @@ EIGHT_BITS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def rounded(x: Tensor, dtype: DType) -> Tensor:
-    """``x`` as a number of that type, held in f32 (f64: what is wider, and whole numbers)."""
+    """Return ``x`` rounded to that type, held in f32 (in f64 for wider types and whole numbers)."""
     held = _HELD_IN.get(dtype.value)
     if dtype.value in EIGHT_BITS:
         return EIGHT_BITS[dtype.value](x)
@@ -87,7 +87,7 @@ def rounded(x: Tensor, dtype: DType) -> Tensor:
 
 
 def number(value: object) -> float:
-    """A constant as the nearest double."""
+    """Return a constant as the nearest double."""
     try:
         return float(value)  # pyright: ignore[reportArgumentType]
     except OverflowError:

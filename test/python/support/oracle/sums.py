@@ -29,12 +29,12 @@ from oracle.pytorch import torch
 from oracle.runs import levelled
 
 _OFF = 2.0**-23
-"""Relative, at most."""
+"""The largest relative error of a sum."""
 _KEEPS = (Cast, Reshape, Slice, Transpose, Unary)
 
 
 def sums_of(graph: KernelGraph) -> frozenset[Value]:
-    """Sums, and functions of sums alone."""
+    """Return the sums, and the functions of sums alone."""
     found: set[Value] = set()
     for op in graph.ops:
         some = any(v in found for v in op.operands)
@@ -46,7 +46,7 @@ def sums_of(graph: KernelGraph) -> frozenset[Value]:
 
 
 class SummedAnew(Oracle):
-    """Typed runs of a reference in which sums are off at each use."""
+    """Typed runs of a reference whose sums are off at each use."""
 
     def __init__(self, graph: KernelGraph, inputs: Sequence[Input], *, runs: int = 1) -> None:
         super().__init__(graph, inputs, typed=True, runs=runs)
@@ -62,7 +62,7 @@ class SummedAnew(Oracle):
         return super().elementary(op, xs)
 
     def _used(self, x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-        """A sum as an op has it whose result has that shape, of as many runs."""
+        """Return a sum as it is read by an op whose result has that shape, with that many runs."""
         if tuple(x.shape)[1:] == shape[1:]:
             return x
         return x * torch.from_numpy(1.0 + _OFF * self._random.uniform(-1.0, 1.0, shape))

@@ -24,7 +24,8 @@ np.seterr(all="ignore")  # PyTorch says nothing of what is not a number, or too 
 
 
 class Tensor(np.ndarray):
-    """An array with the methods of a tensor that NumPy's have not, or have otherwise."""
+    """An array with the methods of a tensor that NumPy's arrays do not have, or have in another
+    form."""
 
     def __getitem__(self, index: Any) -> Tensor:  # pyright: ignore
         return _tensor(super().__getitem__(index))  # an array where NumPy has a scalar
@@ -108,7 +109,7 @@ def _in_numpy(function: Callable[..., Any]) -> Callable[..., Tensor]:
 
 
 def set_num_threads(count: int) -> None:
-    """There is one thread; matrix products ask the environment."""
+    """Do nothing: there is one thread, and matrix products ask the environment."""
 
 
 def from_numpy(x: np.ndarray) -> Tensor:

@@ -1,5 +1,5 @@
-"""What the rewrite makes of each kind of program, compiled and executed in the emulator with scores
-of magnitude 1e4.
+"""Results of the rewrite for each kind of program, compiled and executed in the emulator with
+scores of magnitude 1e4.
 """
 
 from __future__ import annotations

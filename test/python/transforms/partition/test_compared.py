@@ -1,4 +1,4 @@
-"""What is compared with itself is handed over between parts."""
+"""Tensors that are compared with themselves are passed between parts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def graph(b: Builder, inputs: tuple[Value, ...], *outputs: Value) -> KernelGraph
 
 
 def counts(b: Builder, x: Value) -> Value:
-    """Of the elements of a row that are less than each."""
+    """Return the number of elements of a row that are less than each one."""
     rows, size = x.shape
     mine, other = b.reshape(x, (rows, size, 1)), b.reshape(x, (rows, 1, size))
     less = b.cast(b.binary(BinaryFn.LT, other, mine), DType.F32)

@@ -1,4 +1,4 @@
-"""Which part an op goes to where calls of PyTorch stand between parts."""
+"""The part to which an op belongs if there are calls of PyTorch between parts."""
 
 from __future__ import annotations
 

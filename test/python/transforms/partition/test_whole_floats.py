@@ -126,7 +126,7 @@ def test_what_stays() -> None:
     ("size", "width"), [(FEW + 1, 3), (COLUMNS, 3), (FEW, FEW_ELEMENTS // FEW)]
 )
 def test_rows_by_index(size: int, width: int) -> None:
-    """Of tables of many or of long rows, and where the last row may not be there."""
+    """The tables have many or long rows, and the last row may be missing."""
     x, table, b = tensor(ROWS, COLUMNS), tensor(size, width), Builder()
     rows = gather(b, table, counted(b, x, DType.I64))
     new = integers_as_floats(KernelGraph("rows", (x, table), tuple(b.ops), (rows,)))

@@ -1,4 +1,4 @@
-"""Which tiles are parts of the same tensor."""
+"""Tiles that are parts of the same tensor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ X, W = tensor(8, 16), tensor(16, 12)
 
 
 def expressions(b: Builder) -> Expressions:
-    """Of all ops of a block; its loads are from X and W themselves."""
+    """Return the expressions of all ops of a block whose loads are from X and W themselves."""
     found = Expressions({}, {X: X, W: W}, EXTENTS)
     for op in b.ops:
         found.add(op)

@@ -126,7 +126,7 @@ def test_rows_at_known_places(domain: KnownNumbers) -> None:
 
 
 def test_places_in_other_tables_are_brought_to_one_form(domain: KnownNumbers) -> None:
-    """Of a table that is padded, turned round, or whose elements are its rows."""
+    """The table is padded or reversed, or its elements are its rows."""
     (table,) = domain.inputs(0, (4, 2))
     place = domain.whole_numbers(1, (1,))
     domain.collecting = True

@@ -45,7 +45,7 @@ def cross_entropy(build) -> KernelGraph:
 
 
 def online(*, keep_last=True, rescaled=True, other_sum=False, shift="largest") -> KernelGraph:
-    """The same in one kernel, words in steps, with a running maximum."""
+    """The same program in one kernel, with words in steps and a running maximum."""
     x = graphs.tensor(ROWS, WORDS, dtype=F32)
     p = graphs.tensor(ROWS, WORDS)
 

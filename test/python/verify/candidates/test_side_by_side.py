@@ -32,7 +32,7 @@ KINDS = ("sums", "squares in half", "norm", "norm in half", "maximum at least 0"
 
 
 def program(kind: str) -> KernelGraph:
-    """Of each pair of kinds the first is fine and the second is rough."""
+    """In each pair of kinds, the first is fine and the second is rough."""
     x, g = Value(TensorType((64, 256), DType.F16)), Value(TensorType((256,), DType.F16))
     b = Builder()
     wide = b.cast(x, DType.F32)
@@ -65,7 +65,8 @@ def measured(kinds: Sequence[str], seed: int, at_once: float) -> list[Measured]:
 def test_what_is_measured_does_not_depend_on_how_many_there_are_at_once(
     first: str, seed: int
 ) -> None:
-    """The same errors, to the last bit, up to the same first situation in which they are large."""
+    """The errors are the same to the last bit, up to the same first situation in which they are
+    large."""
     rough = {"sums": "maximum at least 0", "norm": "norm in half"}[first]
     one, some, all_ = (measured([first, first, rough], seed, n) for n in (0.0, 3e5, 1e9))
     for other in (some, all_):

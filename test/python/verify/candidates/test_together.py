@@ -195,7 +195,7 @@ def _weights(count: int) -> list[Value]:
 
 
 def other_chain(fault: int | None = None) -> tuple[KernelGraph, list[Value]]:
-    """The same with its activations written out; product ``fault`` is negated."""
+    """Return the chain with its activations written out; product ``fault`` is negated."""
     b = Builder()
     x, *weights = (Value(TensorType((64, 96), DType.F16)), *_weights(4))
     values: list[Value] = []

@@ -24,7 +24,7 @@ PROVED = Verdict(Kind.PROVED, None, (), 5)
 
 
 def compared(candidates: Sequence[KernelGraph], terms: Terms = TERMS) -> list[Verdict]:
-    """With the positions as inputs, as the parts of programs have them."""
+    """Compare programs with the positions as inputs, as in parts of programs."""
     freed = [free_positions(looped(causal), c) for c in candidates]
     verdicts = [PROVED] * len(candidates)
     graphs = [

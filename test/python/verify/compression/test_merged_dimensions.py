@@ -245,7 +245,7 @@ def test_digits_that_do_not_fit_are_proved(batch, tokens, tile):
 
 @pytest.mark.parametrize("fault", ["turned", "one", "swapped"])
 def test_faults_among_digits_that_do_not_fit_are_seen(fault):
-    """By the small model too, which does not relate those digits to each other."""
+    """The small model sees them too, although it does not relate those digits to each other."""
     reference, candidate = biased(2, 48, 16 if fault == "swapped" else 32, fault)
     verdict = verify(reference, candidate, QUICK)
     assert not verdict.equivalent

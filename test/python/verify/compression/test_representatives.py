@@ -1,4 +1,4 @@
-"""Which outputs are compared, and which digits have one cell: less work, the same verdicts."""
+"""Outputs that are compared, and digits that have one cell: less work, the same verdicts."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_maxima_mix_indices():
 
 @pytest.mark.parametrize("offset", [1, 32])
 def test_rows_that_change_places_are_seen(offset):
-    """The same rows in another order: alike, if all rows hold the same."""
+    """The rows are in another order, which would make no difference if all rows held the same."""
     x = graphs.tensor(64, 8, dtype=F32)
     same = function(lambda b, x: b.unary(UnaryFn.EXP, x), x)
 

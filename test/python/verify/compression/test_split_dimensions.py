@@ -43,7 +43,7 @@ def grouped(tokens: int, heads: int = 2, group: int = 3) -> KernelGraph:
 
 
 def by_tiles(tokens: int, tile: int, heads: int = 2, group: int = 3) -> KernelGraph:
-    """The same in a kernel that cuts the tokens."""
+    """The same program in a kernel that cuts the tokens."""
     q = graphs.tensor(2, tokens, heads * group, 8, dtype=DType.F32)
     k = graphs.tensor(2, tokens, heads, 8, dtype=DType.F32)
     before = Builder()

@@ -39,7 +39,7 @@ def slow_then_busy() -> None:
 
 
 def test_a_signal_that_is_lost_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing is printed about it."""
+    """Nothing is printed about it."""
     said: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", said.append)
     with pytest.raises(OutOfTime), time_limit(0.1):

@@ -1,4 +1,6 @@
-"""What is certain to be positive is, for any inputs; what may be zero is not said to be."""
+"""Values that are certainly positive are positive for all inputs, and values that may be zero are
+not claimed to be.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ EXP, LOG, NEG = UnaryFn.EXP, UnaryFn.LOG, UnaryFn.NEG
 
 
 def program(write: Write) -> KernelGraph:
-    """Of x and of y, which is positive where ``e^`` is taken of it first."""
+    """A program of x and y, where y is made positive by ``e^`` first."""
     x, y = (Value(TensorType((3, 4), DType.F32)) for _ in range(2))
     b = Builder()
     result = write(b, x, y)

@@ -73,7 +73,7 @@ SAME: dict[str, tuple[Mask, Mask]] = {
     ),
 }
 NEXT: tuple[Mask, Mask] = (causal, lambda b, r, c: b.binary(LT, c, moved(b, r, 1)))
-"""The same of whole numbers."""
+"""The same comparisons of whole numbers."""
 OTHER: dict[str, tuple[Mask, Mask]] = {
     "less for at most": (causal, lambda b, r, c: b.binary(LT, c, r)),
     "exchanged": (causal, lambda b, r, c: b.binary(LE, r, c)),

@@ -1,4 +1,4 @@
-"""Which inputs name rows of tables, wherever the reference is defined."""
+"""The inputs that name rows of tables, wherever the reference is defined."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def one(b: Builder, x: Value) -> Value:
 
 
 def norm(narrow: bool) -> Build:
-    """As Transformers writes it: the norm in f32, cast down, times a gain."""
+    """The norm as Transformers writes it: in f32, cast down, times a gain."""
 
     def build(b: Builder, x: Value) -> Value:
         wide = b.cast(x, F32)

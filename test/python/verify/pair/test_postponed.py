@@ -1,4 +1,4 @@
-"""What is made of tests that are left."""
+"""The verdicts that result from postponed tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FINE = Outcome(True, True, (Evidence("test", True, "fine"),))
 
 
 def test_no_time_is_no_fault() -> None:
-    """Of a piece that was not tested nothing is known: no kernel is refused for that."""
+    """Nothing is known about a piece that was not tested: no kernel is refused because of that."""
     some = left(UnaryFn.EXP, UnaryFn.TANH)
     verdict = with_tests(some, {some.pieces[0].key: FINE})
     assert (verdict.kind, verdict.late) == (Kind.UNKNOWN, True)

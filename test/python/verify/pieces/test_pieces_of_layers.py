@@ -59,7 +59,7 @@ class Layers(Builder):
         return self.binary(ADD, self.binary(MUL, scaled, gain), bias)
 
     def linear(self, x: Value, width: int) -> Value:
-        """With a bias, the weight stored as PyTorch does."""
+        """A linear layer with a bias, with the weight stored as in PyTorch."""
         weight = self.transpose(self.tensor(width, x.shape[-1]), (1, 0))
         return self.binary(ADD, self.matmul(x, weight), self.tensor(width))
 

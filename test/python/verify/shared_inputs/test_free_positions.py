@@ -175,7 +175,7 @@ def embedding_norm() -> KernelGraph:
 def gathered_kernel(
     fn: UnaryFn = UnaryFn.RSQRT, map_: tuple[tuple[str, ...], ...] = (("m",), ())
 ) -> KernelGraph:
-    """The same in one kernel that finds its rows."""
+    """The same program in one kernel that finds its rows."""
     table, ids = value(9, D, dtype=DType.F32), value(6, dtype=DType.I64)
     params = (value(9, D, dtype=DType.F32), value(6, dtype=DType.I64))
     b = Builder(in_block=True)

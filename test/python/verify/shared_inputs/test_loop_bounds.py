@@ -38,7 +38,7 @@ OPTIONS = VerifyOptions(seed=5, numerics=False)
 
 
 def bounded(graph: KernelGraph, steps: Steps, **other: object) -> KernelGraph:
-    """With other steps of the loop that reads integers."""
+    """Return the graph with other steps of the loop that reads integers."""
     (launch,) = launches(graph.ops)
     ops = tuple(
         replace(op, steps=steps, **other) if isinstance(op, Loop) else op for op in launch.body.ops

@@ -121,8 +121,8 @@ def test_steps_without_a_reason_are_refuted() -> None:
 
 
 def test_inputs_that_are_no_positions_leave_out_nothing() -> None:
-    """The same kernels of numbers that a caller passes: no step is known to be idle, and what
-    leaves out steps all the same is not equal."""
+    """The same kernels with numbers that a caller passes: no step is known to be idle, and a kernel
+    that leaves out steps nevertheless is not equal."""
     free: list[KernelGraph] = []
     for graph in (looped(causal), skip_steps(looped(causal))):
         g = loaded(graph)

@@ -28,7 +28,7 @@ SQRT, RSQRT, SQUARE, EXP, LOG, RELU, INVERSE = (
 
 
 def program(write: Write) -> KernelGraph:
-    """Of x [6, 16] and y [16, 16]."""
+    """A program of x [6, 16] and y [16, 16]."""
     x, y = (graphs.tensor(n, 16, dtype=DType.F32) for n in (6, 16))
     b = Builder()
     result = write(b, x, y)
@@ -392,7 +392,8 @@ def test_what_roundings_leave_of_known_numbers_has_no_sign() -> None:
 
 
 def test_rows_that_may_be_any_have_the_signs_of_all() -> None:
-    """Of rows that are looked up at known places the signs are theirs; else those of any row."""
+    """Rows that are looked up at known places have their own signs; otherwise, they have those of
+    any row."""
     no = np.zeros((2, 3), bool)
     table = (
         np.array([[1.0, 2.0, 3.0], [-1.0, 0.0, 5.0]]),

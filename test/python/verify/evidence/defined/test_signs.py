@@ -62,7 +62,7 @@ def test_unary_rules_hold(fn: UnaryFn) -> None:
 
 @pytest.mark.parametrize("fn", [fn for fn in BinaryFn if fn is not BinaryFn.POW])
 def test_binary_rules_hold(fn: BinaryFn) -> None:
-    """Those of powers, which have a rule of their own, are below."""
+    """The rules for powers, which are separate, are tested below."""
     info = BINARY[fn]
     for first, second in itertools.product(SETS, SETS):
         found = of_binary(fn, code(first), code(second))
@@ -114,7 +114,8 @@ def test_products_hold() -> None:
 
 @pytest.mark.parametrize("code", SETS)
 def test_products_with_what_is_the_same_everywhere(code: int) -> None:
-    """As inputs are, which may have any sign: each element is one of a product with all of them."""
+    """Inputs are such operands, which may have any sign: each element is one of a product with all
+    of them."""
     a = np.random.default_rng(2).choice(SETS, (2, 4, 3)).astype(np.uint8)
     b = np.full((3, 5), code, np.uint8)
     single = (of_product(a, b[:, :1]), of_product(a, np.tile(b[:, :1], (1, 2)))[..., 1:])

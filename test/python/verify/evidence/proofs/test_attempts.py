@@ -1,4 +1,4 @@
-"""What is tried where the small model is too large, one after the other."""
+"""The attempts if the small model is too large, one after the other."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def check(graph: KernelGraph, chosen: list[Site]) -> None:
 
 
 def some(found: list[Site], rng: random.Random) -> list[list[Site]]:
-    """All of them, each alone, and a few choices."""
+    """Return all sites, each alone, and a few choices."""
     return [found, *([s] for s in found), *([s for s in found if rng.random() < 0.4] for _ in "12")]
 
 

@@ -24,7 +24,7 @@ def products(factors: int, *, wrong: bool = False) -> KernelGraph:
 
 
 def powers(factors: int) -> KernelGraph:
-    """The same function, written as a power."""
+    """Return the same function, written as a power."""
     b = Builder()
     x, y = (Value(TensorType((4, 6), DType.F32)) for _ in range(2))
     whole = base = b.binary(BinaryFn.ADD, x, y)

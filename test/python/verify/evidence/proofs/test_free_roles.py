@@ -35,7 +35,7 @@ MOST = 4000
 """Elements that small programs of attention have with an input for each role."""
 Inputs = tuple[Value, Value, Value, Value]
 Mask = Callable[[Builder, Value, Value], Value]
-"""Of the positions of queries (a column) and of keys (a row)."""
+"""A function that makes a mask from the positions of queries (a column) and of keys (a row)."""
 
 
 def causal(b: Builder, i: Value, j: Value) -> Value:

@@ -60,7 +60,7 @@ def test_what_is_read_as_it_is_stays() -> None:
 
 
 def tiled(tile: int) -> KernelGraph:
-    """The same in one launch, which reads tiles of rows that do not fit the 49 of an image."""
+    """The same in one launch: it reads rows in tiles whose size does not divide an image's 49."""
     before, x = Builder(), graphs.tensor(ROWS, *SHAPE, dtype=DType.F32)
     rows = before.reshape(x, (ROWS, 490))
     (param,) = graphs.params_of((rows,))

@@ -51,7 +51,7 @@ def test_small_programs_are_exact_for_random_programs():
 
 
 def test_they_are_exact_where_digits_do_not_fit():
-    """The same for programs, and pairs of them, of which some digits are not compressed."""
+    """This also holds for programs, and pairs of them, of which some digits are not compressed."""
     rng = random.Random(1)
     severed = 0
     while severed < 150:
@@ -173,7 +173,7 @@ def vandermonde(side: int, wrap: str, n: int = 64) -> KernelGraph:
 )
 @pytest.mark.parametrize("as_symbols", [False, True])
 def test_interacting_indices_are_found_wherever_they_hide(wrap, as_symbols):
-    """With two different elements both sides are equal; the small model must have three."""
+    """With two different elements, both sides are equal, so the small model must have three."""
     first, second = (normalize(decompose(vandermonde(i, wrap))) for i in (0, 1))
     try:
         pair = small_pair(first, second, reciprocals_as_symbols=as_symbols)
@@ -234,9 +234,8 @@ def test_one_axis_on_two_dimensions_walks_along_the_diagonal():
 
 
 def test_two_names_of_one_running_maximum_are_one():
-    """With and without a leading 1: the value carries one of them, the sum is rescaled by the
-    other.
-    """
+    """One name has a leading 1 and the other has not: the value carries one of them, and the other
+    rescales the sum."""
 
     def twice(steps: int, shift: float) -> KernelGraph:
         x = graphs.tensor(120, dtype=F32)

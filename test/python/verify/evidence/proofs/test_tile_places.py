@@ -1,4 +1,4 @@
-"""Where tiles lie that ops make of others, by what these ops say of themselves."""
+"""The places of tiles that ops make from others, according to the ops' own statements."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_inputs_are_near_each_other_whatever_their_numbers_of_rows() -> None:
 
 
 def errors_of(domain: TypedFloat, x: Array) -> tuple[float, float]:
-    """Of a row's sum, and of its variance in two passes."""
+    """Return the errors of a row's sum, and of its variance in two passes."""
     factor = domain.constant(1.0 / x.shape[-1], F32)
 
     def average(v: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -158,7 +158,8 @@ def errors_of(domain: TypedFloat, x: Array) -> tuple[float, float]:
 
 
 def test_sums_in_another_order_have_errors_of_their_own() -> None:
-    """Of the first order: those of a difference of squares are of the second."""
+    """These errors are of the first order, whereas those of a difference of squares are of the
+    second."""
     x = 300.0 + np.random.default_rng(1).standard_normal((50, 1000))
     as_it_is, otherwise = errors_of(TypedFloat(), x), errors_of(SummedOtherwise(), x)
     assert as_it_is[1] < 1e-6

@@ -1,5 +1,6 @@
-"""What a candidate rounds and the reference does not is seen at every seed, also where the
-reference rounds something else to as few digits."""
+"""A rounding of a candidate that the reference does not have is seen with every seed, even if the
+reference rounds something else to as few digits.
+"""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_the_whole_always_decides() -> None:
 
 
 def test_luck_of_a_few_numbers_is_no_cast_that_is_lost() -> None:
-    """Of one row two numbers are left, which happen to be near the result with the casts."""
+    """Two numbers are left of one row, which happen to be near the result with the casts."""
     rng = np.random.default_rng(0)
     exact = rng.normal(size=(8, 64))
     rounded = exact * (1.0 + 2.0**-11 * rng.uniform(-1, 1, exact.shape))

@@ -68,7 +68,8 @@ def test_what_is_shared_is_the_same(candidates: list[KernelGraph]) -> None:
 def test_a_kernel_after_another_one_is_another_one(
     candidates: list[KernelGraph], fault: int
 ) -> None:
-    """The same ops on what a wrong kernel stores are not what they are on what a right one does."""
+    """The same ops on the result of a wrong kernel are not the same as on the result of a right
+    one."""
     right = candidates[0]
     wrong = with_fault(right, fault)
     numbers = common_launches([right, wrong], demands_of([right, wrong]))

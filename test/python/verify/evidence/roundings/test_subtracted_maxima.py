@@ -1,4 +1,4 @@
-"""What a softmax subtracts must be its maximum, whatever the seed."""
+"""A softmax must subtract its maximum; this is seen with every seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of which inputs numbers are drawn: those for which a program gives numbers."""
+"""The inputs from which numbers are drawn: those for which a program gives numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Write = Callable[[Builder, Value, Value], Value]
 
 
 def program(*writes: Write) -> KernelGraph:
-    """Of x [8, 16] and v [16]."""
+    """A program of x [8, 16] and v [16]."""
     x, v = graphs.tensor(8, 16, dtype=DType.F32), graphs.tensor(16, dtype=DType.F32)
     b = Builder()
     results = tuple(write(b, x, v) for write in writes)
@@ -95,7 +95,8 @@ def test_another_epsilon_is_seen() -> None:
 
 
 def test_outputs_that_are_defined_everywhere_are_compared_everywhere() -> None:
-    """Beside a logarithm of x: x and its magnitude are the same where that is defined."""
+    """The other output is a logarithm of x: x and its magnitude are the same wherever that is
+    defined."""
     log: Write = lambda b, x, v: b.unary(LOG, x)  # noqa: E731
     first = program(log, lambda b, x, v: b.binary(ADD, x, v))
     second = program(log, lambda b, x, v: b.binary(ADD, b.unary(ABS, x), v))
