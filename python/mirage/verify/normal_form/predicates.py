@@ -61,6 +61,8 @@ def truth_of(x: Value, makers: Mapping[Value, Op]) -> Truth | None:
 
 def masks_of(x: Value, makers: Mapping[Value, Op]) -> list[Truth]:
     """Return the truth values for which ``x`` is not minus infinity."""
+    while (op := makers.get(x)) is not None and isinstance(op, Elementwise) and op.identity:
+        x = op.operands[0]
     _, masks = _Known(makers, {}).without_masks(x)
     return [found for mask in masks if (found := truth_of(mask, makers)) is not None]
 

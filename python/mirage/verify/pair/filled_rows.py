@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mirage.semantics.decompose import decompose
 from mirage.semantics.ops.op import Op
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
@@ -18,8 +19,6 @@ from mirage.semantics.ugraph import (
     Contraction,
     Elementwise,
     KernelGraph,
-    Matmul,
-    Softmax,
     Value,
 )
 from mirage.verify.normal_form.predicates import Truth, masks_of, truth_of
@@ -30,15 +29,17 @@ _Makers = Mapping[Value, Op]
 def without_filled_rows(graph: KernelGraph) -> KernelGraph | None:
     """Return the program without the choices that only fill rows that are no numbers; None if there
     are none."""
-    makers = {v: op for op in graph.ops for v in op.results}
+    written = decompose(graph)  # values keep their identity but for results of composite ops
+    makers = {v: op for op in written.ops for v in op.results}
     names: dict[Value, Value] = {}
     for op in graph.ops:
         if op.function is not BinaryFn.KEEP or op.operands[1].type != op.results[0].type:
             continue
-        some, kept = _any(op.operands[0], makers), op.operands[1]
+        choice, kept = makers[op.results[0]].operands
+        some = _any(choice, makers)
         masks, rank = _masks_of_rows(kept, makers)
         if some is not None and some[1] == rank and some[0] in masks:
-            names[op.results[0]] = names.get(kept, kept)
+            names[op.results[0]] = names.get(op.operands[1], op.operands[1])
     if not names:
         return None
     ops = tuple(op for op in graph.ops if not names.keys() & set(op.results))
@@ -72,21 +73,18 @@ def _masks_of_rows(x: Value, makers: _Makers) -> tuple[list[Truth], int]:
     """Return the masks of which each leaves something of a row, or else that row of ``x`` (all but
     the last dimension) is no number; and how many dimensions ``x`` has."""
     rank = len(x.shape)
-    while (op := makers.get(x)) is not None:
-        if isinstance(op, Matmul) or (isinstance(op, Elementwise) and op.identity):
+    while (op := makers.get(x)) is not None and len(x.shape) == rank:
+        product = isinstance(op, Contraction) and len(op.operands) == 2
+        if product or (isinstance(op, Elementwise) and op.identity):
             x = op.operands[0]
-        elif op.function is BinaryFn.DIV and op.operands[1].shape[-1:] == (1,):
-            total = makers.get(op.operands[1])
-            if not isinstance(total, Contraction) or total.function is not ReduceFn.SUM:
-                break
-            exp = makers.get(total.operands[0])
-            if exp is None or exp.function is not UnaryFn.EXP or total.over != ((rank - 1,),):
-                break
+            continue
+        if op.function is not BinaryFn.DIV or op.operands[1].shape[-1:] != (1,):
+            break
+        total = makers.get(op.operands[1])
+        if not isinstance(total, Contraction) or total.function is not ReduceFn.SUM:
+            break
+        exp = makers.get(total.operands[0])
+        if exp is not None and exp.function is UnaryFn.EXP and total.over == ((rank - 1,),):
             return masks_of(exp.operands[0], makers), rank
-        else:
-            break
-        if len(x.shape) != rank:
-            break
-    if isinstance(op, Softmax) and op.dim == rank - 1 and len(x.shape) == rank:
-        return masks_of(op.operands[0], makers), rank
+        break
     return [], rank
