@@ -15,8 +15,8 @@ WIDEST = (-30, 20)
 """The ends for types with more range than f16: models in bf16 have activations that f16 cannot
 represent."""
 _OF_TYPE = {DType.F16: (-14, 12), DType.F8E5M2: (-14, 12), DType.F8E4M3: (-6, 5)}
-"""The ends for narrow types: the smallest normal number, and a number of which several times as much
-is there, as normally distributed numbers are rarely more than five times their scale."""
+"""The ends for narrow types: the smallest normal number, and one that is several times below the
+largest, as normally distributed numbers are rarely more than five times their scale."""
 
 
 def box_of(dtype: DType, widest: tuple[int, int] = (LOWEST, HIGHEST)) -> tuple[int, int]:
