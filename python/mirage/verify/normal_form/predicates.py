@@ -47,6 +47,26 @@ def predicate_rule(
     return None
 
 
+Truth = tuple[Value, bool]
+"""A truth value, or with True its negation."""
+
+
+def truth_of(x: Value, makers: Mapping[Value, Op]) -> Truth | None:
+    """Return the truth value whose elements ``x`` has, whatever its type; None if it may have other
+    numbers."""
+    known = _Known(makers, {})
+    found = known.truth(x)
+    return found if known.is_truth(found[0]) else None
+
+
+def masks_of(x: Value, makers: Mapping[Value, Op]) -> list[Truth]:
+    """Return the truth values for which ``x`` is not minus infinity."""
+    while (op := makers.get(x)) is not None and isinstance(op, Elementwise) and op.identity:
+        x = op.operands[0]
+    _, masks = _Known(makers, {}).without_masks(x)
+    return [found for mask in masks if (found := truth_of(mask, makers)) is not None]
+
+
 def masks_rule(op: Op, makers: Mapping[Value, Op]) -> Rule | None:
     """Return how to write a value to which minus infinity is added for several masks one after the
     other: as for their conjunction. None for other ops."""
@@ -129,7 +149,7 @@ class _Known:
             if outer.function is not UnaryFn.BIAS:
                 continue
             (one, other), x = (
-                (self._truth(v.operands[0]) for v in (inner, outer)),
+                (self.truth(v.operands[0]) for v in (inner, outer)),
                 inner.operands[1],
             )
             if one == other and self.is_truth(one[0]):
@@ -142,7 +162,7 @@ class _Known:
         masks: list[Value] = []
         while (op := self.makers.get(x)) is not None:
             if op.function is BinaryFn.KEEP and any(
-                self._truth(op.operands[0]) == self._truth(mask) for mask in masks
+                self.truth(op.operands[0]) == self.truth(mask) for mask in masks
             ):
                 x = op.operands[1]
                 continue
@@ -158,7 +178,7 @@ class _Known:
             masks.append(mask)
         return x, masks
 
-    def _truth(self, x: Value) -> tuple[Value, bool]:
+    def truth(self, x: Value) -> Truth:
         """Return the truth value that ``x`` stands for, whatever its type, and whether ``x`` is its
         negation."""
         negative = False

@@ -21,6 +21,7 @@ from mirage.verify.normal_form.constants import read_alike
 from mirage.verify.normal_form.normalize import Depth, has_exponentials
 from mirage.verify.normal_form.real_functions import has_real_functions
 from mirage.verify.pair.budget import Budget
+from mirage.verify.pair.filled_rows import without_filled_rows
 from mirage.verify.pair.guessed_values import guessed_hint, is_long
 from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.in_place import in_place
@@ -81,7 +82,18 @@ def examine(
     found = None if cut is None else of(*cut)
     if found is None or not _settles(found, contents):
         found = of(reference, candidate)
-    return found
+    unknown = isinstance(found, Verdict) and found.kind is Kind.UNKNOWN and hint is None
+    filled = without_filled_rows(candidate) if unknown else None
+    return found if filled is None else _of_filled(found, of(reference, filled))
+
+
+def _of_filled(found: Verdict | Open, without: Verdict | Open) -> Verdict | Open:
+    """The verdict on a candidate, given that on it ``without`` what it fills rows with: it says
+    something only where that is defined wherever the reference is."""
+    if not isinstance(without, Verdict) or not without.equivalent or not without.defined:
+        return found
+    text = "rows of which a mask leaves nothing are no numbers in the reference"
+    return replace(without, evidence=(Evidence("filled rows", True, text), *without.evidence))
 
 
 def _settles(found: Verdict | Open, contents: Mapping[int, Array]) -> bool:
@@ -246,8 +258,10 @@ def _readings(
     first: KernelGraph, second: KernelGraph, kind: Kind, hint: Hint | None
 ) -> Iterator[tuple[Depth, _Pair]]:
     """Yield the other ways to read two programs."""
-    source, alike, read = read_alike(decompose(first), second)
-    pairs: list[_Pair] = [(source, alike, read)] if read else []
+    # the reference keeps the maxima of its softmaxes: its rounding errors are what is allowed
+    given = decompose(first, stable=True)
+    source, alike, read = read_alike(given, second)
+    pairs: list[_Pair] = [(first if source is given else source, alike, read)] if read else []
     for pair in pairs:
         yield Depth.USUAL, pair
     if kind is not Kind.UNKNOWN:

@@ -35,6 +35,7 @@ from mirage.semantics.ugraph import (
 )
 
 from faults.fault import (
+    Change,
     Fault,
     NotApplicable,
     Scope,
@@ -226,6 +227,37 @@ def _scaled_inside(
     )
 
 
+# ---- constants
+
+
+def _of_other_constants(site: Site, op: Softmax) -> Iterator[Fault]:
+    """A maximum left out beside a constant that is another number and compiles to the same: it must
+    not be overlooked for that."""
+    for constant in site.made.values():
+        if (other := _of_same_digits(constant)) is not None:
+            yield Fault(
+                "maximum left out",
+                f"softmax, and {float(other):.3g} of the same digits",
+                op,
+                lambda s: _plain_softmax(s, op),
+                ((constant, _made(constant, other)),),
+            )
+
+
+def _of_same_digits(op: Op) -> Fraction | None:
+    """A number next to a constant that no type of a kernel tells apart."""
+    if not isinstance(op, Constant) or op.result.dtype.is_integer:
+        return None
+    if not isinstance(op.value, Fraction) or op.value.denominator == 1:
+        return None
+    return op.value * (1 + Fraction(1, 2**40))
+
+
+def _made(op: Op, value: Fraction) -> Change:
+    dtype = op.results[0].dtype
+    return lambda s: s.builder.constant(value, dtype)
+
+
 # ---- epsilons
 
 
@@ -293,6 +325,7 @@ def _maxima(site: Site, rng: random.Random) -> Iterator[Fault]:
     op = site.op
     if isinstance(op, Softmax):
         yield Fault("maximum left out", "softmax", op, lambda s: _plain_softmax(s, op))
+        yield from _of_other_constants(site, op)
     if isinstance(op, RunningMax):
         loop = site.loop
         assert loop is not None

@@ -111,4 +111,22 @@ EXPONENTIALS_RIGHT = (
             F.softmax(scores(q, k).masked_fill(~(m[:, None, :] & triangle()), -INF), -1) @ v
         ),
     ),
+    Pair(
+        "a scale as a power, under a mask",
+        ATTENDED,
+        lambda q, k, v, m: masked(scores(q, k), m) @ v,
+        lambda q, k, v, m: masked(q @ k.mT * 8**-0.5, m) @ v,
+    ),
+    Pair(
+        "rows of which nothing is seen are filled",
+        MASKED,
+        masked,
+        lambda x, m: torch.where(m.any(-1, keepdim=True), masked(x, m), 0.0),
+    ),
+    Pair(
+        "keys that are padded, fused",
+        "1x2x6x8 1x2x6x8 1x2x6x8 1x1x1x6:b",
+        lambda q, k, v, m: masked(scores(q, k), m) @ v,
+        F.scaled_dot_product_attention,
+    ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -72,6 +74,38 @@ EXPONENTIALS_WRONG = (
         lambda x, m, n: (
             F.softmax(x.masked_fill(~m, -torch.inf), -1)
             + 0.0 * F.softmax(x.masked_fill(~(m & n), -torch.inf), -1)
+        ),
+    ),
+    Pair(
+        "no maximum, and a scale as a power",
+        "6x6",
+        lambda x: F.softmax(x / math.sqrt(8), -1),
+        lambda x: shares((x * 8**-0.5).exp()),
+    ),
+    Pair(
+        "what was filled with zeros is no number",
+        "1x2x6x8 1x2x6x8 1x2x6x8 1x1x6x6:b",
+        F.scaled_dot_product_attention,
+        lambda q, k, v, m: masked(scores(q, k), m) @ v,
+    ),
+    Pair(
+        "filled where a column is empty",
+        MASKED,
+        masked,
+        lambda x, m: torch.where(m.mT.any(-1, keepdim=True), masked(x, m), 0.0),
+    ),
+    Pair(
+        "filled where something is not seen",
+        MASKED,
+        masked,
+        lambda x, m: torch.where(m.all(-1, keepdim=True), masked(x, m), 0.0),
+    ),
+    Pair(
+        "filled, where the other is a number",
+        MASKED,
+        lambda x, m: x,
+        lambda x, m: torch.where(
+            m.any(-1, keepdim=True), masked(x, m).sum(-1, keepdim=True) * x, 0.0
         ),
     ),
 )

@@ -18,7 +18,7 @@ def positive(x):
 
 def turned(x, angle):
     """Both halves of a row, turned by angles."""
-    (a, b), t = x.chunk(2, -1), angle[:, :6]
+    (a, b), t = x.chunk(2, -1), angle[:, : x.shape[-1] // 2]
     return torch.cat([a * t.cos() - b * t.sin(), b * t.cos() + a * t.sin()], -1)
 
 

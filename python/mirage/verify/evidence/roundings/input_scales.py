@@ -10,12 +10,13 @@ from __future__ import annotations
 from mirage.semantics.scalar import DType
 
 LOWEST, HIGHEST = -14, 12
-"""Of inputs of any type."""
+"""The ends for inputs of any type."""
 WIDEST = (-30, 20)
-"""Of types with more range than f16: models in bf16 have activations that f16 cannot represent."""
+"""The ends for types with more range than f16: models in bf16 have activations that f16 cannot
+represent."""
 _OF_TYPE = {DType.F16: (-14, 12), DType.F8E5M2: (-14, 12), DType.F8E4M3: (-6, 5)}
-"""From the smallest normal number to an eighth of the largest one, as normally distributed numbers
-are rarely more than five times their scale."""
+"""The ends for narrow types: the smallest normal number, and one that is several times below the
+largest, as normally distributed numbers are rarely more than five times their scale."""
 
 
 def box_of(dtype: DType, widest: tuple[int, int] = (LOWEST, HIGHEST)) -> tuple[int, int]:
