@@ -14,7 +14,7 @@ import numpy as np
 from mirage.semantics.bounds.tile_ranges import Beyond, Edge
 from mirage.semantics.indexing.indices import Region, aligned, union
 from mirage.semantics.ops.op import Op
-from mirage.semantics.ugraph import Launch, Loop, Scan, Structure, Value, axis_extents
+from mirage.semantics.ugraph import Launch, Scan, Structure, Value, axis_extents
 
 
 def dropped(launch: Launch, edges: Mapping[Value, Beyond]) -> dict[Value, Beyond]:
@@ -66,26 +66,18 @@ def _need(needed: dict[Value, Region], value: Value, region: Region) -> None:
 
 
 def _follow(ops: Iterable[Op], needed: dict[Value, Region]) -> None:
-    """Add what ``ops`` need, the last one first."""
+    """Add what ``ops`` need, the last one first. Of what nobody reads, all is needed."""
     for op in reversed(tuple(ops)):
-        if isinstance(op, Loop):
-            for accumulator, result in zip(op.accumulators, op.results, strict=True):
-                region = needed.get(result)
-                if region is None:
-                    region = (None,) * len(result.shape)  # nothing reads it: all of it
-                _need(needed, accumulator.value, region)
-                if accumulator.rescale is not None:
-                    shape = accumulator.rescale.shape
-                    _need(needed, accumulator.rescale, aligned(region, shape))
-            _follow(op.body, needed)
-        elif isinstance(op, Structure):
-            for value in {v for inside in op.inside for v in inside.operands}:
+        regions = [needed.get(v, (None,) * len(v.shape)) for v in op.results]
+        if isinstance(op, Structure):
+            of = dict(zip(op.results, regions, strict=True))
+            for result, value in op.carries:
+                _need(needed, value, aligned(of[result], value.shape))
+            for value in set(op.ends) - {v for _, v in op.carries}:
                 _need(needed, value, (None,) * len(value.shape))
+            _follow(op.inside, needed)
         else:
-            region = needed.get(op.result)
-            if region is None:
-                region = (None,) * len(op.result.shape)
             # a maximum over steps is one of each element
-            regions = (region,) if isinstance(op, Scan) else op.needs(region)
-            for value, part in zip(op.operands, regions, strict=True):
+            parts = regions if isinstance(op, Scan) else op.needs(regions[0])
+            for value, part in zip(op.operands, parts, strict=True):
                 _need(needed, value, part)
