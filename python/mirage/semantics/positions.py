@@ -20,7 +20,7 @@ from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.indexing.indices import Region
 from mirage.semantics.ops.op import Lookup as Lookup
-from mirage.semantics.ops.op import Source, TensorType, Tiled, UnknownOp, Value
+from mirage.semantics.ops.op import Op, Source, TensorType, Tiled, UnknownOp, Value
 from mirage.semantics.ops.part_counts import Parts
 from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import TileMap
@@ -211,3 +211,10 @@ def select(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     kept = b.binary(BinaryFn.KEEP, condition, x)
     other = b.binary(BinaryFn.KEEP, b.unary(UnaryFn.NOT, condition), y)
     return b.binary(BinaryFn.ADD, kept, other)
+
+
+def index_of(op: Op) -> Value | None:
+    """Return the indices by which an op looks rows up; None for other ops."""
+    if not isinstance(op, Lookup) or op.names_rows is None:
+        return None
+    return op.names_rows[0]

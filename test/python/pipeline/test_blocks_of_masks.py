@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import mirage as mi
 import pytest
@@ -58,3 +59,22 @@ def test_steps_without_keys_are_left_out(program: Callable[..., Tensor]) -> None
     (actual,) = emulate(found, q, k, v)
     expected = program(q.double(), k.double(), v.double())
     torch.testing.assert_close(actual.double(), expected, rtol=2e-3, atol=2e-3)
+
+
+def test_the_predicted_time_is_that_of_the_blocks() -> None:
+    def dense(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v)
+
+    def causal_blocks(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        i = torch.arange(4096)
+        seen = (i[:, None] // 512 == i // 512) & (i <= i[:, None])
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+
+    inputs = [torch.empty(1, 8, 4096, 64, dtype=torch.float16) for _ in range(3)]
+    options = replace(OPTIONS, chip="h200", compile=False, numerics=False)
+    times: list[float] = []
+    for program in (dense, causal_blocks):
+        found = mi.optimize(mi.from_torch(program, *inputs).program, options).report.prediction
+        assert found is not None
+        times.append(found.time)
+    assert times[1] < times[0] / 5

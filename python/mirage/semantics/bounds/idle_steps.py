@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from mirage.semantics.bounds.dropped_elements import dropped
 from mirage.semantics.bounds.ranges import Range
 from mirage.semantics.bounds.read_bounds import (
     MOST_NUMBERS,
@@ -59,21 +60,29 @@ def idle_steps(
     """Return the steps that contribute nothing to the results of ``loop``, for all values of the
     inputs. Integers are ``assumed`` to be within bounds, which adds a leading dimension.
 
-    A step is idle if it leaves everything that the loop carries unchanged: it adds zeros to sums,
-    and to maxima it contributes minus infinity or an element that is no larger than one of every
-    other step.
+    A step is idle if it leaves everything that the loop carries unchanged, apart from elements that
+    are dropped in the end: it adds zeros to sums, and to maxima it contributes minus infinity or an
+    element that is no larger than one of every other step.
     """
     found = TileRanges(launch, loop, positions, assumed)
+    carried = [op.operands[0] for op in loop.body if isinstance(op, Scan)]
+    carried += [a.value for a in loop.accumulators]
+    unread = dropped(launch, {v: found.tiles[v].edges for v in carried})
+
+    def stored(value: Value) -> Range:
+        """Return the range of the elements on which something depends that the kernel stores."""
+        return found.tiles[value].outside_of(unread[value])
+
     idle = np.ones((1,) * (len(launch.grid) + 1), bool)
     for op in loop.body:
         if isinstance(op, Scan):
             known = type(op) is RunningMax  # nothing is known about other accumulators
-            idle = idle & (known and _no_more(found.tiles[op.operands[0]].all))
+            idle = idle & (known and _no_more(stored(op.operands[0])))
     for a in loop.accumulators:
         if a.fn is AccumulateFn.SUM:
-            idle = idle & found.tiles[a.value].all.zero
+            idle = idle & stored(a.value).zero
         elif a.fn is AccumulateFn.MAX:
-            idle = idle & _no_more(found.tiles[a.value].all)
+            idle = idle & _no_more(stored(a.value))
     kept = _kept(loop)
     at_the_end = all(a.value in kept for a in loop.accumulators if a.fn is AccumulateFn.LAST)
     return IdleSteps(idle, at_the_end, tuple(found.cuts), tuple(sorted(found.divisors)))

@@ -80,6 +80,10 @@ class Tile:
         """The range of all elements."""
         return ranges.hull(*self.parts.values())
 
+    def outside_of(self, gone: Beyond) -> Range:
+        """Return the range of the elements that are beyond none of some edges."""
+        return ranges.hull(*(x for s, x in self.parts.items() if s.isdisjoint(gone)))
+
     @property
     def edges(self) -> Beyond:
         """The known edges of the tile."""

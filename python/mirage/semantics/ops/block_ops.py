@@ -164,8 +164,13 @@ class Loop(Structure):
 
     @property
     def ends(self) -> tuple[Value, ...]:
-        both = ((a.value, a.rescale) for a in self.accumulators)
-        return tuple(v for pair in both for v in pair if v is not None)
+        return tuple(v for _, v in self.carries)
+
+    @property
+    def carries(self) -> tuple[tuple[Value, Value], ...]:
+        pairs = zip(self.accumulators, self.results, strict=True)
+        both = ((result, v) for a, result in pairs for v in (a.value, a.rescale))
+        return tuple((result, v) for result, v in both if v is not None)
 
     def rebuilt(self, inside: tuple[Op, ...], new: Callable[[Value], Value]) -> Loop:
         accumulators = tuple(

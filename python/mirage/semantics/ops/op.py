@@ -405,6 +405,12 @@ class Structure(Op, kind=True):
     def ends(self) -> tuple[Value, ...]:
         """The inner values from which its results are made."""
 
+    @property
+    def carries(self) -> tuple[tuple[Value, Value], ...]:
+        """Pairs of a result and an inner value, if each element of a result is made from the same
+        element of such values (which broadcast) and from nothing else."""
+        return ()
+
     @abstractmethod
     def rebuilt(self, inside: tuple[Op, ...], new: Callable[[Value], Value]) -> Self:
         """Return the same structure with the ops ``inside``; ``new`` maps the values that it

@@ -55,6 +55,12 @@ def program(function: Function) -> Program:
     return mi.from_torch(function, X).program
 
 
+@pytest.mark.parametrize(("rows", "classes"), [(16, 8), (128, 64), (4096, 10)])
+def test_a_mean_over_rows_each_of_which_has_a_class(rows: int, classes: int) -> None:
+    x, target = torch.randn(rows, classes), torch.zeros(rows, dtype=torch.int64)
+    check_defined_somewhere(mi.from_torch(torch.nn.functional.cross_entropy, x, target).program)
+
+
 @pytest.mark.parametrize("name", NOWHERE)
 def test_a_program_that_is_defined_nowhere(name: str) -> None:
     function, what = NOWHERE[name]

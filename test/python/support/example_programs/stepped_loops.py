@@ -85,6 +85,7 @@ STEPPED: dict[str, tuple[Mask, int, int]] = {
     "window": (window(5), 24, 1),
     "window, keys split": (window(5), 24, 3),
     "blocks": (blocks(8), 24, 1),
+    "window, a tail": (window(5), 22, 1),
     "blocks of two tiles": (blocks(16), 32, 1),
     "blocks of two tiles, keys split": (blocks(16), 48, 2),
     "blocks in which tiles do not fit": (blocks(12), 24, 1),

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from mirage.mlir_io.text import graph_from_text, graph_to_text
 from mirage.semantics.bounds.idle_steps import idle_steps, left_out
+from mirage.semantics.builder import Builder
+from mirage.semantics.check import check_graph
 from mirage.semantics.ops.taken_steps import StepNumber
-from mirage.semantics.ugraph import Steps, launches
+from mirage.semantics.scalar import DType, ReduceFn
+from mirage.semantics.ugraph import BlockGraph, KernelGraph, Output, Steps, launches
 from mirage.transforms.steps.skip_steps import skip_steps
-from position_masks import Mask, block_causal, blocks
+from mirage.verify import Kind, VerifyOptions, verify
+from position_masks import Mask, block_causal, blocks, value, window
 from stepped_loops import loop_of, looped, with_steps
+
+OPTIONS = VerifyOptions(seed=5, numerics=False)
 
 EXACT: dict[str, tuple[Mask, int, int]] = {
     "blocks": (blocks(8), 24, 1),
@@ -18,6 +26,10 @@ EXACT: dict[str, tuple[Mask, int, int]] = {
     "blocks of two tiles, keys split": (blocks(16), 48, 2),
     "blocks in which tiles do not fit": (blocks(12), 24, 1),
     "short blocks": (blocks(3), 24, 1),
+    "blocks, a tail": (blocks(8), 22, 1),
+    "blocks of two tiles, a tail": (blocks(16), 44, 1),
+    "window, a tail": (window(5), 46, 1),
+    "window, a tail, keys split": (window(3), 36, 3),
     "blocks by order": (block_causal(16), 48, 1),
     "blocks by order, a tail": (block_causal(10), 44, 1),
 }
@@ -36,6 +48,35 @@ def test_blocks_take_no_step_between_those_that_they_need(name: str) -> None:
     for steps, empty in zip(*rows, strict=True):
         needed = np.flatnonzero(~empty)
         assert steps.sum() == (needed[-1] - needed[0] + 1 if len(needed) else 1)
+
+
+def summed(graph: KernelGraph) -> KernelGraph:
+    """With the sum of each tile's rows as a further result: also of those that overhang."""
+    (launch,) = launches(graph.ops)
+    b = Builder(in_block=True)
+    total = b.reduce(ReduceFn.SUM, launch.body.outputs[0].value, (0,))
+    result = value(launch.grid[0].extent, 1, dtype=DType.F32)
+    outputs = (*launch.body.outputs, Output(total, (("m",), ())))
+    body = BlockGraph(launch.body.params, (*launch.body.ops, *b.ops), outputs)
+    changed = replace(launch, results=(*launch.results, result), body=body)
+    g = KernelGraph("g", graph.inputs, (changed,), changed.results)
+    check_graph(g)
+    return g
+
+
+@pytest.mark.parametrize("n", [22, 24])
+def test_rows_that_overhang_count_where_they_are_read(n: int) -> None:
+    """They are at position 0, and see the first keys."""
+    steps = loop_of(skip_steps(summed(looped(window(5), n)))).steps
+    assert steps is not None
+    assert (steps.first == StepNumber(())) == (n == 22)
+
+
+def test_steps_of_rows_that_overhang_and_are_read_are_not_left_out() -> None:
+    short = looped(window(5), 22)
+    steps = loop_of(skip_steps(short)).steps
+    verdicts = [verify(g, with_steps(g, steps), OPTIONS) for g in (short, summed(short))]
+    assert [v.kind for v in verdicts] == [Kind.PROVED, Kind.REFUTED]
 
 
 NUMBERS = {

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from mirage.semantics.domain import Float64, Planes
-from mirage.semantics.ops.op import Lookup
+from mirage.semantics.positions import index_of
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Movement, Op, Value
@@ -43,13 +43,6 @@ def with_known_indices(
     if not tables:
         return graph
     return without_dead_ops(replace(graph, ops=tuple(ops)))
-
-
-def index_of(op: Op) -> Value | None:
-    """Return the indices by which an op looks rows up; None for other ops."""
-    if not isinstance(op, Lookup) or op.names_rows is None:
-        return None
-    return op.names_rows[0]
 
 
 class KnownIntegers:

@@ -15,10 +15,10 @@ from math import gcd, prod
 
 import numpy as np
 
-from mirage.frontend.torch_import.known_tensors.known_indices import KnownIntegers, index_of
+from mirage.frontend.torch_import.known_tensors.known_indices import KnownIntegers
 from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64, Planes
-from mirage.semantics.positions import gather
+from mirage.semantics.positions import gather, index_of
 from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Movement, Op, Value

@@ -103,7 +103,7 @@ def _drawn(graph: KernelGraph, sample: Sample, held: Held) -> Iterator[list[Samp
                 yield _inputs(
                     graph, sample, rng,
                     lambda shape, size=size, part=part, sign=sign: sign * size
-                    * part.of(rng.standard_normal(shape)), known,
+                    * part.of(rng.standard_normal(shape)), known, inside=sign < 0,
                 )  # fmt: skip
     for _ in range(_SPREAD):
         yield _inputs(graph, sample, rng, lambda shape: _of_all_sizes(rng, shape), known)
@@ -120,13 +120,20 @@ def _inputs(
     rng: np.random.Generator,
     draw: Callable[[tuple[int, ...]], Array],
     known: dict[int, Array | None] | None,
+    *,
+    inside: bool = False,
 ) -> list[Sampled]:
+    """Draw inputs. With ``inside``, integers that are compared with others (targets with classes)
+    are below the largest of these: a mean over many rows is a number only if no row is beyond."""
     extents, rows = compared_with(graph), looked_up(graph)
     inputs: list[Sampled] = []
     for i, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
         x = None if known is None else known[i]
         if x is None and v.dtype.is_integer:
-            x = draw_integers(rng, v, region, extents.get(v, 0), rows.get(v))
+            below = rows.get(v)
+            if inside and below is None and v in extents:
+                below = max(extents[v] - 1, 1)
+            x = draw_integers(rng, v, region, extents.get(v, 0), below)
         elif x is None:
             x = v.dtype.round(draw(region_shape(region, v.shape)))
         inputs.append(Sampled((x,), region))

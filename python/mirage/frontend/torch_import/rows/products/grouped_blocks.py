@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from mirage.frontend.torch_import.rows.lowering import Layout, Lowering
 from mirage.semantics.ops.op import Op, TensorType, Value
-from mirage.semantics.positions import Gather, gather, iota
+from mirage.semantics.positions import gather, index_of, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Elementwise
 
@@ -99,8 +99,9 @@ def _limited(b: Lowering, numbers: Value, size: int) -> Value:
 def _laid(b: Lowering, x: Value, layout: Layout, made: Mapping[Value, Op]) -> Value:
     """Lay rows into blocks. Of rows that are looked up, the indices are."""
     op = made.get(x)
-    if isinstance(op, Gather) and len(op.operands[1].shape) == 1:
-        return gather(b, op.operands[0], gather(b, op.operands[1], layout.rows))
+    index = None if op is None else index_of(op)
+    if op is not None and index is not None and len(index.shape) == 1:
+        return gather(b, op.operands[0], gather(b, index, layout.rows))
     return gather(b, x, layout.rows)
 
 
