@@ -17,7 +17,7 @@ from mirage.frontend.location import user_location
 from mirage.pipeline.result import Optimized
 from mirage.semantics.ugraph import launches
 from mirage.torch.backend import BLOCKING, backend
-from mirage.torch.background import reports
+from mirage.torch.background import load_program, reports
 from mirage.torch.compiled_graph import Compiler, Report
 
 
@@ -45,6 +45,7 @@ def explain(
     *inputs: Any,
     options: dict[str, Any] | None = None,
     compiler: Compiler | None = None,
+    load: Compiler = load_program,
     devices: Sequence[str] = ("cuda",),
     **named: Any,
 ) -> Explanation:
@@ -78,6 +79,7 @@ def explain(
         backend,
         options={BLOCKING: True, **(options or {})},
         compiler=compiler,
+        load=load,
         devices=devices,
         watch=graphs.append,
     )
