@@ -10,7 +10,7 @@ from __future__ import annotations
 from mirage.cost.copy_kernels import copies_in, is_unfused, product_time, unfused_in, unfused_report
 from mirage.cost.cost_report import CostReport
 from mirage.cost.target import Target
-from mirage.semantics.ugraph import External, KernelGraph, Op, Value
+from mirage.semantics.ugraph import KernelGraph, Movement, Op, Value
 
 
 def op_by_op(graph: KernelGraph, target: Target) -> CostReport:
@@ -41,14 +41,14 @@ class _Grouping:
         self.of: dict[Value, _Group] = {}
         copies = copies_in(graph)
         for op in graph.ops:
-            if isinstance(op, External) or product_time(op, target) > 0.0:
-                group = self._new(op, closed=True)
-                group.ops += [] if isinstance(op, External) else [op]
-            elif is_unfused(op, copies):
-                group = self._joined(op)
+            if is_unfused(op, copies):
+                product = product_time(op, target) > 0.0
+                group = self._new(op, closed=True) if product else self._joined(op)
                 group.ops.append(op)
-            else:  # a view, or a constant: where its operand is
+            elif isinstance(op, Movement):  # a view: where its operand is
                 group = self._latest(op)
+            else:  # a call of PyTorch, or a constant
+                group = self._new(op, closed=True) if op.operands else None
             if group is not None:
                 self.of.update(dict.fromkeys(op.results, group))
 

@@ -12,7 +12,7 @@ op = mirage.torch.custom_op(mirage.runtime.load(path), "rms_linear")   # an arti
 from mirage.torch.backend import backend, register
 from mirage.torch.custom_op import BadOperatorNameError, custom_op
 from mirage.torch.explain import Explanation, explain
-from mirage.torch.tune import tune
+from mirage.torch.timed_graphs import tune
 
 register()
 
