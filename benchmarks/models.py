@@ -145,8 +145,7 @@ op by op in the reference semantics and compared with eager. Models that generat
 model has one; greedy tokens are compared too. T5 and Whisper run as a whole first, then generation
 calls their decoders. Only calls that TorchDynamo makes new graphs for are listed, unless an earlier
 call has graphs like them. *Whole* means that each call is one graph, of which no op stays with
-PyTorch but {allowed}.
-{summary}
+PyTorch but {allowed}. {summary}
 
 *Ops* are those of TorchDynamo's graph, and those of the program that is searched. *Calls beside
 kernels* are all calls of PyTorch once the program is cut into parts: besides the ops that stay,

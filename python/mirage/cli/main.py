@@ -24,8 +24,8 @@ from mirage.cli.output import Output
 from mirage.errors import MirageError
 
 COMMANDS = (
-    "optimize", "export", "search", "verify", "compile", "run", "cache", "doctor", "workloads",
-    "demo",
+    "optimize", "export", "tune", "search", "verify", "compile", "run", "cache", "doctor",
+    "workloads", "demo",
 )  # fmt: skip
 
 BAD_INPUT = 2

@@ -205,7 +205,7 @@ class _Restorer:
                 return None
         report = Report(
             tuple(map(_search_of, kept.searches)), kept.exponentials, kept.checked,
-            chosen.prediction, chosen.checks or (), {}, list(kept.notes),
+            chosen.prediction, chosen.checks or (), {}, list(kept.notes), kept.measured,
         )  # fmt: skip
         self._tell(report)
         forms = Forms(

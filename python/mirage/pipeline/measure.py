@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mirage.errors import MirageError
-from mirage.pipeline.call import on_gpu, run_steps
+from mirage.pipeline.call import Runner, on_gpu
 from mirage.pipeline.checks.check import Checker, failed
 from mirage.pipeline.kept_program import keep_measured
 from mirage.pipeline.result import Measurement
@@ -17,14 +19,24 @@ from mirage.runtime.errors import NoGpuError
 if TYPE_CHECKING:
     import torch
 
+    from mirage.frontend.program import Program
     from mirage.pipeline.result import Optimized
 
 REPEATS = 32
 """The least number of calls in one CUDA graph."""
+WARM_UP = 2
+"""Rounds that are not counted."""
+ROUNDS = 15
+
+Call: TypeAlias = "Callable[[Sequence[Any]], object]"
+"""A candidate, as a function of its inputs."""
+Timer: TypeAlias = "Callable[[Sequence[Call], Sequence[Sequence[Any]]], Iterator[Sequence[float]]]"
+"""A function that times candidates on sets of inputs: each round yields the µs of each."""
 
 
 class NothingToMeasureError(MirageError):
-    """The program was optimized with ``compile=False``, or it consists only of calls of torch."""
+    """The program was optimized with ``compile=False``, or has no kernels, or a call of PyTorch in
+    it cannot be captured."""
 
 
 @dataclass(frozen=True)
@@ -39,46 +51,91 @@ class Measured:
     """The times, in the order of ``Optimized.finalists`` of the measured program."""
 
 
-def fastest(optimized: Optimized, *tensors: torch.Tensor, rounds: int = 15) -> Measured:
-    """Time every finalist on inputs like ``tensors`` and choose the fastest.
+def fastest(
+    optimized: Optimized,
+    *tensors: torch.Tensor,
+    rounds: int = ROUNDS,
+    seconds: float = math.inf,
+    timer: Timer | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Measured:
+    """Time every finalist on inputs like ``tensors``, with the calls of PyTorch in it,
+    and choose the fastest. No round begins after so many ``seconds``, but for the first.
 
     Raises :class:`~mirage.runtime.errors.NoGpuError`, :class:`NothingToMeasureError` and
     :class:`~mirage.runtime.errors.CallError` if the tensors do not match the program's inputs.
     """
     import torch
 
-    if not torch.cuda.is_available():
-        raise NoGpuError("measuring candidates needs a GPU that torch can use, found none")
+    if timer is None:
+        need_gpu("measuring candidates")
+    end = clock() + seconds
     finalists = optimized.finalists
-    if not finalists or any(not f.steps or any(s.external for s in f.steps) for f in finalists):
-        raise NothingToMeasureError("expected compiled kernels alone, found other steps or none")
+    if not finalists or any(all(s.compiled is None for s in f.steps) for f in finalists):
+        raise NothingToMeasureError("expected compiled kernels, found none")
     sets = _copies(tensors, 4 * optimized.l2_bytes)
-    graphs: list[Any] = []
-    for finalist in finalists:
-        executables: dict[int, Any] = {}
+    program = _on_device_of(tensors, optimized.program)
+    calls = [_call(Runner(program, f.graph, f.steps)) for f in finalists]
+    samples: list[list[float]] = [[] for _ in calls]
+    for number, times in enumerate((timer or replays)(calls, sets)):
+        for known, spent in zip(samples, times, strict=True):
+            known += [spent] if number >= WARM_UP else []
+        if number + 1 >= WARM_UP + rounds or (number >= WARM_UP and clock() > end):
+            break
+    medians = tuple(map(statistics.median, samples))
+    order = sorted(range(len(medians)), key=medians.__getitem__)
+    best = _fastest_right(optimized, order)
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    times = tuple(zip((f.place for f in finalists), medians, strict=True))
+    best.report.measured = Measurement(device, times)
+    keep_measured(best, best.report.measured)
+    return Measured(best, medians)
 
-        def call(inputs: Sequence[Any], f: Any = finalist, e: Any = executables) -> None:
-            run_steps(optimized.program, f.graph, f.steps, on_gpu(e), inputs, None)
 
-        graphs.append(_capture(call, sets))
-    samples: list[list[float]] = [[] for _ in graphs]
+def need_gpu(what: str) -> None:
+    """Raise :class:`~mirage.runtime.errors.NoGpuError` if there is no GPU for ``what``."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise NoGpuError(f"{what} needs a GPU that torch can use, found none")
+
+
+def replays(calls: Sequence[Call], sets: Sequence[Sequence[Any]]) -> Iterator[list[float]]:
+    """Time candidates by replaying CUDA graphs, one after the other in each round. Raises
+    :class:`NothingToMeasureError` if one cannot be captured."""
+    import torch
+
+    try:
+        graphs = [_capture(call, sets) for call in calls]
+    except RuntimeError as error:
+        why = str(error).partition("\n")[0]
+        raise NothingToMeasureError(f"the program cannot be captured: {why}") from None
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    calls = len(sets) * -(-REPEATS // len(sets))
-    for number in range(rounds + 2):
-        for graph, times in zip(graphs, samples, strict=True):
+    count = len(sets) * -(-REPEATS // len(sets))
+    while True:
+        times: list[float] = []
+        for graph in graphs:
             begin.record()
             graph.replay()
             end.record()
             end.synchronize()
-            if number >= 2:  # the first rounds warm up
-                times.append(begin.elapsed_time(end) * 1e3 / calls)
-    medians = tuple(map(statistics.median, samples))
-    order = sorted(range(len(medians)), key=medians.__getitem__)
-    best = _fastest_right(optimized, order)
-    places = (f.place for f in finalists)
-    times = tuple(zip(places, medians, strict=True))
-    keep_measured(best, Measurement(torch.cuda.get_device_name(), times))
-    return Measured(best, medians)
+            times.append(begin.elapsed_time(end) * 1e3 / count)
+        yield times
+
+
+def _call(run: Runner) -> Call:
+    launch = on_gpu({})
+    return lambda inputs: run(launch, inputs, None)
+
+
+def _on_device_of(tensors: Sequence[torch.Tensor], program: Program) -> Program:
+    """Return the program with the tensors that it holds where its inputs are."""
+    if not tensors:
+        return program
+    device = tensors[0].device
+    there: Any = [(p, p.data) for p in program.parameters]
+    parameters = tuple(replace(p, data=x.to(device)) for p, x in there)
+    return replace(program, parameters=parameters)
 
 
 def _fastest_right(optimized: Optimized, order: Sequence[int]) -> Optimized:

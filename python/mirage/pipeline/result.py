@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +78,7 @@ class Report:
     checks: tuple[KernelCheck, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     notes: list[str] = field(default_factory=list[str])
+    measured: Measurement | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -96,6 +97,7 @@ class Report:
             "checks": [c.to_json() for c in self.checks],
             "seconds": dict(self.seconds),
             "notes": list(self.notes),
+            "measured": None if self.measured is None else asdict(self.measured),
         }
 
 
@@ -147,6 +149,11 @@ class Optimized:
             others, self._others = self._others, None
             self._finalists = (*self._finalists, *others())
         return self._finalists
+
+    @property
+    def place(self) -> int | None:
+        """The place of the candidate that was chosen, in the order of predicted times."""
+        return self._finalists[0].place if self._finalists else None
 
     @property
     def verdicts(self) -> tuple[Checked, ...]:

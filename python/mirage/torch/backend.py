@@ -107,25 +107,37 @@ def backend(
 
     classes = compile_class if compiler is None or class_compiler is not None else None
 
-    def answer(
-        module: torch.fx.GraphModule, inputs: Sequence[Any], sized: bool
-    ) -> Callable[..., Any]:
-        try:
-            numbers = changing_numbers(module, inputs)
-        except Exception as error:
-            _stays(module, error, watch)
-            return module.forward
-        if numbers is None:
-            graph = _Graph(module, compile_graph, classes, devices, watch, kept)
-            return graph.answer(inputs, sized)
-        graph = _Graph(numbers.module, compile_graph, classes, devices, watch, kept)
-        found = graph.answer(numbers.examples(inputs), sized)
-        return lambda *given: found(*numbers(given))
+    def graph(module: torch.fx.GraphModule) -> _Graph:
+        return _Graph(module, compile_graph, classes, devices, watch, kept)
 
-    apart = numbers_apart(module, example_inputs)
-    if apart is None:
-        return answer(module, example_inputs, any(map(_is_dynamic, example_inputs)))
-    return apart.beside(answer(apart.module, apart.inputs(example_inputs), True))
+    return _answer(module, example_inputs, graph, watch)
+
+
+def _answer(
+    module: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    graph: Callable[[torch.fx.GraphModule], _Graph],
+    watch: Callable[[Report], None],
+) -> Callable[..., Any]:
+    """What is called in the place of a graph: ``graph`` makes it what it is compiled as, once the
+    arithmetic of numbers is apart."""
+    sized = any(map(_is_dynamic, inputs))
+    apart = numbers_apart(module, inputs)
+    rest, given = (module, inputs) if apart is None else (apart.module, apart.inputs(inputs))
+    try:
+        numbers = changing_numbers(rest, given)
+    except Exception as error:
+        _stays(module, error, watch)
+        return module.forward
+    if numbers is None:
+        answer = graph(rest).answer(given, sized)
+    else:
+        found = graph(numbers.module).answer(numbers.examples(given), sized)
+
+        def answer(*inputs: Any) -> Any:
+            return found(*numbers(inputs))
+
+    return answer if apart is None else apart.beside(answer)
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:

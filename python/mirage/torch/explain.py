@@ -10,11 +10,14 @@ from typing import Any
 
 import torch
 
+from mirage.cost.fused_ops import fused, op_by_op
+from mirage.cost.target import target_for
 from mirage.frontend.errors import GraphTypeError
 from mirage.frontend.location import user_location
+from mirage.pipeline.result import Optimized
 from mirage.semantics.ugraph import launches
 from mirage.torch.backend import BLOCKING, backend
-from mirage.torch.background import reports
+from mirage.torch.background import load_program, reports
 from mirage.torch.compiled_graph import Compiler, Report
 
 
@@ -42,6 +45,7 @@ def explain(
     *inputs: Any,
     options: dict[str, Any] | None = None,
     compiler: Compiler | None = None,
+    load: Compiler = load_program,
     devices: Sequence[str] = ("cuda",),
     **named: Any,
 ) -> Explanation:
@@ -51,7 +55,9 @@ def explain(
 
     ``inputs`` and ``named`` are the model's arguments, and ``options`` those of the backend (it
     waits for kernels unless ``blocking`` is False). TorchDynamo's state for other models does not
-    change.
+    change. Beside the predicted time of kernels is that of the same program without a search by the
+    same cost model, each op as a kernel, as PyTorch runs it (which has kernels for some that are
+    several ops here), and with all ops between products fused, as ``torch.compile`` does by itself.
 
     Without a model, report on the graphs that this process has passed to compile processes so far,
     and on their progress."""
@@ -73,6 +79,7 @@ def explain(
         backend,
         options={BLOCKING: True, **(options or {})},
         compiler=compiler,
+        load=load,
         devices=devices,
         watch=graphs.append,
     )
@@ -92,6 +99,25 @@ class _Once(torch.nn.Module):
         return self.model(*inputs, **named)
 
 
+def _times(optimized: Optimized) -> str:
+    """Say what the kernels are predicted to take, beside the same program without a search, and
+    what was measured. Where no prediction is for the kernels, there is none."""
+    report = optimized.report
+    if report.prediction is None:
+        return ""
+    graph, target = optimized.program.graph, target_for(optimized.options.chip)
+    own, alone = report.prediction.time, op_by_op(graph, target).time
+    together = fused(graph, target).time
+    text = f", {own:.3g} µs predicted (each op a kernel: {alone:.3g}, fused ops: {together:.3g})"
+    if own >= min(alone, together):
+        text += ", not expected to be faster than PyTorch"
+    if report.measured is not None:
+        for place, number in report.measured.microseconds:
+            if place == optimized.place:
+                text += f", {number:.3g} µs measured on {report.measured.device}"
+    return text
+
+
 def _short(call: str) -> str:
     return call.removeprefix("aten.")
 
@@ -107,12 +133,11 @@ def _what(graph: Report) -> str:
     if job is not None:
         return f"PyTorch answers, being compiled for {job.seconds:.0f} s ({job.doing})"
     text = "compiled"
-    optimized: Any = graph.compiled
-    if hasattr(optimized, "graph"):  # a result of compile_program
+    optimized = getattr(graph.compiled, "optimized", graph.compiled)  # at the largest size
+    if isinstance(optimized, Optimized):
         kernels = len(list(launches(optimized.graph.ops)))
         text = _count(kernels, "kernel")
-        if optimized.report.prediction is not None:
-            text += f", {optimized.report.prediction.time:.3g} µs predicted"
+        text += _times(optimized)
     if graph.calls:
         names = Counter(map(_short, graph.calls))
         calls = ", ".join(name if n == 1 else f"{name} ({n})" for name, n in names.items())

@@ -60,10 +60,15 @@ def graph_text(module: GraphModule, inputs: Sequence[Any]) -> str:
 
 
 def _settings() -> list[str]:
-    """What PyTorch's ops and their decompositions depend on, besides their arguments."""
+    """What PyTorch's ops and their decompositions depend on, besides their arguments. Raises
+    :class:`NoTextError`."""
+    try:
+        importer = importlib.metadata.version("torch-mlir")
+    except importlib.metadata.PackageNotFoundError:
+        raise NoTextError("the version of torch-mlir is not known") from None
     cuda = torch.backends.cuda
     settings = (
-        torch.__version__, importlib.metadata.version("torch-mlir"), sys.version_info[:2],
+        torch.__version__, torch.version.git_version, importer, sys.version_info[:2],
         torch.get_default_dtype(), torch.get_default_device(),
         torch.are_deterministic_algorithms_enabled(), torch.is_inference_mode_enabled(),
         torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda"),

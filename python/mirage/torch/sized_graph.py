@@ -29,11 +29,11 @@ KEPT = 1024
 
 
 class ClassRunner:
-    """The result for a class of sizes, as a function of the tensors of a graph. ``graph`` and
-    ``report`` are those at the largest size."""
+    """The result for a class of sizes, as a function of the tensors of a graph. ``optimized`` is
+    the program at the largest size."""
 
     def __init__(self, known: SizedClass, found: Found, launcher: Launcher) -> None:
-        self.graph, self.report = found.optimized.graph, found.optimized.report
+        self.optimized = found.optimized
         self._run = SizedRunner(known.source.program, found.plan)
         self._launcher = launcher
         program = known.source.program

@@ -415,6 +415,7 @@ def test_what_was_measured_is_kept(searches: list[str]) -> None:
     second = optimize(program, OPTIONS)
     assert second.finalists[0].place == first.finalists[1].place
     assert "measured on NVIDIA H200" in second.report.notes[-1]
+    assert second.report.measured == Measurement("NVIDIA H200", times)
     assert len(second.finalists) == 2
     third = optimize(program, OPTIONS)
     assert sum(n.startswith("found before") for n in third.report.notes) == 1

@@ -4,6 +4,7 @@ imported is computed op by op, without a search: what is around it is tested."""
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from mirage.frontend.program import Program
 from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
+from mirage.pipeline.result import Measurement
 from mirage.torch.backend import MOST_SIZES, backend
 from torch._dynamo.exc import BackendCompilerFailed
 from torch_programs.op_by_op import op_by_op
@@ -254,8 +256,16 @@ def test_explain(caplog: pytest.LogCaptureFixture) -> None:
     assert "stays with PyTorch: input 0 is on cpu" in str(mirage.torch.explain(model, x))
     with caplog.at_level(logging.WARNING):
         again = mirage.torch.explain(model, x, compiler=optimized, devices=("cpu",))
-    assert "graph 1: 1 op, 1 kernel, " in str(again)
-    assert " µs predicted" in str(again)
+    assert re.search(
+        r"graph 1: 1 op, 1 kernel, (\S+) µs predicted \(each op a kernel: \S+, fused ops: \S+\)",
+        str(again),
+    )
+    assert "not expected to be faster" in str(again).splitlines()[-1]  # it is one op
+    assert "measured" not in str(again)
+    for graph in again.graphs:
+        report = graph.compiled.optimized.report  # pyright: ignore
+        report.measured = Measurement("an imagined GPU", ((0, 12.5), (1, 13.0)))
+    assert str(again).count("12.5 µs measured on an imagined GPU") == 2
 
 
 def optimized(program: Program, options: Mapping[str, Any]) -> Any:
@@ -265,7 +275,7 @@ def optimized(program: Program, options: Mapping[str, Any]) -> Any:
 
 class _Emulated:
     def __init__(self, found: Any) -> None:
-        self.graph, self.report, self._found = found.graph, found.report, found
+        self.optimized = found
 
     def __call__(self, *inputs: torch.Tensor) -> Any:
-        return emulate(self._found, *inputs)
+        return emulate(self.optimized, *inputs)

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +253,15 @@ def test_a_function_of_the_same_name_is_not_taken_for_pytorchs() -> None:
     assert function_name(torch.exp) == "torch:exp"
     with pytest.raises(NoTextError):
         function_name(exp)
+
+
+def test_an_importer_of_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", unknown)
+    with pytest.raises(NoTextError, match="torch-mlir is not known"):
+        text(exponential)
 
 
 def test_tensors_that_are_large_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

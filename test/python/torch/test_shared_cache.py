@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import errno
 import logging
+import multiprocessing
 import os
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.torch.backend import backend
+from stub_workshop import HANGS
 
 OPTIONS: dict[str, Any] = {
     "chip": "sm_90a", "candidates": 1, "finalists": 1, "jobs": 1, "cubin": False, "budget": 1000.0,
@@ -142,38 +142,30 @@ def test_a_folder_that_is_only_read(
     assert not lines(caplog)
 
 
-SCRIPT = """
-import sys
-sys.path[:0] = {path!r}
-import logging
-logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-import test_shared_cache as test
-print("ready", flush=True)
-sys.stdin.readline()
-got, _ = test.started()
-test.right(got)
-print("right", flush=True)
-"""
+def start(barrier: Any, answers: Any) -> None:
+    """A process that starts the model together with others, and what it logs."""
+    said: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: said.append(record.getMessage())
+    logging.getLogger("mirage").addHandler(handler)
+    barrier.wait()
+    got, _ = started()
+    answers.put((got.tolist(), said))
 
 
 def test_two_processes_that_start_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    path = [str(Path(__file__).parent), *sys.path]
-    command = [sys.executable, "-c", SCRIPT.format(path=path)]
-    both = [
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]  # fmt: skip
+    context = multiprocessing.get_context("fork")
+    barrier, answers = context.Barrier(2), context.SimpleQueue()
+    both = [context.Process(target=start, args=(barrier, answers)) for _ in range(2)]
     for process in both:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    said = [process.communicate("go\n") for process in both]
-    for process, (out, err) in zip(both, said, strict=True):
-        assert process.returncode == 0, err
-        assert out == "right\n"
-        assert "WARNING:mirage" not in err
+        process.start()
+    for process in both:
+        process.join(HANGS)
+        assert process.exitcode == 0
+    for _ in both:
+        got, said = answers.get()
+        right(torch.tensor(got))
+        assert not said
     entries = list(shared_store().entries(headers=True))
     assert {"import", "program", "code"} <= {entry.kind for entry in entries}
     assert all(entry.header is not None for entry in entries)
