@@ -119,7 +119,7 @@ def Block_ScalarOp : Block_Op<"scalar", [Pure, HasParent<"::mirage::kernel::Laun
     integer tensor, moved into `[least, most]`: whatever is in the tensor, what is
     computed of the result does not overflow. `map` cuts the tensor, by axes of the
     grid only, into parts of the shape `of`, which cover it without overhang and
-    have at most 64 elements. Below, the block reads the length of its sequence:
+    have at most 128 elements. Below, the block reads the length of its sequence:
 
     ```mlir
     %n = block.scalar max %lengths [[s], []] of [1, 1] within [0, 512] : tensor<2x1xi64>
