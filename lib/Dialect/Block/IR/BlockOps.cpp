@@ -151,7 +151,7 @@ LogicalResult GatherOp::verify() {
 }
 
 LogicalResult ScalarOp::verify() {
-  constexpr int64_t mostElements = 64, largest = int64_t(1) << 31;
+  constexpr int64_t mostElements = 128, largest = int64_t(1) << 31;
   auto tensor = cast<RankedTensorType>(getSource().getType());
   int64_t rank = tensor.getRank(), elements = 1;
   if (int64_t(getMap().size()) != rank || int64_t(getTile().size()) != rank)

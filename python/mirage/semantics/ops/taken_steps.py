@@ -22,7 +22,7 @@ from mirage.semantics.scalar import Array
 TileMap = tuple[tuple[str, ...], ...]
 """For each tensor dimension, the names of the axes that split it, outermost first."""
 
-MOST_READ = 64
+MOST_READ = 128
 """The most elements whose maximum or minimum a block reads."""
 SAMPLES = 8
 """The number of samples that stand for all integers that a block may read, when its steps are

@@ -73,6 +73,30 @@ def _regrouped(x: StepNumber, by: int) -> StepNumber:
     return replace(x, quotients=quotients)
 
 
+def _divided(fn: BinaryFn, size: int, ahead: int = 0) -> Mask:
+    """Compare the blocks of keys with those of rows that lie ``ahead``."""
+
+    def mask(b: Builder, rows: Value, cols: Value) -> Value:
+        moved = b.binary(BinaryFn.ADD, rows, b.constant(ahead)) if ahead else rows
+        r, c = (b.binary(BinaryFn.FLOOR_DIV, x, b.constant(size)) for x in (moved, cols))
+        return b.binary(fn, c, r)
+
+    return mask
+
+
+@pytest.mark.parametrize("ahead", [-1, 1])
+@pytest.mark.parametrize("size", [15, 16, 17])
+@pytest.mark.parametrize("fn", [BinaryFn.EQ, BinaryFn.LE, BinaryFn.LT])
+def test_other_blocks_are_refuted(fn: BinaryFn, size: int, ahead: int) -> None:
+    """One off, or less for at most: each with the steps of its own mask."""
+    for right in (BinaryFn.EQ, BinaryFn.LE):
+        whole = looped(_divided(right, 16), 48)
+        wrong = skip_steps(
+            looped(_divided(fn, size, 0 if (fn, size) != (right, 16) else ahead), 48)
+        )
+        assert verify(whole, wrong, OPTIONS).kind is Kind.REFUTED
+
+
 @pytest.mark.parametrize("name", list(STEPPED))
 def test_faults_of_steps_are_refuted(name: str) -> None:
     """Each fault that leaves out what contributes is refuted; others are proved."""

@@ -119,7 +119,7 @@ def Block_ScalarOp : Block_Op<"scalar", [Pure, HasParent<"::mirage::kernel::Laun
     integer tensor, clamped to `[least, most]`, so that computations with the result
     do not overflow, whatever the tensor contains. `map` cuts the tensor, along axes of
     the grid only, into parts of the shape `of`, which cover it without overhang and
-    have at most 64 elements. Here the block reads the length of its sequence:
+    have at most 128 elements. Here the block reads the length of its sequence:
 
     ```mlir
     %n = block.scalar max %lengths [[s], []] of [1, 1] within [0, 512] : tensor<2x1xi64>

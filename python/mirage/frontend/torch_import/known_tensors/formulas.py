@@ -50,9 +50,14 @@ def _uniform(b: Lowering, data: torch.Tensor, result: TensorType) -> Value | Non
 
 def _positions(b: Lowering, data: torch.Tensor, dtype: DType, compared: bool) -> Value | None:
     found = line_along(data)
-    if found is None or not (found.is_straight or compared):
+    if found is None or not (found.is_straight or (compared and _is_small(data))):
         return None
     return b.reshaped(found.emitted(b, data.numel(), dtype), tuple(data.shape))
+
+
+def _is_small(data: torch.Tensor) -> bool:
+    """Return whether kernels compute with such integers."""
+    return bool((data.abs() < MAX_POSITIONS).all())
 
 
 def line_along(data: torch.Tensor) -> Line | None:
