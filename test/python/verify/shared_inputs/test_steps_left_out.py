@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from example_programs.position_masks import causal, later, moved, prefix, value
+from example_programs.position_masks import Mask, causal, later, moved, prefix, value
 from example_programs.stepped_loops import STEPPED, TILE, loop_of, looped, with_steps
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
