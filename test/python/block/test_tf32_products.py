@@ -13,7 +13,7 @@ from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.ptxas import find_ptxas
 from mirage.emulator.run_artifact import run_artifact
 from mirage.semantics.half import rounded_to_tf32
-from warpgroup_graphs import Product
+from written_kernels.warpgroup_graphs import Product
 
 SMALL = Product(128, 128, 96, (64, 64, 32), dtype="f32", out="f32", swapped_b=True, tf32=True)
 

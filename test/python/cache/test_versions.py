@@ -44,7 +44,7 @@ def test_a_changed_file_is_another_version(tmp_path: Path) -> None:
         ("compiler/collect.py", {"search", "program", "check", "code"}),
         ("cli/main.py", set()),
         ("torch/on_host.py", {"import"}),
-        ("frontend/torch_import/ranking.py", {"import"}),
+        ("frontend/torch_import/rows/reductions/ranking.py", {"import"}),
     ):
         path = tmp_path / "mirage" / file
         path.write_text(path.read_text() + "\n# changed\n")

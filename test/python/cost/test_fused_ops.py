@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from example_programs.search_programs import graph, tensor
 from mirage.cost import H200
 from mirage.cost.copy_kernels import unfused_report
 from mirage.cost.fused_ops import fused, op_by_op
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, UnaryFn
-from search_programs import graph, tensor
 
 
 def test_each_op_is_a_kernel() -> None:

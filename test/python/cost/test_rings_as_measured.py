@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from mirage.cost import H200, estimate, features_of
-from product_kernels import product_kernel
+from written_kernels.product_kernels import product_kernel
 
 
 @dataclass(frozen=True)

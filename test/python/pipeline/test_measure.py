@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from example_programs.search_programs import matmul
 from mirage.cli import main
 from mirage.cli.commands import tune as tune_command
 from mirage.pipeline import measure
 from mirage.pipeline.measure import WARM_UP, NothingToMeasureError, fastest
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
-from search_programs import matmul
 
 OPTIONS = OptimizeOptions(
     chip="sm_90a", candidates=3, finalists=2, jobs=1, cubin=False, check_kernels=False

@@ -4,6 +4,7 @@ that it writes."""
 from __future__ import annotations
 
 import pytest
+from example_programs.search_programs import graph, tensor
 from mirage.cost import H200, features_of
 from mirage.cost.registers import estimator_of
 from mirage.search import SearchLimits, SearchReport
@@ -14,7 +15,6 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import KernelGraph, launches
-from search_programs import graph, tensor
 
 
 def attention(rows: int, keys: int, head: int) -> KernelGraph:

@@ -20,8 +20,8 @@ from mirage.torch import kept_import
 from mirage.torch.backend import backend
 from mirage.torch.compiled_graph import CompiledGraph
 from mirage.torch.graph_text import NoTextError, function_name, graph_text
-from op_by_op import op_by_op
 from torch.fx import GraphModule, symbolic_trace
+from torch_programs.op_by_op import op_by_op
 
 X = torch.arange(24.0).reshape(4, 6)
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from example_programs.position_masks import Mask, block_causal, blocks, value, window
+from example_programs.stepped_loops import loop_of, looped, with_steps
 from mirage.mlir_io.text import graph_from_text, graph_to_text
 from mirage.semantics.bounds.idle_steps import idle_steps, left_out
 from mirage.semantics.builder import Builder
@@ -15,8 +17,6 @@ from mirage.semantics.scalar import DType, ReduceFn
 from mirage.semantics.ugraph import BlockGraph, KernelGraph, Output, Steps, launches
 from mirage.transforms.steps.skip_steps import skip_steps
 from mirage.verify import Kind, VerifyOptions, verify
-from position_masks import Mask, block_causal, blocks, value, window
-from stepped_loops import loop_of, looped, with_steps
 
 OPTIONS = VerifyOptions(seed=5, numerics=False)
 
