@@ -286,8 +286,8 @@ def run(
     result: dict[str, Any],
     keep: Callable[[], None] = lambda: None,
 ) -> None:
-    """Adds to ``result`` the outcomes of all tasks that are not done in it and that there is time
-    for; ``keep`` is called now and then."""
+    """Add to ``result`` the outcomes of all tasks that it lacks and for which there is time;
+    ``keep`` is called now and then."""
     start = last = time.time()
     before = result["seconds"], result["processor_seconds"] - _processor_seconds()
     deadline = start + seconds

@@ -1,8 +1,8 @@
-"""The predicted times of a program without a search, to compare with: each op as a kernel, and each
-group of ops between products as one.
+"""The predicted times of a program without a search, for comparison: with a kernel for each op, and
+with a kernel for each group of ops between products.
 
 The second is what a compiler does that fuses elementwise ops and reductions but leaves products to
-a library. Calls of PyTorch count for nothing on either side.
+a library. Calls of PyTorch are not counted on either side.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class _Grouping:
 
 
 def _report(graph: KernelGraph, group: _Group, target: Target) -> CostReport:
-    """Predict the cost of a group: what comes from outside is read once, and what is used outside
-    is written once."""
+    """Predict the cost of a group: values from outside are read once, and values that are used
+    outside are written once."""
     if len(group.ops) == 1:
         return unfused_report(group.ops[0], target)
     inside = set(group.ops)

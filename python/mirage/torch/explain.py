@@ -100,8 +100,8 @@ class _Once(torch.nn.Module):
 
 
 def _times(optimized: Optimized) -> str:
-    """Say what the kernels are predicted to take, beside the same program without a search, and
-    what was measured. Where no prediction is for the kernels, there is none."""
+    """Describe the predicted time of the kernels, that of the same program without a search, and
+    what was measured; empty if nothing was predicted for the kernels."""
     report = optimized.report
     if report.prediction is None:
         return ""

@@ -1,4 +1,4 @@
-"""Elements of tiles beyond the end of a tensor, on which nothing depends that a kernel stores.
+"""Elements of tiles beyond the end of a tensor that do not affect what a kernel stores.
 
 The rows of a last tile that lie beyond the end of the result are dropped when the tile is stored.
 If each stored row is computed from the same row of a tile, it does not matter what the tile has in
@@ -18,7 +18,7 @@ from mirage.semantics.ugraph import Launch, Scan, Structure, Value, axis_extents
 
 
 def dropped(launch: Launch, edges: Mapping[Value, Beyond]) -> dict[Value, Beyond]:
-    """Return those of the ``edges`` of each value beyond which no stored element depends on it."""
+    """Return the ``edges`` of each value beyond which its elements affect no stored element."""
     every = {e for beyond in edges.values() for e in beyond}
     found: dict[Value, set[Edge]] = {v: set() for v in edges}
     for cut in {(e.axes, e.tile, e.extent) for e in every}:
@@ -36,7 +36,7 @@ def dropped(launch: Launch, edges: Mapping[Value, Beyond]) -> dict[Value, Beyond
 
 
 def _rows_of_last(launch: Launch, axes: tuple[str, ...], tile: int, extent: int) -> int | None:
-    """Return how many rows the last part has inside of the tensor; None unless it is the only part
+    """Return how many rows the last part has inside the tensor; None unless it is the only part
     that overhangs."""
     extents = axis_extents(launch)
     parts = int(np.prod([extents[axis] for axis in axes], dtype=int))
@@ -66,7 +66,7 @@ def _need(needed: dict[Value, Region], value: Value, region: Region) -> None:
 
 
 def _follow(ops: Iterable[Op], needed: dict[Value, Region]) -> None:
-    """Add what ``ops`` need, the last one first. Of what nobody reads, all is needed."""
+    """Add what ``ops`` need, the last one first. All of a value that nobody reads is needed."""
     for op in reversed(tuple(ops)):
         regions = [needed.get(v, (None,) * len(v.shape)) for v in op.results]
         if isinstance(op, Structure):

@@ -70,7 +70,7 @@ def idle_steps(
     unread = dropped(launch, {v: found.tiles[v].edges for v in carried})
 
     def stored(value: Value) -> Range:
-        """Return the range of the elements on which something depends that the kernel stores."""
+        """Return the range of the elements that affect what the kernel stores."""
         return found.tiles[value].outside_of(unread[value])
 
     idle = np.ones((1,) * (len(launch.grid) + 1), bool)

@@ -1,4 +1,4 @@
-"""Rows of which a mask leaves nothing, and that a candidate fills with zeros.
+"""Rows that are masked completely, and that a candidate fills with zeros.
 
 A softmax of such a row is no number. PyTorch's fused attention gives zeros there, and so do kernels
 that do not want to divide by zero: ``where(any(m), softmax(where(m, x, -inf)) v, 0)``. Without the

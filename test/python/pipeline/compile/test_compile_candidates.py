@@ -1,4 +1,4 @@
-"""Candidates are compiled within the time that there is, and nothing is compiled twice."""
+"""Candidates are compiled within the available time, and nothing is compiled twice."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_a_constant_that_is_a_size_is_said_to_be():
 
 
 def test_what_holds_at_one_size_only_is_proved_for_that_size():
-    """Two sums over 64 elements: which of them a constant 64 stands for cannot be told."""
+    """Two sums over 64 elements: a constant 64 may stand for the size of either."""
 
     def rows(b, x):
         total = b.reduce(ReduceFn.SUM, b.reduce(ReduceFn.SUM, x, (1,)), (0,))
