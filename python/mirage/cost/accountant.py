@@ -176,20 +176,7 @@ class Accountant:
         padded = np.minimum(_up(m, 16) * _up(n, 8), _up(m, 8) * _up(n, 16)) * _up(k, 16)
         half = operands.half
         narrow = self.features.warpgroups & np.asarray(operands.eight_bits)
-        flops = 2.0 * padded * operands.share * np.where(narrow, 0.5, 1.0)
-        if operands.tf32:  # half the rate of 16 bits for warpgroups
-            groups = np.asarray(self.features.warpgroups, dtype=bool)
-            self._add("mma", np.where(groups, 4.0 * padded, 0.0), in_loop)
-            self._add("mma32", np.where(groups, 0.0, flops), in_loop)
-        else:
-            self._add("mma" if half else "mma32", flops, in_loop)
-        if operands.eight_bits:  # each step's product is added to the sum, which it is held beside
-            self._add("alu", np.where(narrow, m * n, 0.0), in_loop)
-            part = np.minimum(m * n, PROMOTED * 32.0 * self.features.warps)
-            held = np.where(narrow, part, 0.0)
-            self.features.live = np.maximum(self.features.live, held)
-        elif not (half or operands.tf32):
-            self._add("alu", m * n * np.ceil(k / TF32_DEPTH), in_loop)
+        self._multiply(m * n, k, padded, operands, in_loop)
         unknown = shared is None
         if unknown:
             shared = self._contraction_warps(padded / _up(k, 16), k)
@@ -227,6 +214,26 @@ class Accountant:
         if not in_loop and not self.around.looped:
             self.features.live = np.maximum(self.features.live, m * n)
             self._add("turned", float(operands.computed), in_loop)
+
+    def _multiply(
+        self, results: Num, k: Num, padded: Num, operands: Operands, in_loop: bool
+    ) -> None:
+        """Count the instructions of a tile matmul, and the additions of their sums."""
+        narrow = self.features.warpgroups & np.asarray(operands.eight_bits)
+        flops = 2.0 * padded * operands.share * np.where(narrow, 0.5, 1.0)
+        if operands.tf32:  # half the rate of 16 bits for warpgroups
+            groups = np.asarray(self.features.warpgroups, dtype=bool)
+            self._add("mma", np.where(groups, 4.0 * padded, 0.0), in_loop)
+            self._add("mma32", np.where(groups, 0.0, flops), in_loop)
+        else:
+            self._add("mma" if operands.half else "mma32", flops, in_loop)
+        if operands.eight_bits:  # each step's product is added to the sum, which it is held beside
+            self._add("alu", np.where(narrow, results, 0.0), in_loop)
+            part = np.minimum(results, PROMOTED * 32.0 * self.features.warps)
+            held = np.where(narrow, part, 0.0)
+            self.features.live = np.maximum(self.features.live, held)
+        elif not (operands.half or operands.tf32):
+            self._add("alu", results * np.ceil(k / TF32_DEPTH), in_loop)
 
     def _contraction_warps(self, size: Num, k: Num) -> Num:
         """Return the number of warps that share a contraction: all, if the result has fewer

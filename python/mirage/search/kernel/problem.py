@@ -8,7 +8,7 @@ from mirage.cost.cost_report import CostReport
 from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.growth import Scales
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import Launch, Matmul, Op, Reshape, Value
+from mirage.semantics.ugraph import Contraction, Launch, Op, Reshape, Value
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,11 @@ class KernelProblem:
     def tf32(self) -> bool:
         """Whether products of f32 factors may round them to TF32: all those of the program do."""
         products = [
-            op.tf32
+            op.rounds_factors
             for op in self.definitions.values()
-            if isinstance(op, Matmul) and op.result.dtype is DType.F32
+            if isinstance(op, Contraction)
+            and len(op.operands) == 2
+            and op.result.dtype is DType.F32
         ]
         return bool(products) and all(products)
 

@@ -38,9 +38,9 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import (
+    Contraction,
     Elementwise,
     KernelGraph,
-    Matmul,
     Op,
     Rearrangement,
     Value,
@@ -63,8 +63,12 @@ def with_least_products(graph: KernelGraph) -> KernelGraph:
             graph = new
 
 
-def _products(graph: KernelGraph) -> list[Matmul]:
-    return [op for op in graph.ops if isinstance(op, Matmul)]
+def _as_product(op: Op) -> Contraction | None:
+    return op if isinstance(op, Contraction) and op.sums and len(op.operands) == 2 else None
+
+
+def _products(graph: KernelGraph) -> list[Contraction]:
+    return [product for op in graph.ops if (product := _as_product(op)) is not None]
 
 
 def _cost(graph: KernelGraph) -> tuple[int, int]:
@@ -80,7 +84,7 @@ def _is_less(new: tuple[int, int], old: tuple[int, int]) -> bool:
     return new[0] < old[0] and new[1] <= old[1]
 
 
-def reordered(graph: KernelGraph, inner: Matmul) -> KernelGraph | None:
+def reordered(graph: KernelGraph, inner: Contraction) -> KernelGraph | None:
     """Return ``graph`` with readers of a product rewritten so that none needs it any more; None if
     that is not possible."""
     try:
@@ -160,7 +164,7 @@ class _Way:
 class _Reorder:
     """Multiplies operands of the readers of a product's views with the factors of the product."""
 
-    def __init__(self, graph: KernelGraph, inner: Matmul) -> None:
+    def __init__(self, graph: KernelGraph, inner: Contraction) -> None:
         self.graph, self.inner = graph, inner
         self.build = Builder()
         self.definitions = {v: op for op in graph.ops for v in op.results}
@@ -182,8 +186,8 @@ class _Reorder:
             known = [v for v in new.operands if v in self.seen]
             if not known:
                 self.build.ops.append(new)
-            elif isinstance(new, Matmul) and len(known) == 1:
-                names[op.result] = self._multiplied(new, new.operands.index(known[0]))
+            elif (product := _as_product(new)) is not None and len(known) == 1:
+                names[op.result] = self._multiplied(product, new.operands.index(known[0]))
             else:
                 self.seen[op.result] = _view(new, self.seen[known[0]])
         if not self.seen.keys().isdisjoint(self.graph.outputs):
@@ -191,12 +195,12 @@ class _Reorder:
         outputs = tuple(names.get(v, v) for v in self.graph.outputs)
         return KernelGraph(self.graph.name, self.graph.inputs, tuple(self.build.ops), outputs)
 
-    def _multiplied(self, op: Matmul, side: int) -> Value:
+    def _multiplied(self, op: Contraction, side: int) -> Value:
         """Return a product whose operand ``side`` is a view of the inner product, in the order that
         multiplies least."""
         shape, other = op.result.shape, op.operands[1 - side]
         eight_bits = any(v.dtype.is_eight_bits for v in (*self.inner.operands, other))
-        if eight_bits or op.tf32 is not self.inner.tf32:
+        if eight_bits or op.rounds_factors is not self.inner.rounds_factors:
             raise UnlabelledError  # each sum is rounded in a way of its own
         seen = self.seen[op.operands[side]]
         rank = len(shape)
@@ -219,7 +223,9 @@ class _Reorder:
             if (label in order) + sum(label in v.labels for v in (x, y, z)) < 2:
                 raise UnlabelledError
         best = min((_Way(x, y, z, order), _Way(x, z, y, order)), key=lambda way: way.cost)
-        return shaped(self.build, best.written(self.build, op.result.dtype, tf32=op.tf32), shape)
+        return shaped(
+            self.build, best.written(self.build, op.result.dtype, tf32=op.rounds_factors), shape
+        )
 
     def _labelled(
         self, value: Value, dims: Sequence[Labels], steps: Sequence[Step] = ()

@@ -375,6 +375,11 @@ class Contraction(Op, kind=True):
         """Whether the op sums the products of its operands' elements; otherwise it takes a
         maximum."""
 
+    @property
+    def rounds_factors(self) -> bool:
+        """Whether factors of f32 are rounded to TF32."""
+        return False
+
 
 @dataclass(frozen=True, eq=False)
 class Scan(Op):

@@ -212,6 +212,10 @@ class Matmul(Contraction):
     def sums(self) -> bool:
         return True
 
+    @property
+    def rounds_factors(self) -> bool:
+        return self.tf32
+
     def written(self, xs: Sequence[str]) -> str:
         return f"({xs[0]} @{'tf32' if self.tf32 else ''} {xs[1]})"
 

@@ -14,7 +14,7 @@ from mirage.semantics.ops.op import Lookup, Op, Value
 from mirage.semantics.positions import gather
 from mirage.semantics.scalar import ReduceFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
-from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Matmul
+from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph
 
 
 def rows_first(graph: KernelGraph) -> KernelGraph:
@@ -71,8 +71,8 @@ class _Rows:
             return None
         if isinstance(op.function, ReduceFn) and 0 not in op.over[0]:
             return b.reduce(op.function, self.of(first), tuple(d + self.more for d in op.over[0]))
-        if isinstance(op, Matmul) and len(op.results[0].shape) == 2:
-            return b.matmul(self.of(first), op.operands[1], tf32=op.tf32)
+        if len(op.operands) == 2 and len(op.results[0].shape) == 2:
+            return b.matmul(self.of(first), op.operands[1], tf32=op.rounds_factors)
         return None
 
     def _beside(self, v: Value, rank: int) -> Value:

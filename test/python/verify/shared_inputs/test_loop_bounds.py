@@ -165,7 +165,7 @@ def test_integers_that_no_mask_compares_bound_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"tile": (2, 1)}, "parts of at most 64 elements that cover"),
+        ({"tile": (2, 1)}, "parts of at most 128 elements that cover"),
         ({"map": ((), ())}, "expected tile \\* parts"),
         ({"map": (("k",), ())}, "expected an axis in scope"),
         ({"least": 9, "most": 3}, "bounds in order"),
