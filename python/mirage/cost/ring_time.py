@@ -25,10 +25,10 @@ device memory is busy for the share ``LOADED`` of the time or more. Below that, 
 share counts, as requests wait for each other. For 32 KB and a share of 0.38 (512 rows) that is
 0.7 µs, for 24 KB and 0.7 or more (256 and 64 rows) 1.1 to 1.2."""
 
-CLUSTER_STEP, GROUP_STEP = 0.02, 0.0075
+CLUSTER_STEP, GROUP_STEP = 0.02, 0.01
 """The additional µs of a step in a cluster, all of whose blocks release its slot; and of each
 further group that multiplies on an SM (128 rows by 64 columns of a tile: 16.1 µs by one group, 16.9
-by two)."""
+by two; 128 by 128, 64 and 224 steps: 26.2 and 91.3 µs by one, 27.8 and 92.3 by two)."""
 
 TOGETHER, APART = 64.0, 0.15
 """The steps after which blocks that never wait for a tile are no longer at the same one, and the

@@ -32,6 +32,8 @@ LOWERING = (f"--mirage-lower-block=chip={CHIP}", f"--mirage-thread-to-ptx=chip={
 SPLIT = "\n// -----\n"
 
 PROGRAMS = (
+    programs.matmul(32, 64, 48),
+    programs.rms_linear(16, 64, 32),
     programs.swiglu(16, 64, 32),
     programs.lora(16, 64, 8, 32),
     programs.softmax(32, 64),
