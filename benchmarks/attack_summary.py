@@ -13,8 +13,10 @@ TOLD = 40  # cases of each kind that a summary lists
 
 
 def summary(outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """Counts that decide, and the cases of what should not be. Equal pairs count once."""
-    every = list({o.key: o for o in outcomes}.values())
+    """Counts that decide, and the cases of what should not be. Equal pairs count once, by the worst
+    that was seen of them: each time they are looked at on other inputs."""
+    by_harm = sorted(outcomes, key=lambda o: (bool(o.failure), o.rough))
+    every = list({o.key: o for o in by_harm}.values())
     made = [o for o in every if not o.variant]
     variants = [o for o in every if o.variant]
     wrong = [o for o in made if o.wrong]

@@ -211,8 +211,10 @@ def attack_layer(
 
 
 def layer_summary(outcomes: Sequence[LayerOutcome]) -> dict[str, object]:
-    """Counts that decide, and every case of a wrong one. Equal mutants count once."""
-    outcomes = list({o.key: o for o in outcomes}.values())
+    """Counts that decide, and every case of a wrong one. Equal mutants count once, by the worst
+    that was seen of them."""
+    by_harm = sorted(outcomes, key=lambda o: (o.different or o.useless, o.accepted, o.shown))
+    outcomes = list({o.key: o for o in by_harm}.values())
     different = [o for o in outcomes if o.different]
     fooled = [o for o in different if o.shown]
     unnamed = [o for o in different if not o.shown and not o.named]

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from attack_subjects import (
     searched,
     small_subjects,
 )
-from attack_summary import failed, merged, table
+from attack_summary import failed, merged, summary, table
 from attack_verdicts import FAILURES, Effort, Outcome, attack, examine, is_accepted
 from example_programs.lookup_programs import LOOKUPS
 from faults.program_mutants import misplaced, mutants
@@ -262,3 +263,15 @@ def test_what_takes_too_long_is_interrupted_and_noted(monkeypatch: pytest.Monkey
     total = merged([part | {"tasks": 1, "done": ["a"], "outcomes": [vars(found)]}])
     assert total["late"] == 1
     assert not failed(total)
+
+
+def test_of_equal_pairs_the_worst_counts() -> None:
+    """The same mutant is met again on other inputs, which may show nothing of its fault."""
+    harmless = Outcome(
+        "a", SMALL, "stored in 16 bits", "sum in bf16", "k", variant=False, finding="rough",
+        text="", rough=1.4, verdict="proved", accepted=True, fooled=False, seconds=0.0, why="",
+    )  # fmt: skip
+    rough = replace(harmless, rough=27.5)
+    for outcomes in ([harmless, rough], [rough, harmless]):
+        total = summary(outcomes)
+        assert (total["mutants"], total["rough_accepted"]) == (1, 1)
