@@ -70,6 +70,7 @@ def _settings() -> list[str]:
     settings = (
         torch.__version__, torch.version.git_version, importer, sys.version_info[:2],
         torch.get_default_dtype(), torch.get_default_device(),
+        torch.get_float32_matmul_precision(),
         torch.are_deterministic_algorithms_enabled(), torch.is_inference_mode_enabled(),
         torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda"),
         cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled(),

@@ -16,6 +16,7 @@ import torch
 from mirage.cache import kind_version, shared_store
 from mirage.pipeline.kept_program import key_for
 from mirage.pipeline.options import OptimizeOptions
+from mirage.semantics.ugraph import Matmul
 from mirage.torch import kept_import
 from mirage.torch.backend import backend
 from mirage.torch.compiled_graph import CompiledGraph
@@ -195,6 +196,23 @@ def test_settings_of_pytorch_are_in_the_text(monkeypatch: pytest.MonkeyPatch) ->
     assert text(exponential) == before
     monkeypatch.setattr(torch, "__version__", "1.2.3")
     assert text(exponential) != before
+
+
+def test_an_import_in_another_precision_is_not_taken(imports: list[GraphModule]) -> None:
+    """Products of f32 are imported as TF32 where PyTorch is set to it, and only there."""
+    module = symbolic_trace(lambda x: x @ x.t())
+    before = torch.get_float32_matmul_precision()
+    found: list[bool] = []
+    try:
+        for precision in ("highest", "high", "highest"):
+            torch.set_float32_matmul_precision(precision)
+            program = CompiledGraph(module, [X], kept=True).program
+            assert program is not None
+            found.append(any(op.tf32 for op in program.graph.ops if isinstance(op, Matmul)))
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert found == [False, True, False]
+    assert len(imports) == 2
 
 
 def test_another_version_of_the_importer_is_another_key(
