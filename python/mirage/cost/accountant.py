@@ -66,6 +66,9 @@ class Around:
     """Whether a loop sums the results of matmuls."""
     crowded: bool = False
     """Whether tiles of a loop stay in shared memory while warps exchange their sums."""
+    share: float = 1.0
+    """The share of their tensors that loads read, if loops skip steps according to integers that
+    are read (lengths of sequences)."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ class Accountant:
     def read(self, total_bytes: float, run_bytes: Num) -> None:
         """Count one input tensor, whatever the number of loads from it; short rows use DRAM bursts
         badly."""
+        total_bytes = total_bytes * self.around.share
         row = np.minimum(run_bytes, total_bytes)
         waste = 0.03 * (row < LINE) + 0.12 * (row < BURST) + 0.5 * (row < SECTOR)
         self.features.dram_read = self.features.dram_read + total_bytes * (1.0 + waste)

@@ -142,19 +142,22 @@ def _stores_apart(launch: Launch) -> bool:
 
 @dataclass(frozen=True)
 class _Steps:
-    """The average number of a loop's steps that a block takes, and the ratio of the largest number
-    to the average."""
+    """The average number of a loop's steps that a block takes, the ratio of the largest number to
+    the average, and the share of its tensors' elements that the loop is expected to read."""
 
     mean: float
     uneven: float = 1.0
+    share: float = 1.0
 
 
 def _steps_of(launch: Launch, loop: Loop) -> _Steps:
     if loop.steps is None:
         return _Steps(float(loop.axis.extent))
-    counts = loop.steps.counts(axis_extents(launch), loop.axis.extent)
-    mean = float(counts.mean())
-    return _Steps(mean, float(counts.max()) / mean)
+    extents, extent = axis_extents(launch), loop.axis.extent
+    mean = float(loop.steps.counts(extents, extent).mean())
+    # what one block skips because of its position, another one reads
+    share = mean / extent if loop.steps.readings else 1.0
+    return _Steps(mean, loop.steps.most(extents, extent) / mean, share)
 
 
 def _trips(
@@ -201,15 +204,24 @@ class _Counter:
     taken: Mapping[Loop, _Steps]
     given: Collection[Op]  # loads of which other blocks of the cluster copy their parts
 
-    def count(self, ops: tuple[Op, ...], trips: float, extent: float, looped: bool = False) -> None:
-        """Count the ops of one body, which runs ``trips`` times, ``extent`` of them in a row."""
+    def count(
+        self,
+        ops: tuple[Op, ...],
+        trips: float,
+        extent: float,
+        looped: bool = False,
+        share: float = 1.0,
+    ) -> None:
+        """Count the ops of one body, which runs ``trips`` times, ``extent`` of them in a row, and
+        reads a ``share`` of its tensors."""
         in_loop = looped and trips == self.steps
         times = trips / extent if in_loop else trips
-        around = Around(times, min(self.stages, extent), looped)
+        around = Around(times, min(self.stages, extent), looped, share=share)
         for op in ops:
             if isinstance(op, Loop):
-                inner = trips * self.taken[op].mean
-                self.count(op.body, inner, self.taken[op].mean, True)
+                steps = self.taken[op]
+                inner = trips * steps.mean
+                self.count(op.body, inner, steps.mean, True, share * steps.share)
                 self._accumulators(op, inner)
             else:
                 self.account.around = around

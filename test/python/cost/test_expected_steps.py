@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from example_programs.read_loops import ReadLoop, after, between
 from mirage.cost.features import features_of
 from mirage.semantics.ugraph import KernelGraph, launches
@@ -17,13 +18,32 @@ def features(graph: KernelGraph) -> tuple[float, float]:
 
 
 def test_half_of_the_buffer_is_expected() -> None:
-    """All lengths alike: of 32 steps 16 on average, and a half for the tile that is cut."""
+    """Of 32 steps 16 on average, and a half for the tile that is cut."""
     for case in (ReadLoop(keys=256), ReadLoop(after, keys=256)):
         whole = case.graph()
         assert features(whole) == (32.0, 1.0)
-        steps, uneven = features(skip_steps(whole))
+        steps, _ = features(skip_steps(whole))
         assert 15.5 < steps < 17.0
-        assert uneven == 1.0
+
+
+def test_one_of_many_lengths_is_nearly_the_longest() -> None:
+    """Of one length nothing more is known than its average, of two the longer one is expected at
+    two thirds of the range, of many at its end."""
+    steps = {}
+    for batch in (1, 2, 64):
+        case = ReadLoop(keys=256, batch=batch)
+        mean, uneven = features(skip_steps(case.graph()))
+        steps[batch] = mean * uneven
+    assert steps[1] == pytest.approx(16.5)
+    assert 20.0 < steps[2] < 23.0
+    assert 30.0 < steps[64] <= 32.0
+
+
+def test_what_no_length_reaches_is_not_read() -> None:
+    """Half of the scores, and all of the lengths."""
+    graphs = ReadLoop(keys=256).graph(), skip_steps(ReadLoop(keys=256).graph())
+    whole, some = (features_of(next(launches(graph.ops))).dram_read for graph in graphs)
+    assert 0.5 * whole < some < 0.55 * whole
 
 
 def test_a_window_between_any_two_integers() -> None:

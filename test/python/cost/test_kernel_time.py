@@ -267,6 +267,20 @@ def test_blocks_of_an_sm_share_its_units() -> None:
     )
 
 
+def test_few_warps_with_many_elements_leave_lanes_idle() -> None:
+    """Cross-entropy by target, on an H100: 63 µs in loops of 24 warps an SM, 98 in blocks that load
+    128 elements a thread, with 206 registers, at once, of which eight warps fit on an SM."""
+
+    def time(registers: float) -> float:
+        known = Known(shared=0.0, registers=registers, spilled=0.0)
+        f = KernelFeatures(blocks=8032.0, warps=2.0, stages=1.0, load_once=16512.0, known=known)
+        f.dram_read, f.alu_once, f.sfu_once = 131e6, 99352.0, 8192.0
+        return float(estimate(f, H200)["time"])
+
+    assert time(206.0) > 1.5 * time(100.0)
+    assert time(100.0) == pytest.approx(time(60.0), 0.1)
+
+
 def test_products_behind_a_loop_wait_for_what_it_leaves() -> None:
     """LoRA with 16 rows, 64 columns of a block and 4 warps on an H200: 3.9 µs, and 3.4 in one with
     the last product in each of the two steps."""

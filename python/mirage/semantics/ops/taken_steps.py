@@ -198,15 +198,29 @@ class Steps:
     def counts(self, extents: Mapping[str, int], extent: int) -> Array:
         """Return how many steps the blocks take, with a dimension for each of :attr:`axes`. If the
         steps depend on integers that are read, this is the average over evenly spread integers."""
+        return self._samples(extents, extent).mean(axis=0)
+
+    def most(self, extents: Mapping[str, int], extent: int) -> float:
+        """Return how many steps the block with the most steps is expected to take, if blocks that
+        read integers of their own draw them from evenly spread ones."""
+        samples = self._samples(extents, extent)
+        worst = np.sort(samples.reshape(len(samples), -1).max(axis=1))
+        draws = prod(extents[a] for a in frozenset[str]().union(*(r.axes for r in self.readings)))
+        # the largest of several draws is at most the i-th of n samples with probability (i/n)^draws
+        below = (np.arange(len(worst) + 1) / len(worst)) ** draws
+        return float(np.sum(worst * np.diff(below)))
+
+    def _samples(self, extents: Mapping[str, int], extent: int) -> Array:
+        """Return the steps of the blocks for evenly spread integers that they read: a dimension for
+        these, and then one for each of :attr:`axes`."""
         rank = len(self.axes)
         positions = {
             axis: np.arange(extents[axis]).reshape((1,) * i + (-1,) + (1,) * (rank - i - 1))
             for i, axis in enumerate(self.axes)
         }
-        spread = [*product(*(r.spread() for r in self.readings))]
-        total = np.zeros(())
-        for read in spread:
-            first, end = self.range_at(positions, extent, read)
-            total = total + (end - first)
         shape = tuple(extents[a] for a in self.axes)
-        return np.broadcast_to(total if not self.readings else total / len(spread), shape)
+        samples = []
+        for read in product(*(r.spread() for r in self.readings)):
+            first, end = self.range_at(positions, extent, read)
+            samples.append(np.broadcast_to(end - first, shape))
+        return np.stack(samples)
