@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -52,16 +52,26 @@ class Resources:
 
 
 def features_of(
-    launch: Launch, hot: Collection[Value] = (), compiled: Resources | None = None
+    launch: Launch,
+    hot: Collection[Value] = (),
+    compiled: Resources | None = None,
+    tables: Iterable[tuple[Value, float]] = (),
 ) -> KernelFeatures:
     """Return the features of a launch; ``hot`` are operands that L2 holds because the previous
     kernel has just written them. ``compiled`` are the resources of the compiled kernel, in place of
-    estimates."""
-    return _features(launch, frozenset(v for v in launch.operands if v in hot), compiled)
+    estimates. ``tables``: operands that are rows of a table with fewer rows, and its bytes."""
+    read = frozenset(v for v in launch.operands if v in hot)
+    known = frozenset(t for t in tables if t[0] in launch.operands)
+    return _features(launch, read, compiled, known)
 
 
 @lru_cache(maxsize=16)  # ways to run the same launch are compared, and then its cost predicted
-def _features(launch: Launch, hot: frozenset[Value], compiled: Resources | None) -> KernelFeatures:
+def _features(
+    launch: Launch,
+    hot: frozenset[Value],
+    compiled: Resources | None,
+    tables: frozenset[tuple[Value, float]],
+) -> KernelFeatures:
     if compiled is None:
         launch = with_enough_warps(launch)
     else:
@@ -105,6 +115,11 @@ def _features(launch: Launch, hot: frozenset[Value], compiled: Resources | None)
             _tiles_of(launch, lambda tensor: tensor.dtype.is_eight_bits),
             _tiles_of(launch, lambda _: True),
             _computed_with(launch, estimated.matmuls),
+            {
+                p: dict(tables)[v]
+                for p, v in zip(launch.body.params, launch.operands, strict=True)
+                if v in dict(tables)
+            },
         ),
         taken,
         given_loads(launch),
@@ -181,6 +196,7 @@ class _Facts:
     eight_bits: set[Value]  # tiles of tensors of 8-bit floats, as they are loaded
     loaded: set[Value]  # tiles of any tensors, as they are loaded
     computed_with: set[Value]  # what other ops than products read
+    tables: Mapping[Value, float]  # the bytes of the tables of which parameters are rows
 
     def operands(self, op: Matmul) -> Operands:
         """Describe the factors of a matmul."""
@@ -306,7 +322,8 @@ def _count(
             (source,) = op.operands
             if source not in read:
                 read.add(source)
-                account.read(float(source.type.bytes), float(_run_of(op) * source.dtype.bytes))
+                size_read = facts.tables.get(source, float(source.type.bytes))
+                account.read(size_read, float(_run_of(op) * source.dtype.bytes))
             account.load(size, float(_run_of(op)), source.type, in_loop)
         case Source(operands=(table, indices)):
             _count_rows(account, op, (table, indices), in_loop, read)
@@ -348,17 +365,23 @@ def _count(
             no_rule(op, "the cost model")
 
 
+def rows_read(table: Value, indices: Value) -> float:
+    """Return the bytes of the rows that indices name, each counted once."""
+    rows = min(indices.type.size, table.shape[0])
+    return float(rows * prod(table.shape[1:]) * table.dtype.bytes)
+
+
 def _count_rows(
     account: Accountant, op: Op, looked_up: tuple[Value, Value], in_loop: bool, read: set[Value]
 ) -> None:
-    """Count rows of a table by indices: as many bytes as the result has, each row contiguous."""
+    """Count rows of a table by indices: as many bytes as the result has, each row contiguous, and
+    no row of the table more than once from device memory."""
     table, indices = looked_up
     row = table.shape[1:]
     run = contiguous_run(op.result.shape[len(op.result.shape) - len(row) :], row)
     if table not in read:
         read.add(table)
-        rows = indices.type.size * prod(row) * table.dtype.bytes
-        account.read(float(rows), float(run * table.dtype.bytes))
+        account.read(rows_read(table, indices), float(run * table.dtype.bytes))
     if indices not in read:
         read.add(indices)
         account.read(float(indices.type.bytes), float(indices.dtype.bytes))

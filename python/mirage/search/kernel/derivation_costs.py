@@ -63,7 +63,7 @@ class Measure(EdgeAccounts):
     shared with other graphs of the same problem and loops, at the same columns."""
 
     target: Target
-    hot: frozenset[int] = frozenset()  # tensors that a kernel before has just written
+    read_bytes: tuple[float, ...]  # of each tensor, from device memory
     known: Known = field(default_factory=Known)
 
     def work(self, edge: Edge) -> tuple[dict[str, Num], Num]:
@@ -268,12 +268,10 @@ class Measure(EdgeAccounts):
             if isinstance(edge, Load) and edge.goal[1] == 1:
                 atom = self.derivations.algebra.atoms[edge.atom]
                 assert isinstance(atom, InAtom)
-                if atom.tensor not in read and atom.tensor not in self.hot:
+                if atom.tensor not in read and self.read_bytes[atom.tensor]:
                     read.add(atom.tensor)
-                    tensor = self.tensors[atom.tensor]
-                    account.read(
-                        float(tensor.type.bytes), self._run(atom.dims) * tensor.dtype.bytes
-                    )
+                    width = self.tensors[atom.tensor].dtype.bytes
+                    account.read(self.read_bytes[atom.tensor], self._run(atom.dims) * width)
             if isinstance(edge, Gather):
                 gathered.add(edge.children[0])
         extra = self._store(account, gathered, outputs)

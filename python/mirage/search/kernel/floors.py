@@ -18,7 +18,7 @@ def combined_floor(
         return 0.0
     t, problem = target, analysis.problem
     tensors = {problem.leaves[atom.tensor] for atom in analysis.reads_first(kind)}
-    read = sum(v.type.bytes for v in tensors if v not in problem.hot)
+    read = sum(problem.read_bytes(v) for v in tensors)
     latency = t.latency if read else HOT * t.latency
     moved = max(latency + t.block_start, (read + partial) / t.dram_bytes)
     size = partial + sum(v.type.bytes for v in problem.outputs)

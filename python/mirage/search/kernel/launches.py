@@ -82,7 +82,7 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
     parts = tuple(
         second.report(launch, hot, target)
         if launch in second.found
-        else report(features_of(launch, hot), target)
+        else report(features_of(launch, hot, tables=problem.tables), target)
         for launch in kernels
     )
     return Solution(ops, CostReport.sequence(parts, target), str(draft.kind))

@@ -27,6 +27,15 @@ class KernelProblem:
         frozenset()
     )  # leaves that L2 still holds, as kernels before have just written them
     scales: Scales | None = None  # of the leaves, where they are values of a larger program
+    tables: frozenset[tuple[Value, float]] = frozenset()
+    """The leaves that are rows of a table with fewer rows, and its bytes: kernels will look them
+    up, and read no more from device memory."""
+
+    def read_bytes(self, leaf: Value) -> float:
+        """Return the bytes of device memory that kernels read for a leaf."""
+        if leaf in self.hot:
+            return 0.0
+        return dict(self.tables).get(leaf, float(leaf.type.bytes))
 
     @property
     def tf32(self) -> bool:

@@ -258,6 +258,7 @@ def _views(
     outputs = tuple(view(v, d) for v, d in zip(problem.outputs, dims, strict=True))
     before: list[Launch | Reshape] = []
     hot: set[Value] = set()
+    tables, viewed_tables = dict(problem.tables), set[tuple[Value, float]]()
     read: list[Value] = []
     aligned: list[tuple[Value, Value]] = []
     for number, (value, seen) in enumerate(zip(problem.leaves, leaves, strict=True)):
@@ -280,12 +281,14 @@ def _views(
             seen = longer
         if value in problem.hot:
             hot.add(seen)
+        elif value in tables:
+            viewed_tables.add((seen, tables[value]))
         read.append(seen)
     before.extend(aligned_copies(aligned))
     after = [(v, w) for v, w in zip(outputs, problem.outputs, strict=True) if v is not w]
     viewed = KernelProblem(
         outputs, tuple(read), problem.definitions, problem.table, problem.combine, frozenset(hot),
-        problem.scales,
+        problem.scales, frozenset(viewed_tables),
     )  # fmt: skip
     return viewed, tuple(before), tuple(Reshape((v,), (w,)) for v, w in after)
 

@@ -276,10 +276,10 @@ class KernelSolver:
         problem = analysis.problem
         tensors = list(problem.leaves)
         half = half_type(tensors)
-        hot = frozenset(i for i, v in enumerate(tensors) if v in problem.hot)
+        read = tuple(problem.read_bytes(v) for v in tensors)
         return Measure(
             derivations, columns, tensors, problem.table.sizes, half is not None, problem.tf32,
-            analysis.coarse, self.target, hot, known,
+            analysis.coarse, self.target, read, known,
         )  # fmt: skip
 
     def _extract(

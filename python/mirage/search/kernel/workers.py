@@ -30,12 +30,13 @@ Key = tuple[tuple[Value, ...], frozenset[Value]]
 
 @dataclass(frozen=True)
 class Region:
-    """A kernel problem as a graph, the inputs that L2 still holds, and how they grow with the
-    inputs of the whole program."""
+    """A kernel problem as a graph, the inputs that L2 still holds, how they grow with the inputs of
+    the whole program, and the bytes of the tables of which they are rows."""
 
     graph: KernelGraph
     hot: tuple[int, ...]
     scales: Scales
+    tables: tuple[tuple[int, float], ...] = ()
 
     @property
     def key(self) -> Key:
@@ -47,10 +48,17 @@ class Region:
         graph = self.graph
         definitions = {r: op for op in graph.ops for r in op.results}
         hot = frozenset(graph.inputs[i] for i in self.hot)
+        tables = frozenset((graph.inputs[i], size) for i, size in self.tables)
         # axes are named for each kernel: what another kernel splits may be one axis here
         table = AxisTable.of(graph, together=True)
         return KernelProblem(
-            graph.outputs, graph.inputs, definitions, table, hot=hot, scales=self.scales
+            graph.outputs,
+            graph.inputs,
+            definitions,
+            table,
+            hot=hot,
+            scales=self.scales,
+            tables=tables,
         )
 
 

@@ -10,6 +10,7 @@ from math import prod
 from operator import mul
 
 from mirage.cost.copy_kernels import unfused_in, unfused_report
+from mirage.cost.features import rows_read
 from mirage.cost.kernel_time import HOT
 from mirage.cost.target import Target
 from mirage.search.kernel.growth import Growth, growth_of
@@ -18,6 +19,7 @@ from mirage.search.limits import SearchReport
 from mirage.search.program.dag import Dag, Part
 from mirage.search.program.storable import Storable
 from mirage.semantics.ops.op import Lookup
+from mirage.semantics.positions import Gather
 from mirage.semantics.ugraph import KernelGraph, Matmul, Op, Value
 
 
@@ -76,8 +78,10 @@ class Program:
         inputs = tuple(sorted(used, key=lambda v: self.order[v]))
         inside = tuple(sorted(ops, key=lambda op: self.order[op.results[0]]))
         hot = (i for i, v in enumerate(inputs) if self._is_hot(v))
-        scales = self._growth.scales(inputs)
-        return Region(KernelGraph(self.graph.name, inputs, inside, values), tuple(hot), scales)
+        graph = KernelGraph(self.graph.name, inputs, inside, values)
+        sizes = ((i, self._read_bytes(v)) for i, v in enumerate(inputs))
+        fewer = tuple((i, size) for i, size in sizes if 0.0 < size < inputs[i].type.bytes)
+        return Region(graph, tuple(hot), self._growth.scales(inputs), fewer)
 
     @cached_property
     def _growth(self) -> Growth:
@@ -110,6 +114,17 @@ class Program:
         cut = op.cut_at is not None and op not in self._moved
         return op.renames or cut or isinstance(op, Lookup)
 
+    def _read_bytes(self, value: Value) -> float:
+        """Return the bytes of device memory that kernels read for a value: rows that are looked up
+        are read once each, however often they are named."""
+        if self._is_hot(value):
+            return 0.0
+        op = self.definitions.get(value)
+        while op is not None and op.renames:
+            op = self.definitions.get(op.operands[0])
+        size = float(value.type.bytes)
+        return min(size, rows_read(*op.operands)) if isinstance(op, Gather) else size
+
     def floor(self, part: Part) -> float:
         """Return the least µs of a kernel for a part: its launch, and its reads and writes of
         device memory.
@@ -123,7 +138,7 @@ class Program:
         cold = [v for v in inputs if v.type.size > elements and not self._is_hot(v)]
         latency = (t.latency if cold else HOT * t.latency) if inputs else 0.0
         start = latency + t.block_start if inputs else 0.0
-        size = sum(v.type.bytes for v in (*outputs, *cold))
+        size = sum(v.type.bytes for v in outputs) + sum(self._read_bytes(v) for v in cold)
         moved = size / max(t.dram_bytes, 0.5 * t.l2_bytes)
         return t.launch + 0.6 * latency + max(start, moved)
 
