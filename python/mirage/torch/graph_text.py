@@ -61,8 +61,8 @@ def graph_text(module: GraphModule, inputs: Sequence[Any]) -> str:
 
 
 def _settings() -> list[str]:
-    """What PyTorch's ops and their decompositions depend on, besides their arguments. Raises
-    :class:`NoTextError`."""
+    """Return the settings and versions that PyTorch's ops and their decompositions depend on,
+    besides their arguments. Raises :class:`NoTextError`."""
     try:
         importer = importlib.metadata.version("torch-mlir")
     except importlib.metadata.PackageNotFoundError:

@@ -34,7 +34,8 @@ class NumbersApart:
         return [x for i, x in enumerate(inputs) if i not in self._given]
 
     def beside(self, rest: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-        """What takes the graph's inputs and returns its results; ``rest`` computes the others."""
+        """Return a callable that takes the graph's inputs and returns all of its results, those of
+        ``rest`` included."""
 
         def call(*inputs: Any) -> tuple[Any, ...]:
             numbers = self._numbers(*(inputs[i] for i in self._given))
