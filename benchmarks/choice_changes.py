@@ -15,7 +15,7 @@ run can be continued.
 
 With ``--ptx OLD NOW``, folders that ``choice_of_tree.py --ptx`` has written with both trees and
 their own builds, the PTX of equal choices is compared as well, except for the numbers of registers
-and labels: for each program the additional instructions are listed.
+and labels; the sources of the code generator that changed it are recognised by their instructions.
 """
 
 from __future__ import annotations
@@ -39,6 +39,14 @@ HERE = Path(__file__).resolve()
 ROOT = HERE.parents[1]
 DECIDING = ("cost", "pipeline", "search", "semantics", "transforms")
 """The packages whose changes may change a choice."""
+PTX_SOURCES = {
+    ".minnctapersm": "GrantRegisters.cpp: registers that no other block needs",
+    "prefetch.tensormap": "Bulk.cpp: prefetched tensor maps",
+    "ex2.approx.ftz.f32": "SpeculatedMaxima.cpp: exponentials before their maxima are known",
+    "mbarrier.try_wait.parity.shared::cta.b64": "WarpgroupProducts.cpp: groups store own rows",
+    "ld.shared.b16": "Copy.cpp: rows at odd elements",
+}
+"""Instructions that one source of the code generator adds or removes."""
 
 
 def git(*words: str) -> str:
@@ -143,7 +151,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _instruction(line: str) -> str:
-    return re.sub(r"^@!?%p\s+", "", line).split()[0].rstrip(";")
+    return re.sub(r"^@!?%?\w+\s+", "", line).split()[0].rstrip(";")
 
 
 def parse() -> argparse.Namespace:
@@ -158,23 +166,35 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def row_of(name: str, places: Sequence[int], history: History, ptx: Sequence[Path] | None) -> Row:
+    """The commits at these places changed the choice for a program, or its PTX is compared."""
+    if places:
+        ends = [history.at(place, [name])[name] for place in (0, len(history.commits) - 1)]
+        return {
+            "graph": "differs",
+            "commits": [history.commits[i][:8] for i in places],
+            "us": [end["us"] for end in ends],
+            "kernels": [end["kernels"] for end in ends],
+        }
+    folders = [folder / name for folder in ptx or ()]
+    if not folders or not all(folder.exists() for folder in folders):
+        return {"graph": "same"}
+    more = ptx_difference(*folders)
+    return {
+        "graph": "same",
+        "ptx": "same" if more is None else "differs",
+        "ptx_by": [source for key, source in PTX_SOURCES.items() if key in (more or {})],
+        "instructions": more or {},
+    }
+
+
 def main() -> int:
     """Command line."""
     arguments = parse()
     history = History(arguments.old, arguments.now, arguments.kept)
     programs = arguments.programs or _programs_of(history)
     changes = history.changes(programs)
-    old, now = history.at(0, programs), history.at(len(history.commits) - 1, programs)
-    rows: dict[str, Row] = {}
-    for name in programs:
-        rows[name] = {"graph": "differs" if changes[name] else "same"}
-        if changes[name]:
-            rows[name]["commits"] = [history.commits[i][:8] for i in changes[name]]
-            rows[name]["us"] = [old[name]["us"], now[name]["us"]]
-            rows[name]["kernels"] = [old[name]["kernels"], now[name]["kernels"]]
-        elif arguments.ptx:
-            more = ptx_difference(*(folder / name for folder in arguments.ptx))
-            rows[name]["ptx"] = "same" if more is None else more
+    rows = {name: row_of(name, places, history, arguments.ptx) for name, places in changes.items()}
     places = sorted({i for found in changes.values() for i in found})
     result = {
         "command": shlex.join(["python", *sys.argv]),
@@ -189,11 +209,12 @@ def main() -> int:
             }
             for i in places
         },
+        "ptx_changed_by": Counter(s for row in rows.values() for s in row.get("ptx_by", ())),
         "rows": rows,
     }
     print(json.dumps({k: v for k, v in result.items() if k != "rows"}, indent=1))
     if arguments.out:
-        kept.write(arguments.out / "choices.json", result, "rows")
+        kept.write(arguments.out / "choices.json", result, "rows", ("instructions",))
     return 0
 
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage.compiler import CompileOptions, compile_graph
-from mirage.cost.target import target_for
+from mirage.cost.target import DEFAULT_CHIP, target_for
 from mirage.pipeline.search import add_candidates
 from mirage.pipeline.select import ranking
 from mirage.pipeline.shortlist import shortlist
@@ -40,8 +40,8 @@ from mirage.semantics.alternatives import Alternatives, inlined
 from mirage.transforms.lookups import fused
 from mirage.workloads import get
 
-CHIP, CANDIDATES, SPARE = "sm_90a", 6, 3
-"""The chip, and the candidates that are kept of those that are searched for: the same in all trees,
+CANDIDATES, SPARE = 6, 3
+"""The candidates that are kept, and how many times as many are searched for: the same in all trees,
 whatever their defaults are."""
 NAMES = ("name", "location")
 """The fields that do not belong to a program's meaning."""
@@ -83,7 +83,7 @@ def answer_for(name: str, folder: Path | None) -> dict[str, Any]:
 
 def choice(name: str) -> tuple[ugraph.KernelGraph, float]:
     """Return the graph that is chosen in this tree, and its predicted time."""
-    target = target_for(CHIP)
+    target = target_for(DEFAULT_CHIP)
     limits = SearchLimits(budget=900.0, candidates=SPARE * CANDIDATES)
     candidates, _ = add_candidates(get(name).graph(), target, limits)
     stable, exponentials = stabilize_candidates(candidates)
@@ -145,7 +145,7 @@ def kernels(graph: ugraph.KernelGraph) -> list[str]:
 
 def write_ptx(graph: ugraph.KernelGraph, folder: Path) -> None:
     """Compile a graph and write its PTX modules to ``folder``."""
-    artifact = compile_graph(fused(graph), CompileOptions(CHIP, cubin=False)).artifact
+    artifact = compile_graph(fused(graph), CompileOptions(DEFAULT_CHIP, cubin=False)).artifact
     folder.mkdir(parents=True, exist_ok=True)
     for module in artifact.manifest.modules:
         (folder / module.ptx.replace("/", "_")).write_bytes(artifact.files[module.ptx])
