@@ -11,7 +11,7 @@ whose ends differ. So a change that was reverted in between may go unnoticed.
 
 Each commit is checked out in a folder of its own; the compiled half is that of this tree, from
 which the search reads only the table of chips. ``--kept`` keeps all choices, so that an interrupted
-run can be continued.
+run can be continued. Programs with a long search may be compared at both ends only (``--ends``).
 
 With ``--ptx OLD NOW``, folders that ``choice_of_tree.py --ptx`` has written with both trees and
 their own builds, the PTX of equal choices is compared as well, except for the numbers of registers
@@ -158,6 +158,9 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("old", help="the older commit")
     parser.add_argument("programs", nargs="*", help="default: all of the older commit")
+    parser.add_argument(
+        "--ends", nargs="*", default=[], metavar="NAME", help="programs without commits in between"
+    )
     parser.add_argument("--now", default="HEAD", help="the newer commit")
     folder = Path("build/choices")
     parser.add_argument("--kept", type=Path, default=folder, help="folder for all choices")
@@ -167,9 +170,10 @@ def parse() -> argparse.Namespace:
 
 
 def row_of(name: str, places: Sequence[int], history: History, ptx: Sequence[Path] | None) -> Row:
-    """The commits at these places changed the choice for a program, or its PTX is compared."""
-    if places:
-        ends = [history.at(place, [name])[name] for place in (0, len(history.commits) - 1)]
+    """Compare the choices at both ends, which the commits at these places changed; PTX is compared
+    if they are the same."""
+    ends = [history.at(place, [name])[name] for place in (0, len(history.commits) - 1)]
+    if ends[0]["graph"] != ends[1]["graph"]:
         return {
             "graph": "differs",
             "commits": [history.commits[i][:8] for i in places],
@@ -193,8 +197,8 @@ def main() -> int:
     arguments = parse()
     history = History(arguments.old, arguments.now, arguments.kept)
     programs = arguments.programs or _programs_of(history)
-    changes = history.changes(programs)
-    rows = {name: row_of(name, places, history, arguments.ptx) for name, places in changes.items()}
+    changes = history.changes([name for name in programs if name not in arguments.ends])
+    rows = {n: row_of(n, changes.get(n, []), history, arguments.ptx) for n in programs}
     places = sorted({i for found in changes.values() for i in found})
     result = {
         "command": shlex.join(["python", *sys.argv]),
