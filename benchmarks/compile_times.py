@@ -109,7 +109,7 @@ def first_choice(name: str, target: Target, budget: float) -> list[Launch]:
 
 
 def timed(launch: Launch, chip: str, rounds: int) -> Row:
-    """What compiling one kernel takes, in seconds of a processor. Raises
+    """Return the seconds of a processor that compiling one kernel takes. Raises
     :class:`mirage.compiler.CompileError`."""
     graph, options = group_of([launch]), CompileOptions(chip, cubin=False, use_cache=False)
     lowered, passes = least(lambda: compile_graph(graph, options), rounds)
@@ -126,13 +126,13 @@ def timed(launch: Launch, chip: str, rounds: int) -> Row:
 
 
 def least(call: Callable[[], Result], rounds: int) -> tuple[Result, float]:
-    """What a call returns, and the least of the seconds that it took."""
+    """Return the result of a call, and the least of the seconds that it took."""
     taken = [spent(call) for _ in range(max(1, rounds))]
     return taken[0][0], min(seconds for _, seconds in taken)
 
 
 def spent(call: Callable[[], Result]) -> tuple[Result, float]:
-    """What a call returns, and the seconds of a processor that it and its processes took."""
+    """Return the result of a call, and the processor seconds that it and its processes took."""
 
     def used() -> float:
         usage = (resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))

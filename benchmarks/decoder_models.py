@@ -89,7 +89,7 @@ class Decoder:
 
     @property
     def precise(self) -> tuple[str, ...]:
-        """How names of weights end that stay in float32 whatever type the others have."""
+        """The ends of the names of weights that stay in float32 whatever type the others have."""
         return ()
 
     @property
@@ -208,7 +208,7 @@ def costs(decoder: Decoder, use: Use, width: int = 2) -> dict[str, Any]:
 
 
 def elements(shape: tuple[int, ...]) -> int:
-    """How many a tensor has."""
+    """Return the number of elements of a tensor."""
     count = 1
     for n in shape:
         count *= n

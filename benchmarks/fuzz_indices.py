@@ -213,7 +213,7 @@ def sanitized(folder: Path, processes: int, seconds: float, out: Path | None) ->
 
 
 def _said(command: list[str], seconds: float) -> str:
-    """What a command, and the processes that it starts, printed within a time."""
+    """Return what a command, and the processes that it starts, printed within a time."""
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -52,7 +52,7 @@ capture, as "max-autotune" does as well."""
 
 
 class Bench:
-    """What does not change from model to model: ``rounds`` of medians, the time after which nothing
+    """The settings for all models: ``rounds`` of medians, the time after which nothing
     is begun (of ``time.monotonic``), the names of ``peers`` (None: all), and whether to ``profile``
     ours and the fastest of them."""
 

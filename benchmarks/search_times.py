@@ -8,8 +8,9 @@ cost no time costs none.
 Each tree has one process with its own ``python/mirage``; the compiled half is that of this tree,
 from which the search reads only the table of chips. For each program the trees take turns, in a
 different order each time, ``--runs`` times, each time in a fork of the tree's process: nothing is
-kept from one measurement to the next. All trees do the same: :func:`superoptimize` of a built-in
-program for one chip, with the same number of candidates. Processor time is what counts, because
+kept from one measurement to the next. Programs whose times differ much are measured ``--again``.
+All trees do the same: :func:`superoptimize` of a built-in program for one chip, with the same
+number of candidates. Processor time is what counts, because
 other work on the machine increases the wall time but hardly the processor time; the medians of both
 are recorded. A program that is not the same in two trees (because its ops or shapes differ) is
 named and left out of the comparison.
@@ -32,7 +33,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from math import exp, log
+from math import exp, inf, log
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -132,14 +133,30 @@ def _git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def compared(name: str, trees: Sequence[Tree], runs: int) -> Row:
-    """One program in all trees that have it, in turns."""
+def compared(
+    name: str, trees: Sequence[Tree], runs: int, doubtful: float = inf, again: int = 0
+) -> Row:
+    """One program in all trees that have it, in turns. If it seems to take more than ``doubtful``
+    times as long in this tree as in another one, or the reverse, it is measured ``again``."""
     found: dict[str, list[Row]] = {t.name: [] for t in trees if name in t.programs}
-    for run in range(runs):
-        for i in range(len(trees)):
-            tree = trees[(i + run) % len(trees)]
-            if tree.name in found:
-                found[tree.name].append(tree.measure(name))
+
+    def measure(more: range) -> Row:
+        for run in more:
+            for i in range(len(trees)):
+                tree = trees[(i + run) % len(trees)]
+                if tree.name in found:
+                    found[tree.name].append(tree.measure(name))
+        return medians(name, found)
+
+    row = measure(range(runs))
+    ratios = [ratio for tree in found if tree != THIS and (ratio := _ratio(row, tree))]
+    if again and any(max(ratio, 1.0 / ratio) > doubtful for ratio in ratios):
+        row = measure(range(runs, runs + again))
+    return row
+
+
+def medians(name: str, found: Mapping[str, Sequence[Row]]) -> Row:
+    """The measurements of one program in each tree, as one row."""
     row: Row = {"workload": name}
     for tree, rows in found.items():
         if errors := [r["error"] for r in rows if "error" in r]:
@@ -161,7 +178,7 @@ def summary(rows: Sequence[Row], trees: Sequence[str]) -> dict[str, Row]:
     found: dict[str, Row] = {}
     for tree in trees:
         both = [r for r in rows if _comparable(r, tree)]
-        ratios = {r["workload"]: r[THIS]["cpu_s"] / r[tree]["cpu_s"] for r in both}
+        ratios = {r["workload"]: _ratio(r, tree) for r in both}
         if not ratios:
             continue
         slowest = sorted(ratios, key=lambda n: -ratios[n])[:5]
@@ -177,6 +194,11 @@ def summary(rows: Sequence[Row], trees: Sequence[str]) -> dict[str, Row]:
             "other_programs": [r["workload"] for r in rows if _other(r, tree)],
         }
     return found
+
+
+def _ratio(row: Mapping[str, Any], tree: str) -> float:
+    """This tree's time over that of another one; 0 if they cannot be compared."""
+    return row[THIS]["cpu_s"] / row[tree]["cpu_s"] if _comparable(row, tree) else 0.0
 
 
 def _comparable(row: Mapping[str, Any], tree: str) -> bool:
@@ -206,6 +228,13 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, help="folder for search_times.json")
     parser.add_argument("--runs", type=int, default=3, help="measurements of each program")
+    parser.add_argument(
+        "--again",
+        type=int,
+        default=0,
+        help="further measurements of programs whose times seem to differ by more than --doubtful",
+    )
+    parser.add_argument("--doubtful", type=float, default=1.2, help="ratio of times for --again")
     parser.add_argument("--chip", help="default: this tree's")
     parser.add_argument("--candidates", type=int, default=18, help="candidates to find")
     parser.add_argument("--budget", type=float, default=300.0, help="seconds a search may take")
@@ -232,7 +261,7 @@ def main() -> int:
     start = time.perf_counter()
     rows: list[Row] = []
     for name in arguments.workloads or trees[0].programs:
-        rows.append(compared(name, trees, arguments.runs))
+        rows.append(compared(name, trees, arguments.runs, arguments.doubtful, arguments.again))
         print(line(rows[-1]), flush=True)
     for tree in trees:
         tree.end()

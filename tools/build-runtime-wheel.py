@@ -58,7 +58,7 @@ def build(folder: Path) -> Path:
 
 
 def metadata(version: str, settings: dict[str, object]) -> str:
-    """What package tools read. A GPU needs `mirage-runtime[gpu]`."""
+    """Return the metadata for package tools. A GPU needs `mirage-runtime[gpu]`."""
     extras: dict[str, list[str]] = settings["optional-dependencies"]  # type: ignore[assignment]
     lines = [
         "Metadata-Version: 2.1",

@@ -15,8 +15,8 @@ GROUP = "project.entry-points."
 
 
 def entry_points(settings: str) -> str:
-    """Those of a pyproject.toml, as a distribution has them. Python 3.10 reads no TOML, so only
-    what stands there plainly is read."""
+    """Return the entry points of a pyproject.toml in the form of a distribution's file. Python 3.10
+    has no reader of TOML, so only plain entries are read."""
     found: list[str] = []
     for group, body in re.findall(r"^\[([^\]]+)\]\n((?:(?!\[).*\n?)*)", settings, re.MULTILINE):
         if group.startswith(GROUP):

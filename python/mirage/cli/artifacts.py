@@ -23,6 +23,13 @@ def add_chip_argument(parser: argparse.ArgumentParser, what: str = "") -> None:
     )
 
 
+def add_output_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--output``, the folder of the artifact."""
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="the artifact (default: NAME.mirage)"
+    )
+
+
 def chip_of(options: argparse.Namespace) -> str:
     """Return the requested chip, or the default."""
     from mirage.compiler import default_chip

@@ -1,4 +1,4 @@
-"""The end of a command from outside."""
+"""The error for a command that another process ends."""
 
 from __future__ import annotations
 

@@ -86,6 +86,12 @@ def _option(default: T, what: str, matters: Matters, unset: str = "") -> T:
     return field(default=default, metadata={"help": what, "unset": unset, "matters": matters})
 
 
+def _taken_over(kind: type, name: str, matters: Matters, unset: str = "") -> Any:
+    """Return a field with the default and the help of a field of the dataclass ``kind``."""
+    (known,) = (f for f in fields(kind) if f.name == name)
+    return _option(known.default, known.metadata["help"], matters, unset)
+
+
 @dataclass(frozen=True)
 class OptimizeOptions:
     """The options of an optimization; each field's ``help`` says what it is for. The command's
@@ -108,19 +114,12 @@ class OptimizeOptions:
     finalists: int = _option(
         4, "verified candidates to compile, of which the fastest is taken", Matters.SEARCH
     )
-    seed: int = _option(
-        SearchLimits.seed, "seed of every random choice of the search", Matters.SEARCH
+    seed: int = _taken_over(SearchLimits, "seed", Matters.SEARCH)
+    verify_seed: int | None = _taken_over(
+        VerifyOptions, "seed", Matters.SEARCH, "secret randomness"
     )
-    verify_seed: int | None = _option(
-        None,
-        "seed of the random tests, to make them repeatable",
-        Matters.SEARCH,
-        "secret randomness",
-    )
-    draws: int = _option(VerifyOptions.draws, "independent random draws", Matters.SEARCH)
-    numerics: bool = _option(
-        VerifyOptions.numerics, "measure rounding errors against float64", Matters.SEARCH
-    )
+    draws: int = _taken_over(VerifyOptions, "draws", Matters.SEARCH)
+    numerics: bool = _taken_over(VerifyOptions, "numerics", Matters.SEARCH)
     jobs: int | None = _option(
         None, "processes that search and verify", Matters.NOTHING, "one a processor"
     )

@@ -1,8 +1,8 @@
 """Rounding to f16 without leaving f32.
 
 NumPy converts to f16 element by element, which takes thirty times as long as an addition, and most
-of what a GPU's arithmetic is predicted with is rounded to f16. The same numbers come out of f32
-arithmetic, which is rounded to nearest, ties to even, as well: next to a number ``c`` of
+values are rounded to f16 when a GPU's arithmetic is predicted. Arithmetic in f32 gives the same
+numbers, since it also rounds to nearest, ties to even: next to a number ``c`` of
 ``[2^23 u, 2^24 u)`` the numbers of f32 are ``u`` apart, so ``(x + c) - c`` is ``x`` rounded to a
 multiple of ``u``, and ``x + c`` stays in that range for ``c = 1.5 * 2^23 u`` and ``|x| <= 2^22 u``.
 For ``|x|`` in ``[2^e, 2^(e+1))`` the numbers of f16 are ``u = 2^(e-10)`` apart (``2^-24`` below

@@ -1,14 +1,14 @@
 """``torch.compile(backend="mirage")``: graphs that can be imported are searched, verified and
-compiled; the rest runs eagerly.
+compiled; PyTorch runs the others.
 
 TorchDynamo passes one graph after the other to the backend. Inside a graph, ops that mirage does
-not support remain calls of PyTorch between the compiled parts. A whole graph remains with PyTorch,
-with the reason in the log ``mirage.torch``, if it needs gradients, does not run on a GPU, or has
-nothing that can be compiled. PyTorch answers calls until another process has found, verified and
-compiled a graph's kernels (:mod:`mirage.torch.background`). In a graph with dynamic sizes, one size
-that is a number of rows (a batch, tokens) stays dynamic: kernels take it
-(:mod:`mirage.torch.sized_graph`). Without such a size, the graph is compiled for each set of sizes
-that it is called with, up to a limit.
+not support remain calls of PyTorch between the compiled parts. A whole graph remains with PyTorch
+if it needs gradients, does not run on a GPU, or has nothing that can be compiled; the log
+``mirage.torch`` has the reason. Until another process has found, verified and compiled the kernels
+of a graph, PyTorch answers its calls (:mod:`mirage.torch.background`). In a graph with dynamic
+sizes, one size that is a number of rows (of a batch, of tokens) stays dynamic, as a parameter of
+the kernels (:mod:`mirage.torch.sized_graph`). A graph without such a size is compiled for each set
+of sizes that it is called with, up to a limit.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ def _answer(
     graph: Callable[[torch.fx.GraphModule], _Graph],
     watch: Callable[[Report], None],
 ) -> Callable[..., Any]:
-    """What is called in the place of a graph: ``graph`` makes it what it is compiled as, once the
-    arithmetic of numbers is apart."""
+    """Return the callable that replaces a graph. The arithmetic of numbers is separated first;
+    ``graph`` makes an object that compiles the rest."""
     sized = any(map(_is_dynamic, inputs))
     apart = numbers_apart(module, inputs)
     rest, given = (module, inputs) if apart is None else (apart.module, apart.inputs(inputs))

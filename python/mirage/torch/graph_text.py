@@ -1,10 +1,11 @@
 """The canonical text of a graph of TorchDynamo for inputs like given ones: graphs of equal text are
 imported as the same program.
 
-The text has all that an import depends on: ops with their arguments, in order; types, shapes,
-strides and devices of inputs; the values of numbers; the contents of tensors that the graph holds;
-and the settings and versions of PyTorch. Names of values do not matter, nor does the place in the
-user's program. A graph with anything whose meaning the text cannot tell has none.
+The text contains everything that an import depends on: ops with their arguments, in order; types,
+shapes, strides and devices of inputs; the values of numbers; the contents of tensors that the graph
+holds; and the settings and versions of PyTorch. The names of values do not matter, nor does the
+place in the user's program. A graph that contains something whose meaning cannot be written as text
+has no canonical text.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def graph_text(module: GraphModule, inputs: Sequence[Any]) -> str:
 
 
 def _settings() -> list[str]:
-    """What PyTorch's ops and their decompositions depend on, besides their arguments. Raises
-    :class:`NoTextError`."""
+    """Return the settings and versions that PyTorch's ops and their decompositions depend on,
+    besides their arguments. Raises :class:`NoTextError`."""
     try:
         importer = importlib.metadata.version("torch-mlir")
     except importlib.metadata.PackageNotFoundError:

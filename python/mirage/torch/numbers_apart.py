@@ -1,8 +1,9 @@
-"""Results of a graph that are numbers made of numbers alone: a count of tokens that goes up.
+"""Numbers among a graph's results that are computed from numbers alone, such as a growing count of
+tokens.
 
-TorchDynamo hands such a number over as an input, and takes its new value from the results. No
-tensor depends on it, so it must not be one of the sizes that the graph is compiled for: the numbers
-are computed in each call, beside the rest of the graph.
+TorchDynamo passes such a number as an input, and takes its new value from the results. No tensor
+depends on it, so it must not be one of the sizes that the graph is compiled for. So these numbers
+are computed in each call, apart from the rest of the graph.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class NumbersApart:
         return [x for i, x in enumerate(inputs) if i not in self._given]
 
     def beside(self, rest: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-        """What takes the graph's inputs and returns its results; ``rest`` computes the others."""
+        """Return a callable that takes the graph's inputs and returns all of its results, those of
+        ``rest`` included."""
 
         def call(*inputs: Any) -> tuple[Any, ...]:
             numbers = self._numbers(*(inputs[i] for i in self._given))

@@ -29,6 +29,10 @@ class Given:
     def measure(self, name: str) -> dict[str, Any]:
         return self._rows.pop(0)
 
+    @property
+    def left(self) -> int:
+        return len(self._rows)
+
 
 def compared(*trees: Given) -> dict[str, Any]:
     return search_times.compared("p", trees, 3)  # type: ignore[arg-type]
@@ -40,6 +44,18 @@ def test_medians_are_compared() -> None:
     found = search_times.summary([row], ["before"])["before"]
     assert (found["programs"], found["median_ratio"]) == (1, 1.5)
     assert found["largest_ratios"] == {"p": 1.5}
+
+
+def test_a_program_whose_times_differ_is_measured_again() -> None:
+    def of(this: list[float], before: list[float]) -> float:
+        trees = Given("this", this), Given("before", before)
+        row = search_times.compared("p", trees, 1, 1.2, 2)  # type: ignore[arg-type]
+        assert trees[0].left == trees[1].left
+        return row["this"]["cpu_s"] / row["before"]["cpu_s"]
+
+    assert of([3.0, 1.0, 1.0], [2.0, 1.0, 1.0]) == 1.0
+    assert of([2.0, 1.0, 1.0], [3.0, 1.0, 1.0]) == 1.0
+    assert of([2.0, 9.0, 9.0], [2.0, 1.0, 1.0]) == 1.0  # not measured again
 
 
 def test_another_program_is_named_and_not_compared() -> None:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirage.cli.artifacts import add_compile_arguments
+from mirage.cli.artifacts import add_compile_arguments, add_output_argument
 from mirage.cli.dynamic_option import add_dynamic_argument, dynamic_shapes
 from mirage.cli.modules import HELP, load_module
 from mirage.cli.optimizing import (
@@ -36,9 +36,7 @@ An artifact is complete, or it is not written."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("program", help=HELP)
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="the artifact (default: NAME.mirage)"
-    )
+    add_output_argument(parser)
     parser.add_argument(
         "--inputs",
         type=Path,

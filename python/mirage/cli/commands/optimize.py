@@ -5,7 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mirage.cli.artifacts import add_compile_arguments, describe, describe_json
+from mirage.cli.artifacts import (
+    add_compile_arguments,
+    add_output_argument,
+    describe,
+    describe_json,
+)
 from mirage.cli.dynamic_option import add_dynamic_argument, dynamic_shapes
 from mirage.cli.optimizing import (
     add_search_arguments,
@@ -34,9 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from mirage.pipeline.forms import STAGES
 
     parser.add_argument("program", help=HELP)
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="the artifact (default: NAME.mirage)"
-    )
+    add_output_argument(parser)
     add_dynamic_argument(parser)
     parser.add_argument("--emit", choices=STAGES, help="also print the IR in that form")
     add_search_arguments(parser)

@@ -1,9 +1,9 @@
 """Frames: the axes that a kernel splits over the grid, the axis that it loops over, and the sizes
 of its tiles.
 
-A *frame type* fixes the structure (the axis of the loop and of a loop inside of it, and the reduced
-axis that the grid splits); saturation depends on nothing else. The *columns* of a type are all
-choices of sizes, as NumPy arrays with one entry per choice.
+A *frame type* fixes the structure: the axis of the loop, the axis of a loop inside of it, and the
+reduced axis that the grid splits. The derivations of a kernel depend on nothing else. The *columns*
+of a type are all choices of sizes, as NumPy arrays with one entry for each choice.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 SWIZZLED_ROW = 128
 """The bytes of a row of the widest swizzle of a tile in shared memory."""
 RING_STAGES = (2, 3, 4, 6, 8)
-"""The slots of the rings that warpgroups read: data that is not in L2 takes long to arrive."""
+"""The numbers of slots to try for the rings that warpgroups read: many, since data that is not in
+L2 takes long to arrive."""
 GROUP_TILES = (32, 96, 192)
-"""Further tile extents for warpgroups, which are not multiples of their 64 rows, or lie between
-powers of two: 64 tiles of 96 columns keep more multiprocessors busy than 48 of 128, and tiles of 32
-columns more than tiles of 64."""
+"""Further tile extents for warpgroups, besides powers of two from 64 on: 64 tiles of 96 columns
+keep more multiprocessors busy than 48 tiles of 128, and so do tiles of 32 columns instead of 64."""
 DIVIDING_TILES = (160, 224)
 """Further tile extents that are used if they divide an axis: 28672 columns are 128 tiles of 224,
 nearly one for each of 132 multiprocessors, or 112 tiles of 256."""
 GROUP_ROWS, MOST_BEYOND = 64, 8
-"""The rows of an instruction of warpgroups, and one over the share of them that may lie beyond the
-end of a tensor which has fewer: copies take longer for such rows."""
+"""The rows of an instruction of warpgroups. If a tensor has fewer rows, at most one of
+``MOST_BEYOND`` rows of its tile may lie beyond the end, since copies take longer for such rows."""
 MAX_NESTED_TILE = 256
 """The largest tile extent along an axis of one of two nested loops."""
 MAX_LINE, LEAST_LINE = 1024, 128
@@ -225,7 +225,8 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
             high *= 2
     tiles = _dividing([t for t in _powers(low, high) if t < size], size) or [size]
     parts = [p for p in _powers(2, 64) if size // p >= 16] or [1]
-    parts += [p for p in (128, MAX_PARTS) if size // p >= 128]  # what 64 parts leave is no tile
+    # one of 64 parts of a long axis would be too long for a tile
+    parts += [p for p in (128, MAX_PARTS) if size // p >= 128]
     parts = _dividing(parts, size)
     out: list[tuple[int, int, int]] = []
     if axis == kind.loop and axis == kind.split:
@@ -258,7 +259,7 @@ def columns_of(
     """
     axes = [*use.free, *(a for a in (*use.reduced, *use.mixed) if a not in use.free)]
     options = [axis_options(a, use, kind) for a in axes]
-    # blocks that load all they need at once are the better the more of them an SM has
+    # without a loop a block loads everything at once, so many small blocks for each SM are best
     warps = (4, 8, 16) if kind.loop or use.matmuls else (2, 4, 8, 16)
     schedules = [(w, s) for w in warps for s in ((2, 3, 4) if kind.loop else (1,))]
     spaces = [(options, schedules, False)]
@@ -285,10 +286,10 @@ def _for_warpgroups(
         whole = [o for o in options if o[0] in (row, 2 * row)]
         return whole or [o for o in options if o[0] == row // 2]
     if any(axis in side for m in use.matmuls for side in (m.rows, m.columns)):
-        # the largest ones are worth a last tile that is cut short (1088 rows are 9 tiles of 128)
+        # the largest extents are worth it even if the last tile is cut short (1088 rows: 9 of 128)
         large = {MAX_ROWS, MAX_COLUMNS} - {o[0] for o in options}
         tiles = (*GROUP_TILES, *sorted(large))
-        cut = axis in use.free and axis not in use.mixed  # those that are summed too stay whole
+        cut = axis in use.free and axis not in use.mixed  # axes that are summed too stay whole
         dividing = [t for t in DIVIDING_TILES if use.sizes[axis] % t == 0]
         between = [t for t in (*tiles, *dividing) if cut and t < use.sizes[axis]]
         more = [(t, 1, ceil(use.sizes[axis] / t)) for t in between]

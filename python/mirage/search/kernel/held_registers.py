@@ -1,5 +1,5 @@
-"""Where warpgroups have the registers for products that depend on each other, for many sizes at
-once: what :class:`mirage.cost.registers.RegisterEstimator` counts in a launch that is written.
+"""Estimates, for many sizes at once, whether warpgroups have enough registers for products that
+depend on each other. :class:`mirage.cost.registers.RegisterEstimator` does so for a written launch.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ class Held:
     """The f32 values that the threads of a block hold, in registers of all of them together."""
 
     summed: Num
-    """What the loop sums."""
+    """The sums of the loop."""
     between: Num
-    """The largest factor of a product that is computed from another one, and that one's result."""
+    """The result of a product and the factor of another product that is computed from it, where
+    both together are the largest."""
     factor: Num
     """The largest factor that is computed in the loop."""
 
@@ -38,8 +39,9 @@ def held_between(
     is_computed: Callable[[Goal], bool],
     summed: Num,
 ) -> Held:
-    """Return what a loop with these ops, operands first, holds. ``elements`` are those of a value's
-    tile; ``is_computed`` says whether a value is computed at each step."""
+    """Return the values that a loop with these ops, operands first, holds. ``elements`` returns the
+    number of elements of a value's tile; ``is_computed`` says whether a value is computed at each
+    step."""
     made_of: dict[Goal, Num] = {}  # the largest product that a value is computed from
     between: Num = 0.0
     factor: Num = 0.0
@@ -58,8 +60,9 @@ def held_between(
 
 
 def fits_and_serial(held: Held, warps: Num, stages: Num, registers_sm: int) -> tuple[Num, Num]:
-    """Return where registers suffice (:func:`mirage.cost.registers.check_registers`), and where
-    groups of warps take no turns (:meth:`mirage.cost.registers.RegisterEstimator.takes_turns`)."""
+    """Return for each size whether registers suffice
+    (:func:`mirage.cost.registers.check_registers`), and whether groups of warps do not take turns
+    (:meth:`mirage.cost.registers.RegisterEstimator.takes_turns`)."""
     limit = np.zeros(len(warps))
     for count in np.unique(warps).tolist():
         limit[warps == count] = limit_of(Schedule(count, 2, True), registers_sm)

@@ -274,6 +274,6 @@ class EdgeAccounts:
         return found
 
     def _by_rows(self, tensor: int) -> bool:
-        """Whether warpgroups multiply a tensor only along its rows: one of 8-bit floats whose
-        products may be summed as the hardware does, or one of f32 that is rounded to TF32."""
+        """Return whether warpgroups multiply a tensor only along its rows: one of 8-bit floats
+        whose products may be summed as the hardware does, or one of f32 that is rounded to TF32."""
         return tensor in self.coarse or (self.tf32 and self.tensors[tensor].dtype is DType.F32)

@@ -1,4 +1,5 @@
-"""Selection of the ways to compute a kernel that are written before its cost is trusted."""
+"""Writes the most promising ways to compute a kernel as launches, since estimates of their time may
+be wrong, and sorts them by the costs of these launches."""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ consider blocks that continue with another tile."""
 
 
 def written_first(picks: Sequence[Pick], write: Callable[[Pick], Solution | None]) -> list[Pick]:
-    """Return the picks, which are sorted by their estimates, with the written ones first, sorted by
-    their costs after writing: these consider registers, shared memory and blocks that continue with
-    another tile, which an estimate does not. Picks are written as long as the next one may be
-    better.
+    """Return picks, given in the order of their estimates, with the written ones first, in the
+    order of their costs after writing. These costs consider registers, shared memory and blocks
+    that continue with another tile, and estimates do not. Picks are written as long as the next one
+    may be better.
 
     Picks with the same estimate at the same sizes do the same work: only one of them is written,
     and its cost applies to all. Otherwise, a kernel with many derivations would be believed to take

@@ -74,10 +74,10 @@ class _Term:
 def masked_exponential_rule(
     op: Op, makers: Mapping[Value, Op]
 ) -> Callable[[Builder], Value] | None:
-    """What to write for an exponential that a mask keeps, or that is multiplied by a mask: the
-    exponential of the argument with minus infinity added where the mask is false. What all
-    arguments of a row have in common then comes out of them, as in a softmax. None for other ops.
-    """
+    """Return how to write an exponential that a mask keeps, or that is multiplied by a mask: as
+    the exponential of the argument plus minus infinity where the mask is false. Then a summand that
+    all arguments of a row have in common can be moved out, as in a softmax. Return None for other
+    ops."""
     if op.function not in (BinaryFn.KEEP, BinaryFn.MUL):
         return None
     for mask, kept in (op.operands, op.operands[::-1])[: 1 if op.function is BinaryFn.KEEP else 2]:

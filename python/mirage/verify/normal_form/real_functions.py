@@ -81,7 +81,7 @@ def _between(b: Builder, x: Value, low: Value, high: Value) -> Value:
 
 
 class _Known(Certain):
-    """What is known of the ops before, and what to write for one."""
+    """The rules for single ops, given what is known of the ops before them."""
 
     def extremum(self, op: Op) -> Rule | None:
         """Write a maximum or minimum of two values."""

@@ -1,5 +1,5 @@
-"""One candidate compared with its reference: in its original form, and in other readings if that
-shows little.
+"""Compares one candidate with its reference: first both programs as they are, and then, if that
+does not decide, in the other ways in which they can be read.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def examine(
             postpone=postpone,
         )
 
-    # a hint speaks of the programs as they are
+    # a hint is about the programs as they are
     cut = with_choices_cut(reference, candidate) if hint is None else None
     found = None if cut is None else of(*cut)
     if found is None or not _settles(found, contents):
@@ -88,17 +88,17 @@ def examine(
 
 
 def _of_filled(found: Verdict | Open, without: Verdict | Open) -> Verdict | Open:
-    """The verdict on a candidate, given that on it ``without`` what it fills rows with: it says
-    something only where that is defined wherever the reference is."""
+    """Return the verdict on a candidate, given the verdict on the candidate ``without`` the choices
+    that fill rows: this counts only if it is equivalent, and defined wherever the reference is."""
     if not isinstance(without, Verdict) or not without.equivalent or not without.defined:
         return found
-    text = "rows of which a mask leaves nothing are no numbers in the reference"
+    text = "rows of which a mask leaves nothing are NaN in the reference"
     return replace(without, evidence=(Evidence("filled rows", True, text), *without.evidence))
 
 
 def _settles(found: Verdict | Open, contents: Mapping[int, Array]) -> bool:
-    """Return whether nothing more can be said; a difference for known inputs says nothing about
-    other inputs."""
+    """Return whether a verdict is final; a difference for known inputs says nothing about other
+    inputs."""
     refuted = isinstance(found, Verdict) and found.kind is Kind.REFUTED
     return isinstance(found, Open) or found.equivalent or (refuted and not contents)
 

@@ -1,10 +1,10 @@
 """Rows that are masked completely, and that a candidate fills with zeros.
 
-A softmax of such a row is no number. PyTorch's fused attention gives zeros there, and so do kernels
-that do not want to divide by zero: ``where(any(m), softmax(where(m, x, -inf)) v, 0)``. Without the
-choice this is a candidate that is no number in those rows, and otherwise the same. If *that* is
-equal to the reference and defined wherever the reference is, then the reference is not defined in
-those rows, so what the candidate gives there makes no difference.
+The softmax of such a row is NaN. PyTorch's fused attention gives zeros there, and so do kernels
+that avoid a division by zero: ``where(any(m), softmax(where(m, x, -inf)) v, 0)``. Without the
+choice, the candidate is NaN in those rows and the same in all others. If the candidate without the
+choice is equal to the reference, and defined wherever the reference is, then the reference is
+undefined in those rows, so it makes no difference what the candidate gives there.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _Makers = Mapping[Value, Op]
 
 
 def without_filled_rows(graph: KernelGraph) -> KernelGraph | None:
-    """Return the program without the choices that only fill rows that are no numbers; None if there
-    are none."""
-    written = decompose(graph)  # values keep their identity but for results of composite ops
+    """Return the program without the choices that only replace rows of NaN; None if there are
+    none."""
+    written = decompose(graph)  # all values keep their identity except results of composite ops
     makers = {v: op for op in written.ops for v in op.results}
     names: dict[Value, Value] = {}
     for op in graph.ops:
@@ -48,8 +48,8 @@ def without_filled_rows(graph: KernelGraph) -> KernelGraph | None:
 
 
 def _any(x: Value, makers: _Makers) -> tuple[Truth, int] | None:
-    """Return the truth values of which ``x`` says whether there is one along the last dimension,
-    and how many dimensions they have."""
+    """If ``x`` says whether any of some truth values is true along their last dimension, return
+    these truth values and the number of their dimensions."""
     negated = False
     while (op := makers.get(x)) is not None and op.function is UnaryFn.NOT:
         x, negated = op.operands[0], not negated
@@ -70,8 +70,8 @@ def _any(x: Value, makers: _Makers) -> tuple[Truth, int] | None:
 
 
 def _masks_of_rows(x: Value, makers: _Makers) -> tuple[list[Truth], int]:
-    """Return the masks of which each leaves something of a row, or else that row of ``x`` (all but
-    the last dimension) is no number; and how many dimensions ``x`` has."""
+    """Return the masks of the softmax that ``x`` is computed from (a row of ``x`` is NaN if one of
+    them leaves nothing of it), and the number of dimensions of ``x``."""
     rank = len(x.shape)
     while (op := makers.get(x)) is not None and len(x.shape) == rank:
         product = isinstance(op, Contraction) and len(op.operands) == 2

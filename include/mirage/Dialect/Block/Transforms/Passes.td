@@ -3,6 +3,8 @@
 #ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_PASSES_TD
 #define MIRAGE_DIALECT_BLOCK_TRANSFORMS_PASSES_TD
 
+include "mirage/Dialect/Common/ChipOption.td"
+
 include "mlir/Pass/PassBase.td"
 
 def KernelsToLaunches : Pass<"mirage-kernels-to-launches"> {
@@ -88,7 +90,7 @@ def ChooseEngine : Pass<"mirage-choose-engine"> {
 
     Otherwise the engine becomes `warp`, with a remark that says why.
   }];
-  let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
+  let options = [ChipOption];
   let statistics = [
     Statistic<"numKept", "warpgroup-launches", "launches that use warpgroups">,
     Statistic<"numDropped", "dropped", "launches whose engine became 'warp'">];
@@ -122,7 +124,7 @@ def AssignLayouts : Pass<"mirage-assign-layouts"> {
     its schedule, provided that this does.
   }];
   let options = [
-    Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">,
+    ChipOption,
     Option<"maxTable", "max-table", "int64_t", "1 << 22",
            "entries of a table of the exact solver before local search takes over">];
   let statistics = [
@@ -162,7 +164,7 @@ def PipelineLoops : Pass<"mirage-pipeline-loops"> {
     and there are enough registers: they run while the warps compute with the results
     of the next step's first products.
   }];
-  let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
+  let options = [ChipOption];
   let statistics = [Statistic<"numRings", "rings", "loads that became rings">,
                     Statistic<"numDeferred", "deferred", "loops whose last products run in the next step">,
                     Statistic<"numSpeculating", "speculating",

@@ -3,6 +3,8 @@
 #ifndef MIRAGE_DIALECT_THREAD_TRANSFORMS_PASSES_TD
 #define MIRAGE_DIALECT_THREAD_TRANSFORMS_PASSES_TD
 
+include "mirage/Dialect/Common/ChipOption.td"
+
 include "mlir/Pass/PassBase.td"
 
 def ExpandRings : Pass<"mirage-expand-rings", "::mlir::ModuleOp"> {
@@ -65,7 +67,7 @@ def PlanSharedMemory : Pass<"mirage-plan-shared-memory", "::mlir::ModuleOp"> {
     and in the `kernel.invoke`s of the function. If the chip has less, an error lists
     the tiles; the remedy is smaller tiles or fewer stages.
   }];
-  let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
+  let options = [ChipOption];
   let statistics = [Statistic<"numBuffers", "buffers", "tiles and scratch areas placed">,
                     Statistic<"numBarriers", "barriers", "barriers inserted">];
   let dependentDialects = ["::mirage::thread::ThreadDialect"];
@@ -95,7 +97,7 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
     well, and memory is reused in order. Only views may be between two kernels that
     overlap.
   }];
-  let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
+  let options = [ChipOption];
   let statistics = [Statistic<"numDependent", "dependent", "kernels that start early">];
   let dependentDialects = ["::mirage::thread::ThreadDialect"];
 }
@@ -117,7 +119,7 @@ def GrantRegisters : Pass<"mirage-grant-registers", "::mlir::ModuleOp"> {
     The number of blocks on a multiprocessor is computed for the card of this chip that
     has the fewest multiprocessors.
   }];
-  let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
+  let options = [ChipOption];
   let statistics = [Statistic<"numGranted", "granted", "kernels that say how many blocks share registers">];
 }
 
@@ -135,7 +137,7 @@ def CheckChip : Pass<"mirage-check-chip", "::mlir::ModuleOp"> {
     wrong results on an H200, without any message); it does not do so if both factors
     are in use at the same time.
   }];
-  let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
+  let options = [ChipOption];
 }
 
 #endif // MIRAGE_DIALECT_THREAD_TRANSFORMS_PASSES_TD

@@ -121,7 +121,8 @@ class _Tried:
 
     @property
     def open(self) -> list[Array]:
-        """What is not defined where the reference is."""
+        """The elements of each output that are undefined although the reference is defined
+        there."""
         return [b & d for b, d in zip(self.bad, self.there, strict=True)]
 
 
