@@ -18,6 +18,11 @@ def known_rule(reading: Reading, op: Op) -> Value | None:
         answer = reading.is_true(mask)
         if answer is not None and x.shape == result.shape:
             return x if answer else _number(reading, 0.0, result)
+    if op.function in (BinaryFn.AND, BinaryFn.OR):
+        # what is known of one operand leaves the other one
+        for x, other in (op.operands, op.operands[::-1]):
+            if x.shape == result.shape and reading.is_true(other) is (op.function is BinaryFn.AND):
+                return x
     if op.function is UnaryFn.BIAS and reading.is_true(op.operands[0]):
         return _number(reading, 0.0, result)
     low, high = range_of(op, result, [reading.range(v) for v in op.operands])
