@@ -21,17 +21,27 @@ from mirage.verify.normal_form.reading import Reading, repeats
 def picked_rule(reading: Reading, op: Op) -> Value | None:
     """Return how to write a sum over masked rows in which exactly one element is kept; None for
     other ops."""
-    if op.function is not ReduceFn.SUM or not isinstance(op, Contraction) or len(op.over[0]) != 1:
+    if op.function is not ReduceFn.SUM or not isinstance(op, Contraction):
         return None
-    ((dim,),) = op.over
     parts = _mask_and_kept(reading, op.operands[0])
-    if parts is None:
+    if parts is None or parts[0].shape != op.operands[0].shape:
         return None
-    mask, x = parts
-    shape = op.operands[0].shape
-    if mask.shape != shape or not keeps_one(reading, mask, dim):
+    return picked_sum(reading, *parts, op.over[0])
+
+
+def picked_sum(reading: Reading, mask: Value, x: Value, dims: tuple[int, ...]) -> Value | None:
+    """Return how to write the sum over some dimensions of the elements that a mask keeps, if it
+    keeps exactly one along one of them."""
+    one = next((d for d in dims if keeps_one(reading, mask, d)), None)
+    if one is None:
         return None
-    return Pick(reading, mask, dim).of(x)
+    found = Pick(reading, mask, one).of(x)
+    rest = tuple(d for d in dims if d != one)
+    if not rest:
+        return found
+    shape = tuple(1 if d == one else n for d, n in enumerate(mask.shape))
+    wide = reading.write(lambda b: b.broadcast(found, shape))
+    return reading.write(lambda b: b.reduce(ReduceFn.SUM, wide, rest))
 
 
 def first_place_rule(reading: Reading, op: Op) -> Value | None:
@@ -147,7 +157,7 @@ class Pick:
         if (extreme := self._extreme(x)) is not None:
             return extreme
         op = reading.makers.get(x)
-        if op is not None and op.renames and (inner := self._before(op)) is not None:
+        if op is not None and op.renames and (inner := before_reshape(reading, op)) is not None:
             return self.of(inner)
         if isinstance(op, View) and repeats(op) and not self._stays(op.operands[0]):
             return op.operands[0]
@@ -185,25 +195,24 @@ class Pick:
     def _stays(self, v: Value) -> bool:
         return _long(v, self.mask, self.dim)
 
-    def _before(self, view: Op) -> Value | None:
-        """Write a reshape of a function of elements as the function of reshaped elements, if the
-        reshape only adds or drops dimensions of size 1."""
-        reading, x = self.reading, view.operands[0]
-        op = reading.makers.get(x)
-        dims = unit_free_dims(x.shape, view.results[0].shape)
-        if not isinstance(op, Elementwise) or not op.operands or op.cuts or dims is None:
-            return None
-        if {d for d in range(len(x.shape)) if x.shape[d] != 1} - set(dims.values()):
-            return None
-        operands: list[Value] = []
-        for v in op.operands:
-            lead = len(x.shape) - len(v.shape)
-            sizes = (1,) * lead + v.shape
-            shape = tuple(
-                sizes[dims[d]] if d in dims else 1 for d in range(len(view.results[0].shape))
-            )
-            if v.shape == () or v.shape == shape:
-                operands.append(v)
-            else:
-                operands.append(reading.write(lambda b, v=v, shape=shape: b.reshape(v, shape)))
-        return reading.apply(op, tuple(operands))
+
+def before_reshape(reading: Reading, view: Op) -> Value | None:
+    """Write a reshape of a function of elements as the function of reshaped elements, if the
+    reshape only adds or drops dimensions of size 1."""
+    x = view.operands[0]
+    op = reading.makers.get(x)
+    dims = unit_free_dims(x.shape, view.results[0].shape)
+    if not isinstance(op, Elementwise) or not op.operands or op.cuts or dims is None:
+        return None
+    if {d for d in range(len(x.shape)) if x.shape[d] != 1} - set(dims.values()):
+        return None
+    operands: list[Value] = []
+    for v in op.operands:
+        lead = len(x.shape) - len(v.shape)
+        sizes = (1,) * lead + v.shape
+        shape = tuple(sizes[dims[d]] if d in dims else 1 for d in range(len(view.results[0].shape)))
+        if v.shape == () or v.shape == shape:
+            operands.append(v)
+        else:
+            operands.append(reading.write(lambda b, v=v, shape=shape: b.reshape(v, shape)))
+    return reading.apply(op, tuple(operands))

@@ -197,7 +197,9 @@ class _Known(Certain):
         if op is None or op.function not in (BinaryFn.LT, BinaryFn.LE):
             return None
         for (first, second), larger in ((op.operands, False), (op.operands[::-1], True)):
-            if self._is(first, x) and (self.number(second) == 0 if y is None else self._is(second, y)):
+            if self._is(first, x) and (
+                self.number(second) == 0 if y is None else self._is(second, y)
+            ):
                 return larger != turned
         return None
 

@@ -12,23 +12,24 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import as_number
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
-from mirage.verify.normal_form.one_of_a_row import Pick, keeps_one
+from mirage.verify.normal_form.one_of_a_row import before_reshape, picked_sum
 from mirage.verify.normal_form.reading import Reading
 
 _DEEPEST = 12
 """The most ops between a truth value and a weight."""
 
-_Exact = Callable[..., Fraction | bool]
+_Exact = Callable[..., Any]
 
 _FUNCTIONS: dict[object, _Exact] = {
     BinaryFn.ADD: operator.add, BinaryFn.SUB: operator.sub, BinaryFn.MUL: operator.mul,
     BinaryFn.MAX: max, BinaryFn.MIN: min, BinaryFn.LT: operator.lt, BinaryFn.LE: operator.le,
-    BinaryFn.EQ: operator.eq, BinaryFn.NE: operator.ne, UnaryFn.NEG: operator.neg,
+    BinaryFn.EQ: operator.eq, BinaryFn.NE: operator.ne, UnaryFn.NEG: lambda x: 0 - x,
     UnaryFn.NOT: operator.not_, BinaryFn.KEEP: operator.mul,
 }  # fmt: skip
 """The functions whose results for exact numbers are exact numbers."""
@@ -66,16 +67,15 @@ def _in_two_sums(
 ) -> Value:
     """Write a sum as that of the masked elements, of which there may be only one, and that of all
     elements."""
-    ((*dims,),) = op.over
-    if len(dims) == 1 and keeps_one(reading, truth, dims[0]):
-        some = Pick(reading, truth, dims[0]).of(x)
-    else:
+    (dims,) = op.over
+    some = picked_sum(reading, truth, x, dims)
+    if some is None:
         kept = reading.write(lambda b: b.binary(BinaryFn.KEEP, truth, x))
-        some = reading.write(lambda b: b.reduce(ReduceFn.SUM, kept, tuple(dims)))
+        some = reading.write(lambda b: b.reduce(ReduceFn.SUM, kept, dims))
 
     def written(b: Builder) -> Value:
         wide = x if x.shape == truth.shape else b.broadcast(x, truth.shape)
-        every = b.reduce(ReduceFn.SUM, wide, tuple(dims))
+        every = b.reduce(ReduceFn.SUM, wide, dims)
         first = b.binary(BinaryFn.MUL, some, b.constant(found.yes - found.no))
         return b.binary(BinaryFn.ADD, first, b.binary(BinaryFn.MUL, every, b.constant(found.no)))
 
@@ -110,7 +110,7 @@ def _computed(reading: Reading, op: Op, depth: int) -> TwoValues | None:
     ):
         return None  # elements are repeated
     if isinstance(op, View):
-        seen = None if truth is None else reading.apply(op, (truth,))
+        seen = None if truth is None else _viewed(reading, op, truth)
         return TwoValues(seen, known[0].yes, known[0].no)
     if isinstance(op, Contraction):  # over a dimension of size 1
         alone = len(op.operands) == 1 and op.operands[0].shape == shape
@@ -122,3 +122,10 @@ def _computed(reading: Reading, op: Op, depth: int) -> TwoValues | None:
         return None
     yes, no = (Fraction(compute(*vs)) for vs in zip(*((p.yes, p.no) for p in known), strict=True))
     return TwoValues(truth, yes, no)
+
+
+def _viewed(reading: Reading, view: View, truth: Value) -> Value:
+    seen = reading.apply(view, (truth,))
+    made = reading.makers.get(seen)
+    inside = before_reshape(reading, made) if made is not None and made.renames else None
+    return seen if inside is None else inside
