@@ -16,6 +16,7 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.assumptions import Assumptions
 from mirage.verify.evidence.roundings.activations import Activations, Situation
+from mirage.verify.evidence.roundings.cancelling_sums import cancelling_sums
 from mirage.verify.evidence.roundings.compared_rows import COLUMNS
 from mirage.verify.evidence.roundings.corner_cases import beyond_f16, large_integers, truths
 from mirage.verify.evidence.roundings.explicit import asks_of_infinity
@@ -132,6 +133,7 @@ class Situations:
         return [
             draw.rows(),
             constant_inputs(draw, self.graphs, sample),
+            cancelling_sums(draw, self.graphs),
             far_below(draw, self.graphs[0], sample),
             draw.segments(),
             truths(draw),

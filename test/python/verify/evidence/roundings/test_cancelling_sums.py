@@ -1,0 +1,82 @@
+"""A candidate that adds numbers that it has rounded is seen where they cancel, however it divides
+the sum; one that adds them in f32, or as the reference does, is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
+from mirage.semantics.ugraph import KernelGraph, TensorType, Value
+from mirage.verify import VerifyOptions
+from mirage.verify.evidence.roundings.cancelling_sums import adds_rounded
+from mirage.verify.pair.verification import Verification
+
+F16, BF16, F32 = DType.F16, DType.BF16, DType.F32
+ROWS, WIDTH, COLUMNS = 4, 96, 48
+Form = Callable[[Builder, Value, Value], Value]
+
+
+def program(form: Form, dtype: DType) -> KernelGraph:
+    b = Builder()
+    x = Value(TensorType((ROWS, WIDTH), dtype), "x")
+    w = Value(TensorType((WIDTH, COLUMNS), dtype), "w")
+    y = b.cast(form(b, x, w), dtype)
+    return KernelGraph("product", (x, w), tuple(b.ops), (y,))
+
+
+def whole(b: Builder, x: Value, w: Value) -> Value:
+    return b.matmul(x, w)
+
+
+def in_parts(ends: tuple[int, ...], wide: bool = False) -> Form:
+    """A product in parts of the sum, each of which is rounded, or all of which are f32."""
+
+    def form(b: Builder, x: Value, w: Value) -> Value:
+        if wide:
+            x, w = b.cast(x, F32), b.cast(w, F32)
+        parts = [
+            b.matmul(b.slice(x, (0, i), (ROWS, j - i)), b.slice(w, (i, 0), (j - i, COLUMNS)))
+            for i, j in zip((0, *ends), (*ends, WIDTH), strict=True)
+        ]
+        total = parts[0]
+        for part in parts[1:]:
+            total = b.binary(BinaryFn.ADD, total, part)
+        return total
+
+    return form
+
+
+def in_steps(b: Builder, x: Value, w: Value) -> Value:
+    """Elements that are 3 apart are added first, then these sums, which are rounded."""
+    x = b.transpose(b.reshape(x, (ROWS, WIDTH // 3, 3)), (2, 0, 1))
+    w = b.transpose(b.reshape(w, (WIDTH // 3, 3, COLUMNS)), (1, 0, 2))
+    total = b.reduce(ReduceFn.SUM, b.cast(b.matmul(x, w), F32), (0,))
+    return b.reshape(total, (ROWS, COLUMNS))
+
+
+def accepted(reference: KernelGraph, candidate: KernelGraph, seed: int) -> bool:
+    test = Verification(reference, candidate, 0, VerifyOptions(seed=seed), seed, None, {})
+    exact, rounding = test.tests(rounding=True)
+    assert exact, test.evidence
+    return bool(rounding)
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16])
+@pytest.mark.parametrize("form", [in_parts((48,)), in_parts((7, 50)), in_steps])
+def test_parts_that_are_rounded_before_they_are_added_are_seen(dtype: DType, form: Form) -> None:
+    reference, candidate = program(whole, dtype), program(form, dtype)
+    assert adds_rounded(candidate)
+    assert not adds_rounded(reference)
+    for seed in range(3):
+        assert not accepted(reference, candidate, seed)
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16])
+def test_parts_that_are_added_in_f32_or_as_the_reference_adds_them_are_right(dtype: DType) -> None:
+    wide, parts = program(in_parts((48,), True), dtype), program(in_parts((48,)), dtype)
+    assert not adds_rounded(wide)
+    assert accepted(program(whole, dtype), wide, 0)
+    assert accepted(parts, program(in_parts((48,)), dtype), 0)
+    assert accepted(parts, program(whole, dtype), 0)
