@@ -79,6 +79,14 @@ function(mirage_own_code target)
   endif()
 endfunction()
 
+# mirage_optimize_nothing(<target>): for code that is generated or calls other code, where optimizing
+# takes longer than compiling and gains nothing measurable. What is handed out (static) is optimized.
+function(mirage_optimize_nothing target)
+  if(NOT MIRAGE_STATIC)
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
+endfunction()
+
 # mirage_add_library(<name> DIRECTORIES <dir>… [LINK <target>…] [WITHOUT_MLIR])
 # A static library of every .cpp file below the folders; a new file needs no line anywhere. What is
 # linked without MLIR must not be compiled with its headers either.
@@ -94,18 +102,39 @@ function(mirage_add_library name)
     target_link_libraries(${name} INTERFACE ${ARG_LINK})
     return()
   endif()
+  # The files that include what is generated from ODS.
+  set(definitions ${sources})
+  list(FILTER definitions INCLUDE REGEX "/IR/[A-Z][a-z]+(Dialect|Ops)\\.cpp$")
+  if(definitions)
+    list(REMOVE_ITEM sources ${definitions})
+    add_library(${name}Definitions OBJECT ${definitions})
+    mirage_own_code(${name}Definitions)
+    mirage_optimize_nothing(${name}Definitions)
+    mirage_compile_in_batches(${name}Definitions)
+    if(MIRAGE_PRECOMPILE AND NOT MIRAGE_STATIC)
+      # Else Clang refuses the headers that were parsed with -O1, of which __OPTIMIZE__ is defined.
+      target_compile_options(${name}Definitions PRIVATE
+        "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-validate-pch>")
+    endif()
+    list(APPEND sources $<TARGET_OBJECTS:${name}Definitions>)
+  endif()
   add_library(${name} STATIC ${sources})
   mirage_own_code(${name})
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
   if(NOT ARG_WITHOUT_MLIR)
-    mirage_precompile(${name})
-    # Most of a compilation is the parsing of MLIR's headers, and most files are small.
-    set_target_properties(${name} PROPERTIES
-      UNITY_BUILD ${MIRAGE_UNITY} UNITY_BUILD_BATCH_SIZE 6)
+    mirage_compile_in_batches(${name})
   endif()
 endfunction()
 
-# mirage_precompile(<target>): MLIR's headers are parsed once for all libraries. A source still
+# mirage_compile_in_batches(<target>): with MLIR's headers, whose parsing is most of a compilation of
+# a file, and most files are small.
+function(mirage_compile_in_batches target)
+  mirage_precompile(${target})
+  set_target_properties(${target} PROPERTIES
+    UNITY_BUILD ${MIRAGE_UNITY} UNITY_BUILD_BATCH_SIZE 6)
+endfunction()
+
+# mirage_precompile(<target>): MLIR's headers are parsed once for all targets. A source still
 # includes what it uses: a build with MIRAGE_PRECOMPILE=OFF checks that.
 function(mirage_precompile target)
   if(NOT MIRAGE_PRECOMPILE)
@@ -115,6 +144,8 @@ function(mirage_precompile target)
     mirage_add_precompiled("${PROJECT_SOURCE_DIR}/lib/Precompiled.h")
   endif()
   target_precompile_headers(${target} REUSE_FROM mirage-precompiled)
+  # The headers are parsed with -fPIC, which LLVM gives to all: -fPIE of a program would not fit.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
 endfunction()
 
 # mirage_add_precompiled(<header>): the target mirage-precompiled. It names files of this build
@@ -137,6 +168,7 @@ endfunction()
 function(mirage_add_tool name)
   add_executable(${name} ${ARGN})
   mirage_own_code(${name})
+  mirage_precompile(${name})
   target_link_libraries(${name} PRIVATE MirageRegistration mirage-mlir)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin"

@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "test" / "python"), str(ROOT / "test" / "python" / "support")]
+sys.path[:0] = [str(ROOT / "test" / "python" / "support")]
 
-import conftest  # noqa: E402, F401 - one thread each
+import surroundings  # noqa: E402, F401 - before NumPy
+
+# isort: split
 import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 from lowering import check_mlir  # noqa: E402

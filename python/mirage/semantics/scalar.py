@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class DType(enum.Enum):
+class _Named(enum.Enum):
+    """A member is one object, equal to itself alone, and hashed as such: often, and several times
+    as fast as by its name, which is what an ``Enum`` does."""
+
+    __hash__ = object.__hash__
+
+
+class DType(_Named):
     """The element type of a tensor or tile; the value is the MLIR spelling."""
 
     F16 = "f16"
@@ -126,7 +133,7 @@ _OTHER_FLOATS = {
 """The types that NumPy does not have, by their names in ``ml_dtypes``."""
 
 
-class UnaryFn(enum.Enum):
+class UnaryFn(_Named):
     """Functions of one scalar; the value is the MLIR spelling. In the order of the numbers that
     ``ScalarOps.td`` gives them, as those of two are."""
 
@@ -154,7 +161,7 @@ class UnaryFn(enum.Enum):
     LOG1P = "log1p"
 
 
-class BinaryFn(enum.Enum):
+class BinaryFn(_Named):
     """Functions of two scalars; the value is the MLIR spelling."""
 
     ADD = "add"
@@ -176,7 +183,7 @@ class BinaryFn(enum.Enum):
     KEEP = "keep"
 
 
-class ReduceFn(enum.Enum):
+class ReduceFn(_Named):
     """Associative and commutative reductions; the value is the MLIR spelling."""
 
     SUM = "sum"

@@ -353,7 +353,7 @@ LogicalResult MatmulOp::verify() {
   if (failed(verifyMatmul(*this, shapeOf(getLhs()), shapeOf(getRhs()), shapeOf(getResult()))))
     return failure();
   for (Value factor : {getLhs(), getRhs()})
-    if (getTf32() && !getTile(factor).getElementType().isF32())
+    if (getTf32() && !cast<TileType>(factor.getType()).getElementType().isF32())
       return emitOpError("expected factors of f32 to be rounded to TF32, got ") << factor.getType();
   return verifyComputedType(*this);
 }

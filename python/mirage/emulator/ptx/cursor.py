@@ -40,19 +40,18 @@ class Cursor:
         """Return the current token and continue with the next."""
         token = self.token
         if token.kind != "end":
-            self._move(1)
+            self._at += 1
+            self.token = self._tokens[self._at]
         return token
-
-    def _move(self, count: int) -> None:
-        self._at += count
-        self.token = self._tokens[self._at]
 
     def accept(self, text: str) -> bool:
         """Continue with the next token if the current one is `text`."""
-        if self.token.text == text and self.token.kind != "string":
-            self._move(1)
-            return True
-        return False
+        token = self.token
+        if token.text != text or token.kind == "string":
+            return False
+        self._at += 1
+        self.token = self._tokens[self._at]
+        return True
 
     def expect(self, text: str) -> None:
         """Check that the current token is `text`, and continue with the next."""
@@ -86,7 +85,8 @@ class Cursor:
 
     def back(self) -> None:
         """Go back by one token, so that an error names it."""
-        self._move(-1)
+        self._at -= 1
+        self.token = self._tokens[self._at]
 
     def skip_pragma(self) -> None:
         """Skip to the end of a .pragma."""

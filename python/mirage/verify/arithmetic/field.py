@@ -36,6 +36,9 @@ _LIMB = 1 << 13
 _MAX_TERMS = 1 << 13  # terms of 2^25 * 2^13 each that sum up to less than 2^52
 _STEP = 1 << 12
 _KEYED = ("order", *UnaryFn, *BinaryFn, *product(DType, DType))
+_PLACES: dict[object, int] = {key: i for i, key in enumerate(product(_KEYED, (0, 1)))}
+"""Of the keys of random functions, by what is keyed and the number of the plane. Their order must
+not depend on the order in which programs use them."""
 _FEW = 256  # elements of which a division takes less time than the calls that do without one
 _GIANTS = 16  # so many times as many baby steps in a discrete logarithm
 
@@ -134,14 +137,14 @@ class FieldPair(Domain):
         self.p = Modulus(primes.p)
         self.q = Modulus(primes.q)
         self.moduli = (self.p, self.q)
-        # The order of keys must not depend on the order in which programs use them.
-        named = [(name, plane) for name in _KEYED for plane in (0, 1)]
-        drawn = np.random.default_rng(seed).integers(1 << 62, size=(len(named), 2))
-        self._keys: dict[object, tuple[int, int]] = {
-            key: (a, b) for key, (a, b) in zip(named, drawn.tolist(), strict=True)
-        }
+        self._keys = np.random.default_rng(seed).integers(1 << 62, size=(len(_PLACES), 2))
         self._low = self._powers(primes.w, _STEP)
         self._high = self._powers(pow(primes.w, _STEP, primes.p), primes.q // _STEP + 1)
+
+    def _drawn(self, keyed: object, plane: int) -> tuple[int, int]:
+        """Return the two numbers that key a random function."""
+        first, second = self._keys[_PLACES[keyed, plane]].tolist()
+        return first, second
 
     def _powers(self, base: int, count: int) -> Array:
         powers = np.ones(1)
@@ -225,7 +228,7 @@ class FieldPair(Domain):
         return tuple(
             np.where(
                 finite,
-                (_mix(clean, self._keys[fn, i]) % np.uint64(int(m.m))).astype(np.float64),
+                (_mix(clean, self._drawn(fn, i)) % np.uint64(int(m.m))).astype(np.float64),
                 np.nan,
             )
             for i, m in enumerate(self.moduli)
@@ -236,8 +239,8 @@ class FieldPair(Domain):
         undefined elements last."""
         finite = np.isfinite(x)
         if finite.all():
-            return (_mix(x, self._keys["order", 0]) >> np.uint64(2)).astype(np.int64)
-        rank = (_mix(np.where(finite, x, 0.0), self._keys["order", 0]) >> np.uint64(2)).astype(
+            return (_mix(x, self._drawn("order", 0)) >> np.uint64(2)).astype(np.int64)
+        rank = (_mix(np.where(finite, x, 0.0), self._drawn("order", 0)) >> np.uint64(2)).astype(
             np.int64
         )
         return np.where(
@@ -266,7 +269,7 @@ class FieldPair(Domain):
             first, second = np.where(known, a[0], 0.0), np.where(known, b[0], 0.0)
             if BINARY[fn].commutes:
                 first, second = np.minimum(first, second), np.maximum(first, second)
-            mixed = _mix(first, self._keys[fn, 0]) >> np.uint64(12)
+            mixed = _mix(first, self._drawn(fn, 0)) >> np.uint64(12)
             both = (mixed ^ second.astype(np.uint64)).astype(np.float64)
             return self._random_function(fn, np.where(known, both, np.nan))
 
