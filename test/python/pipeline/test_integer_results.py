@@ -25,11 +25,6 @@ IDS = torch.tensor([[3, 2**40, 9, PAD, PAD], [11, PAD, PAD, PAD, PAD]])
 MASK = torch.tensor([[1, 1, 1, 0, 0], [2**33, 0, 0, 0, -1]])
 
 
-def last_of_each(x: Tensor, ids: Tensor) -> Tensor:
-    """What a classifier reads: the last token that is not padding."""
-    return x[torch.arange(len(ids)), (ids != PAD).sum(-1) - 1] * 2.0
-
-
 def after_padding(ids: Tensor, table: Tensor) -> Tensor:
     """Positions as RoBERTa counts them."""
     kept = ids.ne(PAD).int()
@@ -44,7 +39,6 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "places and numbers": (lambda x: (x * 2.0).max(-1), (rand(3, 40),)),
     "an order": (lambda x: (x * 2.0).argsort(-1).int(), (rand(2, 9),)),
     "signs": (lambda x: ((x > 0).to(torch.int8), (x > 0).to(torch.int16)), (rand(3, 5),)),
-    "the last of each": (last_of_each, (rand(2, 5, 32).half(), IDS)),
     "after padding": (after_padding, (IDS, rand(8, 32).half())),
     "wide numbers as floats": (lambda mask, x: mask.float() * x, (MASK, rand(2, 5))),
     "running maxima and their places": (lambda x: x.cummax(-1), (rand(3, 20),)),

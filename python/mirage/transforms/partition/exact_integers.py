@@ -3,8 +3,10 @@
 Tiles hold whole numbers as f32, exactly up to 2^24. So a kernel computes with an integer, and
 writes it for readers that expect one (the program's caller, lookups, calls), if its range is known
 to lie within that: positions and values computed from them, truth values, bytes, counts (the range
-of a sum is that of its terms, times their number, and no partial sum exceeds it). All other ops on
-integers (a sum of token ids, say) are calls. So are conversions that may change a number: to
+of a sum is that of its terms, times their number, and no partial sum exceeds it). An index is
+written only if it is known to be inside of its table: others are results of calls, which a program
+can check before a kernel reads them (:mod:`mirage.runtime.index_check`). All other ops on integers
+(a sum of token ids, say) are calls. So are conversions that may change a number: to
 integers from floats that are not known to be whole, or to narrower integers. And so are ops whose
 result may leave its type (`i * i` of bytes): PyTorch wraps around, while f32 does not.
 
@@ -51,13 +53,14 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
     graph = _with_whole_casts(graph, ranges)
     outside = {v for op in graph.ops if isinstance(op, Boundary) for v in op.operands}
     outside.update(graph.outputs)
+    rows = _rows_of_tables(graph)
     called: set[Op] = set()
     for op in reversed(graph.ops):
         if isinstance(op, Boundary | Structure):
             continue
         integers = [v for v in (*op.operands, *op.results) if v.dtype.is_integer]
         exported = [v for v in op.results if v.dtype.is_integer and v in outside]
-        written = all(_size(v, ranges) <= MAX_POSITIONS for v in exported)
+        written = all(_is_written(ranges[v], rows.get(v)) for v in exported)
         if integers and not (written and _in_kernels(op, ranges)):
             called.add(op)
             outside.update(op.operands)
@@ -65,6 +68,25 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
         return graph
     ops = (made for op in graph.ops for made in (calls_of(op) if op in called else (op,)))
     return replace(graph, ops=tuple(ops))
+
+
+def _rows_of_tables(graph: KernelGraph) -> dict[Value, int]:
+    """Return the number of rows of the smallest table that each index names rows of."""
+    rows: dict[Value, int] = {}
+    for op in graph.ops:
+        if op.names_rows is not None:
+            index, count = op.names_rows
+            rows[index] = min(count, rows.get(index, count))
+    return rows
+
+
+def _is_written(known: Range, rows: int | None) -> bool:
+    """Return whether kernels may write an integer: one that f32 holds, and that is the number of a
+    row of a table if it is an index (``rows``)."""
+    low, high = known
+    if rows is not None:
+        return low >= 0 and high < rows
+    return max(abs(low), abs(high)) <= MAX_POSITIONS
 
 
 def _with_whole_casts(graph: KernelGraph, ranges: dict[Value, Range]) -> KernelGraph:
