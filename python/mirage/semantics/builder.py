@@ -84,10 +84,16 @@ class Builder:
             type_ = TensorType(type_.shape, DType.I1)
         return self._add(Binary((a, b), (Value(type_),), fn))
 
-    def cast(self, x: Value, dtype: DType) -> Value:
+    def cast(self, x: Value, dtype: DType, *, whole: bool = False) -> Value:
         """Convert ``x`` to ``dtype``. If that is an integer type, fractions are truncated, and
-        integers that it cannot represent wrap around. Conversion to types of 8 bits rounds
+        integers that it cannot represent wrap around, unless the numbers are known to be ``whole``
+        numbers of that type. Conversion to types of 8 bits rounds
         (:data:`mirage.semantics.scalar.ROUNDING_TO`)."""
+        if whole and not dtype.is_integer:
+            raise ShapeError(
+                f"expected a conversion to integers that are whole, got {x.dtype.value} to "
+                f"{dtype.value}"
+            )
         if dtype.is_eight_bits and x.dtype is not dtype:
             raise ShapeError(
                 f"expected a conversion that keeps each number, got {x.dtype.value} to "
@@ -98,7 +104,7 @@ class Builder:
                 f"expected a conversion that keeps each number, got {x.dtype.value} to "
                 f"{dtype.value}; compare with binary ne 0"
             )
-        return self._add(Cast((x,), (Value(TensorType(x.shape, dtype)),)))
+        return self._add(Cast((x,), (Value(TensorType(x.shape, dtype)),), whole))
 
     def matmul(self, a: Value, b: Value, *, tf32: bool = False) -> Value:
         """Multiply matrices: ``[..., m, k] x [..., k, n]``. With ``tf32`` both are f32 and are

@@ -335,6 +335,14 @@ kernel.graph @narrow(%x: tensor<4xi64>) -> tensor<4xi1> {
 
 // -----
 
+kernel.graph @whole_fractions(%x: tensor<4xi64>) -> tensor<4xf32> {
+  // expected-error @+1 {{expected a conversion to integers that are `whole`, got 'i64' to 'f32'}}
+  %0 = kernel.cast %x whole : (tensor<4xi64>) -> tensor<4xf32>
+  kernel.return %0 : tensor<4xf32>
+}
+
+// -----
+
 kernel.graph @iota_dim() -> tensor<4xi64> {
   // expected-error @+1 {{expected a dimension below 1, got 1}}
   %0 = kernel.iota dim 1 : tensor<4xi64>

@@ -37,6 +37,15 @@ kernel.graph @views(%x: tensor<4x8xf32>) -> tensor<2x18xbf16> {
   kernel.return %4 : tensor<2x18xbf16>
 }
 
+// CHECK-LABEL: kernel.graph @whole_numbers
+kernel.graph @whole_numbers(%x: tensor<4xf32>) -> tensor<4xi32> {
+  // CHECK: kernel.cast %{{.*}} whole : (tensor<4xf32>) -> tensor<4xi64>
+  %0 = kernel.cast %x whole : (tensor<4xf32>) -> tensor<4xi64>
+  // CHECK: kernel.cast %{{.*}} whole : (tensor<4xi64>) -> tensor<4xi32>
+  %1 = kernel.cast %0 whole : (tensor<4xi64>) -> tensor<4xi32>
+  kernel.return %1 : tensor<4xi32>
+}
+
 // CHECK-LABEL: kernel.graph @composites
 kernel.graph @composites(%x: tensor<4x8xf16>, %g: tensor<8xf16>) -> tensor<4x8xf16> {
   // CHECK: kernel.softmax %{{.*}} dim 1 : (tensor<4x8xf16>) -> tensor<4x8xf16>

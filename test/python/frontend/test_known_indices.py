@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from mirage.semantics.evaluation.evaluate import evaluate_floats
-from mirage.semantics.positions import Gather, Iota
+from mirage.semantics.positions import Gather, Iota, Lookup
 
 Tensor = torch.Tensor
 ORDER = torch.tensor([4, -1, 3, 3, 0])
@@ -61,3 +61,25 @@ def test_indices_outside_are_as_before() -> None:
     (y,) = evaluate_floats(program.graph, [x.numpy(), *held])
     np.testing.assert_allclose(y[:1], x[7:].numpy() * 2, rtol=1e-6)
     assert np.isnan(y[1:]).all()
+
+
+def test_all_rows_in_their_order_are_not_looked_up() -> None:
+    """A mask as Transformers builds it: looked up at each pair of a batch and a position."""
+
+    def masked(mask: Tensor, x: Tensor) -> Tensor:
+        batch, place = torch.arange(2), torch.arange(6)
+        seen = mask[batch[:, None, None, None], place[None, None, None, :]] != 0
+        return torch.where(seen, x, 0.0)
+
+    mask, x = torch.tensor([[0, 0, 1, 1, 1, 1], [1] * 6]), torch.randn(2, 3, 4, 6)
+    graph = mi.from_torch(masked, mask, x).graph
+    assert not any(isinstance(op, Lookup) for op in graph.ops)
+    (y,) = evaluate_floats(graph, [mask.numpy(), x.numpy()])
+    np.testing.assert_allclose(y, masked(mask, x).numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 4, 3], [0, 1, 2, 3], [1, 2, 3, 4, 5]])
+def test_other_orders_are_looked_up(order: list[int]) -> None:
+    x = torch.randn(5 + (5 in order), 32)
+    program = mi.from_torch(lambda x: F.embedding(torch.tensor(order), x) * 2, x).program
+    assert any(isinstance(op, Gather) for op in program.graph.ops)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import mirage as mi
 import numpy as np
 import pytest
 import torch
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn
+from mirage.semantics.ugraph import Elementwise
 from torch_programs.imported_values import Tensor, outputs, rand
 
 X, Y = rand(4, 6), rand(4, 6)
@@ -40,3 +44,35 @@ def test_what_a_cast_rounds_is_rounded() -> None:
 
     ((ours, expected),) = outputs(scaled, (X.float(),), typed=True)
     np.testing.assert_array_equal(ours, expected)
+
+
+NEUTRAL: dict[str, Callable[[Tensor], Tensor]] = {
+    "plus zero": lambda i: torch.arange(1) + i,
+    "less zero": lambda i: i - torch.zeros(4, 1, dtype=torch.long),
+    "times one": lambda i: torch.ones(3, dtype=torch.long) * i,
+    "by one": lambda i: i // 1,
+}
+OTHER: dict[str, Callable[[Tensor], Tensor]] = {
+    "zero less": lambda i: 0 - i,
+    "plus one": lambda i: torch.ones(1, dtype=torch.long) + i,
+    "times zero": lambda i: i * torch.arange(1),
+    "one by it": lambda i: torch.ones(1, dtype=torch.long) // i,
+    "in a wider type": lambda i: i.int() + torch.arange(1),
+}
+INTEGERS = torch.tensor([[5], [-3], [1 << 40], [1]])
+
+
+@pytest.mark.parametrize("name", [*NEUTRAL, *OTHER])
+def test_integers_that_nothing_changes(name: str) -> None:
+    program = (NEUTRAL | OTHER)[name]
+    graph = mi.from_torch(program, INTEGERS).graph
+    computed = any(isinstance(op, Elementwise) and not op.identity for op in graph.ops)
+    assert computed == (name in OTHER)
+    (y,) = evaluate_floats(graph, [INTEGERS.numpy()])
+    np.testing.assert_array_equal(y, program(INTEGERS).numpy())
+
+
+def test_zero_is_added_to_floats() -> None:
+    """That makes a negative zero positive."""
+    graph = mi.from_torch(lambda x: x + torch.zeros(1), X.float()).graph
+    assert any(op.function is BinaryFn.ADD for op in graph.ops)

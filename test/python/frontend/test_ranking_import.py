@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.frontend.errors import UnsupportedOpError
+from mirage.frontend.torch_import.rows.reductions import scans
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ops.op import Lookup
 from mirage.semantics.ugraph import External
@@ -168,3 +169,28 @@ def test_places_of_another_tensor_or_dimension_are_looked_up() -> None:
         assert any(isinstance(op, Lookup) and op.operands for op in graph.ops)
         (got,) = evaluate_floats(graph, [v.numpy() for v in (x, y)][: len(graph.inputs)])
         assert torch.allclose(torch.from_numpy(got).float(), program(x, y))
+
+
+LENGTHS = (1, 33, 64, 130, 200, 2111)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_long_scans_are_computed_in_blocks(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks that divide the row, or hang over its end; blocks of blocks."""
+    monkeypatch.setattr(scans, "MOST_COMPARED", 64)
+    x = torch.randint(-3, 4, (2, length), generator=torch.Generator().manual_seed(length)).double()
+    check(lambda x: (x.cumsum(-1), (x > 0).cumsum(1), *x.cummax(-1), *x.cummin(1)), x)
+    check(lambda x: (x.t().cumsum(0), *x.t().cummax(0)), x)
+
+
+def test_running_maxima_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for most in (1 << 22, 0):
+        monkeypatch.setattr(scans, "MOST_COMPARED", most)
+        check(lambda x: (*x.cummax(-1), *x.cummin(0), *x.cummin(-1), *x.cummax(0)), EDGES)
+
+
+def test_a_long_scan_takes_linear_work() -> None:
+    """Of a row of 2^20 numbers, no op computes more than 64 numbers for each of them."""
+    program = mi.from_torch(lambda x: x.cumsum(-1), torch.empty(1, 1 << 20))
+    sizes = [v.type.size for op in program.graph.ops for v in op.results]
+    assert max(sizes) <= 64 << 20

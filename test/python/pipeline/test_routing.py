@@ -33,8 +33,7 @@ def calls(found: mi.Optimized) -> list[str]:
 
 
 def test_the_largest_and_their_places() -> None:
-    """Two kernels: what is ranked is stored, then ranked. Only the places are PyTorch's to
-    convert."""
+    """Two kernels: what is ranked is stored, then ranked. They write the places, too."""
 
     def router(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         values, places = (x @ w).float().softmax(-1).topk(2, -1)
@@ -45,7 +44,7 @@ def test_the_largest_and_their_places() -> None:
     expected, order = router(x.double(), w.double())
     torch.testing.assert_close(values.double(), expected.double(), rtol=0, atol=5e-3)
     assert torch.equal(places, order)
-    assert calls(found) == ["aten._to_copy"]
+    assert not calls(found)
     assert sum(isinstance(op, Launch) for op in found.graph.ops) >= 2
 
 

@@ -36,6 +36,7 @@ WHOLE: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
     "the largest": (lambda x: (x > 0).long().amax(-1).float() + x.sum(-1), (normal(8, 64),)),
     "bytes": (lambda x, y: x.long().sum(-1).float() * y, (small(8, 64), normal(8))),
     "a factor": (lambda x: ((x > 0).sum(-1, keepdim=True) * x) @ x.T, (normal(8, 64),)),
+    "that is returned": (lambda x: (x > 0).sum(-1), (normal(8, 64),)),
 }
 
 
@@ -51,7 +52,7 @@ def test_small_sums_have_kernels(name: str) -> None:
 CALLS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
     "beyond 2^24": (lambda x: x.long().sum(-1).float(), (small(1, (1 << 17) + 1),)),
     "of any number": (lambda x: x.sum(-1).float(), (torch.arange(64).reshape(8, 8),)),
-    "that is returned": (lambda x: (x > 0).sum(-1), (normal(8, 64),)),
+    "of any number, returned": (lambda x: x.sum(-1), (torch.arange(64).reshape(8, 8),)),
 }
 
 

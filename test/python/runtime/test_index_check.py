@@ -129,3 +129,19 @@ def test_a_model_for_several_sizes_looks_at_its_indices(tmp_path: Path) -> None:
         torch.testing.assert_close(checked(table, ids[:n]), norm(table, ids[:n]))
         with pytest.raises(IndexError):
             checked(table, torch.full((n,), 37))
+
+
+def test_an_index_that_kernels_count(tmp_path: Path) -> None:
+    """A number that may be beyond the table is no kernel's to write for another one: the check
+    would not see it."""
+
+    def counted(ids: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        return F.embedding((ids != 7).sum(-1) + 1, table) * 2.0
+
+    ids, table = torch.tensor([[7, 7, 3, 4], [7, 7, 7, 7]]), torch.randn(4, 32)
+    path = tmp_path / "counted.mirage"
+    mirage.export(counted, ids, table, path=path, options=OPTIONS)
+    model = mirage.runtime.load(path, device="cpu", check_indices=True)
+    torch.testing.assert_close(model(ids, table), counted(ids, table))
+    with pytest.raises(IndexError, match=r"expected indices from 0 to 3, got 5 at \[0\]"):
+        model(torch.tensor([[1, 1, 3, 4], [7, 7, 7, 7]]), table)

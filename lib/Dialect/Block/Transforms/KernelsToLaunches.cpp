@@ -127,7 +127,7 @@ SmallVector<int64_t> getRowTile(ArrayRef<int64_t> shape, int64_t maxCols, int64_
 /// Whether a conversion may change numbers: to an integer type that may not hold them.
 bool cuts(kernel::CastOp cast) {
   Type from = getElementTypeOrSelf(cast.getInput()), to = getElementTypeOrSelf(cast.getResult());
-  return to.isInteger() &&
+  return !cast.getWhole() && to.isInteger() &&
          (!from.isInteger() || from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth());
 }
 

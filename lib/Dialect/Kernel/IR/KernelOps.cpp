@@ -105,6 +105,9 @@ LogicalResult CastOp::verify() {
     return emitOpError("expected a conversion that keeps each number, got ")
            << from << " to " << to << "; round with unary "
            << (isa<Float8E4M3FNType>(to) ? "round_e4m3" : "round_e5m2");
+  if (getWhole() && !to.isInteger())
+    return emitOpError("expected a conversion to integers that are `whole`, got ")
+           << from << " to " << to;
   return verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()));
 }
 

@@ -64,7 +64,9 @@ def memory_for(
     stores: Sequence[RowStore] = (),
 ) -> KernelMemory:
     """Make memory for ``kernel``, which computes ``op``. The numbers in operands are around 0, or
-    at least 1/4. Results in ``stores`` are rows of a tensor. Raises :class:`UnknownArgumentsError`.
+    at least 1/4; whole if the kernel writes integers, which it may compute from floats that are
+    known to be whole. Results in ``stores`` are rows of a tensor. Raises
+    :class:`UnknownArgumentsError`.
     """
     indices = [s.copy.operands[1] for s in stores]
     values = (*op.operands, *indices, *op.results)
@@ -78,7 +80,9 @@ def memory_for(
             f"{len(kernel.arguments)} arguments"
         )
     count = len(op.operands)
-    held = _operands(op.operands, given[:count], rng, positive=positive)
+    whole = any(v.dtype.is_integer and v.dtype is not DType.I1 for v in op.results)
+    draw = _Draw(rng, positive=positive, whole=whole)
+    held = _operands(op.operands, given[:count], draw)
     fresh = list(map(_unwritten, op.results, given[count + len(stores) :]))
     handed = list(fresh)
     named: list[Array] = []
@@ -116,9 +120,7 @@ def _place(argument: Argument) -> tuple[str, int, int]:
     return argument.kind, argument.index, argument.offset
 
 
-def _operands(
-    values: Sequence[Value], given: Sequence[Argument], rng: np.random.Generator, *, positive: bool
-) -> tuple[Array, ...]:
+def _operands(values: Sequence[Value], given: Sequence[Argument], draw: _Draw) -> tuple[Array, ...]:
     """Make an array for each operand; operands that start at the same place share memory."""
     sizes: dict[tuple[str, int, int], int] = {}
     for v, a in zip(values, given, strict=True):
@@ -128,7 +130,7 @@ def _operands(
     for v, a in zip(values, given, strict=True):
         place = _place(a)
         if place not in known:
-            known[place] = _numbers(sizes[place], v.dtype, a.offset, rng, positive=positive)
+            known[place] = _numbers(sizes[place], v.dtype, a.offset, draw)
         arrays.append(_shaped(known[place], v, a))
     return tuple(arrays)
 
@@ -140,19 +142,31 @@ def _shaped(flat: Array, value: Value, argument: Argument) -> Array:
     return in_steps(flat.view(np.uint8), flat.dtype, value.shape, argument.strides)
 
 
-def _numbers(
-    size: int, dtype: DType, offset: int, rng: np.random.Generator, *, positive: bool
-) -> Array:
-    """Draw integers below 4 (any table has such rows), truth values that are true in three of four
-    cases, or floats of standard deviation 1/2.
+@dataclass(frozen=True)
+class _Draw:
+    """Which numbers are drawn: integers below 4 (any table has such rows), truth values that are
+    true in three of four cases, and floats of standard deviation 1/2, or whole ones of 2."""
+
+    rng: np.random.Generator
+    positive: bool
+    whole: bool
+
+    def run(self, dtype: DType) -> Array:
+        if dtype.is_integer:
+            return self.rng.integers(0, 4, _RUN)
+        run = self.rng.standard_normal(_RUN) * 0.5
+        if self.whole:
+            run = np.rint(4 * run)
+        least = 1.0 if self.whole else 0.25
+        return np.abs(run) + least if self.positive else run
+
+
+def _numbers(size: int, dtype: DType, offset: int, draw: _Draw) -> Array:
+    """Make memory for ``size`` drawn numbers.
 
     The first number is large: lanes that are out of bounds read it and must discard it, so a lane
     that does not becomes visible."""
-    if dtype.is_integer:
-        run = rng.integers(0, 4, _RUN)
-    else:
-        run = rng.standard_normal(_RUN) * 0.5
-        run = np.abs(run) + 0.25 if positive else run
+    run = draw.run(dtype)
     flat = _filled(size, dtype, offset, run)
     if size and not dtype.is_integer:
         flat[0] = 2.0

@@ -136,7 +136,10 @@ class Binary(Elementwise):
 @dataclass(frozen=True, eq=False)
 class Cast(Elementwise):
     """Conversion to the element type of the result: the identity on real numbers, unless it
-    ``cuts`` numbers that an integer type cannot represent."""
+    ``cuts`` numbers that an integer type cannot represent. If ``whole``, all numbers are
+    known to be whole numbers of that type."""
+
+    whole: bool = False
 
     scalar: ClassVar[bool] = True
 
@@ -144,14 +147,14 @@ class Cast(Elementwise):
     def cuts(self) -> bool:
         """Whether numbers may change: fractions are truncated, and integers that are too large for
         a narrower type wrap around. Kernels have no such conversion."""
-        return self.result.dtype.cuts(self.operands[0].dtype)
+        return not self.whole and self.result.dtype.cuts(self.operands[0].dtype)
 
     @property
     def identity(self) -> bool:
         return not self.cuts
 
     def result_type(self, b: Builder) -> TensorType:
-        return b.cast(self.operands[0], self.result.dtype).type
+        return b.cast(self.operands[0], self.result.dtype, whole=self.whole).type
 
     @property
     def work(self) -> tuple[float, float]:

@@ -1,19 +1,21 @@
 """Integers and truth values: the ops that kernels compute, and those that PyTorch does.
 
-Tiles hold whole numbers as f32, exactly up to 2^24. So a kernel computes with an integer if its
-range is known to lie within that: positions and values computed from them, truth values, bytes,
-counts (the range of a sum is that of its terms, times their number, and no partial sum exceeds it).
-All other ops on integers (a sum of token ids, say) are calls. So are values that a kernel would
-have to write for a reader that expects an integer: results of the program, indices, operands of
-calls. So are conversions that may change a number: from floats to integers, or to narrower
-integers. And so are ops whose result may leave its type (`i * i` of bytes): PyTorch wraps around,
-while f32 does not.
+Tiles hold whole numbers as f32, exactly up to 2^24. So a kernel computes with an integer, and
+writes it for readers that expect one (the program's caller, lookups, calls), if its range is known
+to lie within that: positions and values computed from them, truth values, bytes, counts (the range
+of a sum is that of its terms, times their number, and no partial sum exceeds it). An index is
+written only if it is known to be inside of its table: others are results of calls, which a program
+can check before a kernel reads them (:mod:`mirage.runtime.index_check`). All other ops on integers
+(a sum of token ids, say) are calls. So are conversions that may change a number: to
+integers from floats that are not known to be whole, or to narrower integers. And so are ops whose
+result may leave its type (`i * i` of bytes): PyTorch wraps around, while f32 does not.
 
-One op works in kernels for any integer: comparing it with a number whose range is known (`arange(n)
-<= position`) and below 2^24. Rounding to f32 keeps the order of integers, is exact up to 2^24, and
-never moves a larger number below 2^24, so the answer is the same. (2^24 itself is the rounded 2^24
-+ 1.) Other integers are compared in parts (:mod:`mirage.transforms.partition.integers_in_parts`).
-Choices among integers are treated like comparisons.
+Some ops work in kernels for any integer. One is comparing it with a number whose range is known
+(`arange(n) <= position`) and below 2^24. Rounding to f32 keeps the order of integers, is exact up
+to 2^24, and never moves a larger number below 2^24, so the answer is the same. (2^24 itself is the
+rounded 2^24 + 1.) Other integers are compared in parts
+(:mod:`mirage.transforms.partition.integers_in_parts`). Choices among integers are treated like
+comparisons. Conversions of integers to floats round to f32 first, in kernels and in PyTorch.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mirage.semantics.bounds.integer_ranges import Range, may_wrap, ranges_of
+from mirage.semantics.builder import Builder
 from mirage.semantics.positions import MAX_POSITIONS
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import (
@@ -47,21 +50,63 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
     in_parts = compared_in_parts(graph, ranges)
     if in_parts is not graph:
         graph, ranges = in_parts, ranges_of(in_parts)
+    graph = _with_whole_casts(graph, ranges)
     outside = {v for op in graph.ops if isinstance(op, Boundary) for v in op.operands}
     outside.update(graph.outputs)
+    rows = _rows_of_tables(graph)
     called: set[Op] = set()
     for op in reversed(graph.ops):
         if isinstance(op, Boundary | Structure):
             continue
         integers = [v for v in (*op.operands, *op.results) if v.dtype.is_integer]
-        exported = any(v.dtype.is_integer and v in outside for v in op.results)
-        if integers and (exported or not _in_kernels(op, ranges)):
+        exported = [v for v in op.results if v.dtype.is_integer and v in outside]
+        written = all(_is_written(ranges[v], rows.get(v)) for v in exported)
+        if integers and not (written and _in_kernels(op, ranges)):
             called.add(op)
             outside.update(op.operands)
     if not called:
         return graph
     ops = (made for op in graph.ops for made in (calls_of(op) if op in called else (op,)))
     return replace(graph, ops=tuple(ops))
+
+
+def _rows_of_tables(graph: KernelGraph) -> dict[Value, int]:
+    """Return the number of rows of the smallest table that each index names rows of."""
+    rows: dict[Value, int] = {}
+    for op in graph.ops:
+        if op.names_rows is not None:
+            index, count = op.names_rows
+            rows[index] = min(count, rows.get(index, count))
+    return rows
+
+
+def _is_written(known: Range, rows: int | None) -> bool:
+    """Return whether kernels may write an integer: one that f32 holds, and that is the number of a
+    row of a table if it is an index (``rows``)."""
+    low, high = known
+    if rows is not None:
+        return low >= 0 and high < rows
+    return max(abs(low), abs(high)) <= MAX_POSITIONS
+
+
+def _with_whole_casts(graph: KernelGraph, ranges: dict[Value, Range]) -> KernelGraph:
+    """Return ``graph`` with conversions to integers stated as exact where the numbers are known to
+    be whole, small and in the type's range."""
+
+    def stated(op: Op) -> Op:
+        if not (isinstance(op, Elementwise) and op.cuts) or may_wrap(op, ranges):
+            return op
+        if _size(op.operands[0], ranges) > MAX_POSITIONS:
+            return op
+        build = Builder()
+        build.cast(op.operands[0], op.result.dtype, whole=True)
+        return replace(build.ops[-1], results=op.results)
+
+    return replace(graph, ops=tuple(map(stated, graph.ops)))
+
+
+def _size(value: Value, ranges: dict[Value, Range]) -> float:
+    return max(abs(end) for end in ranges[value])
 
 
 def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
@@ -71,9 +116,9 @@ def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
     if not isinstance(op, View | Elementwise | Source | Contraction):
         return False
     integers = [v for v in (*op.operands, *op.results) if v.dtype.is_integer]
-    small = [max(abs(end) for end in ranges[v]) for v in integers]
-    if isinstance(op, View):  # those of large ones that kernels read are compared
-        return True
+    small = [_size(v, ranges) for v in integers]
+    if isinstance(op, View) or (isinstance(op, Elementwise) and op.identity):
+        return True  # those of large ones that kernels read are compared, or become floats
     compared = all(v.dtype.is_integer for v in op.operands)
     fn = getattr(op, "fn", None)
     if compared and fn in (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE):

@@ -205,7 +205,7 @@ class _Cutter:
 
     def _read_later(self) -> set[Op]:
         """Return the functions that give truth values, or other integers, to later levels: those
-        compute them again, since no kernel writes integers."""
+        compute them again, which takes less time than to write and read them."""
         found: set[Op] = set()
         latest: dict[Value, int] = {}  # the level that reads a value
         own = {op: level for level, ops in self.levels.items() for op in ops}

@@ -1,10 +1,10 @@
-"""Integers that are computed from floats, kept as these floats.
+"""Integers that are computed from floats and truth values, kept as floats.
 
 Ranks, counts and search results among positions are whole numbers in f32 before a program converts
-them to integers. Kernels hold small integers as f32 anyway, but they neither write nor convert
-integers: if an op of PyTorch or a lookup reads such an integer, its whole computation would become
-calls. So a value that is known to be whole and small stays f32 from op to op, and one conversion
-makes an integer where one is needed.
+them to integers. Kernels hold small integers as f32 anyway, and the verifier knows no types of
+tiles: a program and its kernels are compared more easily if both compute with f32. So a value that
+is known to be whole and small stays f32 from op to op, and one conversion makes an integer where
+one is needed.
 
 Known ranges simplify ops: elements that equal one number, choices with a known outcome, rows with a
 known number, positions at an index. A row of a table with few rows is a sum over its rows, masked
@@ -21,7 +21,15 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.positions import MAX_POSITIONS, Lookup, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, TensorType, View
+from mirage.semantics.substitute import rename_ops
+from mirage.semantics.ugraph import (
+    Contraction,
+    Elementwise,
+    KernelGraph,
+    Reshape,
+    TensorType,
+    View,
+)
 
 FEW = 16
 """The most rows of a table, and of a lookup in it, that are compared with each other."""
@@ -50,10 +58,11 @@ def integers_as_floats(graph: KernelGraph) -> KernelGraph:
 
 
 def _converts(op: Op) -> bool:
-    """Return whether an op converts floats to integers."""
-    if not (isinstance(op, Elementwise) and op.cuts):
+    """Return whether an op converts floats or truth values to integers."""
+    if not (isinstance(op, Elementwise) and (op.cuts or op.identity)):
         return False
-    return op.result.dtype in INTEGERS and not op.operands[0].dtype.is_integer
+    given = op.operands[0].dtype
+    return op.result.dtype in INTEGERS and (given is DType.I1 or not given.is_integer)
 
 
 def _small(value: Value, ranges: Mapping[Value, Range]) -> bool:
@@ -75,8 +84,26 @@ class _Floats:
                 operands = tuple(map(self._as_it_is, op.operands))
                 same = operands == op.operands
                 self.build.ops.append(op if same else replace(op, operands=operands))
-        outputs = tuple(map(self._as_it_is, self.graph.outputs))
-        return KernelGraph(self.graph.name, self.graph.inputs, tuple(self.build.ops), outputs)
+        for value in dict.fromkeys(self.graph.outputs):
+            self._as_it_is(value)
+        ops = self._with_results()
+        return KernelGraph(self.graph.name, self.graph.inputs, ops, self.graph.outputs)
+
+    def _with_results(self) -> tuple[Op, ...]:
+        """Return the ops such that results of the program are the values that they were: what takes
+        the place of one gets its name, unless that is a value of the program itself."""
+        given = set(self.graph.inputs).union(self.definitions)
+        renamed: dict[Value, Value] = {}
+        for value in dict.fromkeys(self.graph.outputs):
+            new = self.names.get(value, value)
+            if new is value:
+                continue
+            if new in given or new in renamed:
+                same = Reshape((renamed.get(new, new),), (value,))
+                self.build.ops.append(same)
+            else:
+                renamed[new] = value
+        return rename_ops(tuple(self.build.ops), renamed)
 
     def _is_float(self, op: Op) -> bool:
         """Return whether an op reads a value that is computed as floats, or starts such a

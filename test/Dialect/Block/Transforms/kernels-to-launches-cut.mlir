@@ -9,3 +9,14 @@ kernel.graph @cut(%x: tensor<8xf16>) -> tensor<8xi64> {
   %y = kernel.cast %w : (tensor<8xf32>) -> tensor<8xi64>
   kernel.return %y : tensor<8xi64>
 }
+
+// Numbers that are known to be whole are kept.
+// CHECK-LABEL: kernel.graph @whole
+// CHECK: kernel.launch{{.*}} : (tensor<8xf32>) -> tensor<8xi64>
+// CHECK: block.store {{.*}} : !block.tile<8xf32>
+// CHECK-NOT: kernel.cast
+// CHECK: kernel.return
+kernel.graph @whole(%x: tensor<8xf32>) -> tensor<8xi64> {
+  %y = kernel.cast %x whole : (tensor<8xf32>) -> tensor<8xi64>
+  kernel.return %y : tensor<8xi64>
+}

@@ -292,15 +292,18 @@ def Kernel_CastOp : Kernel_TensorOp<"cast"> {
   let description = [{
     Conversion to an integer truncates towards zero, and integers wrap around in types
     that do not hold them. No kernel does either: such conversions are calls of PyTorch.
+    With `whole`, all numbers are known to be whole numbers of the result's type: kernels
+    do such conversions, which are exact.
     Rounding to 8-bit floats is not a cast but a function of its own (`round_e4m3` or
     `round_e5m2` of `kernel.unary`); a cast from an 8-bit float is exact.
 
     ```mlir
     %y = kernel.cast %x : (tensor<4x8xf32>) -> tensor<4x8xf16>
+    %n = kernel.cast %count whole : (tensor<4x1xf32>) -> tensor<4x1xi64>
     ```
   }];
-  let arguments = (ins Kernel_Tensor:$input);
-  let assemblyFormat = "$input attr-dict `:` functional-type($input, $result)";
+  let arguments = (ins Kernel_Tensor:$input, UnitAttr:$whole);
+  let assemblyFormat = "$input (`whole` $whole^)? attr-dict `:` functional-type($input, $result)";
   let hasFolder = 1;
 }
 

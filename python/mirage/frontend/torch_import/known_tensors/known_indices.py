@@ -2,7 +2,8 @@
 
 Rows in reverse order, or every other one of them, are looked up by a function of positions. Kernels
 read the index of a row, so PyTorch would compute the function in each call; but it is the same each
-time.
+time. If the indices name all rows in their order (a mask of tokens at each pair of a batch and a
+position), nothing is looked up.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mirage.semantics.ops.op import Lookup
 from mirage.semantics.positions import index_of
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.substitute import without_dead_ops
-from mirage.semantics.ugraph import Elementwise, KernelGraph, Movement, Op, Value
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Movement, Op, Reshape, Value
 
 MOST_ELEMENTS = 1 << 24
 _LARGEST = {DType.I1: 1, DType.I32: (1 << 31) - 1, DType.I64: 1 << 53}
@@ -27,23 +28,31 @@ _LARGEST = {DType.I1: 1, DType.I32: (1 << 31) - 1, DType.I64: 1 << 53}
 def with_known_indices(
     graph: KernelGraph, held: Mapping[Value, Array], hold: Callable[[Array], Value]
 ) -> KernelGraph:
-    """Return ``graph`` with lookups by tensors in place of lookups by functions of positions; the
-    same object if there are none. ``held`` are known inputs, and ``hold`` makes one."""
+    """Return ``graph`` with lookups by tensors in place of lookups by functions of positions, and
+    without lookups of all rows in their order; the same object if there are neither. ``held`` are
+    known inputs, and ``hold`` makes one."""
     known = KnownIntegers(graph, held)
     tables: dict[Value, Value] = {}
     ops: list[Op] = []
     for op in graph.ops:
         index = index_of(op)
-        if index is not None and known.is_computed(index):
+        if index is not None and _is_in_order(known.of(index), op.operands[0].shape[0]):
+            op = Reshape(op.operands[:1], op.results)
+        elif index is not None and known.is_computed(index):
             if index not in tables:
                 numbers = known.of(index)
                 assert numbers is not None
                 tables[index] = hold(numbers.astype(np.int32))
             op = replace(op, operands=(op.operands[0], tables[index]))
         ops.append(op)
-    if not tables:
+    if all(new is op for new, op in zip(ops, graph.ops, strict=True)):
         return graph
     return without_dead_ops(replace(graph, ops=tuple(ops)))
+
+
+def _is_in_order(numbers: Array | None, rows: int) -> bool:
+    """Return whether known indices name all rows of a table in their order."""
+    return numbers is not None and np.array_equal(np.ravel(numbers), np.arange(rows))
 
 
 class KnownIntegers:

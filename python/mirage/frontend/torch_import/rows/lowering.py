@@ -15,7 +15,11 @@ import numpy as np
 
 from mirage.frontend.ops import POWERS
 from mirage.frontend.torch_import.rows.foreign import Foreign
-from mirage.frontend.torch_import.rows.numbers_at_import import exact_number, kept_for_certain
+from mirage.frontend.torch_import.rows.numbers_at_import import (
+    exact_number,
+    kept_for_certain,
+    unchanged,
+)
 from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder, normalize_dims
 from mirage.semantics.numbers import Number, as_number
@@ -153,7 +157,7 @@ class Lowering(Builder):
         self.blocked: dict[Value, tuple[Layout, Value]] = {}
         """Tensors that are computed in blocks, by the tensor of rows."""
         self._known: dict[Value, Fraction] = {}
-        """The values of rank 0 whose numbers are known."""
+        """The values whose elements are all one known number."""
 
     def _add(self, op: Op) -> Value:
         """Return the op's result; for known numbers, the number that it equals, if that is
@@ -162,6 +166,10 @@ class Lowering(Builder):
             self._known[op.result] = op.number
         elif (found := kept_for_certain(op, self._known)) is not None:
             return found if isinstance(found, Value) else self.filled(found, op.result.type)
+        elif (same := unchanged(op, self._known)) is not None:
+            return self.spread(same, op.result.shape)
+        elif isinstance(op, View) and op.operands[0] in self._known:
+            self._known[op.result] = self._known[op.operands[0]]
         elif (number := exact_number(op, self._known)) is not None:
             if op.result.dtype is not DType.I1:  # truth values are not constants
                 return self.constant(number, op.result.dtype)
@@ -235,10 +243,10 @@ class Lowering(Builder):
         """Reshape ``x``, unless it already has that shape."""
         return x if x.shape == shape else self.reshape(x, shape)
 
-    def cast(self, x: Value, dtype: DType) -> Value:
+    def cast(self, x: Value, dtype: DType, *, whole: bool = False) -> Value:
         """Convert ``x`` to ``dtype``; conversion to 8 bits rounds, through f32 as in PyTorch."""
         if not dtype.is_eight_bits or x.dtype is dtype:
-            return super().cast(x, dtype)
+            return super().cast(x, dtype, whole=whole)
         if dtype is DType.F8E4M3 and not torch_saturates():
             raise Unsupported("a conversion to float8_e4m3fn, which gives NaN in this PyTorch")
         exact = x.dtype.in_tile.is_half or x.dtype is DType.F32

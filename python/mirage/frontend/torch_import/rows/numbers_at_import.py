@@ -1,7 +1,9 @@
 """The results of ops on numbers that are known when a program is imported.
 
 PyTorch writes ``lerp`` with a weight of 0.1 as a choice that depends on whether the weight is less
-than a half. If all operands are numbers, so is the result; it is computed here if it is exact.
+than a half. If all operands are numbers, so is the result; it is computed here if it is exact. The
+position of a single token is the number of tokens before it, plus zero: integers plus zero, or
+times one, are these integers.
 """
 
 from __future__ import annotations
@@ -56,6 +58,22 @@ def exact_number(op: Op, known: Mapping[Value, Fraction]) -> Fraction | None:
     else:
         return None
     return found
+
+
+_NEUTRAL = {BinaryFn.ADD: (0, 0), BinaryFn.SUB: (None, 0), BinaryFn.MUL: (1, 1),
+            BinaryFn.FLOOR_DIV: (None, 1)}  # fmt: skip
+"""The number that, as the first or second operand, leaves each integer as it is."""
+
+
+def unchanged(op: Op, known: Mapping[Value, Fraction]) -> Value | None:
+    """Return the operand that an op on integers leaves as it is (its shape may be smaller than the
+    result's); None if it may change."""
+    if op.function not in _NEUTRAL or not op.result.dtype.is_integer:
+        return None
+    for x, y, number in zip(op.operands, reversed(op.operands), _NEUTRAL[op.function], strict=True):
+        if number is not None and known.get(x) == number and y.dtype is op.result.dtype:
+            return y
+    return None
 
 
 def kept_for_certain(op: Op, known: Mapping[Value, Fraction]) -> Value | Fraction | None:

@@ -6,7 +6,6 @@ import math
 
 from mirage.frontend.torch_import.rows.elements.comparisons import truth
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
-from mirage.frontend.torch_import.rows.movement.indexing import MOST_COMPARED
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import MAX_POSITIONS, iota
@@ -156,7 +155,7 @@ def first_extreme(b: Lowering, x: Value, dim: int, least: bool) -> Value:
         raise Unsupported("a maximum of no elements")
     x = b.cast(x, DType.F32) if x.dtype is DType.I1 else x
     x = flipped(b, x) if least else x
-    found = _equals(b, x, b.reduce(ReduceFn.MAX, x, (dim,)))
+    found = is_largest(b, x, b.reduce(ReduceFn.MAX, x, (dim,)))
     size = x.shape[dim]
     left = b.combine(BinaryFn.SUB, size, iota(b, (size,), 0))  # the first has the most after it
     left = b.reshape(left, (size, *(1 for _ in x.shape[dim + 1 :])))
@@ -165,27 +164,12 @@ def first_extreme(b: Lowering, x: Value, dim: int, least: bool) -> Value:
     return b.typed(b.combine(BinaryFn.SUB, size, most), DType.I64)
 
 
-def _equals(b: Lowering, x: Value, most: Value) -> Value:
+def is_largest(b: Lowering, x: Value, most: Value) -> Value:
     """Return where ``x`` is the maximum or NaN."""
     found = b.binary(BinaryFn.EQ, x, most)
     return (
         found if x.dtype.is_integer else b.binary(BinaryFn.OR, found, b.binary(BinaryFn.NE, x, x))
     )
-
-
-def place_of_last(b: Lowering, x: Value, most: Value, dim: int) -> Value:
-    """Return, for each place along ``dim``, the last place up to it whose element is the largest up
-    to it."""
-    size = x.shape[dim]
-    if not 0 < x.type.size * size <= MOST_COMPARED or size > MAX_POSITIONS:
-        raise Unsupported(f"the places of running maxima of {x.type}")
-    x, most = b.swapped(x, dim, -1), b.swapped(most, dim, -1)
-    row, col = b.grid(size, size)
-    line, place = b.reshape(x, (*x.shape[:-1], 1, size)), b.reshape(most, (*most.shape, 1))
-    found = b.binary(BinaryFn.AND, _equals(b, line, place), b.binary(BinaryFn.LE, col, row))
-    last = b.binary(BinaryFn.KEEP, found, b.typed(col, DType.F32))
-    at = b.reduced(ReduceFn.MAX, last, (-1,), False)
-    return b.typed(b.swapped(at, dim, -1), DType.I64)
 
 
 REDUCTIONS: dict[str, Row] = {

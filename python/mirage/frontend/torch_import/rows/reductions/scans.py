@@ -1,8 +1,10 @@
 """Rows of scans along a dimension: sums, products and maxima of all elements up to each one.
 
-A running sum is a sum of choices, in one kernel. Products and maxima take ``log2`` steps: after
-step ``k`` each element is combined with the ``2^k - 1`` before it (W. D. Hillis, G. L. Steele, Data
-parallel algorithms, 1986).
+A running sum is a sum of choices, in one kernel, which takes quadratic work. A long one is computed
+in blocks: that of each block, plus the sum of all blocks before it, which is a running sum itself
+(G. E. Blelloch, Prefix sums and their applications, 1990). Maxima are computed in the same way.
+Products, and maxima of integers, take ``log2`` steps: after step ``k`` each element is combined
+with the ``2^k - 1`` before it (W. D. Hillis, G. L. Steele, Data parallel algorithms, 1986).
 """
 
 from __future__ import annotations
@@ -12,37 +14,70 @@ import math
 from mirage.frontend.torch_import.rows.elements.comparisons import choose
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
 from mirage.frontend.torch_import.rows.movement.indexing import MOST_COMPARED
-from mirage.frontend.torch_import.rows.reductions.reductions import flipped, place_of_last
+from mirage.frontend.torch_import.rows.reductions.reductions import flipped, is_largest
 from mirage.semantics.builder import normalize_dims
-from mirage.semantics.positions import MAX_POSITIONS
+from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Value
+from mirage.semantics.ugraph import TensorType, Value
 
 LARGE = 1e38
 """The number that replaces infinity where a difference is taken."""
+BLOCK = 32
+"""The least number of elements of a block; others are tried up to twice as many, so that they
+divide the size."""
 
 
 def _running_sum(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, dtype)``: each element is added to itself and all later ones, which takes
-    quadratic work. Sums of whole numbers that f32 represents, such as counts of tokens, are
-    computed in f32."""
+    """``op(x, dim, dtype)``. Sums of whole numbers that f32 represents, such as counts of tokens,
+    are computed in f32; other integers are not added in blocks, because PyTorch does that."""
     x, dtype = c.value(0), c.result.dtype
     if not x.shape:
         return b.typed(x, dtype)
     (dim,) = normalize_dims((c.integer(1),), len(x.shape))
     size = x.shape[dim]
-    if x.type.size * size > MOST_COMPARED:
+    small = size * max(map(abs, b.range_of(x))) <= MAX_POSITIONS
+    if dtype.is_integer and not small and x.type.size * size > MOST_COMPARED:
         raise Unsupported(f"a running sum along {size} elements, in {x.type.size // size} rows")
-    most = size * max(map(abs, b.range_of(x)))
     if dtype.is_integer:
-        x = b.typed(x, DType.F32 if most <= MAX_POSITIONS else DType.I64)
+        x = b.typed(x, DType.F32 if small else DType.I64)
     else:
         x = wide(b, b.typed(x, dtype))
-    x = b.swapped(x, dim, -1)
+    return b.typed(_running(b, ReduceFn.SUM, x, dim), dtype)
+
+
+def _running(b: Lowering, fn: ReduceFn, x: Value, dim: int) -> Value:
+    """Return the sum or the largest of all elements of floats up to each one along ``dim``."""
+    return b.swapped(_along_rows(b, fn, b.swapped(x, dim, -1), BinaryFn.LE), dim, -1)
+
+
+def _along_rows(b: Lowering, fn: ReduceFn, x: Value, seen: BinaryFn) -> Value:
+    """Reduce for each place along the last dimension the elements that are ``seen`` there: up to it
+    (LE), or before it (LT)."""
+    size = x.shape[-1]
+    if x.type.size * size <= MOST_COMPARED or size <= BLOCK:
+        return _of_pairs(b, fn, x, seen)
+    length = next((n for n in range(2 * BLOCK, BLOCK - 1, -1) if size % n == 0), BLOCK)
+    if missing := -size % length:
+        zeros = b.filled(0, TensorType((*x.shape[:-1], missing), x.dtype))
+        x = b.concat((x, zeros), -1)
+    blocks = b.reshape(x, (*x.shape[:-1], x.shape[-1] // length, length))
+    before = _along_rows(b, fn, b.reduced(fn, blocks, (-1,), False), BinaryFn.LT)
+    both = BinaryFn.ADD if fn is ReduceFn.SUM else BinaryFn.MAX
+    column = b.reshape(before, (*before.shape, 1))
+    y = b.binary(both, _of_pairs(b, fn, blocks, seen), column)
+    return b.cut(b.reshape(y, x.shape), -1, 0, size)
+
+
+def _of_pairs(b: Lowering, fn: ReduceFn, x: Value, seen: BinaryFn) -> Value:
+    """Reduce as :func:`_along_rows` does, with a choice for each pair of places."""
+    size = x.shape[-1]
     row, col = b.grid(size, size)
-    seen = b.binary(BinaryFn.LE, col, row)
-    terms = b.binary(BinaryFn.KEEP, seen, b.reshape(x, (*x.shape[:-1], 1, size)))
-    return b.typed(b.swapped(b.reduced(ReduceFn.SUM, terms, (-1,), False), dim, -1), dtype)
+    counts, line = b.binary(seen, col, row), b.reshape(x, (*x.shape[:-1], 1, size))
+    if fn is ReduceFn.SUM or b.range_of(x)[0] >= 0:  # what is not seen is zero
+        terms = b.binary(BinaryFn.KEEP, counts, line)
+    else:
+        terms = choose(b, counts, line, -math.inf, x.dtype)
+    return b.reduced(fn, terms, (-1,), False)
 
 
 def _scan(b: Lowering, fn: BinaryFn, x: Value, dim: int) -> Value:
@@ -76,12 +111,36 @@ def _running_extreme(*, least: bool) -> Row:
         truth = x.dtype is DType.I1
         y = b.cast(x, DType.F32) if truth else x
         y = flipped(b, y) if least else y
-        most = _scan(b, BinaryFn.MAX, y, dim)
+        if y.dtype.is_integer:
+            most = _scan(b, BinaryFn.MAX, y, dim)
+        else:
+            most = _running(b, ReduceFn.MAX, y, dim)
         values = flipped(b, most) if least else most
         values = b.combine(BinaryFn.NE, values, 0) if truth else values
-        return [values, place_of_last(b, y, most, dim)] if c.used[1] else [values]
+        return [values, _last_places(b, y, most, dim)] if c.used[1] else [values]
 
     return row
+
+
+def _last_places(b: Lowering, x: Value, most: Value, dim: int) -> Value:
+    """Return the last place up to each one along ``dim`` whose element is ``most``, the largest up
+    to it. In a long row, that is the last element that is the largest up to itself."""
+    size = x.shape[dim]
+    if size > MAX_POSITIONS:
+        raise Unsupported(f"the places of running maxima along {size} elements")
+    x, most = b.swapped(x, dim, -1), b.swapped(most, dim, -1)
+    if x.type.size * size <= MOST_COMPARED:
+        row, col = b.grid(size, size)
+        line, column = b.reshape(x, (*x.shape[:-1], 1, size)), b.reshape(most, (*most.shape, 1))
+        found = is_largest(b, line, column)
+        found = b.binary(BinaryFn.AND, found, b.binary(BinaryFn.LE, col, row))
+        last = b.binary(BinaryFn.KEEP, found, b.typed(col, DType.F32))
+        at = b.reduced(ReduceFn.MAX, last, (-1,), False)
+    else:
+        place = b.typed(iota(b, (size,), 0), DType.F32)
+        last = b.binary(BinaryFn.KEEP, is_largest(b, x, most), place)
+        at = _along_rows(b, ReduceFn.MAX, last, BinaryFn.LE)
+    return b.typed(b.swapped(at, dim, -1), DType.I64)
 
 
 def _running_log_sum(b: Lowering, c: Call) -> Value:

@@ -1,0 +1,71 @@
+"""Integers and truth values that kernels write, from PyTorch to PTX that the emulator executes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mirage as mi
+import pytest
+import torch
+import torch.nn.functional as F
+from mirage.pipeline.commands.emulate import emulate
+from mirage.semantics.ugraph import External, Launch
+
+Tensor = torch.Tensor
+OPTIONS = mi.OptimizeOptions(candidates=1, verify_seed=1, jobs=1, cubin=False)
+PAD = 7
+
+
+def rand(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+IDS = torch.tensor([[3, 2**40, 9, PAD, PAD], [11, PAD, PAD, PAD, PAD]])
+MASK = torch.tensor([[1, 1, 1, 0, 0], [2**33, 0, 0, 0, -1]])
+
+
+def after_padding(ids: Tensor, table: Tensor) -> Tensor:
+    """Positions as RoBERTa counts them."""
+    kept = ids.ne(PAD).int()
+    return F.embedding((torch.cumsum(kept, 1).type_as(kept) * kept).long() + 1, table) * 2.0
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
+    "a count": (lambda ids: (ids == PAD).sum(-1), (IDS,)),
+    "a mask": (lambda ids: ids != PAD, (IDS,)),
+    "an additive mask": (lambda mask: (1.0 - mask.half()) * -9.0, (MASK.clamp(0, 1),)),
+    "a place": (lambda x: (x * 2.0).argmax(-1), (rand(3, 40),)),
+    "places and numbers": (lambda x: (x * 2.0).max(-1), (rand(3, 40),)),
+    "an order": (lambda x: (x * 2.0).argsort(-1).int(), (rand(2, 9),)),
+    "signs": (lambda x: ((x > 0).to(torch.int8), (x > 0).to(torch.int16)), (rand(3, 5),)),
+    "after padding": (after_padding, (IDS, rand(8, 32).half())),
+    "wide numbers as floats": (lambda mask, x: mask.float() * x, (MASK, rand(2, 5))),
+    "running maxima and their places": (lambda x: x.cummax(-1), (rand(3, 20),)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_call_is_beside_the_kernels(name: str) -> None:
+    program, inputs = PROGRAMS[name]
+    found = mi.optimize(mi.from_torch(program, *inputs), OPTIONS)
+    calls = [op for op in found.graph.ops if isinstance(op, External)]
+    assert all(op.target in ("aten.reshape.default", "aten.narrow.default") for op in calls)
+    assert any(isinstance(op, Launch) for op in found.graph.ops)
+    expected = program(*inputs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for y, e in zip(emulate(found, *inputs), expected, strict=True):
+        assert y.dtype is e.dtype
+        torch.testing.assert_close(y, e, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [lambda ids: ids + 1, lambda ids: ids.sum(-1), lambda ids: torch.where(ids == PAD, -100, ids)],
+)
+def test_integers_that_may_be_large_are_not_written(program: Callable[[Tensor], Tensor]) -> None:
+    """2^40 + 1 is no f32."""
+    found = mi.optimize(mi.from_torch(program, IDS), OPTIONS)
+    assert any(isinstance(op, External) for op in found.graph.ops)
+    (y,) = emulate(found, IDS)
+    assert torch.equal(y, program(IDS))
