@@ -14,7 +14,7 @@ from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value
 from mirage.transforms.partition.repeated_ops import without_repeated_ops
 
-NO_SEARCH = dict.fromkeys(("plans", "goals", "cuts", "columns"), 1)
+NO_SEARCH: dict[str, int] = dict.fromkeys(("plans", "goals", "cuts", "columns"), 1)
 """Bounds that leave a program with its own ops."""
 
 
