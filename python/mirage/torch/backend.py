@@ -25,6 +25,7 @@ from mirage.pipeline.options import OptimizeOptions, OptionError
 from mirage.torch.background import (
     ClassLoader,
     OneClass,
+    PyTorchIsFasterError,
     WholeProgram,
     compile_in,
     load_class,
@@ -52,6 +53,9 @@ log = logging.getLogger("mirage.torch")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of ``torch.compile``, which are accepted and equivalent. The option ``budget`` limits
 the search; CUDA graphs are not captured here, but a caller may capture the compiled program."""
+DEFAULTS: Mapping[str, Any] = {"pytorch_where_faster": True}
+"""The options of :class:`mirage.OptimizeOptions` that have other defaults here: PyTorch runs
+everything that is not compiled."""
 BLOCKING = "blocking"
 """The option that compiles a graph before its first call is answered; without it, PyTorch answers
 until the kernels are ready."""
@@ -103,7 +107,10 @@ def backend(
         else:
             shop = workshop or shared_workshop()
             one = OneClass(found, load_class)
-            compile_in(shop, one, found.report, chosen, blocking=blocking)
+            try:
+                compile_in(shop, one, found.report, chosen, blocking=blocking)
+            except PyTorchIsFasterError as error:  # of this class; others may be compiled
+                found.report.reason = describe(error)
 
     classes = compile_class if compiler is None or class_compiler is not None else None
 
@@ -143,7 +150,7 @@ def _answer(
 def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     """Return the options of :class:`mirage.OptimizeOptions`, and whether calls wait for kernels.
     Raises :class:`OptionError`."""
-    chosen = dict(options)
+    chosen = {**DEFAULTS, **options}
     blocking = chosen.pop(BLOCKING, False)
     if not isinstance(blocking, bool):
         raise OptionError(f"expected {BLOCKING} to be True or False, got {blocking!r}")

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from mirage.cache import shared_store
+from mirage.cost.fused_ops import op_by_op
+from mirage.cost.target import target_for
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
+from mirage.pipeline.compile.left_parts import slower
 from mirage.pipeline.kept_program import is_kept
 from mirage.pipeline.optimize import load_found
 from mirage.pipeline.options import OptimizeOptions
-from mirage.torch.compiled_graph import Compiled, Compiler, Report, describe
+from mirage.torch.compiled_graph import Compiled, Compiler, Report, StaysEager, describe
 from mirage.torch.workshop import CompileProcessError, Job, Workshop
 
 if TYPE_CHECKING:
@@ -35,6 +38,16 @@ HERE = ("watch", "progress")
 """The options that a compile process cannot have."""
 
 
+class PyTorchIsFasterError(StaysEager):
+    """A graph is left to PyTorch, which is predicted to be faster."""
+
+    def __init__(self, kernels: float, calls: float) -> None:
+        super().__init__(
+            f"its calls are predicted to take {calls:.3g} µs, kernels {kernels:.3g} µs; kernels "
+            "are used with the option pytorch_where_faster=False"
+        )
+
+
 class NotFoundError(MirageError):
     """The result of a compile process is missing or cannot be loaded."""
 
@@ -47,6 +60,12 @@ def load_program(program: Program, options: Mapping[str, Any]) -> Compiled:
     found = load_found(program, OptimizeOptions.of(**chosen), run=run)
     if found is None:
         raise NotFoundError("what was found for it cannot be loaded")
+    if found.report.left and not found.artifacts:  # eager PyTorch has ops that are several here
+        kernels, calls = (
+            sum(getattr(p, name) * p.places for p in found.report.left)
+            for name in ("kernels", "calls")
+        )
+        raise PyTorchIsFasterError(kernels, calls)
     return found
 
 
@@ -123,6 +142,12 @@ def load_class(found: SizedClass, options: Mapping[str, Any]) -> Compiled:
     kept = load_class(found.source, OptimizeOptions.of(**chosen), run=run)
     if kept is None:
         raise NotFoundError("what was found for it cannot be loaded")
+    prediction = kept.optimized.report.prediction
+    if chosen.get("pytorch_where_faster") and prediction is not None:
+        graph, target = kept.optimized.program.graph, target_for(kept.optimized.options.chip)
+        calls = op_by_op(graph, target).time
+        if slower(prediction.time, calls):
+            raise PyTorchIsFasterError(prediction.time, calls)
     return found.runner(kept)
 
 
