@@ -17,11 +17,13 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
 from mirage.pipeline.options import OptimizeOptions, OptionError
+from mirage.torch import kept_import
 from mirage.torch.background import (
     ClassLoader,
     OneClass,
@@ -30,6 +32,7 @@ from mirage.torch.background import (
     compile_in,
     load_class,
     load_program,
+    with_chip,
 )
 from mirage.torch.changing_numbers import changing_numbers
 from mirage.torch.compiled_graph import (
@@ -37,11 +40,12 @@ from mirage.torch.compiled_graph import (
     CompiledGraph,
     Compiler,
     Report,
-    StaysEager,
     count_ops,
     describe,
 )
+from mirage.torch.graph_inputs import check_inputs, is_dynamic, told_sizes
 from mirage.torch.graph_rows import Rows, rows_of
+from mirage.torch.imported_later import ImportedLater, import_later
 from mirage.torch.numbers_apart import numbers_apart
 from mirage.torch.workshop import Workshop, shared_workshop
 
@@ -74,13 +78,15 @@ def backend(
     load: Compiler = load_program,
     load_class: ClassLoader = load_class,
     workshop: Workshop | None = None,
+    importer: Workshop | None = None,
     devices: Sequence[str] = ("cuda",),
     watch: Callable[[Report], None] = lambda report: None,
 ) -> Callable[..., Any]:
     """Compile a graph, as TorchDynamo calls the backend; ``options`` and ``mode`` are those given
     to ``torch.compile``. ``watch`` is called with reports on the graph.
 
-    Processes of ``workshop`` optimize programs; ``load`` makes their results ready to be called,
+    Processes of ``importer`` import graphs (with a ``workshop`` alone they are imported here), and
+    those of ``workshop`` optimize programs; ``load`` makes their results ready to be called,
     and ``load_class`` those for classes of sizes. A ``compiler`` does both at once in this process,
     and so does a ``class_compiler`` for classes (with a ``compiler`` alone there are no classes).
     Raises :class:`mirage.pipeline.options.OptionError` for unknown options and modes. After any
@@ -91,15 +97,23 @@ def backend(
     if mode not in (None, *MODES):
         raise OptionError(f"expected a mode among {', '.join(MODES)}, got {mode!r}")
 
-    def compile_graph(found: CompiledGraph) -> None:
+    def compile_graph(found: CompiledGraph, options: Mapping[str, Any] = chosen) -> None:
         if found.program is None:
             return
         if compiler is not None:
-            found.report.compiled = compiler(found.program, chosen)
+            found.report.compiled = compiler(found.program, options)
         else:
             shop = workshop or shared_workshop()
             whole = WholeProgram(found.program, load)
-            compile_in(shop, whole, found.report, chosen, blocking=blocking)
+            compile_in(shop, whole, found.report, options, blocking=blocking)
+
+    def later(
+        module: torch.fx.GraphModule, inputs: Sequence[Any], text: str
+    ) -> ImportedLater | None:
+        if blocking or compiler is not None or (workshop is not None and importer is None):
+            return None
+        compiled = partial(compile_graph, options=with_chip(chosen))  # of this thread's device
+        return import_later(module, inputs, text, kept, compiled, importer)
 
     def compile_class(found: SizedClass) -> None:
         if class_compiler is not None:
@@ -115,7 +129,7 @@ def backend(
     classes = compile_class if compiler is None or class_compiler is not None else None
 
     def graph(module: torch.fx.GraphModule) -> _Graph:
-        return _Graph(module, compile_graph, classes, devices, watch, kept)
+        return _Graph(module, compile_graph, classes, later, devices, watch, kept)
 
     return _answer(module, example_inputs, graph, watch)
 
@@ -128,7 +142,7 @@ def _answer(
 ) -> Callable[..., Any]:
     """What is called in the place of a graph: ``graph`` makes it what it is compiled as, once the
     arithmetic of numbers is apart."""
-    sized = any(map(_is_dynamic, inputs))
+    sized = any(map(is_dynamic, inputs))
     apart = numbers_apart(module, inputs)
     rest, given = (module, inputs) if apart is None else (apart.module, apart.inputs(inputs))
     try:
@@ -163,6 +177,9 @@ def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     return chosen, blocking
 
 
+Found: TypeAlias = "CompiledGraph | ImportedLater"
+
+
 class _Graph:
     """A graph of TorchDynamo, and its compiled forms. With ``kept``, imports of earlier runs are
     used."""
@@ -172,14 +189,16 @@ class _Graph:
         module: torch.fx.GraphModule,
         compile_graph: Callable[[CompiledGraph], None],
         compile_class: Callable[[SizedClass], None] | None,
+        later: Callable[[torch.fx.GraphModule, Sequence[Any], str], ImportedLater | None],
         devices: Sequence[str],
         watch: Callable[[Report], None],
         kept: bool,
     ) -> None:
+        self.later = later
         self.module, self.compile_graph, self.compile_class = module, compile_graph, compile_class
         self.devices, self.watch, self.kept = devices, watch, kept
         self.rows: Rows | None = None
-        self._found: dict[object, CompiledGraph | None] = {}
+        self._found: dict[object, Found | None] = {}
         self._sized: dict[object, SizedGraph | None] = {}
         self._lock = threading.Lock()
 
@@ -193,18 +212,27 @@ class _Graph:
             return self.for_sizes
         return self.compiled(inputs) or self.module.forward
 
-    def compiled(self, inputs: Sequence[Any], sizes: str = "") -> CompiledGraph | None:
+    def compiled(self, inputs: Sequence[Any], sizes: str = "") -> Found | None:
         """Return the compiled graph for inputs like these; None if it remains with PyTorch."""
         try:
             check_inputs(inputs, self.devices)
-            found = CompiledGraph(self.module, inputs, kept=self.kept)
+            found = self._imported(inputs)
             found.report.sizes = sizes
-            self.compile_graph(found)
+            if isinstance(found, CompiledGraph):
+                self.compile_graph(found)
         except Exception as error:
             _stays(self.module, error, self.watch)
             return None
         self.watch(found.report)
         return found
+
+    def _imported(self, inputs: Sequence[Any]) -> Found:
+        """Return the graph, which another process may import later."""
+        later = partial(self.later, self.module, inputs)
+        found = kept_import.import_once(self.module, inputs, self.kept, later)
+        if isinstance(found, ImportedLater):
+            return found
+        return CompiledGraph(self.module, inputs, found)
 
     def for_sizes(self, *inputs: Any) -> Any:
         """Call the graph that is compiled for inputs of these sizes."""
@@ -212,13 +240,13 @@ class _Graph:
             found = self._by_rows(inputs) or self._at_sizes(inputs)
         return self.module.forward(*inputs) if found is None else found(*inputs)
 
-    def _at_sizes(self, inputs: Sequence[Any]) -> CompiledGraph | None:
+    def _at_sizes(self, inputs: Sequence[Any]) -> Found | None:
         """Return the graph for inputs of exactly these sizes."""
         key = tuple(
             (tuple(x.shape), x.stride()) if isinstance(x, torch.Tensor) else x for x in inputs
         )
         if key not in self._found and len(self._found) < MOST_SIZES:
-            self._found[key] = self.compiled(inputs, f"for {_sizes(self.module, inputs)} alone")
+            self._found[key] = self.compiled(inputs, f"for {told_sizes(self.module, inputs)} alone")
             if len(self._found) == MOST_SIZES:
                 log.warning("a graph has run at %d sizes; others stay eager", MOST_SIZES)
         return self._found.get(key)
@@ -266,41 +294,6 @@ def _stays(module: torch.fx.GraphModule, error: Exception, watch: Callable[[Repo
     log.warning("a graph of %d ops stays with PyTorch: %s", count, reason)
     log.debug("why:", exc_info=error)
     watch(Report(count, reason))
-
-
-def _is_dynamic(x: Any) -> bool:
-    """Return whether an input is, or has, a size that is not known yet."""
-    if isinstance(x, torch.Tensor):
-        return any(isinstance(n, torch.SymInt) for n in (*x.shape, *x.stride()))
-    return isinstance(x, torch.SymInt | int)
-
-
-def _sizes(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
-    """Describe the sizes of inputs that may vary."""
-    told: list[str] = []
-    for node, x in zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True):
-        if isinstance(x, torch.Tensor) and _is_dynamic(node.meta.get("example_value")):
-            told.append(str(tuple(x.shape)))
-        elif isinstance(x, int):
-            told.append(str(x))
-    return ", ".join(dict.fromkeys(told))
-
-
-def check_inputs(inputs: Sequence[Any], devices: Sequence[str] = ("cuda",)) -> None:
-    """Raise :class:`StaysEager` if a graph with these inputs cannot be compiled."""
-    for i, x in enumerate(inputs):
-        if isinstance(x, int):
-            continue
-        if not isinstance(x, torch.Tensor):
-            raise StaysEager(f"input {i} is not a tensor but {x!r}")
-        if x.device.type not in devices:
-            raise StaysEager(f"input {i} is on {x.device}, expected {' or '.join(devices)}")
-        if x.requires_grad and torch.is_grad_enabled():
-            raise StaysEager(
-                f"input {i} requires a gradient; use torch.no_grad() or inference_mode()"
-            )
-        if torch.is_autocast_enabled(x.device.type):
-            raise StaysEager(f"autocast is on for {x.device.type}; convert the model instead")
 
 
 def register() -> None:

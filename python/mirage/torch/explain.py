@@ -110,7 +110,8 @@ def _times(optimized: Optimized) -> str:
     together = fused(graph, target).time
     text = f", {own:.3g} µs predicted (each op a kernel: {alone:.3g}, fused ops: {together:.3g})"
     if own >= min(alone, together):
-        text += ", not expected to be faster than PyTorch"
+        other = "PyTorch" if own >= alone else "torch.compile"
+        text += f", not expected to be faster than {other}"
     if report.left:
         many = sum(p.places for p in report.left)
         text += f", {_count(many, 'part')} left to PyTorch, which is predicted to be faster"

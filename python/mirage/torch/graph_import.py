@@ -28,8 +28,11 @@ class GraphImport:
     reasons: tuple[str, ...] = ()
 
 
-def import_graph(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> GraphImport:
-    """Import a graph. Raises the errors of :func:`~mirage.frontend.torch_import.from_torch` and
+def import_graph(
+    module: torch.fx.GraphModule, inputs: Sequence[Any], moved: bool = True
+) -> GraphImport:
+    """Import a graph. Tensors that are made by it are ``moved`` to the device of the inputs, or
+    stay on the host. Raises the errors of :func:`~mirage.frontend.torch_import.from_torch` and
     :func:`~mirage.frontend.torch_import.effects_of`."""
     effects = effects_of(module, inputs)
     computed = Arranged(effects.results).computed
@@ -42,7 +45,7 @@ def import_graph(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> GraphIm
     imported = from_torch(part, *examples_of(inputs), allow_fallback=True, allow_updates=True)
     return GraphImport(
         effects,
-        host.on_device(imported.program),
+        host.on_device(imported.program, moved),
         tuple(call.op for call in imported.stays),
         tuple(call.reason for call in imported.stays),
     )

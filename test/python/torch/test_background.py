@@ -285,9 +285,7 @@ def test_a_command_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
 def test_an_answer_that_does_not_come(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from mirage.torch import workshop as workshop_module
-
-    monkeypatch.setattr(workshop_module, "PATIENCE", 0.3)
+    monkeypatch.setattr(background_module, "PATIENCE", 0.3)
     graphs: list[Any] = []
     options = {**OPTIONS, "budget": 0.01}
     x = torch.randn(4, 6)
@@ -360,11 +358,12 @@ def test_their_number_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
 
 EXIT = """
 import sys, time
-from mirage.torch.workshop import Workshop
+from mirage.torch.workshop import Job, Workshop
 from mirage.frontend.program import Program
 from mirage.semantics.ugraph import KernelGraph
 workshop = Workshop(1, (sys.executable, "-c", "import time; time.sleep(600)"))
-workshop.submit(Program(KernelGraph("g", (), (), ())), {}, lambda job: None)
+request = {"program": Program(KernelGraph("g", (), (), ())), "options": {}, "sized": None}
+workshop.submit(Job(request, lambda job: None))
 while not workshop._children:
     time.sleep(0.01)
 (child,) = workshop._children
