@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -225,7 +225,7 @@ def _loaded(job: Job, work: WholeProgram | OneClass, options: Mapping[str, Any])
 
 
 @contextmanager
-def entries_in_memory(entries: Entries) -> Iterator[None]:
+def entries_in_memory(entries: Entries) -> Generator[None]:
     """Have entries in this process's cache for a while."""
     memory = shared_store().memory
     mine = {key: data for key, data in entries.items() if key not in memory}

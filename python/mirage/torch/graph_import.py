@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from mirage.frontend.program import Program
-from mirage.frontend.torch_import import effects_of, from_torch
-from mirage.frontend.torch_import.capture.effects import Effects
+from mirage.frontend.torch_import.capture.effects import Effects, effects_of
 from mirage.runtime.layouts import Arranged
 from mirage.torch.autocast import with_explicit_casts
 from mirage.torch.on_host import OnHost, with_outputs
@@ -34,6 +33,8 @@ def import_graph(
     """Import a graph. Tensors that are made by it are ``moved`` to the device of the inputs, or
     stay on the host. Raises the errors of :func:`~mirage.frontend.torch_import.from_torch` and
     :func:`~mirage.frontend.torch_import.effects_of`."""
+    from mirage.frontend.torch_import import from_torch
+
     effects = effects_of(module, inputs)
     computed = Arranged(effects.results).computed
     if not computed and not effects.written:

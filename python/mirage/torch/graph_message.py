@@ -8,7 +8,7 @@ sees no GPU, so a graph whose import depends on one is not sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -84,7 +84,7 @@ class Settings:
         )  # fmt: skip
 
     @contextmanager
-    def applied(self) -> Iterator[None]:
+    def applied(self) -> Generator[None]:
         """Make them those of this process, which keeps all of them but the inference mode."""
         torch.set_default_dtype(self.default_dtype)
         torch.set_float32_matmul_precision(self.precision)

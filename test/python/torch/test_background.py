@@ -25,8 +25,8 @@ from mirage.pipeline.optimize import load_class
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.parts import part as part_module
 from mirage.torch import background as background_module
-from mirage.torch.backend import backend
 from mirage.torch.background import RUN, load_program
+from mirage.torch.graph_compiler import backend
 from mirage.torch.sized_graph import SizedClass
 from mirage.torch.workshop import COMMAND, Workshop
 from stub_workshop import HANGS, Gate, idle, settled, stub, until

@@ -15,7 +15,7 @@ import pytest
 import torch
 from mirage.cache import shared_store
 from mirage.torch import import_process
-from mirage.torch.backend import backend
+from mirage.torch.graph_compiler import backend
 from mirage.torch.graph_import import import_graph
 from mirage.torch.graph_message import GraphMessage, SentTensor, Settings, likenesses, message_of
 from mirage.torch.graph_text import graph_text

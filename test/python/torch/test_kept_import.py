@@ -18,8 +18,8 @@ from mirage.pipeline.kept_program import key_for
 from mirage.pipeline.options import OptimizeOptions
 from mirage.semantics.ugraph import Matmul
 from mirage.torch import kept_import
-from mirage.torch.backend import backend
 from mirage.torch.compiled_graph import CompiledGraph
+from mirage.torch.graph_compiler import backend
 from mirage.torch.graph_text import NoTextError, function_name, graph_text
 from torch.fx import GraphModule, symbolic_trace
 from torch_programs.op_by_op import op_by_op

@@ -14,9 +14,9 @@ from mirage.frontend.program import Program
 from mirage.pipeline.call import sized_emulator
 from mirage.pipeline.optimize import optimize_class
 from mirage.pipeline.options import OptimizeOptions
-from mirage.torch.backend import MOST_SIZES, backend
 from mirage.torch.compiled_graph import Report
-from mirage.torch.explain import Explanation
+from mirage.torch.explanation import Explanation
+from mirage.torch.graph_compiler import MOST_SIZES, backend
 from mirage.torch.sized_graph import SizedClass
 from torch._dynamo import mark_dynamic
 from torch_programs.any_size import any_size

@@ -22,18 +22,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from mirage.pipeline.options import OptimizeOptions, OptionError
+from mirage.pipeline.options import OptionError
 from mirage.torch import kept_import
-from mirage.torch.background import (
-    ClassLoader,
-    OneClass,
-    PyTorchIsFasterError,
-    WholeProgram,
-    compile_in,
-    load_class,
-    load_program,
-    with_chip,
-)
+from mirage.torch.background import ClassLoader, load_class, load_program
 from mirage.torch.changing_numbers import changing_numbers
 from mirage.torch.compiled_graph import (
     Compiled,
@@ -45,9 +36,10 @@ from mirage.torch.compiled_graph import (
 )
 from mirage.torch.graph_inputs import check_inputs, is_dynamic, told_sizes
 from mirage.torch.graph_rows import Rows, rows_of
-from mirage.torch.imported_later import ImportedLater, import_later
+from mirage.torch.graph_work import GraphWork, split_options
+from mirage.torch.imported_later import ImportedLater
 from mirage.torch.numbers_apart import numbers_apart
-from mirage.torch.workshop import Workshop, shared_workshop
+from mirage.torch.workshop import Workshop
 
 if TYPE_CHECKING:
     from mirage.torch.sized_graph import SizedClass, SizedGraph
@@ -57,12 +49,6 @@ log = logging.getLogger("mirage.torch")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of ``torch.compile``, which are accepted and equivalent. The option ``budget`` limits
 the search; CUDA graphs are not captured here, but a caller may capture the compiled program."""
-DEFAULTS: Mapping[str, Any] = {"pytorch_where_faster": True}
-"""The options of :class:`mirage.OptimizeOptions` that have other defaults here: PyTorch runs
-everything that is not compiled."""
-BLOCKING = "blocking"
-"""The option that compiles a graph before its first call is answered; without it, PyTorch answers
-until the kernels are ready."""
 MOST_SIZES = 16
 """The most sets of sizes that a graph is compiled for; calls with further ones run eagerly."""
 
@@ -93,43 +79,14 @@ def backend(
     other error, the graph remains with PyTorch.
     """
     chosen, blocking = split_options(options or {})
-    kept = OptimizeOptions.of(**chosen).reuses
     if mode not in (None, *MODES):
         raise OptionError(f"expected a mode among {', '.join(MODES)}, got {mode!r}")
-
-    def compile_graph(found: CompiledGraph, options: Mapping[str, Any] = chosen) -> None:
-        if found.program is None:
-            return
-        if compiler is not None:
-            found.report.compiled = compiler(found.program, options)
-        else:
-            shop = workshop or shared_workshop()
-            whole = WholeProgram(found.program, load)
-            compile_in(shop, whole, found.report, options, blocking=blocking)
-
-    def later(
-        module: torch.fx.GraphModule, inputs: Sequence[Any], text: str
-    ) -> ImportedLater | None:
-        if blocking or compiler is not None or (workshop is not None and importer is None):
-            return None
-        compiled = partial(compile_graph, options=with_chip(chosen))  # of this thread's device
-        return import_later(module, inputs, text, kept, compiled, importer)
-
-    def compile_class(found: SizedClass) -> None:
-        if class_compiler is not None:
-            found.report.compiled = class_compiler(found, chosen)
-        else:
-            shop = workshop or shared_workshop()
-            one = OneClass(found, load_class)
-            try:
-                compile_in(shop, one, found.report, chosen, blocking=blocking)
-            except PyTorchIsFasterError as error:  # of this class; others may be compiled
-                found.report.reason = describe(error)
-
-    classes = compile_class if compiler is None or class_compiler is not None else None
+    work = GraphWork(
+        chosen, blocking, compiler, class_compiler, load, load_class, workshop, importer
+    )
 
     def graph(module: torch.fx.GraphModule) -> _Graph:
-        return _Graph(module, compile_graph, classes, later, devices, watch, kept)
+        return _Graph(module, work, devices, watch)
 
     return _answer(module, example_inputs, graph, watch)
 
@@ -161,42 +118,20 @@ def _answer(
     return answer if apart is None else apart.beside(answer)
 
 
-def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return the options of :class:`mirage.OptimizeOptions`, and whether calls wait for kernels.
-    Raises :class:`OptionError`."""
-    chosen = {**DEFAULTS, **options}
-    blocking = chosen.pop(BLOCKING, False)
-    if not isinstance(blocking, bool):
-        raise OptionError(f"expected {BLOCKING} to be True or False, got {blocking!r}")
-    try:
-        OptimizeOptions.of(**chosen)
-    except OptionError as error:
-        known = f"expected options among {BLOCKING}, "
-        message = error.message.replace("expected options among ", known)
-        raise OptionError(message) from None
-    return chosen, blocking
-
-
 Found: TypeAlias = "CompiledGraph | ImportedLater"
 
 
 class _Graph:
-    """A graph of TorchDynamo, and its compiled forms. With ``kept``, imports of earlier runs are
-    used."""
+    """A graph of TorchDynamo, and its compiled forms."""
 
     def __init__(
         self,
         module: torch.fx.GraphModule,
-        compile_graph: Callable[[CompiledGraph], None],
-        compile_class: Callable[[SizedClass], None] | None,
-        later: Callable[[torch.fx.GraphModule, Sequence[Any], str], ImportedLater | None],
+        work: GraphWork,
         devices: Sequence[str],
         watch: Callable[[Report], None],
-        kept: bool,
     ) -> None:
-        self.later = later
-        self.module, self.compile_graph, self.compile_class = module, compile_graph, compile_class
-        self.devices, self.watch, self.kept = devices, watch, kept
+        self.module, self.work, self.devices, self.watch = module, work, devices, watch
         self.rows: Rows | None = None
         self._found: dict[object, Found | None] = {}
         self._sized: dict[object, SizedGraph | None] = {}
@@ -219,7 +154,7 @@ class _Graph:
             found = self._imported(inputs)
             found.report.sizes = sizes
             if isinstance(found, CompiledGraph):
-                self.compile_graph(found)
+                self.work.compile_graph(found)
         except Exception as error:
             _stays(self.module, error, self.watch)
             return None
@@ -228,8 +163,8 @@ class _Graph:
 
     def _imported(self, inputs: Sequence[Any]) -> Found:
         """Return the graph, which another process may import later."""
-        later = partial(self.later, self.module, inputs)
-        found = kept_import.import_once(self.module, inputs, self.kept, later)
+        later = partial(self.work.import_later, self.module, inputs)
+        found = kept_import.import_once(self.module, inputs, self.work.kept, later)
         if isinstance(found, ImportedLater):
             return found
         return CompiledGraph(self.module, inputs, found)
@@ -255,14 +190,14 @@ class _Graph:
         """Return the graph for any number of rows; None if it is compiled for one size after the
         other."""
         rows = self.rows
-        if rows is None or self.compile_class is None:
+        if rows is None or not self.work.has_classes:
             return None
         rows = rows.of(inputs)
         key = rows.others(inputs)
         try:
             if key not in self._sized and len(self._sized) < MOST_SIZES:
                 self._sized[key] = None
-                self._sized[key] = self._sized_graph(rows, inputs, self.compile_class)
+                self._sized[key] = self._sized_graph(rows, inputs)
             graph = self._sized.get(key)
             return None if graph is None else graph.at(inputs)
         except Exception as error:
@@ -274,15 +209,13 @@ class _Graph:
             log.debug("why:", exc_info=error)
             return None
 
-    def _sized_graph(
-        self, rows: Rows, inputs: Sequence[Any], compile_class: Callable[[SizedClass], None]
-    ) -> SizedGraph:
+    def _sized_graph(self, rows: Rows, inputs: Sequence[Any]) -> SizedGraph:
         from mirage.torch.sized_graph import SizedGraph
 
         check_inputs(inputs, self.devices)
 
         def made(found: SizedClass) -> None:
-            compile_class(found)
+            self.work.compile_class(found)
             self.watch(found.report)
 
         return SizedGraph(self.module, rows, inputs, made)

@@ -15,9 +15,10 @@ from mirage.cost.target import target_for
 from mirage.frontend.errors import GraphTypeError
 from mirage.frontend.location import user_location
 from mirage.pipeline.result import Optimized
-from mirage.torch.backend import BLOCKING, backend
 from mirage.torch.background import load_program, reports
 from mirage.torch.compiled_graph import Compiler, Report
+from mirage.torch.graph_compiler import backend
+from mirage.torch.graph_work import BLOCKING
 
 
 @dataclass(frozen=True)
