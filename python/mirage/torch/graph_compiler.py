@@ -35,7 +35,7 @@ from mirage.torch.compiled_graph import (
     describe,
 )
 from mirage.torch.graph_inputs import check_inputs, is_dynamic, told_sizes
-from mirage.torch.graph_rows import Rows, rows_of
+from mirage.torch.graph_rows import Rows, rows_of, why_no_rows
 from mirage.torch.graph_work import GraphWork, split_options
 from mirage.torch.imported_later import ImportedLater
 from mirage.torch.numbers_apart import numbers_apart
@@ -133,6 +133,8 @@ class _Graph:
     ) -> None:
         self.module, self.work, self.devices, self.watch = module, work, devices, watch
         self.rows: Rows | None = None
+        self.why_alone = ""
+        """Why there is a program for each set of sizes."""
         self._found: dict[object, Found | None] = {}
         self._sized: dict[object, SizedGraph | None] = {}
         self._lock = threading.Lock()
@@ -144,6 +146,7 @@ class _Graph:
         if sized:
             with suppress(Exception):  # what a later version of PyTorch says of sizes
                 self.rows = rows_of(self.module)
+                self.why_alone = "" if self.rows else why_no_rows(self.module)
             return self.for_sizes
         return self.compiled(inputs) or self.module.forward
 
@@ -181,9 +184,13 @@ class _Graph:
             (tuple(x.shape), x.stride()) if isinstance(x, torch.Tensor) else x for x in inputs
         )
         if key not in self._found and len(self._found) < MOST_SIZES:
-            self._found[key] = self.compiled(inputs, f"for {told_sizes(self.module, inputs)} alone")
+            why = f" ({self.why_alone})" if self.why_alone else ""
+            sizes = f"for {told_sizes(self.module, inputs)} alone{why}"
+            self._found[key] = self.compiled(inputs, sizes)
             if len(self._found) == MOST_SIZES:
+                reason = f"it is compiled for {MOST_SIZES} sets of sizes already"
                 log.warning("a graph has run at %d sizes; others stay eager", MOST_SIZES)
+                self.watch(Report(count_ops(self.module), reason, sizes="for all other sizes"))
         return self._found.get(key)
 
     def _by_rows(self, inputs: Sequence[Any]) -> CompiledGraph | None:
@@ -202,6 +209,7 @@ class _Graph:
             return None if graph is None else graph.at(inputs)
         except Exception as error:
             self._sized[key] = None
+            self.why_alone = describe(error)
             log.info(
                 "a graph of %d ops is compiled for each size, not for any %s: %s",
                 count_ops(self.module), rows.name, describe(error),
