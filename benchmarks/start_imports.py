@@ -24,7 +24,7 @@ import json, sys, time
 from functools import partial
 import torch
 from mirage.torch import kept_import
-from mirage.torch.backend import backend
+from mirage.torch.graph_compiler import backend
 from start import LLAMA
 
 torch.set_num_threads(1)

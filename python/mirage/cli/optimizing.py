@@ -34,6 +34,7 @@ def add_search_arguments(parser: argparse.ArgumentParser, fallback: bool = True)
             action="store_true",
             help="leave ops that mirage does not know to torch instead of refusing the program",
         )
+    add_option(search, OptimizeOptions, "pytorch_where_faster")
     verify = parser.add_argument_group("verification")
     for name in ("draws", "verify_seed", "numerics", "check_kernels"):
         add_option(verify, OptimizeOptions, name)
@@ -56,7 +57,7 @@ def optimize_options(options: argparse.Namespace, output: Output, **more: Any) -
 
     same = (
         "budget", "candidates", "jobs", "seed", "draws", "verify_seed", "numerics", "check_kernels",
-        "fresh",
+        "fresh", "pytorch_where_faster",
     )  # fmt: skip
     return OptimizeOptions.of(
         chip=chip_of(options),

@@ -199,9 +199,15 @@ def unfused_report(op: Op, target: Target) -> CostReport:
 
 def product_time(op: Op, target: Target) -> float:
     """Return the µs of the products that an op sums, at the full rate of warps that multiply."""
+    work = product_work(op)
+    half = work > 0.0 and op.operands[0].dtype.bytes == 2
+    return work / (target.sms * (target.mma_half if half else target.mma_f32))
+
+
+def product_work(op: Op) -> float:
+    """Return the floating-point operations of the products that an op sums; 0 if there are
+    none."""
     if not isinstance(op, Contraction) or not op.sums or len(op.operands) < 2:
         return 0.0
     first = op.operands[0]
-    flops = 2.0 * op.result.type.size * prod(first.shape[d] for d in op.over[0])
-    half = first.dtype.bytes == 2
-    return flops / (target.sms * (target.mma_half if half else target.mma_f32))
+    return 2.0 * op.result.type.size * prod(first.shape[d] for d in op.over[0])

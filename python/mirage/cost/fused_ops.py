@@ -1,21 +1,23 @@
 """The predicted times of a program without a search, for comparison: with a kernel for each op, and
 with a kernel for each group of ops between products.
 
-The second is what a compiler does that fuses elementwise ops and reductions but leaves products to
-a library. Calls of PyTorch are not counted on either side.
+The first is what PyTorch does, the second what a compiler does that fuses elementwise ops and
+reductions; products are those of a library (:mod:`mirage.cost.library_products`) in both. Calls of
+PyTorch are not counted on either side.
 """
 
 from __future__ import annotations
 
-from mirage.cost.copy_kernels import copies_in, is_unfused, product_time, unfused_in, unfused_report
+from mirage.cost.copy_kernels import copies_in, is_unfused, product_work, unfused_in, unfused_report
 from mirage.cost.cost_report import CostReport
+from mirage.cost.library_products import library_product
 from mirage.cost.target import Target
 from mirage.semantics.ugraph import KernelGraph, Movement, Op, Value
 
 
 def op_by_op(graph: KernelGraph, target: Target) -> CostReport:
     """Predict the cost of a program each of whose ops is a kernel."""
-    parts = tuple(unfused_report(op, target) for op in unfused_in(graph))
+    parts = tuple(_alone(op, target) for op in unfused_in(graph))
     return CostReport.sequence(parts, target)
 
 
@@ -24,6 +26,10 @@ def fused(graph: KernelGraph, target: Target) -> CostReport:
     groups = _Grouping(graph, target).groups
     parts = tuple(_report(graph, group, target) for group in groups if group.ops)
     return CostReport.sequence(parts, target)
+
+
+def _alone(op: Op, target: Target) -> CostReport:
+    return library_product(op, target) if product_work(op) else unfused_report(op, target)
 
 
 class _Group:
@@ -42,8 +48,7 @@ class _Grouping:
         copies = copies_in(graph)
         for op in graph.ops:
             if is_unfused(op, copies):
-                product = product_time(op, target) > 0.0
-                group = self._new(op, closed=True) if product else self._joined(op)
+                group = self._new(op, closed=True) if product_work(op) else self._joined(op)
                 group.ops.append(op)
             elif isinstance(op, Movement):  # a view: where its operand is
                 group = self._latest(op)
@@ -82,7 +87,7 @@ def _report(graph: KernelGraph, group: _Group, target: Target) -> CostReport:
     """Predict the cost of a group: values from outside are read once, and values that are used
     outside are written once."""
     if len(group.ops) == 1:
-        return unfused_report(group.ops[0], target)
+        return _alone(group.ops[0], target)
     inside = set(group.ops)
     made = {v for op in group.ops for v in op.results}
     read = {v for op in group.ops for v in op.operands} - made

@@ -27,7 +27,7 @@ from mirage.pipeline.forms import Forms, Graphs
 from mirage.pipeline.options import Matters, OptimizeOptions
 from mirage.pipeline.parts.graph_record import BadRecordError, GraphRecord, graph_of, record_of
 from mirage.pipeline.parts.kept_part import outbid
-from mirage.pipeline.result import Finalist, Measurement, Optimized, Report
+from mirage.pipeline.result import Finalist, LeftPart, Measurement, Optimized, Report
 from mirage.pipeline.verify import Checked
 from mirage.search import Candidate, SearchReport, SearchResult
 from mirage.semantics.alternatives import VerdictNote
@@ -78,6 +78,7 @@ class KeptProgram:
     checked: tuple[Checked, ...]
     notes: tuple[str, ...]
     measured: Measurement | None = None
+    left: tuple[LeftPart, ...] = ()
 
 
 def key_for(program: Program, options: OptimizeOptions) -> tuple[str, str]:
@@ -145,6 +146,7 @@ def keep(optimized: Optimized, late: bool, measured: Measurement | None = None) 
             tuple(map(_kept_search, report.searches)),
             report.exponentials, report.checked,
             tuple(n for n in report.notes if not n.startswith(FOUND)), measured,
+            report.left,
         )  # fmt: skip
         payload = json.dumps(as_plain(kept)).encode()
         from_plain(KeptProgram, json.loads(payload))
@@ -206,6 +208,7 @@ class _Restorer:
         report = Report(
             tuple(map(_search_of, kept.searches)), kept.exponentials, kept.checked,
             chosen.prediction, chosen.checks or (), {}, list(kept.notes), kept.measured,
+            kept.left,
         )  # fmt: skip
         self._tell(report)
         forms = Forms(

@@ -12,6 +12,7 @@ from mirage.frontend.program import Program
 from mirage.pipeline.checks.check import Checker
 from mirage.pipeline.choose import Chooser
 from mirage.pipeline.compile.compile_candidates import CandidateCompiler
+from mirage.pipeline.compile.left_parts import without_slower_parts
 from mirage.pipeline.deadline import INTERRUPTED, Deadline
 from mirage.pipeline.forms import Forms, Graphs
 from mirage.pipeline.kept_program import keep
@@ -144,6 +145,12 @@ class Optimization:
             self.forms.add(stage, self.parts.together(stage), "candidates")
         verified = self.parts.together("verified")()
         self.forms.add("verified", verified)
+        if not self.options.pytorch_where_faster:
+            return verified
+        verified, self.report.left = without_slower_parts(verified, self.compiler.target)
+        for text in map(str, self.report.left):
+            if text not in self.report.notes:
+                self.progress.note(text)
         return verified
 
     def _compiled(self, verified: KernelGraph) -> tuple[KernelGraph, list[Finalist]]:

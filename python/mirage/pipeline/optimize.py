@@ -98,10 +98,15 @@ def optimize_sizes(sizes: SizedProgram, options: OptimizeOptions | None = None) 
     return solve_classes(sizes, options or OptimizeOptions(), optimize_class)
 
 
+def _for_classes(options: OptimizeOptions) -> OptimizeOptions:
+    """Return options whose parts are kernels: a part's calls are known at one size only."""
+    return replace(options, pytorch_where_faster=False)
+
+
 def key_of_class(source: SizedSource, options: OptimizeOptions) -> str:
     """Return the key of a class, made of the key of its program at the largest size and the tensors
     that have rows."""
-    program, _ = key_for(source.program, options)
+    program, _ = key_for(source.program, _for_classes(options))
     return key_of(CLASS, kind_version(CLASS), program, source.least, source.most, source.inputs)
 
 
@@ -113,7 +118,7 @@ def optimize_class(
     found = load_class(source, options)
     if found is not None:
         return found
-    found = solve_class(source, optimizer(source.program, options), name)
+    found = solve_class(source, optimizer(source.program, _for_classes(options)), name)
     if options.use_cache:
         graph = source.program.graph
         about = f"{graph.name or 'program'} for {options.chip}: {name} up to {source.most}"
@@ -126,7 +131,7 @@ def optimize_class(
 
 def class_is_kept(source: SizedSource, options: OptimizeOptions) -> bool:
     """Return whether an earlier run has a result for the class."""
-    if not options.reuses or not is_kept(source.program, options):
+    if not options.reuses or not is_kept(source.program, _for_classes(options)):
         return False
     return shared_store().has(CLASS, key_of_class(source, options))
 
@@ -139,8 +144,10 @@ def load_class(
     if not options.reuses:
         return None
     payload = shared_store().get(CLASS, key_of_class(source, options))
-    optimized = None if payload is None else load_found(source.program, options, run=run)
-    if payload is None or optimized is None:
+    if payload is None:
+        return None
+    optimized = load_found(source.program, _for_classes(options), run=run)
+    if optimized is None:
         return None
     try:
         number = int(payload)

@@ -67,6 +67,23 @@ class Measurement:
     microseconds: tuple[tuple[int, float], ...]
 
 
+@dataclass(frozen=True)
+class LeftPart:
+    """A part that is left to PyTorch, which occurs at a number of ``places``: its number among the
+    different parts, and the predicted µs of its ``kernels`` and of PyTorch's ``calls``."""
+
+    number: int
+    places: int
+    kernels: float
+    calls: float
+
+    def __str__(self) -> str:
+        return (
+            f"part {self.number} stays with PyTorch, whose calls are predicted to take "
+            f"{self.calls:.3g} µs, its kernels {self.kernels:.3g} µs"
+        )
+
+
 @dataclass
 class Report:
     """The report on an optimization."""
@@ -79,6 +96,8 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     notes: list[str] = field(default_factory=list[str])
     measured: Measurement | None = None
+    left: tuple[LeftPart, ...] = ()
+    """The parts that are left to PyTorch; the prediction does not count their calls."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -98,6 +117,7 @@ class Report:
             "seconds": dict(self.seconds),
             "notes": list(self.notes),
             "measured": None if self.measured is None else asdict(self.measured),
+            "left": [asdict(part) for part in self.left],
         }
 
 
@@ -132,8 +152,15 @@ class Optimized:
         self._runner: Runner | None = None
 
     def __repr__(self) -> str:
-        kernels = len(list(launches(self.graph.ops)))
-        return f"<optimized {self.graph.name!r} for {self.options.chip}: {kernels} kernels>"
+        return f"<optimized {self.graph.name!r} for {self.options.chip}: {self.kernels} kernels>"
+
+    @property
+    def kernels(self) -> int:
+        """The number of kernels that a call launches; if nothing is compiled, that of the chosen
+        ones, to which those of single ops are added."""
+        if any(step.compiled is not None for step in self.steps):
+            return sum(len(artifact.manifest.kernels) for artifact in self.artifacts)
+        return len(list(launches(self.graph.ops)))
 
     def describe(self) -> str:
         """Describe the chosen µGraph in words."""

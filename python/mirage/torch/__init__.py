@@ -7,14 +7,42 @@ print(mirage.torch.explain())                               # what is still bein
 print(mirage.torch.explain(module, x))                      # graph by graph, once all is compiled
 mirage.torch.tune(module, x)                                # the fastest, as measured here
 op = mirage.torch.custom_op(mirage.runtime.load(path), "rms_linear")   # an artifact as an operator
+
+Importing this takes little time: what a name needs is imported when it is first used. Of an
+installed package, ``torch.compile`` finds the backend without any import of this.
 """
 
-from mirage.torch.backend import backend, register
-from mirage.torch.custom_op import BadOperatorNameError, custom_op
-from mirage.torch.explain import Explanation, explain
-from mirage.torch.timed_graphs import tune
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
 
-register()
+if TYPE_CHECKING:
+    from mirage.torch.explanation import Explanation, explain
+    from mirage.torch.graph_compiler import backend, register
+    from mirage.torch.operators import BadOperatorNameError, custom_op
+    from mirage.torch.timed_graphs import tune
+
+_HOMES = {
+    "BadOperatorNameError": "operators",
+    "Explanation": "explanation",
+    "backend": "graph_compiler",
+    "custom_op": "operators",
+    "explain": "explanation",
+    "register": "graph_compiler",
+    "tune": "timed_graphs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+    return value
+
+
+if not entry_points(group="torch_dynamo_backends", name="mirage"):
+    __getattr__("register")()
 
 __all__ = [
     "BadOperatorNameError",

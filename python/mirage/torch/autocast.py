@@ -24,8 +24,7 @@ _REGION = getattr(autocast_mode, "_enter_autocast", None)
 def with_explicit_casts(module: GraphModule, inputs: Sequence[Any]) -> GraphModule:
     """Return the graph for inputs like these without regions of autocast; the graph itself if it
     has none."""
-    nodes = module.graph.nodes
-    if not any(node.op == "call_function" and node.target is _REGION for node in nodes):
+    if not has_regions(module):
         return module
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with mode, torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
@@ -36,3 +35,9 @@ def with_explicit_casts(module: GraphModule, inputs: Sequence[Any]) -> GraphModu
             for x in inputs
         ]
         return make_fx(module)(*fakes)
+
+
+def has_regions(module: GraphModule) -> bool:
+    """Return whether a graph has regions of autocast."""
+    nodes = module.graph.nodes
+    return any(node.op == "call_function" and node.target is _REGION for node in nodes)

@@ -6,23 +6,28 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
 from mirage.cache import shared_store
+from mirage.cost.fused_ops import op_by_op
+from mirage.cost.target import target_for
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
+from mirage.pipeline.commands.compile_process import Entries
+from mirage.pipeline.compile.left_parts import slower
 from mirage.pipeline.kept_program import is_kept
 from mirage.pipeline.optimize import load_found
 from mirage.pipeline.options import OptimizeOptions
-from mirage.torch.compiled_graph import Compiled, Compiler, Report, describe
-from mirage.torch.workshop import CompileProcessError, Job, Workshop
+from mirage.torch.compiled_graph import Compiled, Compiler, Report, StaysEager, describe
+from mirage.torch.workshop import PATIENCE, CompileProcessError, Job, Workshop
 
 if TYPE_CHECKING:
+    from mirage.pipeline.sized_source import SizedSource
     from mirage.torch.sized_graph import SizedClass
 
 log = logging.getLogger("mirage.torch")
@@ -33,6 +38,16 @@ RUN = "run"
 """The option that tells ``load`` that kernels may be run to check them."""
 HERE = ("watch", "progress")
 """The options that a compile process cannot have."""
+
+
+class PyTorchIsFasterError(StaysEager):
+    """A graph is left to PyTorch, which is predicted to be faster."""
+
+    def __init__(self, kernels: float, calls: float) -> None:
+        super().__init__(
+            f"its calls are predicted to take {calls:.3g} µs, kernels {kernels:.3g} µs; kernels "
+            "are used with the option pytorch_where_faster=False"
+        )
 
 
 class NotFoundError(MirageError):
@@ -47,6 +62,12 @@ def load_program(program: Program, options: Mapping[str, Any]) -> Compiled:
     found = load_found(program, OptimizeOptions.of(**chosen), run=run)
     if found is None:
         raise NotFoundError("what was found for it cannot be loaded")
+    if found.report.left and not found.artifacts:  # eager PyTorch has ops that are several here
+        kernels, calls = (
+            sum(getattr(p, name) * p.places for p in found.report.left)
+            for name in ("kernels", "calls")
+        )
+        raise PyTorchIsFasterError(kernels, calls)
     return found
 
 
@@ -86,7 +107,7 @@ class WholeProgram:
         self, workshop: Workshop, options: Mapping[str, Any], done: Callable[[Job], None]
     ) -> Job:
         """Submit the program to another process."""
-        return workshop.submit(self.program, options, done)
+        return workshop.submit(_job(self.program, options, done))
 
 
 @dataclass(frozen=True)
@@ -111,7 +132,23 @@ class OneClass:
     ) -> Job:
         """Submit the class to another process."""
         source = self.found.source
-        return workshop.submit(source.program, options, done, (source, self.found.name))
+        return workshop.submit(_job(source.program, options, done, (source, self.found.name)))
+
+
+def _job(
+    program: Program,
+    options: Mapping[str, Any],
+    done: Callable[[Job], None],
+    sized: tuple[SizedSource, str] | None = None,
+) -> Job:
+    """Return the job of optimizing a program, or a class of sizes with the name of the size; the
+    other process does not run it, so it gets no contents of weights."""
+    parameters = tuple(replace(p, data=None) for p in program.parameters)
+    plain = replace(program, parameters=parameters)
+    if sized is not None:
+        sized = (replace(sized[0], program=plain), sized[1])
+    request = {"program": plain, "options": dict(options), "sized": sized}
+    return Job(request, done, PATIENCE + 10.0 * float(options.get("budget") or 60.0))
 
 
 def load_class(found: SizedClass, options: Mapping[str, Any]) -> Compiled:
@@ -123,6 +160,12 @@ def load_class(found: SizedClass, options: Mapping[str, Any]) -> Compiled:
     kept = load_class(found.source, OptimizeOptions.of(**chosen), run=run)
     if kept is None:
         raise NotFoundError("what was found for it cannot be loaded")
+    prediction = kept.optimized.report.prediction
+    if chosen.get("pytorch_where_faster") and prediction is not None:
+        graph, target = kept.optimized.program.graph, target_for(kept.optimized.options.chip)
+        calls = op_by_op(graph, target).time
+        if slower(prediction.time, calls):
+            raise PyTorchIsFasterError(prediction.time, calls)
     return found.runner(kept)
 
 
@@ -177,12 +220,18 @@ def _loaded(job: Job, work: WholeProgram | OneClass, options: Mapping[str, Any])
     if job.entries is None:
         raise CompileProcessError(job.error or "the compile process gave no answer")
     entries, job.entries = job.entries, None
-    options = {**options, "use_cache": True}  # that is where they are now
+    with entries_in_memory(entries):
+        return work.loaded({**options, "use_cache": True})  # that is where they are now
+
+
+@contextmanager
+def entries_in_memory(entries: Entries) -> Generator[None]:
+    """Have entries in this process's cache for a while."""
     memory = shared_store().memory
     mine = {key: data for key, data in entries.items() if key not in memory}
     memory.update(mine)
     try:
-        return work.loaded(options)
+        yield
     finally:
         for key in mine:
             memory.pop(key, None)

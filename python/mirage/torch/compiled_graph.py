@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,7 +15,11 @@ from mirage.frontend.program import Program
 from mirage.runtime.errors import InterruptedUpdateError
 from mirage.runtime.in_place_stores import same_memory
 from mirage.runtime.layouts import Arranged
+from mirage.torch.on_host import move
 from mirage.torch.workshop import Job
+
+if TYPE_CHECKING:
+    from mirage.torch.graph_import import GraphImport
 
 log = logging.getLogger("mirage.torch")
 
@@ -54,28 +58,18 @@ def count_ops(module: torch.fx.GraphModule) -> int:
 class CompiledGraph:
     """The graph ``module`` for inputs like ``inputs`` (tensors, and numbers that stand for sizes).
 
-    ``program`` is the program to be compiled, or None if there is nothing to compute; once
-    ``report.compiled`` is set, that is called. A graph that is ``like`` another takes program and
-    report from it; only the layout of its results is its own. With ``kept``, the import of an
-    earlier run is used, and this one's is kept. Raises the errors of
-    :func:`~mirage.torch.graph_import.import_graph`.
+    It was imported as ``found``. ``program`` is the program to be compiled, or None if there is
+    nothing to compute; once ``report.compiled`` is set, that is called. Graphs may share a
+    ``report``, which says by itself what stays with PyTorch if none is given.
     """
 
     def __init__(
         self,
         module: torch.fx.GraphModule,
         inputs: Sequence[Any],
-        like: tuple[Program, Report] | None = None,
-        kept: bool = False,
+        found: GraphImport,
+        report: Report | None = None,
     ) -> None:
-        from mirage.frontend.torch_import import effects_of
-        from mirage.torch.graph_import import GraphImport, import_graph
-        from mirage.torch.kept_import import import_once
-
-        if like is not None:
-            found = GraphImport(effects_of(module, inputs), like[0])
-        else:
-            found = (import_once if kept else import_graph)(module, inputs)
         self.module = module
         self.arranged = Arranged(found.effects.results)
         self.single = isinstance(_output(module).args[0], torch.fx.Node)
@@ -83,11 +77,13 @@ class CompiledGraph:
         self.updates: list[int] = []
         self.targets: list[int | torch.Tensor] = []
         self.program: Program | None = None
-        self.report = Report(count_ops(module)) if like is None else like[1]
+        self.report = Report(count_ops(module)) if report is None else report
+        self.waiting: list[tuple[torch.Tensor, torch.device]] = []
+        """Tensors of the program that are moved to a device before its kernels are called first."""
         self._called: Compiled | None = None
         if found.program is not None and (self.arranged.computed or found.effects.written):
             self._takes(found.program)
-        if like is None:
+        if found.calls:
             self.report.calls, self.report.reasons = found.calls, found.reasons
 
     def _takes(self, program: Program) -> None:
@@ -104,6 +100,9 @@ class CompiledGraph:
         if program is not self._called:
             if _captures():
                 return self.module.forward(*inputs)  # its code cannot be loaded meanwhile
+            for x, device in self.waiting:
+                move(x, device)
+            self.waiting = []
             self._called = program
         try:
             values = tuple(program(*(inputs[i].detach() for i in self.tensors)))

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from mirage.frontend.program import Program
-from mirage.frontend.torch_import import effects_of, from_torch
-from mirage.frontend.torch_import.capture.effects import Effects
+from mirage.frontend.torch_import.capture.effects import Effects, effects_of
 from mirage.runtime.layouts import Arranged
 from mirage.torch.autocast import with_explicit_casts
 from mirage.torch.on_host import OnHost, with_outputs
@@ -28,9 +27,14 @@ class GraphImport:
     reasons: tuple[str, ...] = ()
 
 
-def import_graph(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> GraphImport:
-    """Import a graph. Raises the errors of :func:`~mirage.frontend.torch_import.from_torch` and
+def import_graph(
+    module: torch.fx.GraphModule, inputs: Sequence[Any], moved: bool = True
+) -> GraphImport:
+    """Import a graph. Tensors that are made by it are ``moved`` to the device of the inputs, or
+    stay on the host. Raises the errors of :func:`~mirage.frontend.torch_import.from_torch` and
     :func:`~mirage.frontend.torch_import.effects_of`."""
+    from mirage.frontend.torch_import import from_torch
+
     effects = effects_of(module, inputs)
     computed = Arranged(effects.results).computed
     if not computed and not effects.written:
@@ -42,7 +46,7 @@ def import_graph(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> GraphIm
     imported = from_torch(part, *examples_of(inputs), allow_fallback=True, allow_updates=True)
     return GraphImport(
         effects,
-        host.on_device(imported.program),
+        host.on_device(imported.program, moved),
         tuple(call.op for call in imported.stays),
         tuple(call.reason for call in imported.stays),
     )

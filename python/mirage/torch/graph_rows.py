@@ -74,11 +74,32 @@ class Rows:
 
 def rows_of(module: torch.fx.GraphModule) -> Rows | None:
     """Return the rows of a graph; None if no symbol is a number of rows."""
-    known = [
+    known = _known(module)
+    outer, inner = _places(known)
+    found = [_rows(known, s) for s, _ in outer.most_common() if s not in inner]
+    rows = [r for r in found if r is not None]
+    return replace(rows[0], beside=tuple(rows[1:])) if rows else None
+
+
+def why_no_rows(module: torch.fx.GraphModule) -> str:
+    """Say why no symbol is a number of rows."""
+    _, inner = _places(_known(module))
+    if inner:
+        return "a size is dynamic that is not an outermost dimension"
+    return "no dynamic size is a number of rows"
+
+
+def _known(module: torch.fx.GraphModule) -> list[Any]:
+    """Return what TorchDynamo knows of the inputs."""
+    return [
         node.meta.get("example_value", node.meta.get("val"))
         for node in module.graph.nodes
         if node.op == "placeholder"
     ]
+
+
+def _places(known: Sequence[Any]) -> tuple[Counter[Any], set[Any]]:
+    """Return how often symbols occur in outermost dimensions, and those that occur elsewhere."""
     outer: Counter[Any] = Counter()
     inner: set[Any] = set()
     for x in known:
@@ -86,9 +107,7 @@ def rows_of(module: torch.fx.GraphModule) -> Rows | None:
             first, rest = _sizes(x)
             outer.update(_symbols(first))
             inner.update(s for n in rest for s in _symbols(n))
-    found = [_rows(known, s) for s, _ in outer.most_common() if s not in inner]
-    rows = [r for r in found if r is not None]
-    return replace(rows[0], beside=tuple(rows[1:])) if rows else None
+    return outer, inner
 
 
 def _sizes(x: torch.Tensor) -> tuple[Any, list[Any]]:

@@ -11,6 +11,7 @@ has no canonical text.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.metadata
 import json
 import sys
@@ -36,7 +37,12 @@ class NoTextError(ValueError):
 
 def graph_text(module: GraphModule, inputs: Sequence[Any]) -> str:
     """Return the canonical text of a graph. Raises :class:`NoTextError`."""
-    lines = [json.dumps(_settings()), *map(_input, inputs)]
+    return "\n".join((settings_line(), *map(_input, inputs), *graph_lines(module)))
+
+
+def graph_lines(module: GraphModule) -> list[str]:
+    """Return a line for each node of a graph. Raises :class:`NoTextError`."""
+    lines: list[str] = []
     numbers: dict[Node, int] = {}
     held = 0
     for node in module.graph.nodes:
@@ -57,10 +63,10 @@ def graph_text(module: GraphModule, inputs: Sequence[Any]) -> str:
         taken = (_argument((node.args, node.kwargs), numbers),) if node.op != "placeholder" else ()
         numbers[node] = len(numbers)
         lines.append(" ".join((node.op, what, *taken)))
-    return "\n".join(lines)
+    return lines
 
 
-def _settings() -> list[str]:
+def settings_line() -> str:
     """Return the settings and versions that PyTorch's ops and their decompositions depend on,
     besides their arguments. Raises :class:`NoTextError`."""
     try:
@@ -77,7 +83,7 @@ def _settings() -> list[str]:
         cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled(),
         cuda.cudnn_sdp_enabled(),
     )  # fmt: skip
-    return [str(x) for x in settings]
+    return json.dumps([str(x) for x in settings])
 
 
 def _input(x: Any) -> str:
@@ -130,6 +136,18 @@ def function_name(function: Any) -> str:
         if found is function and place.partition(".")[0] in _PACKAGES:
             return f"{place}:{name}"
     raise NoTextError(f"{name or function!r} is not found by its name")
+
+
+def function_at(name: str) -> Any:
+    """Return the op or function of a name; the inverse of :func:`function_name`."""
+    place, colon, path = name.partition(":")
+    if colon:
+        importlib.import_module(place)
+        return _at(place, path)
+    found: Any = torch.ops
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
 
 
 def _at(place: str, name: str) -> Any:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -29,10 +29,12 @@ from mirage.pipeline.parts.graph_record import (
 from mirage.runtime.layouts import Layout
 from mirage.torch.graph_import import GraphImport, device_of, import_graph
 from mirage.torch.graph_text import LARGEST, NoTextError, bytes_of, graph_text, held_tensor
+from mirage.torch.on_host import move
 
 log = logging.getLogger("mirage.cache")
 
 KIND = "import"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -87,26 +89,46 @@ class KeptImport:
     reasons: tuple[str, ...]
 
 
-def import_once(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> GraphImport:
-    """Return the import of a graph: of an earlier run, or made now and kept for the next. Raises
-    the errors of :func:`~mirage.torch.graph_import.import_graph`."""
-    try:
-        text = graph_text(module, inputs)
-    except NoTextError as error:
-        log.debug("the import of a graph is not kept: %s", error)
-        return import_graph(module, inputs)
-    key = key_of(KIND, kind_version(KIND), text)
-    found = _kept(key, text, module, inputs)
-    if found is None:
-        found = import_graph(module, inputs)
-        _keep(key, text, module, found)
+def import_once(
+    module: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    kept: bool = True,
+    later: Callable[[str], T | None] = lambda text: None,
+) -> GraphImport | T:
+    """Return the import of a graph: of an earlier run, or what ``later`` returns for its text
+    unless that is None, or made now. With ``kept``, it is used and kept. Raises the errors of
+    :func:`~mirage.torch.graph_import.import_graph`."""
+    text = text_of(module, inputs)
+    found = kept_import(text, module, inputs) if kept and text is not None else None
+    if found is not None:
+        return found
+    instead = None if text is None else later(text)
+    if instead is not None:
+        return instead
+    found = import_graph(module, inputs)
+    if kept and text is not None:
+        keep_import(text, module, found)
     return found
 
 
-def _kept(
-    key: str, text: str, module: torch.fx.GraphModule, inputs: Sequence[Any]
+def text_of(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str | None:
+    """Return the text by which the import of a graph is kept; None if it is not."""
+    try:
+        return graph_text(module, inputs)
+    except NoTextError as error:
+        log.debug("the import of a graph is not kept: %s", error)
+        return None
+
+
+def kept_import(
+    text: str,
+    module: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    waiting: list[tuple[torch.Tensor, torch.device]] | None = None,
 ) -> GraphImport | None:
-    store = shared_store()
+    """Return the import of a graph that has been kept, or None. With ``waiting``, tensors that it
+    made are not moved to their devices, but added to that list."""
+    store, key = shared_store(), _key(text)
     payload = store.get(KIND, key)
     if payload is None:
         return None
@@ -114,7 +136,14 @@ def _kept(
         kept = from_plain(KeptImport, json.loads(payload))
         if kept.text != text:
             raise PlainError("it is of another graph")
-        program = None if kept.program is None else _program(kept.program, module, inputs)
+        made: list[torch.Tensor] = []
+        program = None if kept.program is None else _program(kept.program, module, inputs, made)
+        device = device_of(inputs)
+        if waiting is not None:
+            waiting.extend((x, device) for x in made)
+        else:
+            for x in made:
+                move(x, device)
         effects = Effects(tuple(map(_result, kept.results)), kept.written)
     except (ValueError, NoTextError, AttributeError) as error:
         store.damaged(KIND, key, str(error))
@@ -122,7 +151,11 @@ def _kept(
     return GraphImport(effects, program, kept.calls, kept.reasons)
 
 
-def _keep(key: str, text: str, module: torch.fx.GraphModule, found: GraphImport) -> None:
+def _key(text: str) -> str:
+    return key_of(KIND, kind_version(KIND), text)
+
+
+def keep_import(text: str, module: torch.fx.GraphModule, found: GraphImport) -> None:
     """Keep an import; failing to is not an error."""
     try:
         program = None if found.program is None else _kept_graph(found.program, module)
@@ -134,7 +167,7 @@ def _keep(key: str, text: str, module: torch.fx.GraphModule, found: GraphImport)
         log.debug("the import of a graph is not kept: %s", error)
         return
     about = f"a graph of {sum(n.op.startswith('call_') for n in module.graph.nodes)} ops"
-    shared_store().put(KIND, key, payload, version=kind_version(KIND), about=about)
+    shared_store().put(KIND, _key(text), payload, version=kind_version(KIND), about=about)
 
 
 # ---- programs
@@ -161,10 +194,13 @@ def _kept_tensor(p: Parameter, path: str | None) -> KeptTensor:
     return KeptTensor(p.index, p.name, p.trained, path, dtype, tuple(x.shape), content)
 
 
-def _program(kept: KeptGraph, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Program:
-    device = device_of(inputs)
+def _program(
+    kept: KeptGraph, module: torch.fx.GraphModule, inputs: Sequence[Any], made: list[torch.Tensor]
+) -> Program:
+    """Return the program; tensors that are not the graph's own are added to ``made``."""
     graph = graph_by_itself(kept.graph, kept.name)
-    tensors = [_held(t, module, device) for t in kept.tensors]
+    tensors = [_held(t, module) for t in kept.tensors]
+    made += (x for t, x in zip(kept.tensors, tensors, strict=True) if t.path is None)
     parameters = tuple(
         Parameter(t.index, t.name, x, t.trained) for t, x in zip(kept.tensors, tensors, strict=True)
     )
@@ -182,13 +218,13 @@ def _program(kept: KeptGraph, module: torch.fx.GraphModule, inputs: Sequence[Any
     return program
 
 
-def _held(kept: KeptTensor, module: torch.fx.GraphModule, device: torch.device) -> torch.Tensor:
+def _held(kept: KeptTensor, module: torch.fx.GraphModule) -> torch.Tensor:
     if kept.path is not None:
         return held_tensor(module, kept.path)
     data = bytearray(base64.b64decode(kept.content))
     dtype = _dtype(kept.dtype)
     x = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
-    return x.reshape(kept.shape).to(device)
+    return x.reshape(kept.shape)
 
 
 # ---- effects

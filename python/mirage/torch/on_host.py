@@ -32,15 +32,17 @@ class OnHost:
             self._move(node)
         module.recompile()
 
-    def on_device(self, program: Program) -> Program:
-        """Return the imported program with the tensors that it holds on the device."""
-        parameters = tuple(replace(p, data=self._there(p.data)) for p in program.parameters)
+    def on_device(self, program: Program, moved: bool = True) -> Program:
+        """Return the imported program with the graph's own tensors in the place of their copies,
+        and those that were made at the import on the device, if they are to be ``moved``."""
+        parameters = tuple(replace(p, data=self._there(p.data, moved)) for p in program.parameters)
         return replace(program, parameters=parameters)
 
-    def _there(self, data: Any) -> Any:
-        """Return the graph's own tensor for its copy; other tensors were made at the import."""
+    def _there(self, data: Any, moved: bool) -> Any:
         original = self._originals.get(id(data))
-        return data.to(self.device) if original is None else original
+        if original is not None:
+            return original
+        return data.to(self.device) if moved else data
 
     def _move(self, node: torch.fx.Node) -> None:
         if node.op == "get_attr":
@@ -71,6 +73,13 @@ class OnHost:
         setattr(owner, name, copy)
         self._originals[id(copy)] = x
         self._copies.append(copy)  # an id is one object's as long as that is there
+
+
+def move(x: torch.Tensor, device: torch.device) -> None:
+    """Move a tensor to a device; it remains the same object."""
+    if x.device != device:
+        with torch.inference_mode(False):  # the tensor was made outside of it
+            x.data = x.data.to(device)
 
 
 def with_outputs(module: torch.fx.GraphModule, wanted: Sequence[int]) -> torch.fx.GraphModule:

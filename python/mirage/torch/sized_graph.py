@@ -18,7 +18,7 @@ from mirage.pipeline.sized_plan import SizedPlan
 from mirage.pipeline.sized_source import SizedSource, sized_source
 from mirage.runtime.layouts import Arranged
 from mirage.torch.compiled_graph import CompiledGraph, Report, count_ops
-from mirage.torch.graph_import import Part, device_of, examples_of
+from mirage.torch.graph_import import GraphImport, Part, device_of, examples_of
 from mirage.torch.graph_rows import Rows
 from mirage.torch.on_host import OnHost, with_outputs
 
@@ -97,7 +97,9 @@ class SizedGraph:
             return None
         if len(self._known) >= KEPT:
             self._known.clear()
-        found = CompiledGraph(self.module, inputs, (known.source.program, known.report))
+        effects = effects_of(self.module, inputs)
+        imported = GraphImport(effects, known.source.program)
+        found = CompiledGraph(self.module, inputs, imported, known.report)
         self._known[size] = found
         return found
 

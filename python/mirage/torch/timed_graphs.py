@@ -14,7 +14,7 @@ from mirage.pipeline.measure import NothingToMeasureError, Timer, fastest, need_
 from mirage.pipeline.result import Optimized
 from mirage.torch.background import load_program
 from mirage.torch.compiled_graph import Compiled
-from mirage.torch.explain import Explanation, explain
+from mirage.torch.explanation import Explanation, explain
 
 SECONDS = 60.0
 

@@ -1,8 +1,8 @@
-"""Programs are optimized in separate processes while PyTorch answers calls.
+"""Graphs are imported and programs are optimized in separate processes while PyTorch answers calls.
 
 A process is a new interpreter, never a fork of one that may use CUDA. Their number is small,
-whatever the number of graphs; each process optimizes one program after the other and ends when no
-work is left. If one is killed or fails, only its current program is lost. All end with this
+whatever the number of graphs; each process answers one request after the other and ends when no
+work is left. If one is killed or fails, only its current request is lost. All end with this
 process.
 """
 
@@ -18,25 +18,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mirage
 from mirage.errors import MirageError
-from mirage.frontend.program import Program
 from mirage.pipeline.commands.compile_process import Entries, read_message, write_message
-
-if TYPE_CHECKING:
-    from mirage.pipeline.sized_source import SizedSource
 
 COMMAND = (sys.executable, "-m", "mirage.pipeline.commands.compile_process")
 PROCESSES = 1
 """The number of processes at a time; each searches with all processors."""
 PATIENCE = 600.0
-"""The seconds that an answer may take in addition to ten times the budget."""
-
-
+"""The seconds that an answer may take, in addition to ten times the budget of a search."""
 GRACE = 60.0
 """The seconds that a process may take to end once it has no more requests."""
 
@@ -47,14 +41,14 @@ class CompileProcessError(MirageError):
 
 @dataclass(eq=False)
 class Job:
-    """A program that another process optimizes. ``doing`` describes the current activity; at the
-    end there are ``entries`` of the cache, or an ``error``."""
+    """A request that another process answers within ``patience`` seconds. ``doing`` describes the
+    current activity, which is ``begins`` at first; at the end there are ``entries`` of the cache,
+    or an ``error``."""
 
-    program: Program
-    options: Mapping[str, Any]
+    request: Mapping[str, Any]
     done: Callable[[Job], None]
-    sized: tuple[SizedSource, str] | None = None
-    """The class of sizes that the program stands for, and the name of the size."""
+    patience: float = PATIENCE
+    begins: str = "is optimized"
     doing: str = "waits for a compile process"
     started: float = field(default_factory=time.monotonic)
     entries: Entries | None = None
@@ -69,38 +63,39 @@ class Job:
 
 class Workshop:
     """At most ``processes`` processes, each started by ``command``. The environment variable
-    ``MIRAGE_COMPILE_PROCESSES`` gives the default number."""
+    ``MIRAGE_COMPILE_PROCESSES`` gives the default number. A process ends if there has been no work
+    for ``linger`` seconds."""
 
-    def __init__(self, processes: int | None = None, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self,
+        processes: int | None = None,
+        command: Sequence[str] = COMMAND,
+        linger: float = 0.0,
+    ) -> None:
         self.processes = _processes() if processes is None else processes
         self.command = tuple(command)
-        self._lock = threading.Lock()
+        self.linger = linger
+        self.closed = False
+        """Whether this process ends."""
+        self._lock = threading.Condition()
+        self._idle = 0  # threads that wait for work
         self._jobs: deque[Job] = deque()
         self._workers: set[threading.Thread] = set()
         self._children: set[subprocess.Popen[bytes]] = set()
         self._owner = os.getpid()
         atexit.register(self.close)
 
-    def submit(
-        self,
-        program: Program,
-        options: Mapping[str, Any],
-        done: Callable[[Job], None],
-        sized: tuple[SizedSource, str] | None = None,
-    ) -> Job:
-        """Submit a program, or a class of sizes. ``done`` is called with the job, in another
-        thread, when it is finished."""
-        plain = _without_tensors(program)
-        if sized is not None:
-            sized = (replace(sized[0], program=plain), sized[1])
-        job = Job(plain, dict(options), done, sized)
+    def submit(self, job: Job) -> Job:
+        """Submit a job, and return it. Its ``done`` is called in another thread when it is
+        finished."""
         with self._lock:
             if self._owner != os.getpid():  # a fork of the process that had the threads
-                self._workers, self._children = set(), set()
+                self._workers, self._children, self._idle = set(), set(), 0
                 self._jobs.clear()
                 self._owner = os.getpid()
             self._jobs.append(job)
-            if len(self._workers) < self.processes:
+            self._lock.notify()
+            if self._idle < len(self._jobs) and len(self._workers) < self.processes:
                 worker = threading.Thread(target=self._work, name="mirage-compile", daemon=True)
                 self._workers.add(worker)
                 worker.start()
@@ -111,13 +106,19 @@ class Workshop:
         if self._owner != os.getpid():
             return
         with self._lock:
+            self.closed = True
             self._jobs.clear()
+            self._lock.notify_all()
             children = list(self._children)
         for child in children:
             child.kill()
 
     def _next(self) -> Job | None:
         with self._lock:
+            if not self._jobs and self.linger:
+                self._idle += 1
+                self._lock.wait_for(lambda: bool(self._jobs) or self.closed, self.linger)
+                self._idle -= 1
             if self._jobs:
                 return self._jobs.popleft()
             self._workers.discard(threading.current_thread())
@@ -147,7 +148,8 @@ class Workshop:
                 self._forget(child)
                 child = None
             try:
-                job.done(job)
+                if not self.closed:
+                    job.done(job)
             finally:
                 job.finished.set()
         if child is not None:
@@ -178,27 +180,25 @@ class _Child:
         :class:`CompileProcessError` if it takes too long."""
         requests: Any = self.process.stdin
         answers: Any = self.process.stdout
-        limit = PATIENCE + 10.0 * float(job.options.get("budget") or 60.0)
         too_long = threading.Event()
 
         def stop() -> None:
             too_long.set()
             self.process.kill()
 
-        watchdog = threading.Timer(limit, stop)
+        watchdog = threading.Timer(job.patience, stop)
         watchdog.daemon = True
         watchdog.start()
-        job.doing = "is optimized"
+        job.doing = job.begins
         try:
-            request = {"program": job.program, "options": job.options, "sized": job.sized}
-            write_message(requests, request)
+            write_message(requests, dict(job.request))
             while "progress" in (message := read_message(answers)):
                 job.doing = str(message["progress"])
         except (OSError, EOFError):
             if not too_long.is_set():
                 raise
             raise CompileProcessError(
-                f"the compile process gave no answer within {limit:.0f} s"
+                f"the compile process gave no answer within {job.patience:.0f} s"
             ) from None
         finally:
             watchdog.cancel()
@@ -232,13 +232,6 @@ def environment() -> dict[str, str]:
     found["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     found["CUDA_VISIBLE_DEVICES"] = ""
     return found
-
-
-def _without_tensors(program: Program) -> Program:
-    """Return the program without the contents of its weights, for a process that does not run
-    it."""
-    parameters = tuple(replace(p, data=None) for p in program.parameters)
-    return replace(program, parameters=parameters)
 
 
 def _processes() -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import mirage.torch
 import pytest
 import torch
-from mirage.torch.backend import backend
+from mirage.torch.graph_compiler import backend
 from torch_programs.op_by_op import op_by_op
 
 transformers: Any = pytest.importorskip("transformers")

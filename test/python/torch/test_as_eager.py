@@ -18,7 +18,7 @@ from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Measurement
-from mirage.torch.backend import MOST_SIZES, backend
+from mirage.torch.graph_compiler import MOST_SIZES, backend
 from torch._dynamo.exc import BackendCompilerFailed
 from torch_programs.op_by_op import op_by_op
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from mirage.torch.backend import backend
 from mirage.torch.compiled_graph import Report
+from mirage.torch.graph_compiler import backend
 from torch_programs.op_by_op import op_by_op
 
 reports: list[Report] = []

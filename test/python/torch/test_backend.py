@@ -15,8 +15,9 @@ from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.ugraph import External, Launch
-from mirage.torch.backend import backend, check_inputs
 from mirage.torch.compiled_graph import StaysEager
+from mirage.torch.graph_compiler import backend
+from mirage.torch.graph_inputs import check_inputs
 
 chosen: list[Any] = []
 

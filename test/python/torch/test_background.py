@@ -25,8 +25,8 @@ from mirage.pipeline.optimize import load_class
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.parts import part as part_module
 from mirage.torch import background as background_module
-from mirage.torch.backend import backend
 from mirage.torch.background import RUN, load_program
+from mirage.torch.graph_compiler import backend
 from mirage.torch.sized_graph import SizedClass
 from mirage.torch.workshop import COMMAND, Workshop
 from stub_workshop import HANGS, Gate, idle, settled, stub, until
@@ -285,9 +285,7 @@ def test_a_command_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
 def test_an_answer_that_does_not_come(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from mirage.torch import workshop as workshop_module
-
-    monkeypatch.setattr(workshop_module, "PATIENCE", 0.3)
+    monkeypatch.setattr(background_module, "PATIENCE", 0.3)
     graphs: list[Any] = []
     options = {**OPTIONS, "budget": 0.01}
     x = torch.randn(4, 6)
@@ -359,15 +357,14 @@ def test_their_number_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 EXIT = """
-import importlib.util, sys, time
-found = importlib.util.find_spec("mirage.torch")  # the package alone: the workshop needs no PyTorch
-sys.modules["mirage.torch"] = importlib.util.module_from_spec(found)
-from mirage.torch.workshop import Workshop
+import sys, time
+from mirage.torch.workshop import Job, Workshop
 assert "torch" not in sys.modules
 from mirage.frontend.program import Program
 from mirage.semantics.ugraph import KernelGraph
 workshop = Workshop(1, (sys.executable, "-c", "import time; time.sleep(600)"))
-workshop.submit(Program(KernelGraph("g", (), (), ())), {}, lambda job: None)
+request = {"program": Program(KernelGraph("g", (), (), ())), "options": {}, "sized": None}
+workshop.submit(Job(request, lambda job: None))
 while not workshop._children:
     time.sleep(0.01)
 (child,) = workshop._children

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from mirage.frontend.program import Program
-from mirage.torch.backend import backend
+from mirage.torch.graph_compiler import backend
 from torch_programs.op_by_op import op_by_op
 
 count = 0

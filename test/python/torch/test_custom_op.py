@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from mirage.runtime.manifest import Manifest
-from mirage.torch.custom_op import BadOperatorNameError, custom_op
+from mirage.torch.operators import BadOperatorNameError, custom_op
 from small_artifacts.small_artifact import small_artifact
 
 

@@ -18,13 +18,17 @@ from mirage.pipeline.kept_program import key_for
 from mirage.pipeline.options import OptimizeOptions
 from mirage.semantics.ugraph import Matmul
 from mirage.torch import kept_import
-from mirage.torch.backend import backend
 from mirage.torch.compiled_graph import CompiledGraph
+from mirage.torch.graph_compiler import backend
 from mirage.torch.graph_text import NoTextError, function_name, graph_text
 from torch.fx import GraphModule, symbolic_trace
 from torch_programs.op_by_op import op_by_op
 
 X = torch.arange(24.0).reshape(4, 6)
+
+
+def compiled(module: GraphModule) -> CompiledGraph:
+    return CompiledGraph(module, [X], kept_import.import_once(module, [X]))
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +100,7 @@ def test_a_second_start_imports_nothing(imports: list[GraphModule]) -> None:
 
 def test_what_is_read_is_what_was_kept(imports: list[GraphModule]) -> None:
     module = symbolic_trace(Holding())
-    first, second = (CompiledGraph(module, [X], kept=True) for _ in range(2))
+    first, second = (compiled(module) for _ in range(2))
     assert len(imports) == 1
     assert first.program is not None
     assert second.program is not None
@@ -142,7 +146,8 @@ def test_names_of_values_do_not_matter() -> None:
 def test_options_that_leave_the_cache_alone(
     options: dict[str, Any], imports: list[GraphModule], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_import, "import_once", lambda *_: pytest.fail("looked it up"))
+    for name in ("kept_import", "keep_import"):
+        monkeypatch.setattr(kept_import, name, lambda *_: pytest.fail("looked it up"))
     started(torch.exp, X, **options)
     assert not list(shared_store().entries())
 
@@ -206,7 +211,7 @@ def test_an_import_in_another_precision_is_not_taken(imports: list[GraphModule])
     try:
         for precision in ("highest", "high", "highest"):
             torch.set_float32_matmul_precision(precision)
-            program = CompiledGraph(module, [X], kept=True).program
+            program = compiled(module).program
             assert program is not None
             found.append(any(op.tf32 for op in program.graph.ops if isinstance(op, Matmul)))
     finally:
@@ -219,9 +224,9 @@ def test_another_version_of_the_importer_is_another_key(
     imports: list[GraphModule], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = symbolic_trace(exponential)
-    CompiledGraph(module, [X], kept=True)
+    compiled(module)
     monkeypatch.setattr(kept_import, "kind_version", lambda kind: "changed")
-    CompiledGraph(module, [X], kept=True)
+    compiled(module)
     assert len(imports) == 2
 
 
@@ -331,14 +336,14 @@ def test_an_entry_that_is_not_right_is_made_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     module = symbolic_trace(Holding())
-    CompiledGraph(module, [X], kept=True)
+    compiled(module)
     store = shared_store()
     (entry,) = store.entries()
     data = json.loads(store.get("import", entry.key) or b"")
     change(data)
     store.put("import", entry.key, json.dumps(data).encode(), version=kind_version("import"))
     for count in (2, 2):
-        CompiledGraph(module, [X], kept=True)
+        compiled(module)
         assert len(imports) == count
     assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) == 1
     assert "an entry of the cache is damaged (import" in caplog.text

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from mirage.torch.backend import MOST_SIZES, backend
+from mirage.torch.graph_compiler import MOST_SIZES, backend
 from torch_programs.op_by_op import op_by_op
 
 X = torch.arange(12.0).reshape(3, 4)

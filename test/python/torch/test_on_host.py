@@ -9,6 +9,7 @@ import torch
 from mirage.frontend.program import Parameter, Program
 from mirage.semantics.ugraph import KernelGraph
 from mirage.torch.compiled_graph import CompiledGraph
+from mirage.torch.graph_import import import_graph
 from mirage.torch.on_host import OnHost
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -28,7 +29,7 @@ def graph_of(*calls: Any) -> torch.fx.GraphModule:
 def compiled(module: torch.fx.GraphModule) -> CompiledGraph:
     with FakeTensorMode():
         x = torch.empty(4, device=CUDA)
-    return CompiledGraph(module, [x])
+    return CompiledGraph(module, [x], import_graph(module, [x]))
 
 
 def test_devices_that_are_named() -> None:
@@ -46,7 +47,8 @@ def test_devices_that_are_named() -> None:
 
 def test_methods_that_name_it() -> None:
     module = graph_of(("call_method", "cuda", (0,), {}), ("call_function", torch.exp, (), {}))
-    found = CompiledGraph(OnHost(module, CUDA).module, [torch.empty(4)])
+    there, x = OnHost(module, CUDA).module, torch.empty(4)
+    found = CompiledGraph(there, [x], import_graph(there, [x]))
     assert found.program is not None
     assert [type(op).__name__ for op in found.program.graph.ops] == ["Unary"]
 

@@ -14,7 +14,7 @@ from mirage.frontend.program import Program
 from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
-from mirage.torch.backend import backend
+from mirage.torch.graph_compiler import backend
 
 
 def compiled(program: Program, options: Mapping[str, Any]) -> Any:

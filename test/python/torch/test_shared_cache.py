@@ -18,7 +18,7 @@ from mirage.cache import store as store_module
 from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
-from mirage.torch.backend import backend
+from mirage.torch.graph_compiler import backend
 from stub_workshop import HANGS
 
 OPTIONS: dict[str, Any] = {

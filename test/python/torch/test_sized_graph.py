@@ -14,9 +14,9 @@ from mirage.frontend.program import Program
 from mirage.pipeline.call import sized_emulator
 from mirage.pipeline.optimize import optimize_class
 from mirage.pipeline.options import OptimizeOptions
-from mirage.torch.backend import MOST_SIZES, backend
 from mirage.torch.compiled_graph import Report
-from mirage.torch.explain import Explanation
+from mirage.torch.explanation import Explanation
+from mirage.torch.graph_compiler import MOST_SIZES, backend
 from mirage.torch.sized_graph import SizedClass
 from torch._dynamo import mark_dynamic
 from torch_programs.any_size import any_size
@@ -187,11 +187,30 @@ def test_inner_sizes_have_one_program_each_up_to_a_limit(
             x = torch.randn(4, n)
             mark_dynamic(x, 1)
             same(fast(x), function(x))
-    assert len(reports) == MOST_SIZES
     assert not classes()
-    assert reports[1].sizes == "for 3, (4, 3) alone"
-    assert "graph 1: 2 ops, for 3, (4, 3) alone, compiled" in str(Explanation(tuple(reports)))
+    why = "for 3, (4, 3) alone (a size is dynamic that is not an outermost dimension)"
+    assert reports[1].sizes == why
+    text = str(Explanation(tuple(reports)))
+    assert f"graph 1: 2 ops, {why}, compiled" in text
+    limit = "for all other sizes, stays with PyTorch: it is compiled for 16 sets of sizes already"
+    assert f"graph {MOST_SIZES}: 2 ops, {limit}" in text
+    assert len(reports) == MOST_SIZES + 1
     assert caplog.text.count("others stay eager") == 1
+
+
+def test_a_contracted_size_has_one_program_each() -> None:
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x @ w) + x.sum(-1, keepdim=True)
+
+    fast = torch.compile(function, backend=host)
+    for n in (7, 12, 5, 7):
+        x, w = torch.randn(4, n), torch.randn(n, 6)
+        for tensor, dim in ((x, 1), (w, 0)):
+            mark_dynamic(tensor, dim)
+        same(fast(x, w), function(x, w))
+    assert [r.sizes.partition(" (a size")[0] for r in reports] == [
+        f"for {n}, (4, {n}), ({n}, 6) alone" for n in (7, 12, 5)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -215,6 +234,7 @@ def test_rows_that_depend_on_each_other_have_one_program_for_each_size(
             same(fast(x), function(x))
     assert not classes()
     assert "is compiled for each size, not for any s" in caplog.text
+    assert all(r.sizes.endswith(")") for r in reports[1:])
 
 
 def test_numbers_that_change_are_no_sizes() -> None:

@@ -17,7 +17,7 @@ from mirage.runtime.errors import NoGpuError
 
 OPTIONS: dict[str, Any] = {
     "chip": "sm_90a", "candidates": 3, "finalists": 2, "jobs": 1, "cubin": False,
-    "check_kernels": False,
+    "check_kernels": False, "pytorch_where_faster": True,
 }  # fmt: skip
 X, W = torch.randn(16, 64).half(), torch.randn(64, 32).half()
 

@@ -14,8 +14,8 @@ from mirage.pipeline.make_plan import plan_of_pieces
 from mirage.runtime.errors import InterruptedUpdateError
 from mirage.runtime.plan import Call
 from mirage.runtime.run_plan import Steps
-from mirage.torch.backend import backend
 from mirage.torch.compiled_graph import CompiledGraph
+from mirage.torch.graph_compiler import backend
 from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.partition import Part, partition
 from torch_programs.op_by_op import op_by_op

@@ -3,13 +3,38 @@
 ``torch.export`` captures the program (:mod:`capture`), and torch-mlir converts it to its `torch`
 dialect. A table with one row for each torch op (:mod:`rows.op_table`) turns that into a kernel
 graph (:mod:`conversion`). Weights become inputs of the graph that the callable binds
-automatically."""
+automatically.
 
-from mirage.frontend.torch_import.capture.capture import export_program
-from mirage.frontend.torch_import.capture.dynamic import dynamic_program
-from mirage.frontend.torch_import.capture.effects import Effects, effects_of
-from mirage.frontend.torch_import.capture.module_call import ModuleCall
-from mirage.frontend.torch_import.conversion.importer import ImportedGraph, from_torch
+Names load on first use: what was imported earlier needs no torch-mlir."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mirage.frontend.torch_import.capture.capture import export_program
+    from mirage.frontend.torch_import.capture.dynamic import dynamic_program
+    from mirage.frontend.torch_import.capture.effects import Effects, effects_of
+    from mirage.frontend.torch_import.capture.module_call import ModuleCall
+    from mirage.frontend.torch_import.conversion.importer import ImportedGraph, from_torch
+
+_HOMES = {
+    "Effects": "capture.effects",
+    "ImportedGraph": "conversion.importer",
+    "ModuleCall": "capture.module_call",
+    "dynamic_program": "capture.dynamic",
+    "effects_of": "capture.effects",
+    "export_program": "capture.capture",
+    "from_torch": "conversion.importer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+    return value
+
 
 __all__ = [
     "Effects",

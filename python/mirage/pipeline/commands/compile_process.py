@@ -21,6 +21,7 @@ import signal
 import struct
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 _LENGTH = struct.Struct(">Q")
@@ -95,8 +96,9 @@ def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
     return {"entries": entries}
 
 
-def main() -> None:
-    """Answers requests until there are no more."""
+def serve(answer: Callable[[dict[str, Any], Any], dict[str, Any]] = answer) -> None:
+    """Answers requests until there are no more; ``answer`` takes a request and a function that is
+    called with what is being done."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -116,4 +118,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve()

@@ -29,6 +29,7 @@ from mirage.semantics.ugraph import External, KernelGraph, Value, values_in
 from mirage.transforms.lookups import fused
 from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.partition import Part, partition
+from mirage.transforms.partition.repeated_ops import without_repeated_ops
 
 if TYPE_CHECKING:
     from mirage.compiler import Compiled, CompileOptions, Names
@@ -79,7 +80,7 @@ class Builder:
         """Return the parts of a program and the calls between them, in the order in which they
         run."""
         found: list[External | KernelGraph] = []
-        graph = fused(selected)
+        graph = without_repeated_ops(fused(selected))
         for step in partition(graph):
             found.extend([step.graph] if isinstance(step, Part) else calls_of(step))
         return stored_by_kernels(graph, found, self.program.updates)

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from mirage.frontend.program import Program
 from mirage.semantics.ugraph import External
-from mirage.torch.backend import backend
 from mirage.torch.compiled_graph import Compiler, Report
+from mirage.torch.graph_compiler import backend
 from mirage.transforms.partition.partition import Part, partition
 from torch_programs.op_by_op import op_by_op
 

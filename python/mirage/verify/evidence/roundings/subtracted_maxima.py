@@ -128,7 +128,7 @@ def _largest(draw: Activations, reference: KernelGraph, i: int) -> tuple[float, 
     while high - low > _CLOSE:
         middle = (low + high) / 2.0
         largest, found = tried(middle)
-        if largest <= _LARGEST and found >= numbers:
+        if best <= largest <= _LARGEST and found >= numbers:  # scores may fall again
             low, best = middle, largest
         else:
             high = middle

@@ -15,7 +15,7 @@ from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.evidence.roundings import situations
 from mirage.verify.evidence.roundings.activations import Activations
-from mirage.verify.evidence.roundings.subtracted_maxima import subtracts_maxima
+from mirage.verify.evidence.roundings.subtracted_maxima import other_shifts, subtracts_maxima
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.pair.verification import Verification
 from mirage.workloads import get
@@ -145,6 +145,32 @@ def test_a_maximum_of_its_own_numbers_may_be_rounded() -> None:
     assert subtracts_maxima(softmax(rounded(DType.BF16), DType.BF16))
     assert subtracts_maxima(softmax(rounded(DType.F16), DType.F16))
     assert not subtracts_maxima(softmax(rounded(DType.F16), DType.BF16))
+
+
+class FallingScores(Scores):
+    """Scores that grow with the weights until they are 16, then fall below zero."""
+
+    def __init__(self, dtype: DType) -> None:
+        super().__init__(dtype)
+        b = self.b
+        less = b.binary(BinaryFn.MUL, b.unary(UnaryFn.SQUARE, self.scores), b.constant(1.0 / 64))
+        self.scores = b.binary(BinaryFn.SUB, self.scores, less)
+        self.maximum = b.reduce(ReduceFn.MAX, self.scores, (2,))
+
+
+def test_scores_that_do_not_grow_for_ever_are_measured_where_they_are_largest() -> None:
+    """The search for the largest scores ended where none is above zero, which has no logarithm."""
+    for seed in range(3):
+        right, wrong = FallingScores(DType.F32), FallingScores(DType.F32)
+        reference = right.softmax(right.maximum)
+        shift = wrong.b.cast(wrong.b.cast(wrong.maximum, DType.BF16), DType.F32)
+        draw = Activations(
+            reference, choose_sample([reference], 2e6, np.random.default_rng(seed), {}, 8), seed
+        )
+        names = [
+            s.name for _, s in other_shifts([reference, wrong.softmax(shift)], draw, lambda _: True)
+        ]
+        assert sum("scores up to 1" in name for name in names) >= 8, names
 
 
 def test_zeros_are_among_the_rows_that_are_compared() -> None:

@@ -15,10 +15,10 @@ from mirage.cost.target import target_for
 from mirage.frontend.errors import GraphTypeError
 from mirage.frontend.location import user_location
 from mirage.pipeline.result import Optimized
-from mirage.semantics.ugraph import launches
-from mirage.torch.backend import BLOCKING, backend
 from mirage.torch.background import load_program, reports
 from mirage.torch.compiled_graph import Compiler, Report
+from mirage.torch.graph_compiler import backend
+from mirage.torch.graph_work import BLOCKING
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,16 @@ def _times(optimized: Optimized) -> str:
     if report.prediction is None:
         return ""
     graph, target = optimized.program.graph, target_for(optimized.options.chip)
-    own, alone = report.prediction.time, op_by_op(graph, target).time
+    own = report.prediction.time + sum(p.places * p.calls for p in report.left)
+    alone = op_by_op(graph, target).time
     together = fused(graph, target).time
     text = f", {own:.3g} µs predicted (each op a kernel: {alone:.3g}, fused ops: {together:.3g})"
     if own >= min(alone, together):
-        text += ", not expected to be faster than PyTorch"
+        other = "PyTorch" if own >= alone else "torch.compile"
+        text += f", not expected to be faster than {other}"
+    if report.left:
+        many = sum(p.places for p in report.left)
+        text += f", {_count(many, 'part')} left to PyTorch, which is predicted to be faster"
     if report.measured is not None:
         for place, number in report.measured.microseconds:
             if place == optimized.place:
@@ -135,8 +140,7 @@ def _what(graph: Report) -> str:
     text = "compiled"
     optimized = getattr(graph.compiled, "optimized", graph.compiled)  # at the largest size
     if isinstance(optimized, Optimized):
-        kernels = len(list(launches(optimized.graph.ops)))
-        text = _count(kernels, "kernel")
+        text = _count(optimized.kernels, "kernel")
         text += _times(optimized)
     if graph.calls:
         names = Counter(map(_short, graph.calls))

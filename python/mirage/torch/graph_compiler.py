@@ -17,32 +17,29 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from mirage.pipeline.options import OptimizeOptions, OptionError
-from mirage.torch.background import (
-    ClassLoader,
-    OneClass,
-    WholeProgram,
-    compile_in,
-    load_class,
-    load_program,
-)
+from mirage.pipeline.options import OptionError
+from mirage.torch import kept_import
+from mirage.torch.background import ClassLoader, load_class, load_program
 from mirage.torch.changing_numbers import changing_numbers
 from mirage.torch.compiled_graph import (
     Compiled,
     CompiledGraph,
     Compiler,
     Report,
-    StaysEager,
     count_ops,
     describe,
 )
-from mirage.torch.graph_rows import Rows, rows_of
+from mirage.torch.graph_inputs import check_inputs, is_dynamic, told_sizes
+from mirage.torch.graph_rows import Rows, rows_of, why_no_rows
+from mirage.torch.graph_work import GraphWork, split_options
+from mirage.torch.imported_later import ImportedLater
 from mirage.torch.numbers_apart import numbers_apart
-from mirage.torch.workshop import Workshop, shared_workshop
+from mirage.torch.workshop import Workshop
 
 if TYPE_CHECKING:
     from mirage.torch.sized_graph import SizedClass, SizedGraph
@@ -52,9 +49,6 @@ log = logging.getLogger("mirage.torch")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of ``torch.compile``, which are accepted and equivalent. The option ``budget`` limits
 the search; CUDA graphs are not captured here, but a caller may capture the compiled program."""
-BLOCKING = "blocking"
-"""The option that compiles a graph before its first call is answered; without it, PyTorch answers
-until the kernels are ready."""
 MOST_SIZES = 16
 """The most sets of sizes that a graph is compiled for; calls with further ones run eagerly."""
 
@@ -70,45 +64,29 @@ def backend(
     load: Compiler = load_program,
     load_class: ClassLoader = load_class,
     workshop: Workshop | None = None,
+    importer: Workshop | None = None,
     devices: Sequence[str] = ("cuda",),
     watch: Callable[[Report], None] = lambda report: None,
 ) -> Callable[..., Any]:
     """Compile a graph, as TorchDynamo calls the backend; ``options`` and ``mode`` are those given
     to ``torch.compile``. ``watch`` is called with reports on the graph.
 
-    Processes of ``workshop`` optimize programs; ``load`` makes their results ready to be called,
+    Processes of ``importer`` import graphs (with a ``workshop`` alone they are imported here), and
+    those of ``workshop`` optimize programs; ``load`` makes their results ready to be called,
     and ``load_class`` those for classes of sizes. A ``compiler`` does both at once in this process,
     and so does a ``class_compiler`` for classes (with a ``compiler`` alone there are no classes).
     Raises :class:`mirage.pipeline.options.OptionError` for unknown options and modes. After any
     other error, the graph remains with PyTorch.
     """
     chosen, blocking = split_options(options or {})
-    kept = OptimizeOptions.of(**chosen).reuses
     if mode not in (None, *MODES):
         raise OptionError(f"expected a mode among {', '.join(MODES)}, got {mode!r}")
-
-    def compile_graph(found: CompiledGraph) -> None:
-        if found.program is None:
-            return
-        if compiler is not None:
-            found.report.compiled = compiler(found.program, chosen)
-        else:
-            shop = workshop or shared_workshop()
-            whole = WholeProgram(found.program, load)
-            compile_in(shop, whole, found.report, chosen, blocking=blocking)
-
-    def compile_class(found: SizedClass) -> None:
-        if class_compiler is not None:
-            found.report.compiled = class_compiler(found, chosen)
-        else:
-            shop = workshop or shared_workshop()
-            one = OneClass(found, load_class)
-            compile_in(shop, one, found.report, chosen, blocking=blocking)
-
-    classes = compile_class if compiler is None or class_compiler is not None else None
+    work = GraphWork(
+        chosen, blocking, compiler, class_compiler, load, load_class, workshop, importer
+    )
 
     def graph(module: torch.fx.GraphModule) -> _Graph:
-        return _Graph(module, compile_graph, classes, devices, watch, kept)
+        return _Graph(module, work, devices, watch)
 
     return _answer(module, example_inputs, graph, watch)
 
@@ -121,7 +99,7 @@ def _answer(
 ) -> Callable[..., Any]:
     """Return the callable that replaces a graph. The arithmetic of numbers is separated first;
     ``graph`` makes an object that compiles the rest."""
-    sized = any(map(_is_dynamic, inputs))
+    sized = any(map(is_dynamic, inputs))
     apart = numbers_apart(module, inputs)
     rest, given = (module, inputs) if apart is None else (apart.module, apart.inputs(inputs))
     try:
@@ -140,39 +118,24 @@ def _answer(
     return answer if apart is None else apart.beside(answer)
 
 
-def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return the options of :class:`mirage.OptimizeOptions`, and whether calls wait for kernels.
-    Raises :class:`OptionError`."""
-    chosen = dict(options)
-    blocking = chosen.pop(BLOCKING, False)
-    if not isinstance(blocking, bool):
-        raise OptionError(f"expected {BLOCKING} to be True or False, got {blocking!r}")
-    try:
-        OptimizeOptions.of(**chosen)
-    except OptionError as error:
-        known = f"expected options among {BLOCKING}, "
-        message = error.message.replace("expected options among ", known)
-        raise OptionError(message) from None
-    return chosen, blocking
+Found: TypeAlias = "CompiledGraph | ImportedLater"
 
 
 class _Graph:
-    """A graph of TorchDynamo, and its compiled forms. With ``kept``, imports of earlier runs are
-    used."""
+    """A graph of TorchDynamo, and its compiled forms."""
 
     def __init__(
         self,
         module: torch.fx.GraphModule,
-        compile_graph: Callable[[CompiledGraph], None],
-        compile_class: Callable[[SizedClass], None] | None,
+        work: GraphWork,
         devices: Sequence[str],
         watch: Callable[[Report], None],
-        kept: bool,
     ) -> None:
-        self.module, self.compile_graph, self.compile_class = module, compile_graph, compile_class
-        self.devices, self.watch, self.kept = devices, watch, kept
+        self.module, self.work, self.devices, self.watch = module, work, devices, watch
         self.rows: Rows | None = None
-        self._found: dict[object, CompiledGraph | None] = {}
+        self.why_alone = ""
+        """Why there is a program for each set of sizes."""
+        self._found: dict[object, Found | None] = {}
         self._sized: dict[object, SizedGraph | None] = {}
         self._lock = threading.Lock()
 
@@ -183,21 +146,31 @@ class _Graph:
         if sized:
             with suppress(Exception):  # what a later version of PyTorch says of sizes
                 self.rows = rows_of(self.module)
+                self.why_alone = "" if self.rows else why_no_rows(self.module)
             return self.for_sizes
         return self.compiled(inputs) or self.module.forward
 
-    def compiled(self, inputs: Sequence[Any], sizes: str = "") -> CompiledGraph | None:
+    def compiled(self, inputs: Sequence[Any], sizes: str = "") -> Found | None:
         """Return the compiled graph for inputs like these; None if it remains with PyTorch."""
         try:
             check_inputs(inputs, self.devices)
-            found = CompiledGraph(self.module, inputs, kept=self.kept)
+            found = self._imported(inputs)
             found.report.sizes = sizes
-            self.compile_graph(found)
+            if isinstance(found, CompiledGraph):
+                self.work.compile_graph(found)
         except Exception as error:
             _stays(self.module, error, self.watch)
             return None
         self.watch(found.report)
         return found
+
+    def _imported(self, inputs: Sequence[Any]) -> Found:
+        """Return the graph, which another process may import later."""
+        later = partial(self.work.import_later, self.module, inputs)
+        found = kept_import.import_once(self.module, inputs, self.work.kept, later)
+        if isinstance(found, ImportedLater):
+            return found
+        return CompiledGraph(self.module, inputs, found)
 
     def for_sizes(self, *inputs: Any) -> Any:
         """Call the graph that is compiled for inputs of these sizes."""
@@ -205,33 +178,38 @@ class _Graph:
             found = self._by_rows(inputs) or self._at_sizes(inputs)
         return self.module.forward(*inputs) if found is None else found(*inputs)
 
-    def _at_sizes(self, inputs: Sequence[Any]) -> CompiledGraph | None:
+    def _at_sizes(self, inputs: Sequence[Any]) -> Found | None:
         """Return the graph for inputs of exactly these sizes."""
         key = tuple(
             (tuple(x.shape), x.stride()) if isinstance(x, torch.Tensor) else x for x in inputs
         )
         if key not in self._found and len(self._found) < MOST_SIZES:
-            self._found[key] = self.compiled(inputs, f"for {_sizes(self.module, inputs)} alone")
+            why = f" ({self.why_alone})" if self.why_alone else ""
+            sizes = f"for {told_sizes(self.module, inputs)} alone{why}"
+            self._found[key] = self.compiled(inputs, sizes)
             if len(self._found) == MOST_SIZES:
+                reason = f"it is compiled for {MOST_SIZES} sets of sizes already"
                 log.warning("a graph has run at %d sizes; others stay eager", MOST_SIZES)
+                self.watch(Report(count_ops(self.module), reason, sizes="for all other sizes"))
         return self._found.get(key)
 
     def _by_rows(self, inputs: Sequence[Any]) -> CompiledGraph | None:
         """Return the graph for any number of rows; None if it is compiled for one size after the
         other."""
         rows = self.rows
-        if rows is None or self.compile_class is None:
+        if rows is None or not self.work.has_classes:
             return None
         rows = rows.of(inputs)
         key = rows.others(inputs)
         try:
             if key not in self._sized and len(self._sized) < MOST_SIZES:
                 self._sized[key] = None
-                self._sized[key] = self._sized_graph(rows, inputs, self.compile_class)
+                self._sized[key] = self._sized_graph(rows, inputs)
             graph = self._sized.get(key)
             return None if graph is None else graph.at(inputs)
         except Exception as error:
             self._sized[key] = None
+            self.why_alone = describe(error)
             log.info(
                 "a graph of %d ops is compiled for each size, not for any %s: %s",
                 count_ops(self.module), rows.name, describe(error),
@@ -239,15 +217,13 @@ class _Graph:
             log.debug("why:", exc_info=error)
             return None
 
-    def _sized_graph(
-        self, rows: Rows, inputs: Sequence[Any], compile_class: Callable[[SizedClass], None]
-    ) -> SizedGraph:
+    def _sized_graph(self, rows: Rows, inputs: Sequence[Any]) -> SizedGraph:
         from mirage.torch.sized_graph import SizedGraph
 
         check_inputs(inputs, self.devices)
 
         def made(found: SizedClass) -> None:
-            compile_class(found)
+            self.work.compile_class(found)
             self.watch(found.report)
 
         return SizedGraph(self.module, rows, inputs, made)
@@ -259,41 +235,6 @@ def _stays(module: torch.fx.GraphModule, error: Exception, watch: Callable[[Repo
     log.warning("a graph of %d ops stays with PyTorch: %s", count, reason)
     log.debug("why:", exc_info=error)
     watch(Report(count, reason))
-
-
-def _is_dynamic(x: Any) -> bool:
-    """Return whether an input is, or has, a size that is not known yet."""
-    if isinstance(x, torch.Tensor):
-        return any(isinstance(n, torch.SymInt) for n in (*x.shape, *x.stride()))
-    return isinstance(x, torch.SymInt | int)
-
-
-def _sizes(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
-    """Describe the sizes of inputs that may vary."""
-    told: list[str] = []
-    for node, x in zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True):
-        if isinstance(x, torch.Tensor) and _is_dynamic(node.meta.get("example_value")):
-            told.append(str(tuple(x.shape)))
-        elif isinstance(x, int):
-            told.append(str(x))
-    return ", ".join(dict.fromkeys(told))
-
-
-def check_inputs(inputs: Sequence[Any], devices: Sequence[str] = ("cuda",)) -> None:
-    """Raise :class:`StaysEager` if a graph with these inputs cannot be compiled."""
-    for i, x in enumerate(inputs):
-        if isinstance(x, int):
-            continue
-        if not isinstance(x, torch.Tensor):
-            raise StaysEager(f"input {i} is not a tensor but {x!r}")
-        if x.device.type not in devices:
-            raise StaysEager(f"input {i} is on {x.device}, expected {' or '.join(devices)}")
-        if x.requires_grad and torch.is_grad_enabled():
-            raise StaysEager(
-                f"input {i} requires a gradient; use torch.no_grad() or inference_mode()"
-            )
-        if torch.is_autocast_enabled(x.device.type):
-            raise StaysEager(f"autocast is on for {x.device.type}; convert the model instead")
 
 
 def register() -> None:

@@ -1,0 +1,42 @@
+"""A process that imports graphs of TorchDynamo for another one:
+``python -m mirage.torch.import_process``.
+
+It is a process of its own beside those that optimize programs, which need no PyTorch. A request has
+the graph (:mod:`mirage.torch.graph_message`), and the answer the import as an entry of the cache,
+or none if this process cannot import the graph as the other would.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.cache import Store, shared_store
+from mirage.cache import store as store_module
+from mirage.pipeline.commands.compile_process import Entries, serve
+from mirage.torch.compiled_graph import describe
+from mirage.torch.graph_import import import_graph
+from mirage.torch.graph_message import GraphMessage
+from mirage.torch.kept_import import keep_import
+
+
+def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
+    """Return the answer to a request: ``entries``, or an ``error`` in one line."""
+    message: GraphMessage = request["graph"]
+    store = shared_store() if request["kept"] else Store(None, 1)
+    entries: Entries = {}
+    store.seen = entries
+    try:
+        with store_module.shared_as(store), message.settings.applied():
+            module, inputs = message.graph()
+            if message.is_told_by(module):
+                found = import_graph(module, inputs, moved=False)  # there is no device
+                keep_import(message.text, module, found)
+    except Exception as error:
+        return {"error": describe(error)}
+    finally:
+        store.seen = None
+    return {"entries": entries}
+
+
+if __name__ == "__main__":
+    serve(answer)

@@ -1,0 +1,251 @@
+"""Graphs are imported by another process, while PyTorch answers."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import mirage.torch
+import pytest
+import torch
+from mirage.cache import shared_store
+from mirage.torch import import_process
+from mirage.torch.graph_compiler import backend
+from mirage.torch.graph_import import import_graph
+from mirage.torch.graph_message import GraphMessage, SentTensor, Settings, likenesses, message_of
+from mirage.torch.graph_text import graph_text
+from mirage.torch.imported_later import COMMAND, import_later
+from mirage.torch.kept_import import kept_import
+from mirage.torch.workshop import Workshop
+from stub_workshop import Gate, settled, stub, until
+from torch.fx import GraphModule
+from torch_programs.op_by_op import op_by_op
+
+OPTIONS: dict[str, Any] = {"chip": "sm_90a"}
+X = torch.randn(4, 6)
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MIRAGE_FRESH", raising=False)
+    monkeypatch.setenv("MIRAGE_CACHE_DIR", str(tmp_path / "cache"))
+    torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+
+
+class Model(torch.nn.Module):
+    """Views, a constant, numbers in nested arguments, an op that no kernel computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(6, 6))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        scale = torch.tensor([1.0, 2.0, 4.0, 8.0])[:, None]
+        y = torch.nn.functional.layer_norm(x @ self.weight, (6,)) * scale
+        y = torch.cat([y, x.to(torch.float16).float()], dim=-1)
+        return y.t(), torch.special.i0(y)[1:, ::2], x.t(), {"sum": y.sum()}
+
+
+def swapped(program: Any, options: Mapping[str, Any]) -> Any:
+    """In the place of kernels: the program op by op, whatever was found."""
+    return op_by_op(program, options)
+
+
+def host(importer: Workshop, **more: Any) -> Any:
+    return partial(
+        backend, devices=("cpu",), workshop=stub(), importer=importer, load=swapped,
+        options={**OPTIONS, **more.pop("options", {})}, **more,
+    )  # fmt: skip
+
+
+def here(what: str = "") -> Workshop:
+    """A process that imports, and does something before."""
+    code = f"{what}\nimport runpy; runpy.run_module({COMMAND[2]!r}, run_name='__main__')"
+    return Workshop(1, (sys.executable, "-c", code))
+
+
+def captured(function: Any) -> tuple[GraphModule, list[Any]]:
+    """The graph that TorchDynamo hands over, and its inputs."""
+    found: list[tuple[GraphModule, list[Any]]] = []
+
+    def capture(module: GraphModule, inputs: list[Any], **_: Any) -> Any:
+        found.append((module, inputs))
+        return module.forward
+
+    with torch.no_grad():
+        torch.compile(function, backend=capture)(X)
+    torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+    (one,) = found
+    return one
+
+
+def sent(module: GraphModule, inputs: list[Any]) -> GraphMessage:
+    message = message_of(module, inputs, graph_text(module, inputs))
+    assert message is not None
+    return message
+
+
+# ---- the whole way
+
+
+def test_the_first_call_does_not_wait_for_the_import(tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    graphs: list[Any] = []
+    model = Model().requires_grad_(False)
+    fast = torch.compile(model, backend=host(here(gate.code), watch=graphs.append))
+    want = model(X)
+    torch.testing.assert_close(fast(X), want)
+    (graph,) = graphs
+    assert graph.job is not None
+    until(lambda: graph.job.doing == "is imported")
+    assert "PyTorch answers, being compiled" in str(mirage.torch.explain())
+    assert graph.calls == ()
+    gate.open()
+    until(lambda: graph.compiled is not None or graph.reason)
+    assert not graph.reason
+    assert graph.calls == ("aten.i0",)
+    got = fast(X)
+    torch.testing.assert_close(got, want)
+    assert [y.stride() for y in got[:3]] == [y.stride() for y in want[:3]]
+    assert got[2].untyped_storage().data_ptr() == X.untyped_storage().data_ptr()
+
+
+def test_a_later_start_needs_no_process() -> None:
+    message = sent(*captured(lambda x: torch.exp(x) * 2))
+    assert import_process.answer({"graph": message, "kept": True}, None)["entries"]
+    graphs: list[Any] = []
+    none = Workshop(1, ("/bin/false",))
+    fast = torch.compile(lambda x: torch.exp(x) * 2, backend=host(none, watch=graphs.append))
+    torch.testing.assert_close(fast(X), torch.exp(X) * 2)
+    settled(graphs[0])
+    assert not none._workers
+    assert not graphs[0].reason
+
+
+def test_a_process_that_is_killed_leaves_the_graph_to_pytorch(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    graphs: list[Any] = []
+    killed = stub("os.kill(os.getpid(), signal.SIGKILL)")
+    with caplog.at_level(logging.WARNING, logger="mirage.torch"):
+        fast = torch.compile(torch.exp, backend=host(killed, watch=graphs.append))
+        torch.testing.assert_close(fast(X), torch.exp(X))
+        until(lambda: graphs[0].reason)
+        torch.testing.assert_close(fast(X), torch.exp(X))
+    assert "stays with PyTorch: the compile process ended (signal 9)" in caplog.text
+    assert caplog.text.count("\n") == 1
+
+
+def test_what_cannot_be_handed_over_is_imported_here() -> None:
+    """The process answers without an entry if it would import another program."""
+    graphs: list[Any] = []
+    fast = torch.compile(torch.exp, backend=host(stub(), watch=graphs.append))
+    torch.testing.assert_close(fast(X), torch.exp(X))
+    until(lambda: graphs[0].job is None)
+    assert graphs[0].compiled is None
+    torch.testing.assert_close(fast(X), torch.exp(X))  # imports it
+    settled(graphs[0])
+    assert not graphs[0].reason
+    torch.testing.assert_close(fast(X), torch.exp(X))
+
+
+def test_without_a_cache_it_is_imported_by_the_process_each_time() -> None:
+    message = sent(*captured(torch.exp))
+    answered = import_process.answer({"graph": message, "kept": False}, None)
+    assert [kind for kind, _ in answered["entries"]] == ["import"]
+    assert not list(shared_store().entries())
+
+
+def test_blocking_imports_at_once() -> None:
+    none = Workshop(1, ("/bin/false",))
+    options = {"blocking": True}
+    graphs: list[Any] = []
+    torch.compile(torch.exp, backend=host(none, options=options, watch=graphs.append))(X)
+    assert not none._workers
+    assert graphs[0].compiled is not None or graphs[0].reason
+
+
+# ---- the message
+
+
+def test_the_process_imports_the_same_program() -> None:
+    module, inputs = captured(Model())
+    text = graph_text(module, inputs)
+    message = message_of(module, inputs, text)
+    assert message is not None
+    answered = import_process.answer({"graph": message, "kept": False}, None)
+    shared_store().memory.update(answered["entries"])
+    found = kept_import(text, module, likenesses(inputs))
+    mine = import_graph(module, inputs)
+    assert found is not None
+    assert found.effects == mine.effects
+    assert found.calls == mine.calls
+    assert found.program is not None
+    assert mine.program is not None
+    want = op_by_op(mine.program, {})(*inputs)
+    torch.testing.assert_close(op_by_op(found.program, {})(*inputs), want)
+
+
+def test_tensors_of_a_gpu_have_their_device_there() -> None:
+    """The process sees no GPU, and none is needed for what has no elements."""
+    module, inputs = captured(lambda x: torch.arange(4.0, device=x.device) + x.sum(1))
+    message = sent(module, inputs)
+    (x,) = message.inputs
+    assert isinstance(x, SentTensor)
+    for node in module.graph.nodes:
+        node.kwargs = {
+            k: torch.device("cuda:0") if k == "device" else v for k, v in node.kwargs.items()
+        }
+    there = replace(sent(module, inputs), inputs=(replace(x, device="cuda:0"),))
+    again, (fake,) = there.graph()
+    assert str(fake.device) == "cuda:0"
+    found = import_graph(again, [fake], moved=False)
+    assert found.program is not None
+    assert not found.calls
+
+
+def test_settings_are_those_of_the_sender() -> None:
+    message = sent(*captured(torch.exp))
+    before = Settings.current()
+    torch.set_float32_matmul_precision("high")
+    try:
+        other, _ = message.graph()
+        assert not message.is_told_by(other)
+        with message.settings.applied():
+            assert message.is_told_by(other)
+        assert Settings.current() == before
+    finally:
+        torch.set_float32_matmul_precision(before.precision)
+
+
+def test_another_graph_is_not_told_by_the_message() -> None:
+    message = sent(*captured(torch.exp))
+    assert message.is_told_by(captured(torch.exp)[0])
+    assert not message.is_told_by(captured(torch.sin)[0])
+
+
+def test_graphs_that_depend_on_a_gpu_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    region = graph.call_function(torch.amp.autocast_mode._enter_autocast, ("cpu", None, True, None))
+    graph.call_function(torch.amp.autocast_mode._exit_autocast, (region,))
+    graph.output((graph.call_function(torch.exp, (x,)),))
+    module = GraphModule({}, graph)
+    assert import_later(module, [X], "", True, lambda _: None, stub()) is None
+    module, inputs = captured(torch.exp)
+    monkeypatch.setattr(torch, "get_default_device", lambda: torch.device("cuda"))
+    assert message_of(module, inputs, "") is None
+
+
+def test_errors_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("cannot be\nimported")
+
+    monkeypatch.setattr(import_process, "import_graph", fails)
+    answered = import_process.answer({"graph": sent(*captured(torch.exp)), "kept": True}, None)
+    assert answered == {"error": "RuntimeError: cannot be"}
