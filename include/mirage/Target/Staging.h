@@ -44,6 +44,14 @@ inline SharedRows getSharedRows(int64_t rows, int64_t rowBytes) {
   return {0, rows > 1 && rowBytes % 16 == 0 ? 16 : 0};
 }
 
+/// The unit in which asynchronous copies are the fastest, and at whose multiples both of
+/// their ends then start.
+inline constexpr int64_t lineBytes = 16;
+
+/// The pad, in bytes, of rows of whole lines that are as far behind multiples of a line as
+/// rows at this stride are. A row may take a line more than it fills.
+inline int64_t getSkewedPad(int64_t strideBytes) { return lineBytes + strideBytes % lineBytes; }
+
 /// Alignment of a shared tile.
 inline int64_t getSharedAlignment(int64_t swizzle) { return swizzle ? 8 * swizzle : 16; }
 

@@ -94,7 +94,42 @@ SmallVector<Value> SharedAccess::restore(ArrayRef<Value> scalars) const {
   return result;
 }
 
+bool SharedAccess::readsPairs() const {
+  return elementBytes() == 2 && !tile.getSwizzle() && tile.getRowPitch() % 4 == 2 &&
+         layout.contiguous(1) >= 2;
+}
+
+/// The words that hold a pair are one and the same where the pair starts at a word.
+SmallVector<Value> SharedAccess::loadPairs(Emitter &e, Value base) const {
+  Type word = e.getI32Type();
+  Value start = addresses(e, base, layout).get({});
+  Value odd = e.bitAnd(e.sharedAddress(start), 2), even = e.sub(e.i32(2), odd);
+  // By whether the registers' constant part moves a pair by half a word.
+  struct Words {
+    Value low, high, shift;
+  };
+  auto find = [&](Value half) -> Words {
+    return {e.offset(start, e.sub(e.i32(0), half)), e.offset(start, half), e.shiftLeft(half, 3)};
+  };
+  Words words[2] = {find(odd), find(even)};
+  SmallVector<Value> scalars;
+  for (int64_t i = 0; i < layout.getNumRegisters(); i += 2) {
+    Coord where = position(layout, i);
+    int64_t byte = where.row * tile.getRowPitch() + where.col * elementBytes();
+    const Words &from = words[byte % 4 / 2];
+    Value low = LLVM::LoadOp::create(e, word, e.offset(from.low, byte), 4);
+    Value high = LLVM::LoadOp::create(e, word, e.offset(from.high, byte), 4);
+    Value both = e.intrinsic("llvm.fshr.i32", word, {high, low, from.shift});
+    Value pair = e.bitcast(both, VectorType::get({2}, elementType()));
+    for (int64_t j : {0, 1})
+      scalars.push_back(e.createOrFold<vector::ExtractOp>(pair, j));
+  }
+  return restore(scalars);
+}
+
 SmallVector<Value> SharedAccess::load(Emitter &e, Value base) const {
+  if (readsPairs())
+    return loadPairs(e, base);
   int64_t width = getVectorWidth();
   SharedAddresses address = addresses(e, base, layout);
   SmallVector<Value> scalars;
