@@ -99,17 +99,32 @@ bool SharedAccess::readsPairs() const {
          layout.contiguous(1) >= 2;
 }
 
-/// The words that hold a pair are one and the same where the pair starts at a word.
+/// Bytes from a lane's row to the one beside it, which is another lane's; null if there is none
+/// for all lanes.
+Value SharedAccess::toRowBeside(Emitter &e) const {
+  auto found = llvm::find(layout.getLane(), Coord{1, 0});
+  if (found == layout.getLane().end())
+    return {};
+  Value isSecond = e.bitAnd(e.shiftRight(e.lane(), found - layout.getLane().begin()), 1);
+  Value above = e.compare(arith::CmpIPredicate::ne, isSecond, e.i32(0));
+  return e.select(above, e.i32(-tile.getRowPitch()), e.i32(tile.getRowPitch()));
+}
+
+/// A pair that starts at a word has no second one: its lane reads what the lane of the row
+/// beside its own needs, so that all second words are in banks of their own.
 SmallVector<Value> SharedAccess::loadPairs(Emitter &e, Value base) const {
   Type word = e.getI32Type();
-  Value start = addresses(e, base, layout).get({});
+  Value start = addresses(e, base, layout).get({}), beside = toRowBeside(e), none = e.i32(0);
   Value odd = e.bitAnd(e.sharedAddress(start), 2), even = e.sub(e.i32(2), odd);
   // By whether the registers' constant part moves a pair by half a word.
   struct Words {
     Value low, high, shift;
   };
   auto find = [&](Value half) -> Words {
-    return {e.offset(start, e.sub(e.i32(0), half)), e.offset(start, half), e.shiftLeft(half, 3)};
+    Value splits = e.compare(arith::CmpIPredicate::ne, half, none);
+    Value other = beside ? e.add(beside, 2) : none;
+    return {e.offset(start, e.sub(none, half)), e.offset(start, e.select(splits, half, other)),
+            e.shiftLeft(half, 3)};
   };
   Words words[2] = {find(odd), find(even)};
   SmallVector<Value> scalars;

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 
-from mirage.cost.accountant import Accountant, Around, Operands, is_odd
+from mirage.cost.accountant import Accountant, Around, Operands
 from mirage.cost.kernel_features import KernelFeatures, Known
 from mirage.cost.registers import RegisterEstimator, estimator_of, with_enough_warps
 from mirage.cost.shared_memory_bound import shared_bytes
+from mirage.cost.skewed_rows import is_odd, skewed_factors
 from mirage.cost.shared_tiles import given_loads
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
@@ -87,6 +88,7 @@ def _features(launch: Launch, hot: frozenset[Value], compiled: Resources | None)
     }
     estimated = estimator_of(launch)
     shared = {op: grid.k for op, grid in estimated.grid.items()}
+    computed_with = _computed_with(launch, estimated.matmuls)
     taken = {loop: _steps_of(launch, loop) for loop in loops(launch)}
     trips = list(_trips(launch.body.ops, taken)) or [(1.0, 1.0, True)]
     most, steps, _ = max(trips)
@@ -102,9 +104,10 @@ def _features(launch: Launch, hot: frozenset[Value], compiled: Resources | None)
         _Facts(
             _exact(launch),
             _tiles_of(launch, is_odd),
+            skewed_factors(estimated, computed_with),
             _tiles_of(launch, lambda tensor: tensor.dtype.is_eight_bits),
             _tiles_of(launch, lambda _: True),
-            _computed_with(launch, estimated.matmuls),
+            computed_with,
         ),
         taken,
         given_loads(launch),
@@ -175,6 +178,7 @@ class _Facts:
 
     exact: set[Value]  # of more than 16 bits, whose elements were numbers of 16 bits
     odd: set[Value]  # tiles of tensors whose rows start at odd elements
+    skewed: set[Value]  # those of them whose rows start in shared memory as in the tensor
     eight_bits: set[Value]  # tiles of tensors of 8-bit floats, as they are loaded
     loaded: set[Value]  # tiles of any tensors, as they are loaded
     computed_with: set[Value]  # what other ops than products read
@@ -185,7 +189,8 @@ class _Facts:
         half = a.dtype.is_half and b.dtype.is_half
         exact = a in self.exact, b in self.exact
         computed = not {a, b} <= self.loaded
-        return Operands(half, exact, {a, b} <= self.eight_bits, computed, op.tf32)
+        skewed = a in self.skewed, b in self.skewed
+        return Operands(half, exact, {a, b} <= self.eight_bits, computed, op.tf32, skewed)
 
 
 @dataclass
@@ -295,7 +300,8 @@ def _count(
             if source not in read:
                 read.add(source)
                 account.read(float(source.type.bytes), float(_run_of(op) * source.dtype.bytes))
-            account.load(size, float(_run_of(op)), source.type, in_loop)
+            skewed = op.result in facts.skewed
+            account.load(size, float(_run_of(op)), source.type, in_loop, skewed=skewed)
         case Source(operands=(table, indices)):
             _count_rows(account, op, (table, indices), in_loop, read)
         case Matmul():
@@ -305,7 +311,7 @@ def _count(
                 if factor in facts.eight_bits and not account.features.warpgroups:
                     account.convert(float(factor.type.size), in_loop)
             for factor in (a, b):
-                if factor in facts.odd:
+                if factor in facts.odd - facts.skewed:
                     account.copy_odd(float(factor.type.size), in_loop)
             batch = float(prod(op.result.shape[:-2]))
             m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]

@@ -20,6 +20,7 @@ from math import prod
 
 from mirage import _target
 from mirage.cost.analysis import BlockAnalysis, round_up
+from mirage.cost.skewed_rows import may_skew
 from mirage.cost.warpgroup_limits import is_box
 from mirage.semantics.ugraph import (
     Elementwise,
@@ -274,7 +275,10 @@ class _Planner(BlockAnalysis):
             rows, cols = (self.padded(n) for n in shape)
         row = cols * width
         swizzle, _ = _target.shared_rows(rows, row)
-        if not swizzle and rows > 1:
+        source = load.operands[0].type
+        if shape is not None and may_skew(source, load.result.shape):
+            row += _target.skewed_pad(row, source.shape[-1] * width)
+        elif not swizzle and rows > 1:
             row += 16  # rows of odd sizes get no pad: a bound from above
         return slots * round_up(rows * row, _target.shared_alignment(swizzle))
 

@@ -47,6 +47,6 @@ SharedType mirage::block::getSkewedType(LoadOp load, int64_t rows, int64_t cols)
   if (wide.size() != 2 || wide.back() != rank - 1 || !startAtLines(load, strides, bytes) ||
       !onlyContractedAlongRows(getMatrix(load.getResult())))
     return {};
-  int64_t pad = getSkewedPad(strides[wide.front()] * bytes);
+  int64_t pad = getSkewedPad(cols * bytes, strides[wide.front()] * bytes);
   return SharedType::get({rows, cols}, element, /*swizzle=*/0, pad / bytes);
 }

@@ -119,10 +119,10 @@ class Measure(EdgeAccounts):
     def _kind(self, edge: Edge) -> _Kind:
         """Return the kind of an edge: edges of one kind do the same work on different values."""
         free, atoms = self.derivations.algebra.free, self.derivations.algebra.atoms
-        children = tuple((free(c[0]), self._loaded(c)) for c in edge.children)
+        children = tuple((free(c[0]), self._loaded(c), self.odd_load(c)) for c in edge.children)
         sort = edge.sort
         if isinstance(edge, Load):
-            sort = atoms[edge.atom], edge.goal in self.factors
+            sort = atoms[edge.atom], self.factors.get(edge.goal)
         return type(edge), sort, free(edge.goal[0]), edge.goal[1], children
 
     def _cost_of(self, edge: Edge, kind: _Kind) -> tuple[Num, bool]:
