@@ -1,6 +1,7 @@
 //===- SharedAccess.cpp - fragments from and to shared memory -------------===//
 
 #include "SharedAccess.h"
+#include "SkewedRows.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -95,8 +96,7 @@ SmallVector<Value> SharedAccess::restore(ArrayRef<Value> scalars) const {
 }
 
 bool SharedAccess::readsPairs() const {
-  return elementBytes() == 2 && !tile.getSwizzle() && tile.getRowPitch() % 4 == 2 &&
-         layout.contiguous(1) >= 2;
+  return SkewedRows::readsBesideRows(tile) && layout.contiguous(1) >= 2;
 }
 
 /// Bytes from a lane's row to the one beside it, which is another lane's; null if there is none

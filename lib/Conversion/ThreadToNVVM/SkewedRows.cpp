@@ -14,8 +14,29 @@ bool SkewedRows::canCopy(const GlobalTile &tile, SharedType shared) {
   // A row may take one line more than it fills, and no line holds parts of two rows.
   bool apart = shared.getRowPitch() >= rowBytes + kLine;
   bool alike = (shared.getRowPitch() - tile.getStride(0) * bytes) % kLine == 0;
-  return !tile.isDynamic() && !shared.getSwizzle() && tile.getStride(1) == 1 &&
+  return !shared.getSwizzle() && tile.getStride(1) == 1 &&
          rowBytes % kLine == 0 && apart && alike && tile.startsAt(kLine);
+}
+
+bool SkewedRows::readsBesideRows(SharedType shared) {
+  return shared.getElementBytes() == 2 && !shared.getSwizzle() && shared.getRowPitch() % 4 == 2;
+}
+
+void SkewedRows::clearBesideRows(Emitter &e, SharedType shared, Value dest) {
+  Value zero = arith::ConstantOp::create(e, e.getIntegerAttr(e.getIntegerType(16), 0));
+  int64_t threads = e.role.numThreads(), pitch = shared.getRowPitch();
+  for (int64_t first = 0; first < shared.getRows(); first += threads) {
+    Value row = e.add(e.thread(), first), isRow;
+    if (first + threads > shared.getRows())
+      isRow = e.compare(arith::CmpIPredicate::slt, row, e.i32(shared.getRows()));
+    e.ifThen(isRow, [&] {
+      // Behind this row, and before the next one.
+      Value end = e.offset(dest, e.add(e.mul(row, pitch), shared.getCols() * 2));
+      LLVM::StoreOp::create(e, zero, end, /*alignment=*/2);
+      LLVM::StoreOp::create(e, zero, e.offset(end, pitch - shared.getCols() * 2 - 2),
+                            /*alignment=*/2);
+    });
+  }
 }
 
 void SkewedRows::copy() {
@@ -68,10 +89,8 @@ SkewedRows::Line SkewedRows::find(Value row, Value start, int64_t step) const {
 void SkewedRows::copyLine(const Line &line, int64_t step) const {
   Value from = e.offset(line.from.pointer, step * tile.getStride(0) * tile.getElementBytes());
   Value bytes = line.bytes, zero = e.i32(0);
-  if (line.from.left[0]) {
-    Value inside = e.compare(arith::CmpIPredicate::slt, e.i32(step), line.from.left[0]);
+  if (Value inside = tile.isInside(e, line.from, {int32_t(step), 0}))
     bytes = e.select(inside, bytes, zero);
-  }
   // Of lines behind the end nothing is read, whatever the address.
   from = e.select(e.compare(arith::CmpIPredicate::sgt, bytes, zero), from, line.from.origin);
   NVVM::CpAsyncOp::create(e, e.offset(line.to, step * shared.getRowPitch()), from, kLine,
