@@ -182,8 +182,7 @@ static void addStaging(nb::module_ &module) {
         return nb::make_tuple(how.swizzle, how.pad);
       },
       nb::arg("rows"), nb::arg("row_bytes"));
-  module.def("skewed_pad", &getSkewedPad, nb::arg("row_bytes"),
-             nb::arg("stride_bytes"));
+  module.def("skewed_pad", &getSkewedPad, nb::arg("row_bytes"), nb::arg("stride_bytes"));
   module.def("shared_alignment", &getSharedAlignment, nb::arg("swizzle"));
 }
 

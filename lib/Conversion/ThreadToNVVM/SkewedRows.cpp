@@ -14,8 +14,8 @@ bool SkewedRows::canCopy(const GlobalTile &tile, SharedType shared) {
   // A row may take one line more than it fills, and no line holds parts of two rows.
   bool apart = shared.getRowPitch() >= rowBytes + kLine;
   bool alike = (shared.getRowPitch() - tile.getStride(0) * bytes) % kLine == 0;
-  return !shared.getSwizzle() && tile.getStride(1) == 1 &&
-         rowBytes % kLine == 0 && apart && alike && tile.startsAt(kLine);
+  return !shared.getSwizzle() && tile.getStride(1) == 1 && rowBytes % kLine == 0 && apart &&
+         alike && tile.startsAt(kLine);
 }
 
 bool SkewedRows::readsBesideRows(SharedType shared) {
@@ -49,7 +49,8 @@ void SkewedRows::copyLines(int64_t first, int64_t count) {
   int64_t threads = e.role.numThreads(), total = shared.getRows() * count;
   // Threads keep their place in a row where each row has whole rows of threads.
   int64_t rowsAtOnce = threads % count == 0 ? threads / count : 0;
-  llvm::DenseMap<int64_t, Line> found; // by how far the rows of a step are behind those of the first
+  llvm::DenseMap<int64_t, Line>
+      found; // by how far the rows of a step are behind those of the first
   for (int64_t i = 0; i * threads < total; ++i) {
     int64_t step = i * rowsAtOnce;
     int64_t behind = step * tile.getStride(0) * tile.getElementBytes() % kLine;
@@ -80,8 +81,7 @@ SkewedRows::Line SkewedRows::find(Value row, Value start, int64_t step) const {
   there = e.createOrFold<arith::MaxSIOp>(there, e.i32(0));
   line.bytes = e.createOrFold<arith::MinSIOp>(there, e.i32(kLine));
   Value from = e.sub(start, behind);
-  line.from.pointer =
-      e.offset(line.from.pointer, e.createOrFold<arith::ExtSIOp>(i64, from));
+  line.from.pointer = e.offset(line.from.pointer, e.createOrFold<arith::ExtSIOp>(i64, from));
   line.to = e.offset(dest, e.add(e.mul(row, shared.getRowPitch()), from));
   return line;
 }

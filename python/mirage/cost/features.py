@@ -11,8 +11,8 @@ from mirage.cost.accountant import Accountant, Around, Operands
 from mirage.cost.kernel_features import KernelFeatures, Known
 from mirage.cost.registers import RegisterEstimator, estimator_of, with_enough_warps
 from mirage.cost.shared_memory_bound import shared_bytes
-from mirage.cost.skewed_rows import is_odd, skewed_factors
 from mirage.cost.shared_tiles import given_loads
+from mirage.cost.skewed_rows import is_odd, skewed_factors
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     Binary,
@@ -88,7 +88,6 @@ def _features(launch: Launch, hot: frozenset[Value], compiled: Resources | None)
     }
     estimated = estimator_of(launch)
     shared = {op: grid.k for op, grid in estimated.grid.items()}
-    computed_with = _computed_with(launch, estimated.matmuls)
     taken = {loop: _steps_of(launch, loop) for loop in loops(launch)}
     trips = list(_trips(launch.body.ops, taken)) or [(1.0, 1.0, True)]
     most, steps, _ = max(trips)
@@ -104,10 +103,10 @@ def _features(launch: Launch, hot: frozenset[Value], compiled: Resources | None)
         _Facts(
             _exact(launch),
             _tiles_of(launch, is_odd),
-            skewed_factors(estimated, computed_with),
+            skewed_factors(estimated),
             _tiles_of(launch, lambda tensor: tensor.dtype.is_eight_bits),
             _tiles_of(launch, lambda _: True),
-            computed_with,
+            estimated.computed_with,
         ),
         taken,
         given_loads(launch),
@@ -266,19 +265,6 @@ def _tiles_of(launch: Launch, has: Callable[[TensorType], bool]) -> set[Value]:
         if own and not found.isdisjoint(op.operands):
             found.update(op.results)
     return found
-
-
-def _computed_with(launch: Launch, products: Collection[Op]) -> set[Value]:
-    """Return the values that ops other than products read in registers. (Products read shared
-    memory, rows or columns first.)"""
-    ops = list(all_ops(launch.body.ops))
-    movements = {op for op in ops if isinstance(op, Movement)}
-    read = {v for op in ops if op not in movements and op not in products for v in op.operands}
-    read.update(output.value for output in launch.body.outputs)
-    for op in reversed(ops):  # users first
-        if op in movements and not read.isdisjoint(op.results):
-            read.update(op.operands)
-    return read
 
 
 def _count(

@@ -3,7 +3,7 @@ that rows at odd elements are copied ahead of a loop (``SkewedTiles.cpp``)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,9 @@ def may_skew(type_: TensorType, tile: Sequence[Num]) -> Num:
     return fits
 
 
-def skewed_factors(block: BlockAnalysis, otherwise: Collection[Value]) -> set[Value]:
-    """Return the factors that are such tiles, or their transposes: all products that read the tile
-    contract it along its rows. ``otherwise``: values that other ops than products read."""
+def skewed_factors(block: BlockAnalysis) -> set[Value]:
+    """Return the tiles of which only products read elements, and contract them along the tile's
+    rows; and the factors that are their transposes."""
     found: dict[Value, set[Value]] = {}  # the factors that are made of a tile
     across: set[Value] = set()  # tiles that are contracted across rows, too
     if block.launch.schedule.warpgroups:
@@ -42,7 +42,7 @@ def skewed_factors(block: BlockAnalysis, otherwise: Collection[Value]) -> set[Va
     for op in block.matmuls:
         for factor, contracted in zip(op.operands, (-1, -2), strict=True):
             load = block.load_of(factor)
-            if load is None or load.result in otherwise:
+            if load is None or load.result in block.computed_with:
                 continue
             if not may_skew(load.operands[0].type, load.result.shape):
                 continue

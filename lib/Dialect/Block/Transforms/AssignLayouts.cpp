@@ -201,8 +201,8 @@ private:
   void visitLoad(LoadOp load) {
     Value matrix = getMatrix(load.getResult());
     if (staged.contains(load.getResult())) {
-      if (SharedType skewed = getSkewedType(load, padding.getExtent(matrix, 0),
-                                            padding.getExtent(matrix, 1)))
+      if (SharedType skewed =
+              getSkewedType(load, padding.getExtent(matrix, 0), padding.getExtent(matrix, 1)))
         return setHolder(load.getResult(), skewed);
       return setShared(load.getResult(),
                        cast<RankedTensorType>(load.getSource().getType()).getElementType());

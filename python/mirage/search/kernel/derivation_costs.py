@@ -19,7 +19,7 @@ from mirage.search.algebra.normal_form import InAtom, SubAxis
 from mirage.search.kernel.held_registers import fits_and_serial, held_between
 from mirage.search.kernel.known_times import KnownTimes
 from mirage.search.kernel.moves import Accumulate, Edge, Gather, Goal, Load, Product
-from mirage.search.kernel.op_costs import EdgeAccounts
+from mirage.search.kernel.op_costs import EdgeAccounts, readers_of
 from mirage.search.kernel.phases import Where
 from mirage.search.kernel.warpgroup_products import computes_a_right_factor, gains_by_warpgroups
 from mirage.semantics.scalar import DType
@@ -234,6 +234,15 @@ class Measure(EdgeAccounts):
     ) -> tuple[KernelFeatures, Num, Num]:
         """Return the features and feasibility of a derivation, and the additional time of its
         combine kernel."""
+        self.readers = readers_of(edges)
+        try:
+            return self._features(edges, outputs)
+        finally:
+            self.readers = None
+
+    def _features(
+        self, edges: list[Edge], outputs: Sequence[Stored]
+    ) -> tuple[KernelFeatures, Num, Num]:
         columns = self.columns
         account = Accountant(
             KernelFeatures(

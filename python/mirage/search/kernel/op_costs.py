@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,17 @@ from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Value
 
 Num = Any
+
+
+def readers_of(edges: Iterable[Edge]) -> Mapping[Goal, frozenset[str]]:
+    """Return the axes along which products contract each goal that some edge reads; the empty text
+    stands for other ops that read its elements."""
+    found: dict[Goal, frozenset[str]] = {}
+    for edge in edges:
+        axis = edge.axis if isinstance(edge, Product) else ""
+        for child in edge.children:
+            found[child] = found.get(child, frozenset()) | {axis}
+    return found
 
 
 @dataclass
@@ -49,7 +60,10 @@ class EdgeAccounts:
         self._maps: dict[Dims, Num] = {}
         self._shares: dict[tuple[tuple[str, ...], tuple[str, ...]], Num] = {}
         self._last: dict[str, bool] = {}
-        self._skews: dict[Goal, Num] = {}
+        self._skews: dict[tuple[InAtom, frozenset[str]], Num] = {}
+        self._any_odd = any(is_odd(tensor.type) for tensor in self.tensors)
+        self.readers: Mapping[Goal, frozenset[str]] | None = None
+        """Of the derivation whose work is counted, if it is known (:func:`readers_of`)."""
         self._loads: dict[Goal, tuple[int, bool, str]] = {}
         self._innermost = Where.LOOP if kind.inner is None else Where.INNER
         self._around = {where: Around() for where in Where}
@@ -139,36 +153,35 @@ class EdgeAccounts:
     def factors(self) -> Mapping[Goal, frozenset[str]]:
         """The goals that products may read, and the axes along which these contract them."""
         edges = (edge for some in self.derivations.edges.values() for edge in some)
-        found: dict[Goal, frozenset[str]] = {}
-        for edge in edges:
-            if isinstance(edge, Product):
-                for child in edge.children:
-                    found[child] = found.get(child, frozenset()) | {edge.axis}
-        return found
+        return readers_of(edge for edge in edges if isinstance(edge, Product))
 
     def _skewed(self, goal: Goal) -> Num:
-        """Return where a goal is loaded as a tile with skewed rows: all products that may read it
+        """Return where a goal is loaded as a tile with skewed rows: only products read it, and
         contract it along its rows."""
-        found = self._skews.get(goal)
+        odd = self.odd_load(goal)
+        if odd is None:
+            return np.zeros(self.columns.count, dtype=bool)
+        found = self._skews.get(odd)
         if found is None:
-            found = np.zeros(self.columns.count, dtype=bool)
-            if (odd := self.odd_load(goal)) is not None:
-                atom, contracted = odd
-                tile = [self.elements(dim) for dim in atom.dims]
-                along = bool(contracted) and contracted <= set(atom.dims[-1])
-                found = may_skew(self.tensors[atom.tensor].type, tile) & along
-                found = found & ~self.columns.warpgroups
-            self._skews[goal] = found
+            atom, contracted = odd
+            tile = [self.elements(dim) for dim in atom.dims]
+            along = bool(contracted) and contracted <= set(atom.dims[-1])
+            found = may_skew(self.tensors[atom.tensor].type, tile) & along
+            found = self._skews[odd] = found & ~self.columns.warpgroups
         return found
 
     def odd_load(self, goal: Goal) -> tuple[InAtom, frozenset[str]] | None:
         """Return how a goal is loaded whose tensor's rows start at odd elements, and the axes along
-        which products contract it; None for other goals."""
+        which it is contracted: by the derivation's products or, while there is none, by any. None
+        for other goals."""
+        if not self._any_odd:
+            return None
         for edge in self.derivations.edges.get(goal, ()):
             if isinstance(edge, Load):
                 atom = self.derivations.algebra.atoms[edge.atom]
                 if isinstance(atom, InAtom) and is_odd(self.tensors[atom.tensor].type):
-                    return atom, self.factors.get(goal, frozenset())
+                    readers = self.factors if self.readers is None else self.readers
+                    return atom, readers.get(goal, frozenset())
         return None
 
     def _ring(self, goal: Goal) -> Num:

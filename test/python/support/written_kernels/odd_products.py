@@ -10,9 +10,10 @@ def product(m: int, n: int, k: int, tile: tuple[int, int, int], dtype: str, stag
     grid = f"m = {-(-m // tm)}, n = {-(-n // tn)}"
     ta, tb = f"!block.tile<{tm}x{tk}x{dtype}>", f"!block.tile<{tk}x{tn}x{dtype}>"
     acc = f"!block.tile<{tm}x{tn}xf32>"
+    schedule = f"warps = 4, stages = {stages}"
     return f"""
 kernel.graph @odd(%a: {a}, %b: {b}) -> {c} attributes {{form = #kernel.form<selected>}} {{
-  %c = kernel.launch(%a, %b) grid [{grid}] schedule <warps = 4, stages = {stages}> : ({a}, {b}) -> {c} {{
+  %c = kernel.launch(%a, %b) grid [{grid}] schedule <{schedule}> : ({a}, {b}) -> {c} {{
   ^bb0(%ga: {a}, %gb: {b}):
     %s = block.loop [k = {-(-k // tk)}] {{
       %x = block.load %ga [[m], [k]] : {a} -> {ta}
@@ -40,9 +41,7 @@ def linear(
     tm, tn, tk = tile
     a, b, c = (f"tensor<{x}x{y}x{dtype}>" for x, y in ((m, k), (n, k), (m, n)))
     grid = f"m = {-(-m // tm)}, n = {-(-n // tn)}"
-    ta, tb, tt = (
-        f"!block.tile<{x}x{y}x{dtype}>" for x, y in ((tm, tk), (tn, tk), (tk, tn))
-    )
+    ta, tb, tt = (f"!block.tile<{x}x{y}x{dtype}>" for x, y in ((tm, tk), (tn, tk), (tk, tn)))
     acc = f"!block.tile<{tm}x{tn}xf32>"
     return f"""
 kernel.graph @odd(%a: {a}, %b: {b}) -> {c}
