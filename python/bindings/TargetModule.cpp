@@ -166,6 +166,7 @@ static void addWarpSharing(nb::module_ &module) {
 static void addStaging(nb::module_ &module) {
   module.attr("MIN_STAGED_BYTES") = minStagedBytes;
   module.attr("ASYNC_COPY_UNIT") = asyncCopyUnit;
+  module.attr("LINE_BYTES") = lineBytes;
   module.attr("EXCHANGE_PAD") = exchangePad;
   module.attr("SLOT_BARRIER_BYTES") = slotBarrierBytes;
   module.attr("NARROW_ROWS") = narrowRows;
@@ -181,6 +182,7 @@ static void addStaging(nb::module_ &module) {
         return nb::make_tuple(how.swizzle, how.pad);
       },
       nb::arg("rows"), nb::arg("row_bytes"));
+  module.def("skewed_pad", &getSkewedPad, nb::arg("row_bytes"), nb::arg("stride_bytes"));
   module.def("shared_alignment", &getSharedAlignment, nb::arg("swizzle"));
 }
 

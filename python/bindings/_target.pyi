@@ -33,6 +33,7 @@ PROMOTED_COLUMNS: Final[int]
 MIN_STAGED_BYTES: Final[int]
 ASYNC_COPY_UNIT: Final[int]
 EXCHANGE_PAD: Final[int]
+LINE_BYTES: Final[int]
 SLOT_BARRIER_BYTES: Final[int]
 NARROW_ROWS: Final[int]
 MIN_BOX_RANK: Final[int]
@@ -42,4 +43,5 @@ BOX_ROW_UNIT: Final[int]
 BOX_TILE_UNIT: Final[int]
 
 def shared_rows(rows: int, row_bytes: int) -> tuple[int, int]: ...
+def skewed_pad(row_bytes: int, stride_bytes: int) -> int: ...
 def shared_alignment(swizzle: int) -> int: ...

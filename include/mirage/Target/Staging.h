@@ -44,6 +44,29 @@ inline SharedRows getSharedRows(int64_t rows, int64_t rowBytes) {
   return {0, rows > 1 && rowBytes % 16 == 0 ? 16 : 0};
 }
 
+/// The unit in which asynchronous copies are the fastest, and at whose multiples both of
+/// their ends then start.
+inline constexpr int64_t lineBytes = 16;
+
+/// The pad, in bytes, of rows of `rowBytes`, a multiple of a line, that are as far behind
+/// multiples of a line as rows at this stride are. A row may take a line more than it fills.
+/// Four lanes read a line of each of eight rows; the lines of every second row are in banks
+/// of their own.
+inline int64_t getSkewedPad(int64_t rowBytes, int64_t strideBytes) {
+  constexpr int64_t banks = 128;
+  int64_t least = lineBytes + strideBytes % lineBytes;
+  for (int64_t pad = least; pad < least + banks; pad += lineBytes) {
+    bool apart = true;
+    for (int64_t row : {2, 4, 6}) {
+      int64_t distance = row * (rowBytes + pad) % banks;
+      apart &= distance >= lineBytes && distance <= banks - lineBytes;
+    }
+    if (apart)
+      return pad;
+  }
+  return least;
+}
+
 /// Alignment of a shared tile.
 inline int64_t getSharedAlignment(int64_t swizzle) { return swizzle ? 8 * swizzle : 16; }
 

@@ -8,6 +8,7 @@
 #include "GlobalAccess.h"
 #include "Patterns.h"
 #include "SharedAccess.h"
+#include "SkewedRows.h"
 #include "ThroughRegisters.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -51,6 +52,11 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
     int64_t fast = tile.getStride(1) != 1 && tile.getStride(0) == 1 ? 0 : 1;
     int64_t width = 1;
     bool shifts = false;
+    if (fast == 1 && tile.getVectorWidth(1, shape[1] & -shape[1]) * tile.getElementBytes() < 4 &&
+        SkewedRows::canCopy(tile, shared))
+      return SkewedRows(e, tile, shared, source, offsets, dest).copy();
+    if (SkewedRows::readsBesideRows(shared))
+      SkewedRows::clearBesideRows(e, shared, dest);
     if (fast == 1) {
       width = tile.getVectorWidth(1, shape[1] & -shape[1]);
       while (width > 1 && shared.getRowPitch() % (width * tile.getElementBytes()))

@@ -134,6 +134,15 @@ bool GlobalTile::isAligned(int64_t axis, int64_t width) const {
   return type.getDimSize(dims[axis]) % width == 0 && divisors[dims[axis]] % width == 0;
 }
 
+bool GlobalTile::startsAt(int64_t bytes) const {
+  if (align % bytes || offset * elementBytes % bytes)
+    return false;
+  return llvm::all_of(llvm::zip(divisors, strides), [&](auto pair) {
+    auto [divisor, stride] = pair;
+    return divisor * stride * elementBytes % bytes == 0;
+  });
+}
+
 int64_t GlobalTile::getVectorWidth(int64_t axis, int64_t limit) const {
   if (dims[axis] < 0 || getStride(axis) != 1)
     return 1;

@@ -45,6 +45,9 @@ public:
   /// Whether the tensor's first element starts a word of 4 bytes.
   bool startsAtWord() const { return align % 4 == 0 && offset * elementBytes % 4 == 0; }
 
+  /// Whether the tile's first element surely starts at a multiple of so many bytes.
+  bool startsAt(int64_t bytes) const;
+
   /// The most elements, a power of two up to `limit`, that one access along
   /// `axis` may cover: contiguous, aligned, and inside or outside all together.
   int64_t getVectorWidth(int64_t axis, int64_t limit) const;

@@ -1,6 +1,7 @@
 //===- SharedAccess.cpp - fragments from and to shared memory -------------===//
 
 #include "SharedAccess.h"
+#include "SkewedRows.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -94,7 +95,56 @@ SmallVector<Value> SharedAccess::restore(ArrayRef<Value> scalars) const {
   return result;
 }
 
+bool SharedAccess::readsPairs() const {
+  return SkewedRows::readsBesideRows(tile) && layout.contiguous(1) >= 2;
+}
+
+/// Bytes from a lane's row to the one beside it, which is another lane's; null if there is none
+/// for all lanes.
+Value SharedAccess::toRowBeside(Emitter &e) const {
+  auto found = llvm::find(layout.getLane(), Coord{1, 0});
+  if (found == layout.getLane().end())
+    return {};
+  Value isSecond = e.bitAnd(e.shiftRight(e.lane(), found - layout.getLane().begin()), 1);
+  Value above = e.compare(arith::CmpIPredicate::ne, isSecond, e.i32(0));
+  return e.select(above, e.i32(-tile.getRowPitch()), e.i32(tile.getRowPitch()));
+}
+
+/// A pair that starts at a word has no second one: its lane reads what the lane of the row
+/// beside its own needs, so that all second words are in banks of their own.
+SmallVector<Value> SharedAccess::loadPairs(Emitter &e, Value base) const {
+  Type word = e.getI32Type();
+  Value start = addresses(e, base, layout).get({}), beside = toRowBeside(e), none = e.i32(0);
+  Value odd = e.bitAnd(e.sharedAddress(start), 2), even = e.sub(e.i32(2), odd);
+  // By whether the registers' constant part moves a pair by half a word.
+  struct Words {
+    Value low, high, shift;
+  };
+  auto find = [&](Value half) -> Words {
+    Value splits = e.compare(arith::CmpIPredicate::ne, half, none);
+    Value other = beside ? e.add(beside, 2) : none;
+    return {e.offset(start, e.sub(none, half)), e.offset(start, e.select(splits, half, other)),
+            e.shiftLeft(half, 3)};
+  };
+  Words words[2] = {find(odd), find(even)};
+  SmallVector<Value> scalars;
+  for (int64_t i = 0; i < layout.getNumRegisters(); i += 2) {
+    Coord where = position(layout, i);
+    int64_t byte = where.row * tile.getRowPitch() + where.col * elementBytes();
+    const Words &from = words[byte % 4 / 2];
+    Value low = LLVM::LoadOp::create(e, word, e.offset(from.low, byte), 4);
+    Value high = LLVM::LoadOp::create(e, word, e.offset(from.high, byte), 4);
+    Value both = e.intrinsic("llvm.fshr.i32", word, {high, low, from.shift});
+    Value pair = e.bitcast(both, VectorType::get({2}, elementType()));
+    for (int64_t j : {0, 1})
+      scalars.push_back(e.createOrFold<vector::ExtractOp>(pair, j));
+  }
+  return restore(scalars);
+}
+
 SmallVector<Value> SharedAccess::load(Emitter &e, Value base) const {
+  if (readsPairs())
+    return loadPairs(e, base);
   int64_t width = getVectorWidth();
   SharedAddresses address = addresses(e, base, layout);
   SmallVector<Value> scalars;

@@ -68,6 +68,10 @@ private:
   };
   std::optional<MatrixPlan> planMatrix() const;
 
+  /// Whether pairs of 2-byte elements are read from rows that start at odd ones: two words each.
+  bool readsPairs() const;
+  mlir::Value toRowBeside(Emitter &e) const;
+  llvm::SmallVector<mlir::Value> loadPairs(Emitter &e, mlir::Value base) const;
   void storeWhere(Emitter &e, mlir::Value base, llvm::ArrayRef<mlir::Value> scalars,
                   bool warpsHoldParts) const;
   SharedAddresses addresses(Emitter &e, mlir::Value base, const LinearLayout &of) const;

@@ -11,6 +11,7 @@ import numpy as np
 from mirage import _target
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.shared_memory_bound import ROW_PAD
+from mirage.cost.skewed_rows import is_odd
 from mirage.semantics.ugraph import TensorType
 
 Num = Any
@@ -30,19 +31,13 @@ TF32_DEPTH = 8.0  # of the contraction, whose sums are added by ordinary additio
 ROUNDING = 1.0  # lane operations that round one
 SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
+SKEWED_READ = 3.0
+"""The factor by which pairs of elements in skewed rows take longer to read: two words each, for the
+first of which two lanes at a time need the same bank."""
 GROUP_ROWS = 64.0
 """The rows of a product that a group of four warps has."""
 MOST = frozenset({"live", "scratch"})
 """The features whose largest amount counts instead of the sum; none is below 0."""
-
-
-COPY_UNIT = 4  # bytes of the smallest asynchronous copy
-
-
-def is_odd(type_: TensorType) -> bool:
-    """Return whether some rows of a tensor start at places where no asynchronous copy can start."""
-    rows, width = type_.shape[-1:], type_.dtype.bytes
-    return any(n * width % COPY_UNIT != 0 and type_.size > n for n in rows)
 
 
 def splits_lines(type_: TensorType) -> bool:
@@ -78,13 +73,14 @@ class Operands:
 
     ``eight_bits``: both are tiles of tensors of 8 bits, of which warpgroups multiply twice as many
     at a time. ``computed``: the block computes one of the two. ``tf32``: f32 factors are rounded
-    to TF32, which takes one product."""
+    to TF32, which takes one product. ``skewed``: which of them have skewed rows."""
 
     half: bool
     exact: tuple[bool, bool] = (False, False)
     eight_bits: bool = False
     computed: bool = False
     tf32: bool = False
+    skewed: tuple[Num, Num] = (False, False)
 
     @property
     def share(self) -> float:
@@ -140,22 +136,29 @@ class Accountant:
         self.features.dram_read = self.features.dram_read + total_bytes * (1.0 + waste)
 
     def load(
-        self, elements: Num, run: Num, type_: TensorType, in_loop: bool, factor: bool = True
+        self,
+        elements: Num,
+        run: Num,
+        type_: TensorType,
+        in_loop: bool,
+        factor: bool = True,
+        skewed: Num = False,
     ) -> None:
         """Count a tile of ``elements`` of a tensor, ``run`` of them contiguous. ``factor``: a
-        product may read it."""
+        product may read it. ``skewed``: its rows start in shared memory as they do in lines of
+        the tensor, whatever element that is."""
         width = type_.dtype.bytes
-        if is_odd(type_):
-            self._add("odd", elements, in_loop)
+        odd = np.where(skewed, 0.0, 1.0) if is_odd(type_) else 0.0
+        self._add("odd", odd * elements, in_loop)
         wasted = np.maximum(1.0, SECTOR / (run * width))
         narrow = np.where(run * width < 16, 2.0, 1.0)  # element-wise copies instead of 16-byte ones
         self._add("load", elements * width * wasted * narrow, in_loop)
-        if splits_lines(type_) and not is_odd(type_):
+        if splits_lines(type_):
             # a row that begins within a line ends in the next one
             row = np.minimum(run * width, LINE)
             split = np.maximum(row - START, 0.0) / LINE  # of the rows
             more = np.where(self.features.warpgroups, SPLIT_BOX_ROW, SPLIT_ROW)
-            self._add("split", more * elements * width * split, in_loop)
+            self._add("split", more * elements * width * split * (1.0 - odd), in_loop)
         held = _up(elements * width, 128)
         if in_loop:
             self.features.shared_step = self.features.shared_step + held
@@ -195,7 +198,10 @@ class Accountant:
             if not (half or exact):
                 self._add("alu", (ROUNDING if operands.tf32 else SPLIT) * read, in_loop)
         widths = (2.0 if half or exact else 4.0 for exact in operands.exact)
-        move = sum(w * read for w, read in zip(widths, reads, strict=True))
+        slower = [np.where(skewed, SKEWED_READ, 1.0) for skewed in operands.skewed]
+        move = sum(w * s * read for w, s, read in zip(widths, slower, reads, strict=True))
+        shifted = sum(0.5 * (s > 1.0) * read for s, read in zip(slower, reads, strict=True))
+        self._add("alu", shifted, in_loop)
         # a warpgroup reads both factors of each 64 rows
         ring = self.features.warpgroups
         width = np.where(narrow, 1.0, 4.0 if operands.tf32 else 2.0)

@@ -14,6 +14,7 @@ from mirage.semantics.ugraph import (
     Load,
     Loop,
     Matmul,
+    Movement,
     Op,
     Rearrangement,
     Source,
@@ -107,6 +108,20 @@ class BlockAnalysis:
             return frozenset()
         left = {op.operands[0] for op in self.matmuls}
         return frozenset(x for x in left if x not in self.stepped and not self.loaded(x))
+
+    @cached_property
+    def computed_with(self) -> set[Value]:
+        """The values that ops other than products read in registers. (Products read shared memory,
+        rows or columns first.)"""
+        ops = list(all_ops(self.launch.body.ops))
+        movements = {op for op in ops if isinstance(op, Movement)}
+        products = set(self.matmuls)
+        read = {v for op in ops if op not in movements and op not in products for v in op.operands}
+        read.update(output.value for output in self.launch.body.outputs)
+        for op in reversed(ops):  # users first
+            if op in movements and not read.isdisjoint(op.results):
+                read.update(op.operands)
+        return read
 
     def padded(self, extent: int) -> int:
         """Return the extent of a dimension that a tensor-core instruction reads or writes."""

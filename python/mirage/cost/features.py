@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 
-from mirage.cost.accountant import Accountant, Around, Operands, is_odd
+from mirage.cost.accountant import Accountant, Around, Operands
 from mirage.cost.kernel_features import KernelFeatures, Known
 from mirage.cost.registers import RegisterEstimator, estimator_of, with_enough_warps
 from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.cost.shared_tiles import given_loads
+from mirage.cost.skewed_rows import is_odd, skewed_factors
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     Binary,
@@ -112,9 +113,10 @@ def _features(
         _Facts(
             _exact(launch),
             _tiles_of(launch, is_odd),
+            skewed_factors(estimated),
             _tiles_of(launch, lambda tensor: tensor.dtype.is_eight_bits),
             _tiles_of(launch, lambda _: True),
-            _computed_with(launch, estimated.matmuls),
+            estimated.computed_with,
             {
                 p: dict(tables)[v]
                 for p, v in zip(launch.body.params, launch.operands, strict=True)
@@ -193,6 +195,7 @@ class _Facts:
 
     exact: set[Value]  # of more than 16 bits, whose elements were numbers of 16 bits
     odd: set[Value]  # tiles of tensors whose rows start at odd elements
+    skewed: set[Value]  # those of them whose rows start in shared memory as in the tensor
     eight_bits: set[Value]  # tiles of tensors of 8-bit floats, as they are loaded
     loaded: set[Value]  # tiles of any tensors, as they are loaded
     computed_with: set[Value]  # what other ops than products read
@@ -204,7 +207,8 @@ class _Facts:
         half = a.dtype.is_half and b.dtype.is_half
         exact = a in self.exact, b in self.exact
         computed = not {a, b} <= self.loaded
-        return Operands(half, exact, {a, b} <= self.eight_bits, computed, op.tf32)
+        skewed = a in self.skewed, b in self.skewed
+        return Operands(half, exact, {a, b} <= self.eight_bits, computed, op.tf32, skewed)
 
 
 @dataclass
@@ -291,19 +295,6 @@ def _tiles_of(launch: Launch, has: Callable[[TensorType], bool]) -> set[Value]:
     return found
 
 
-def _computed_with(launch: Launch, products: Collection[Op]) -> set[Value]:
-    """Return the values that ops other than products read in registers. (Products read shared
-    memory, rows or columns first.)"""
-    ops = list(all_ops(launch.body.ops))
-    movements = {op for op in ops if isinstance(op, Movement)}
-    read = {v for op in ops if op not in movements and op not in products for v in op.operands}
-    read.update(output.value for output in launch.body.outputs)
-    for op in reversed(ops):  # users first
-        if op in movements and not read.isdisjoint(op.results):
-            read.update(op.operands)
-    return read
-
-
 def _count(
     account: Accountant,
     op: Op,
@@ -324,7 +315,8 @@ def _count(
                 read.add(source)
                 size_read = facts.tables.get(source, float(source.type.bytes))
                 account.read(size_read, float(_run_of(op) * source.dtype.bytes))
-            account.load(size, float(_run_of(op)), source.type, in_loop)
+            skewed = op.result in facts.skewed
+            account.load(size, float(_run_of(op)), source.type, in_loop, skewed=skewed)
         case Source(operands=(table, indices)):
             _count_rows(account, op, (table, indices), in_loop, read)
         case Matmul():
@@ -334,7 +326,7 @@ def _count(
                 if factor in facts.eight_bits and not account.features.warpgroups:
                     account.convert(float(factor.type.size), in_loop)
             for factor in (a, b):
-                if factor in facts.odd:
+                if factor in facts.odd - facts.skewed:
                     account.copy_odd(float(factor.type.size), in_loop)
             batch = float(prod(op.result.shape[:-2]))
             m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]

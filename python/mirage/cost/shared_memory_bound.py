@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 
 from mirage import _target
 from mirage.cost.analysis import BlockAnalysis, round_up
+from mirage.cost.skewed_rows import skewed_factors
 from mirage.cost.warpgroup_limits import is_box
 from mirage.semantics.ugraph import (
     Elementwise,
@@ -274,9 +275,16 @@ class _Planner(BlockAnalysis):
             rows, cols = (self.padded(n) for n in shape)
         row = cols * width
         swizzle, _ = _target.shared_rows(rows, row)
-        if not swizzle and rows > 1:
+        if load.result in self.skewed:
+            row += _target.skewed_pad(row, load.operands[0].shape[-1] * width)
+        elif not swizzle and rows > 1:
             row += 16  # rows of odd sizes get no pad: a bound from above
         return slots * round_up(rows * row, _target.shared_alignment(swizzle))
+
+    @cached_property
+    def skewed(self) -> set[Value]:
+        """The factors whose rows keep where they start in lines."""
+        return skewed_factors(self)
 
     def _spread(self, extent: int) -> int:
         """Return the extent of a tile that no instruction reads: a power of two, or up to a quarter

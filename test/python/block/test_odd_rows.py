@@ -7,30 +7,9 @@ import re
 import pytest
 from faults.noticed import Original
 from lowering import check_mlir, compile_mlir
+from written_kernels.odd_products import linear, product
 
-
-def product(m: int, n: int, k: int, tile: tuple[int, int, int], dtype: str, stages: int) -> str:
-    """``a b`` in tiles of (rows, columns, depth)."""
-    tm, tn, tk = tile
-    a, b, c = (f"tensor<{x}x{y}x{dtype}>" for x, y in ((m, k), (k, n), (m, n)))
-    grid = f"m = {-(-m // tm)}, n = {-(-n // tn)}"
-    ta, tb = f"!block.tile<{tm}x{tk}x{dtype}>", f"!block.tile<{tk}x{tn}x{dtype}>"
-    acc = f"!block.tile<{tm}x{tn}xf32>"
-    return f"""
-kernel.graph @odd(%a: {a}, %b: {b}) -> {c} attributes {{form = #kernel.form<selected>}} {{
-  %c = kernel.launch(%a, %b) grid [{grid}] schedule <warps = 4, stages = {stages}> : ({a}, {b}) -> {c} {{
-  ^bb0(%ga: {a}, %gb: {b}):
-    %s = block.loop [k = {-(-k // tk)}] {{
-      %x = block.load %ga [[m], [k]] : {a} -> {ta}
-      %y = block.load %gb [[k], [n]] : {b} -> {tb}
-      %p = block.matmul %x, %y : ({ta}, {tb}) -> {acc}
-      block.accumulate sum %p : {acc}
-    }} : {acc}
-    block.store %s [[m], [n]] : {acc}
-  }}
-  kernel.return %c : {c}
-}}
-"""
+DYNAMIC = ", dynamic = #kernel.dynamic<bound = 24, tensors = [0]>"
 
 
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
@@ -80,3 +59,66 @@ def test_wrong_words_are_noticed() -> None:
         assert found, pattern
         broken = re.sub(pattern, replacement, ptx)
         assert original.notices(broken), pattern
+
+
+# ---- rows that keep in shared memory where they start in lines
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "tile", "dtype", "schedule"),
+    [
+        (16, 40, 145, (16, 32, 64), "f16", "warps = 4, stages = 3"),
+        (5, 64, 127, (8, 32, 64), "bf16", "warps = 4, stages = 2"),
+        (33, 70, 201, (32, 64, 32), "f16", "warps = 8, stages = 3"),
+        (16, 24, 49, (16, 8, 48), "f16", "warps = 2, stages = 2"),
+        (8, 64, 255, (8, 64, 128), "bf16", "warps = 4, stages = 3"),
+        (64, 33, 131, (32, 32, 16), "f16", "warps = 4, stages = 4"),
+        (17, 31, 333, (16, 16, 256), "f16", "warps = 1, stages = 1"),
+    ],
+)
+def test_factors_that_are_contracted_along_odd_rows(
+    m: int, n: int, k: int, tile: tuple[int, int, int], dtype: str, schedule: str
+) -> None:
+    """They are copied in whole lines, whatever their number is for a thread, and through no
+    register."""
+    text = linear(m, n, k, tile, dtype, schedule)
+    ptx = compile_mlir(text).ptx()
+    assert "cp.async.cg.shared.global" in ptx
+    assert not re.search(r"ld\.global", ptx)
+    check_mlir(text)
+
+
+def test_rows_that_are_not_there() -> None:
+    """A kernel that takes the number of rows copies no line of others, at any size."""
+    text = linear(24, 40, 145, (16, 32, 64), "f16", attributes=DYNAMIC)
+    ptx = compile_mlir(text).ptx()
+    assert "cp.async.cg.shared.global" in ptx
+    assert not re.search(r"ld\.global", ptx)
+    check_mlir(text)
+
+
+def test_tiles_that_start_within_lines() -> None:
+    """Blocks of four rows: rows that start at odd elements in shared memory as well, if they did,
+    would be copied element by element."""
+    check_mlir(linear(12, 24, 77, (4, 12, 32), "f16"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement"),
+    [
+        (r"cp\.async\.wait_group\s+\d+;", ""),
+        (r"bar\.sync\s+0;", ""),
+        # lines that are read to their end, behind the rows' ends
+        (r"(cp\.async\.cg\.shared\.global [^;]*), 16, %r\d+;", r"\1, 16;"),
+        # pairs that start at a word, all of them or none
+        (r"prmt\.b32\.f4e (\s*%r\d+, %r\d+, %r\d+), %r\d+;", r"prmt.b32.f4e \1, 0;"),
+        (r"prmt\.b32\.f4e (\s*%r\d+, %r\d+, %r\d+), %r\d+;", r"prmt.b32.f4e \1, 2;"),
+    ],
+)
+def test_broken_copies_of_skewed_rows_are_noticed(pattern: str, replacement: str) -> None:
+    """In all places at once: what one factor has in the place of zeros is multiplied by the zeros
+    of the other one. (`test_compiled.py` breaks one place at a time.)"""
+    original = Original(compile_mlir(linear(9, 20, 81, (16, 16, 32), "f16")))
+    broken, places = re.subn(pattern, replacement, original.ptx)
+    assert places
+    assert original.notices(broken)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from example_programs.search_programs import attention, matmul, rms_linear
 from mirage.cost import A100, H200, CheckError, KernelFeatures, check_launch, estimate, features_of
-from mirage.cost.accountant import Accountant, Operands, is_odd
+from mirage.cost.accountant import Accountant, Operands
 from mirage.cost.kernel_features import Known
 from mirage.cost.kernel_time import ODD, ODD_WAIT, TURNED
 from mirage.search import superoptimize
@@ -235,21 +235,6 @@ def test_threads_wait_for_more_odd_elements_than_they_ask_for_at_once() -> None:
     assert chain(at_once) < chain(0.0) + 0.5 * wait
     assert chain(4 * at_once) > chain(at_once) + 3 * wait
     assert chain(2 * at_once, 16.0) > 16 * 2 * wait
-
-
-@pytest.mark.parametrize(
-    ("shape", "dtype", "odd"),
-    [
-        ((64, 4095), DType.F16, True),
-        ((64, 4094), DType.F16, False),
-        ((1, 4095), DType.F16, False),
-        ((4095,), DType.F16, False),
-        ((64, 4095), DType.F32, False),
-        ((), DType.F16, False),
-    ],
-)
-def test_which_rows_start_at_odd_elements(shape: tuple[int, ...], dtype: DType, odd: bool) -> None:
-    assert is_odd(TensorType(shape, dtype)) == odd
 
 
 def test_blocks_of_an_sm_share_its_units() -> None:

@@ -23,6 +23,7 @@ from mirage.mlir_io import graph_from_text
 from mirage.runtime.artifact import Artifact
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph
+from written_kernels.odd_products import linear
 from written_kernels.thread_kernels import compile_ptx
 from written_kernels.warpgroup_attention import Attention
 from written_kernels.warpgroup_graphs import Product
@@ -41,6 +42,7 @@ KERNELS = (
     "split attention tails",
     "flash attention",
     "softmax tails",
+    "odd depth",
 )
 
 WARPGROUPS = (
@@ -82,6 +84,8 @@ def program(name: str) -> KernelGraph:
             return graphs.attention(2, 16, 64, 32, steps=2).candidates["flash"]
         case "softmax tails":
             return graphs.softmax(3, 17, row_blocks=2, steps=3).candidates["online"]
+        case "odd depth":
+            return graph_from_text(linear(9, 20, 81, (16, 16, 32), "f16")).graph
         case _:
             return graph_from_text(warpgroups(name)).graph
 
@@ -184,6 +188,9 @@ def fate(name: str, mutant: Mutant, right: bytes) -> str:
         ("split attention tails", "bound", 10, None),
         ("split attention tails", "mask", 2, None),
         ("softmax tails", "bound", 8, None),
+        ("odd depth", "barrier", 1, 0),
+        ("odd depth", "wait", 1, 0),
+        ("odd depth", "mask", 1, None),
         ("softmax tails", "mask", 3, None),
     ],
 )

@@ -5,6 +5,7 @@
 #include "mirage/Dialect/Block/Analysis/HeldTile.h"
 #include "mirage/Dialect/Block/Analysis/LayoutModel.h"
 #include "mirage/Dialect/Block/Analysis/RegisterEstimate.h"
+#include "mirage/Dialect/Block/Analysis/SkewedTiles.h"
 #include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
 #include "mirage/Target/Resolve.h"
@@ -198,10 +199,14 @@ private:
   }
 
   void visitLoad(LoadOp load) {
-    if (staged.contains(load.getResult()))
+    Value matrix = getMatrix(load.getResult());
+    if (staged.contains(load.getResult())) {
+      if (SharedType skewed =
+              getSkewedType(load, padding.getExtent(matrix, 0), padding.getExtent(matrix, 1)))
+        return setHolder(load.getResult(), skewed);
       return setShared(load.getResult(),
                        cast<RankedTensorType>(load.getSource().getType()).getElementType());
-    Value matrix = getMatrix(load.getResult());
+    }
     setHolder(load.getResult(),
               FragmentType::get(getTile(matrix).getElementType(), layouts.lookup(matrix)));
   }

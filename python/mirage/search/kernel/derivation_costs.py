@@ -19,7 +19,7 @@ from mirage.search.algebra.normal_form import InAtom, SubAxis
 from mirage.search.kernel.held_registers import fits_and_serial, held_between
 from mirage.search.kernel.known_times import KnownTimes
 from mirage.search.kernel.moves import Accumulate, Edge, Gather, Goal, Load, Product
-from mirage.search.kernel.op_costs import EdgeAccounts
+from mirage.search.kernel.op_costs import EdgeAccounts, readers_of
 from mirage.search.kernel.phases import Where
 from mirage.search.kernel.warpgroup_products import computes_a_right_factor, gains_by_warpgroups
 from mirage.semantics.scalar import DType
@@ -119,10 +119,10 @@ class Measure(EdgeAccounts):
     def _kind(self, edge: Edge) -> _Kind:
         """Return the kind of an edge: edges of one kind do the same work on different values."""
         free, atoms = self.derivations.algebra.free, self.derivations.algebra.atoms
-        children = tuple((free(c[0]), self._loaded(c)) for c in edge.children)
+        children = tuple((free(c[0]), self._loaded(c), self.odd_load(c)) for c in edge.children)
         sort = edge.sort
         if isinstance(edge, Load):
-            sort = atoms[edge.atom], edge.goal in self.factors
+            sort = atoms[edge.atom], self.factors.get(edge.goal)
         return type(edge), sort, free(edge.goal[0]), edge.goal[1], children
 
     def _cost_of(self, edge: Edge, kind: _Kind) -> tuple[Num, bool]:
@@ -234,6 +234,15 @@ class Measure(EdgeAccounts):
     ) -> tuple[KernelFeatures, Num, Num]:
         """Return the features and feasibility of a derivation, and the additional time of its
         combine kernel."""
+        self.readers = readers_of(edges)
+        try:
+            return self._features(edges, outputs)
+        finally:
+            self.readers = None
+
+    def _features(
+        self, edges: list[Edge], outputs: Sequence[Stored]
+    ) -> tuple[KernelFeatures, Num, Num]:
         columns = self.columns
         account = Accountant(
             KernelFeatures(

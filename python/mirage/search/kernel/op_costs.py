@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from mirage import _target
-from mirage.cost.accountant import Accountant, Around, Operands, is_odd
+from mirage.cost.accountant import Accountant, Around, Operands
 from mirage.cost.compilable import MAX_BOX, MAX_BOX_RANK, MAX_COLUMNS, MAX_WIDE_DIMS
+from mirage.cost.skewed_rows import is_odd, may_skew
 from mirage.cost.warpgroup_limits import instruction_depth
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normal_form import InAtom
@@ -23,6 +24,17 @@ from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Value
 
 Num = Any
+
+
+def readers_of(edges: Iterable[Edge]) -> Mapping[Goal, frozenset[str]]:
+    """Return the axes along which products contract each goal that some edge reads; the empty text
+    stands for other ops that read its elements."""
+    found: dict[Goal, frozenset[str]] = {}
+    for edge in edges:
+        axis = edge.axis if isinstance(edge, Product) else ""
+        for child in edge.children:
+            found[child] = found.get(child, frozenset()) | {axis}
+    return found
 
 
 @dataclass
@@ -48,6 +60,10 @@ class EdgeAccounts:
         self._maps: dict[Dims, Num] = {}
         self._shares: dict[tuple[tuple[str, ...], tuple[str, ...]], Num] = {}
         self._last: dict[str, bool] = {}
+        self._skews: dict[tuple[InAtom, frozenset[str]], Num] = {}
+        self._any_odd = any(is_odd(tensor.type) for tensor in self.tensors)
+        self.readers: Mapping[Goal, frozenset[str]] | None = None
+        """Of the derivation whose work is counted, if it is known (:func:`readers_of`)."""
         self._loads: dict[Goal, tuple[int, bool, str]] = {}
         self._innermost = Where.LOOP if kind.inner is None else Where.INNER
         self._around = {where: Around() for where in Where}
@@ -127,16 +143,46 @@ class EdgeAccounts:
         atom = self.derivations.algebra.atoms[edge.atom]
         assert isinstance(atom, InAtom)
         own = self.tensors[atom.tensor].type
-        account.load(size, self._run(atom.dims), own, inside, edge.goal in self.factors)
+        run, skewed = self._run(atom.dims), self._skewed(edge.goal)
+        account.load(size, run, own, inside, edge.goal in self.factors, skewed)
         # converted tensors are loaded into registers
         direct = own.dtype.in_tile is not own.dtype
         return self.map_ok(atom.dims) & (~self._ring(edge.goal) | self._box(atom) | direct)
 
     @cached_property
-    def factors(self) -> frozenset[Goal]:
-        """The goals that products may read."""
+    def factors(self) -> Mapping[Goal, frozenset[str]]:
+        """The goals that products may read, and the axes along which these contract them."""
         edges = (edge for some in self.derivations.edges.values() for edge in some)
-        return frozenset(c for edge in edges if isinstance(edge, Product) for c in edge.children)
+        return readers_of(edge for edge in edges if isinstance(edge, Product))
+
+    def _skewed(self, goal: Goal) -> Num:
+        """Return where a goal is loaded as a tile with skewed rows: only products read it, and
+        contract it along its rows."""
+        odd = self.odd_load(goal)
+        if odd is None:
+            return np.zeros(self.columns.count, dtype=bool)
+        found = self._skews.get(odd)
+        if found is None:
+            atom, contracted = odd
+            tile = [self.elements(dim) for dim in atom.dims]
+            along = bool(contracted) and contracted <= set(atom.dims[-1])
+            found = may_skew(self.tensors[atom.tensor].type, tile) & along
+            found = self._skews[odd] = found & ~self.columns.warpgroups
+        return found
+
+    def odd_load(self, goal: Goal) -> tuple[InAtom, frozenset[str]] | None:
+        """Return how a goal is loaded whose tensor's rows start at odd elements, and the axes along
+        which it is contracted: by the derivation's products or, while there is none, by any. None
+        for other goals."""
+        if not self._any_odd:
+            return None
+        for edge in self.derivations.edges.get(goal, ()):
+            if isinstance(edge, Load):
+                atom = self.derivations.algebra.atoms[edge.atom]
+                if isinstance(atom, InAtom) and is_odd(self.tensors[atom.tensor].type):
+                    readers = self.factors if self.readers is None else self.readers
+                    return atom, readers.get(goal, frozenset())
+        return None
 
     def _ring(self, goal: Goal) -> Num:
         """Return where a value belongs to a loop whose tiles are copied into rings."""
@@ -190,12 +236,14 @@ class EdgeAccounts:
         half = self.half and not edge.wide
         for child in edge.children:
             if self._loaded(child)[1]:
-                account.copy_odd(self.elements(self.labels(child)), self.in_loop(child))
+                size = np.where(self._skewed(child), 0.0, self.elements(self.labels(child)))
+                account.copy_odd(size, self.in_loop(child))
         left, right = (not half and self._load_width(child) in (1, 2) for child in edge.children)
         widths = [self._load_width(child) for child in edge.children]
         eight_bits = half and all(width == 1 for width in widths)
         tf32 = self.tf32 and not half and not edge.wide
-        operands = Operands(half, (left, right), eight_bits, 0 in widths, tf32)
+        skewed = self._skewed(edge.children[0]), self._skewed(edge.children[1])
+        operands = Operands(half, (left, right), eight_bits, 0 in widths, tf32, skewed)
         account.matmul(m, n, self.columns.tile[k], operands, inside)
         if tf32:
             loaded = all(width == 4 for width in widths)

@@ -59,8 +59,14 @@ def Thread_SharedType : Thread_Type<"Shared", "shared"> {
 
     A swizzled tile starts at a multiple of 8 * s bytes.
 
+    Rows are *skewed* if the pad makes their pitch and the stride of the tensor's
+    rows differ by a multiple of 16 bytes: each row then starts as far behind such
+    a multiple as it does in the tensor, and is copied in whole lines of 16 bytes
+    even if rows start at odd elements.
+
     Examples: `!thread.shared<128x64xf16, swizzle = 128>`,
-    `!thread.shared<3x16x24xf32, pad = 4>`.
+    `!thread.shared<3x16x24xf32, pad = 4>`,
+    `!thread.shared<64x64xf16, pad = 15>` (skewed rows of 4095 elements).
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType,
                         "int64_t":$swizzle, "int64_t":$pad);

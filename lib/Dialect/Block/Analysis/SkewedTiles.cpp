@@ -1,0 +1,52 @@
+//===- SkewedTiles.cpp - tiles whose rows start at odd elements -----------===//
+
+#include "mirage/Dialect/Block/Analysis/SkewedTiles.h"
+
+#include "mirage/Target/Staging.h"
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::block;
+using thread::SharedType;
+
+/// Whether all that reads the matrix is products that contract it along its rows.
+static bool onlyContractedAlongRows(Value matrix, bool isTransposed = false) {
+  return llvm::all_of(matrix.getUses(), [&](OpOperand &use) {
+    if (isa<MatmulOp>(use.getOwner()))
+      return (use.getOperandNumber() == 0) != isTransposed;
+    auto transpose = dyn_cast<TransposeOp>(use.getOwner());
+    return transpose && onlyContractedAlongRows(transpose.getResult(), !isTransposed);
+  });
+}
+
+/// Whether each tile of the load starts at a multiple of a line.
+static bool startAtLines(LoadOp load, ArrayRef<int64_t> strides, int64_t bytes) {
+  for (auto [axes, size, stride] :
+       llvm::zip_equal(load.getMap(), load.getType().getShape(), strides))
+    if (!cast<ArrayAttr>(axes).empty() && size * stride * bytes % lineBytes)
+      return false;
+  return kernel::getStartAlign(cast<RankedTensorType>(load.getSource().getType())) % lineBytes == 0;
+}
+
+SharedType mirage::block::getSkewedType(LoadOp load, int64_t rows, int64_t cols) {
+  auto tensor = cast<RankedTensorType>(load.getSource().getType());
+  Type element = tensor.getElementType();
+  int64_t bytes = element.getIntOrFloatBitWidth() / 8, rank = tensor.getRank();
+  ArrayRef<int64_t> tile = load.getType().getShape();
+  SmallVector<int64_t> strides = kernel::getStrides(tensor);
+  if (load->getParentOfType<kernel::LaunchOp>().getSchedule()->usesWarpgroups())
+    return {};
+  if (bytes != 2 || element != load.getType().getElementType() || rank < 2 || strides.back() != 1 ||
+      kernel::getRowAlign(tensor) % asyncCopyUnit == 0 || cols * bytes % lineBytes)
+    return {};
+  // The matrix: rows along the one other dimension of several elements.
+  SmallVector<int64_t> wide;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (tile[dim] > 1)
+      wide.push_back(dim);
+  if (wide.size() != 2 || wide.back() != rank - 1 || !startAtLines(load, strides, bytes) ||
+      !onlyContractedAlongRows(getMatrix(load.getResult())))
+    return {};
+  int64_t pad = getSkewedPad(cols * bytes, strides[wide.front()] * bytes);
+  return SharedType::get({rows, cols}, element, /*swizzle=*/0, pad / bytes);
+}

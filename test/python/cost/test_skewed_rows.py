@@ -1,0 +1,116 @@
+"""Factors with skewed rows, as the search predicts them and as the compiler has them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from lowering import compile_mlir
+from mirage.cost import H200
+from mirage.cost.features import features_of
+from mirage.cost.predict import predict
+from mirage.cost.shared_memory_bound import shared_bytes
+from mirage.cost.skewed_rows import is_odd, may_skew
+from mirage.mlir_io import graph_from_text
+from mirage.search import SearchLimits, superoptimize
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import Launch, Loop, TensorType, launches
+from mirage.workloads.products import linear_layer
+from written_kernels.odd_products import linear, product
+
+TILE = (16, 32, 64)
+
+
+def launch_of(text: str) -> Launch:
+    (launch,) = launches(graph_from_text(text).graph.ops)
+    return launch
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "odd"),
+    [
+        ((64, 4095), DType.F16, True),
+        ((64, 4094), DType.F16, False),
+        ((1, 4095), DType.F16, False),
+        ((4095,), DType.F16, False),
+        ((64, 4095), DType.F32, False),
+        ((), DType.F16, False),
+    ],
+)
+def test_which_rows_start_at_odd_elements(shape: tuple[int, ...], dtype: DType, odd: bool) -> None:
+    assert is_odd(TensorType(shape, dtype)) == odd
+
+
+def test_tiles_that_start_at_lines() -> None:
+    """Of 8 rows, or of 8 columns: as many of 2 bytes as a line has. Whole dimensions are not
+    cut."""
+    tensor = TensorType((64, 4095), DType.BF16)
+    assert np.array_equal(
+        may_skew(tensor, (np.array([8, 16, 4, 8, 64]), np.array([64, 8, 64, 4, 4095]))),
+        [True, True, False, False, True],
+    )
+    assert not may_skew(TensorType((64, 4096), DType.BF16), (8, 64))
+    assert not may_skew(TensorType((64, 4095), DType.F8E4M3), (16, 64))
+    batch = TensorType((2, 64, 4095), DType.F16)
+    assert may_skew(batch, (1, 8, 64))
+    assert not may_skew(TensorType((2, 63, 4095), DType.F16), (1, 8, 64))
+
+
+@pytest.mark.parametrize(
+    ("text", "skewed"),
+    [
+        (linear(16, 40, 145, TILE, "f16"), 2),
+        (linear(16, 40, 144, TILE, "f16"), 0),
+        (linear(12, 40, 145, (4, 32, 64), "f16"), 1),  # blocks of four rows of the left factor
+        (linear(16, 48, 145, (16, 12, 64), "bf16"), 1),
+        (product(16, 40, 145, TILE, "f16", 3), 1),
+        (product(16, 39, 144, TILE, "f16", 3), 0),  # its rows are not what is contracted
+    ],
+)
+def test_search_and_compiler_agree(text: str, skewed: int) -> None:
+    """The elements that are copied as they lie in lines, and the shared memory that it takes."""
+    launch = launch_of(text)
+    (loop,) = (op for op in launch.body.ops if isinstance(op, Loop))
+    sizes = [float(op.results[0].type.size) for op in loop.body if is_odd(op.operands[0].type)]
+    artifact = compile_mlir(text)
+    registers = re.search(r"ld\.global[.\w]*\.b(16|32)", artifact.ptx()) is not None
+    f = features_of(launch)
+    assert (f.odd_step > 0) == registers
+    assert len(sizes) - skewed == (0 if not registers else 1)
+    assert f.odd_step <= sum(sizes)
+    (kernel,) = artifact.manifest.kernels
+    assert kernel.shared_bytes <= shared_bytes(launch).total
+
+
+def test_steps_run_ahead_of_a_loop_over_odd_rows() -> None:
+    """More stages help as they do for aligned rows; reading pairs takes longer."""
+
+    def time(k: int, stages: int) -> float:
+        schedule = f"warps = 4, stages = {stages}"
+        text = linear(16, 4096, k, (16, 32, 256), "f16", schedule)
+        cost = predict(graph_from_text(text).graph, H200)
+        assert cost is not None
+        return cost.time
+
+    odd, aligned = ({s: time(k, s) for s in (1, 2, 4)} for k in (4095, 4096))
+    assert odd[4] < odd[2] < odd[1]
+    assert aligned[4] < odd[4] < 1.5 * aligned[4]
+
+
+def test_the_search_copies_odd_rows_ahead() -> None:
+    """A linear layer whose depth is one less than a multiple takes a third more; twice as long if
+    threads copied its elements."""
+
+    def best(depth: int) -> tuple[Launch, float]:
+        graph = linear_layer("linear", 16, 4096, depth).graph()
+        found = superoptimize(graph, H200, SearchLimits(candidates=1)).candidates[0]
+        return next(iter(launches(found.graph.ops))), found.cost.time
+
+    (kernel, odd), (_, aligned) = best(4095), best(4096)
+    assert any(isinstance(op, Loop) for op in kernel.body.ops)
+    assert kernel.schedule.stages > 2
+    assert features_of(kernel).odd_step == 0
+    assert features_of(replace(kernel, schedule=replace(kernel.schedule, stages=1))).odd_step == 0
+    assert odd < 1.4 * aligned
