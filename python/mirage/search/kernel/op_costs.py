@@ -63,7 +63,8 @@ class EdgeAccounts:
         self._skews: dict[tuple[InAtom, frozenset[str]], Num] = {}
         self._any_odd = any(is_odd(tensor.type) for tensor in self.tensors)
         self.readers: Mapping[Goal, frozenset[str]] | None = None
-        """Of the derivation whose work is counted, if it is known (:func:`readers_of`)."""
+        """The readers of goals in the derivation whose work is counted, if there is one
+        (:func:`readers_of`)."""
         self._loads: dict[Goal, tuple[int, bool, str]] = {}
         self._innermost = Where.LOOP if kind.inner is None else Where.INNER
         self._around = {where: Around() for where in Where}
