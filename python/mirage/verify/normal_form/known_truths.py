@@ -18,12 +18,38 @@ def known_rule(reading: Reading, op: Op) -> Value | None:
         answer = reading.is_true(mask)
         if answer is not None and x.shape == result.shape:
             return x if answer else _number(reading, 0.0, result)
+        if x.shape == result.shape and _is_where_not_zero(reading, mask, x):
+            return x
+    if op.function in (BinaryFn.MAX, BinaryFn.MIN):
+        for x, other in (op.operands, op.operands[::-1]):
+            (low, high), (least, most) = reading.range(x), reading.range(other)
+            decided = low >= most if op.function is BinaryFn.MAX else high <= least
+            if decided and x.shape == result.shape:
+                return x
+    if op.function in (BinaryFn.AND, BinaryFn.OR):
+        # what is known of one operand leaves the other one
+        for x, other in (op.operands, op.operands[::-1]):
+            if x.shape == result.shape and reading.is_true(other) is (op.function is BinaryFn.AND):
+                return x
+    if op.function is BinaryFn.MUL:  # by a truth value: masked, where the other factor is a number
+        for x, other in (op.operands, op.operands[::-1]):
+            mask = reading.source(other)
+            if mask.dtype is DType.I1 and x.shape == result.shape and reading.certain.is_finite(x):
+                return reading.write(lambda b, m=mask, x=x: b.binary(BinaryFn.KEEP, m, x))
     if op.function is UnaryFn.BIAS and reading.is_true(op.operands[0]):
         return _number(reading, 0.0, result)
     low, high = range_of(op, result, [reading.range(v) for v in op.operands])
     if low == high and result.dtype is not DType.I1:
         return _number(reading, low, result)
     return None
+
+
+def _is_where_not_zero(reading: Reading, mask: Value, x: Value) -> bool:
+    """Return whether a truth value says that ``x``, which it keeps, is not zero."""
+    op = reading.makers.get(mask)
+    if op is None or op.function is not BinaryFn.NE or x not in op.operands:
+        return False
+    return any(reading.certain.number(v) == 0 for v in op.operands)
 
 
 def _number(reading: Reading, number: float, like: Value) -> Value:

@@ -66,7 +66,7 @@ class Depth(enum.Enum):
 def normalize(graph: KernelGraph, depth: Depth = Depth.USUAL) -> KernelGraph:
     """Write out functions in ``graph``, at both levels."""
     if depth is Depth.REALS:  # expansions may contain further functions to expand
-        graph = _written(graph, depth)
+        graph = _written(_written(graph, depth), depth)
     return _written(graph, depth)
 
 
@@ -140,8 +140,9 @@ class _Rewriter:
             if value.type == op.result.type and value in made:
                 renamed = rename_ops(tuple(builder.ops), {value: op.result})
                 result.extend(renamed)
-                if shifted is not None or op.function is UnaryFn.LOG1P:
-                    # rules for exponentials and sums look for the logarithm
+                chosen = self.depth is Depth.REALS and op.function is BinaryFn.ADD
+                if shifted is not None or chosen or op.function is UnaryFn.LOG1P:
+                    # rules for exponentials and sums look for the logarithm, roots for a maximum
                     self.makers.update((v, new) for new in renamed for v in new.results)
                     self.constants.update(
                         (new.result, new.number) for new in renamed if new.number is not None

@@ -10,27 +10,82 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.indexing.indices import unit_free_dims
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
-from mirage.verify.normal_form.ranks import are_ranks
+from mirage.verify.normal_form.ranks import Ranks, are_ranks, places_of, ranks_of
 from mirage.verify.normal_form.reading import Reading, repeats
 
 
 def picked_rule(reading: Reading, op: Op) -> Value | None:
     """Return how to write a sum over masked rows in which exactly one element is kept; None for
     other ops."""
-    if op.function is not ReduceFn.SUM or not isinstance(op, Contraction) or len(op.over[0]) != 1:
+    if op.function is not ReduceFn.SUM or not isinstance(op, Contraction):
         return None
-    ((dim,),) = op.over
     parts = _mask_and_kept(reading, op.operands[0])
-    if parts is None:
+    if parts is None or parts[0].shape != op.operands[0].shape:
         return None
-    mask, x = parts
-    shape = op.operands[0].shape
-    if mask.shape != shape or not keeps_one(reading, mask, dim):
+    return picked_sum(reading, *parts, op.over[0])
+
+
+def picked_sum(reading: Reading, mask: Value, x: Value, dims: tuple[int, ...]) -> Value | None:
+    """Return how to write the sum over some dimensions of the elements that a mask keeps, if it
+    keeps exactly one along one of them."""
+    one = next((d for d in dims if keeps_one(reading, mask, d)), None)
+    if one is None:
         return None
-    return Pick(reading, mask, dim).of(x)
+    found = Pick(reading, mask, one).of(x)
+    rest = tuple(d for d in dims if d != one)
+    if not rest:
+        return found
+    shape = tuple(1 if d == one else n for d, n in enumerate(mask.shape))
+    wide = reading.write(lambda b: b.broadcast(found, shape))
+    return reading.write(lambda b: b.reduce(ReduceFn.SUM, wide, rest))
+
+
+def first_place_rule(reading: Reading, op: Op) -> Value | None:
+    """Return how to write the place whose rank is the first: the first of the places at which the
+    largest element is. None for other ops."""
+    if op.function not in (ReduceFn.MAX, ReduceFn.SUM) or not isinstance(op, Contraction):
+        return None
+    parts = _mask_and_kept(reading, op.operands[0])
+    if parts is None or len(op.over[0]) != 1:
+        return None
+    mask, places = parts
+    ((dim,),) = op.over
+    if mask.shape != op.operands[0].shape or not _are_places(reading, places, mask, dim):
+        return None
+    if not keeps_one(reading, mask, dim):
+        return None
+    found = _end_of_ranks(reading, mask, dim)
+    if found is None or found[1] or not found[0].largest_first or not found[0].first_wins:
+        return None
+    ranked = found[0].value
+    if not np.array_equal(found[0].at.ravel(), np.arange(ranked.type.size)):
+        return None  # not the elements in their order
+    x = reading.write(lambda b: b.reshape(ranked, mask.shape))
+
+    def written(b: Builder) -> Value:
+        largest = b.binary(BinaryFn.EQ, x, b.reduce(ReduceFn.MAX, x, (dim,)))
+        end = b.constant(mask.shape[dim], places.dtype)
+        left = b.binary(BinaryFn.KEEP, largest, b.binary(BinaryFn.SUB, end, places))
+        return b.binary(BinaryFn.SUB, end, b.reduce(ReduceFn.MAX, left, (dim,)))
+
+    return reading.write(written)
+
+
+def _end_of_ranks(reading: Reading, mask: Value, dim: int) -> tuple[Ranks, bool] | None:
+    """Return the ranks of which a mask keeps the first one or (True) the last one."""
+    op = reading.makers[mask]
+    for places, number in (op.operands, op.operands[::-1]):
+        low, high = reading.range(reading.source(number))
+        if low != high or low not in (0, mask.shape[dim] - 1):
+            continue
+        ranks = ranks_of(reading, places, mask, dim)
+        if ranks is not None:
+            return ranks, low != 0
+    return None
 
 
 def _mask_and_kept(reading: Reading, x: Value) -> tuple[Value, Value] | None:
@@ -87,6 +142,7 @@ class Pick:
     def __init__(self, reading: Reading, mask: Value, dim: int) -> None:
         self.reading, self.mask, self.dim = reading, mask, dim
         self.known: dict[Value, Value] = {}
+        self.end = _end_of_ranks(reading, mask, dim)
 
     def of(self, x: Value) -> Value:
         """Return the selected elements of ``x``, whose leading dimensions may be missing."""
@@ -98,8 +154,10 @@ class Pick:
 
     def _of(self, x: Value) -> Value:
         reading = self.reading
+        if (extreme := self._extreme(x)) is not None:
+            return extreme
         op = reading.makers.get(x)
-        if op is not None and op.renames and (inner := self._before(op)) is not None:
+        if op is not None and op.renames and (inner := before_reshape(reading, op)) is not None:
             return self.of(inner)
         if isinstance(op, View) and repeats(op) and not self._stays(op.operands[0]):
             return op.operands[0]
@@ -109,6 +167,27 @@ class Pick:
         kept = reading.write(lambda b: b.binary(BinaryFn.KEEP, self.mask, x))
         return reading.write(lambda b: b.reduce(ReduceFn.SUM, kept, (self.dim,)))
 
+    def _extreme(self, x: Value) -> Value | None:
+        """Return the largest or the smallest element, if ``x`` has the elements that are ranked,
+        and the first or the last of them is kept."""
+        if self.end is None:
+            return None
+        ranks, last = self.end
+        viewed = places_of(self.reading, x)
+        if viewed is None or viewed[0] is not ranks.value:
+            return None
+        if not np.array_equal(np.broadcast_to(viewed[1], self.mask.shape), ranks.at):
+            return None
+        turned = ranks.largest_first == last
+
+        def written(b: Builder) -> Value:
+            wide = b.broadcast(x, self.mask.shape)
+            most = b.reduce(ReduceFn.MAX, b.unary(UnaryFn.NEG, wide) if turned else wide, dims)
+            return b.unary(UnaryFn.NEG, most) if turned else most
+
+        dims = (self.dim,)
+        return self.reading.write(written)
+
     def _are_numbers(self, op: Op) -> bool:
         """Return whether all operands can be summed: truth values cannot, and stay as they are."""
         return all(v.dtype is not DType.I1 or not self._stays(v) for v in op.operands)
@@ -116,25 +195,24 @@ class Pick:
     def _stays(self, v: Value) -> bool:
         return _long(v, self.mask, self.dim)
 
-    def _before(self, view: Op) -> Value | None:
-        """Write a reshape of a function of elements as the function of reshaped elements, if the
-        reshape only adds or drops dimensions of size 1."""
-        reading, x = self.reading, view.operands[0]
-        op = reading.makers.get(x)
-        dims = unit_free_dims(x.shape, view.results[0].shape)
-        if not isinstance(op, Elementwise) or not op.operands or op.cuts or dims is None:
-            return None
-        if {d for d in range(len(x.shape)) if x.shape[d] != 1} - set(dims.values()):
-            return None
-        operands: list[Value] = []
-        for v in op.operands:
-            lead = len(x.shape) - len(v.shape)
-            sizes = (1,) * lead + v.shape
-            shape = tuple(
-                sizes[dims[d]] if d in dims else 1 for d in range(len(view.results[0].shape))
-            )
-            if v.shape == () or v.shape == shape:
-                operands.append(v)
-            else:
-                operands.append(reading.write(lambda b, v=v, shape=shape: b.reshape(v, shape)))
-        return reading.apply(op, tuple(operands))
+
+def before_reshape(reading: Reading, view: Op) -> Value | None:
+    """Write a reshape of a function of elements as the function of reshaped elements, if the
+    reshape only adds or drops dimensions of size 1."""
+    x = view.operands[0]
+    op = reading.makers.get(x)
+    dims = unit_free_dims(x.shape, view.results[0].shape)
+    if not isinstance(op, Elementwise) or not op.operands or op.cuts or dims is None:
+        return None
+    if {d for d in range(len(x.shape)) if x.shape[d] != 1} - set(dims.values()):
+        return None
+    operands: list[Value] = []
+    for v in op.operands:
+        lead = len(x.shape) - len(v.shape)
+        sizes = (1,) * lead + v.shape
+        shape = tuple(sizes[dims[d]] if d in dims else 1 for d in range(len(view.results[0].shape)))
+        if v.shape == () or v.shape == shape:
+            operands.append(v)
+        else:
+            operands.append(reading.write(lambda b, v=v, shape=shape: b.reshape(v, shape)))
+    return reading.apply(op, tuple(operands))

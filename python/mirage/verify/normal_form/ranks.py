@@ -9,6 +9,7 @@ does.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
@@ -23,19 +24,36 @@ _MOST = 1 << 20
 _COMPARED = (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE)
 
 
+@dataclass(frozen=True)
+class Ranks:
+    """Ranks along a dimension; ``at`` has, for each of them, the place in ``value`` of the element
+    whose rank it is. The rank 0 is that of the largest element, or of the smallest one; of equal
+    elements, the one in the first place comes first, or the one in the last place."""
+
+    value: Value
+    at: Array
+    largest_first: bool
+    first_wins: bool
+
+
 def are_ranks(reading: Reading, x: Value, whole: Value, dim: int) -> bool:
     """Return whether ``x``, an operand of ``whole``, has each rank from 0 on exactly once along
     ``dim``, for any indices of the other dimensions."""
+    return ranks_of(reading, x, whole, dim) is not None
+
+
+def ranks_of(reading: Reading, x: Value, whole: Value, dim: int) -> Ranks | None:
+    """Return the elements whose ranks ``x`` has, if it has each rank from 0 on exactly once."""
     views: list[Op] = []
     while (op := reading.makers.get(x)) is not None and _is_seen_through(op):
         views.insert(0, op)
         x = op.operands[0]
     total = reading.makers.get(x)
     if total is None or total.function is not ReduceFn.SUM or not isinstance(total, Contraction):
-        return False
+        return None
     before = reading.source(total.operands[0])
     if len(total.over[0]) != 1 or before.type.size > _MOST or whole.type.size > _MOST:
-        return False
+        return None
     ((along,),) = total.over
     at = np.arange(x.type.size, dtype=np.float64).reshape(x.shape)
     seen = _viewed(at, views)
@@ -43,9 +61,24 @@ def are_ranks(reading: Reading, x: Value, whole: Value, dim: int) -> bool:
         alike = own != along and before.shape[own] == before.shape[along]
         if not alike or not _is_each_once(seen, at, whole, dim, own):
             continue
-        if _Order(reading, before, own, along).is_strict():
-            return True
-    return False
+        order = _Order(reading, before, own, along)
+        if order.is_strict():
+            own_at = order.ranked[1].take([0], along).reshape(-1)
+            places = np.broadcast_to(own_at[seen.astype(int)], whole.shape)
+            return Ranks(order.ranked[0], places, order.largest_first, order.first_wins)
+    return None
+
+
+def places_of(reading: Reading, x: Value) -> tuple[Value, Array] | None:
+    """Return the value of which ``x`` is a view, and the place of each element in that value."""
+    views: list[Op] = []
+    while (op := reading.makers.get(x)) is not None and _is_seen_through(op):
+        views.insert(0, op)
+        x = op.operands[0]
+    if x.type.size > _MOST:
+        return None
+    at = np.arange(x.type.size, dtype=np.float64).reshape(x.shape)
+    return x, _viewed(at, views)
 
 
 def _is_seen_through(op: Op) -> bool:
@@ -78,6 +111,13 @@ class _Order:
     def __init__(self, reading: Reading, before: Value, own: int, along: int) -> None:
         self.reading, self.before = reading, before
         self.own, self.along = own, along
+        self._ranked: dict[Value, Array] = {}
+        self.largest_first = self.first_wins = False
+
+    @property
+    def ranked(self) -> tuple[Value, Array]:
+        """The value whose elements are compared, and the place of each pair's own element."""
+        return next(iter(self._ranked.items()))
 
     def is_strict(self) -> bool:
         """Return whether it is a strict order of all elements: by their numbers, then by their
@@ -86,9 +126,13 @@ class _Order:
         less, equal, more = (None if w is None else self._pairs(w) for w in ways)
         if less is None or equal is None or more is None:
             return False
+        if len(self._ranked) != 1:
+            return False
+        self.largest_first = bool(less.all())
         one_way = (less.all() and not more.any()) or (more.all() and not less.any())
         places = np.arange(equal.shape[-1])
         first = places[None, :] < places[:, None]
+        self.first_wins = bool((equal == first).all())
         return bool(one_way and ((equal == first).all() or (equal == first.T).all()))
 
     def _pairs(self, x: Array) -> Array:
@@ -122,7 +166,7 @@ class _Order:
     def _compared(self, op: Op, sign: int) -> Array | None:
         """Return the result of a comparison of elements of one value with each other, or with
         themselves."""
-        sides = [self._places(v) for v in op.operands]
+        sides = [places_of(self.reading, v) for v in op.operands]
         if sides[0] is None or sides[1] is None or sides[0][0] is not sides[1][0]:
             return None
         shape = op.results[0].shape
@@ -134,8 +178,13 @@ class _Order:
         else:
             if first.shape[self.own] != first.shape[self.along]:
                 return None
-            order = self._side(first, second) * sign
-            if self._side(first, second) == 0:
+            side = self._side(first, second)
+            if side == 0:
+                return None
+            order = side * sign
+            own = np.broadcast_to(first if side > 0 else second, self.before.shape)
+            known = self._ranked.setdefault(sides[0][0], own)
+            if not (known == own).all():
                 return None
         number = np.array(float(order))
         (found,) = op.compute(Float64(), [(number,), (np.array(0.0),)], 0, ())
@@ -150,13 +199,3 @@ class _Order:
             if constant and (mirrored == other).all():
                 return sign
         return 0
-
-    def _places(self, x: Value) -> tuple[Value, Array] | None:
-        views: list[Op] = []
-        while (op := self.reading.makers.get(x)) is not None and _is_seen_through(op):
-            views.insert(0, op)
-            x = op.operands[0]
-        if x.type.size > _MOST:
-            return None
-        at = np.arange(x.type.size, dtype=np.float64).reshape(x.shape)
-        return x, _viewed(at, views)

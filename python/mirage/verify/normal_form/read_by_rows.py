@@ -12,7 +12,7 @@ from mirage.semantics.scalar import Array, BinaryFn, ReduceFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.normal_form.known_truths import known_rule
-from mirage.verify.normal_form.one_of_a_row import picked_rule
+from mirage.verify.normal_form.one_of_a_row import first_place_rule, picked_rule
 from mirage.verify.normal_form.orders import compared_rule, largest_rule
 from mirage.verify.normal_form.reading import read_again
 from mirage.verify.normal_form.rows_by_sums import looked_up_rule
@@ -21,8 +21,17 @@ from mirage.verify.normal_form.table_indices import (
     made_of_places,
     picked_with,
 )
+from mirage.verify.normal_form.two_values import weighed_rule
 
-_RULES = (known_rule, looked_up_rule, picked_rule, largest_rule, compared_rule)
+_RULES = (
+    known_rule,
+    looked_up_rule,
+    first_place_rule,
+    picked_rule,
+    weighed_rule,
+    largest_rule,
+    compared_rule,
+)
 
 
 _READ = (ReduceFn.MAX, BinaryFn.KEEP, BinaryFn.EQ, BinaryFn.LT, BinaryFn.LE)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from fractions import Fraction
 
 import numpy as np
 
 from mirage.semantics.bounds.integer_ranges import Range, range_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64
-from mirage.semantics.numbers import Number
+from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import Iota
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.substitute import with_operands
@@ -144,7 +145,9 @@ class Reading:
             isinstance(op, Elementwise) and op.identity and not op.cuts
         ):
             x = op.operands[0]
-        return x.dtype.is_integer
+        number = as_number(self.constants[x]) if x in self.constants else None
+        whole = isinstance(number, Fraction) and number.denominator == 1
+        return x.dtype.is_integer or whole
 
     def source(self, x: Value) -> Value:
         """Return the value that ``x`` is a cast of."""

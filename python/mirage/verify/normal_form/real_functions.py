@@ -16,7 +16,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import KernelGraph, Op, Value, all_ops
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, all_ops
 from mirage.verify.normal_form.certainty import Certain
 
 Rule = Callable[[Builder], Value]
@@ -74,6 +74,14 @@ def _extremum(b: Builder, x: Value, y: Value, highest: bool) -> Value:
     return _half(b, b.binary(fn, b.binary(BinaryFn.ADD, x, y), distance))
 
 
+def _product(b: Builder, x: Value, highest: bool, factor: Value | None, turned: bool) -> Value:
+    """Write the part of ``x`` above (or below) zero times a factor."""
+    part = _extremum(b, x, b.constant(0.0), highest)
+    if factor is not None:
+        part = b.binary(BinaryFn.MUL, part, factor)
+    return b.binary(BinaryFn.MUL, part, b.constant(-1.0 if turned else 1.0))
+
+
 def _between(b: Builder, x: Value, low: Value, high: Value) -> Value:
     below, above = (b.unary(UnaryFn.ABS, b.binary(BinaryFn.SUB, x, v)) for v in (low, high))
     ends = b.binary(BinaryFn.ADD, low, high)
@@ -114,41 +122,58 @@ class _Known(Certain):
     def chosen(self, op: Op) -> Rule | None:
         """Write "``x`` where it is larger than ``y``, else ``y``" and similar choices as a maximum
         or minimum."""
-        parts = [self.makers.get(v) for v in op.operands]
-        if any(part is None or part.function is not BinaryFn.KEEP for part in parts):
+        first, second = (self._part(v) for v in op.operands)
+        if first is None or second is None:
             return None
-        (p, x), (q, y) = (part.operands for part in parts if part is not None)
+        (p, x), (q, y) = first, second
         if x.dtype.is_integer or y.dtype.is_integer:
             return None
         if self._opposite(p, q) or self._opposite(q, p):
             larger = self._compared(p, x, y)
             if larger is not None:
-                return lambda b: _extremum(b, x, y, larger)
+                # a maximum first: roots look for it
+                return lambda b: b.binary(BinaryFn.MAX if larger else BinaryFn.MIN, x, y)
+        return None
+
+    def _part(self, v: Value) -> tuple[Value, Value] | None:
+        """Return a truth value and what is there where it is true, if zero is elsewhere: a number
+        that is chosen is a product with the truth value."""
+        op = self.makers.get(v)
+        if op is None or op.function not in (BinaryFn.KEEP, BinaryFn.MUL):
+            return None
+        if op.function is BinaryFn.KEEP:
+            return op.operands[0], op.operands[1]
+        for truth, x in (op.operands, op.operands[::-1]):
+            cast = self.makers.get(truth)
+            if self.number(x) is None or not isinstance(cast, Elementwise) or not cast.identity:
+                continue
+            if cast.operands[0].dtype is DType.I1:
+                return cast.operands[0], x
         return None
 
     def kept(self, op: Op) -> Rule | None:
-        """Write "``c x`` where ``x`` is positive (or negative), else zero" as a maximum with
-        zero."""
+        """Write "``c x`` where ``x`` is positive (or negative), else zero" as a maximum with zero,
+        times ``c``. ``c`` must be finite, as its product with zero must be zero."""
         p, x = op.operands
         if x.dtype.is_integer or op.result.shape != x.shape:
             return None
-        source, factor = x, Fraction(1)
+        sources: list[tuple[Value, Value | None]] = [(x, None)]
         made = self.makers.get(x)
-        if made is not None and made.function is UnaryFn.NEG:
-            source, factor = made.operands[0], Fraction(-1)
+        negative = made is not None and made.function is UnaryFn.NEG
+        if made is not None and negative:
+            sources.append((made.operands[0], None))
         elif made is not None and made.function is BinaryFn.MUL:
-            for value, number in (made.operands, made.operands[::-1]):
-                if (found := self.number(number)) is not None and value.shape == x.shape:
-                    source, factor = value, found
-        larger = self._compared(p, source, None)
-        if larger is None:
-            return None
-
-        def written(b: Builder) -> Value:
-            part = _extremum(b, source, b.constant(0.0), larger)
-            return b.binary(BinaryFn.MUL, part, b.constant(factor))
-
-        return written
+            sources += [
+                (value, factor)
+                for value, factor in (made.operands, made.operands[::-1])
+                if value.shape == x.shape and self.is_finite(factor, total=True)
+            ]
+        for source, factor in sources:
+            larger = self._compared(p, source, None)
+            if larger is not None:
+                turned = negative and source is not x
+                return lambda b: _product(b, source, larger, factor, turned)
+        return None
 
     def multiplied(self, op: Op) -> Rule | None:
         """Write a masked value as a product with the mask, if the value is defined for all
@@ -172,10 +197,15 @@ class _Known(Certain):
         if op is None or op.function not in (BinaryFn.LT, BinaryFn.LE):
             return None
         for (first, second), larger in ((op.operands, False), (op.operands[::-1], True)):
-            same = second is y if y is not None else self.number(second) == 0
-            if first is x and same:
+            if self._is(first, x) and (
+                self.number(second) == 0 if y is None else self._is(second, y)
+            ):
                 return larger != turned
         return None
+
+    def _is(self, x: Value, y: Value) -> bool:
+        number = self.number(x)
+        return x is y or (number is not None and number == self.number(y))
 
     # ---- logarithms ------------------------------------------------------------------------------
 

@@ -31,6 +31,8 @@ from mirage.verify.verify_options import VerifyOptions
 _SECONDS = 1.5
 """The most seconds of processor time for one comparison."""
 
+IF_IN_RANGE = "equal wherever each index names an element of its row, which is not assumed"
+
 
 @dataclass(frozen=True)
 class ByRows:
@@ -71,6 +73,25 @@ def by_rows(
         return None
     proof = _proof(first, second, contents, {**places.counts, **narrower}, seed)
     return None if proof is None else ByRows(proof, narrower, candidate_only=True)
+
+
+def if_in_range(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    contents: Mapping[int, Array],
+    options: VerifyOptions,
+    seed: int,
+) -> bool:
+    """Return whether programs that are not shown to be equal would be if indices were assumed to be
+    in range."""
+    pair = decompose(reference), decompose(candidate)
+    if options.assume.indices_in_range or not reads_otherwise(*pair):
+        return False
+    places = assumed_places(pair, contents).counts
+    tried = named_places(pair[0], contents).counts
+    if all(tried.get(i) == count for i, count in places.items()):
+        return False
+    return _proof(*pair, contents, places, seed) is not None
 
 
 def _proof(

@@ -23,7 +23,7 @@ from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.normal_form.normalize import Depth, normalize
 from mirage.verify.normal_form.read_by_rows import in_range, within_places
 from mirage.verify.pair.budget import Budget
-from mirage.verify.pair.by_rows import ByRows, by_rows
+from mirage.verify.pair.by_rows import IF_IN_RANGE, ByRows, by_rows, if_in_range
 from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.postponed import rounding_evidence
 from mirage.verify.shared_inputs.free_values import with_free_values
@@ -53,21 +53,19 @@ def in_place(
     if not open_ or not options.prove:
         return verdict
     budget = budget or Budget()
-    rows = None
+    rows, given = None, (reference, candidate, contents, options, verdict.seed)
     if verdict.kind is Kind.UNKNOWN:
-        rows = budget.attempt(
-            "both by rows",
-            lambda: by_rows(reference, candidate, contents, options, verdict.seed),
-        )
+        rows = budget.attempt("both by rows", lambda: by_rows(*given))
     proof = None if rows is None else rows.proof
     if proof is None:
         proof = _proof(reference, candidate, verdict, contents, budget)
-    if proof is None:
-        return verdict
-    if not proof.holds:
-        return verdict if verdict.equivalent else replace(
-            verdict, evidence=(*verdict.evidence, proof)
-        )  # fmt: skip
+    if proof is None or not proof.holds:
+        if verdict.equivalent:
+            return verdict
+        notes = [] if proof is None else [proof]
+        if budget.attempt("both by rows, with indices in range", lambda: if_in_range(*given)):
+            notes.append(Evidence("indices in range", None, IF_IN_RANGE))
+        return replace(verdict, evidence=(*verdict.evidence, *notes))
     return _measured(reference, candidate, verdict, contents, options, proof, rows) or verdict
 
 

@@ -28,6 +28,11 @@ def normed(x):
 
 SAME_FUNCTIONS: list[Pair] = [
     Pair("relu of both signs", ONE, lambda x: F.relu(x) + F.relu(-x), torch.abs),
+    Pair("root of what is at least a number, by a choice", ONE,
+         lambda x: (x * x).clamp(min=0.25).rsqrt(),
+         lambda x: 1.0 / torch.where(x * x < 0.25, 0.25, x * x).sqrt(), False),
+    Pair("part above zero, times a tensor", TWO, lambda x, y: torch.where(x > 0, x, x * y),
+         lambda x, y: F.relu(x) - y * F.relu(-x), False),
     Pair("relu less relu", ONE, lambda x: F.relu(x) - F.relu(-x), lambda x: x * 1.0, False),
     Pair("relu by a magnitude", ONE, F.relu, lambda x: 0.5 * (x + x.abs())),
     Pair("maximum by relu", TWO, torch.maximum, lambda x, y: x + F.relu(y - x), False),

@@ -12,6 +12,15 @@ from written.pairs import Pair
 
 OTHER_FUNCTIONS: list[Pair] = [
     Pair("relu of one sign", ONE, lambda x: F.relu(x) + F.relu(x), torch.abs, False),
+    Pair("root of what is at most a number, by a choice", ONE,
+         lambda x: (x * x).clamp(min=0.25).rsqrt(),
+         lambda x: 1.0 / torch.where(x * x > 0.25, 0.25, x * x).sqrt(), False),
+    Pair("root of what is at least another number, by a choice", ONE,
+         lambda x: (x * x).clamp(min=0.25).rsqrt(),
+         lambda x: 1.0 / torch.where(x * x < 0.25, 0.5, x * x).sqrt(), False),
+    Pair("part above zero, times the other tensor", TWO,
+         lambda x, y: torch.where(x > 0, x, x * y), lambda x, y: F.relu(x) - x * F.relu(-y),
+         False),
     Pair("relu plus relu", ONE, lambda x: F.relu(x) + F.relu(-x), lambda x: x * 1.0, False),
     Pair("relu by a magnitude, less", ONE, F.relu, lambda x: 0.5 * (x - x.abs()), False),
     Pair("maximum by relu, turned", TWO, torch.maximum, lambda x, y: x + F.relu(x - y), False),

@@ -43,9 +43,7 @@ _LEFT = 2.0**-5
 the inputs, so that the total is not a matter of luck."""
 
 
-def cancelling_sums(
-    draw: Activations, graphs: Sequence[KernelGraph]
-) -> Iterator[Situation | None]:
+def cancelling_sums(draw: Activations, graphs: Sequence[KernelGraph]) -> Iterator[Situation | None]:
     """Yield the situations if a candidate adds rounded numbers; None for those that another process
     tries. ``graphs`` are the reference and the candidates."""
     if not any(map(adds_rounded, graphs[1:])):

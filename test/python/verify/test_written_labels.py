@@ -1,0 +1,38 @@
+"""Losses by weights for each class are the same as losses by what is picked, where labels name
+classes; the first of an order is the largest. Their wrong twins are not accepted."""
+
+from __future__ import annotations
+
+import pytest
+from mirage.verify import Assumptions, Kind, VerifyOptions
+from mirage.verify.needed import needed
+from mirage.verify.verifier import verify_aligned
+from written.labels import CLASSES, LABELS_RIGHT, LABELS_WRONG
+from written.pairs import Pair, aligned_of, verdict_of
+
+ALL = LABELS_RIGHT + LABELS_WRONG
+IN_RANGE = Assumptions(indices_in_range=True)
+
+
+@pytest.mark.parametrize("pair", LABELS_RIGHT, ids=lambda pair: pair.name)
+def test_the_same_where_labels_name_classes_is_accepted(pair: Pair) -> None:
+    options = VerifyOptions(seed=7, numerics=pair.rounding, work=1e5, assume=IN_RANGE)
+    verdict = verify_aligned(aligned_of(pair, ALL), options)
+    assert verdict.kind is Kind.PROVED, verdict
+    assert verdict.defined, verdict
+    assert verdict.accepted or not pair.rounding, verdict
+
+
+@pytest.mark.parametrize("pair", LABELS_WRONG, ids=lambda pair: pair.name)
+def test_other_weights_and_other_places_are_not_accepted(pair: Pair) -> None:
+    options = VerifyOptions(seed=7, work=1e5, assume=IN_RANGE)
+    assert not verify_aligned(aligned_of(pair, ALL), options).equivalent
+
+
+def test_an_unknown_verdict_says_that_labels_would_have_to_name_classes() -> None:
+    pair = LABELS_RIGHT[3]
+    assert pair.inputs == CLASSES
+    verdict = verdict_of(pair, ALL)
+    assert verdict.kind is Kind.UNKNOWN, verdict
+    said = needed(verdict)
+    assert any("--assume indices-in-range" in text for text in said), said
