@@ -188,21 +188,31 @@ class BlockEvaluator:
             return self.domain.select(np.zeros((), bool), planes, 0.0, op.result.dtype)
         first = 0 if have is None else int(have[0])
         at_index = locate(np.where(inside, index, first), have)
-        flat = at_index.ravel()
-        if (flat[1:] == flat[:-1] + 1).all():  # in one piece: nothing has to be copied
+        count = int(inside.sum())
+        flat = at_index.ravel()[:count]
+        if inside.ravel()[:count].all() and (flat[1:] == flat[:-1] + 1).all():  # in one piece
             piece = (*(slice(None),) * at, slice(int(flat[0]), int(flat[-1]) + 1))
-            planes = map_planes(
-                lambda p: p[piece].reshape(p.shape[:at] + at_index.shape + p.shape[at + 1 :]),
-                planes,
+            planes = self._extended(map_planes(lambda p: p[piece], planes), at, inside.size, op)
+            return map_planes(
+                lambda p: p.reshape(p.shape[:at] + inside.shape + p.shape[at + 1 :]), planes
             )
-        else:
-            planes = map_planes(lambda p: np.take(p, at_index, axis=at), planes)
+        planes = map_planes(lambda p: np.take(p, at_index, axis=at), planes)
         if inside.all():
             return planes
         keep = inside.reshape(
             (1,) * at + inside.shape + (1,) * (len(shape_of(planes)) - at - inside.ndim)
         )
         return self.domain.select(keep, planes, 0.0, op.result.dtype)
+
+    def _extended(self, planes: Planes, at: int, count: int, op: Load) -> Planes:
+        """Return ``planes`` with zeros up to ``count`` elements along array dimension ``at``."""
+        shape = shape_of(planes)
+        if shape[at] == count:
+            return planes
+        rest = (*shape[:at], count - shape[at], *shape[at + 1 :])
+        zero = self.domain.constant(0.0, op.result.dtype)
+        zeros = map_planes(lambda p: np.broadcast_to(p, rest), zero)
+        return self.domain.concat([planes, zeros], at)
 
     # ---- masks, maxima, loops --------------------------------------------------------------------
 

@@ -107,7 +107,7 @@ class Certain:
                 continue  # an input
             if self._is_infinite(value) or op.function is UnaryFn.BIAS or _may_overflow(op):
                 return False
-            if total and not _is_total(op):
+            if total and not _is_total(op) and not self._is_defined(op):
                 return False
             plain = op.function is not None or op.number is not None
             moved = _same_elements(op) or (isinstance(op, Source) and bool(op.operands))
@@ -117,6 +117,15 @@ class Certain:
                 return False
             left += op.operands
         return True
+
+    def _is_defined(self, op: Op) -> bool:
+        """Return whether the arguments of an op are certainly in its domain."""
+        fn, x = op.function, op.operands
+        if fn in (UnaryFn.LOG, UnaryFn.RSQRT, UnaryFn.RECIPROCAL):
+            return self._positive(x[0], 0)
+        if fn is UnaryFn.SQRT:
+            return self.not_negative(x[0])
+        return fn is BinaryFn.DIV and self._positive(x[1], 0)
 
     def not_negative(self, x: Value, depth: int = 0) -> bool:
         """Return whether no element can be negative."""

@@ -31,16 +31,24 @@ def known_rule(reading: Reading, op: Op) -> Value | None:
         for x, other in (op.operands, op.operands[::-1]):
             if x.shape == result.shape and reading.is_true(other) is (op.function is BinaryFn.AND):
                 return x
-    if op.function is BinaryFn.MUL:  # by a truth value: masked, where the other factor is a number
-        for x, other in (op.operands, op.operands[::-1]):
-            mask = reading.source(other)
-            if mask.dtype is DType.I1 and x.shape == result.shape and reading.certain.is_finite(x):
-                return reading.write(lambda b, m=mask, x=x: b.binary(BinaryFn.KEEP, m, x))
     if op.function is UnaryFn.BIAS and reading.is_true(op.operands[0]):
         return _number(reading, 0.0, result)
     low, high = range_of(op, result, [reading.range(v) for v in op.operands])
     if low == high and result.dtype is not DType.I1:
         return _number(reading, low, result)
+    return None
+
+
+def masked_product_rule(reading: Reading, op: Op) -> Value | None:
+    """Return how to write a product with truth values as a masked value, if that is a number
+    wherever the mask is false, too; None for other ops."""
+    if op.function is not BinaryFn.MUL:
+        return None
+    for x, other in (op.operands, op.operands[::-1]):
+        mask = reading.source(other)
+        if mask.dtype is DType.I1 and x.shape == op.results[0].shape:
+            if reading.certain.is_finite(x, total=True):
+                return reading.write(lambda b, m=mask, x=x: b.binary(BinaryFn.KEEP, m, x))
     return None
 
 

@@ -11,7 +11,7 @@ from mirage.semantics.ops.op import Lookup, Value
 from mirage.semantics.scalar import Array, BinaryFn, ReduceFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.normal_form.known_truths import known_rule
+from mirage.verify.normal_form.known_truths import known_rule, masked_product_rule
 from mirage.verify.normal_form.one_of_a_row import first_place_rule, picked_rule
 from mirage.verify.normal_form.orders import compared_rule, largest_rule
 from mirage.verify.normal_form.reading import read_again
@@ -25,6 +25,7 @@ from mirage.verify.normal_form.two_values import weighed_rule
 
 _RULES = (
     known_rule,
+    masked_product_rule,
     looked_up_rule,
     first_place_rule,
     picked_rule,

@@ -94,6 +94,15 @@ LABELS_WRONG = [
         lambda x, t: without(x, t, 1),
     ),
     Pair(
+        "what is kept from zero by a product", "6x12 6x12",
+        lambda x, y: torch.where(y != 0, x / y, 0.0), lambda x, y: (y != 0) * (x / y),
+    ),
+    Pair(
+        "a logarithm that is picked by a product", CLASSES,
+        lambda x, t: torch.where(torch.arange(12) == t[:, None], x.log(), 0.0).sum(-1),
+        lambda x, t: ((torch.arange(12) == t[:, None]) * x.log()).sum(-1),
+    ),
+    Pair(
         "second of an order", ROWS, lambda x: x.topk(2).values[:, 1:],
         lambda x: x.amax(-1, keepdim=True),
     ),
