@@ -127,7 +127,8 @@ def _linear(x: Array, there: Array, seen: Between | None) -> Held | None:
     exact = all((s == p).all() for s, p in zip(single, parts, strict=True))
     if not exact or not (total == x)[there].all() or not (row or column or seen):
         return None
-    return Held(seen, *(Fraction(float(v)) for v in (row, column, number)))
+    slopes = (Fraction(float(v)) for v in (row, column))
+    return Held(seen, *slopes, number=Fraction(float(number)))
 
 
 def _slope(x: Array, there: Array) -> float:
