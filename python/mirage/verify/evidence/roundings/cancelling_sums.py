@@ -24,11 +24,9 @@ from mirage.semantics.domain import Planes
 from mirage.semantics.evaluation.evaluate import Sampled
 from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.ugraph import (
-    AccumulateFn,
     Contraction,
     Elementwise,
     KernelGraph,
-    Loop,
     Movement,
     Op,
     Source,
@@ -206,12 +204,10 @@ class _Rounded:
         given = zip(op.defines, op.operands)
         self._values.update(new for new, old in given if old in self._values)
         self._follow(op.inside)
-        if isinstance(op, Loop):
-            sums = [a.value for a in op.accumulators if a.fn is AccumulateFn.SUM]
-            self.added = self.added or not self._values.isdisjoint(sums)
-            pairs = list(op.carries)
-        else:
-            pairs = list(zip(op.results, op.ends, strict=True))
+        pairs = op.carries or tuple(zip(op.results, op.ends, strict=True))
+        # what is carried from step to step may be a sum of what the steps give
+        carried = (end for _, end in op.carries)
+        self.added = self.added or not self._values.isdisjoint(carried)
         for result, end in pairs:
             if end in self._values or (_is_narrow(result) and not _is_narrow(end)):
                 self._values.add(result)
