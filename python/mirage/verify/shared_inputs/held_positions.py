@@ -39,12 +39,14 @@ class Between:
 @dataclass(frozen=True)
 class Held:
     """The tensor ``row * i + column * j + number`` in row ``i`` and column ``j``, and minus
-    infinity outside of ``seen``; a tensor of truth values is ``seen`` itself."""
+    infinity outside of ``seen``; a tensor of truth values is ``seen`` itself, and so is one of ones
+    and zeros (``of_truths``)."""
 
     seen: Between | None = None
     row: Fraction = Fraction(0)
     column: Fraction = Fraction(0)
     number: Fraction = Fraction(0)
+    of_truths: bool = False
 
 
 def with_positions_written(graph: KernelGraph, foreign: Mapping[int, Held]) -> KernelGraph:
@@ -78,6 +80,8 @@ def read(content: Array, dtype: DType) -> Held | None:
     if dtype is DType.I1:
         seen = _between(x != 0)
         return None if seen is None else Held(seen)
+    if ((x == 0) | (x == 1)).all() and (seen := _between(x != 0)) is not None:
+        return Held(seen, of_truths=True)
     least = x == -np.inf
     seen = _between(~least) if least.any() else None
     if (least.any() and seen is None) or not np.isfinite(x[~least]).all():
@@ -123,7 +127,8 @@ def _linear(x: Array, there: Array, seen: Between | None) -> Held | None:
     exact = all((s == p).all() for s, p in zip(single, parts, strict=True))
     if not exact or not (total == x)[there].all() or not (row or column or seen):
         return None
-    return Held(seen, *(Fraction(float(v)) for v in (row, column, number)))
+    slopes = (Fraction(float(v)) for v in (row, column))
+    return Held(seen, *slopes, number=Fraction(float(number)))
 
 
 def _slope(x: Array, there: Array) -> float:
@@ -142,7 +147,9 @@ def _written(b: Builder, held: Held, value: Value) -> Value:
     at = _positions(b, rows, (rows, 1)), _positions(b, columns, (1, columns))
     seen = None if held.seen is None else _seen(b, held.seen, *at)
     found = seen
-    if value.dtype is not DType.I1:
+    if held.of_truths and seen is not None:
+        found = b.cast(seen, value.dtype)
+    elif value.dtype is not DType.I1:
         parts = list(_parts(b, held, *at))
         found = parts[0] if parts else None
         for part in parts[1:]:

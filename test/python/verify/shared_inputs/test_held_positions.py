@@ -36,6 +36,8 @@ NUMBERS = {
     "slopes and a number": 0.5 * J - 2.0 * I + 3.0,
     "causal slopes": np.where(J <= I, 0.25 * (J - I), -np.inf),
     "causal infinities": np.where(J <= I, 0.0, -np.inf),
+    "a triangle of ones": (J <= I) * 1.0,
+    "ones outside of a window": (abs(I - J) > 2) * 1.0,
     "a number in a window": np.where(abs(I - J) <= 2, 1.5, -np.inf),
 }
 OTHERS = {

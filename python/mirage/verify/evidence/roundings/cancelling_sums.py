@@ -8,8 +8,9 @@ is larger without limit.
 So if a candidate adds rounded numbers, each input in turn gets a total near zero along each of its
 dimensions, with numbers of the usual size, while all other inputs are constant: every sum of its
 elements that a program takes nearly cancels then, and none of its parts does, however the candidate
-divides the sum. Two inputs of the same shape are each other's negatives in the same way. A program
-that adds the same rounded numbers as its candidate has the same error there.
+divides the sum. Two inputs of the same shape are each other's negatives in the same way, and an
+input that the reference adds to something (a bias, a residual) is the negative of what it is added
+to. A program that adds the same rounded numbers as its candidate has the same error there.
 """
 
 from __future__ import annotations
@@ -19,23 +20,25 @@ from itertools import combinations
 
 import numpy as np
 
+from mirage.semantics.domain import Planes
 from mirage.semantics.evaluation.evaluate import Sampled
-from mirage.semantics.scalar import Array, BinaryFn
+from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.ugraph import (
-    AccumulateFn,
     Contraction,
     Elementwise,
     KernelGraph,
-    Loop,
     Movement,
     Op,
     Source,
     Structure,
     Value,
+    View,
 )
 from mirage.verify.evidence.roundings.activations import Activations, Situation
+from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
 
 _MOST_INPUTS = 8
+_SUMS = (BinaryFn.ADD, BinaryFn.SUB)
 _CONSTANT = 1.3
 """A factor on the usual scale of an input that is constant. Its products have many digits."""
 _LEFT = 2.0**-5
@@ -57,6 +60,8 @@ def cancelling_sums(draw: Activations, graphs: Sequence[KernelGraph]) -> Iterato
     for i, j in combinations(inputs, 2):
         if draw.shapes[i] and draw.shapes[i] == draw.shapes[j]:
             yield _opposite(draw, i, j, constant) if draw.mine() else None
+    for i in _added_inputs(draw, graphs[0], inputs):
+        yield _opposite_of_rest(draw, graphs[0], i) if draw.mine() else None
 
 
 def _counts(draw: Activations, size: int) -> list[Array]:
@@ -101,6 +106,74 @@ def _opposite(draw: Activations, i: int, j: int, constant: dict[int, Array]) -> 
     return _situation(what, inputs)
 
 
+# ---- inputs that are added to something
+
+
+def _added_inputs(
+    draw: Activations, reference: KernelGraph, inputs: Sequence[int]
+) -> Iterator[int]:
+    """Yield the inputs that the reference adds to something, in the sampled part."""
+    added = {v for op in reference.ops if op.function in _SUMS for v in op.operands}
+    sources = {v: i for i, v in enumerate(reference.inputs) if i in inputs and draw.shapes[i]}
+    for op in reference.ops:
+        moved = isinstance(op, View) or (isinstance(op, Elementwise) and op.identity)
+        if moved and op.operands[0] in sources:
+            sources[op.results[0]] = sources[op.operands[0]]
+    yield from sorted({i for v, i in sources.items() if v in added})
+
+
+class _Rest(Yardstick):
+    """float64 that notes what an input is added to, or subtracted from; it is told by its
+    elements."""
+
+    def __init__(self, x: Array) -> None:
+        super().__init__()
+        self._x = x
+        self.found: Array | None = None
+
+    def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
+        if fn in _SUMS:
+            for x, other in ((a[0], b[0]), (b[0], a[0])):
+                if x.size == self._x.size and np.array_equal(x.ravel(), self._x.ravel()):
+                    sign = 1.0 if fn is BinaryFn.ADD else -1.0
+                    self._note(sign * other, x.shape)
+        return super().binary(fn, a, b, dtype)
+
+    def _note(self, rest: Array, shape: tuple[int, ...]) -> None:
+        """Note what is added to each element; where elements are repeated, to the first of them."""
+        lead = max(0, rest.ndim - len(shape))
+        first = rest[(0,) * lead] if lead else rest
+        own = shape[len(shape) - first.ndim :]
+        first = first[tuple(slice(None) if n != 1 else slice(1) for n in own)]
+        self.found = np.broadcast_to(first, shape).reshape(self._x.shape)
+
+
+def _opposite_of_rest(draw: Activations, reference: KernelGraph, i: int) -> Situation:
+    """Draw an input that is nearly the negative of what it is added to. The rows of all other
+    inputs are alike, so that this is the same for all rows that the input is repeated for; or the
+    elements of each row, if it is repeated along rows."""
+    what = f"input {i} cancels what it is added to"
+    repeated = draw.shapes[i][-1] != 1
+
+    def inputs(again: int) -> list[Sampled]:
+        rng = draw.stream(what, again)
+        special: dict[int, Array] = {}
+        for j in draw.free:
+            shape = draw.shapes[j]
+            own = shape[-1:] if repeated else (*shape[:-1], 1)[: len(shape)]
+            special[j] = np.broadcast_to(rng.standard_normal(own), shape) * draw.scales[j]
+        first = draw.situation(what, special).inputs
+        noted = _Rest(first[i].planes[0])
+        outputs_of(reference, 0, noted, first, draw.sample)
+        if noted.found is not None:
+            noise = 1.0 + _LEFT * rng.standard_normal(draw.shapes[i])
+            rest = np.where(np.isfinite(noted.found), noted.found, 0.0)
+            special[i] = -rest * noise
+        return draw.situation(what, special).inputs
+
+    return _situation(what, inputs)
+
+
 # ---- what a candidate adds
 
 
@@ -131,12 +204,10 @@ class _Rounded:
         given = zip(op.defines, op.operands)
         self._values.update(new for new, old in given if old in self._values)
         self._follow(op.inside)
-        if isinstance(op, Loop):
-            sums = [a.value for a in op.accumulators if a.fn is AccumulateFn.SUM]
-            self.added = self.added or not self._values.isdisjoint(sums)
-            pairs = list(op.carries)
-        else:
-            pairs = list(zip(op.results, op.ends, strict=True))
+        pairs = op.carries or tuple(zip(op.results, op.ends, strict=True))
+        # what is carried from step to step may be a sum of what the steps give
+        carried = (end for _, end in op.carries)
+        self.added = self.added or not self._values.isdisjoint(carried)
         for result, end in pairs:
             if end in self._values or (_is_narrow(result) and not _is_narrow(end)):
                 self._values.add(result)
@@ -157,4 +228,4 @@ def _rounds(op: Op) -> bool:
 def _adds(op: Op) -> bool:
     if isinstance(op, Contraction):
         return op.sums
-    return op.function in (BinaryFn.ADD, BinaryFn.SUB)
+    return op.function in _SUMS

@@ -80,3 +80,28 @@ def test_parts_that_are_added_in_f32_or_as_the_reference_adds_them_are_right(dty
     assert accepted(program(whole, dtype), wide, 0)
     assert accepted(parts, program(in_parts((48,)), dtype), 0)
     assert accepted(parts, program(whole, dtype), 0)
+
+
+def with_summand(wide: bool, dtype: DType, shape: tuple[int, ...]) -> KernelGraph:
+    """A product and a summand, which are added in f32, or after the product is rounded."""
+    b = Builder()
+    x = Value(TensorType((ROWS, WIDTH), dtype), "x")
+    w = Value(TensorType((WIDTH, COLUMNS), dtype), "w")
+    y = Value(TensorType(shape, dtype), "y")
+    if wide:
+        total = b.matmul(b.cast(x, F32), b.cast(w, F32))
+    else:
+        total = b.cast(b.cast(b.matmul(x, w), dtype), F32)
+    out = b.cast(b.binary(BinaryFn.ADD, total, b.cast(y, F32)), dtype)
+    return KernelGraph("sum", (x, w, y), tuple(b.ops), (out,))
+
+
+@pytest.mark.parametrize("shape", [(COLUMNS,), (ROWS, COLUMNS), (ROWS, 1)])
+@pytest.mark.parametrize("dtype", [F16, BF16])
+def test_a_product_that_is_rounded_before_something_is_added_is_seen(
+    dtype: DType, shape: tuple[int, ...]
+) -> None:
+    wide, rounded = (with_summand(w, dtype, shape) for w in (True, False))
+    assert not accepted(wide, rounded, 0)
+    assert accepted(rounded, wide, 0)
+    assert accepted(wide, with_summand(True, dtype, shape), 0)
