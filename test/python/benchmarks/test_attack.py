@@ -68,9 +68,11 @@ def outcomes(source: str) -> list[Outcome]:
     for number, subject in enumerate(subjects(source)):
         judge = Judge(subject.reference, work=5e5)
         found += attack(subject, judge, number, EACH[subject.group], effort=LIGHT)
-        if is_accepted(subject):
-            few = FEW[subject.group]
-            found += attack(subject, judge, number, few, variants=True, effort=LIGHT)
+        few = FEW[subject.group]
+        varied = list(attack(subject, judge, number, few, variants=True, effort=LIGHT))
+        # That one is refused says something where the subject itself is accepted.
+        if all(o.accepted for o in varied) or is_accepted(subject):
+            found += varied
     return found
 
 

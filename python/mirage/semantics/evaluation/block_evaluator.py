@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,8 +31,7 @@ class EvaluationError(ValueError):
     """A graph does not define its outputs, or does not fit its inputs."""
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(NamedTuple):
     """A device tensor, or the part of it that was computed."""
 
     planes: Planes

@@ -114,17 +114,16 @@ def evaluate_sampled(
     values: dict[Value, Tensor] = {
         v: Tensor(x.planes, x.region) for v, x in zip(graph.inputs, inputs, strict=True)
     }
-    last_use = _last_uses(graph)
     with np.errstate(all="ignore"):
-        for number, op in enumerate(graph.ops):
-            if not any(v in wanted.regions for v in op.results):
+        for op, last in _with_last_uses(graph):
+            if wanted.regions.keys().isdisjoint(op.results):
                 continue
             if isinstance(op, Launch):
                 found = _launch(domain, op, values, wanted, shared, sets)
+                values.update(zip(op.results, found, strict=True))
             else:
-                found = (_primitive(domain, op, values, wanted, sets),)
-            values.update(zip(op.results, found, strict=True))
-            for v in last_use.get(number, ()):
+                values[op.result] = _primitive(domain, op, values, wanted, sets)
+            for v in last:
                 values.pop(v, None)
     return tuple(Sampled(values[v].planes, values[v].region) for v in graph.outputs)
 
@@ -157,7 +156,10 @@ def _primitive(
     takes = wanted.takes.get(op)
     if takes is None or not all(map(_same, takes.have, (x.region for x in operands))):
         takes = wanted.takes[op] = _takes(op, operands, wanted.regions[op.result])
-    xs = [taken(x.planes, i, sets) for x, i in zip(operands, takes.indices, strict=True)]
+    xs = [
+        taken(x.planes, i, sets) if i else x.planes
+        for x, i in zip(operands, takes.indices, strict=True)
+    ]
     if isinstance(op, Slice):
         return Tensor(xs[0], takes.region)
     if isinstance(op, Reshape):
@@ -203,8 +205,8 @@ def _takes(op: Op, operands: Sequence[Tensor], region: Region) -> Takes:
     return Takes(have, indices, tuple(produced), tuple(sizes))
 
 
-def _last_uses(graph: KernelGraph) -> dict[int, list[Value]]:
-    """Return, for each op number, the values that no later op reads."""
+def _with_last_uses(graph: KernelGraph) -> list[tuple[Op, list[Value]]]:
+    """Return the ops, each with the values that no later op reads."""
     if (known := _LAST_USES.get(graph)) is not None:
         return known
     last: dict[Value, int] = {}
@@ -213,12 +215,12 @@ def _last_uses(graph: KernelGraph) -> dict[int, list[Value]]:
             last[v] = number
     for v in graph.outputs:
         last.pop(v, None)
-    uses: dict[int, list[Value]] = {}
+    uses: list[tuple[Op, list[Value]]] = [(op, []) for op in graph.ops]
     for v, number in last.items():
-        uses.setdefault(number, []).append(v)
+        uses[number][1].append(v)
     _LAST_USES[graph] = uses
     return uses
 
 
 # Of graphs that there are: the same one is run on one input after another.
-_LAST_USES: WeakKeyDictionary[KernelGraph, dict[int, list[Value]]] = WeakKeyDictionary()
+_LAST_USES: WeakKeyDictionary[KernelGraph, list[tuple[Op, list[Value]]]] = WeakKeyDictionary()
