@@ -26,6 +26,7 @@ from mirage.semantics.bounds.integer_ranges import Range, may_wrap, ranges_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.positions import MAX_POSITIONS
 from mirage.semantics.scalar import BinaryFn
+from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import (
     Boundary,
     Contraction,
@@ -60,14 +61,36 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
             continue
         integers = [v for v in (*op.operands, *op.results) if v.dtype.is_integer]
         exported = [v for v in op.results if v.dtype.is_integer and v in outside]
+        if exported and op.number is not None:  # calls take numbers from the CPU
+            called.add(op)
+            continue
         written = all(_is_written(ranges[v], rows.get(v)) for v in exported)
         if integers and not (written and _in_kernels(op, ranges)):
             called.add(op)
             outside.update(op.operands)
-    if not called:
-        return graph
-    ops = (made for op in graph.ops for made in (calls_of(op) if op in called else (op,)))
-    return replace(graph, ops=tuple(ops))
+    return replace(graph, ops=_with_calls(graph, called)) if called else graph
+
+
+def _with_calls(graph: KernelGraph, called: set[Op]) -> tuple[Op, ...]:
+    """Return the ops with calls in place of some of them. Kernels have numbers of their own: they
+    read none that PyTorch makes."""
+    in_kernels = {
+        op for op in graph.ops if op not in called and not isinstance(op, Boundary | Structure)
+    }
+    read = {v for op in in_kernels for v in op.operands}
+    own: dict[Value, Value] = {}
+    ops: list[Op] = []
+    for op in graph.ops:
+        if op in called:
+            ops.extend(calls_of(op))
+            if op.number is not None and op.result in read:
+                own[op.result] = Value(op.result.type)
+                ops.append(replace(op, results=(own[op.result],)))
+        elif op in in_kernels and not own.keys().isdisjoint(op.operands):
+            ops.append(with_operands(op, tuple(own.get(v, v) for v in op.operands)))
+        else:
+            ops.append(op)
+    return tuple(ops)
 
 
 def _rows_of_tables(graph: KernelGraph) -> dict[Value, int]:

@@ -12,7 +12,7 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType
-from mirage.semantics.ugraph import KernelGraph, TensorType, Value
+from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value
 from mirage.transforms.partition.exact_integers import integers_as_calls
 from mirage.transforms.partition.integers_in_parts import PART, compared_in_parts
 
@@ -71,3 +71,19 @@ def test_what_is_compared_as_it_is() -> None:
     )
     graph = KernelGraph("others", (ids, more), tuple(b.ops), results)
     assert in_parts(graph) is graph
+
+
+def test_kernels_have_numbers_of_their_own() -> None:
+    """PyTorch adds 3 to an integer that may be large, and makes the 3 for that; the kernel, which
+    compares with 3, does not read it."""
+    b = Builder()
+    ids = Value(TensorType((8,), DType.I64))
+    three = b.constant(3, DType.I64)
+    moved = b.binary(BinaryFn.ADD, ids, three)
+    large = b.cast(b.binary(BinaryFn.LT, three, ids), DType.F32)
+    graph = integers_as_calls(KernelGraph("numbers", (ids,), tuple(b.ops), (moved, large)))
+    calls = [op.target for op in graph.ops if isinstance(op, External)]
+    assert calls == ["aten.scalar_tensor.default", "aten.add.Tensor"]
+    made = {v for op in graph.ops if isinstance(op, External) for v in op.results}
+    kernels = [op for op in graph.ops if not isinstance(op, External)]
+    assert made.isdisjoint(v for op in kernels for v in op.operands)
