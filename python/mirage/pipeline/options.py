@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -84,6 +85,12 @@ class Matters(enum.Enum):
 def _option(default: T, what: str, matters: Matters, unset: str = "") -> T:
     """Return a field with its help; ``unset`` says what None means."""
     return field(default=default, metadata={"help": what, "unset": unset, "matters": matters})
+
+
+def _need_positive(what: str, value: object, kind: type = Integral) -> None:
+    if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:
+        number = "integer" if kind is Integral else "number"
+        raise OptionError(f"expected a positive {number} as the {what}, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -163,12 +170,17 @@ class OptimizeOptions:
     )
 
     def __post_init__(self) -> None:
+        if not isinstance(self.chip, str):
+            raise OptionError(f"expected the name of a chip, got {self.chip!r}")
         object.__setattr__(self, "chip", name_in_table(self.chip))
-        for name in ("budget", "candidates", "finalists", "draws"):
-            if not getattr(self, name) > 0:
-                raise OptionError(f"expected a positive {name}, got {getattr(self, name)!r}")
-        if self.jobs is not None and not self.jobs > 0:
-            raise OptionError(f"expected a positive number of jobs, got {self.jobs!r}")
+        _need_positive("budget", self.budget, Real)
+        for name in ("candidates", "finalists", "draws"):
+            _need_positive(f"number of {name}", getattr(self, name))
+        if self.jobs is not None:
+            _need_positive("number of jobs", self.jobs)
+        for name, bound in self.bounds.items():
+            if not isinstance(bound, Integral):
+                raise OptionError(f"expected an integer as the bound of {name}, got {bound!r}")
         unknown = sorted(set(self.bounds) - set(BOUNDS))
         if unknown:
             known = ", ".join(BOUNDS)

@@ -221,11 +221,15 @@ def test_ops_without_a_kernel_are_not_compiled() -> None:
 
 BAD_OPTIONS = [
     ({"chips": "sm_80"}, OptionError, "expected options among chip, budget"),
-    ({"budget": 0}, OptionError, "expected a positive budget, got 0"),
-    ({"jobs": 0}, OptionError, "expected a positive number of jobs, got 0"),
+    ({"budget": 0}, OptionError, "expected a positive number as the budget, got 0"),
+    ({"budget": "fast"}, OptionError, "expected a positive number as the budget, got 'fast'"),
+    ({"jobs": 0}, OptionError, "expected a positive integer as the number of jobs, got 0"),
+    ({"finalists": 2.5}, OptionError, "expected a positive integer as the number of finalists"),
+    ({"bounds": {"plans": "x"}}, OptionError, "expected an integer as the bound of plans"),
+    ({"chip": 3}, OptionError, "expected the name of a chip, got 3"),
     ({"bounds": {"plan": 3}}, OptionError, "expected bounds among cuts, plans,"),
     ({"bounds": {"plans": 0}}, LimitError, "'plans' to be at least 1, got 0"),
-    ({"candidates": 0}, OptionError, "expected a positive candidates, got 0"),
+    ({"candidates": 0}, OptionError, "as the number of candidates, got 0"),
     ({"chip": "sm_70"}, UnknownTargetError, "got 'sm_70'"),
 ]
 
