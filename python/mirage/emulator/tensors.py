@@ -9,6 +9,7 @@ from mirage.emulator.counters import Counters
 from mirage.emulator.run_artifact import run_artifact
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.manifest import TORCH_NAMES
+from mirage.runtime.tensor_check import TensorCheck
 
 if TYPE_CHECKING:
     import torch
@@ -23,9 +24,14 @@ def run_on_tensors(
 ) -> list[torch.Tensor]:
     """Return the outputs for tensors on the CPU, in the form in which
     :class:`mirage.runtime.Executable` returns them on a GPU; ``counters`` get those of each kernel.
-    Raises the errors of :func:`~mirage.emulator.run_artifact.run_artifact`."""
+    Raises :class:`~mirage.runtime.errors.CallError` and the errors of
+    :func:`~mirage.emulator.run_artifact.run_artifact`."""
     import torch
 
+    specs = artifact.manifest.inputs
+    for number, (spec, x) in enumerate(zip(specs, inputs, strict=True)):
+        name = f" ({spec.name})" if spec.name else ""
+        TensorCheck(spec, f"input {number}{name}").check_kind(x)
     # Integers as they are: not all of 64 bits are floats.
     given = [x.detach() if not x.is_floating_point() else x.detach().double() for x in inputs]
     run = run_artifact(artifact, [x.numpy() for x in given], checks=checks)

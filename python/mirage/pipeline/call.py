@@ -95,11 +95,14 @@ class Runner:
         Raises :class:`~mirage.runtime.errors.CallError`, :class:`~mirage.runtime.errors.NoGpuError`
         """
         program = self.program
-        outputs = self.steps(
-            _arguments(program, tensors, inputs),
-            lambda part, given: launch(part, self.parts[part], given),
-            write=write,
-        )
+        arguments = _arguments(program, tensors, inputs)
+        try:
+            outputs = self.steps(
+                arguments, lambda part, given: launch(part, self.parts[part], given), write=write
+            )
+        except AttributeError:  # looked for only then: calls are to take little time
+            _need_tensors(program, arguments)
+            raise
         return program.returned(outputs, seen_as)
 
 
@@ -211,6 +214,16 @@ def _arguments(
         if place not in weights:  # those are carried already
             found[place] = _carried(found[place], dtype, program.graph.inputs[place])
     return found
+
+
+def _need_tensors(program: Program, arguments: Sequence[Any]) -> None:
+    """Raise :class:`ArgumentTypeError` if an argument is not a tensor."""
+    import torch
+
+    for value, x in zip(program.graph.inputs, arguments, strict=True):
+        if not isinstance(x, torch.Tensor):
+            what = value.name or "an input"
+            raise ArgumentTypeError(f"{what}: expected a torch.Tensor, got {type(x).__name__}")
 
 
 def _carried(x: Any, dtype: str, value: Value) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -92,6 +93,12 @@ def _taken_over(kind: type, name: str, matters: Matters, unset: str = "") -> Any
     return _option(known.default, known.metadata["help"], matters, unset)
 
 
+def _need_positive(what: str, value: object, kind: type = Integral) -> None:
+    if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:
+        number = "integer" if kind is Integral else "number"
+        raise OptionError(f"expected a positive {number} as the {what}, got {value!r}")
+
+
 @dataclass(frozen=True)
 class OptimizeOptions:
     """The options of an optimization; each field's ``help`` says what it is for. The command's
@@ -162,12 +169,17 @@ class OptimizeOptions:
     )
 
     def __post_init__(self) -> None:
+        if not isinstance(self.chip, str):
+            raise OptionError(f"expected the name of a chip, got {self.chip!r}")
         object.__setattr__(self, "chip", name_in_table(self.chip))
-        for name in ("budget", "candidates", "finalists", "draws"):
-            if not getattr(self, name) > 0:
-                raise OptionError(f"expected a positive {name}, got {getattr(self, name)!r}")
-        if self.jobs is not None and not self.jobs > 0:
-            raise OptionError(f"expected a positive number of jobs, got {self.jobs!r}")
+        _need_positive("budget", self.budget, Real)
+        for name in ("candidates", "finalists", "draws"):
+            _need_positive(f"number of {name}", getattr(self, name))
+        if self.jobs is not None:
+            _need_positive("number of jobs", self.jobs)
+        for name, bound in self.bounds.items():
+            if not isinstance(bound, Integral):
+                raise OptionError(f"expected an integer as the bound of {name}, got {bound!r}")
         unknown = sorted(set(self.bounds) - set(BOUNDS))
         if unknown:
             known = ", ".join(BOUNDS)

@@ -27,16 +27,19 @@ class Explanation:
     the explanation is printed."""
 
     graphs: tuple[Report, ...]
+    breaks: tuple[str, ...] = ()
+    """What TorchDynamo left to Python between the graphs, and why."""
 
     def __str__(self) -> str:
-        if not self.graphs:
-            return "no graph was handed over: PyTorch runs the model as it is"
         lines: list[str] = []
+        if not self.graphs:
+            lines.append("no graph was handed over: PyTorch runs the model as it is")
         for number, graph in enumerate(self.graphs):
             sizes = f", {graph.sizes}" if graph.sizes else ""
             lines.append(f"graph {number}: {_count(graph.ops, 'op')}{sizes}, {_what(graph)}")
             why = dict.fromkeys(zip(graph.calls, graph.reasons, strict=True))
             lines += [f"  {_short(call)}: {reason}" for call, reason in why]
+        lines += [f"between graphs: {why}" for why in self.breaks]
         return "\n".join(lines)
 
 
@@ -83,9 +86,20 @@ def explain(
         devices=devices,
         watch=graphs.append,
     )
+    from torch._dynamo.utils import counters
+
+    before = dict(counters["graph_break"])
     with torch.no_grad():
         torch.compile(_Once(model), backend=chosen)(*inputs, **named)
-    return Explanation(tuple(graphs))
+    breaks = [why for why, n in counters["graph_break"].items() if n > before.get(why, 0)]
+    return Explanation(tuple(graphs), tuple(map(_break, breaks)))
+
+
+def _break(reason: str) -> str:
+    """Return what TorchDynamo says of a break in one line."""
+    what, *rest = (line.strip() for line in reason.splitlines())
+    why = next((x.partition(":")[2].strip() for x in rest if x.startswith("Explanation:")), "")
+    return f"{what}: {why}" if why else what
 
 
 class _Once(torch.nn.Module):

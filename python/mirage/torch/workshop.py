@@ -9,6 +9,7 @@ process.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -202,6 +203,7 @@ class _Child:
             ) from None
         finally:
             watchdog.cancel()
+        _tell(message.get("said", ()))
         job.error = str(message.get("error", ""))
         job.entries = message.get("entries")
 
@@ -222,6 +224,17 @@ class _Child:
             file.seek(0)
             lines = file.read().decode(errors="replace").strip().splitlines()
         return f"{how}: {lines[-1].strip()}" if lines and code else how
+
+
+_told: set[tuple[str, str]] = set()
+
+
+def _tell(said: Iterable[tuple[str, str]]) -> None:
+    """Repeat warnings of other processes in the logs of this one, each of them once."""
+    for name, text in said:
+        if (name, text) not in _told:
+            _told.add((name, text))
+            logging.getLogger(name).warning("%s", text)
 
 
 def environment() -> dict[str, str]:

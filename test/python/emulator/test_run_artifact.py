@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from mirage.emulator import (
     Emulator,
     EmulatorError,
@@ -15,6 +17,8 @@ from mirage.emulator import (
 )
 from mirage.emulator.emulator import emulator_of
 from mirage.emulator.run_artifact import MismatchError, check_artifact, random_inputs, run_artifact
+from mirage.emulator.tensors import run_on_tensors
+from mirage.runtime.errors import ArgumentShapeError, ArgumentTypeError
 from mirage.runtime.manifest import Argument
 from small_artifacts.small_artifact import PTX, small_artifact
 
@@ -133,3 +137,17 @@ def test_few_emulators_are_kept() -> None:
         assert again is not emulators[0]
     with emulator_of(texts[-1]) as again:
         assert again is emulators[-1]
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "message"),
+    [
+        (torch.zeros(4, 8, dtype=torch.float64), ArgumentTypeError, "expected elements of type"),
+        (torch.zeros(2), ArgumentShapeError, "expected shape"),
+        (3, ArgumentTypeError, "expected a torch.Tensor, got int"),
+    ],
+)
+def test_tensors_are_checked_as_on_a_gpu(x: Any, error: type[Exception], message: str) -> None:
+    """Elements of another type were converted, so a mistake showed on a GPU only."""
+    with pytest.raises(error, match=message):
+        run_on_tensors(small_artifact(), [x])

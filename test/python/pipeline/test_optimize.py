@@ -23,7 +23,7 @@ from mirage.pipeline.call import NotCompiledError
 from mirage.pipeline.compile.build import Builder as KernelBuilder
 from mirage.pipeline.optimize import compile_graph, optimize
 from mirage.pipeline.options import OptimizeOptions, OptionError
-from mirage.runtime.errors import ArgumentCountError
+from mirage.runtime.errors import ArgumentCountError, ArgumentTypeError
 from mirage.search import LimitError, Planner
 from mirage.semantics.builder import Builder
 from mirage.semantics.describe import describe
@@ -221,11 +221,15 @@ def test_ops_without_a_kernel_are_not_compiled() -> None:
 
 BAD_OPTIONS = [
     ({"chips": "sm_80"}, OptionError, "expected options among chip, budget"),
-    ({"budget": 0}, OptionError, "expected a positive budget, got 0"),
-    ({"jobs": 0}, OptionError, "expected a positive number of jobs, got 0"),
+    ({"budget": 0}, OptionError, "expected a positive number as the budget, got 0"),
+    ({"budget": "fast"}, OptionError, "expected a positive number as the budget, got 'fast'"),
+    ({"jobs": 0}, OptionError, "expected a positive integer as the number of jobs, got 0"),
+    ({"finalists": 2.5}, OptionError, "expected a positive integer as the number of finalists"),
+    ({"bounds": {"plans": "x"}}, OptionError, "expected an integer as the bound of plans"),
+    ({"chip": 3}, OptionError, "expected the name of a chip, got 3"),
     ({"bounds": {"plan": 3}}, OptionError, "expected bounds among cuts, plans,"),
     ({"bounds": {"plans": 0}}, LimitError, "'plans' to be at least 1, got 0"),
-    ({"candidates": 0}, OptionError, "expected a positive candidates, got 0"),
+    ({"candidates": 0}, OptionError, "as the number of candidates, got 0"),
     ({"chip": "sm_70"}, UnknownTargetError, "got 'sm_70'"),
 ]
 
@@ -348,3 +352,12 @@ def test_without_a_gpu_kernels_are_emulated() -> None:
         torch.testing.assert_close(got, program(x, y), rtol=1e-3, atol=1e-3)
     with pytest.raises(ArgumentCountError):
         optimized(x)
+
+
+@pytest.mark.parametrize("given", [3, None])
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_what_is_no_tensor_is_named(given: Any) -> None:
+    graph = mi.from_torch(lambda x: torch.relu(x) * 2, torch.zeros(2, 2))
+    optimized = optimize(graph, OptimizeOptions(jobs=1, candidates=1, check_kernels=False))
+    with pytest.raises(ArgumentTypeError, match=r"x: expected a torch\.Tensor, got \w+"):
+        optimized(given)

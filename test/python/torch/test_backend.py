@@ -121,3 +121,16 @@ def test_backend_is_registered(caplog: pytest.LogCaptureFixture) -> None:
         y = torch.compile(lambda t: t * 2, backend="mirage")(x)
     torch.testing.assert_close(y, x * 2)
     assert "is on cpu" in caplog.text
+
+
+def test_explain_says_why_a_model_is_more_than_one_graph() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        return y + 1 if y.sum() > 0 else y - 1
+
+    found = mirage.torch.explain(model, torch.ones(4, 8), compiler=interpret, devices=("cpu",))
+    assert len(found.graphs) == 2
+    (line,) = (x for x in str(found).splitlines() if x.startswith("between graphs: "))
+    assert "ata-dependent branching" in line
+    whole = mirage.torch.explain(torch.exp, torch.ones(4, 8), compiler=interpret, devices=("cpu",))
+    assert whole.breaks == ()

@@ -15,13 +15,14 @@ import pytest
 import torch
 from mirage.cache import shared_store
 from mirage.torch import import_process
+from mirage.torch import workshop as workshop_module
 from mirage.torch.graph_compiler import backend
 from mirage.torch.graph_import import import_graph
 from mirage.torch.graph_message import GraphMessage, SentTensor, Settings, likenesses, message_of
 from mirage.torch.graph_text import graph_text
 from mirage.torch.imported_later import COMMAND, import_later
 from mirage.torch.kept_import import kept_import
-from mirage.torch.workshop import Workshop
+from mirage.torch.workshop import Job, Workshop
 from stub_workshop import Gate, settled, stub, until
 from torch.fx import GraphModule
 from torch_programs.op_by_op import op_by_op
@@ -249,3 +250,17 @@ def test_errors_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_process, "import_graph", fails)
     answered = import_process.answer({"graph": sent(*captured(torch.exp)), "kept": True}, None)
     assert answered == {"error": "RuntimeError: cannot be"}
+
+
+def test_warnings_of_processes_are_repeated_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as that the cache cannot be written, which only those that write to it see."""
+    monkeypatch.setattr(workshop_module, "_told", set())
+    said = [("mirage.cache", "the cache cannot be written")]
+    warning = f"c.write_message(answers, {{'entries': {{}}, 'said': {said!r}}}); continue"
+    workshop = stub(warning)
+    jobs = [workshop.submit(Job({}, lambda _: None)) for _ in range(2)]
+    with caplog.at_level(logging.WARNING, logger="mirage.cache"):
+        until(lambda: all(job.finished.is_set() for job in jobs))
+    assert caplog.text.count("the cache cannot be written") == 1

@@ -6,7 +6,8 @@ pickles of plain data and µGraphs, each preceded by its length, exchanged betwe
 one user that run the same code. A request is a program (without the tensors that it holds) and
 options, and perhaps the class of sizes that it stands for; the answer has the entries of the cache
 that the search read and wrote, so that the other process can load the result without a disk.
-Meanwhile the process reports its progress.
+Meanwhile the process reports its progress. Warnings in its logs, such as that the cache cannot be
+written, go with the answer.
 
 The process sees no GPU: the model that waits for it may need all of its memory.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 import pickle
 import signal
@@ -66,6 +68,22 @@ class _Progress:
             write_message(self.file, {"progress": text})
 
 
+class _Said(logging.Handler):
+    """Collects warnings, by the names of their logs."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._texts: list[tuple[str, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._texts.append((record.name, record.getMessage()))
+
+    def taken(self) -> list[tuple[str, str]]:
+        """Return what was collected since the last call."""
+        texts, self._texts = self._texts, []
+        return texts
+
+
 def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
     """Return the answer to a request: ``entries``, or an ``error`` in one line."""
     from mirage.cache import Store, shared_store
@@ -103,6 +121,8 @@ def serve(answer: Callable[[dict[str, Any], Any], dict[str, Any]] = answer) -> N
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         os.nice(NICE)
+    said = _Said()
+    logging.getLogger("mirage").addHandler(said)
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # printed text must not be read as a message
@@ -112,7 +132,8 @@ def serve(answer: Callable[[dict[str, Any], Any], dict[str, Any]] = answer) -> N
         except EOFError:
             return
         try:
-            write_message(answers, answer(request, _Progress(answers)))
+            answered = answer(request, _Progress(answers))
+            write_message(answers, {**answered, "said": said.taken()})
         except BrokenPipeError:
             return
 
