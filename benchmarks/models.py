@@ -149,8 +149,8 @@ PyTorch but {allowed}. {summary}
 
 *Ops* are those of TorchDynamo's graph, and those of the program that is searched. *Calls beside
 kernels* are all calls of PyTorch once the program is cut into parts: besides the ops that stay,
-integers that kernels do not compute ([frontend](frontend.md#integers-masks-and-lookups)), results
-that must be integers, and views that leave the program.
+integers that kernels do not compute ([frontend](frontend.md#integers-masks-and-lookups)), and
+views that leave the program.
 """
 
 
