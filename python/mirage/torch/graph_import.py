@@ -28,14 +28,19 @@ class GraphImport:
 
 
 def import_graph(
-    module: torch.fx.GraphModule, inputs: Sequence[Any], moved: bool = True
+    module: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    moved: bool = True,
+    effects: Effects | None = None,
 ) -> GraphImport:
-    """Import a graph. Tensors that are made by it are ``moved`` to the device of the inputs, or
-    stay on the host. Raises the errors of :func:`~mirage.frontend.torch_import.from_torch` and
+    """Import a graph, whose ``effects`` may be known. Tensors that are made by it are ``moved`` to
+    the device of the inputs, or stay on the host.
+
+    Raises the errors of :func:`~mirage.frontend.torch_import.from_torch` and
     :func:`~mirage.frontend.torch_import.effects_of`."""
     from mirage.frontend.torch_import import from_torch
 
-    effects = effects_of(module, inputs)
+    effects = effects_of(module, inputs) if effects is None else effects
     computed = Arranged(effects.results).computed
     if not computed and not effects.written:
         return GraphImport(effects)  # views of inputs, and constants

@@ -3,7 +3,8 @@
 The message has what the graph's canonical text tells (:mod:`mirage.torch.graph_text`): ops by their
 names, types, shapes, strides and devices of inputs without their elements, and the tensors that the
 graph holds with theirs; also the positions in the user's program, for error messages. The process
-sees no GPU, so a graph whose import depends on one is not sent.
+sees no GPU, so a graph whose import depends on one is not sent, and the effects, which do (a GPU's
+attention chooses the strides of its result), are part of the message.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_aggregate
 
+from mirage.frontend.torch_import.capture.effects import Effects, effects_of
 from mirage.torch.autocast import has_regions
 from mirage.torch.graph_text import (
     NoTextError,
@@ -104,6 +106,7 @@ class GraphMessage:
     held: tuple[tuple[str, SentTensor], ...]
     inputs: tuple[SentTensor | int | float, ...]
     settings: Settings
+    effects: Effects
 
     def graph(self) -> tuple[GraphModule, list[Any]]:
         """Return the graph and inputs without elements."""
@@ -137,7 +140,8 @@ class GraphMessage:
 
 def message_of(module: GraphModule, inputs: Sequence[Any], text: str) -> GraphMessage | None:
     """Return the message for a graph with a canonical text; None if its import depends on what the
-    other process does not have."""
+    other process does not have. Raises the errors of
+    :func:`~mirage.frontend.torch_import.capture.effects.effects_of`."""
     if has_regions(module) or torch.get_default_device().type != "cpu":
         return None
     held: dict[str, SentTensor] = {}
@@ -162,7 +166,8 @@ def message_of(module: GraphModule, inputs: Sequence[Any], text: str) -> GraphMe
         for node in module.graph.nodes
     )
     sent = tuple(_sent(x) if isinstance(x, torch.Tensor) else x for x in inputs)
-    return GraphMessage(text, nodes, tuple(held.items()), sent, Settings.current())
+    effects = effects_of(module, inputs)
+    return GraphMessage(text, nodes, tuple(held.items()), sent, Settings.current(), effects)
 
 
 def likenesses(inputs: Sequence[Any]) -> list[Any]:

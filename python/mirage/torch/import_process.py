@@ -29,7 +29,8 @@ def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
         with store_module.shared_as(store), message.settings.applied():
             module, inputs = message.graph()
             if message.is_told_by(module):
-                found = import_graph(module, inputs, moved=False)  # there is no device
+                # there is no device
+                found = import_graph(module, inputs, moved=False, effects=message.effects)
                 keep_import(message.text, module, found)
     except Exception as error:
         return {"error": describe(error)}

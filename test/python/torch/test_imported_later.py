@@ -205,7 +205,8 @@ def test_tensors_of_a_gpu_have_their_device_there() -> None:
     there = replace(sent(module, inputs), inputs=(replace(x, device="cuda:0"),))
     again, (fake,) = there.graph()
     assert str(fake.device) == "cuda:0"
-    found = import_graph(again, [fake], moved=False)
+    found = import_graph(again, [fake], moved=False, effects=there.effects)
+    assert found.effects is there.effects
     assert found.program is not None
     assert not found.calls
 
