@@ -56,6 +56,7 @@ class PartCandidates:
         self.exponentials: list[tuple[Exponential, ...]] = []
         self.checked: list[Checked] = []
         self._seen: set[str] = set()
+        self._passed_over: set[str] = set()  # others seemed more worth verifying
         self._candidate_of: dict[int, Candidate] = {}  # by the id of what was verified
 
     @property
@@ -65,17 +66,18 @@ class PartCandidates:
 
     def shortlisted(self, result: SearchResult, count: int) -> Shortlisted:
         """Return the ``count`` new candidates that are most worth verifying."""
-        new = [c for c in result.candidates if signature(c.graph) not in self._seen]
+        new = [c for c in result.candidates if self._is_new(c)]
         found = side_by_side(self.graph, replace(result, candidates=new))
         with self.timed("stabilize"):
             graph, exponentials = stabilize_candidates(self.around(found))
             graph = skip_steps_of_candidates(graph)
             graph, kept = shortlist(graph, self.target, count, exponentials)
         places = kept[0] if kept else ()
-        seen = new
+        self._seen.update(signature(new[k].graph) for k in places)
         if count < self.wanted:  # others may be looked at later
-            seen, found = [new[k] for k in places], kept_of(found, [k + 1 for k in places])
-        self._seen.update(signature(c.graph) for c in seen)
+            found = kept_of(found, [k + 1 for k in places])
+        else:
+            self._passed_over.update(signature(c.graph) for c in new)
         (stable,) = parts_of(graph)
         self.found = joined(self.found, found)
         self.stable = joined(self.stable, stable)
@@ -136,8 +138,14 @@ class PartCandidates:
 
     def promises_more(self, result: SearchResult) -> bool:
         """Return whether a new candidate is predicted to be faster than all verified ones."""
-        new = [c.cost.time for c in result.candidates if signature(c.graph) not in self._seen]
+        new = [c.cost.time for c in result.candidates if self._is_new(c)]
         return bool(new) and min(new) < self._best()
+
+    def _is_new(self, candidate: Candidate) -> bool:
+        """Return whether a candidate is still to be looked at: it was not verified, nor passed over
+        for one that was verified and holds."""
+        own = signature(candidate.graph)
+        return own not in self._seen and not (self.answered and own in self._passed_over)
 
     @property
     def slower_than_own_ops(self) -> bool:

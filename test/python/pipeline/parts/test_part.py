@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import mirage as mi
 import numpy as np
 import pytest
 from example_programs.built import linear
-from mirage.cost import Target
+from mirage.cost import H200, Target
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.parts import all_parts as parts_module
 from mirage.pipeline.parts import part as part_module
 from mirage.pipeline.parts import seconds
+from mirage.pipeline.parts.part_candidates import PartCandidates
 from mirage.pipeline.parts.seconds import BUSIEST, SEARCHED
-from mirage.search import SearchLimits
+from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
@@ -193,3 +196,22 @@ def test_equal_parts_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
             values.update(zip(op.results, evaluate_floats(alone, inputs), strict=True))
     want = layers(*(t.double() for t in tensors)).numpy()
     np.testing.assert_allclose(values[result.graph.outputs[0]], want, rtol=1e-9)
+
+
+def test_candidates_are_passed_over_for_verified_ones_only() -> None:
+    """If none of those that seemed more worth verifying holds, the others are looked at."""
+    graph = linear().program().graph
+    result = superoptimize(graph, H200, SearchLimits(columns=400, candidates=6))
+    options: Any = SimpleNamespace(
+        target=H200, wanted=2, timed=lambda name: nullcontext(), watch_verdict=None
+    )
+    candidates = PartCandidates(graph, 0, options, {})
+    first = candidates.shortlisted(result, 2)
+    assert candidates.promises_more(result)
+    second = candidates.shortlisted(result, 2)
+    assert len(first.tried) == len(second.tried) == 2
+    assert not {id(c) for c in first.tried} & {id(c) for c in second.tried}
+    candidates.enter(second)
+    candidates.judged(0, second.stable, ())
+    assert not candidates.promises_more(result)
+    assert not candidates.shortlisted(result, 2).tried
