@@ -42,7 +42,7 @@ def _rate(op: Op, target: Target) -> float:
     half = max(target.mma_group, target.mma_half)
     size = op.operands[0].dtype.bytes
     if size > 2:
-        rate = half / 2.0 if isinstance(op, Contraction) and op.tf32 else 2.0 * target.alu
+        rate = half / 2.0 if isinstance(op, Contraction) and op.rounds_factors else 2.0 * target.alu
     else:
         rate = 2.0 * half if size == 1 and target.mma_group else half
     return SHARE * target.sms * rate

@@ -93,7 +93,7 @@ def _taken_over(kind: type, name: str, matters: Matters, unset: str = "") -> Any
     return _option(known.default, known.metadata["help"], matters, unset)
 
 
-def _need_positive(what: str, value: object, kind: type = Integral) -> None:
+def _need_positive(what: str, value: Any, kind: type = Integral) -> None:
     if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:
         number = "integer" if kind is Integral else "number"
         raise OptionError(f"expected a positive {number} as the {what}, got {value!r}")
@@ -169,9 +169,10 @@ class OptimizeOptions:
     )
 
     def __post_init__(self) -> None:
-        if not isinstance(self.chip, str):
-            raise OptionError(f"expected the name of a chip, got {self.chip!r}")
-        object.__setattr__(self, "chip", name_in_table(self.chip))
+        chip = vars(self)["chip"]  # whatever the caller gave
+        if not isinstance(chip, str):
+            raise OptionError(f"expected the name of a chip, got {chip!r}")
+        object.__setattr__(self, "chip", name_in_table(chip))
         _need_positive("budget", self.budget, Real)
         for name in ("candidates", "finalists", "draws"):
             _need_positive(f"number of {name}", getattr(self, name))
