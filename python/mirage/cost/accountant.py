@@ -21,9 +21,9 @@ START = 16.0  # bytes at whose multiples rows of boxes start
 # a tile that threads copy, and for a box
 SPLIT_ROW, SPLIT_BOX_ROW = 0.5, 1.5
 SPLIT_SKEWED_ROW = 1.1
-"""The same for a tile of skewed rows, whose lines of 16 bytes threads copy: 16 rows of 4095
-elements by 4096 columns in eight tilings, 17.7 to 21.3 µs on an H100, of 4096 elements 13.6 to
-14.4."""
+"""The additional cost of a skewed row that lies in two lines; threads copy its lines of 16 bytes.
+(16 rows of 4095 elements by 4096 columns in eight tilings: 17.7 to 21.3 µs on an H100; of 4096
+elements: 13.6 to 14.4.)"""
 BURST = 64.0  # bytes of a DRAM burst
 SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
 MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it

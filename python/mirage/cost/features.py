@@ -73,15 +73,7 @@ def _features(
     compiled: Resources | None,
     tables: frozenset[tuple[Value, float]],
 ) -> KernelFeatures:
-    if compiled is None:
-        launch = with_enough_warps(launch)
-    else:
-        schedule, warps = launch.schedule, compiled.threads // 32
-        # Beside warpgroups there is one warp that copies, or a group of four with it: without room
-        # for that the compiler had warps multiply.
-        groups = schedule.warpgroups and warps > 4
-        warps = (warps - 1) // 4 * 4 if groups else warps
-        launch = replace(launch, schedule=replace(schedule, warps=warps, warpgroups=groups))
+    launch = with_enough_warps(launch) if compiled is None else _with_threads(launch, compiled)
     account = Accountant(
         KernelFeatures(
             blocks=float(prod(a.extent for a in launch.grid)),
@@ -117,11 +109,7 @@ def _features(
             _tiles_of(launch, lambda tensor: tensor.dtype.is_eight_bits),
             _tiles_of(launch, lambda _: True),
             estimated.computed_with,
-            {
-                p: dict(tables)[v]
-                for p, v in zip(launch.body.params, launch.operands, strict=True)
-                if v in dict(tables)
-            },
+            _of_params(launch, dict(tables)),
         ),
         taken,
         given_loads(launch),
@@ -133,6 +121,22 @@ def _features(
     account.features.serial = not estimated.takes_turns()
     account.features.known = _known(launch, estimated, compiled)
     return account.features
+
+
+def _with_threads(launch: Launch, compiled: Resources) -> Launch:
+    """Return a launch with the warps that the compiler gave it."""
+    schedule, warps = launch.schedule, compiled.threads // 32
+    # Beside warpgroups there is one warp that copies, or a group of four with it: without room
+    # for that the compiler had warps multiply.
+    groups = schedule.warpgroups and warps > 4
+    warps = (warps - 1) // 4 * 4 if groups else warps
+    return replace(launch, schedule=replace(schedule, warps=warps, warpgroups=groups))
+
+
+def _of_params(launch: Launch, sizes: Mapping[Value, float]) -> dict[Value, float]:
+    """Return the numbers of operands as those of the block's parameters."""
+    params = zip(launch.body.params, launch.operands, strict=True)
+    return {param: sizes[value] for param, value in params if value in sizes}
 
 
 def _known(launch: Launch, estimated: RegisterEstimator, compiled: Resources | None) -> Known:

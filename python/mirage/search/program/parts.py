@@ -10,7 +10,6 @@ from math import prod
 from operator import mul
 
 from mirage.cost.copy_kernels import unfused_in, unfused_report
-from mirage.cost.features import rows_read
 from mirage.cost.kernel_time import HOT
 from mirage.cost.target import Target
 from mirage.search.kernel.growth import Growth, growth_of
@@ -19,7 +18,6 @@ from mirage.search.limits import SearchReport
 from mirage.search.program.dag import Dag, Part
 from mirage.search.program.storable import Storable
 from mirage.semantics.ops.op import Lookup
-from mirage.semantics.positions import Gather
 from mirage.semantics.ugraph import KernelGraph, Matmul, Op, Value
 
 
@@ -123,7 +121,10 @@ class Program:
         while op is not None and op.renames:
             op = self.definitions.get(op.operands[0])
         size = float(value.type.bytes)
-        return min(size, rows_read(*op.operands)) if isinstance(op, Gather) else size
+        if op is None or op.names_rows is None or not self._is_found(op):
+            return size
+        indices, rows = op.names_rows
+        return size * min(1.0, rows / indices.type.size)
 
     def floor(self, part: Part) -> float:
         """Return the least µs of a kernel for a part: its launch, and its reads and writes of

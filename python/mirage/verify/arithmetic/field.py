@@ -37,8 +37,8 @@ _MAX_TERMS = 1 << 13  # terms of 2^25 * 2^13 each that sum up to less than 2^52
 _STEP = 1 << 12
 _KEYED = ("order", *UnaryFn, *BinaryFn, *product(DType, DType))
 _PLACES: dict[object, int] = {key: i for i, key in enumerate(product(_KEYED, (0, 1)))}
-"""Of the keys of random functions, by what is keyed and the number of the plane. Their order must
-not depend on the order in which programs use them."""
+"""The places of the keys of random functions, by what is keyed and the number of the plane. They
+must not depend on the order in which programs use them."""
 _FEW = 256  # elements of which a division takes less time than the calls that do without one
 _GIANTS = 16  # so many times as many baby steps in a discrete logarithm
 
