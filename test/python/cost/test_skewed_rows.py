@@ -96,7 +96,7 @@ def test_steps_run_ahead_of_a_loop_over_odd_rows() -> None:
 
     odd, aligned = ({s: time(k, s) for s in (1, 2, 4)} for k in (4095, 4096))
     assert odd[4] < odd[2] < odd[1]
-    assert aligned[4] < odd[4] < 1.5 * aligned[4]
+    assert aligned[4] < odd[4] < 1.7 * aligned[4]
 
 
 def test_the_search_copies_odd_rows_ahead() -> None:
@@ -113,4 +113,4 @@ def test_the_search_copies_odd_rows_ahead() -> None:
     assert kernel.schedule.stages > 2
     assert features_of(kernel).odd_step == 0
     assert features_of(replace(kernel, schedule=replace(kernel.schedule, stages=1))).odd_step == 0
-    assert odd < 1.4 * aligned
+    assert odd < 1.5 * aligned

@@ -116,7 +116,7 @@ def test_the_measured_best_is_taken(optimized: mi.Optimized) -> None:
 
 
 def test_bad_number_of_finalists() -> None:
-    with pytest.raises(MirageError, match="positive finalists"):
+    with pytest.raises(MirageError, match="positive integer as the number of finalists"):
         OptimizeOptions(finalists=0)
 
 

@@ -26,6 +26,7 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import (
     Axis,
+    Binary,
     BlockGraph,
     External,
     KernelGraph,
@@ -260,12 +261,15 @@ def test_integers_are_compared_below_where_rounding_ends(limit: int) -> None:
         assert same or abs(limit) == 2**24
 
 
-def test_integers_that_leave_the_program_are_calls() -> None:
-    x, b = value(16), Builder()
+def test_integers_of_any_size_that_leave_the_program_are_calls() -> None:
+    """Kernels write truth values, and integers that f32 is known to hold."""
+    x, n, b = value(16), value(16, dtype=DType.I64), Builder()
     small = b.binary(BinaryFn.LT, x, b.constant(0.5))
-    y = b.binary(BinaryFn.KEEP, small, x)
-    g = integers_as_calls(KernelGraph("g", (x,), tuple(b.ops), (y, small)))
-    assert [type(op) for op in g.ops if op.results[0] is small] == [External]
+    more = b.binary(BinaryFn.ADD, n, b.constant(1, DType.I64))
+    g = integers_as_calls(KernelGraph("g", (x, n), tuple(b.ops), (small, more)))
+    made = {op.results[0]: type(op) for op in g.ops}
+    assert made[small] is Binary
+    assert made[more] is External
 
 
 def test_positions_come_before_the_parts_that_read_them() -> None:

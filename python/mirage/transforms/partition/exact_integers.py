@@ -125,7 +125,8 @@ def _with_whole_casts(graph: KernelGraph, ranges: dict[Value, Range]) -> KernelG
         build.cast(op.operands[0], op.result.dtype, whole=True)
         return replace(build.ops[-1], results=op.results)
 
-    return replace(graph, ops=tuple(map(stated, graph.ops)))
+    ops = tuple(map(stated, graph.ops))
+    return graph if ops == graph.ops else replace(graph, ops=ops)
 
 
 def _size(value: Value, ranges: dict[Value, Range]) -> float:

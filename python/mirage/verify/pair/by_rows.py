@@ -119,5 +119,6 @@ def _compared(first: KernelGraph, second: KernelGraph, rng: random.Random) -> Ev
         if found.proved:
             last = found.evidence[-1]
             text = "read by what holds of rows (places, orders, what is picked): "
-            return replace(last, text=text + last.text)
+            # what was read holds at these sizes
+            return replace(last, text=text + last.text.partition(", for all inputs")[0])
     return None
