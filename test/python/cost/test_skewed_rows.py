@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from lowering import compile_mlir
 from mirage.cost import H200
-from mirage.cost.features import features_of
+from mirage.cost.features import Resources, features_of
+from mirage.cost.kernel_time import estimate
 from mirage.cost.predict import predict
 from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.cost.skewed_rows import is_odd, may_skew
@@ -114,3 +115,29 @@ def test_the_search_copies_odd_rows_ahead() -> None:
     assert features_of(kernel).odd_step == 0
     assert features_of(replace(kernel, schedule=replace(kernel.schedule, stages=1))).odd_step == 0
     assert odd < 1.5 * aligned
+
+
+@pytest.mark.parametrize(
+    ("columns", "depth", "warps", "stages", "shared", "measured"),
+    [
+        (32, 256, 4, 4, 107136, 17.67),
+        (32, 256, 8, 4, 107136, 17.70),
+        (32, 128, 4, 6, 86976, 18.71),
+        (32, 128, 4, 8, 115968, 18.78),
+        (16, 256, 4, 4, 71424, 21.03),
+        (16, 512, 8, 3, 102720, 21.31),
+        (32, 512, 8, 3, 154080, 17.84),
+        (32, 512, 16, 3, 154080, 18.14),
+    ],
+)  # fmt: skip
+def test_skewed_rows_as_measured(
+    columns: int, depth: int, warps: int, stages: int, shared: int, measured: float
+) -> None:
+    """16 rows of 4095 elements by 4096 columns, µs on an H100 (3.35 TB/s of device memory)."""
+    schedule = f"warps = {warps}, stages = {stages}"
+    text = linear(16, 4096, 4095, (16, columns, depth), "f16", schedule)
+    (launch,) = launches(graph_from_text(text).graph.ops)
+    compiled = Resources(32 * warps, shared, registers=96)
+    h100 = replace(H200, dram_bytes=H200.dram_bytes * 3.35 / 4.8)
+    predicted = float(estimate(features_of(launch, compiled=compiled), h100)["time"])
+    assert predicted == pytest.approx(measured, rel=0.05)
