@@ -53,10 +53,12 @@ def time_limit(seconds: float, processor_seconds: float = math.inf) -> Generator
 def _timer(
     timer: int, number: signal.Signals, clock: Callable[[], float], seconds: float
 ) -> Generator[None]:
-    ended, start = False, clock()
+    ended, passed, start = False, False, clock()
 
     def end(got: int, frame: FrameType | None) -> None:
+        nonlocal passed
         if not ended:
+            passed = True
             raise OutOfTime
 
     before = signal.signal(number, end)
@@ -66,6 +68,11 @@ def _timer(
         signal.setitimer(timer, around, _AGAIN)
     try:
         yield
+    except Exception as error:
+        # libraries answer with an error of their own where what they call raises
+        if passed and not isinstance(error, OutOfTime):
+            raise OutOfTime from error
+        raise
     finally:
         ended = True
         signal.setitimer(timer, 0.0)
