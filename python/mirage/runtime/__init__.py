@@ -18,9 +18,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mirage.runtime.artifact import Artifact as Artifact
-    from mirage.runtime.artifact import read_artifact as read_artifact
-    from mirage.runtime.artifact import write_artifact as write_artifact
     from mirage.runtime.errors import ArtifactError as ArtifactError
     from mirage.runtime.errors import ArtifactVersionError as ArtifactVersionError
     from mirage.runtime.errors import CallError as CallError
@@ -32,10 +29,13 @@ if TYPE_CHECKING:
     from mirage.runtime.errors import UnreadableArtifactError as UnreadableArtifactError
     from mirage.runtime.errors import UnwritableArtifactError as UnwritableArtifactError
     from mirage.runtime.errors import WrongChipError as WrongChipError
-    from mirage.runtime.executable import Executable as Executable
+    from mirage.runtime.launching.executable import Executable as Executable
     from mirage.runtime.loading import load as load
-    from mirage.runtime.manifest import Manifest as Manifest
-    from mirage.runtime.model import Model as Model
+    from mirage.runtime.models.model import Model as Model
+    from mirage.runtime.serialization.artifact import Artifact as Artifact
+    from mirage.runtime.serialization.artifact import read_artifact as read_artifact
+    from mirage.runtime.serialization.artifact import write_artifact as write_artifact
+    from mirage.runtime.serialization.manifest import Manifest as Manifest
 
 _ERRORS = (
     "ArtifactError", "ArtifactVersionError", "CallError", "DriverError", "MissingOpError",
@@ -43,12 +43,12 @@ _ERRORS = (
     "UnwritableArtifactError", "WrongChipError",
 )  # fmt: skip
 _WHERE = {
-    **dict.fromkeys(("Artifact", "read_artifact", "write_artifact"), "artifact"),
+    **dict.fromkeys(("Artifact", "read_artifact", "write_artifact"), "serialization.artifact"),
     **dict.fromkeys(_ERRORS, "errors"),
-    "Executable": "executable",
+    "Executable": "launching.executable",
     "load": "loading",
-    "Manifest": "manifest",
-    "Model": "model",
+    "Manifest": "serialization.manifest",
+    "Model": "models.model",
 }
 
 __all__ = [*_WHERE]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -12,7 +12,7 @@ from mirage.cli import main
 from mirage.passes.search import SearchOptions
 from mirage.pipeline.options import SPARE, OptimizeOptions
 from mirage.pipeline.parts.seconds import SEARCHED
-from mirage.runtime.by_size import read_sizes
+from mirage.runtime.launching.by_size import read_sizes
 from mirage.search import BOUNDS, SearchLimits
 from mirage.verify import VerifyOptions
 
