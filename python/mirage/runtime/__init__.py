@@ -14,8 +14,9 @@ Names load on first use, so the import alone costs next to nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from mirage.lazy_names import on_first_use
 
 if TYPE_CHECKING:
     from mirage.runtime.errors import ArtifactError as ArtifactError
@@ -42,25 +43,17 @@ _ERRORS = (
     "NoGpuError", "StateError", "TruncatedArtifactError", "UnreadableArtifactError",
     "UnwritableArtifactError", "WrongChipError",
 )  # fmt: skip
-_WHERE = {
-    **dict.fromkeys(("Artifact", "read_artifact", "write_artifact"), "serialization.artifact"),
-    **dict.fromkeys(_ERRORS, "errors"),
-    "Executable": "launching.executable",
-    "load": "loading",
-    "Manifest": "serialization.manifest",
-    "Model": "models.model",
+_HOMES = {
+    "Artifact": ".serialization.artifact",
+    "read_artifact": ".serialization.artifact",
+    "write_artifact": ".serialization.artifact",
+    **dict.fromkeys(_ERRORS, ".errors"),
+    "Executable": ".launching.executable",
+    "load": ".loading",
+    "Manifest": ".serialization.manifest",
+    "Model": ".models.model",
 }
 
-__all__ = [*_WHERE]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'mirage.runtime' has no attribute {name!r}")
-    module = import_module(f"mirage.runtime.{_WHERE[name]}")
-    value = globals()[name] = getattr(module, name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_WHERE})
+__getattr__, __dir__ = on_first_use(__name__, _HOMES)
