@@ -86,8 +86,8 @@ def _time(call: Callable[[], Any], repeats: int = 50) -> float:
 
 def waiting_is_named() -> bool:
     """Return whether a call that waits for the GPU during a capture is named as the reason."""
-    from mirage.runtime.captured import cuda_graph
     from mirage.runtime.errors import CaptureError
+    from mirage.runtime.launching.captured import cuda_graph
 
     x = torch.ones(8, device="cuda")
     try:

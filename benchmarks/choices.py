@@ -33,12 +33,13 @@ from mirage.compiler import CHIPS, DEFAULT_CHIP, CompileError, CompileOptions, c
 from mirage.cost.target import Target, target_for
 from mirage.errors import MirageError
 from mirage.mlir_io import graph_to_text
-from mirage.pipeline.options import SPARE, OptimizeOptions
+from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.search import add_candidates
 from mirage.pipeline.select import ranking
 from mirage.pipeline.shortlist import shortlist
 from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.search import SearchLimits, StopReason
+from mirage.search.limits import SPARE
 from mirage.semantics.alternatives import Alternatives, inlined
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms.lookups import fused

@@ -29,7 +29,7 @@ from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Finalist, Optimized
 from mirage.runtime import write_artifact
-from mirage.runtime.artifact import Artifact
+from mirage.runtime.serialization.artifact import Artifact
 from mirage.semantics.describe import describe as words
 from mirage.semantics.ugraph import Launch
 from mirage.workloads import get

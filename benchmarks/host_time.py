@@ -33,10 +33,11 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 import torch  # noqa: E402
 from chip_option import add_chip  # noqa: E402
-from mirage.runtime import Executable, fast, load  # noqa: E402
-from mirage.runtime.artifact import Artifact  # noqa: E402
-from mirage.runtime.manifest import TORCH_NAMES, TensorSpec  # noqa: E402
-from mirage.runtime.model import Model, SizedModel  # noqa: E402
+from mirage.runtime import Executable, load  # noqa: E402
+from mirage.runtime.launching import fast  # noqa: E402
+from mirage.runtime.models.model import Model, SizedModel  # noqa: E402
+from mirage.runtime.serialization.artifact import Artifact  # noqa: E402
+from mirage.runtime.serialization.manifest import TORCH_NAMES, TensorSpec  # noqa: E402
 
 BATCH = 50
 """Calls between two waits for the GPU."""

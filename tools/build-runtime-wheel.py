@@ -19,7 +19,7 @@ import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "mirage-runtime"
-CONTENT = ("__init__.py", "errors.py", "py.typed", "runtime/*.py")
+CONTENT = ("__init__.py", "errors.py", "lazy_names.py", "py.typed", "runtime/**/*.py")
 """Of `python/mirage`."""
 TORCH = "torch>=2.9"
 EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -13,9 +13,10 @@ torch-mlir."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from pkgutil import extend_path
 from typing import TYPE_CHECKING
+
+from mirage.lazy_names import on_first_use
 
 # The compiled bindings (`mirage.ir`, `mirage.dialects`) live in the build tree while developing.
 __path__ = extend_path(__path__, __name__)
@@ -39,33 +40,32 @@ if TYPE_CHECKING:
     from mirage.pipeline.options import OptimizeOptions as OptimizeOptions
     from mirage.pipeline.result import Optimized as Optimized
 
-_WHERE = {
-    "Optimized": "mirage.pipeline.result",
-    "OptimizeOptions": "mirage.pipeline.options",
-    "optimize": "mirage.pipeline.optimize",
-    "export": "mirage.pipeline.commands.export",
-    "MirageError": "mirage.errors",
-    "UnsupportedOpError": "mirage.frontend.errors",
-    "GraphBuilder": "mirage.frontend.kernel_graph",
-    "new_kernel_graph": "mirage.frontend.kernel_graph",
-    "BlockGraphBuilder": "mirage.frontend.block_graph",
-    "new_threadblock_graph": "mirage.frontend.block_graph",
-    "from_torch": "mirage.frontend.torch_import",
-    "float16": "mirage.frontend.dtypes",
-    "bfloat16": "mirage.frontend.dtypes",
-    "float32": "mirage.frontend.dtypes",
-    "float64": "mirage.frontend.dtypes",
+_HOMES = {
+    "Optimized": ".pipeline.result",
+    "OptimizeOptions": ".pipeline.options",
+    "optimize": ".pipeline.optimize",
+    "export": ".pipeline.commands.export",
+    "MirageError": ".errors",
+    "UnsupportedOpError": ".frontend.errors",
+    "GraphBuilder": ".frontend.kernel_graph",
+    "new_kernel_graph": ".frontend.kernel_graph",
+    "BlockGraphBuilder": ".frontend.block_graph",
+    "new_threadblock_graph": ".frontend.block_graph",
+    "from_torch": ".frontend.torch_import",
+    "float16": ".frontend.dtypes",
+    "bfloat16": ".frontend.dtypes",
+    "float32": ".frontend.dtypes",
+    "float64": ".frontend.dtypes",
 }
 
-__all__ = ["__version__", *_WHERE]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = ["__version__", *_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
+
+_load, __dir__ = on_first_use(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> object:
-    module = _WHERE.get(name)
-    if module is None:
-        raise AttributeError(f"module 'mirage' has no attribute {name!r}")
     try:
-        found = import_module(module)
+        return _load(name)
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("mirage."):
             raise
@@ -73,9 +73,3 @@ def __getattr__(name: str) -> object:
             f"mirage.{name} needs the whole package, only the runtime is installed "
             f"({error.name} is missing); install mirage in the place of mirage-runtime"
         ) from None
-    value = globals()[name] = getattr(found, name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_WHERE})

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from mirage.runtime.artifact import Artifact, sha256
 from mirage.runtime.errors import (
     ArgumentAliasError,
     ArgumentDeviceError,
     DriverError,
     WrongChipError,
 )
-from mirage.runtime.executable import Executable
+from mirage.runtime.launching.executable import Executable
+from mirage.runtime.serialization.artifact import Artifact, sha256
 from small_artifacts.small_artifact import small_artifact
 
 

@@ -16,10 +16,11 @@ namespace mirage {
 #define GEN_PASS_REGISTRATION
 #include "mirage/Pipelines/Passes.h.inc"
 
+inline constexpr char chipHelp[] = "chip (sm_90a) or card (h200)";
+
 /// Options of `mirage-thread-to-ptx`.
 struct ThreadToPTXOptions : public mlir::PassPipelineOptions<ThreadToPTXOptions> {
-  Option<std::string> chip{*this, "chip", llvm::cl::desc("chip (sm_90a) or card (h200)"),
-                           llvm::cl::init(defaultChip)};
+  Option<std::string> chip{*this, "chip", llvm::cl::desc(chipHelp), llvm::cl::init(defaultChip)};
   Option<std::string> features{*this, "features",
                                llvm::cl::desc("target features, among them the PTX version"),
                                llvm::cl::init("+ptx80")};
@@ -35,8 +36,7 @@ void buildThreadToPTX(mlir::OpPassManager &manager, const ThreadToPTXOptions &op
 
 /// Options of `mirage-lower-block`.
 struct LowerBlockOptions : public mlir::PassPipelineOptions<LowerBlockOptions> {
-  Option<std::string> chip{*this, "chip", llvm::cl::desc("chip (sm_90a) or card (h200)"),
-                           llvm::cl::init(defaultChip)};
+  Option<std::string> chip{*this, "chip", llvm::cl::desc(chipHelp), llvm::cl::init(defaultChip)};
 };
 
 /// From graphs of launches with schedules to GPU functions of thread ops.

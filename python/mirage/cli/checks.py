@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from mirage.pipeline.options import OptimizeOptions
-    from mirage.runtime.artifact import Artifact
+    from mirage.runtime.serialization.artifact import Artifact
 
 Array = np.ndarray[Any, Any]
 Result = dict[str, Any]
@@ -111,7 +111,7 @@ def on_the_gpu(loaded: LoadedProgram, artifact: Artifact) -> list[Result]:
     import torch
 
     from mirage.runtime import Executable
-    from mirage.runtime.manifest import TORCH_NAMES
+    from mirage.runtime.serialization.manifest import TORCH_NAMES
 
     inputs = loaded.inputs(0)
     tensors = [

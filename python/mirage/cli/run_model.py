@@ -65,7 +65,7 @@ def run_model(options: argparse.Namespace, output: Output) -> int:
 
 def _leaves(model: Model, tensors: list[Any]) -> Any:
     """Return all arguments in order: tensors, and the values with which the model was exported."""
-    from mirage.runtime.model_manifest import Fixed
+    from mirage.runtime.models.model_manifest import Fixed
 
     rest = iter(tensors)
     return iter([a.value if isinstance(a, Fixed) else next(rest) for a in model.manifest.arguments])
@@ -74,7 +74,7 @@ def _leaves(model: Model, tensors: list[Any]) -> Any:
 def _random(model: Model) -> list[Any]:
     import torch
 
-    from mirage.runtime.manifest import TORCH_NAMES
+    from mirage.runtime.serialization.manifest import TORCH_NAMES
 
     found: list[Any] = []
     for spec in model.manifest.inputs:
@@ -90,7 +90,7 @@ def _random(model: Model) -> list[Any]:
 def _given(model: Model, path: Path) -> list[Any]:
     import torch
 
-    from mirage.runtime.manifest import TORCH_NAMES
+    from mirage.runtime.serialization.manifest import TORCH_NAMES
 
     specs = model.manifest.inputs
     wanted = [Wanted((spec.name,), spec.shape, spec.dtype) for spec in specs]

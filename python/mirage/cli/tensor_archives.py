@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from mirage.errors import MirageError
-from mirage.runtime.safetensors_header import (
+from mirage.runtime.serialization.safetensors_header import (
     LENGTH_BYTES,
     HeaderError,
     header_length,

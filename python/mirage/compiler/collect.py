@@ -29,8 +29,8 @@ from mirage.compiler.lowered_ops import (
     triple,
 )
 from mirage.compiler.workspace import Lifetime, plan
-from mirage.runtime.artifact import Artifact, sha256
-from mirage.runtime.manifest import (
+from mirage.runtime.serialization.artifact import Artifact, sha256
+from mirage.runtime.serialization.manifest import (
     ELEMENT_BYTES,
     Argument,
     KernelLaunch,
@@ -39,7 +39,7 @@ from mirage.runtime.manifest import (
     TensorSpec,
     WorkspaceBuffer,
 )
-from mirage.runtime.sizes import Size
+from mirage.runtime.serialization.sizes import Size
 from mirage.semantics.indexing.strides import dense
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from mirage.compiler.ptxas import (
     ptxas_version,
 )
 from mirage.cost.target import UnknownTargetError, name_in_table, target_for
-from mirage.runtime.artifact import Artifact, sha256
-from mirage.runtime.manifest import IndexBound
+from mirage.runtime.serialization.artifact import Artifact, sha256
+from mirage.runtime.serialization.manifest import IndexBound
 from mirage.semantics.index_bounds import index_bounds
 
 if TYPE_CHECKING:

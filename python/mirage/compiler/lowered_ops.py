@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage.compiler.errors import CompileError
-from mirage.runtime.manifest import (
+from mirage.runtime.serialization.manifest import (
     ELEMENT_BYTES,
     TensorMap,
 )

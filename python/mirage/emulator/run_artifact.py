@@ -22,9 +22,9 @@ from mirage.emulator.errors import EmulatorError, LaunchError
 from mirage.emulator.launch_arguments import Uninitialised, memory_of
 from mirage.emulator.launch_limits import Limits
 from mirage.emulator.tensor_map import Swizzle, TensorMap
-from mirage.runtime.artifact import Artifact
-from mirage.runtime.manifest import Argument, Manifest, TensorSpec
-from mirage.runtime.manifest import TensorMap as Description
+from mirage.runtime.serialization.artifact import Artifact
+from mirage.runtime.serialization.manifest import Argument, Manifest, TensorSpec
+from mirage.runtime.serialization.manifest import TensorMap as Description
 
 Array = np.ndarray[Any, Any]
 

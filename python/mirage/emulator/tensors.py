@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from mirage.emulator.counters import Counters
 from mirage.emulator.run_artifact import run_artifact
-from mirage.runtime.artifact import Artifact
-from mirage.runtime.manifest import TORCH_NAMES
-from mirage.runtime.tensor_check import TensorCheck
+from mirage.runtime.arguments.tensor_check import TensorCheck
+from mirage.runtime.serialization.artifact import Artifact
+from mirage.runtime.serialization.manifest import TORCH_NAMES
 
 if TYPE_CHECKING:
     import torch

@@ -42,7 +42,7 @@ class Fixed:
 @dataclass(frozen=True)
 class Seen:
     """A result of a type that kernels do not have; the graph's output ``output`` carries it
-    (:mod:`mirage.runtime.carriers`)."""
+    (:mod:`mirage.runtime.dispatch.carriers`)."""
 
     output: int
     dtype: str

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
 from mirage.pipeline.make_plan import plan_of
-from mirage.runtime.carriers import carried, name_of, seen_as
+from mirage.runtime.dispatch.carriers import carried, name_of, seen_as
 from mirage.runtime.errors import ArgumentCountError, ArgumentTypeError
-from mirage.runtime.executable import Executable
-from mirage.runtime.run_plan import Steps
+from mirage.runtime.launching.executable import Executable
+from mirage.runtime.launching.run_plan import Steps
 from mirage.semantics.ugraph import KernelGraph, Value
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ KEPT_SIZES = 1024
 
 def on_gpu_by_size(plan: SizedPlan) -> SizedLauncher:
     """Return a launcher for a class of sizes that runs on the GPU."""
-    from mirage.runtime.by_size import SizedExecutable, SizeTable
+    from mirage.runtime.launching.by_size import SizedExecutable, SizeTable
 
     parts: list[Executable | SizedExecutable] = []
     for artifact in plan.artifacts:
@@ -129,7 +129,7 @@ def on_gpu_by_size(plan: SizedPlan) -> SizedLauncher:
 def sized_emulator(plan: SizedPlan) -> SizedLauncher:
     """Executes the parts of a class of sizes on the CPU."""
     from mirage.emulator.tensors import run_on_tensors
-    from mirage.runtime.sizes import at_size
+    from mirage.runtime.serialization.sizes import at_size
 
     def launch(number: int, size: int, inputs: list[torch.Tensor]) -> Sequence[torch.Tensor]:
         artifact = plan.artifacts[number]

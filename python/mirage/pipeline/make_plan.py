@@ -22,10 +22,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mirage.runtime.in_place_stores import destination, is_store
-from mirage.runtime.manifest import TORCH_NAMES
-from mirage.runtime.plan import Argument, Call, Device, ElementType, Launch, Plan, Step, Tensors
-from mirage.runtime.torch_calls import TorchCall, overload_of
+from mirage.runtime.dispatch.in_place_stores import destination, is_store
+from mirage.runtime.dispatch.plan import (
+    Argument,
+    Call,
+    Device,
+    ElementType,
+    Launch,
+    Plan,
+    Step,
+    Tensors,
+)
+from mirage.runtime.dispatch.torch_calls import TorchCall, overload_of
+from mirage.runtime.serialization.manifest import TORCH_NAMES
 from mirage.semantics.row_updates import updated_inputs
 from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value
 from mirage.transforms.partition.calls import DTYPE

@@ -24,14 +24,11 @@ from mirage.compiler.chips import default_chip
 from mirage.cost.target import name_in_table, target_for
 from mirage.errors import MirageError
 from mirage.search import BOUNDS, SearchLimits
+from mirage.search.limits import SPARE, VERIFIED
 from mirage.verify import VerifyOptions
 
 T = TypeVar("T")
 P = ParamSpec("P")
-
-SPARE = 3
-"""The ratio of the candidates that are found to those that are verified: the cheapest are known
-only once they are stable."""
 
 
 class OptionError(MirageError, TypeError):
@@ -117,7 +114,7 @@ class OptimizeOptions:
         60.0, "seconds for search, verification and compilation; then the best that is verified is "
         "taken", Matters.NOTHING,
     )  # fmt: skip
-    candidates: int = _option(6, "candidates to verify", Matters.SEARCH)
+    candidates: int = _option(VERIFIED, "candidates to verify", Matters.SEARCH)
     finalists: int = _option(
         4, "verified candidates to compile, of which the fastest is taken", Matters.SEARCH
     )

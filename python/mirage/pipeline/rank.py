@@ -18,7 +18,7 @@ from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Value, launches
 
 if TYPE_CHECKING:
-    from mirage.runtime.manifest import Manifest
+    from mirage.runtime.serialization.manifest import Manifest
 
 Build: TypeAlias = "Callable[[KernelGraph], Sequence[Step]]"
 """A function that compiles a chosen µGraph; it raises :class:`mirage.compiler.CompileError`."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mirage.pipeline.call import Runner
     from mirage.pipeline.checks.kernel_check import KernelCheck
     from mirage.runtime import Executable
-    from mirage.runtime.artifact import Artifact
+    from mirage.runtime.serialization.artifact import Artifact
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ class Optimized:
         """
         from mirage.pipeline.whole_model import model_of, plain_interface
         from mirage.runtime import write_artifact
-        from mirage.runtime.model_artifact import write_model
+        from mirage.runtime.models.model_artifact import write_model
 
         if self.is_one_artifact:
             return write_artifact(self.artifact, folder)

@@ -23,10 +23,10 @@ from mirage.pipeline.result import Optimized
 from mirage.pipeline.size_bounds import MOST_CLASSES, class_of
 from mirage.pipeline.sized_plan import NotForAllSizesError, SizedPlan, compared_at, sized_plan
 from mirage.pipeline.sized_source import SizedSource, sized_source
-from mirage.runtime.artifact import Artifact
-from mirage.runtime.by_size import SizedExecutable, SizeTable, write_sizes
 from mirage.runtime.errors import ArgumentCountError, ArgumentSizeError, ArgumentTypeError
-from mirage.runtime.sizes import common_size
+from mirage.runtime.launching.by_size import SizedExecutable, SizeTable, write_sizes
+from mirage.runtime.serialization.artifact import Artifact
+from mirage.runtime.serialization.sizes import common_size
 from mirage.verify.independent_rows import computed_from
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from mirage.pipeline.make_plan import in_place, plan_of_pieces
 from mirage.pipeline.result import Optimized, Step
 from mirage.pipeline.size_costs import Compared
 from mirage.pipeline.sized_source import CallBySize, SizedSource
-from mirage.runtime.plan import Call, Launch, Plan, plan_at
+from mirage.runtime.dispatch.plan import Call, Launch, Plan, plan_at
 from mirage.semantics.positions import Lookup
 from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value
 from mirage.transforms.partition.calls import calls_of
@@ -25,8 +25,8 @@ from mirage.verify.independent_rows import computed_from, why_rows_depend
 
 if TYPE_CHECKING:
     from mirage.compiler import Compiled
-    from mirage.runtime.artifact import Artifact
-    from mirage.runtime.manifest import TensorSpec
+    from mirage.runtime.serialization.artifact import Artifact
+    from mirage.runtime.serialization.manifest import TensorSpec
 
 
 class NotForAllSizesError(MirageError):
@@ -35,8 +35,8 @@ class NotForAllSizesError(MirageError):
 
 @dataclass(frozen=True)
 class SizedPlan:
-    """A plan whose calls have :class:`~mirage.runtime.plan.Rows` among their arguments, and the
-    artifacts of its launches; an artifact takes the size if ``manifest.size`` is not None.
+    """A plan whose calls have :class:`~mirage.runtime.dispatch.plan.Rows` among their arguments,
+    and the artifacts of its launches; an artifact takes the size if ``manifest.size`` is not None.
     ``types`` are the types of its tensors at the size ``most``, and ``rows`` are the tensors that
     have rows."""
 

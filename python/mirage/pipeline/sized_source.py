@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from mirage.frontend.errors import DynamicShapeError
 from mirage.frontend.program import Program, SizedProgram
 from mirage.pipeline.size_bounds import least_of
-from mirage.runtime.plan import Rows
+from mirage.runtime.dispatch.plan import Rows
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.two_sizes import why_different, with_rows
 from mirage.semantics.ugraph import Boundary, External, KernelGraph, Op, Value, View

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from mirage.errors import MirageError
 from mirage.pipeline.call import NotCompiledError
 from mirage.pipeline.make_plan import plan_of
-from mirage.runtime.artifact import Artifact
-from mirage.runtime.manifest import TORCH_NAMES, TensorSpec
-from mirage.runtime.model_artifact import ModelArtifact
-from mirage.runtime.model_manifest import (
+from mirage.runtime.dispatch.plan import Call, Plan
+from mirage.runtime.dispatch.torch_calls import overload_of
+from mirage.runtime.models.model_artifact import ModelArtifact
+from mirage.runtime.models.model_manifest import (
     Fixed,
     Given,
     Held,
@@ -20,10 +20,10 @@ from mirage.runtime.model_manifest import (
     PartFolder,
     Result,
 )
-from mirage.runtime.model_sizes import ModelProgram, ModelSize
-from mirage.runtime.plan import Call, Plan
-from mirage.runtime.structure import Structure
-from mirage.runtime.torch_calls import overload_of
+from mirage.runtime.models.model_sizes import ModelProgram, ModelSize
+from mirage.runtime.models.structure import Structure
+from mirage.runtime.serialization.artifact import Artifact
+from mirage.runtime.serialization.manifest import TORCH_NAMES, TensorSpec
 from mirage.semantics.indexing.strides import dense
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def check_calls(plan: Plan) -> None:
 def _is_plain(value: object) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, cast("tuple[object, ...]", value)))
-    known = type(value).__module__ == "mirage.runtime.plan"  # Rows among them
+    known = type(value).__module__ == "mirage.runtime.dispatch.plan"  # Rows among them
     return known or value is None or isinstance(value, bool | int | float | str)
 
 

@@ -14,13 +14,11 @@ Names load on first use, so the import alone costs next to nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from mirage.lazy_names import on_first_use
+
 if TYPE_CHECKING:
-    from mirage.runtime.artifact import Artifact as Artifact
-    from mirage.runtime.artifact import read_artifact as read_artifact
-    from mirage.runtime.artifact import write_artifact as write_artifact
     from mirage.runtime.errors import ArtifactError as ArtifactError
     from mirage.runtime.errors import ArtifactVersionError as ArtifactVersionError
     from mirage.runtime.errors import CallError as CallError
@@ -32,35 +30,30 @@ if TYPE_CHECKING:
     from mirage.runtime.errors import UnreadableArtifactError as UnreadableArtifactError
     from mirage.runtime.errors import UnwritableArtifactError as UnwritableArtifactError
     from mirage.runtime.errors import WrongChipError as WrongChipError
-    from mirage.runtime.executable import Executable as Executable
+    from mirage.runtime.launching.executable import Executable as Executable
     from mirage.runtime.loading import load as load
-    from mirage.runtime.manifest import Manifest as Manifest
-    from mirage.runtime.model import Model as Model
+    from mirage.runtime.models.model import Model as Model
+    from mirage.runtime.serialization.artifact import Artifact as Artifact
+    from mirage.runtime.serialization.artifact import read_artifact as read_artifact
+    from mirage.runtime.serialization.artifact import write_artifact as write_artifact
+    from mirage.runtime.serialization.manifest import Manifest as Manifest
 
 _ERRORS = (
     "ArtifactError", "ArtifactVersionError", "CallError", "DriverError", "MissingOpError",
     "NoGpuError", "StateError", "TruncatedArtifactError", "UnreadableArtifactError",
     "UnwritableArtifactError", "WrongChipError",
 )  # fmt: skip
-_WHERE = {
-    **dict.fromkeys(("Artifact", "read_artifact", "write_artifact"), "artifact"),
-    **dict.fromkeys(_ERRORS, "errors"),
-    "Executable": "executable",
-    "load": "loading",
-    "Manifest": "manifest",
-    "Model": "model",
+_HOMES = {
+    "Artifact": ".serialization.artifact",
+    "read_artifact": ".serialization.artifact",
+    "write_artifact": ".serialization.artifact",
+    **dict.fromkeys(_ERRORS, ".errors"),
+    "Executable": ".launching.executable",
+    "load": ".loading",
+    "Manifest": ".serialization.manifest",
+    "Model": ".models.model",
 }
 
-__all__ = [*_WHERE]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'mirage.runtime' has no attribute {name!r}")
-    module = import_module(f"mirage.runtime.{_WHERE[name]}")
-    value = globals()[name] = getattr(module, name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_WHERE})
+__getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from mirage.runtime.artifact import read_artifact, read_json
-from mirage.runtime.by_size import FORMAT as SIZES
-from mirage.runtime.by_size import SizedExecutable, read_sizes
 from mirage.runtime.errors import StateError
-from mirage.runtime.executable import Executable
-from mirage.runtime.model_manifest import FORMAT
+from mirage.runtime.launching.by_size import FORMAT as SIZES
+from mirage.runtime.launching.by_size import SizedExecutable, read_sizes
+from mirage.runtime.launching.executable import Executable
+from mirage.runtime.models.model_manifest import FORMAT
+from mirage.runtime.serialization.artifact import read_artifact, read_json
 
 if TYPE_CHECKING:
     import torch
 
-    from mirage.runtime.model import Model, SizedModel
+    from mirage.runtime.models.model import Model, SizedModel
 
 
 def is_model(path: str | os.PathLike[str]) -> bool:
@@ -44,13 +44,14 @@ def load(
     A single program (written by ``mirage optimize``) becomes an :class:`Executable`. It needs no
     GPU to be loaded, runs on the device of its inputs, and uses only ``check_indices`` of the
     other arguments. A program for a range of sizes becomes a
-    :class:`~mirage.runtime.by_size.SizedExecutable` in the same way. A whole model (written by
-    ``mirage export``) becomes a :class:`~mirage.runtime.model.Model` on ``device`` (torch's current
-    GPU by default; on "cpu" its kernels run in the emulator, if that is installed). ``state`` are
-    the weights of a model that refers to them: a state dict, or a ``.safetensors`` file. Without
-    ``check_tensors`` the hashes of large files are not computed. With ``check_indices``, a call
-    waits for its inputs and raises :class:`~mirage.runtime.errors.ArgumentIndexError` if an index
-    is outside of its dimension; without it, such an index reads NaN and stores nothing.
+    :class:`~mirage.runtime.launching.by_size.SizedExecutable` in the same way. A whole model
+    (written by ``mirage export``) becomes a :class:`~mirage.runtime.models.model.Model` on
+    ``device`` (torch's current GPU by default; on "cpu" its kernels run in the emulator, if that is
+    installed). ``state`` are the weights of a model that refers to them: a state dict, or a
+    ``.safetensors`` file. Without ``check_tensors`` the hashes of large files are not computed.
+    With ``check_indices``, a call waits for its inputs and raises
+    :class:`~mirage.runtime.errors.ArgumentIndexError` if an index is outside of its dimension;
+    without it, such an index reads NaN and stores nothing.
 
     Raises :class:`~mirage.runtime.errors.ArtifactError`,
     :class:`~mirage.runtime.errors.NoGpuError`.
@@ -61,9 +62,9 @@ def load(
         if _format_of(path) == SIZES:
             return SizedExecutable(read_sizes(path), check_indices=check_indices)
         return Executable(read_artifact(path), check_indices=check_indices)
-    from mirage.runtime.model import Model, SizedModel
-    from mirage.runtime.model_artifact import read_model
-    from mirage.runtime.tensor_files import read_file
+    from mirage.runtime.models.model import Model, SizedModel
+    from mirage.runtime.models.model_artifact import read_model
+    from mirage.runtime.serialization.tensor_files import read_file
 
     if isinstance(state, str | os.PathLike):
         state = read_file(Path(state))

@@ -27,6 +27,13 @@ class LimitError(MirageError, ValueError):
     """A bound of the search leaves nothing to search."""
 
 
+VERIFIED = 6
+"""The candidates that are verified, unless another number is asked for."""
+SPARE = 3
+"""The ratio of the candidates that are found to those that are verified: the cheapest are known
+only once they are stable."""
+
+
 def _at_most(default: int, what: str) -> int:
     """Return a field for an upper limit."""
     return field(default=default, metadata={"help": f"the largest number of {what}"})
@@ -42,7 +49,7 @@ class SearchLimits:
         metadata={"help": "seconds of search, after which the best so far is kept"},
     )
     candidates: int = field(
-        default=18, metadata={"help": "candidates that are kept, cheapest first"}
+        default=SPARE * VERIFIED, metadata={"help": "candidates that are kept, cheapest first"}
     )
     cuts: int = _at_most(5000, "states of a program's cuts at one place")
     plans: int = _at_most(100, "sets of stored intermediates whose kernels are solved")

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from mirage.cost.copy_kernels import copies_in, is_unfused, unfused_report
 from mirage.cost.cost_report import CostReport
 from mirage.cost.target import Target
-from mirage.search.kernel.problem import Solution
+from mirage.search.kernel.problems.problem import Solution
 from mirage.search.kernel.solver import KernelSolver, Pick
 from mirage.search.kernel.workers import Key, Region, Remote
 from mirage.search.kernel.written_first import written_first

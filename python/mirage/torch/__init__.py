@@ -12,9 +12,10 @@ Importing this takes little time: what a name needs is imported when it is first
 installed package, ``torch.compile`` finds the backend without any import of this.
 """
 
-from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mirage.lazy_names import on_first_use
 
 if TYPE_CHECKING:
     from mirage.torch.explanation import Explanation, explain
@@ -23,22 +24,16 @@ if TYPE_CHECKING:
     from mirage.torch.timed_graphs import tune
 
 _HOMES = {
-    "BadOperatorNameError": "operators",
-    "Explanation": "explanation",
-    "backend": "graph_compiler",
-    "custom_op": "operators",
-    "explain": "explanation",
-    "register": "graph_compiler",
-    "tune": "timed_graphs",
+    "BadOperatorNameError": ".operators",
+    "Explanation": ".explanation",
+    "backend": ".graph_compiler",
+    "custom_op": ".operators",
+    "explain": ".explanation",
+    "register": ".graph_compiler",
+    "tune": ".timed_graphs",
 }
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
-    return value
+__getattr__, __dir__ = on_first_use(__name__, _HOMES)
 
 
 if not entry_points(group="torch_dynamo_backends", name="mirage"):

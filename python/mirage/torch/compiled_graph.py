@@ -12,9 +12,9 @@ import torch
 
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
+from mirage.runtime.dispatch.in_place_stores import same_memory
+from mirage.runtime.dispatch.layouts import Arranged
 from mirage.runtime.errors import InterruptedUpdateError
-from mirage.runtime.in_place_stores import same_memory
-from mirage.runtime.layouts import Arranged
 from mirage.torch.on_host import move
 from mirage.torch.workshop import Job
 

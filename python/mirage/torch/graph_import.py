@@ -11,7 +11,7 @@ import torch
 
 from mirage.frontend.program import Program
 from mirage.frontend.torch_import.capture.effects import Effects, effects_of
-from mirage.runtime.layouts import Arranged
+from mirage.runtime.dispatch.layouts import Arranged
 from mirage.torch.autocast import with_explicit_casts
 from mirage.torch.on_host import OnHost, with_outputs
 

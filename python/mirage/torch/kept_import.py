@@ -26,7 +26,7 @@ from mirage.pipeline.parts.graph_record import (
     graph_by_itself,
     record_of,
 )
-from mirage.runtime.layouts import Layout
+from mirage.runtime.dispatch.layouts import Layout
 from mirage.torch.graph_import import GraphImport, device_of, import_graph
 from mirage.torch.graph_text import LARGEST, NoTextError, bytes_of, graph_text, held_tensor
 from mirage.torch.on_host import move
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class KeptLayout:
-    """A :class:`~mirage.runtime.layouts.Layout`."""
+    """A :class:`~mirage.runtime.dispatch.layouts.Layout`."""
 
     dtype: str
     shape: tuple[int, ...]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from mirage.errors import MirageError
-from mirage.runtime.manifest import TORCH_NAMES, Manifest
+from mirage.runtime.serialization.manifest import TORCH_NAMES, Manifest
 
 NAMESPACE = "mirage"
 

@@ -16,7 +16,7 @@ from mirage.pipeline.size_bounds import class_of
 from mirage.pipeline.size_classes import SizeClass as Found
 from mirage.pipeline.sized_plan import SizedPlan
 from mirage.pipeline.sized_source import SizedSource, sized_source
-from mirage.runtime.layouts import Arranged
+from mirage.runtime.dispatch.layouts import Arranged
 from mirage.torch.compiled_graph import CompiledGraph, Report, count_ops
 from mirage.torch.graph_import import GraphImport, Part, device_of, examples_of
 from mirage.torch.graph_rows import Rows

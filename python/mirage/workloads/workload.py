@@ -11,7 +11,7 @@ import numpy as np
 from mirage.frontend.handles import Tensor
 from mirage.frontend.kernel_graph import GraphBuilder, new_kernel_graph
 from mirage.frontend.program import Program
-from mirage.runtime.manifest import TORCH_NAMES
+from mirage.runtime.serialization.manifest import TORCH_NAMES
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph
 from mirage.workloads.native import Native

@@ -8,7 +8,7 @@ import pytest
 from lowering import check_mlir, compile_mlir
 from mirage.emulator.errors import EmulatorError
 from mirage.emulator.run_artifact import random_inputs, run_artifact
-from mirage.runtime.sizes import at_size
+from mirage.runtime.serialization.sizes import at_size
 
 GRAPH = """
 kernel.graph @g({arguments}) -> {result}

@@ -13,7 +13,7 @@ from lowering import check_mlir, compile_mlir
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.ptxas import find_ptxas
 from mirage.emulator.run_artifact import check_artifact
-from mirage.runtime.artifact import Artifact
+from mirage.runtime.serialization.artifact import Artifact
 from written_kernels.warpgroup_graphs import Product
 from written_kernels.warpgroup_loops import HiddenLoop
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from lowering import check_mlir, compile_mlir
 from mirage.emulator.run_artifact import random_inputs, run_artifact
-from mirage.runtime.artifact import Artifact
+from mirage.runtime.serialization.artifact import Artifact
 from written_kernels.warpgroup_attention import Attention
 
 SMALL = Attention(64, 320)

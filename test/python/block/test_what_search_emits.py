@@ -8,7 +8,7 @@ from lowering import check_graph
 from mirage.cost import H200
 from mirage.search import SearchLimits, superoptimize
 from mirage.search.algebra.axes import AxisTable
-from mirage.search.kernel.problem import KernelProblem
+from mirage.search.kernel.problems.problem import KernelProblem
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.limits import SearchReport
 from mirage.semantics.decompose import decompose

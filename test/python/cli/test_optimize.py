@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from mirage.cli import main
 from mirage.passes.search import SearchOptions
-from mirage.pipeline.options import SPARE, OptimizeOptions
+from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.parts.seconds import SEARCHED
-from mirage.runtime.by_size import read_sizes
+from mirage.runtime.launching.by_size import read_sizes
 from mirage.search import BOUNDS, SearchLimits
+from mirage.search.limits import SPARE
 from mirage.verify import VerifyOptions
 
 PROGRAM = """

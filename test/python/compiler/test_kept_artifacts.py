@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mirage.cache import shared_store
 from mirage.compiler import kept_artifacts
-from mirage.runtime.artifact import Artifact
+from mirage.runtime.serialization.artifact import Artifact
 from small_artifacts.small_artifact import small_artifact
 
 

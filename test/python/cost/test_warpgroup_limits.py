@@ -17,7 +17,7 @@ from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.cost.target import H200
 from mirage.cost.warpgroup_limits import why_no_warpgroups
 from mirage.mlir_io.text import graph_from_text
-from mirage.runtime.artifact import Artifact
+from mirage.runtime.serialization.artifact import Artifact
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import (

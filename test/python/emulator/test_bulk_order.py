@@ -15,7 +15,7 @@ from emulator_support.harness import emulator, kernel, launch
 from lowering import compile_mlir
 from mirage.emulator import MissingFenceError, OutOfBoundsError, RaceError, TensorMap
 from mirage.emulator.run_artifact import random_inputs, run_artifact
-from mirage.runtime.artifact import Artifact
+from mirage.runtime.serialization.artifact import Artifact
 from written_kernels.warpgroup_graphs import Product
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]

@@ -20,7 +20,7 @@ from lowering import compile_graph, with_schedule
 from mirage.emulator import Emulator, EmulatorError, Limits, Uninitialised
 from mirage.emulator.run_artifact import check_artifact, random_inputs
 from mirage.mlir_io import graph_from_text
-from mirage.runtime.artifact import Artifact
+from mirage.runtime.serialization.artifact import Artifact
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph
 from written_kernels.odd_products import linear

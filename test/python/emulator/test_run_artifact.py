@@ -19,7 +19,7 @@ from mirage.emulator.emulator import emulator_of
 from mirage.emulator.run_artifact import MismatchError, check_artifact, random_inputs, run_artifact
 from mirage.emulator.tensors import run_on_tensors
 from mirage.runtime.errors import ArgumentShapeError, ArgumentTypeError
-from mirage.runtime.manifest import Argument
+from mirage.runtime.serialization.manifest import Argument
 from small_artifacts.small_artifact import PTX, small_artifact
 
 

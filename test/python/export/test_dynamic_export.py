@@ -17,7 +17,7 @@ from mirage.frontend.errors import DynamicShapeError
 from mirage.pipeline.whole_model import IncompleteModelError
 from mirage.runtime import CallError, UnreadableArtifactError, load
 from mirage.runtime.errors import ArgumentShapeError, ArgumentSizeError
-from mirage.runtime.model import SizedModel
+from mirage.runtime.models.model import SizedModel
 from torch import nn
 from torch.export import Dim
 
@@ -115,8 +115,8 @@ def test_calls_that_do_not_fit(
 ALONE = """
 import sys
 import mirage.runtime
-from mirage.runtime.model_artifact import read_model
-from mirage.runtime.model_sizes import model_at
+from mirage.runtime.models.model_artifact import read_model
+from mirage.runtime.models.model_sizes import model_at
 found = read_model(sys.argv[1])
 assert model_at(found, 5).manifest.inputs[0].shape == (5, 6)
 assert model_at(found, 33).manifest.inputs[0].shape == (33, 6)

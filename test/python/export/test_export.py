@@ -26,7 +26,7 @@ from mirage.runtime import (
     WrongChipError,
     load,
 )
-from mirage.runtime.plan import Call, Launch
+from mirage.runtime.dispatch.plan import Call, Launch
 from torch import nn
 
 OPTIONS = {"budget": 20, "candidates": 1, "jobs": 1, "finalists": 1, "check_kernels": False}
@@ -308,7 +308,7 @@ def test_a_wrong_manifest(
 def test_without_a_gpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoGpuError, match="device='cpu' its kernels are executed in the emulator"):
         load(folder)
-    monkeypatch.setattr("mirage.runtime.model.EMULATOR", "mirage.nowhere")
+    monkeypatch.setattr("mirage.runtime.models.model.EMULATOR", "mirage.nowhere")
     with pytest.raises(NoGpuError, match="not part of the runtime"):
         load(folder, device="cpu")
 
@@ -316,7 +316,7 @@ def test_without_a_gpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_gpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr("mirage.runtime.model.compute_capability", lambda device: (8, 6))
+    monkeypatch.setattr("mirage.runtime.models.model.compute_capability", lambda device: (8, 6))
     with pytest.raises(WrongChipError, match=r"model 'Net' was compiled for sm_90a.*8\.6; export"):
         load(folder)
 

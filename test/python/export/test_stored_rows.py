@@ -15,8 +15,8 @@ from mirage.pipeline.call import Runner
 from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.options import OptimizeOptions
 from mirage.runtime import Model, TruncatedArtifactError, UnreadableArtifactError, load
+from mirage.runtime.dispatch.plan import Call, Launch
 from mirage.runtime.errors import ArgumentAliasError
-from mirage.runtime.plan import Call, Launch
 from mirage.semantics.row_updates import updated_inputs
 from torch import nn
 

@@ -20,9 +20,9 @@ from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.optimize import optimize_sizes
 from mirage.pipeline.size_bounds import least_of
 from mirage.pipeline.size_classes import OptimizedSizes, classes_of, with_splits
-from mirage.runtime.by_size import read_sizes
+from mirage.runtime.dispatch.plan import Call
 from mirage.runtime.errors import ArgumentCountError, ArgumentShapeError, ArgumentSizeError
-from mirage.runtime.plan import Call
+from mirage.runtime.launching.by_size import read_sizes
 from torch.export import Dim
 
 HALF = torch.float16

@@ -15,7 +15,7 @@ from mirage.pipeline.commands.compare import verify_programs
 from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.whole_model import IncompleteModelError
 from mirage.runtime import load
-from mirage.runtime.carriers import CARRIERS, carried, name_of, seen_as
+from mirage.runtime.dispatch.carriers import CARRIERS, carried, name_of, seen_as
 from mirage.runtime.errors import ArgumentTypeError
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import External

@@ -65,7 +65,7 @@ def test_candidates_compute_the_program(graph: KernelGraph) -> None:
 def test_every_frame_type_computes_the_program(graph: KernelGraph) -> None:
     """Loops and grid sums that a small program would not choose, with parts that do not divide."""
     from mirage.search.algebra.axes import AxisTable
-    from mirage.search.kernel.problem import KernelProblem
+    from mirage.search.kernel.problems.problem import KernelProblem
     from mirage.search.kernel.solver import KernelSolver
     from mirage.search.limits import SearchReport
     from mirage.semantics.decompose import decompose

@@ -23,13 +23,20 @@ from example_programs.search_programs import graph, tensor
 from mirage.cost import H200
 from mirage.search.algebra.axes import AxisTable
 from mirage.search.algebra.normal_form import InAtom
-from mirage.search.kernel.derive import Derivations, Goal
-from mirage.search.kernel.extract import Choices
-from mirage.search.kernel.frames import FrameType
-from mirage.search.kernel.moves import Accumulate, Edge, Load, Number, Product, ReduceTile
-from mirage.search.kernel.narrowing import Narrowing
-from mirage.search.kernel.problem import KernelProblem
-from mirage.search.kernel.problem_axes import analyze
+from mirage.search.kernel.derivations.derive import Derivations, Goal
+from mirage.search.kernel.derivations.extract import Choices
+from mirage.search.kernel.derivations.moves import (
+    Accumulate,
+    Edge,
+    Load,
+    Number,
+    Product,
+    ReduceTile,
+)
+from mirage.search.kernel.loop_nests.frames import FrameType
+from mirage.search.kernel.loop_nests.problem_axes import analyze
+from mirage.search.kernel.problems.narrowing import Narrowing
+from mirage.search.kernel.problems.problem import KernelProblem
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
 from mirage.semantics.builder import Builder

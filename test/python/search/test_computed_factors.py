@@ -7,7 +7,7 @@ from example_programs.search_programs import graph, tensor
 from mirage.cost import H200
 from mirage.cost.target import Target
 from mirage.search import SearchLimits, SearchReport
-from mirage.search.kernel import launches as launches_module
+from mirage.search.kernel.emission import launches as launches_module
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.program.parts import Program
 from mirage.semantics.builder import Builder

@@ -10,8 +10,8 @@ from mirage.cost.target import A100, H200
 from mirage.frontend.handles import Tensor
 from mirage.frontend.kernel_graph import GraphBuilder, new_kernel_graph
 from mirage.search.algebra.axes import AxisTable
-from mirage.search.kernel.narrowing import multiplied_only
-from mirage.search.kernel.problem import KernelProblem
+from mirage.search.kernel.problems.narrowing import multiplied_only
+from mirage.search.kernel.problems.problem import KernelProblem
 from mirage.search.limits import SearchLimits
 from mirage.search.superoptimize import superoptimize
 from mirage.semantics.check import check_graph

@@ -6,7 +6,7 @@ import pytest
 from example_programs.search_programs import graph, tensor
 from mirage.cost import H200
 from mirage.search import SearchLimits, superoptimize
-from mirage.search.kernel.groupings import Groupings, Summands
+from mirage.search.kernel.derivations.groupings import Groupings, Summands
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, ReduceFn
 from mirage.semantics.ugraph import KernelGraph, Value

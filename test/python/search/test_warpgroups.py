@@ -11,9 +11,9 @@ from mirage.cost.registers import RegisterEstimator, check_registers
 from mirage.cost.target import A100, H200, Target
 from mirage.frontend.kernel_graph import new_kernel_graph
 from mirage.search.algebra.normalizer import MatmulRoles
-from mirage.search.kernel import derivation_costs
-from mirage.search.kernel import launches as launches_module
-from mirage.search.kernel.frames import AxisUse, FrameType, columns_of
+from mirage.search.kernel.emission import launches as launches_module
+from mirage.search.kernel.estimates import derivation_costs
+from mirage.search.kernel.loop_nests.frames import AxisUse, FrameType, columns_of
 from mirage.search.kernel.solver import TRUSTED, KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
 from mirage.search.program.parts import Program

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from mirage.runtime.manifest import ELEMENT_BYTES, TORCH_NAMES
+from mirage.runtime.serialization.manifest import ELEMENT_BYTES, TORCH_NAMES
 from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.domain import TypedFloat
 from mirage.semantics.evaluation.evaluate import evaluate, evaluate_floats

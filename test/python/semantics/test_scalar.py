@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mirage.runtime.manifest import TORCH_NAMES
+from mirage.runtime.serialization.manifest import TORCH_NAMES
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import (

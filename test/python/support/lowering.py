@@ -19,8 +19,8 @@ from mirage.compiler.collect import collect
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.emulator.run_artifact import TOLERANCE, check_artifact
 from mirage.mlir_io import graph_to_text, graphs_of, read_graph
-from mirage.runtime.artifact import Artifact
-from mirage.runtime.sizes import at_size
+from mirage.runtime.serialization.artifact import Artifact
+from mirage.runtime.serialization.sizes import at_size
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph, Launch, Op, Schedule, Value
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from mirage.runtime import write_artifact
-from mirage.runtime.model_artifact import ModelArtifact, write_model
-from mirage.runtime.model_manifest import Given, Held, ModelManifest, Result
-from mirage.runtime.plan import Call, Device, ElementType, Plan
-from mirage.runtime.structure import Structure
+from mirage.runtime.dispatch.plan import Call, Device, ElementType, Plan
+from mirage.runtime.models.model_artifact import ModelArtifact, write_model
+from mirage.runtime.models.model_manifest import Given, Held, ModelManifest, Result
+from mirage.runtime.models.structure import Structure
 from small_artifacts.small_artifact import small_artifact
 
 ROOT = Path(__file__).parents[3]
@@ -83,7 +83,11 @@ def test_it_imports_nothing_but_itself(environment: Path) -> None:
     )
     own = [name for name, _ in names if name.partition(".")[0] == "mirage"]
     assert "mirage.runtime" in own
-    assert {name.split(".")[1] for name in own if "." in name} == {"runtime", "errors"}
+    assert {name.split(".")[1] for name in own if "." in name} == {
+        "runtime",
+        "errors",
+        "lazy_names",
+    }
     assert all(str(file).startswith(str(environment)) for name, file in names if name in own)
     assert not {"torch", "numpy", "cuda"} & {name for name, _ in names}  # they load on first use
 
@@ -91,7 +95,7 @@ def test_it_imports_nothing_but_itself(environment: Path) -> None:
 def whole_model(path: Path) -> Path:
     """Calls of PyTorch alone: a cache is updated, and summed up."""
     import torch
-    from mirage.runtime.manifest import TensorSpec
+    from mirage.runtime.serialization.manifest import TensorSpec
 
     def spec(name: str, shape: tuple[int, ...], dtype: str = "f32") -> TensorSpec:
         return TensorSpec(name, shape, torch.empty(shape, device="meta").stride(), dtype)
@@ -155,7 +159,7 @@ def test_what_it_cannot_do_it_says(environment: Path, tmp_path: Path) -> None:
         environment,
         f"""
 import json, torch, mirage, mirage.runtime
-from mirage.runtime.model import emulator
+from mirage.runtime.models.model import emulator
 program = mirage.runtime.load({str(path)!r})
 said = []
 for attempt in (lambda: mirage.optimize, emulator):
@@ -176,5 +180,5 @@ print(json.dumps([repr(program), said]))
 
 def test_its_sources_are_of_the_oldest_python() -> None:
     files = [ROOT / "python/mirage" / name for name in ("__init__.py", "errors.py")]
-    for path in (*files, *(ROOT / "python/mirage/runtime").glob("*.py")):
+    for path in (*files, *(ROOT / "python/mirage/runtime").rglob("*.py")):
         ast.parse(path.read_text(), feature_version=OLDEST)

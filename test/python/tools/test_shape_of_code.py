@@ -290,7 +290,7 @@ type(x) is Elementwise
 
 def test_the_count_knows_what_a_name_stands_for() -> None:
     text = """
-from mirage.search.kernel.moves import Load
+from mirage.search.kernel.derivations.moves import Load
 from mirage.semantics.ugraph import Cast, Matmul, Unary, View
 SIMPLE = Unary | Cast
 VIEWS = (View,)

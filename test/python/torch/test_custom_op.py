@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from mirage.runtime.manifest import Manifest
+from mirage.runtime.serialization.manifest import Manifest
 from mirage.torch.operators import BadOperatorNameError, custom_op
 from small_artifacts.small_artifact import small_artifact
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from mirage.frontend.program import Program
 from mirage.pipeline.make_plan import plan_of_pieces
+from mirage.runtime.dispatch.plan import Call
 from mirage.runtime.errors import InterruptedUpdateError
-from mirage.runtime.plan import Call
-from mirage.runtime.run_plan import Steps
+from mirage.runtime.launching.run_plan import Steps
 from mirage.torch.compiled_graph import CompiledGraph
 from mirage.torch.graph_compiler import backend
 from mirage.transforms.partition.calls import calls_of

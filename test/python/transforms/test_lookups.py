@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from example_programs.position_programs import searched
-from mirage.runtime.manifest import TORCH_NAMES
+from mirage.runtime.serialization.manifest import TORCH_NAMES
 from mirage.semantics.bounds.integer_ranges import may_wrap, ranges_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph

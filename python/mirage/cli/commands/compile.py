@@ -30,7 +30,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     """Compile and write the artifact."""
     from mirage.compiler.compile import compile_graph
     from mirage.pipeline.checks.defined_somewhere import check_defined_somewhere
-    from mirage.runtime.artifact import write_artifact
+    from mirage.runtime.serialization.artifact import write_artifact
     from mirage.semantics.ugraph import Launch, Reshape
 
     program = load_program(options.program)

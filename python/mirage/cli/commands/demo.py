@@ -77,7 +77,7 @@ def show(
     """Show one program: optimized, described and checked."""
     from mirage.pipeline.optimize import optimize
     from mirage.pipeline.options import OptimizeOptions
-    from mirage.runtime.artifact import write_artifact
+    from mirage.runtime.serialization.artifact import write_artifact
 
     name = Path(loaded.spec.partition(":")[0]).stem
     output.heading(f"==== {name} ====")

@@ -19,7 +19,7 @@ from mirage.cli.optimizing import (
     show_seconds,
 )
 from mirage.cli.output import Output
-from mirage.runtime.artifact import check_target
+from mirage.runtime.serialization.artifact import check_target
 
 if TYPE_CHECKING:
     from mirage.pipeline.commands.export import Exported
@@ -99,8 +99,8 @@ def _say_sizes(found: ExportedSizes, output: Output) -> dict[str, Any]:
 
 def _say(found: Exported, output: Output) -> dict[str, Any]:
     """Describe the artifact, in words and as data."""
-    from mirage.runtime.model_artifact import read_model
-    from mirage.runtime.plan import Call
+    from mirage.runtime.dispatch.plan import Call
+    from mirage.runtime.models.model_artifact import read_model
 
     m = read_model(found.path, check_tensors=False).manifest
     calls = [s for s in m.plan.steps if isinstance(s, Call)]

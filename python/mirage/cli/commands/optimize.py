@@ -24,7 +24,7 @@ from mirage.cli.optimizing import (
 )
 from mirage.cli.output import Output
 from mirage.cli.programs import HELP, BadProgramError, LoadedProgram, default_target, load_program
-from mirage.runtime.artifact import check_target
+from mirage.runtime.serialization.artifact import check_target
 
 SUMMARY = "find, verify and compile a faster equivalent program"
 DESCRIPTION = """\

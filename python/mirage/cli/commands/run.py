@@ -21,12 +21,12 @@ from mirage.cli.tensor_archives import (
     write_tensors,
 )
 from mirage.runtime.loading import is_model
-from mirage.runtime.manifest import TORCH_NAMES
+from mirage.runtime.serialization.manifest import TORCH_NAMES
 
 if TYPE_CHECKING:
     from mirage.emulator import Counters
     from mirage.pipeline.result import Optimized
-    from mirage.runtime.artifact import Artifact
+    from mirage.runtime.serialization.artifact import Artifact
 
 SUMMARY = "run an artifact or a program, on a GPU or in the emulator"
 DESCRIPTION = """\
@@ -186,7 +186,7 @@ def _runnable(
     options: argparse.Namespace, output: Output
 ) -> tuple[_Runnable, LoadedProgram | None]:
     """Return what to run, and the program that it should compute, if known."""
-    from mirage.runtime.artifact import read_artifact
+    from mirage.runtime.serialization.artifact import read_artifact
 
     compares = None if options.program is None else load_program(options.program)
     if _is_artifact(options.artifact):
@@ -248,7 +248,7 @@ def _problem(
 def _check_indices(what: _Runnable, inputs: tuple[Any, ...]) -> None:
     """Raise :class:`~mirage.runtime.errors.ArgumentIndexError` for an index that is outside of its
     dimension."""
-    from mirage.runtime.index_check import IndexCheck
+    from mirage.runtime.arguments.index_check import IndexCheck
 
     if what.artifact is None:
         raise BadProgramError(
@@ -326,7 +326,7 @@ def _launch(
     what: _Runnable, inputs: tuple[Any, ...], output: Output, data: dict[str, Any]
 ) -> tuple[Any, ...]:
     from mirage.runtime import NoGpuError
-    from mirage.runtime.executable import Executable
+    from mirage.runtime.launching.executable import Executable
 
     try:
         import torch

@@ -67,7 +67,7 @@ def _inputs(program: Program) -> list[Any]:
     which may be indices."""
     import torch
 
-    from mirage.runtime.manifest import TORCH_NAMES
+    from mirage.runtime.serialization.manifest import TORCH_NAMES
 
     found: list[Any] = []
     for value in program.call_inputs:

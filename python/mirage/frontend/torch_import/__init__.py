@@ -7,8 +7,9 @@ automatically.
 
 Names load on first use: what was imported earlier needs no torch-mlir."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mirage.lazy_names import on_first_use
 
 if TYPE_CHECKING:
     from mirage.frontend.torch_import.capture.capture import export_program
@@ -18,22 +19,16 @@ if TYPE_CHECKING:
     from mirage.frontend.torch_import.conversion.importer import ImportedGraph, from_torch
 
 _HOMES = {
-    "Effects": "capture.effects",
-    "ImportedGraph": "conversion.importer",
-    "ModuleCall": "capture.module_call",
-    "dynamic_program": "capture.dynamic",
-    "effects_of": "capture.effects",
-    "export_program": "capture.capture",
-    "from_torch": "conversion.importer",
+    "Effects": ".capture.effects",
+    "ImportedGraph": ".conversion.importer",
+    "ModuleCall": ".capture.module_call",
+    "dynamic_program": ".capture.dynamic",
+    "effects_of": ".capture.effects",
+    "export_program": ".capture.capture",
+    "from_torch": ".conversion.importer",
 }
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
-    return value
+__getattr__, __dir__ = on_first_use(__name__, _HOMES)
 
 
 __all__ = [

@@ -25,8 +25,8 @@ from mirage.pipeline.checks.kernel_memory import RowStore
 from mirage.pipeline.checks.smaller_check import at_smaller_sizes
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.result import Finalist, Step
-from mirage.runtime.artifact import Artifact
-from mirage.runtime.manifest import KernelLaunch
+from mirage.runtime.serialization.artifact import Artifact
+from mirage.runtime.serialization.manifest import KernelLaunch
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit

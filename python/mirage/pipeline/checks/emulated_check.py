@@ -33,8 +33,8 @@ from mirage.pipeline.checks.kernel_memory import (
 )
 from mirage.pipeline.checks.kernel_values import WrongValueError, compare
 from mirage.pipeline.result import Step
-from mirage.runtime.artifact import Artifact
-from mirage.runtime.manifest import KernelLaunch
+from mirage.runtime.serialization.artifact import Artifact
+from mirage.runtime.serialization.manifest import KernelLaunch
 from mirage.semantics.row_updates import row_parts, row_updates
 from mirage.semantics.ugraph import KernelGraph, Op, launches
 

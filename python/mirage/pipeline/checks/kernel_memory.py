@@ -19,8 +19,8 @@ from mirage.emulator.launch_arguments import Uninitialised
 from mirage.emulator.run_artifact import DTYPES, in_steps, span, tensor_map
 from mirage.emulator.tensor_map import TensorMap
 from mirage.pipeline.checks.repeated_memory import RUN, repeated
-from mirage.runtime.manifest import Argument, KernelLaunch
-from mirage.runtime.sizes import Size
+from mirage.runtime.serialization.manifest import Argument, KernelLaunch
+from mirage.runtime.serialization.sizes import Size
 from mirage.semantics.indexing.strides import dense
 from mirage.semantics.row_updates import IndexCopy, RowPart, place_of
 from mirage.semantics.scalar import DType

@@ -23,8 +23,8 @@ from mirage.pipeline.checks.emulated_check import (
 )
 from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome
 from mirage.pipeline.checks.smaller_launch import NotSmallerError, smaller
-from mirage.runtime.artifact import Artifact
-from mirage.runtime.manifest import KernelLaunch
+from mirage.runtime.serialization.artifact import Artifact
+from mirage.runtime.serialization.manifest import KernelLaunch
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.ugraph import KernelGraph, Launch, Op, axis_extents, launches
 

@@ -23,8 +23,8 @@ from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions, OptionError
 from mirage.pipeline.result import Optimized
 from mirage.pipeline.whole_model import WEIGHTS, Weights, model_of
-from mirage.runtime.artifact import check_target
-from mirage.runtime.model_artifact import write_model
+from mirage.runtime.models.model_artifact import write_model
+from mirage.runtime.serialization.artifact import check_target
 
 
 @dataclass(frozen=True)

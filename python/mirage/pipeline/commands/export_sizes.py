@@ -27,10 +27,10 @@ from mirage.pipeline.whole_model import (
     Weights,
     sized_model_of,
 )
-from mirage.runtime.artifact import check_target
-from mirage.runtime.model_artifact import write_model
-from mirage.runtime.model_manifest import Fixed, Given, Result
-from mirage.runtime.model_sizes import ModelSize
+from mirage.runtime.models.model_artifact import write_model
+from mirage.runtime.models.model_manifest import Fixed, Given, Result
+from mirage.runtime.models.model_sizes import ModelSize
+from mirage.runtime.serialization.artifact import check_target
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from mirage.frontend.program import Parameter, Program
 from mirage.pipeline.whole_model import IncompleteModelError, Interface
-from mirage.runtime.layouts import Layout
-from mirage.runtime.manifest import TORCH_NAMES, TensorSpec
-from mirage.runtime.model_manifest import Fixed, Given, Result
+from mirage.runtime.dispatch.layouts import Layout
+from mirage.runtime.models.model_manifest import Fixed, Given, Result
+from mirage.runtime.serialization.manifest import TORCH_NAMES, TensorSpec
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph
 

@@ -20,7 +20,7 @@ from mirage.pipeline.compile.broken import broken_in
 from mirage.pipeline.compile.stored_rows import stored_by_kernels
 from mirage.pipeline.result import Step
 from mirage.pipeline.verify import Checked
-from mirage.runtime.manifest import IndexBound, Manifest
+from mirage.runtime.serialization.manifest import IndexBound, Manifest
 from mirage.semantics.index_bounds import index_bounds
 from mirage.semantics.row_updates import results_of
 from mirage.semantics.signature import signature

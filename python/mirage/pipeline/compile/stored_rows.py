@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from mirage.pipeline.make_plan import Pieces, numbered_pieces
-from mirage.runtime.plan import Call
+from mirage.runtime.dispatch.plan import Call
 from mirage.semantics.indexing.strides import Digits
 from mirage.semantics.ops.op import Op
 from mirage.semantics.row_updates import IndexCopy, RowPart, place_of, row_parts

@@ -5,10 +5,10 @@ set of summed sub-axes. An *atom* is an input with its axes, a scalar function o
 maximum over axes of a polynomial, or a *frozen* polynomial (a sum that is used as one factor).
 Everything is interned: equal normal forms are equal integers.
 
-A *sub-axis* is a pair (axis, level). A frame (see ``mirage.search.kernel.frames``) splits a reduced
-axis into the levels ``G`` (over the grid), ``T`` (over the steps of a loop) and ``L`` (inside a
-tile); an axis that is not split has the level ``L`` only. A sum over an axis binds all its levels;
-a value that has bound some of them is a partial sum.
+A *sub-axis* is a pair (axis, level). A frame (see ``mirage.search.kernel.loop_nests.frames``)
+splits a reduced axis into the levels ``G`` (over the grid), ``T`` (over the steps of a loop) and
+``L`` (inside a tile); an axis that is not split has the level ``L`` only. A sum over an axis binds
+all its levels; a value that has bound some of them is a partial sum.
 
 Two policies exist for a product of sums: *frozen* keeps each sum as one factor, *expanded*
 multiplies out (which is what lets a mean be subtracted after a loop).

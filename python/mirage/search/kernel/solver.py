@@ -13,21 +13,21 @@ import numpy as np
 from mirage.cost.compilable import CheckError
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, Dims, UnlabelableError
-from mirage.search.kernel.bodies import EmitError
-from mirage.search.kernel.combine_kernels import Combination, CombineKernel, Key, key_of
-from mirage.search.kernel.derivation_costs import Known, Measure, Stored, half_type
-from mirage.search.kernel.derive import Derivations, Goal
-from mirage.search.kernel.extract import Choices
-from mirage.search.kernel.floors import combined_floor
-from mirage.search.kernel.frames import SWIZZLED_ROW, Columns, FrameType, columns_of
-from mirage.search.kernel.launches import Draft, time_before, write_draft
-from mirage.search.kernel.moves import Edge, Gather
-from mirage.search.kernel.narrowing import Narrowing, narrowing_of
-from mirage.search.kernel.nested import nested_types
-from mirage.search.kernel.problem import KernelProblem, Solution
-from mirage.search.kernel.problem_axes import Analysis, analyze
-from mirage.search.kernel.sizing import Sizing
-from mirage.search.kernel.type_derivations import Derived, TypeDerivations
+from mirage.search.kernel.derivations.derive import Derivations, Goal
+from mirage.search.kernel.derivations.extract import Choices
+from mirage.search.kernel.derivations.moves import Edge, Gather
+from mirage.search.kernel.derivations.type_derivations import Derived, TypeDerivations
+from mirage.search.kernel.emission.bodies import EmitError
+from mirage.search.kernel.emission.combine_kernels import Combination, CombineKernel, Key, key_of
+from mirage.search.kernel.emission.launches import Draft, write_draft
+from mirage.search.kernel.estimates.derivation_costs import Known, Measure, Stored, half_type
+from mirage.search.kernel.estimates.floors import combined_floor, time_before
+from mirage.search.kernel.estimates.sizing import Sizing
+from mirage.search.kernel.loop_nests.frames import SWIZZLED_ROW, Columns, FrameType, columns_of
+from mirage.search.kernel.loop_nests.nested import nested_types
+from mirage.search.kernel.loop_nests.problem_axes import Analysis, analyze
+from mirage.search.kernel.problems.narrowing import Narrowing, narrowing_of
+from mirage.search.kernel.problems.problem import KernelProblem, Solution
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.semantics.ugraph import KernelGraph, Value
 

@@ -16,10 +16,10 @@ from functools import cache
 from mirage.cost.cost_report import CostReport
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable
-from mirage.search.kernel.combine_kernels import CombineKernel
-from mirage.search.kernel.combine_kernels import Key as CombineKey
-from mirage.search.kernel.growth import Scales
-from mirage.search.kernel.problem import KernelProblem, Solution
+from mirage.search.kernel.emission.combine_kernels import CombineKernel
+from mirage.search.kernel.emission.combine_kernels import Key as CombineKey
+from mirage.search.kernel.problems.growth import Scales
+from mirage.search.kernel.problems.problem import KernelProblem, Solution
 from mirage.search.kernel.solver import KernelSolver, Pick
 from mirage.search.limits import SearchLimits, SearchReport
 from mirage.semantics.substitute import rename_graph

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from operator import itemgetter
 
-from mirage.search.kernel.problem import Solution
+from mirage.search.kernel.problems.problem import Solution
 from mirage.search.kernel.solver import Pick
 
 WRITTEN = 4

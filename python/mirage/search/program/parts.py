@@ -12,7 +12,7 @@ from operator import mul
 from mirage.cost.copy_kernels import unfused_in, unfused_report
 from mirage.cost.kernel_time import HOT
 from mirage.cost.target import Target
-from mirage.search.kernel.growth import Growth, growth_of
+from mirage.search.kernel.problems.growth import Growth, growth_of
 from mirage.search.kernel.workers import Region
 from mirage.search.limits import SearchReport
 from mirage.search.program.dag import Dag, Part

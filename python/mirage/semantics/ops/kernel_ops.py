@@ -134,7 +134,7 @@ class External(Boundary):
     ``arguments`` are its arguments other than tensors, by name; the tensors are the operands, in
     order. ``seen_as`` gives, for each operand of a type that kernels do not have, the type in which
     the call sees it (PyTorch's name; otherwise empty). Such tensors are carried by others
-    (:mod:`mirage.runtime.carriers`), and so are results.
+    (:mod:`mirage.runtime.dispatch.carriers`), and so are results.
     """
 
     target: str

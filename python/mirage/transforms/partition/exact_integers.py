@@ -5,8 +5,8 @@ writes it for readers that expect one (the program's caller, lookups, calls), if
 to lie within that: positions and values computed from them, truth values, bytes, counts (the range
 of a sum is that of its terms, times their number, and no partial sum exceeds it). An index is
 written only if it is known to be inside of its table: others are results of calls, which a program
-can check before a kernel reads them (:mod:`mirage.runtime.index_check`). All other ops on integers
-(a sum of token ids, say) are calls. So are conversions that may change a number: to
+can check before a kernel reads them (:mod:`mirage.runtime.arguments.index_check`). All other ops on
+integers (a sum of token ids, say) are calls. So are conversions that may change a number: to
 integers from floats that are not known to be whole, or to narrower integers. And so are ops whose
 result may leave its type (`i * i` of bytes): PyTorch wraps around, while f32 does not.
 

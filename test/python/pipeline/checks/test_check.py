@@ -22,9 +22,9 @@ from mirage.pipeline.compile import build
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Finalist, Step
-from mirage.runtime.artifact import Artifact, sha256
-from mirage.runtime.manifest import TORCH_NAMES
-from mirage.search.kernel.aligned import aligned_copies, aligned_type
+from mirage.runtime.serialization.artifact import Artifact, sha256
+from mirage.runtime.serialization.manifest import TORCH_NAMES
+from mirage.search.kernel.problems.aligned import aligned_copies, aligned_type
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value, launches

@@ -18,8 +18,8 @@ from mirage.pipeline.checks import emulated_check, smaller_check
 from mirage.pipeline.checks.check import Checker
 from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome
 from mirage.pipeline.result import Step
-from mirage.runtime.artifact import Artifact, sha256
-from mirage.runtime.sizes import Size
+from mirage.runtime.serialization.artifact import Artifact, sha256
+from mirage.runtime.serialization.sizes import Size
 from mirage.semantics.ugraph import KernelGraph, launches
 from written_kernels.product_kernels import product_kernel
 from written_kernels.warpgroup_attention import Attention

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from mirage.runtime.manifest import TORCH_NAMES
+from mirage.runtime.serialization.manifest import TORCH_NAMES
 from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats

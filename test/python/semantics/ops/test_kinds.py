@@ -11,7 +11,7 @@ import pytest
 from mirage.cost.features import features_of
 from mirage.cost.registers import registers_of
 from mirage.cost.shared_memory_bound import shared_bytes
-from mirage.search.kernel.growth import growth_of
+from mirage.search.kernel.problems.growth import growth_of
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder

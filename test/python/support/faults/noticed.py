@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from mirage.emulator import EmulatorError
 from mirage.emulator.run_artifact import random_inputs, run_artifact
-from mirage.runtime.artifact import Artifact
+from mirage.runtime.serialization.artifact import Artifact
 
 from faults.ptx_mutants import Kind, mutants
 

@@ -8,9 +8,9 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from mirage.runtime import fast
-from mirage.runtime.executable import Executable, ready_threads
-from mirage.runtime.manifest import Manifest
+from mirage.runtime.launching import fast
+from mirage.runtime.launching.executable import Executable, ready_threads
+from mirage.runtime.serialization.manifest import Manifest
 
 HOST = 1
 """What DLPack calls the device type."""

@@ -4,8 +4,8 @@ exist; x has two rows for each unit of the size, and y has one.
 
 from __future__ import annotations
 
-from mirage.runtime.artifact import Artifact, sha256
-from mirage.runtime.manifest import (
+from mirage.runtime.serialization.artifact import Artifact, sha256
+from mirage.runtime.serialization.manifest import (
     Argument,
     KernelLaunch,
     Manifest,
@@ -13,7 +13,7 @@ from mirage.runtime.manifest import (
     TensorSpec,
     WorkspaceBuffer,
 )
-from mirage.runtime.sizes import Size
+from mirage.runtime.serialization.sizes import Size
 
 _KERNEL = """
 .visible .entry {name}(.param .u64 a, .param .u64 b, .param .u32 n)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mirage.runtime.artifact import Artifact, sha256
-from mirage.runtime.manifest import (
+from mirage.runtime.serialization.artifact import Artifact, sha256
+from mirage.runtime.serialization.manifest import (
     Argument,
     KernelLaunch,
     Manifest,

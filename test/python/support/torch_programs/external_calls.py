@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mirage.pipeline.make_plan import call_of
-from mirage.runtime.torch_calls import TorchCall
+from mirage.runtime.dispatch.torch_calls import TorchCall
 from mirage.semantics.ugraph import External, Value
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from mirage.frontend.program import Program
 from mirage.pipeline.make_plan import plan_of_pieces
-from mirage.runtime.manifest import TORCH_NAMES
-from mirage.runtime.run_plan import Steps
+from mirage.runtime.launching.run_plan import Steps
+from mirage.runtime.serialization.manifest import TORCH_NAMES
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.ugraph import External, KernelGraph
 from mirage.transforms.partition.calls import calls_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mirage.search.kernel.aligned import aligned_copies, aligned_type
+from mirage.search.kernel.problems.aligned import aligned_copies, aligned_type
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats

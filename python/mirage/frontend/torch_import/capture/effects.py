@@ -15,7 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from mirage.runtime.layouts import Found, Layout
+from mirage.runtime.dispatch.layouts import Found, Layout
 
 
 class Graph(Protocol):

@@ -14,8 +14,8 @@ from torch.utils import _pytree as pytree
 from mirage.frontend.errors import GraphTypeError
 from mirage.frontend.location import user_location
 from mirage.frontend.torch_import.capture.effects import effects_of
-from mirage.runtime.layouts import Found
-from mirage.runtime.structure import Structure
+from mirage.runtime.dispatch.layouts import Found
+from mirage.runtime.models.structure import Structure
 
 _HELD = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 

@@ -48,8 +48,8 @@ from mirage.frontend.torch_import.known_tensors.moved_rows import rows_by_index
 from mirage.frontend.torch_import.rows.foreign import Carried
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Unsupported
 from mirage.frontend.torch_import.rows.op_table import IGNORED, TABLE
-from mirage.runtime.carriers import carried
-from mirage.runtime.manifest import TORCH_NAMES
+from mirage.runtime.dispatch.carriers import carried
+from mirage.runtime.serialization.manifest import TORCH_NAMES
 from mirage.semantics.builder import ShapeError
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import Array, DType

@@ -13,7 +13,7 @@ from mirage.frontend.location import user_location
 from mirage.frontend.torch_import.capture.capture import SUBMODULE
 from mirage.frontend.torch_import.capture.places import is_user_file
 from mirage.frontend.torch_import.rows.foreign import Foreign
-from mirage.runtime.carriers import CARRIERS
+from mirage.runtime.dispatch.carriers import CARRIERS
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import TensorType
 

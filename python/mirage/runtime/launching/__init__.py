@@ -1,0 +1,1 @@
+"""Launches of compiled kernels: the driver, parameter lists, programs and captured graphs."""

@@ -1,0 +1,396 @@
+"""A loaded artifact that can be called with torch tensors."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from mirage.runtime.arguments.index_check import IndexCheck
+from mirage.runtime.arguments.overlaps import Updates
+from mirage.runtime.arguments.tensor_check import TensorCheck
+from mirage.runtime.errors import (
+    ArgumentAliasError,
+    ArgumentCountError,
+    ArgumentDeviceError,
+    ArgumentStrideError,
+    NoGpuError,
+)
+from mirage.runtime.launching.captured import CapturedProgram
+from mirage.runtime.launching.driver import LoadedKernel, ensure_context, load_kernels
+from mirage.runtime.launching.fast import (
+    ALIGNMENT,
+    CUDA,
+    FastCall,
+    Surroundings,
+    driver_functions,
+    fast_call,
+)
+from mirage.runtime.launching.packing import Packing
+from mirage.runtime.serialization.artifact import Artifact
+from mirage.runtime.serialization.manifest import TensorSpec
+
+if TYPE_CHECKING:
+    import torch
+
+_READY: dict[int, threading.local] = {}
+_Slots: TypeAlias = "tuple[tuple[tuple[int, int], ...], ...]"
+"""For each buffer, the parameters that take its address, with an offset in bytes."""
+
+
+class Executable:
+    """An artifact as a function of torch tensors.
+
+    Calls launch on torch's current stream and return at once. They do not synchronise and, with
+    ``out`` given, do not allocate (except for the workspace, on the first call on a stream), and
+    they may be captured in a CUDA graph. Calls from several threads are safe.
+    """
+
+    def __init__(
+        self, artifact: Artifact, shares: Executable | None = None, *, check_indices: bool = False
+    ) -> None:
+        """Prepare the artifact. ``shares`` is the same program at its largest size: this program
+        uses its code, workspaces and compiled launcher, which takes any size. With
+        ``check_indices``, each call waits for its inputs and raises an error if an index is outside
+        of its dimension."""
+        self.artifact = artifact
+        self.manifest = artifact.manifest
+        self._check_indices = IndexCheck(self.manifest) if check_indices else None
+        self._shares = shares
+        self._lock = threading.Lock()
+        self._kernels: dict[int, tuple[LoadedKernel, ...]] = {}  # by device
+        # by device, where there is a compiled launcher
+        self._fast: dict[int, FastCall] = {} if shares is None else shares._fast
+        # by device and stream
+        self._workspaces: dict[tuple[int, int], torch.Tensor] = (
+            {} if shares is None else shares._workspaces
+        )
+        self._checks: tuple[list[_Check], list[_Check]] | None = None
+        self._current_device: Callable[[], int]
+        self._current_stream: Callable[[int], int]
+
+    def __repr__(self) -> str:
+        m = self.manifest
+        return (
+            f"<mirage artifact {m.name!r} for {m.chip}: {len(m.inputs)} inputs, "
+            f"{len(m.kernels)} kernels>"
+        )
+
+    def __call__(
+        self,
+        *tensors: torch.Tensor | Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor] | None = None,
+        out: Sequence[torch.Tensor] | None = None,
+    ) -> tuple[torch.Tensor, ...]:
+        """Launch the program and return its outputs.
+
+        Inputs are given one by one, as one list, or as ``inputs=``. Raises
+        :class:`~mirage.runtime.errors.CallError` if they do not match the manifest,
+        :class:`NoGpuError`, and the errors of
+        :func:`~mirage.runtime.launching.driver.load_kernels`.
+        """
+        given = self.given(tensors, inputs)
+        results = None if self._check_indices else self.fast_results(given, out)
+        if results is not None:
+            return results
+        read, device = self.checked(given)
+        if self._check_indices:
+            self._check_indices(given)
+        _, output_checks = self._checks or self._prepare_checks()
+        if out is None:
+            results = tuple(c.empty(device) for c in output_checks)
+            written = [y.data_ptr() for y in results]
+        else:
+            results = tuple(out)
+            written = self._check_out(results, read, device)
+        self._launch(read, written, device)
+        return results
+
+    def checked(self, given: Sequence[torch.Tensor]) -> tuple[list[int], int]:
+        """Return the addresses of inputs and the number of their device. Raises
+        :class:`~mirage.runtime.errors.CallError` if they do not match the manifest, and
+        :class:`NoGpuError`."""
+        checks, _ = self._checks or self._prepare_checks()
+        if len(given) != len(checks):
+            names = ", ".join(t.name for t in self.manifest.inputs)
+            raise ArgumentCountError(
+                f"expected {len(checks)} input tensors ({names}), got {len(given)}"
+            )
+        device = self._device(given)
+        read = [wanted(tensor, device) for tensor, wanted in zip(given, checks)]
+        self._updates.check(read)
+        if device < 0:
+            self._reject_host_tensors(given)
+        return read, device
+
+    def captured(self, *inputs: torch.Tensor) -> CapturedProgram:
+        """Return the program as one CUDA graph, for inputs like these; see
+        :mod:`mirage.runtime.launching.captured`. Raises
+        :class:`~mirage.runtime.errors.CallError`."""
+        return CapturedProgram(self, inputs)
+
+    def fast_results(
+        self, given: Sequence[torch.Tensor], out: Sequence[torch.Tensor] | None = None
+    ) -> Any:
+        """Return the outputs, computed by the compiled launcher; None if it declines the call."""
+        fast = self._fast
+        if not fast:
+            return None
+        if len(fast) > 1:
+            try:
+                return fast[given[0].get_device()](given, out)
+            except (AttributeError, LookupError):
+                return None
+        (call,) = fast.values()
+        return call(given, out)
+
+    def prepare(self, device: int = 0) -> None:
+        """Load the code onto a device now rather than at the first call."""
+        self._torch_cuda()
+        (self._shares or self).modules(device)
+
+    def modules(self, device: int) -> tuple[Any, ...]:
+        """Return the code on a device, loading it if necessary."""
+        with self._lock:
+            kernels = self._load(device)
+        return kernels[0].modules if kernels else ()
+
+    @cached_property
+    def _updates(self) -> Updates:
+        return Updates(self.manifest.inputs, self.manifest.updates)
+
+    @cached_property
+    def _packing(self) -> Packing:
+        size = self.manifest.size
+        return Packing(self.manifest.kernels, 0 if size is None else size.value)
+
+    @cached_property
+    def _slots(self) -> tuple[_Slots, _Slots, _Slots]:
+        """The slots of inputs, outputs and workspace buffers."""
+        m = self.manifest
+        counts = {"input": m.inputs, "output": m.outputs, "workspace": m.workspace}
+        found = [self._packing.slots_of(kind, len(all)) for kind, all in counts.items()]
+        return found[0], found[1], found[2]
+
+    # ---- arguments
+
+    @staticmethod
+    def given(
+        tensors: tuple[torch.Tensor | Sequence[torch.Tensor], ...],
+        inputs: Sequence[torch.Tensor] | None,
+    ) -> Sequence[torch.Tensor]:
+        if inputs is not None:
+            if tensors:
+                raise ArgumentCountError(
+                    "expected tensors either by position or as inputs=, got both"
+                )
+            return inputs
+        if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+            return tensors[0]
+        return tensors  # type: ignore[return-value]
+
+    def _prepare_checks(self) -> tuple[list[_Check], list[_Check]]:
+        import torch
+
+        self._current_device = torch.cuda.current_device
+        self._current_stream = stream_getter()
+        self._checks = (
+            [_Check(s, f"input {i} ({s.name})") for i, s in enumerate(self.manifest.inputs)],
+            [_Check(s, f"output {i} ({s.name})") for i, s in enumerate(self.manifest.outputs)],
+        )
+        return self._checks
+
+    @staticmethod
+    def _torch_cuda() -> None:
+        try:
+            import torch
+        except ImportError:
+            raise NoGpuError("cannot launch: torch is not installed") from None
+        if not torch.cuda.is_available():
+            built = (
+                "no GPU was found" if torch.version.cuda else "this torch was built without CUDA"
+            )
+            raise NoGpuError(
+                f"cannot launch: {built}; compiling and emulating need no GPU, running does"
+            )
+
+    def _device(self, tensors: Sequence[Any]) -> int:
+        """Return the device of the first input: -1 for host memory, and torch's current device if
+        there are no inputs.
+        """
+        if tensors:
+            get_device = getattr(tensors[0], "get_device", None)
+            return -1 if get_device is None else get_device()
+        self._torch_cuda()
+        import torch
+
+        return torch.cuda.current_device()
+
+    def _reject_host_tensors(self, tensors: Sequence[torch.Tensor]) -> NoReturn:
+        self._torch_cuda()
+        raise ArgumentDeviceError(
+            f"input 0 ({self.manifest.inputs[0].name}): expected a tensor on a CUDA device, "
+            "got one on "
+            f"{tensors[0].device}; move it with .cuda()"
+        )
+
+    def _check_out(
+        self, results: tuple[torch.Tensor, ...], read: list[int], device: int
+    ) -> list[int]:
+        """Return the addresses of the outputs, which must overlap nothing."""
+        assert self._checks is not None
+        input_checks, checks = self._checks
+        if len(results) != len(checks):
+            raise ArgumentCountError(f"expected {len(checks)} output tensors, got {len(results)}")
+        written = [wanted(tensor, device) for tensor, wanted in zip(results, checks)]
+        taken = [(start, start + c.bytes) for start, c in zip(read, input_checks)]
+        for start, wanted in zip(written, checks):
+            end = start + wanted.bytes
+            for a, b in taken:
+                if start < b and a < end:
+                    raise ArgumentAliasError(
+                        f"{wanted.what}: expected memory of its own, got some of another argument"
+                    )
+            taken.append((start, end))
+        return written
+
+    # ---- launching -------------------------------------------------------------------------------
+
+    def _launch(self, read: list[int], written: list[int], device: int) -> None:
+        if self._current_device() == device:
+            self._launch_here(read, written, device)
+            return
+        import torch
+
+        with torch.cuda.device(device):
+            self._launch_here(read, written, device)
+
+    def _launch_here(self, read: list[int], written: list[int], device: int) -> None:
+        """Launch on the current device; ``read`` and ``written`` are addresses."""
+        stream = self._current_stream(device)
+        with self._lock:
+            slots = self._packing.slots
+            input_slots, output_slots, workspace_slots = self._slots
+            kernels = self._kernels.get(device) or self._load(device)
+            threads = ready_threads(device)
+            if not getattr(threads, "ready", False):
+                ensure_context(device)
+                threads.ready = True
+            for addresses, table in ((read, input_slots), (written, output_slots)):
+                for address, uses in zip(addresses, table):
+                    for slot, offset in uses:
+                        slots[slot] = address + offset
+            workspace = self._workspace(device, stream) if workspace_slots else None
+            if workspace is not None:
+                base = workspace.data_ptr()
+                for buffer, uses in zip(self.manifest.workspace, workspace_slots):
+                    for slot, offset in uses:
+                        slots[slot] = base + buffer.offset + offset
+            self._packing.update_maps()
+            for kernel in kernels:
+                kernel(stream)
+
+    def _load(self, device: int) -> tuple[LoadedKernel, ...]:
+        if device not in self._kernels:
+            modules = () if self._shares is None else self._shares.modules(device)
+            kernels = load_kernels(self.artifact, device, self._packing.params, modules)
+            self._kernels[device] = kernels
+            if self._shares is None:
+                self._add_fast(kernels, device)
+        return self._kernels[device]
+
+    def _add_fast(self, kernels: Sequence[LoadedKernel], device: int) -> None:
+        functions = driver_functions()
+        if not functions.launch:
+            return
+        if self._checks is None:
+            self._prepare_checks()
+        workspace: Callable[[int], torch.Tensor] | None = None
+        if self.manifest.workspace:
+            workspace = partial(self._workspace, device)
+        around = Surroundings(
+            device, ready_threads(device), workspace, device_getter(), self._current_stream
+        )
+        handles = [int(kernel.function) for kernel in kernels]
+        call = fast_call(self.manifest, handles, CUDA, functions, around)
+        if call is not None:
+            self._fast[device] = call
+
+    def _workspace(self, device: int, stream: int) -> torch.Tensor:
+        """Return the workspace of a stream, whose launches run one after the other and can share
+        it.
+
+        During the capture of a CUDA graph it comes from the graph's own memory instead, since the
+        graph may be replayed on any stream.
+        """
+        import torch
+
+        tensor = self._workspaces.get((device, stream))
+        capturing = torch.cuda.is_current_stream_capturing()
+        if tensor is None or capturing:
+            whole = self if self._shares is None else self._shares
+            size = max(whole.manifest.workspace_bytes, 1)
+            tensor = torch.empty(size, dtype=torch.uint8, device=f"cuda:{device}")
+            if not capturing:
+                self._workspaces[(device, stream)] = tensor
+        return tensor
+
+
+class _Check(TensorCheck):
+    """The check of a tensor argument of a launch, on the device of its first input."""
+
+    def __init__(self, spec: TensorSpec, what: str) -> None:
+        super().__init__(spec, what)
+        self.bytes = spec.bytes
+
+    def empty(self, device: int) -> torch.Tensor:
+        """Return a new tensor of this specification."""
+        import torch
+
+        return torch.empty_strided(
+            self.spec.shape, self.strides, dtype=self.dtype, device=f"cuda:{device}"
+        )
+
+    def __call__(self, tensor: torch.Tensor, device: int) -> int:
+        """Check a tensor and return its address."""
+        self.check_kind(tensor)
+        if tensor.get_device() != device:
+            where = f"cuda:{device}" if device >= 0 else "the CPU as input 0 is"
+            raise ArgumentDeviceError(
+                f"{self.what}: expected a tensor on {where}, got one on {tensor.device}; "
+                "move all tensors to one CUDA device"
+            )
+        self.check_layout(tensor)
+        address = tensor.data_ptr()
+        if address % ALIGNMENT:
+            raise ArgumentStrideError(
+                f"{self.what}: expected data that starts at a multiple of {ALIGNMENT} bytes, "
+                f"got an offset of {address % ALIGNMENT}; pass .clone()"
+            )
+        return address
+
+
+def ready_threads(device: int) -> threading.local:
+    """Return the thread-local object that has ``ready`` in threads with the device's context."""
+    return _READY.setdefault(device, threading.local())
+
+
+def device_getter() -> Callable[[], int]:
+    """Return the function that returns the number of torch's current device, once torch has used a
+    GPU."""
+    import torch
+
+    raw = getattr(sys.modules["torch._C"], "_cuda_getDevice", None)  # no look at what is set up
+    return raw or torch.cuda.current_device
+
+
+def stream_getter() -> Callable[[int], int]:
+    """Return the function that returns the address of torch's current stream on a device."""
+    import torch
+
+    raw = getattr(sys.modules["torch._C"], "_cuda_getCurrentRawStream", None)
+    if raw is not None:  # no Stream object: half a microsecond less
+        return raw
+    return lambda device: torch.cuda.current_stream(device).cuda_stream

@@ -1,0 +1,1 @@
+"""Whole models: manifests, states, arguments, and calls."""

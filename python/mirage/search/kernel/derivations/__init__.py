@@ -1,0 +1,1 @@
+"""The ways to compute a value, by moves of one op each, and the cheapest of them."""

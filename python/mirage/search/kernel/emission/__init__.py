@@ -1,0 +1,1 @@
+"""From derivations and sizes to launches, with their combine kernels."""

@@ -1,0 +1,154 @@
+"""Conversion of a derivation at one choice of sizes to launches: the kernel, its combine kernel,
+and the views that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mirage.cost.clusters import with_clusters
+from mirage.cost.compilable import check_launch
+from mirage.cost.cost_report import CostReport
+from mirage.cost.features import features_of
+from mirage.cost.kernel_time import report
+from mirage.cost.registers import check_registers
+from mirage.cost.resident import with_resident_blocks
+from mirage.cost.target import Target
+from mirage.search.algebra.axes import Dims
+from mirage.search.kernel.derivations.moves import Edge, Goal
+from mirage.search.kernel.emission.combine import combine_program
+from mirage.search.kernel.emission.combine_kernels import Combination
+from mirage.search.kernel.emission.emit import Emitter, Sizes
+from mirage.search.kernel.estimates.derivation_costs import Measure, half_type
+from mirage.search.kernel.loop_nests.frames import FrameType
+from mirage.search.kernel.loop_nests.problem_axes import Analysis
+from mirage.search.kernel.problems.problem import Solution
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, launches
+
+Combine = Callable[[KernelGraph, frozenset[Value]], Combination]
+"""A function that finds the kernel for a combine program, given the inputs that L2 holds; it raises
+:class:`EmitError`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A derivation at one choice of sizes, before its launches are written."""
+
+    analysis: Analysis
+    measure: Measure
+    targets: tuple[Goal, ...]
+    edges: list[Edge]
+    column: int
+    kind: FrameType
+
+
+def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
+    """Write the launches of a draft and return them with their cost.
+
+    Raises :class:`EmitError` and :class:`mirage.cost.compilable.CheckError` if they exceed a limit
+    of the code generator.
+    """
+    analysis, measure = draft.analysis, draft.measure
+    problem, sizes = analysis.problem, _sizes(draft)
+    choice = {e.goal: e for e in draft.edges}
+    emitter = Emitter(
+        measure.derivations, choice, measure.tensors, measure.sizes, sizes,
+        half_type(measure.tensors), problem.tf32,
+    )  # fmt: skip
+    second = Combination()
+    ops: tuple[Launch | Reshape, ...]
+    if draft.kind.split is None:
+        whole: list[tuple[Goal, Value, Dims, str | None]] = [
+            (goal, output, dims, None)
+            for goal, output, dims in zip(
+                draft.targets, problem.outputs, analysis.dims, strict=True
+            )
+        ]
+        first = _in_best_order(emitter.launch(whole), target)
+        ops = (first,)
+    else:
+        stores, program, hot = _parts(draft, choice, sizes.grid[draft.kind.split], target)
+        first = _in_best_order(emitter.launch(stores), target)
+        second = combine(program, hot)
+        ops = (first, *second.ops)
+    ops = _needed(analysis.before, ops) + ops + analysis.after
+    kernels = list(launches(ops))
+    for launch in kernels:
+        if launch not in (first, *second.found):
+            _check(launch, target)
+    hot = set(problem.hot) | {v for launch in kernels[:-1] for v in launch.results}
+    hot = frozenset(v for v in hot if v.type.bytes < target.l2_size / 2)
+    parts = tuple(
+        second.report(launch, hot, target)
+        if launch in second.found
+        else report(features_of(launch, hot, tables=problem.tables), target)
+        for launch in kernels
+    )
+    return Solution(ops, CostReport.sequence(parts, target), str(draft.kind))
+
+
+def _parts(
+    draft: Draft, choice: dict[Goal, Edge], count: int, target: Target
+) -> tuple[list[tuple[Goal, Value, Dims, str | None]], KernelGraph, frozenset[Value]]:
+    """Return the partial results that a kernel stores if its blocks sum parts of an axis; the
+    combine program; and the inputs of that which L2 holds."""
+    problem, measure, dims = draft.analysis.problem, draft.measure, draft.analysis.dims[0]
+    wide = DType.F64 if any(t.dtype is DType.F64 for t in measure.tensors) else DType.F32
+    above, partials = combine_program(
+        measure.derivations, choice, draft.targets[0], measure.tensors, measure.sizes, count,
+        problem.outputs[0], dims, wide,
+    )  # fmt: skip
+    axes = [a for dim in dims for a in dim]
+    stores: list[tuple[Goal, Value, Dims, str | None]] = []
+    for goal, value in partials.items():
+        labels = measure.labels(goal)
+        own = tuple((a,) if a in labels else () for a in axes)
+        stores.append((goal, value, own, draft.kind.split))
+    parts = list(partials.values())
+    used = {v for op in above for v in op.operands}
+    leaves = tuple(v for v in (*parts, *problem.leaves) if v in used)
+    small = sum(v.type.bytes for v in parts) < target.l2_size / 2
+    hot = frozenset(parts) if small else frozenset[Value]()
+    return stores, KernelGraph("combine", leaves, tuple(above), problem.outputs), hot
+
+
+def _check(launch: Launch, target: Target) -> None:
+    """Raises :class:`mirage.cost.compilable.CheckError` where a launch breaks a limit."""
+    check_launch(launch, target)
+    check_registers(launch, target.registers_sm)
+
+
+def _in_best_order(launch: Launch, target: Target) -> Launch:
+    """Return the launch with blocks that continue with the next tile, or that copy tiles for each
+    other, if that is faster; its cost is predicted afterwards. The given launch is checked first,
+    since one with such blocks needs no fewer resources."""
+    _check(launch, target)
+    better = with_clusters(with_resident_blocks(launch, target), target)
+    if better is not launch:
+        _check(better, target)
+    return better
+
+
+def _sizes(draft: Draft) -> Sizes:
+    columns, i = draft.measure.columns, draft.column
+    return Sizes(
+        {a: int(v[i]) for a, v in columns.tile.items()},
+        {a: int(v[i]) for a, v in columns.steps.items()},
+        {a: int(v[i]) for a, v in columns.grid.items()},
+        int(columns.warps[i]),
+        int(columns.stages[i]),
+        bool(columns.warpgroups[i]),
+    )
+
+
+def _needed(
+    views: tuple[Launch | Reshape, ...], ops: tuple[Launch | Reshape, ...]
+) -> tuple[Launch | Reshape, ...]:
+    read = {v for op in ops for v in op.operands}
+    needed: list[Launch | Reshape] = []
+    for view in reversed(views):
+        if not read.isdisjoint(view.results):
+            needed.insert(0, view)
+            read.update(view.operands)
+    return tuple(needed)

@@ -1,0 +1,1 @@
+"""Predicted times of derivations, for many sizes at once, and lower bounds."""

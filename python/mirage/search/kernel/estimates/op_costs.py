@@ -1,0 +1,328 @@
+"""The work of single ops of a derivation, for many sizes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mirage import _target
+from mirage.cost.accountant import Accountant, Around, Operands
+from mirage.cost.compilable import MAX_BOX, MAX_BOX_RANK, MAX_COLUMNS, MAX_WIDE_DIMS
+from mirage.cost.skewed_rows import is_odd, may_skew
+from mirage.cost.warpgroup_limits import instruction_depth
+from mirage.search.algebra.axes import Dims
+from mirage.search.algebra.normal_form import InAtom
+from mirage.search.kernel.derivations.derive import Derivations, Goal
+from mirage.search.kernel.derivations.moves import Accumulate, Edge, Load, Product
+from mirage.search.kernel.loop_nests.frames import Columns
+from mirage.search.kernel.loop_nests.phases import Where
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import Value
+
+Num = Any
+
+
+def readers_of(edges: Iterable[Edge]) -> Mapping[Goal, frozenset[str]]:
+    """Return the axes along which products contract each goal that some edge reads; the empty text
+    stands for other ops that read its elements."""
+    found: dict[Goal, frozenset[str]] = {}
+    for edge in edges:
+        axis = edge.axis if isinstance(edge, Product) else ""
+        for child in edge.children:
+            found[child] = found.get(child, frozenset()) | {axis}
+    return found
+
+
+@dataclass
+class EdgeAccounts:
+    """The work of the edges of one AND-OR graph, over columns of sizes."""
+
+    derivations: Derivations
+    columns: Columns
+    tensors: list[Value]
+    sizes: dict[str, int]
+    half: bool
+    tf32: bool
+    """Whether f32 factors of products may be rounded to TF32."""
+    coarse: frozenset[int]
+    """The tensors of 8-bit floats whose products may be summed as in hardware."""
+
+    def __post_init__(self) -> None:
+        kind = self.derivations.kind
+        self._labels: dict[Goal, tuple[str, ...]] = {}
+        self._elements: dict[tuple[str, ...], Num] = {}
+        self._wide: dict[tuple[str, ...], Num] = {}
+        self._runs: dict[Dims, Num] = {}
+        self._maps: dict[Dims, Num] = {}
+        self._shares: dict[tuple[tuple[str, ...], tuple[str, ...]], Num] = {}
+        self._last: dict[str, bool] = {}
+        self._skews: dict[tuple[InAtom, frozenset[str]], Num] = {}
+        self._any_odd = any(is_odd(tensor.type) for tensor in self.tensors)
+        self.readers: Mapping[Goal, frozenset[str]] | None = None
+        """The readers of goals in the derivation whose work is counted, if there is one
+        (:func:`readers_of`)."""
+        self._loads: dict[Goal, tuple[int, bool, str]] = {}
+        self._innermost = Where.LOOP if kind.inner is None else Where.INNER
+        self._around = {where: Around() for where in Where}
+        if kind.loop is not None and kind.inner is not None:
+            steps = self.columns.steps[kind.loop]
+            slots = np.minimum(self.columns.stages, steps)
+            self._around[Where.LOOP] = Around(steps, slots, looped=True)
+            self._around[Where.INNER] = Around(steps, crowded=True)
+
+    def labels(self, goal: Goal) -> tuple[str, ...]:
+        """Return the axes along which the value is a tile."""
+        found = self._labels.get(goal)
+        if found is None:
+            free = self.derivations.algebra.free(goal[0])
+            found = self._labels[goal] = tuple(sorted(a for a, level in free if level == "L"))
+        return found
+
+    def in_loop(self, goal: Goal) -> bool:
+        """Return whether the value changes with the step of the (inner) loop."""
+        return self.derivations.where(goal) is self._innermost
+
+    def elements(self, labels: tuple[str, ...]) -> Num:
+        """Return the number of elements of a tile."""
+        found = self._elements.get(labels)
+        if found is None:
+            found = np.ones(self.columns.count)
+            for a in labels:
+                found = found * self.columns.tile[a]
+            self._elements[labels] = found
+        return found
+
+    def is_last(self, axis: str) -> bool:
+        """Return whether rows of the tensors that have the axis run along it."""
+        found = self._last.get(axis)
+        if found is None:
+            atoms = self.derivations.algebra.atoms
+            read = [atom.dims for atom in atoms if isinstance(atom, InAtom)]
+            own = [dims for dims in read if any(axis in dim for dim in dims)]
+            found = self._last[axis] = all(axis in dims[-1] for dims in own)
+        return found
+
+    def wide(self, labels: tuple[str, ...]) -> Num:
+        """Return the number of axes along which a tile is larger than one."""
+        found = self._wide.get(labels)
+        if found is None:
+            found = self._wide[labels] = self.columns.wide(labels)
+        return found
+
+    def account(self, account: Accountant, edge: Edge) -> Num:
+        """Add the edge's work; return where the sizes permit it."""
+        goal = edge.goal
+        where = self.derivations.where
+        labels = self.labels(goal)
+        feasible: Num = self.wide(labels) <= MAX_WIDE_DIMS
+        if goal[1] == 2:
+            return np.ones(self.columns.count, dtype=bool)
+        inside = self.in_loop(goal)
+        size = self.elements(labels)
+        if edge.reads:
+            for child in edge.children:
+                width = self._load_width(child)
+                if width:
+                    account.around = self._around[where(child)]
+                    account.fetch(self.elements(self.labels(child)), width, self.in_loop(child))
+        account.around = self._around[where(goal)]
+        return feasible & edge.account(self, account, size, inside)
+
+    def accumulate(self, account: Accountant, edge: Accumulate, of_matmul: bool) -> None:
+        """Add the work of summing over a loop's steps."""
+        child = edge.children[0]
+        account.around = self._around[self.derivations.where(child)]
+        size = self.elements(self.labels(edge.goal))
+        account.accumulate(size, of_matmul, self.in_loop(child))
+
+    def load(self, account: Accountant, edge: Load, size: Num, inside: bool) -> Num:
+        """Add the work of a load; return where the sizes permit it."""
+        atom = self.derivations.algebra.atoms[edge.atom]
+        assert isinstance(atom, InAtom)
+        own = self.tensors[atom.tensor].type
+        run, skewed = self._run(atom.dims), self._skewed(edge.goal)
+        account.load(size, run, own, inside, edge.goal in self.factors, skewed)
+        # converted tensors are loaded into registers
+        direct = own.dtype.in_tile is not own.dtype
+        return self.map_ok(atom.dims) & (~self._ring(edge.goal) | self._box(atom) | direct)
+
+    @cached_property
+    def factors(self) -> Mapping[Goal, frozenset[str]]:
+        """The goals that products may read, and the axes along which these contract them."""
+        edges = (edge for some in self.derivations.edges.values() for edge in some)
+        return readers_of(edge for edge in edges if isinstance(edge, Product))
+
+    def _skewed(self, goal: Goal) -> Num:
+        """Return where a goal is loaded as a tile with skewed rows: only products read it, and
+        contract it along its rows."""
+        odd = self.odd_load(goal)
+        if odd is None:
+            return np.zeros(self.columns.count, dtype=bool)
+        found = self._skews.get(odd)
+        if found is None:
+            atom, contracted = odd
+            tile = [self.elements(dim) for dim in atom.dims]
+            along = bool(contracted) and contracted <= set(atom.dims[-1])
+            found = may_skew(self.tensors[atom.tensor].type, tile) & along
+            found = self._skews[odd] = found & ~self.columns.warpgroups
+        return found
+
+    def odd_load(self, goal: Goal) -> tuple[InAtom, frozenset[str]] | None:
+        """Return how a goal is loaded whose tensor's rows start at odd elements, and the axes along
+        which it is contracted: by the derivation's products or, while there is none, by any. None
+        for other goals."""
+        if not self._any_odd:
+            return None
+        for edge in self.derivations.edges.get(goal, ()):
+            if isinstance(edge, Load):
+                atom = self.derivations.algebra.atoms[edge.atom]
+                if isinstance(atom, InAtom) and is_odd(self.tensors[atom.tensor].type):
+                    readers = self.factors if self.readers is None else self.readers
+                    return atom, readers.get(goal, frozenset())
+        return None
+
+    def _ring(self, goal: Goal) -> Num:
+        """Return where a value belongs to a loop whose tiles are copied into rings."""
+        looped = self.derivations.where(goal) is not Where.OUTSIDE
+        return self.columns.warpgroups if looped else np.zeros(self.columns.count, dtype=bool)
+
+    def _box(self, atom: InAtom) -> Num:
+        """Return where the tensor memory accelerator can copy a tile."""
+        tensor = self.tensors[atom.tensor]
+        if not atom.dims:
+            return np.zeros(self.columns.count, dtype=bool)
+        extents = [self.elements(dim) for dim in atom.dims]
+        last = extents[-1] * tensor.dtype.bytes
+        rows: Num = np.ones(self.columns.count)
+        for extent in extents[:-1]:
+            rows = rows * extent
+        aligned = bool(tensor.shape) and tensor.shape[-1] * tensor.dtype.bytes % 16 == 0
+        fits = aligned and 2 <= len(tensor.shape) <= MAX_BOX_RANK
+        return fits & (last % 32 == 0) & (rows <= MAX_BOX)
+
+    def _run(self, dims: Dims) -> Num:
+        """Return the number of contiguous elements of a tile's rows in device memory."""
+        found = self._runs.get(dims)
+        if found is None:
+            found = self._runs[dims] = self._counted_run(dims)
+        return found
+
+    def _counted_run(self, dims: Dims) -> Num:
+        run: Num = np.ones(self.columns.count)
+        whole: Num = np.ones(self.columns.count, dtype=bool)
+        for dim in reversed(dims):
+            for a in reversed(dim):
+                run = np.where(whole, run * np.minimum(self.columns.tile[a], self.sizes[a]), run)
+                whole = whole & (self.columns.tile[a] >= self.sizes[a])
+        return run
+
+    def map_ok(self, dims: Dims) -> Num:
+        """Return whether tiles along merged dimensions are contiguous blocks of them."""
+        found = self._maps.get(dims)
+        if found is None:
+            found = self._maps[dims] = self.columns.contiguous(dims, self.sizes)
+        return found
+
+    def matmul(self, account: Accountant, edge: Product, inside: bool) -> Num:
+        """Add the work of a matrix product; return where the sizes permit it."""
+        a, b = (set(self.labels(c)) for c in edge.children)
+        k = edge.axis
+        shared = tuple(sorted((a & b) - {k}))
+        sides = tuple(sorted(a - b)), tuple(sorted(b - a))
+        m, n = map(self.elements, sides)
+        half = self.half and not edge.wide
+        for child in edge.children:
+            if self._loaded(child)[1]:
+                size = np.where(self._skewed(child), 0.0, self.elements(self.labels(child)))
+                account.copy_odd(size, self.in_loop(child))
+        left, right = (not half and self._load_width(child) in (1, 2) for child in edge.children)
+        widths = [self._load_width(child) for child in edge.children]
+        eight_bits = half and all(width == 1 for width in widths)
+        tf32 = self.tf32 and not half and not edge.wide
+        skewed = self._skewed(edge.children[0]), self._skewed(edge.children[1])
+        operands = Operands(half, (left, right), eight_bits, 0 in widths, tf32, skewed)
+        account.matmul(m, n, self.columns.tile[k], operands, inside)
+        if tf32:
+            loaded = all(width == 4 for width in widths)
+        else:
+            loaded = half and (eight_bits or (2 in widths and {0, 2}.issuperset(widths)))
+        # which of the two are rows is known once all of the kernel is
+        shared_out = self._groups_share(*sides) | self._groups_share(*sides[::-1])
+        feasible = ~self.columns.warpgroups | (
+            shared_out
+            & (self.columns.tile[k] % instruction_depth(operands.width) == 0)
+            & (inside and loaded)
+        )
+        if eight_bits or tf32:
+            deep = eight_bits & (self.columns.tile[k] > _target.PROMOTED_DEPTH)
+            along = all(self._loaded(child)[2] == k for child in edge.children)
+            feasible = feasible & ~(self.columns.warpgroups & (deep | (not along)))
+        if self.half:
+            for child in edge.children:  # computed values are f32
+                if (self._load_width(child) or 4) != (2 if half else 4):
+                    account.around = self._around[self.derivations.where(child)]
+                    size = self.elements(self.labels(child))
+                    if eight_bits:  # warpgroups multiply them as they are
+                        size = np.where(self.columns.warpgroups, 0.0, size)
+                    account.convert(size, self.in_loop(child))
+        ok = feasible & (self.elements(shared) == 1)
+        for child in edge.children:
+            ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
+        return ok & (m <= MAX_COLUMNS) & (n <= MAX_COLUMNS) & (np.minimum(m, n) <= 128)
+
+    def _groups_share(self, rows: tuple[str, ...], columns: tuple[str, ...]) -> Num:
+        """Return where groups of four warps can share a product with these axes as rows and
+        columns."""
+        found = self._shares.get((rows, columns))
+        if found is None:
+            m, n = self.elements(rows), self.elements(columns)
+            groups = np.maximum(self.columns.warps // 4, 1)
+            above = (m % (64 * groups) == 0) & (n % 8 == 0)
+            found = above | ((m % 64 == 0) & (n % (64 * groups) == 0))
+            self._shares[rows, columns] = found
+        return found
+
+    def lies_for_warpgroups(self, edge: Product, order: Sequence[str]) -> Num:
+        """Return where groups of four warps can share a product. Its rows are the side with the
+        axis that comes first in ``order``, the order of the result's dimensions. If not both sides
+        are stored, the answer is True everywhere: the rows are known only once the kernel is
+        written."""
+        a, b = (set(self.labels(c)) - {edge.axis} for c in edge.children)
+        sides = [side for side in (a - b, b - a) if not side.isdisjoint(order)]
+        if len(sides) < 2:
+            return np.ones(self.columns.count, dtype=bool)
+        sides.sort(key=lambda side: min(order.index(axis) for axis in side.intersection(order)))
+        rows, columns = (tuple(sorted(side)) for side in sides)
+        return self._groups_share(rows, columns)
+
+    def _load_width(self, goal: Goal) -> int:
+        """Return the bytes of an element of a goal that is loaded, otherwise 0."""
+        return self._loaded(goal)[0]
+
+    def _loaded(self, goal: Goal) -> tuple[int, bool, str]:
+        """Return the bytes of an element of a goal that is loaded, otherwise 0; whether its
+        tensor's rows start at odd elements; and the axis along which rows run, for a tensor that
+        warpgroups multiply only along its rows."""
+        found = self._loads.get(goal)
+        if found is None:
+            atoms = (
+                self.derivations.algebra.atoms[edge.atom]
+                for edge in self.derivations.edges.get(goal, ())
+                if isinstance(edge, Load)
+            )
+            loads = [a for a in atoms if isinstance(a, InAtom)]
+            tensors = [self.tensors[a.tensor] for a in loads]
+            width = tensors[0].dtype.bytes if tensors else 0
+            last = {a.dims[-1][-1] for a in loads if self._by_rows(a.tensor) and all(a.dims[-1:])}
+            axis = last.pop() if len(loads) == len(last) == 1 else ""
+            found = self._loads[goal] = width, any(is_odd(t.type) for t in tensors), axis
+        return found
+
+    def _by_rows(self, tensor: int) -> bool:
+        """Return whether warpgroups multiply a tensor only along its rows: one of 8-bit floats
+        whose products may be summed as the hardware does, or one of f32 that is rounded to TF32."""
+        return tensor in self.coarse or (self.tf32 and self.tensors[tensor].dtype is DType.F32)

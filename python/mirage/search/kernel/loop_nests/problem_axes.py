@@ -1,0 +1,337 @@
+"""The axes of a kernel problem: their names, their uses in the program, and the axes that are
+merged.
+
+Two axes that always occur together and adjacent, outer before inner, in all tensors and all sums,
+are *one* axis of a view of these tensors. They are merged if a matmul has both as rows (the heads
+of a group and their query rows, which share keys and values; the sequences of a batch and their
+tokens) or both as columns, or if both are summed: one tile then covers what two axes would have
+split, and the tensors are read through reshapes. A small tensor that has only one of the two (the
+mask of the rows of a group) can be repeated along the other one first, and a factor whose rows
+start at odd places can be copied into longer rows, from which boxes can be copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from mirage.search.algebra.axes import Dims, UnlabelableError
+from mirage.search.algebra.normal_form import (
+    Algebra,
+    Coefficient,
+    Fn2Atom,
+    FnAtom,
+    IdAtom,
+    InAtom,
+    MaxAtom,
+    Mono,
+    SubAxis,
+    inputs_of,
+)
+from mirage.search.algebra.normalizer import MatmulRoles, Normalizer
+from mirage.search.kernel.loop_nests.frames import AxisUse, FrameType
+from mirage.search.kernel.problems.aligned import aligned_copies, aligned_type, may_align
+from mirage.search.kernel.problems.merges import Merges, find_merges, view_sizes
+from mirage.search.kernel.problems.narrowing import multiplied_only
+from mirage.search.kernel.problems.problem import KernelProblem
+from mirage.search.kernel.problems.repeats import repeated
+from mirage.semantics.ugraph import Launch, Reshape, TensorType, Value
+
+
+@dataclass
+class Analysis:
+    """A problem on views of its tensors, with named axes."""
+
+    problem: KernelProblem
+    dims: tuple[Dims, ...]  # axes of each output
+    use: AxisUse
+    before: tuple[Launch | Reshape, ...]  # views of the leaves
+    after: tuple[Reshape, ...]  # the outputs, out of their views
+    _merged: Merges
+    _plain: dict[bool, tuple[Algebra, tuple[int, ...]]]
+    loses: bool = False
+    """Whether multiplying out products of sums removes a tensor from the normal forms of outputs
+    that depend on it, so that a NaN in it would be lost."""
+    coarse: frozenset[int] = frozenset()
+    """The tensors of 8-bit floats whose products may be summed as in hardware."""
+
+    def normal_forms(self, kind: FrameType, expand: bool) -> tuple[Algebra, tuple[int, ...]]:
+        """Return the normal forms of the outputs, with the sub-axes of a frame type."""
+        algebra, polys = self._plain[expand]
+        relabelled = _Relabel(algebra, self._merged, kind.levels)
+        new = tuple(relabelled.poly(p) for p in polys)
+        return relabelled.algebra, new
+
+    @cached_property
+    def reads(self) -> tuple[InAtom, ...]:
+        """The tensors, with their axes, that every derivation loads: those in the normal forms both
+        with sums kept as factors and with sums multiplied out."""
+        kept, expanded = (dict.fromkeys(inputs_of(*self._plain[e])) for e in (False, True))
+        both = (atom for atom in kept if atom in expanded)
+        return tuple(InAtom(atom.tensor, self._merged.dims(atom.dims)) for atom in both)
+
+    def reads_first(self, kind: FrameType) -> tuple[InAtom, ...]:
+        """Return the tensors that the first kernel loads: the combine kernel may load those that
+        have neither steps nor parts."""
+        cut = {kind.loop, kind.split, kind.inner}
+        return tuple(
+            atom
+            for atom in self.reads
+            if kind.split is None or any(a in cut for dim in atom.dims for a in dim)
+        )
+
+
+def analyze(problem: KernelProblem) -> list[Analysis]:
+    """Return the problem as it is; with small tensors repeated, if that merges more axes; and with
+    aligned copies of factors, if boxes could not be copied from some. Raises
+    :class:`UnlabelableError`, also if kernels would not read a tensor whose NaN makes the result
+    NaN.
+    """
+    first = _output_dims(problem)
+    dims = tuple(_dims_of(problem, first, v) for v in problem.outputs)
+    plain: dict[bool, tuple[Algebra, tuple[int, ...]]] = {}
+    roles: list[MatmulRoles] = []
+    for expand in (False, True):
+        algebra = Algebra(FrameType(None, None).levels, problem.table.sizes, expand)
+        leaves = {v: i for i, v in enumerate(problem.leaves)}
+        normalizer = Normalizer(problem.table, problem.definitions, leaves, algebra)
+        polys = tuple(normalizer.poly(v, d) for v, d in zip(problem.outputs, dims, strict=True))
+        plain[expand] = algebra, polys
+        roles = roles or normalizer.matmuls
+    losses = {e: losing(problem, *plain[e]) for e in (False, True)}
+    if losses[False]:
+        names = ", ".join(v.name or str(v.type) for v in losses[False])
+        raise UnlabelableError(f"{names} cancels, and a NaN in it would be lost")
+    found = [find_merges(problem, *plain[False], dims, roles)]
+    if not problem.combine:
+        more = find_merges(problem, *plain[False], dims, roles, repeat=True)
+        found.extend([more] if more.groups.keys() - found[0].groups.keys() else [])
+    analyses = [_analysis(problem, plain, dims, roles, merges) for merges in found]
+    if not problem.combine:
+        leaves = analyses[0].problem.leaves
+        factors = _factors(plain[False][0], found[0], roles)
+        odd = frozenset(i for i in factors if may_align(leaves[i].type))
+        if odd:
+            analyses.append(_analysis(problem, plain, dims, roles, found[0], odd))
+    for analysis in analyses:
+        analysis.loses = bool(losses[True])
+        analysis.coarse = multiplied_only(problem)
+    return analyses
+
+
+def losing(problem: KernelProblem, algebra: Algebra, polys: Sequence[int]) -> list[Value]:
+    """Return the tensors that an output is computed from and that its normal form does not
+    contain."""
+    numbers = {v: i for i, v in enumerate(problem.leaves)}
+    lost: dict[Value, None] = {}
+    for output, poly in zip(problem.outputs, polys, strict=True):
+        kept = {atom.tensor for atom in inputs_of(algebra, [poly])}
+        read = (v for v in _read(problem, output) if numbers[v] not in kept)
+        lost.update(dict.fromkeys(v for v in read if not v.dtype.is_integer))
+    return list(lost)
+
+
+def _read(problem: KernelProblem, output: Value) -> Iterator[Value]:
+    """Yield the leaves that an output is computed from."""
+    leaves, seen, left = set(problem.leaves), {output}, [output]
+    while left:
+        value = left.pop()
+        if value in leaves:
+            yield value
+            continue
+        op = problem.definitions.get(value)
+        new = [v for v in (() if op is None else op.operands) if v not in seen]
+        seen.update(new)
+        left += new
+
+
+def _factors(algebra: Algebra, merges: Merges, roles: Sequence[MatmulRoles]) -> set[int]:
+    """Return the tensors that products contract and whose rows may be extended with zeros: from
+    their columns only sums of products are computed. (The exponential of a zero score is one, and
+    that score may be far above the others.)"""
+    inputs = [atom for atom in algebra.atoms if isinstance(atom, InAtom)]
+    others = (x for x, atom in enumerate(algebra.atoms) if not isinstance(atom, InAtom))
+    computed = {a for x in others for a, _ in algebra.atom_free[x]}
+    contracted = {a for m in roles for a in m.contracted}
+    found: set[int] = set()
+    for atom in inputs:
+        columns = merges.dims(atom.dims)[-1] if atom.dims else ()
+        own = {a for name in columns for a in merges.groups.get(name, (name,))}
+        if computed.isdisjoint(own) and any(a in contracted for dim in atom.dims for a in dim):
+            found.add(atom.tensor)
+    return found
+
+
+def _analysis(
+    problem: KernelProblem,
+    plain: dict[bool, tuple[Algebra, tuple[int, ...]]],
+    dims: tuple[Dims, ...],
+    roles: list[MatmulRoles],
+    merges: Merges,
+    copied: frozenset[int] = frozenset(),
+) -> Analysis:
+    for name, group in merges.groups.items():
+        problem.table.sizes[name] = prod(problem.table.sizes[a] for a in group)
+    viewed, before, after = _views(problem, plain[False][0], dims, merges, copied)
+    merged_dims = tuple(merges.dims(d) for d in dims)
+    relabelled = _Relabel(plain[False][0], merges, FrameType(None, None).levels)
+    polys = [relabelled.poly(p) for p in plain[False][1]]
+    use = _axis_use(viewed, relabelled.algebra, polys, merged_dims[0], merges.roles(roles))
+    return Analysis(viewed, merged_dims, use, before, after, merges, plain)
+
+
+def _output_dims(problem: KernelProblem) -> Dims:
+    taken: set[str] = set()
+    dims: list[tuple[str, ...]] = []
+    for dim in problem.table.dims(problem.outputs[0]):
+        names: list[str] = []
+        for label in dim:
+            name = problem.table.fresh(label, taken)
+            taken.add(name)
+            names.append(name)
+        dims.append(tuple(names))
+    return tuple(dims)
+
+
+def _dims_of(problem: KernelProblem, dims: Dims, output: Value) -> Dims:
+    """Return the axes of an output, given the axes ``dims`` of the first output: those of aligned
+    dimensions, or of all dimensions in order, if sizes of 1 are in other places or if dimensions of
+    one output are several of the other."""
+    first, rank = problem.outputs[0], len(output.shape)
+    table = problem.table
+    own, its = table.dims(output), table.dims(first)
+    if output.shape != first.shape and output.type.size == first.type.size:
+        mine, theirs = ([table.sizes[x] for d in of for x in d] for of in (own, its))
+        if mine == theirs:
+            names = iter([name for dim in dims for name in dim])
+            return tuple(tuple(next(names) for _ in dim) for dim in own)
+    named: list[tuple[str, ...]] = []
+    if rank > len(dims):
+        raise UnlabelableError("expected outputs of one kernel to have the same shape")
+    for size, mine, like, names in zip(
+        output.shape, own, its[len(dims) - rank :], dims[len(dims) - rank :], strict=True
+    ):
+        sizes = [[table.sizes[x] for x in labels] for labels in (mine, like)]
+        if size > 1 and sizes[0] != sizes[1]:
+            raise UnlabelableError("expected outputs of one kernel to have the same shape")
+        named.append(names if size > 1 else ())
+    return tuple(named)
+
+
+def _axis_use(
+    problem: KernelProblem,
+    algebra: Algebra,
+    polys: Sequence[int],
+    dims: Dims,
+    roles: tuple[MatmulRoles, ...],
+) -> AxisUse:
+    free = tuple(a for dim in dims for a in dim)
+    bound = {a for poly in polys for a, _ in algebra.bound(poly)}
+    every = {a for x in range(len(algebra.atoms)) for a, _ in algebra.atom_free[x]}
+    reduced = tuple(sorted((bound | every) - set(free)))
+    mixed = tuple(sorted(bound & set(free)))
+    return AxisUse(free, reduced, mixed, problem.table.sizes, roles)
+
+
+# ---- views
+
+
+def _views(
+    problem: KernelProblem,
+    algebra: Algebra,
+    dims: tuple[Dims, ...],
+    merges: Merges,
+    copied: frozenset[int],
+) -> tuple[KernelProblem, tuple[Launch | Reshape, ...], tuple[Reshape, ...]]:
+    """Return the problem on views of its tensors (of aligned copies of those in ``copied``), the
+    ops that make these, and the ops that make the outputs from theirs."""
+
+    def view(value: Value, its: Dims) -> Value:
+        if not merges.viewed(its):
+            return value
+        return Value(TensorType(view_sizes(problem, merges, its), value.dtype), value.name)
+
+    reads = {atom.tensor: atom.dims for atom in algebra.atoms if isinstance(atom, InAtom)}
+    leaves = tuple(view(v, reads[i]) if i in reads else v for i, v in enumerate(problem.leaves))
+    outputs = tuple(view(v, d) for v, d in zip(problem.outputs, dims, strict=True))
+    before: list[Launch | Reshape] = []
+    hot: set[Value] = set()
+    tables, viewed_tables = dict(problem.tables), set[tuple[Value, float]]()
+    read: list[Value] = []
+    aligned: list[tuple[Value, Value]] = []
+    for number, (value, seen) in enumerate(zip(problem.leaves, leaves, strict=True)):
+        source = value
+        if value is not seen and merges.repeated(reads[number]):
+            axes = tuple(a for dim in reads[number] for a in dim)
+            own = tuple(problem.table.sizes[a] for a in axes)
+            if own != value.shape:
+                source = Value(TensorType(own, value.dtype), value.name)
+                before.append(Reshape((value,), (source,)))
+            copy = repeated(source, axes, merges.whole(reads[number]), problem.table.sizes)
+            before.append(copy)
+            source = copy.result
+            hot.add(seen)
+        if source is not seen:
+            before.append(Reshape((source,), (seen,)))
+        if number in copied:
+            longer = Value(aligned_type(seen.type), seen.name)
+            aligned.append((seen, longer))
+            seen = longer
+        if value in problem.hot:
+            hot.add(seen)
+        elif value in tables:
+            viewed_tables.add((seen, tables[value]))
+        read.append(seen)
+    before.extend(aligned_copies(aligned))
+    after = [(v, w) for v, w in zip(outputs, problem.outputs, strict=True) if v is not w]
+    viewed = KernelProblem(
+        outputs, tuple(read), problem.definitions, problem.table, problem.combine, frozenset(hot),
+        problem.scales, frozenset(viewed_tables),
+    )  # fmt: skip
+    return viewed, tuple(before), tuple(Reshape((v,), (w,)) for v, w in after)
+
+
+class _Relabel:
+    """Copies normal forms into an algebra with merged axes and more levels."""
+
+    def __init__(
+        self, source: Algebra, merges: Merges, levels: Callable[[str], tuple[str, ...]]
+    ) -> None:
+        self.source, self.merges = source, merges
+        self.algebra = Algebra(levels, source.sizes, source.expand)
+        self.algebra.truncated = source.truncated
+        self.algebra.sum_products = source.sum_products
+        self._polys: dict[int, int] = {}
+        self._atoms: dict[int, int] = {}
+
+    def poly(self, number: int) -> int:
+        """Return the copy of a polynomial."""
+        if number not in self._polys:
+            terms: list[tuple[Mono, Coefficient]] = []
+            for (atoms, bound), c in self.source.polys[number]:
+                new = tuple(sorted(self._atom(x) for x in atoms))
+                terms.append(((new, self._bound(bound)), c))
+            self._polys[number] = self.algebra.poly(terms)
+        return self._polys[number]
+
+    def _bound(self, bound: tuple[SubAxis, ...]) -> tuple[SubAxis, ...]:
+        axes = self.merges.labels([a for a, _ in bound])
+        return tuple(sorted((a, level) for a in axes for level in self.algebra.levels(a)))
+
+    def _atom(self, number: int) -> int:
+        if number not in self._atoms:
+            match self.source.atoms[number]:
+                case InAtom(tensor, dims):
+                    atom = InAtom(tensor, self.merges.dims(dims))
+                case FnAtom(fn, arg):
+                    atom = FnAtom(fn, self.poly(arg))
+                case Fn2Atom(fn, a, b):
+                    atom = Fn2Atom(fn, self.poly(a), self.poly(b))
+                case MaxAtom(bound, arg):
+                    atom = MaxAtom(self._bound(bound), self.poly(arg))
+                case IdAtom(arg):
+                    atom = IdAtom(self.poly(arg))
+            self._atoms[number] = self.algebra.atom(atom)
+        return self._atoms[number]

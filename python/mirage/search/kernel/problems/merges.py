@@ -1,0 +1,175 @@
+"""The axes that are merged into one, and the resulting views of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import prod
+
+from mirage.cost.compilable import MAX_ROWS
+from mirage.search.algebra.axes import Dims
+from mirage.search.algebra.normal_form import Algebra, Atom, Fn2Atom, InAtom, MaxAtom
+from mirage.search.algebra.normalizer import MatmulRoles
+from mirage.search.kernel.problems.problem import KernelProblem
+
+REPEATED_BYTES = 4 << 20
+"""The bytes that a repeated tensor may have at most."""
+
+
+@dataclass(frozen=True)
+class Merges:
+    """Groups of axes that are merged; each group has a new name."""
+
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    split: bool = True  # whether tensors are viewed with one dimension for each axis
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The new name of each old axis that was merged."""
+        return {a: name for name, group in self.groups.items() for a in group}
+
+    def labels(self, axes: Sequence[str]) -> tuple[str, ...]:
+        """Return the axes in order, with each group once."""
+        names = self.names
+        return tuple(dict.fromkeys(names.get(a, a) for a in axes))
+
+    def dims(self, dims: Dims) -> Dims:
+        """Return the dimensions of a tensor's view: unchanged, or one for each axis."""
+        if not self.viewed(dims):
+            return tuple(self.labels(dim) for dim in dims)
+        return tuple((a,) for a in self.labels([a for dim in dims for a in dim]))
+
+    def viewed(self, dims: Dims) -> bool:
+        """Return whether a dimension has several axes, or a group has axes in several
+        dimensions."""
+        if not self.split:
+            return False
+        if self.repeated(dims):
+            return True
+        homes = [{i for i, dim in enumerate(dims) if {*dim} & {*g}} for g in self.groups.values()]
+        return any(len(home) > 1 for home in homes) or any(len(self.labels(d)) > 1 for d in dims)
+
+    def repeated(self, dims: Dims) -> bool:
+        """Return whether a tensor has some but not all axes of a group, so that its view repeats
+        it."""
+        have = {a for dim in dims for a in dim}
+        return any(0 < len(have & {*g}) < len(g) for g in self.groups.values())
+
+    def whole(self, dims: Dims) -> tuple[str, ...]:
+        """Return the axes of a tensor and those that its groups add, in order."""
+        groups = {a: group for group in self.groups.values() for a in group}
+        return tuple(dict.fromkeys(x for dim in dims for a in dim for x in groups.get(a, (a,))))
+
+    def roles(self, roles: Sequence[MatmulRoles]) -> tuple[MatmulRoles, ...]:
+        """Return the roles of the merged axes in matmuls."""
+        return tuple(
+            MatmulRoles(
+                frozenset(self.labels(sorted(m.contracted))),
+                frozenset(self.labels(sorted(m.rows))),
+                frozenset(self.labels(sorted(m.columns))),
+                frozenset(self.labels(sorted(m.batch))),
+            )
+            for m in roles
+        )
+
+
+def find_merges(
+    problem: KernelProblem,
+    algebra: Algebra,
+    outputs: Sequence[int],
+    dims: tuple[Dims, ...],
+    roles: Sequence[MatmulRoles],
+    repeat: bool = False,
+) -> Merges:
+    """Return the axes to merge; with ``repeat``, also axes of which small tensors have only one."""
+    polys, atoms = below(algebra, outputs)
+    reads = [atom for atom in atoms if isinstance(atom, InAtom)]
+    sequences = [[a for dim in atom.dims for a in dim] for atom in reads]
+    free = [_may_repeat(problem, atom) if repeat else 0 for atom in reads] + [0] * len(dims)
+    sequences += [[a for dim in d for a in dim] for d in dims]
+    sums = [{a for a, _ in bound} for poly in polys for (_, bound), _ in algebra.polys[poly]]
+    sums += [{a for a, _ in atom.bound} for atom in atoms if isinstance(atom, MaxAtom)]
+    if any(len(set(s)) < len(s) for s in sequences):
+        return Merges(split=False)
+
+    def together(a: str, b: str) -> bool:
+        for s, factor in zip(sequences, free, strict=True):
+            if (a in s) != (b in s):
+                if problem.table.sizes[b if a in s else a] > factor:
+                    return False
+            elif a in s and s.index(a) + 1 != s.index(b):
+                return False
+        return all((a in s) == (b in s) for s in sums)
+
+    def useful(a: str, b: str) -> bool:
+        sides = [side for m in roles for side in (m.rows, m.columns, m.contracted)]
+        if any(a in side and b in side for side in sides):
+            return True
+        return not any(a in d for out in dims for d in out) and not any(a in s for s in sides)
+
+    after: dict[str, str] = {}
+    for s in sequences:
+        for a, b in pairwise(s):
+            if a in after or _straddled(problem.table.sizes[b], roles, {a, b}):
+                continue
+            if together(a, b) and useful(a, b):
+                after[a] = b
+    groups: dict[str, tuple[str, ...]] = {}
+    taken = set(problem.table.sizes)
+    for a in sorted(set(after) - set(after.values())):
+        group = [a]
+        while group[-1] in after:
+            group.append(after[group[-1]])
+        name = "".join(group)
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        groups[name] = tuple(group)
+    # a tensor has one view, however often it is read
+    for merges in (Merges(groups), Merges()):
+        views = {(atom.tensor, view_sizes(problem, merges, atom.dims)) for atom in reads}
+        if len(views) == len({tensor for tensor, _ in views}):
+            return merges
+    return Merges(split=False)
+
+
+def _straddled(inner: int, roles: Sequence[MatmulRoles], axes: set[str]) -> bool:
+    """Return whether tiles along two merged axes would contain the end of one row of the inner
+    axis, ``inner`` long, and the start of the next: no proof relates the two. Unmerged, each row
+    has a last tile that is cut short."""
+    sides = (side for m in roles for side in (m.rows, m.columns))
+    return inner > MAX_ROWS and inner % MAX_ROWS > 0 and any(axes <= side for side in sides)
+
+
+def below(algebra: Algebra, outputs: Sequence[int]) -> tuple[list[int], list[Atom]]:
+    """Return the polynomials and atoms that the outputs consist of."""
+    stack, polys, atoms = list(outputs), dict.fromkeys(outputs), dict[int, None]()
+    while stack:
+        for (numbers, _), _ in algebra.polys[stack.pop()]:
+            for number in numbers:
+                if number in atoms:
+                    continue
+                atoms[number] = None
+                atom = algebra.atoms[number]
+                args: tuple[int, ...] = ()
+                if isinstance(atom, Fn2Atom):
+                    args = atom.a, atom.b
+                elif not isinstance(atom, InAtom):
+                    args = (atom.arg,)
+                stack.extend(p for p in args if p not in polys)
+                polys.update(dict.fromkeys(args))
+    return list(polys), [algebra.atoms[x] for x in atoms]
+
+
+def _may_repeat(problem: KernelProblem, atom: InAtom) -> int:
+    """Return how often a tensor may be repeated; its last axis must stay the last one."""
+    if not atom.dims or not atom.dims[-1]:
+        return 0
+    return REPEATED_BYTES // problem.leaves[atom.tensor].type.bytes
+
+
+def view_sizes(problem: KernelProblem, merges: Merges, dims: Dims) -> tuple[int, ...]:
+    sizes = problem.table.sizes
+    one = {name: prod(sizes[a] for a in group) for name, group in merges.groups.items()}
+    return tuple(prod(one[a] if a in one else sizes[a] for a in dim) for dim in merges.dims(dims))

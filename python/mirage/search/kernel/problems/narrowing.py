@@ -1,0 +1,132 @@
+"""The values that a kernel may round to 16 bits: those that grow no faster than values that the
+program rounds.
+
+A value may be rounded if, for all scales of the inputs, it is no larger than the largest value that
+the program itself keeps in 16 bits (including its inputs). This guides the search to kernels whose
+rounding errors are acceptable, and proves nothing: the verifier measures the errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mirage.search.algebra.normal_form import Algebra, Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom
+from mirage.search.kernel.problems.growth import Scales, Sizes, growth_of, of_function
+from mirage.search.kernel.problems.problem import KernelProblem
+from mirage.semantics.scalar import BinaryFn, DType
+from mirage.semantics.ugraph import Contraction, KernelGraph, Movement, Op, Value
+
+_EQUAL = 1e-9
+
+
+@dataclass
+class Narrowing:
+    """The values that may be rounded to ``half``, the type of products' operands, in a kernel that
+    reads tensors of those ``scales``. Without such a type, all values may be."""
+
+    half: DType | None = None
+    scales: Scales = field(default_factory=lambda: Scales((), np.zeros(0)))
+    full: frozenset[int] = frozenset()
+    """The numbers of the tensors of 32 bits."""
+    _polys: dict[int, Sizes] = field(default_factory=dict[int, "Sizes"], init=False)
+    """The sizes of the normal forms of ``_algebra``; numbers in another algebra mean other normal
+    forms."""
+    _may: dict[int, bool] = field(default_factory=dict[int, bool], init=False)
+    """Whether each of these may be rounded."""
+    _algebra: Algebra | None = field(default=None, init=False)
+
+    def may_round(self, algebra: Algebra, poly: int) -> bool:
+        """Return whether the value of a normal form may be rounded. Every computed value may be
+        rounded to bf16, which has the range of f32, but not tensors that the program is given, or
+        stores, in f32."""
+        if self.half is None:
+            return True
+        if self.half is DType.BF16 and not self._is_full(algebra, poly):
+            return True
+        sizes = self._of(algebra, poly)
+        if poly not in self._may:
+            self._may[poly] = bool(np.all(sizes <= self.scales.kept + _EQUAL))
+        return self._may[poly]
+
+    def _is_full(self, algebra: Algebra, poly: int) -> bool:
+        """Return whether a normal form is a tensor of 32 bits."""
+        match algebra.polys[poly]:
+            case ((((number,), ()), _),):
+                atom = algebra.atoms[number]
+                return isinstance(atom, InAtom) and atom.tensor in self.full
+            case _:
+                return False
+
+    def _of(self, algebra: Algebra, poly: int) -> Sizes:
+        if algebra is not self._algebra:
+            self._algebra, self._polys, self._may = algebra, {}, {}
+        if poly not in self._polys:
+            nothing = np.zeros_like(self.scales.kept)
+            terms = [
+                sum((self._atom(algebra, atom) for atom in atoms), nothing)
+                for (atoms, _), _ in algebra.polys[poly]
+            ]
+            self._polys[poly] = np.max(terms, axis=0) if terms else nothing
+        return self._polys[poly]
+
+    def _atom(self, algebra: Algebra, number: int) -> Sizes:
+        match algebra.atoms[number]:
+            case InAtom(tensor, _):
+                return self.scales.leaves[tensor]
+            case FnAtom(fn, arg):
+                return of_function(fn, self._of(algebra, arg))
+            case Fn2Atom(fn, a, b):
+                both = np.maximum(self._of(algebra, a), self._of(algebra, b))
+                return both if fn in (BinaryFn.MAX, BinaryFn.MIN) else np.zeros_like(both)
+            case MaxAtom(_, arg) | IdAtom(arg):
+                return self._of(algebra, arg)
+
+
+def narrowing_of(problem: KernelProblem, half: DType | None) -> Narrowing:
+    """Return the values that may be rounded to ``half``, the type of products' operands."""
+    if half is None:
+        return Narrowing()
+    full = (i for i, v in enumerate(problem.leaves) if v.dtype.bytes == 4)
+    return Narrowing(half, problem.scales or _alone(problem), frozenset(full))
+
+
+def multiplied_only(problem: KernelProblem) -> frozenset[int]:
+    """Return the tensors of 8-bit floats that the program only multiplies, as they are. Sums of
+    such products need not be more exact than the hardware's products of 8 bits. For a tensor that
+    the program converts to a wider type, they must be as exact as in that type."""
+    views = {v: v for v in problem.leaves if v.dtype.is_eight_bits}
+    others: set[Value] = set()
+    multiplied: set[Value] = set()
+    for op in dict.fromkeys(problem.definitions.values()):
+        read = {views[v] for v in op.operands if v in views}
+        if isinstance(op, Movement) and read:
+            views.update(dict.fromkeys(op.results, next(iter(read))))
+            others |= read if len(read) > 1 else set()
+        elif isinstance(op, Contraction) and len(op.operands) == 2:
+            multiplied |= read
+        else:
+            others |= read
+    stored = {views[v] for v in problem.outputs if v in views}
+    kept = multiplied - others - stored
+    return frozenset(i for i, v in enumerate(problem.leaves) if v in kept)
+
+
+def _alone(problem: KernelProblem) -> Scales:
+    """Return the scales for a problem that is a program of its own."""
+    ops: dict[Op, None] = {}
+
+    def visit(value: Value) -> None:
+        if value in problem.leaves or value not in problem.definitions:
+            return
+        op = problem.definitions[value]
+        if op not in ops:
+            for operand in op.operands:
+                visit(operand)
+            ops[op] = None
+
+    for value in problem.outputs:
+        visit(value)
+    graph = KernelGraph("alone", problem.leaves, tuple(ops), problem.outputs)
+    return growth_of(graph).scales(problem.leaves)

@@ -1,0 +1,60 @@
+"""A kernel problem: the values to compute, and the solutions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirage.cost.cost_report import CostReport
+from mirage.search.algebra.axes import AxisTable
+from mirage.search.kernel.problems.growth import Scales
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import Contraction, Launch, Op, Reshape, Value
+
+
+@dataclass(frozen=True)
+class KernelProblem:
+    """Compute ``outputs`` from ``leaves`` by the ops in ``definitions``.
+
+    Several outputs have the shape of the first, or one that broadcasts to it.
+    """
+
+    outputs: tuple[Value, ...]
+    leaves: tuple[Value, ...]
+    definitions: dict[Value, Op]
+    table: AxisTable
+    combine: bool = False  # sums partial results: no matmuls, no further grid sums
+    hot: frozenset[Value] = (
+        frozenset()
+    )  # leaves that L2 still holds, as kernels before have just written them
+    scales: Scales | None = None  # of the leaves, where they are values of a larger program
+    tables: frozenset[tuple[Value, float]] = frozenset()
+    """The leaves that are rows of a table with fewer rows, and its bytes: kernels will look them
+    up, and read no more from device memory."""
+
+    def read_bytes(self, leaf: Value) -> float:
+        """Return the bytes of device memory that kernels read for a leaf."""
+        if leaf in self.hot:
+            return 0.0
+        return dict(self.tables).get(leaf, float(leaf.type.bytes))
+
+    @property
+    def tf32(self) -> bool:
+        """Whether products of f32 factors may round them to TF32: all those of the program do."""
+        products = [
+            op.rounds_factors
+            for op in self.definitions.values()
+            if isinstance(op, Contraction)
+            and len(op.operands) == 2
+            and op.result.dtype is DType.F32
+        ]
+        return bool(products) and all(products)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Launches (a kernel and perhaps its combine kernel) that compute a problem's outputs, with the
+    views of tensors that they need; and their cost."""
+
+    ops: tuple[Launch | Reshape, ...]
+    cost: CostReport
+    description: str

@@ -1,0 +1,147 @@
+"""Errors for indices that are outside, where they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mirage
+import mirage.runtime
+import pytest
+import torch
+import torch.nn.functional as F
+from mirage.runtime.arguments.index_check import IndexCheck, check_indices
+from mirage.runtime.errors import ArgumentIndexError, CallError
+from mirage.runtime.launching.by_size import SizedExecutable, SizeTable
+from mirage.runtime.serialization.manifest import IndexBound
+from small_artifacts.sized_artifact import sized_artifact
+
+OPTIONS: dict[str, Any] = {"candidates": 1, "cubin": False}
+
+
+def norm(table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.rms_norm(torch.nn.functional.embedding(ids, table), (16,))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_what_is_inside(dtype: torch.dtype) -> None:
+    check_indices(torch.tensor([[0, 6], [3, 1]], dtype=dtype), "ids", 7)
+    check_indices(torch.empty(0, 3, dtype=dtype), "ids", 7)  # none is outside
+
+
+@pytest.mark.parametrize(
+    ("indices", "said"),
+    [
+        ([[0, 7], [3, 9]], r"ids: expected indices from 0 to 6, got 7 at \[0, 1\]"),
+        ([[0, 2], [-1, 9]], r"ids: expected indices from 0 to 6, got -1 at \[1, 0\]"),
+        ([[0, 2**62], [1, 2]], r"got 4611686018427387904 at \[0, 1\]"),
+        ([[0, -(2**63)], [1, 2]], r"got -9223372036854775808 at \[0, 1\]"),
+    ],
+)
+def test_what_is_outside(indices: list[list[int]], said: str) -> None:
+    with pytest.raises(ArgumentIndexError, match=said) as caught:
+        check_indices(torch.tensor(indices), "ids", 7)
+    assert isinstance(caught.value, IndexError)
+    assert isinstance(caught.value, CallError)
+
+
+def test_a_model_that_looks_at_its_indices(tmp_path: Path) -> None:
+    table, ids = torch.randn(37, 16), torch.tensor([3, 0, 36])
+    path = tmp_path / "norm.mirage"
+    mirage.export(norm, table, ids, path=path, options=OPTIONS)
+    checked = mirage.runtime.load(path, device="cpu", check_indices=True)
+    unchecked = mirage.runtime.load(path, device="cpu")
+    torch.testing.assert_close(checked(table, ids), norm(table, ids))
+    beyond = torch.tensor([3, 37, 0])
+    assert unchecked(table, beyond)[1].isnan().all()
+    with pytest.raises(IndexError, match=r"expected indices from 0 to 36, got 37 at \[1\]"):
+        checked(table, beyond)
+    with pytest.raises(IndexError, match=r"got -1 at \[2\]"):
+        checked(table, torch.tensor([3, 0, -1]))
+
+
+def test_the_manifest_says_which_inputs_are_indices(tmp_path: Path) -> None:
+    table, ids = torch.randn(37, 16), torch.tensor([3, 0, 36])
+    found = mirage.optimize(mirage.from_torch(norm, table, ids), mirage.OptimizeOptions(**OPTIONS))
+    found.save(tmp_path / "one.mirage")
+    program = mirage.runtime.load(tmp_path / "one.mirage")
+    assert isinstance(program, mirage.runtime.Executable)
+    manifest = program.manifest
+    assert manifest.bounds == (IndexBound(1, 37),)
+    with pytest.raises(ArgumentIndexError, match=r"input 1 \(.*\): .* got 40 at \[0\]"):
+        IndexCheck(manifest)([table, torch.tensor([40, 0, 0])])
+
+
+COMPUTED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "one further": lambda table, ids: F.embedding(ids + 1, table) * 2,
+    "a column": lambda table, ids: F.embedding(ids[:, 1], table) * 2,
+    "turned around": lambda table, ids: F.embedding(ids.t(), table) * 2,
+    "from the end": lambda table, ids: table[ids] * 2,
+    "twice": lambda table, ids: F.embedding(ids // 2, F.embedding(ids[0], table)) * 2,
+    "one of each line": lambda table, ids: table.log_softmax(1).gather(1, ids) * 2,
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_indices_that_the_program_computes(tmp_path: Path, name: str) -> None:
+    program = COMPUTED[name]
+    table, ids = torch.randn(4, 16), torch.tensor([[0, 2], [1, 1], [2, 0], [2, 2]])
+    path = tmp_path / "rows.mirage"
+    mirage.export(program, table, ids, path=path, options=OPTIONS)
+    checked = mirage.runtime.load(path, device="cpu", check_indices=True)
+    torch.testing.assert_close(checked(table, ids), program(table, ids))
+    for beyond in (50, -50):
+        wrong = ids.clone()
+        wrong[0, 1] = beyond
+        with pytest.raises((IndexError, RuntimeError)):
+            program(table, wrong)
+        with pytest.raises((IndexError, RuntimeError)):
+            checked(table, wrong)
+
+
+def test_a_program_for_several_sizes_hands_it_on() -> None:
+    asked: list[bool] = []
+
+    class Launched:
+        def __init__(self, artifact: Any, shares: Any, *, check_indices: bool = False) -> None:
+            asked.append(check_indices)
+
+        def __call__(self, *, inputs: Any, out: Any) -> tuple[Any, ...]:
+            return ()
+
+    sizes = SizeTable([sized_artifact(4), sized_artifact(16)], 1, 13)
+    for check in (False, True):
+        program = SizedExecutable(sizes, Launched, check_indices=check)  # type: ignore[arg-type]
+        program(torch.zeros(6, 4))
+    assert asked == [False, True]
+
+
+def test_a_model_for_several_sizes_looks_at_its_indices(tmp_path: Path) -> None:
+    table, ids = torch.randn(37, 16), torch.tensor([3, 0, 36, 4])
+    path = tmp_path / "sized.mirage"
+    size = torch.export.Dim("n", min=1, max=4)
+    mirage.export(
+        norm, table, ids, path=path, options=OPTIONS, dynamic_shapes=({}, {0: size})
+    )  # fmt: skip
+    checked = mirage.runtime.load(path, device="cpu", check_indices=True)
+    for n in (2, 4):
+        torch.testing.assert_close(checked(table, ids[:n]), norm(table, ids[:n]))
+        with pytest.raises(IndexError):
+            checked(table, torch.full((n,), 37))
+
+
+def test_an_index_that_kernels_count(tmp_path: Path) -> None:
+    """A number that may be beyond the table is no kernel's to write for another one: the check
+    would not see it."""
+
+    def counted(ids: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        return F.embedding((ids != 7).sum(-1) + 1, table) * 2.0
+
+    ids, table = torch.tensor([[7, 7, 3, 4], [7, 7, 7, 7]]), torch.randn(4, 32)
+    path = tmp_path / "counted.mirage"
+    mirage.export(counted, ids, table, path=path, options=OPTIONS)
+    model = mirage.runtime.load(path, device="cpu", check_indices=True)
+    torch.testing.assert_close(model(ids, table), counted(ids, table))
+    with pytest.raises(IndexError, match=r"expected indices from 0 to 3, got 5 at \[0\]"):
+        model(torch.tensor([[1, 1, 3, 4], [7, 7, 7, 7]]), table)

@@ -1,0 +1,60 @@
+"""The cost of a kernel is that of the best of the ways to compute it that are written down; only
+those that break no limit are worth a prediction."""
+
+from __future__ import annotations
+
+import pytest
+from example_programs.search_programs import attention, qk_norm_attention
+from mirage.cost import H200, check_launch
+from mirage.cost.registers import check_registers
+from mirage.cost.target import Target
+from mirage.search import Pick, Planner, SearchLimits, SearchReport
+from mirage.search.kernel.emission import launches as launches_module
+from mirage.search.kernel.estimates import derivation_costs
+from mirage.search.kernel.solver import KernelSolver
+from mirage.search.program.parts import Program
+from mirage.semantics.decompose import decompose
+from mirage.semantics.ugraph import Launch
+
+NEARLY = 1.03
+
+
+def test_ways_that_do_the_same_are_written_once() -> None:
+    """Six derivations of this attention do the same work at the same sizes; what is written of them
+    takes 1.15 times as long as what is written of others, which came after them."""
+    limits = SearchLimits(plans=3, candidates=5, columns=1500)
+    planner = Planner(qk_norm_attention(2, 128, 4096, 64), H200, limits)
+    planner.run()
+
+    def cost(pick: Pick) -> float:
+        solution = planner.solver.write(pick)
+        return float("inf") if solution is None else solution.cost.time
+
+    alike = 0
+    for picks in planner.memo.values():
+        costs = [cost(pick) for pick in picks]
+        assert not costs or costs[0] <= NEARLY * min(costs)
+        alike = max(alike, len(picks) - len({(p.sizes, p.time) for p in picks}))
+    assert alike > 2
+
+
+def test_ways_to_run_what_breaks_a_limit_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At many sizes warpgroups would need more registers for these scores than there are, which the
+    search does not count beforehand here."""
+    compare, seen = launches_module.with_resident_blocks, list[Launch]()
+
+    def compared(launch: Launch, target: Target) -> Launch:
+        seen.append(launch)
+        return compare(launch, target)
+
+    monkeypatch.setattr(launches_module, "with_resident_blocks", compared)
+    monkeypatch.setattr(derivation_costs, "fits_and_serial", lambda *_: (True, False))
+    program = Program(decompose(attention(20, 1536, 1536, 64)), H200, SearchReport())
+    solver = KernelSolver(H200, SearchLimits(), SearchReport())
+    picks = solver.solve(program.region(program.graph.outputs, ()).problem(), 8)
+    assert any("registers" in note for note in solver.report.notes)
+    assert picks
+    assert seen
+    for launch in seen:
+        check_launch(launch, H200)
+        check_registers(launch, H200.registers_sm)
