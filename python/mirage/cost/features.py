@@ -60,7 +60,8 @@ def features_of(
 ) -> KernelFeatures:
     """Return the features of a launch; ``hot`` are operands that L2 holds because the previous
     kernel has just written them. ``compiled`` are the resources of the compiled kernel, in place of
-    estimates. ``tables``: operands that are rows of a table with fewer rows, and its bytes."""
+    estimates. ``tables``: operands of which device memory reads fewer bytes than they have (rows of
+    a table with fewer rows, views that overlap), and these bytes."""
     read = frozenset(v for v in launch.operands if v in hot)
     known = frozenset(t for t in tables if t[0] in launch.operands)
     return _features(launch, read, compiled, known)
