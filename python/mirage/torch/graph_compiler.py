@@ -34,7 +34,7 @@ from mirage.torch.compiled_graph import (
     count_ops,
     describe,
 )
-from mirage.torch.graph_inputs import check_inputs, is_dynamic, told_sizes
+from mirage.torch.graph_inputs import check_inputs, is_sized, told_sizes
 from mirage.torch.graph_rows import Rows, rows_of, why_no_rows
 from mirage.torch.graph_work import GraphWork, split_options
 from mirage.torch.imported_later import ImportedLater
@@ -99,7 +99,7 @@ def _answer(
 ) -> Callable[..., Any]:
     """Return the callable that replaces a graph. The arithmetic of numbers is separated first;
     ``graph`` makes an object that compiles the rest."""
-    sized = any(map(is_dynamic, inputs))
+    sized = is_sized(module, inputs)
     apart = numbers_apart(module, inputs)
     rest, given = (module, inputs) if apart is None else (apart.module, apart.inputs(inputs))
     try:
