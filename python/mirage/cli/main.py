@@ -34,8 +34,9 @@ INTERRUPTED = 130
 
 EPILOG = """\
 programs:
-  file.py:object   a torch.nn.Module, a function or a mirage graph; example inputs come from a
-                   tuple `example_inputs` in the same file. `file.py` alone takes its only program.
+  file.py:object   a torch.nn.Module, a function or a mirage graph; example inputs come from
+                   `example_inputs` in the same file, a tuple or a dictionary by the names of
+                   parameters. `file.py` alone takes its only program.
                    `mirage export` writes a whole model, calls of PyTorch and weights included.
   file.mlir        a module with one kernel.graph
   NAME             a built-in workload, listed by `mirage workloads`

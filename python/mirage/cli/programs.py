@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from mirage.cli.ended import Ended
-from mirage.cli.named_inputs import are_first, by_name, names_of
 from mirage.errors import MirageError, SourceLocation
 from mirage.frontend.program import Parameter, Program
 from mirage.semantics.scalar import DType
@@ -49,6 +48,8 @@ class LoadedProgram:
     workload: Workload | None = None
     named: bool = True
     """Whether it is known which inputs a caller passes and which the program holds."""
+    given: tuple[Any, ...] = ()
+    """The PyTorch callable and its example inputs as the file has them."""
     held: Mapping[int, str] = field(default_factory=dict[int, str])
     """The names of inputs that stand for tensors of a module, by number, if the program is IR."""
 
@@ -184,31 +185,27 @@ def _from_torch(
             f"{type(item).__name__}"
         )
     example = example_inputs_of(file, item)
-    names = names_of(item, example)
-    if names is not None:
-        example = tuple(example[name] for name in names)
+    from mirage.frontend.torch_import import from_torch, given_arguments
+    from mirage.frontend.torch_import.capture.given_arguments import ByPosition, are_names
+
+    if are_names(item, example):
+        example = (example,)
     if not isinstance(example, tuple | list):
         raise BadProgramError(
             f"{path}: expected a tuple `example_inputs` of tensors beside the program, a "
             "dictionary by the names of its parameters, or a dictionary of such ones by the "
             f"programs' names, got {type(example).__name__}"
         )
-    from mirage.frontend.torch_import import export_program, from_torch
-
-    inputs = tuple(example)
     name = re.sub(r"\W|^(?=\d)", "_", path.stem)
-    called = item
     try:
-        if names is None or are_first(item, names):
-            imported = from_torch(item, *inputs, allow_fallback=allow_fallback, name=name)
-        else:
-            captured = export_program(item, (), dict(zip(names, inputs, strict=True)))
-            imported = from_torch(captured, allow_fallback=allow_fallback, name=name)
-            called = by_name(item, names)
+        imported = from_torch(item, *example, allow_fallback=allow_fallback, name=name)
+        positional, named = given_arguments(item, example, {})
     except MirageError as error:
         error.locate(SourceLocation(str(path), 0))
         raise
     program = imported.program
+    called = ByPosition(item, len(positional), list(named)) if named else item
+    inputs = (*positional, *named.values())
 
     def sample(seed: int) -> tuple[Array, ...]:
         parameters = {p.index: p for p in program.parameters}
@@ -226,7 +223,7 @@ def _from_torch(
                 values.append(_array(next(examples), v.dtype))
         return tuple(values)
 
-    return LoadedProgram(spec, program, sample, called, inputs)
+    return LoadedProgram(spec, program, sample, called, inputs, given=(item, *example))
 
 
 def _with_weights(program: Program, seed: int) -> tuple[Array, ...]:

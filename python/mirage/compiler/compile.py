@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import mirage
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 PASSES = ("mirage-lower-block", "mirage-thread-to-ptx")
 """The passes from form ``selected`` (or ``scheduled``) to ``binary``; each takes the chip as an
 option."""
+
+log = logging.getLogger("mirage.compiler")
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,9 @@ class Compiled:
     artifact: Artifact
     from_cache: bool = False
     notes: tuple[str, ...] = ()
+    is_final: bool = True
+    """Whether another run would have the same result: not if the assembler had no room for its
+    files."""
 
     @property
     def spilled_bytes(self) -> int:
@@ -128,7 +135,7 @@ def compile_text(
         compiled = _compile(text, options, names)
     else:
         compiled = Compiled(found, from_cache=True, notes=spill_notes(found.manifest.resources))
-    if options.use_cache and found is None:
+    if options.use_cache and found is None and compiled.is_final:
         kept_artifacts.store(key, compiled.artifact)
     manifest = replace(
         compiled.artifact.manifest, evidence=dict(evidence or {}), prediction=dict(prediction or {})
@@ -174,11 +181,22 @@ def _compile(text: str, options: CompileOptions, names: Names) -> Compiled:
     except PtxasError as error:
         lines = lines_of_functions(module, error.entries)
         raise PtxasError(error.message, error.entries, kernels_at(text, lines)) from None
+    except OSError as error:
+        why = f"ptxas cannot be given its files ({error.strerror or error})"
+        _warn_once(f"{why}: the driver compiles kernels on loading")
+        return Compiled(
+            artifact, notes=(f"{why}: the driver compiles it on loading",), is_final=False
+        )
+
+
+@cache
+def _warn_once(text: str) -> None:
+    log.warning("%s", text)
 
 
 def with_machine_code(artifact: Artifact) -> Compiled:
     """Return ``artifact`` with a cubin for each PTX file, if ptxas is available. Raises
-    :class:`PtxasError`.
+    :class:`PtxasError`, and ``OSError`` if there is no room for files.
     """
     files = dict(artifact.files)
     reports: list[AssemblerReport] = []

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import enum
 import gc
+import logging
 import multiprocessing
 import os
 import signal
@@ -26,6 +27,8 @@ from mirage.errors import MirageError
 from mirage.search import BOUNDS, SearchLimits
 from mirage.search.limits import SPARE, VERIFIED
 from mirage.verify import VerifyOptions
+
+log = logging.getLogger("mirage.pipeline")
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -213,7 +216,15 @@ class OptimizeOptions:
             return
         context = multiprocessing.get_context("fork")
         before = set(multiprocessing.active_children())
-        pool = _Workers(jobs, context, initializer=_start_worker)
+        try:
+            pool = _Workers(jobs, context, initializer=_start_worker)
+        except OSError as error:  # of shared memory, of files
+            log.warning(
+                "no processes can be started to share the work (%s): one does it all",
+                error.strerror or error,
+            )
+            yield None
+            return
         try:
             yield pool
         finally:

@@ -9,6 +9,7 @@ numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -45,7 +46,16 @@ class ChangingNumbers:
         others = [x for i, x in enumerate(inputs) if i not in self._given]
         entries = zip(numbers, self._types, strict=True)
         # filled on the device: nothing is copied, and nobody waits
-        return others + [torch.full((), x, dtype=t, device=self._device) for x, t in entries]
+        return others + [
+            torch.full((), _in_type(x, t), dtype=t, device=self._device) for x, t in entries
+        ]
+
+
+def _in_type(number: float, dtype: torch.dtype) -> float:
+    """Return a number as PyTorch takes it beside tensors: infinite if it is too large for the
+    type."""
+    largest = torch.finfo(dtype).max
+    return number if abs(number) <= largest else number * math.inf
 
 
 def changing_numbers(module: GraphModule, inputs: Sequence[Any]) -> ChangingNumbers | None:

@@ -14,6 +14,7 @@ from mirage.cost.fused_ops import fused, op_by_op
 from mirage.cost.target import target_for
 from mirage.frontend.errors import GraphTypeError
 from mirage.frontend.location import user_location
+from mirage.frontend.torch_import import given_arguments
 from mirage.pipeline.result import Optimized
 from mirage.torch.background import load_program, reports
 from mirage.torch.compiled_graph import Compiler, Report
@@ -56,7 +57,8 @@ def explain(
     with PyTorch, and why. Raises :class:`~mirage.frontend.errors.GraphTypeError` for an object that
     is not a model.
 
-    ``inputs`` and ``named`` are the model's arguments, and ``options`` those of the backend (it
+    ``inputs`` and ``named`` are the model's arguments (a single dictionary by the names of its
+    parameters stands for named ones), and ``options`` those of the backend (it
     waits for kernels unless ``blocking`` is False). TorchDynamo's state for other models does not
     change. Beside the predicted time of kernels is that of the same program without a search by the
     same cost model, each op as a kernel, as PyTorch runs it (which has kernels for some that are
@@ -77,6 +79,7 @@ def explain(
             f"explain: expected a module or a function, got {type(model).__name__}",
             user_location(),
         )
+    inputs, named = given_arguments(model, inputs, named)
     graphs: list[Report] = []
     chosen = partial(
         backend,

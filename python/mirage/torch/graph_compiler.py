@@ -26,6 +26,7 @@ from mirage.pipeline.options import OptionError
 from mirage.torch import kept_import
 from mirage.torch.background import ClassLoader, load_class, load_program
 from mirage.torch.changing_numbers import changing_numbers
+from mirage.torch.checkpoints import without_checkpoints
 from mirage.torch.compiled_graph import (
     Compiled,
     CompiledGraph,
@@ -34,7 +35,7 @@ from mirage.torch.compiled_graph import (
     count_ops,
     describe,
 )
-from mirage.torch.graph_inputs import check_inputs, is_dynamic, told_sizes
+from mirage.torch.graph_inputs import check_inputs, is_sized, told_sizes
 from mirage.torch.graph_rows import Rows, rows_of, why_no_rows
 from mirage.torch.graph_work import GraphWork, split_options
 from mirage.torch.imported_later import ImportedLater
@@ -99,7 +100,7 @@ def _answer(
 ) -> Callable[..., Any]:
     """Return the callable that replaces a graph. The arithmetic of numbers is separated first;
     ``graph`` makes an object that compiles the rest."""
-    sized = any(map(is_dynamic, inputs))
+    sized = is_sized(module, inputs)
     apart = numbers_apart(module, inputs)
     rest, given = (module, inputs) if apart is None else (apart.module, apart.inputs(inputs))
     try:
@@ -132,6 +133,7 @@ class _Graph:
         watch: Callable[[Report], None],
     ) -> None:
         self.module, self.work, self.devices, self.watch = module, work, devices, watch
+        self.without_gradients = without_checkpoints(module)
         self.rows: Rows | None = None
         self.why_alone = ""
         """Why there is a program for each set of sizes."""
@@ -166,11 +168,12 @@ class _Graph:
 
     def _imported(self, inputs: Sequence[Any]) -> Found:
         """Return the graph, which another process may import later."""
-        later = partial(self.work.import_later, self.module, inputs)
-        found = kept_import.import_once(self.module, inputs, self.work.kept, later)
+        module = self.without_gradients
+        later = partial(self.work.import_later, module, inputs)
+        found = kept_import.import_once(module, inputs, self.work.kept, later)
         if isinstance(found, ImportedLater):
             return found
-        return CompiledGraph(self.module, inputs, found)
+        return CompiledGraph(module, inputs, found)
 
     def for_sizes(self, *inputs: Any) -> Any:
         """Call the graph that is compiled for inputs of these sizes."""
@@ -226,7 +229,7 @@ class _Graph:
             self.work.compile_class(found)
             self.watch(found.report)
 
-        return SizedGraph(self.module, rows, inputs, made)
+        return SizedGraph(self.without_gradients, rows, inputs, made)
 
 
 def _stays(module: torch.fx.GraphModule, error: Exception, watch: Callable[[Report], None]) -> None:

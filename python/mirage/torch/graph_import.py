@@ -39,9 +39,11 @@ def import_graph(
     Raises the errors of :func:`~mirage.frontend.torch_import.from_torch` and
     :func:`~mirage.frontend.torch_import.effects_of`."""
     from mirage.frontend.torch_import import from_torch
+    from mirage.frontend.torch_import.conversion.own_memory import in_own_memory
 
     effects = effects_of(module, inputs) if effects is None else effects
-    computed = Arranged(effects.results).computed
+    arranged = Arranged(effects.results)
+    computed = arranged.computed
     if not computed and not effects.written:
         return GraphImport(effects)  # views of inputs, and constants
     numbers = {i: x for i, x in enumerate(inputs) if not isinstance(x, torch.Tensor)}
@@ -49,9 +51,10 @@ def import_graph(
     host = OnHost(with_outputs(plain, computed), device_of(inputs))
     part = Part(host.module, lambda tensors: numbers, len(inputs))
     imported = from_torch(part, *examples_of(inputs), allow_fallback=True, allow_updates=True)
+    program = in_own_memory(imported.program, arranged.own)
     return GraphImport(
         effects,
-        host.on_device(imported.program, moved),
+        host.on_device(program, moved),
         tuple(call.op for call in imported.stays),
         tuple(call.reason for call in imported.stays),
     )

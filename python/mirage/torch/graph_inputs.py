@@ -17,6 +17,13 @@ def is_dynamic(x: Any) -> bool:
     return isinstance(x, torch.SymInt | int)
 
 
+def is_sized(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
+    """Return whether TorchDynamo has traced a graph for more than these inputs. Symbols that stand
+    for strides alone are no inputs of the graph; its placeholders have them."""
+    traced = [n.meta.get("example_value") for n in module.graph.find_nodes(op="placeholder")]
+    return any(map(is_dynamic, (*inputs, *traced)))
+
+
 def told_sizes(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
     """Describe the sizes of inputs that may vary."""
     told: list[str] = []

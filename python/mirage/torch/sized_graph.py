@@ -11,6 +11,7 @@ import torch
 
 from mirage.frontend.program import Program, SizedProgram
 from mirage.frontend.torch_import import dynamic_program, effects_of, from_torch
+from mirage.frontend.torch_import.conversion.own_memory import in_own_memory
 from mirage.pipeline.call import SizedLauncher, SizedRunner, on_gpu_by_size
 from mirage.pipeline.size_bounds import class_of
 from mirage.pipeline.size_classes import SizeClass as Found
@@ -117,8 +118,8 @@ class SizedGraph:
 
     def _imported(self) -> SizedProgram:
         rows, inputs = self.rows, self.inputs
-        computed = Arranged(effects_of(self.module, inputs).results).computed
-        host = OnHost(with_outputs(self.module, computed), device_of(inputs))
+        arranged = Arranged(effects_of(self.module, inputs).results)
+        host = OnHost(with_outputs(self.module, arranged.computed), device_of(inputs))
         fixed = {i: x for i, x in enumerate(inputs) if not isinstance(x, torch.Tensor)}
         place, each = next(iter(rows.tensors.items()))
         first = self.tensors.index(place)
@@ -135,7 +136,7 @@ class SizedGraph:
                 part, *examples, allow_fallback=True, allow_updates=True, one_of_sizes=True
             )
             self.stays = imported.stays
-            return host.on_device(imported.program)
+            return host.on_device(in_own_memory(imported.program, arranged.own))
 
         size = torch.export.Dim("rows", min=max(rows.least, 1), max=rows.most)
         shapes = [

@@ -1,13 +1,15 @@
 """Removal of copies that cannot be distinguished from their originals, and of repeated
-computations."""
+computations; copies where originals would be handed out."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import fields
 
 from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import (
     Boundary,
+    Cast,
     Elementwise,
     External,
     KernelGraph,
@@ -53,6 +55,35 @@ def without_repeats(graph: KernelGraph) -> KernelGraph:
                 continue
         ops.append(op if operands == op.operands else with_operands(op, operands))
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
+
+
+def with_own_memory(graph: KernelGraph, memories: Mapping[int, Hashable]) -> KernelGraph:
+    """Return ``graph`` with copies for outputs that must not be views of inputs or of each other.
+    ``memories`` names the memory of outputs, by number: two outputs may share it if it has the same
+    name, and none of them may be an input's. Other outputs stay as they are, and nothing else may
+    share their memory.
+    """
+    made = {v: op for op in graph.ops for v in op.results}
+
+    def root(value: Value) -> Value:
+        while isinstance(op := made.get(value), View):
+            value = op.operands[0]
+        return value
+
+    roots = [root(v) for v in graph.outputs]
+    others = {r for i, r in enumerate(roots) if i not in memories}
+    owners: dict[Value, Hashable] = {}
+    outputs = list(graph.outputs)
+    copies: list[Op] = []
+    for i, name in memories.items():
+        taken = roots[i] in graph.inputs or roots[i] in others
+        if taken or owners.setdefault(roots[i], name) != name:
+            source = outputs[i]
+            outputs[i] = Value(source.type)
+            copies.append(Cast((source,), (outputs[i],)))
+    if not copies:
+        return graph
+    return KernelGraph(graph.name, graph.inputs, (*graph.ops, *copies), tuple(outputs))
 
 
 def handed_out(graph: KernelGraph) -> set[Value]:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from mirage.cli.named_inputs import names_of
 from mirage.cli.programs import BadProgramError, load_program
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 
@@ -49,15 +48,5 @@ def test_by_name(tmp_path: Path, name: str, value: float) -> None:
 def test_names_that_the_program_does_not_have(tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(FILE.replace("EXAMPLES", '{"x": inputs["x"], "z": inputs["y"]}'))
-    with pytest.raises(BadProgramError, match="a dictionary by the names of its parameters"):
+    with pytest.raises(BadProgramError, match="dictionary by the names of its parameters"):
         load_program(f"{file}:keywords")
-
-
-def test_names_are_in_the_order_of_parameters() -> None:
-    def f(x: int, y: int = 0, *, z: int = 0) -> int:
-        return x + y + z
-
-    assert names_of(f, {"z": 1, "x": 2}) == ["x", "z"]
-    assert names_of(f, (1, 2)) is None
-    assert names_of(f, {}) is None
-    assert names_of(f, {"x": 1, "w": 2}) is None

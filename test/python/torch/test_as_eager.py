@@ -280,3 +280,30 @@ class _Emulated:
 
     def __call__(self, *inputs: torch.Tensor) -> Any:
         return emulate(self.optimized, *inputs)
+
+
+def test_strides_that_change_are_those_of_each_call(caplog: pytest.LogCaptureFixture) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * torch.sigmoid(x.mean((2, 3), keepdim=True))
+
+    compiled = torch.compile(model, backend=host)
+    for layout in (torch.contiguous_format, torch.channels_last, torch.contiguous_format):
+        x = torch.randn(2, 8, 4, 4).to(memory_format=layout)
+        got, want = compiled(x), model(x)
+        same(got, want)
+        assert got.stride() == want.stride()
+    x = torch.randn(2, 8, 4, 16)[..., ::4]
+    assert compiled(x).stride() == model(x).stride()
+    assert "stays" not in caplog.text
+
+
+def test_sizes_that_change_in_inference_mode(caplog: pytest.LogCaptureFixture) -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.GELU())
+    compiled = torch.compile(module, backend=host)
+    with torch.inference_mode():
+        for rows in (3, 5, 6):
+            x = torch.randn(rows, 8)
+            got = compiled(x)
+            same(got, module(x))
+            assert got.is_inference()
+    assert "stays" not in caplog.text

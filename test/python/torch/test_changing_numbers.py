@@ -101,3 +101,13 @@ def test_rows_and_a_number_that_change() -> None:
     for rows, t in ((2, 0.5), (5, 0.7), (3, 2.0)):
         x = torch.randn(rows, 4)
         torch.testing.assert_close(fast(x, t), function(x, t), rtol=1e-3, atol=1e-4)
+
+
+def test_a_number_that_is_too_large_is_infinite() -> None:
+    def model(x: torch.Tensor, scale: float) -> torch.Tensor:
+        return x + scale
+
+    torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+    x, compiled = torch.randn(2, 3), torch.compile(model, backend=host)
+    for scale in (0.5, 0.75, 1e300, -1e300, float("inf"), float("nan")):
+        torch.testing.assert_close(compiled(x, scale), model(x, scale), equal_nan=True)

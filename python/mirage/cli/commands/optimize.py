@@ -89,13 +89,12 @@ def _by_size(
 
     if options.emit:
         raise BadProgramError("--emit: expected no --dynamic beside it, as each class has its IR")
-    if loaded.module is None or loaded.example_inputs is None:
+    if not loaded.given:
         raise BadProgramError(
             f"--dynamic: expected a module or function of PyTorch, got {loaded.spec!r}"
         )
     sizes = from_torch(
-        loaded.module,
-        *loaded.example_inputs,
+        *loaded.given,
         allow_fallback=options.allow_fallback,
         dynamic_shapes=dynamic_shapes(options.dynamic),
         name=loaded.graph.name or "program",

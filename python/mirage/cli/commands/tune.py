@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from mirage.cli.artifacts import add_compile_arguments
-from mirage.cli.optimizing import add_search_arguments, optimize_shown
+from mirage.cli.optimizing import add_search_arguments, optimize_options, optimize_shown
 from mirage.cli.output import Output
-from mirage.cli.programs import HELP, load_program
+from mirage.cli.programs import HELP, LoadedProgram, load_program
 
 if TYPE_CHECKING:
     from mirage.frontend.program import Program
+    from mirage.pipeline.options import OptimizeOptions
 
 SUMMARY = "time the best candidates on the GPU, and keep the choice"
 DESCRIPTION = """\
 Finds the best candidates of a program like `mirage optimize` (an earlier run's are taken from the
 cache), times each of them on this machine's GPU, and keeps the order in the cache, so that
-`mirage optimize`, `mirage export` and mirage.optimize take the fastest from then on.
-mirage.torch.tune does the same for the graphs of torch.compile."""
+`mirage optimize`, `mirage export` and mirage.optimize take the fastest from then on. Of a program
+of PyTorch it does the same with the graphs of torch.compile, as mirage.torch.tune does."""
 SECONDS = 60.0
 
 
@@ -41,7 +43,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     loaded = load_program(options.program, allow_fallback=options.allow_fallback)
     optimized = optimize_shown(loaded.program, options, output)
     finalists = optimized.finalists
-    measured = fastest(optimized, *_inputs(loaded.program), seconds=options.seconds)
+    seconds = options.seconds / 2 if loaded.given else options.seconds
+    measured = fastest(optimized, *_inputs(loaded.program), seconds=seconds)
     rows: list[dict[str, Any]] = [
         {
             "place": f.place,
@@ -56,10 +59,46 @@ def run(options: argparse.Namespace, output: Output) -> int:
         ("no", "predicted us", "measured us", ""),
         [(r["place"], r["predicted_us"], r["measured_us"], "chosen" * r["chosen"]) for r in rows],
     )
+    graphs = _tune_graphs(loaded, options, output, seconds) if loaded.given else []
     if not options.use_cache:
         output.say("note: with --no-cache the choice is not kept")
-    output.result({"program": options.program, "chip": optimized.options.chip, "candidates": rows})
+    data = {"program": options.program, "chip": optimized.options.chip, "candidates": rows}
+    output.result({**data, "graphs": graphs})
     return 0
+
+
+def _tune_graphs(
+    loaded: LoadedProgram, options: argparse.Namespace, output: Output, seconds: float
+) -> list[str]:
+    """Time the candidates of the graphs of ``torch.compile``, which have other inputs and other
+    options than the program as a whole, and describe them."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    from mirage.torch import tune
+    from mirage.torch.compiled_graph import describe
+
+    model, *inputs = pytree.tree_map_only(torch.Tensor, lambda x: x.to(_device()), loaded.given)
+    if isinstance(model, torch.nn.Module):
+        model = model.to(_device())
+    chosen = graph_options(optimize_options(options, output))
+    try:
+        explained = str(tune(model, *inputs, seconds=seconds, options=chosen))
+    except Exception as error:  # what TorchDynamo cannot trace
+        output.say(f"note: the graphs of torch.compile are not tuned: {describe(error)}")
+        return []
+    output.heading("graphs of torch.compile")
+    output.code(explained)
+    return explained.splitlines()
+
+
+def graph_options(options: OptimizeOptions) -> dict[str, Any]:
+    """Return the options for the graphs of ``torch.compile``, without those that have other
+    defaults there."""
+    from mirage.torch.graph_work import DEFAULTS
+
+    others = (*DEFAULTS, "watch", "progress")
+    return {f.name: getattr(options, f.name) for f in fields(options) if f.name not in others}
 
 
 def _inputs(program: Program) -> list[Any]:

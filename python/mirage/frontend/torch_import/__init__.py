@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mirage.frontend.torch_import.capture.capture import export_program
     from mirage.frontend.torch_import.capture.dynamic import dynamic_program
     from mirage.frontend.torch_import.capture.effects import Effects, effects_of
+    from mirage.frontend.torch_import.capture.given_arguments import given_arguments
     from mirage.frontend.torch_import.capture.module_call import ModuleCall
     from mirage.frontend.torch_import.conversion.importer import ImportedGraph, from_torch
 
@@ -26,6 +27,7 @@ _HOMES = {
     "effects_of": ".capture.effects",
     "export_program": ".capture.capture",
     "from_torch": ".conversion.importer",
+    "given_arguments": ".capture.given_arguments",
 }
 
 __getattr__, __dir__ = on_first_use(__name__, _HOMES)
@@ -39,4 +41,5 @@ __all__ = [
     "effects_of",
     "export_program",
     "from_torch",
+    "given_arguments",
 ]

@@ -50,7 +50,8 @@ def export(
     **named: object,
 ) -> Exported | ExportedSizes:
     """Optimize a module (or a function, or an ``ExportedProgram``) as it is called with ``inputs``
-    and ``named`` arguments, and write it to the folder ``path``, whole or not at all.
+    and ``named`` arguments (or a dictionary by the names of its parameters), and write it to the
+    folder ``path``, whole or not at all.
 
     ``weights`` says where the tensors of its state dict go: into a file beside the kernels, or
     nowhere ("reference"), in which case they are passed when the model is loaded. Other tensors
@@ -62,6 +63,9 @@ def export(
     Raises the errors of the import, of :func:`mirage.optimize` and of writing, and
     :class:`~mirage.pipeline.whole_model.IncompleteModelError`.
     """
+    from mirage.frontend.torch_import import given_arguments
+
+    inputs, named = given_arguments(model, inputs, named)
     if dynamic_shapes is not None:
         return export_sizes(model, inputs, named, dynamic_shapes, path, weights, _options(options))
     return export_with(optimize, model, inputs, named, path, weights, _options(options))

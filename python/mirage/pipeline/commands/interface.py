@@ -12,6 +12,7 @@ from mirage.runtime.models.model_manifest import Fixed, Given, Result
 from mirage.runtime.serialization.manifest import TORCH_NAMES, TensorSpec
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph
+from mirage.transforms.copies import with_own_memory
 
 if TYPE_CHECKING:
     import torch
@@ -62,7 +63,11 @@ def interface_of(
     outputs = [program.graph.outputs[places[count + i]] for i in computed]  # type: ignore[index]
     graph = program.graph
     whole = (*graph.outputs[:count], *outputs)
-    graph = without_dead_ops(KernelGraph(graph.name, graph.inputs, graph.ops, whole))
+    groups = (r.group for r in results if isinstance(r, Result) and r.memory is None)
+    graph = with_own_memory(
+        KernelGraph(graph.name, graph.inputs, graph.ops, whole), dict(enumerate(groups, count))
+    )
+    graph = without_dead_ops(graph)
     kept = set(graph.ops)
     locations = {op: at for op, at in program.locations.items() if op in kept}
     interface = Interface(

@@ -49,6 +49,11 @@ class Arranged:
             counts[group] = counts.get(group, 0) + 1
         self._shared = {group for group, count in counts.items() if count > 1}
 
+    @property
+    def own(self) -> list[Layout]:
+        """The places of the computed results in memory."""
+        return [self._at(i) for i in self.computed]
+
     def _at(self, place: int) -> Layout:
         at = self.layouts[place]
         assert isinstance(at, Layout)

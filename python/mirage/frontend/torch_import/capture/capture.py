@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from types import FunctionType
 from typing import Any
 
@@ -31,6 +32,7 @@ from mirage.frontend.torch_import.capture.places import is_user_file
 ir: Any = untyped_ir
 _DIALECTS = ("func",)
 """What is imported, beside the torch dialect. A context that loads everything takes 8 ms more."""
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 SUBMODULE = "<submodule>"  # the prefix of positions that are not in a file
 
 
@@ -86,16 +88,19 @@ def _as_forward(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def capture(
-    program: object, example_inputs: Sequence[object], allow_updates: bool = False
+    program: object,
+    example_inputs: Sequence[object],
+    allow_updates: bool = False,
+    named: Mapping[str, object] | None = None,
 ) -> Captured:
     """Return the program in torch-mlir's dialect, with all shapes fixed to those of the example
-    inputs. With ``allow_updates`` it may write to inputs and buffers: their new contents precede
-    its results.
+    inputs (those that are ``named`` come last). With ``allow_updates`` it may write to inputs and
+    buffers: their new contents precede its results.
 
     Raises :class:`GraphTypeError`, :class:`ImportFailedError` or :class:`DynamicShapeError`.
     """
     given_exported = isinstance(program, torch.export.ExportedProgram)
-    exported = export_program(program, example_inputs)
+    exported = export_program(program, example_inputs, named)
     check_static(exported.graph)
     exported = _decomposed(exported, in_place=not given_exported)
     written = _written(exported, allow_updates)
@@ -125,13 +130,21 @@ def capture(
         elif argument.data is not None and _is_fixed(spec):
             given[node] = argument.data.detach()
             arguments[-1] = replace(argument, fixed=True)
-    arguments = _with_parameter_names(arguments, program)
+    arguments = _with_parameter_names(arguments, program, example_inputs)
     arguments += [
         Argument(node.name, data, inline=data.dim() == 0, folded=True)
         for node, data in fold(graph, given)
     ]
     graph.eliminate_dead_code()
     _note_submodules(graph)
+    importer, function = _in_torch_dialect(graph)
+    keys = () if written else _result_keys(exported)
+    updates = tuple(updated[name] for name in written)
+    return Captured(importer.module, function, tuple(arguments), keys, updates)
+
+
+def _in_torch_dialect(graph: torch.fx.Graph) -> tuple[FxImporter, Any]:
+    """Return the importer, which owns the IR, and the imported function."""
     context = ir.Context(load_on_create_dialects=_DIALECTS)
     torch_dialect.register_dialect(context)
     importer = FxImporter(context=context)
@@ -141,9 +154,7 @@ def capture(
         raise ImportFailedError(
             f"torch-mlir could not import the program: {_first_line(error)}", user_location()
         ) from error
-    keys = () if written else _result_keys(exported)
-    updates = tuple(updated[name] for name in written)
-    return Captured(importer.module, function, tuple(arguments), keys, updates)
+    return importer, function
 
 
 def _decomposed(
@@ -333,19 +344,26 @@ def _constant_name(program: object, data: torch.Tensor) -> str | None:
     return None
 
 
-def _with_parameter_names(arguments: list[Argument], program: object) -> list[Argument]:
-    """Name the arguments after the function's parameters (the wrapper around it has no names of its
-    own)."""
+def _with_parameter_names(
+    arguments: list[Argument], program: object, example_inputs: Sequence[object]
+) -> list[Argument]:
+    """Name the arguments by position after the function's parameters (the wrapper around it has no
+    names of its own). Numbers and None are no arguments, and tensors inside of something have the
+    names that PyTorch gives them."""
     if not isinstance(program, FunctionType):
         return arguments
-    names = iter(inspect.signature(program).parameters.values())
+    by_place = [p for p in inspect.signature(program).parameters.values() if p.kind in _BY_PLACE]
+    names: list[str | None] = []
+    for x, p in zip_longest(example_inputs, by_place[: len(example_inputs)]):
+        leaves: list[Any] = pytree.tree_leaves(x)
+        tensors = sum(isinstance(leaf, torch.Tensor) for leaf in leaves)
+        alone = len(leaves) == 1 and leaves[0] is x
+        names += [p.name if p is not None and alone else None] * tensors
+    rest = iter(names)
     renamed: list[Argument] = []
     for argument in arguments:
-        if argument.data is None:
-            parameter = next(names, None)
-            if parameter is not None and parameter.kind is not parameter.VAR_POSITIONAL:
-                argument = replace(argument, name=parameter.name)
-        renamed.append(argument)
+        name = next(rest, None) if argument.data is None else None
+        renamed.append(argument if name is None else replace(argument, name=name))
     return renamed
 
 

@@ -43,7 +43,8 @@ def effects_of(module: Graph, inputs: Sequence[Any]) -> Effects:
     :class:`NotAsEager`.
     """
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    with mode, torch.no_grad():
+    # tensors of inference mode do not count writes
+    with torch.inference_mode(False), torch.no_grad(), mode:
         fakes = [
             torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
             if isinstance(x, torch.Tensor)

@@ -25,6 +25,7 @@ from mirage.frontend.torch_import.capture.capture import (
     capture,
 )
 from mirage.frontend.torch_import.capture.dynamic import dynamic_program
+from mirage.frontend.torch_import.capture.given_arguments import given_arguments
 from mirage.frontend.torch_import.conversion.error_functions import with_gelus
 from mirage.frontend.torch_import.conversion.folded_tensors import as_ops
 from mirage.frontend.torch_import.conversion.read_ir import (
@@ -99,6 +100,7 @@ def from_torch(
     dynamic_shapes: None = None,
     one_of_sizes: bool = False,
     name: str = "main",
+    **named: object,
 ) -> ImportedGraph: ...
 
 
@@ -109,7 +111,9 @@ def from_torch(
     allow_fallback: bool = False,
     allow_updates: bool = False,
     dynamic_shapes: object,
+    one_of_sizes: bool = False,
     name: str = "main",
+    **named: object,
 ) -> SizedProgram: ...
 
 
@@ -121,10 +125,13 @@ def from_torch(
     dynamic_shapes: object = None,
     one_of_sizes: bool = False,
     name: str = "main",
+    **named: object,
 ) -> ImportedGraph | SizedProgram:
     """Import a ``torch.nn.Module``, a function of tensors or a ``torch.export.ExportedProgram``.
 
-    Shapes and element types are those of ``example_inputs`` (floats). Weights and buffers become
+    Shapes and element types are those of ``example_inputs`` and of the ``named`` ones, with which
+    the module can be called; a single dictionary by the names of its parameters stands for named
+    ones. Tensors are inputs of the graph in the order of the parameters. Weights and buffers become
     inputs that are bound to the module's own tensors. Unsupported ops raise
     :class:`UnsupportedOpError`; with ``allow_fallback`` they remain calls of PyTorch in the graph.
     A module that writes to its inputs or buffers is refused; with ``allow_updates`` their new
@@ -140,21 +147,21 @@ def from_torch(
     After ``torch.set_float32_matmul_precision("high")`` or ``"medium"``, products of f32 round
     their factors to TF32.
     """
+    inputs, named = given_arguments(module, example_inputs, named)
     if dynamic_shapes is not None:
 
-        def at(inputs: Sequence[object], size: int) -> Program:
-            return from_torch(
-                module,
-                *inputs,
-                allow_fallback=allow_fallback,
-                allow_updates=allow_updates,
-                one_of_sizes=True,
-                name=name,
-            ).program
+        def at(values: Sequence[object], size: int) -> Program:
+            keyed = dict(zip(named, values[len(inputs) :], strict=True))
+            captured = capture(module, values[: len(inputs)], allow_updates, keyed)
+            return _imported(captured, allow_fallback, name, is_sized=True).program
 
-        return dynamic_program(module, example_inputs, dynamic_shapes, at)
-    captured = capture(module, example_inputs, allow_updates)
-    importer = _Importer(captured, allow_fallback, name, one_of_sizes)
+        return dynamic_program(module, inputs, dynamic_shapes, at, named=named)
+    captured = capture(module, inputs, allow_updates, named)
+    return _imported(captured, allow_fallback, name, one_of_sizes)
+
+
+def _imported(captured: Captured, allow_fallback: bool, name: str, is_sized: bool) -> ImportedGraph:
+    importer = _Importer(captured, allow_fallback, name, is_sized)
     program = importer.program()
     made = {v for op in program.graph.ops for v in op.results}
     stays = tuple(stays for value, stays in importer.stays.items() if value in made)
