@@ -52,23 +52,26 @@ def examine(
     *,
     postpone: bool = True,
     budget: Budget | None = None,
+    seed: int | None = None,
 ) -> Verdict | Open:
     """Return the verdict of :func:`mirage.verify.verifier.verify`; with ``postpone``, leave out the
     measurements that candidates of one program can share. ``positions`` are the numbers in inputs
     that stand for positions: except for definedness, the verdict holds for any other numbers too.
-    Proofs end with the ``budget``."""
+    Proofs end with the ``budget``. The random tests have the ``seed``, otherwise that of the
+    options, otherwise a secret one; it is no seed of rounding errors."""
     check_graph(reference)
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
-    seed = secrets.randbits(128) if options.seed is None else options.seed
-    options, budget = replace(options, seed=seed), budget or Budget()
+    if seed is None:
+        seed = secrets.randbits(128) if options.seed is None else options.seed
+    drawn, budget = seed, budget or Budget()
 
     def of(first: KernelGraph, second: KernelGraph) -> Verdict | Open:
         return _as_they_are(
             first,
             second,
             options,
-            seed,
+            drawn,
             hint,
             known,
             contents,
@@ -126,11 +129,11 @@ def _as_they_are(
         def of_any(pair: Freed) -> Verdict:
             programs = pair.reference, pair.candidate
             given = options, None, known, known_numbers, positions
-            some = examine(*programs, *given, postpone=False, budget=budget)
+            some = examine(*programs, *given, postpone=False, budget=budget, seed=seed)
             assert isinstance(some, Verdict)
-            return some
+            return replace(some, seed=seed)
 
-        return _of_positions(freed, taken, of_any, known_numbers, options, budget)
+        return _of_positions(freed, taken, of_any, known_numbers, options, seed, budget)
     reference, candidate = freed.reference, freed.candidate
     rows = cut_rows(reference, candidate, contents, seed)
     first, second = rows or (cut_calls(reference), cut_calls(candidate))
@@ -170,12 +173,12 @@ def _of_positions(
     of_any: Callable[[Freed], Verdict],
     known: Mapping[int, Array],
     options: VerifyOptions,
+    seed: int,
     budget: Budget,
 ) -> Verdict:
     """Return the verdict on programs with positions, given the verdict ``of_any`` on programs with
     arbitrary numbers in their place."""
-    verdict = NOT_IDLE if taken is None else of_any(taken)
-    verdict = replace(verdict, seed=options.seed or 0)
+    verdict = replace(NOT_IDLE, seed=seed) if taken is None else of_any(taken)
     verdict = with_positions(freed, verdict, known, options.work)
     if taken is None:
         return verdict
