@@ -17,12 +17,12 @@ from mirage.verify.evidence.defined.evidence_of_definedness import defined_evide
 from mirage.verify.evidence.proofs.exact import compare_exactly
 from mirage.verify.evidence.proofs.proof_by_cases import NAME as PROOF_BY_CASES
 from mirage.verify.evidence.proofs.proof_by_cases import prove_by_cases
-from mirage.verify.evidence.proofs.proof_in_place import NAME as PROOF_IN_PLACE
 from mirage.verify.evidence.proofs.proof_in_place import (
     MOST_IN_TIME,
     MOST_WORK,
     prove_in_place,
 )
+from mirage.verify.evidence.proofs.proof_in_place import NAME as PROOF_IN_PLACE
 from mirage.verify.evidence.roundings.rounding import measure_together
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.normal_form.normalize import Depth, normalize
