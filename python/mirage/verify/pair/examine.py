@@ -21,10 +21,11 @@ from mirage.verify.normal_form.constants import read_alike
 from mirage.verify.normal_form.normalize import Depth, has_exponentials
 from mirage.verify.normal_form.real_functions import has_real_functions
 from mirage.verify.pair.budget import Budget
-from mirage.verify.pair.filled_rows import without_filled_rows
+from mirage.verify.pair.filled_rows import FILLED, without_filled_rows
 from mirage.verify.pair.guessed_values import guessed_hint, is_long
 from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.in_place import in_place
+from mirage.verify.pair.least_masks import READ, without_least_masks
 from mirage.verify.pair.postponed import Open
 from mirage.verify.pair.verification import Patience, Verification
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
@@ -86,17 +87,26 @@ def examine(
     if found is None or not _settles(found, contents):
         found = of(reference, candidate)
     unknown = isinstance(found, Verdict) and found.kind is Kind.UNKNOWN and hint is None
-    filled = without_filled_rows(candidate) if unknown else None
-    return found if filled is None else _of_filled(found, of(reference, filled))
+    for read, text in _READINGS if unknown else ():
+        if (other := read(candidate)) is not None:
+            found = _of_reading(found, of(reference, other), text)
+    return found
 
 
-def _of_filled(found: Verdict | Open, without: Verdict | Open) -> Verdict | Open:
-    """Return the verdict on a candidate, given the verdict on the candidate ``without`` the choices
-    that fill rows: this counts only if it is equivalent, and defined wherever the reference is."""
-    if not isinstance(without, Verdict) or not without.equivalent or not without.defined:
+_READINGS: tuple[tuple[Callable[[KernelGraph], KernelGraph | None], str], ...] = (
+    (without_filled_rows, FILLED),
+    (without_least_masks, READ),
+)
+"""Readings of a candidate that give another result only where the reference gives no number."""
+
+
+def _of_reading(found: Verdict | Open, other: Verdict | Open, text: str) -> Verdict | Open:
+    """Return the verdict on a candidate, given the verdict on a reading of it: this counts only if
+    the reading is equivalent, and defined wherever the reference is."""
+    if not isinstance(other, Verdict) or not other.equivalent or not other.defined:
         return found
-    text = "rows of which a mask leaves nothing are NaN in the reference"
-    return replace(without, evidence=(Evidence("filled rows", True, text), *without.evidence))
+    named = Evidence("rows of which a mask leaves nothing", True, text)
+    return replace(other, evidence=(named, *other.evidence))
 
 
 def _settles(found: Verdict | Open, contents: Mapping[int, Array]) -> bool:
