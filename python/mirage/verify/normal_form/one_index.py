@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.indexing.indices import unit_free_dims
-from mirage.semantics.ops.movements import Slice
 from mirage.semantics.scalar import ReduceFn
-from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value
+from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
 from mirage.verify.normal_form.one_of_a_row import picked
 from mirage.verify.normal_form.reading import Reading
 
@@ -19,13 +18,14 @@ from mirage.verify.normal_form.reading import Reading
 def one_index_rule(reading: Reading, op: Op) -> Value | None:
     """Return how to write a slice that keeps one index of one dimension of a sum; None for other
     ops."""
-    if not isinstance(op, Slice):
+    start = op.cut_at if isinstance(op, View) else None
+    if start is None:
         return None
     (x,), result = op.operands, op.results[0]
     cut = [d for d, n in enumerate(x.shape) if result.shape[d] != n]
     if len(cut) != 1 or result.shape[cut[0]] != 1 or not _is_sum(reading, x):
         return None
-    return _at(reading, x, cut[0], op.offsets[cut[0]])
+    return _at(reading, x, cut[0], start[cut[0]])
 
 
 def _is_sum(reading: Reading, x: Value) -> bool:
