@@ -55,7 +55,7 @@ class KnownNumbers(TableRows):
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         if fn is BinaryFn.KEEP:
-            return (as_array(np.frompyfunc(self._keep, 2, 1)(a[0], b[0])),)
+            return (self._kept_by(a[0], b[0]),)
         if fn is BinaryFn.ADD and self._kept and self._masks:
             return (as_array(np.frompyfunc(self._seen, 2, 1)(a[0], b[0])),)
         known = BINARY.get(fn)
@@ -91,6 +91,15 @@ class KnownNumbers(TableRows):
             return element_of(known(first, second))
 
         return (as_array(np.frompyfunc(apply, 2, 1)(a[0], b[0])),)
+
+    def _kept_by(self, masks: Array, x: Array) -> Array:
+        """Return ``x`` where the masks are not zero, and zero elsewhere. A mask that is known is
+        read once for all elements that it keeps."""
+        numbers = [number_of(v) for v in masks.ravel()]
+        if any(n is None for n in numbers):
+            return as_array(np.frompyfunc(self._keep, 2, 1)(masks, x))
+        chosen = np.array([n != 0 for n in numbers]).reshape(masks.shape)
+        return as_array(np.where(chosen, x, objects([element_of(0)], ())))
 
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
         if fn is ReduceFn.SUM:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.semantics.bounds.integer_ranges import Range
 from mirage.semantics.builder import Builder
 from mirage.semantics.indexing.indices import unit_free_dims
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
@@ -23,10 +24,16 @@ def picked_rule(reading: Reading, op: Op) -> Value | None:
     other ops."""
     if op.function is not ReduceFn.SUM or not isinstance(op, Contraction):
         return None
-    parts = _mask_and_kept(reading, op.operands[0])
-    if parts is None or parts[0].shape != op.operands[0].shape:
+    return picked(reading, op.operands[0], op.over[0])
+
+
+def picked(reading: Reading, x: Value, dims: tuple[int, ...]) -> Value | None:
+    """Return how to write the sum of masked rows over some dimensions, if exactly one element is
+    kept along one of them."""
+    parts = _mask_and_kept(reading, x)
+    if parts is None or parts[0].shape != x.shape:
         return None
-    return picked_sum(reading, *parts, op.over[0])
+    return picked_sum(reading, *parts, dims)
 
 
 def picked_sum(reading: Reading, mask: Value, x: Value, dims: tuple[int, ...]) -> Value | None:
@@ -79,13 +86,21 @@ def _end_of_ranks(reading: Reading, mask: Value, dim: int) -> tuple[Ranks, bool]
     """Return the ranks of which a mask keeps the first one or (True) the last one."""
     op = reading.makers[mask]
     for places, number in (op.operands, op.operands[::-1]):
-        low, high = reading.range(reading.source(number))
+        low, high = _bounds(reading, number)
         if low != high or low not in (0, mask.shape[dim] - 1):
             continue
         ranks = ranks_of(reading, places, mask, dim)
         if ranks is not None:
             return ranks, low != 0
     return None
+
+
+def _bounds(reading: Reading, x: Value) -> Range:
+    """Return the least and the largest number that a value may be."""
+    elements = reading.elements(x)
+    if elements is None or not elements.size:
+        return reading.range(reading.source(x))
+    return float(elements.min()), float(elements.max())
 
 
 def _mask_and_kept(reading: Reading, x: Value) -> tuple[Value, Value] | None:

@@ -12,6 +12,7 @@ from mirage.semantics.scalar import Array, BinaryFn, ReduceFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.normal_form.known_truths import known_rule, masked_product_rule
+from mirage.verify.normal_form.one_index import one_index_rule
 from mirage.verify.normal_form.one_of_a_row import first_place_rule, picked_rule
 from mirage.verify.normal_form.orders import compared_rule, largest_rule
 from mirage.verify.normal_form.reading import read_again
@@ -27,6 +28,7 @@ _RULES = (
     known_rule,
     masked_product_rule,
     looked_up_rule,
+    one_index_rule,
     first_place_rule,
     picked_rule,
     weighed_rule,

@@ -21,10 +21,11 @@ from mirage.verify.normal_form.constants import read_alike
 from mirage.verify.normal_form.normalize import Depth, has_exponentials
 from mirage.verify.normal_form.real_functions import has_real_functions
 from mirage.verify.pair.budget import Budget
-from mirage.verify.pair.filled_rows import without_filled_rows
+from mirage.verify.pair.filled_rows import FILLED, without_filled_rows
 from mirage.verify.pair.guessed_values import guessed_hint, is_long
 from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.in_place import in_place
+from mirage.verify.pair.least_masks import READ, without_least_masks
 from mirage.verify.pair.postponed import Open
 from mirage.verify.pair.verification import Patience, Verification
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
@@ -52,23 +53,26 @@ def examine(
     *,
     postpone: bool = True,
     budget: Budget | None = None,
+    seed: int | None = None,
 ) -> Verdict | Open:
     """Return the verdict of :func:`mirage.verify.verifier.verify`; with ``postpone``, leave out the
     measurements that candidates of one program can share. ``positions`` are the numbers in inputs
     that stand for positions: except for definedness, the verdict holds for any other numbers too.
-    Proofs end with the ``budget``."""
+    Proofs end with the ``budget``. The random tests have the ``seed``, otherwise that of the
+    options, otherwise a secret one; it is no seed of rounding errors."""
     check_graph(reference)
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
-    seed = secrets.randbits(128) if options.seed is None else options.seed
-    options, budget = replace(options, seed=seed), budget or Budget()
+    if seed is None:
+        seed = secrets.randbits(128) if options.seed is None else options.seed
+    drawn, budget = seed, budget or Budget()
 
     def of(first: KernelGraph, second: KernelGraph) -> Verdict | Open:
         return _as_they_are(
             first,
             second,
             options,
-            seed,
+            drawn,
             hint,
             known,
             contents,
@@ -83,17 +87,26 @@ def examine(
     if found is None or not _settles(found, contents):
         found = of(reference, candidate)
     unknown = isinstance(found, Verdict) and found.kind is Kind.UNKNOWN and hint is None
-    filled = without_filled_rows(candidate) if unknown else None
-    return found if filled is None else _of_filled(found, of(reference, filled))
+    for read, text in _READINGS if unknown else ():
+        if (other := read(candidate)) is not None:
+            found = _of_reading(found, of(reference, other), text)
+    return found
 
 
-def _of_filled(found: Verdict | Open, without: Verdict | Open) -> Verdict | Open:
-    """Return the verdict on a candidate, given the verdict on the candidate ``without`` the choices
-    that fill rows: this counts only if it is equivalent, and defined wherever the reference is."""
-    if not isinstance(without, Verdict) or not without.equivalent or not without.defined:
+_READINGS: tuple[tuple[Callable[[KernelGraph], KernelGraph | None], str], ...] = (
+    (without_filled_rows, FILLED),
+    (without_least_masks, READ),
+)
+"""Readings of a candidate that give another result only where the reference gives no number."""
+
+
+def _of_reading(found: Verdict | Open, other: Verdict | Open, text: str) -> Verdict | Open:
+    """Return the verdict on a candidate, given the verdict on a reading of it: this counts only if
+    the reading is equivalent, and defined wherever the reference is."""
+    if not isinstance(other, Verdict) or not other.equivalent or not other.defined:
         return found
-    text = "rows of which a mask leaves nothing are NaN in the reference"
-    return replace(without, evidence=(Evidence("filled rows", True, text), *without.evidence))
+    named = Evidence("rows of which a mask leaves nothing", True, text)
+    return replace(other, evidence=(named, *other.evidence))
 
 
 def _settles(found: Verdict | Open, contents: Mapping[int, Array]) -> bool:
@@ -126,11 +139,11 @@ def _as_they_are(
         def of_any(pair: Freed) -> Verdict:
             programs = pair.reference, pair.candidate
             given = options, None, known, known_numbers, positions
-            some = examine(*programs, *given, postpone=False, budget=budget)
+            some = examine(*programs, *given, postpone=False, budget=budget, seed=seed)
             assert isinstance(some, Verdict)
-            return some
+            return replace(some, seed=seed)
 
-        return _of_positions(freed, taken, of_any, known_numbers, options, budget)
+        return _of_positions(freed, taken, of_any, known_numbers, options, seed, budget)
     reference, candidate = freed.reference, freed.candidate
     rows = cut_rows(reference, candidate, contents, seed)
     first, second = rows or (cut_calls(reference), cut_calls(candidate))
@@ -170,12 +183,12 @@ def _of_positions(
     of_any: Callable[[Freed], Verdict],
     known: Mapping[int, Array],
     options: VerifyOptions,
+    seed: int,
     budget: Budget,
 ) -> Verdict:
     """Return the verdict on programs with positions, given the verdict ``of_any`` on programs with
     arbitrary numbers in their place."""
-    verdict = NOT_IDLE if taken is None else of_any(taken)
-    verdict = replace(verdict, seed=options.seed or 0)
+    verdict = replace(NOT_IDLE, seed=seed) if taken is None else of_any(taken)
     verdict = with_positions(freed, verdict, known, options.work)
     if taken is None:
         return verdict

@@ -23,6 +23,8 @@ from mirage.semantics.ugraph import (
 )
 from mirage.verify.normal_form.predicates import Truth, masks_of, truth_of
 
+FILLED = "rows of which a mask leaves nothing are NaN in the reference"
+
 _Makers = Mapping[Value, Op]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,8 +17,12 @@ from mirage.verify.evidence.defined.evidence_of_definedness import defined_evide
 from mirage.verify.evidence.proofs.exact import compare_exactly
 from mirage.verify.evidence.proofs.proof_by_cases import NAME as PROOF_BY_CASES
 from mirage.verify.evidence.proofs.proof_by_cases import prove_by_cases
+from mirage.verify.evidence.proofs.proof_in_place import (
+    MOST_IN_TIME,
+    MOST_WORK,
+    prove_in_place,
+)
 from mirage.verify.evidence.proofs.proof_in_place import NAME as PROOF_IN_PLACE
-from mirage.verify.evidence.proofs.proof_in_place import prove_in_place
 from mirage.verify.evidence.roundings.rounding import measure_together
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.normal_form.normalize import Depth, normalize
@@ -127,7 +132,8 @@ def _proof(
     proof: Evidence | None = None
     pair = reference, candidate
     if contents or has_rows(*pair) or _has_integers(*pair):
-        proof = budget.attempt(PROOF_IN_PLACE, lambda: prove_in_place(*pair, contents))
+        most = MOST_IN_TIME if math.isfinite(budget.seconds) else MOST_WORK
+        proof = budget.attempt(PROOF_IN_PLACE, lambda: prove_in_place(*pair, contents, most))
     if (proof is not None and proof.holds) or verdict.kind is not Kind.UNKNOWN:
         return proof
     cases = budget.attempt(PROOF_BY_CASES, lambda: prove_by_cases(*pair, contents))

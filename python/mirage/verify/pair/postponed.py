@@ -6,6 +6,7 @@ program, which share much of the work (:mod:`mirage.verify.candidates.together`)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -98,15 +99,34 @@ def rounding_evidence(results: Sequence[Errors], assumed: Assumptions) -> Eviden
     """Summarise the errors in all situations as evidence."""
     holds = all(r.holds for r in results)
     worst = max(results, key=lambda r: (not r.holds, r.candidate / (r.reference or 1e-30)))
-    place = f" ({worst.where})" if worst.where and not holds else ""
+    found = (
+        f"{worst.candidate:.2g}, reference {worst.reference:.2g}" if holds else _too_large(worst)
+    )
     return Evidence(
         "rounding errors",
         holds,
-        f"worst of {len(results)} situations: {worst.candidate:.2g}, "
-        f"reference {worst.reference:.2g}{place}: {worst.situation}; assumed: "
+        f"worst of {len(results)} situations: {found}: {worst.situation}; assumed: "
         f"{', '.join(assumed.names) or 'nothing'}",
         {
             "assumed": list(assumed.names),
             "situations": [[r.situation, r.reference, str(r.candidate), r.holds] for r in results],
         },
+    )
+
+
+def _too_large(found: Errors) -> str:
+    """Say what is wrong with errors that are too large: what is lost, or by how much they exceed
+    the reference's."""
+    if found.lost:
+        return found.where
+    where = f" ({found.where})" if found.where else ""
+    if not math.isfinite(found.candidate):
+        return f"infinite or not a number where the reference gives a number{where}"
+    most = "at most twice the reference's is allowed"
+    if not found.reference:
+        return f"{found.candidate:.2g}, reference 0; {most}{where}"
+    times = found.candidate / found.reference
+    return (
+        f"{found.candidate:.2g}, {times:.3g} times the reference's {found.reference:.2g}; "
+        f"{most}{where}"
     )

@@ -122,8 +122,9 @@ def _linear(x: Array, there: Array, seen: Between | None) -> Held | None:
     i, j = (int(k[0]) for k in np.nonzero(there))
     number = x[i, j] - row * i - column * j
     parts = (row * np.arange(x.shape[0]))[:, None], column * np.arange(x.shape[1]), number
-    single = [np.asarray(p, dtype=np.float32) for p in parts]
-    total = (single[0] + single[1]) + single[2]
+    with np.errstate(over="ignore", invalid="ignore"):  # then the parts are not exact
+        single = [np.asarray(p, dtype=np.float32) for p in parts]
+        total = (single[0] + single[1]) + single[2]
     exact = all((s == p).all() for s, p in zip(single, parts, strict=True))
     if not exact or not (total == x)[there].all() or not (row or column or seen):
         return None

@@ -83,6 +83,19 @@ ROWS_RIGHT = [
         lambda x: torch.sigmoid(x.sort(-1).values),
         False,
     ),
+    Pair(
+        "the last of the sorted",
+        ONE,
+        lambda x: x.sort(-1).values[..., -1],
+        lambda x: x.amax(-1),
+    ),
+    Pair(
+        "the ends of the sorted",
+        ONE,
+        lambda x: x.sort(-1).values[..., -1] - x.sort(-1).values[..., 0],
+        lambda x: x.amax(-1) - x.amin(-1),
+        False,
+    ),
     # sums that are left out, masks that keep all
     Pair(
         "a divergence",

@@ -34,6 +34,27 @@ def kept_at(
 
 
 ROWS_WRONG = [
+    Pair(
+        "the last but one of the sorted",
+        ONE,
+        lambda x: x.sort(-1).values[..., -2],
+        lambda x: x.amax(-1),
+        False,
+    ),
+    Pair(
+        "the sorted from the other end",
+        ONE,
+        lambda x: x.sort(-1).values[..., 0],
+        lambda x: x.amax(-1),
+        False,
+    ),
+    Pair(
+        "the sorted of one row",
+        "8x8",
+        lambda x: x.sort(-1).values[0],
+        lambda x: x.amax(0),
+        False,
+    ),
     # orders
     Pair(
         "largest of what may be divided by a negative number",

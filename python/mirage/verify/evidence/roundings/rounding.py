@@ -251,7 +251,8 @@ class _Gate:
 
             lost = lost_numbers(values.exact, values.reference, candidate)
             worst = inf if lost else 0.0
-            return Errors(situation.name, 0.0, worst, not lost, lost, certain=bool(lost))
+            certain = bool(lost)
+            return Errors(situation.name, 0.0, worst, not lost, lost, certain=certain, lost=certain)
         worst = Errors(situation.name, 0.0, 0.0, True)
         each = zip(
             values.exact, values.rounded, values.reference, values.candidates[which], strict=True
@@ -260,7 +261,8 @@ class _Gate:
             dtype = self.graphs[0].outputs[number].dtype
             if dtype.is_integer:  # what a lookup or a call gets: nothing may be rounded
                 same = np.array_equal(r, c, equal_nan=True)
-                found = Errors(situation.name, 0.0, 0.0, same, f"output {number}", certain=True)
+                where = f"output {number}: another whole number"
+                found = Errors(situation.name, 0.0, 0.0, same, where, certain=True, lost=not same)
                 worst = worst if same or not worst.holds else found
                 continue
             found = compare_rows(x, r, c, dtype, situation.name, f"output {number}")
@@ -269,7 +271,8 @@ class _Gate:
             if found.holds and situation.casts:
                 lost = self._lost(number, (x, s, r, c), situation, sample)
                 if lost:
-                    found = replace(found, holds=False, where=f"output {number}: {lost}")
+                    where = f"output {number}: {lost}"
+                    found = replace(found, holds=False, where=where, lost=True)
             if (found.holds, -found.candidate) < (worst.holds, -worst.candidate):
                 worst = found
         return worst

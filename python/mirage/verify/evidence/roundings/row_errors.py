@@ -38,6 +38,7 @@ class Errors:
     holds: bool
     where: str = ""
     certain: bool = False  # whether the situation decides by itself: what must be finite is not
+    lost: bool = False  # whether `where` says what is lost, whatever the errors are
     order: tuple[int, int] = (0, 0)  # of the situation among all
 
 
@@ -63,7 +64,9 @@ def compare_rows(
     x, r, c = (v.reshape(-1, n) for v in (x, r, c))
     least = (x == -np.inf) & (r == -np.inf)  # a candidate may do better, but not worse
     if (least & (np.isnan(c) | (c == np.inf))).any():
-        return Errors(name, 0.0, np.inf, False, f"{output}: expected minus infinity", certain=True)
+        return Errors(
+            name, 0.0, np.inf, False, f"{output}: expected minus infinity", certain=True, lost=True
+        )
     # Next to the end of a type's range, rounding decides whether a number is infinite.
     known = np.isfinite(x) & np.isfinite(r) & (np.abs(x) < 0.97 * LARGEST[dtype])
     if not known.any():

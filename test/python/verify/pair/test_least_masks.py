@@ -1,0 +1,109 @@
+"""Masks that add the least number of a type are masks of minus infinity, if only exponentials
+depend on them and the reference has no number in a row of which nothing is left."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from mirage.verify import Kind
+from mirage.verify.pair.least_masks import READ
+from written.pairs import Pair, verdict_of
+
+LEAST, INF = torch.finfo(torch.float32).min, float("inf")
+ABOVE = torch.ones(8, 8, dtype=torch.bool).triu(1)
+X, MASKED, SCALED = "8x8", "8x8 8x8:b", "8x8 8x1"
+
+
+def with_infinity(x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+    return x.masked_fill(m, -INF)
+
+
+def with_least(x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+    return x.masked_fill(m, LEAST)
+
+
+def shares(x: torch.Tensor) -> torch.Tensor:
+    e = (x - x.amax(-1, keepdim=True)).exp()
+    return e / e.sum(-1, keepdim=True)
+
+
+SAME = [
+    Pair(
+        "a triangle",
+        X,
+        lambda x: with_infinity(x, ABOVE).softmax(-1),
+        lambda x: with_least(x, ABOVE).softmax(-1),
+    ),
+    Pair(
+        "any mask",
+        MASKED,
+        lambda x, m: with_infinity(x, m).softmax(-1),
+        lambda x, m: torch.where(m, LEAST, x).softmax(-1),
+    ),
+    Pair(
+        "written out",
+        X,
+        lambda x: with_infinity(x, ABOVE).softmax(-1),
+        lambda x: shares(with_least(x, ABOVE)),
+    ),
+]
+OTHERS = [
+    Pair(
+        "a reference with numbers in rows of which nothing is left",
+        MASKED,
+        lambda x, m: with_least(x, m).softmax(-1),
+        lambda x, m: with_infinity(x, m).softmax(-1),
+    ),
+    Pair(
+        "zeros in rows of which nothing is left",
+        MASKED,
+        lambda x, m: torch.where(m.all(-1, keepdim=True), 0.0, with_infinity(x, m).softmax(-1)),
+        lambda x, m: with_least(x, m).softmax(-1),
+    ),
+    Pair(
+        "the masked values themselves",
+        X,
+        lambda x: with_infinity(x, ABOVE),
+        lambda x: with_least(x, ABOVE),
+    ),
+    Pair(
+        "a factor that may be small",
+        SCALED,
+        lambda x, s: (with_infinity(x, ABOVE) * s.exp()).softmax(-1),
+        lambda x, s: (with_least(x, ABOVE) * s.exp()).softmax(-1),
+    ),
+    Pair(
+        "numbers that cancel",
+        X,
+        lambda x: x.softmax(-1),
+        lambda x: (x + ABOVE * LEAST - ABOVE * LEAST).softmax(-1),
+    ),
+    Pair(
+        "another triangle",
+        X,
+        lambda x: with_infinity(x, ABOVE).softmax(-1),
+        lambda x: with_least(x, ABOVE.T).softmax(-1),
+    ),
+    Pair(
+        "a number that scores may have",
+        X,
+        lambda x: with_infinity(x, ABOVE).softmax(-1),
+        lambda x: x.masked_fill(ABOVE, -1e4).softmax(-1),
+    ),
+]
+ALL = SAME + OTHERS
+
+
+@pytest.mark.parametrize("pair", SAME, ids=lambda pair: pair.name)
+def test_the_least_number_is_read_as_minus_infinity(pair: Pair) -> None:
+    verdict = verdict_of(pair, ALL)
+    assert verdict.accepted, verdict
+    assert verdict.kind is Kind.PROVED
+    assert READ in [e.text for e in verdict.evidence]
+
+
+@pytest.mark.parametrize("pair", OTHERS, ids=lambda pair: pair.name)
+def test_where_the_number_matters_nothing_is_accepted(pair: Pair) -> None:
+    verdict = verdict_of(pair, ALL)
+    assert not verdict.accepted, verdict
+    assert READ not in [e.text for e in verdict.evidence]
