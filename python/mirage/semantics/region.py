@@ -160,12 +160,15 @@ class Demand:
 @dataclass(frozen=True)
 class Takes:
     """The parts that an op takes: for each operand, which was computed in the regions ``have``, the
-    indices to take along some dimensions; and the region and shape of the result."""
+    indices to take along some dimensions; and the region and shape of the result. ``as_they_are``
+    says that an op that computes something takes all of its operands, and that its result has
+    elements."""
 
     have: tuple[Region, ...]
     indices: tuple[tuple[tuple[int, Array], ...], ...]
     region: Region
     shape: tuple[int, ...]
+    as_they_are: bool = False
 
 
 def demand(graph: KernelGraph, outputs: Iterable[Region]) -> Demand:

@@ -221,6 +221,15 @@ class Tile:
         return self.after
 
 
+@dataclass
+class Step:
+    """An op: its cost, the tile that it makes, and the number of that tile once it was computed."""
+
+    price: float
+    tile: Callable[[], Tile]
+    made: int | None = None
+
+
 State = tuple[tuple[int, ...], tuple[int, ...]]
 """Values made, and those of them not used yet."""
 
@@ -234,7 +243,7 @@ class BruteForce:
         self.tiles: list[Tile] = []
         self.index: dict[Any, int] = {}
         self.start: list[int] = []
-        self.steps: dict[tuple[int, int], list[tuple[float, int]]] = {}
+        self.steps: dict[tuple[int, int], list[Step]] = {}
         for labels in ours.inputs[0]:
             axes = tuple(sorted({*labels, *(t for a, t in case.steps.items() if a in labels)}))
             shape = [STEPS[a] if a in STEPS else TILE[a] for a in axes]
@@ -262,22 +271,30 @@ class BruteForce:
                 return cost
             have = (*self.start, *made)
             for i, j in combinations_with_replacement(have, 2):
-                for price, new in self.cached(i, j):
-                    total = cost + OP + price
-                    if new in have or total >= limit - 1e-9:
-                        continue
-                    left = tuple(sorted({*unused, new} - {i, j}))
+                others = {*unused} - {i, j}
+                for step in self.cached(i, j):
+                    total = cost + OP + step.price
                     # every further op joins at most two values into one
-                    if len(left) - 1 <= (limit - total) // OP:
+                    if total >= limit - 1e-9 or len(others) > (limit - total) // OP:
+                        continue
+                    new = self.number(step)
+                    if new not in have:
+                        left = tuple(sorted({*others, new}))
                         heapq.heappush(heap, (total, (tuple(sorted((*made, new))), left)))
         return None
 
-    def cached(self, i: int, j: int) -> list[tuple[float, int]]:
+    def number(self, step: Step) -> int:
+        """The number of a step's tile, which is computed where the limit allows the step."""
+        if step.made is None:
+            step.made = self.intern(step.tile())
+        return step.made
+
+    def cached(self, i: int, j: int) -> list[Step]:
         if (i, j) not in self.steps:
             self.steps[i, j] = list(self.results(i, j))
         return self.steps[i, j]
 
-    def results(self, i: int, j: int) -> Iterator[tuple[float, int]]:
+    def results(self, i: int, j: int) -> Iterator[Step]:
         a, b = self.tiles[i], self.tiles[j]
         if i == j:
             yield from self.unary(a)
@@ -285,30 +302,29 @@ class BruteForce:
         if after is None:
             return
         axes = tuple(sorted({*a.axes, *b.axes}))
-        if len(a.tile | b.tile) <= 2:
-            x, y = self.align(a, axes), self.align(b, axes)
-            shape = np.broadcast_shapes(x.shape, y.shape)
-            for data in (x * y, x + y):
-                full = np.broadcast_to(data, shape)
-                yield float(prod(shape)), self.intern(Tile(axes, full, after))
+        within = a.tile | b.tile
+        x, y = self.align(a, axes), self.align(b, axes)
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        size = float(prod(shape))
+        if len(within) <= 2:
+            for fn in (np.multiply, np.add):
+                yield Step(size, lambda f=fn: Tile(axes, np.broadcast_to(f(x, y), shape), after))
         for k in sorted(a.tile & b.tile):
-            rest = tuple(x for x in axes if x != k)
-            if len((a.tile | b.tile) - {k}) > 2 or a.tile == b.tile:
+            if len(within - {k}) > 2 or a.tile == b.tile:
                 continue
-            x, y = self.align(a, axes), self.align(b, axes)
-            size = prod(np.broadcast_shapes(x.shape, y.shape))
-            data = (x * y).sum(axis=axes.index(k))
-            yield float(size), self.intern(Tile(rest, data, after))
+            rest, dim = tuple(name for name in axes if name != k), axes.index(k)
+            yield Step(size, lambda r=rest, d=dim: Tile(r, (x * y).sum(axis=d), after))
 
-    def unary(self, a: Tile) -> Iterator[tuple[float, int]]:
+    def unary(self, a: Tile) -> Iterator[Step]:
+        size = float(a.data.size)
         for fn in self.functions:
-            yield a.data.size, self.intern(Tile(a.axes, UNARY[fn].evaluate(a.data), a.after))
+            yield Step(size, lambda f=fn: Tile(a.axes, UNARY[f].evaluate(a.data), a.after))
         for n, axis in enumerate(a.axes):
             after = a.summed(axis)
             if after is None:
                 continue
             rest = a.axes[:n] + a.axes[n + 1 :]
-            yield a.data.size, self.intern(Tile(rest, a.data.sum(axis=n), after))
+            yield Step(size, lambda r=rest, d=n, t=after: Tile(r, a.data.sum(axis=d), t))
 
     @staticmethod
     def align(tile: Tile, axes: tuple[str, ...]) -> Any:

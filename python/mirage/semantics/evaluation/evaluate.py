@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -115,14 +116,17 @@ def evaluate_sampled(
         v: Tensor(x.planes, x.region) for v, x in zip(graph.inputs, inputs, strict=True)
     }
     with np.errstate(all="ignore"):
-        for op, last in _with_last_uses(graph):
-            if wanted.regions.keys().isdisjoint(op.results):
-                continue
-            if isinstance(op, Launch):
+        for op, result, last in _with_last_uses(graph):
+            if result is None:
+                if wanted.regions.keys().isdisjoint(op.results):
+                    continue
+                assert isinstance(op, Launch)
                 found = _launch(domain, op, values, wanted, shared, sets)
                 values.update(zip(op.results, found, strict=True))
+            elif result in wanted.regions:
+                values[result] = _primitive(domain, op, values, wanted, sets)
             else:
-                values[op.result] = _primitive(domain, op, values, wanted, sets)
+                continue
             for v in last:
                 values.pop(v, None)
     return tuple(Sampled(values[v].planes, values[v].region) for v in graph.outputs)
@@ -154,8 +158,11 @@ def _primitive(
         return Tensor(op.compute(domain, (), sets, op.result.shape), whole(rank))
     operands = [values[v] for v in op.operands]
     takes = wanted.takes.get(op)
-    if takes is None or not all(map(_same, takes.have, (x.region for x in operands))):
+    if takes is None or not _fits(takes, operands):
         takes = wanted.takes[op] = _takes(op, operands, wanted.regions[op.result])
+    if takes.as_they_are:
+        xs = [x.planes for x in operands]
+        return Tensor(op.compute(domain, xs, sets, takes.shape), takes.region)
     xs = [
         taken(x.planes, i, sets) if i else x.planes
         for x, i in zip(operands, takes.indices, strict=True)
@@ -175,8 +182,16 @@ def _primitive(
     return Tensor(planes, takes.region)
 
 
+def _fits(takes: Takes, operands: Sequence[Tensor]) -> bool:
+    """Return whether the operands were computed in the regions that they had before."""
+    for (_, region), have in zip(operands, takes.have, strict=True):
+        if region is not have and not _same(region, have):
+            return False
+    return True
+
+
 def _same(a: Region, b: Region) -> bool:
-    return a is b or all(
+    return all(
         x is y or (x is not None and y is not None and np.array_equal(x, y))
         for x, y in zip(a, b, strict=True)
     )
@@ -191,7 +206,9 @@ def _takes(op: Op, operands: Sequence[Tensor], region: Region) -> Takes:
         indices_of(r, h, v.shape) for r, h, v in zip(regions, have, op.operands, strict=True)
     )
     if not isinstance(op, Reshape):
-        return Takes(have, indices, region, region_shape(region, op.result.shape))
+        shape = region_shape(region, op.result.shape)
+        as_they_are = not isinstance(op, Slice) and not any(indices) and 0 not in shape
+        return Takes(have, indices, region, shape, as_they_are)
     source = op.operands[0].shape
     sizes: list[int] = []
     produced: list[Array | None] = []
@@ -205,8 +222,13 @@ def _takes(op: Op, operands: Sequence[Tensor], region: Region) -> Takes:
     return Takes(have, indices, tuple(produced), tuple(sizes))
 
 
-def _with_last_uses(graph: KernelGraph) -> list[tuple[Op, list[Value]]]:
-    """Return the ops, each with the values that no later op reads."""
+_Step: TypeAlias = "tuple[Op, Value | None, list[Value]]"
+"""An op, its result (None: of a launch, which has any number), and the values that no later op
+reads."""
+
+
+def _with_last_uses(graph: KernelGraph) -> list[_Step]:
+    """Return the ops, each with its result and the values that no later op reads."""
     if (known := _LAST_USES.get(graph)) is not None:
         return known
     last: dict[Value, int] = {}
@@ -215,12 +237,14 @@ def _with_last_uses(graph: KernelGraph) -> list[tuple[Op, list[Value]]]:
             last[v] = number
     for v in graph.outputs:
         last.pop(v, None)
-    uses: list[tuple[Op, list[Value]]] = [(op, []) for op in graph.ops]
+    uses: list[_Step] = [
+        (op, None if isinstance(op, Launch) else op.result, []) for op in graph.ops
+    ]
     for v, number in last.items():
-        uses[number][1].append(v)
+        uses[number][2].append(v)
     _LAST_USES[graph] = uses
     return uses
 
 
 # Of graphs that there are: the same one is run on one input after another.
-_LAST_USES: WeakKeyDictionary[KernelGraph, list[tuple[Op, list[Value]]]] = WeakKeyDictionary()
+_LAST_USES: WeakKeyDictionary[KernelGraph, list[_Step]] = WeakKeyDictionary()

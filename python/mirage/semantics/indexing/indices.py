@@ -24,7 +24,7 @@ def whole(rank: int) -> Region:
 
 def region_shape(region: Region, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the number of selected indices in each dimension."""
-    return tuple(n if r is None else len(r) for r, n in zip(region, shape, strict=True))
+    return tuple([n if r is None else len(r) for r, n in zip(region, shape, strict=True)])
 
 
 def union(a: Region, b: Region, shape: tuple[int, ...]) -> Region:
@@ -57,7 +57,7 @@ def aligned(region: Region, shape: tuple[int, ...]) -> Region:
     which ``region`` is wanted.
     """
     last = region[len(region) - len(shape) :]
-    return tuple(None if n == 1 else r for r, n in zip(last, shape, strict=True))
+    return tuple([None if n == 1 else r for r, n in zip(last, shape, strict=True)])
 
 
 def inside(wanted: Indices, start: int, size: int) -> Indices:

@@ -324,7 +324,7 @@ class Elementwise(Op, kind=True):
     terms of these (``mirage.verify.normal_form.traced``)."""
 
     def needs(self, region: Region) -> tuple[Region, ...]:
-        return tuple(aligned(region, v.shape) for v in self.operands)
+        return tuple([aligned(region, v.shape) for v in self.operands])
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ Fourier-Motzkin elimination decides, one term at a time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
@@ -34,15 +35,19 @@ def can_be(signed: Iterable[tuple[Form, int]]) -> bool:
         terms = {t for form, _ in rows for t in form if t != _UNIT}
         if not terms:
             return True
-        rows = _without(min(terms, key=lambda t: _pairs(rows, t)), rows)
+        pairs = _pairs(rows)
+        rows = _without(min(terms, key=lambda t: pairs[t]), rows)
         if len(rows) > _MOST:
             return True
 
 
-def _pairs(rows: list[_Row], term: Term) -> int:
-    above = sum(form.get(term, 0) > 0 for form, _ in rows)
-    below = sum(form.get(term, 0) < 0 for form, _ in rows)
-    return above * below
+def _pairs(rows: list[_Row]) -> Counter[Term]:
+    """Return how many pairs of inequalities bound each term from either side."""
+    above, below = Counter[Term](), Counter[Term]()
+    for form, _ in rows:
+        for term, factor in form.items():
+            (above if factor.numerator > 0 else below)[term] += 1
+    return Counter({t: n * below[t] for t, n in above.items()})
 
 
 def _is_possible(row: _Row) -> bool:

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
-from mirage.semantics.domain import Planes, TypedFloat
+from mirage.semantics.domain import Domain, Planes, TypedFloat
 from mirage.semantics.scalar import UNARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.scalar import Domain as Where
 from mirage.semantics.ugraph import KernelGraph, all_ops
 from mirage.verify.evidence.roundings.activations import Activations, Situation
-from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
+from mirage.verify.evidence.roundings.side_by_side import chunks, outputs_of_each
+from mirage.verify.evidence.samples.floats import Yardstick
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 
 OFF = 2.0**-20
@@ -46,11 +47,12 @@ WAYS = (Way(1.0), Way(-1.0), Way(1.0, True), Way(-1.0, True))
 
 
 class SumsOff(TypedFloat):
-    """The arithmetic of a GPU that adds in another order."""
+    """The arithmetic of a GPU that adds in another order. If there are ``sets`` of inputs, arrays
+    start with a dimension for these; each set is computed as it would be alone."""
 
-    def __init__(self, way: Way) -> None:
-        self._way = way
-        self._rng = np.random.default_rng(0)
+    def __init__(self, way: Way, sets: int = 0) -> None:
+        self._way, self._lead = way, int(sets > 0)
+        self._rngs = [np.random.default_rng(0) for _ in range(max(1, sets) * way.mixed)]
 
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
         found = super().reduce(fn, x, dims, dtype)
@@ -60,16 +62,29 @@ class SumsOff(TypedFloat):
         return self._off(super().matmul(a, b, dtype), dtype, a, b)
 
     def _off(self, total: Planes, dtype: DType, *terms: Planes) -> Planes:
-        if dtype is not DType.F32 or all(_whole(x[0]) for x in terms):
+        if dtype is not DType.F32:
+            return total
+        kept = reduce(np.logical_and, (self._whole(x[0]) for x in terms))
+        if kept.all():
             return total
         sign: float | Array = self._way.sign
         if self._way.mixed:
-            sign = sign * self._rng.choice((-1.0, 1.0), total[0].shape)
-        return self._round(total[0] * np.asarray(1.0 + sign * OFF, np.float32), dtype)
+            sign = sign * self._signs(total[0].shape[self._lead :], kept)
+        (found,) = self._round(total[0] * np.asarray(1.0 + sign * OFF, np.float32), dtype)
+        if kept.any():
+            found = np.where(kept.reshape((-1, *(1,) * (found.ndim - 1))), total[0], found)
+        return (found,)
 
+    def _whole(self, x: Array) -> Array:
+        """Return whether all numbers are whole, for each set."""
+        return np.asarray((x == np.rint(x)).all(tuple(range(self._lead, x.ndim))))
 
-def _whole(x: Array) -> bool:
-    return bool((x == np.rint(x)).all())
+    def _signs(self, shape: tuple[int, ...], kept: Array) -> Array:
+        """Draw the directions of sums, for each set of which the sums are not ``kept``."""
+        found = np.ones((len(self._rngs), *shape))
+        for k in np.flatnonzero(~np.broadcast_to(kept, len(found))):
+            found[k] = self._rngs[k].choice((-1.0, 1.0), shape)
+        return found if self._lead else found[0]
 
 
 def constant_inputs(
@@ -85,7 +100,7 @@ def constant_inputs(
         special = {i: np.full(draw.shapes[i], constant * draw.scales[i]) for i in draw.free}
         name = f"all inputs constant, {constant:g} times their scales"
         tried.append(draw.situation(name, special, sums_off=True))
-    if not all(_steady(graphs[0], s, sample) for s in tried):
+    if not all(_steady(graphs[0], some, sample) for some in chunks(tried, sample)):
         return
     for situation in tried:
         yield situation if draw.mine() else None
@@ -101,16 +116,26 @@ def _partial(graph: KernelGraph) -> bool:
     )
 
 
-def _steady(reference: KernelGraph, situation: Situation, sample: Sample) -> bool:
+def _steady(reference: KernelGraph, situations: Sequence[Situation], sample: Sample) -> bool:
     """Return whether the reference still gives numbers if sums are off."""
-    domains = (Yardstick(), TypedFloat())
-    given = [outputs_of(reference, 0, d, situation.inputs, sample) for d in domains]
-    known = [np.isfinite(x) & np.isfinite(r) for x, r in zip(*given, strict=True)]
+    inputs = [s.inputs for s in situations]
+
+    def given(domain: Callable[[], Domain]) -> list[list[Array]]:
+        return outputs_of_each(reference, 0, domain, inputs, sample)
+
+    each = zip(given(Yardstick), given(TypedFloat), strict=True)
+    known = [_known(*values) for values in each]
     for way in WAYS:
-        found = outputs_of(reference, 0, SumsOff(way), situation.inputs, sample)
-        if not all(np.isfinite(x[k]).all() for x, k in zip(found, known, strict=True)):
-            return False
+        found = given(partial(SumsOff, way, len(inputs) if len(inputs) > 1 else 0))
+        for outputs, those in zip(found, known, strict=True):
+            if not all(np.isfinite(x[k]).all() for x, k in zip(outputs, those, strict=True)):
+                return False
     return True
+
+
+def _known(exact: Sequence[Array], reference: Sequence[Array]) -> list[Array]:
+    """Say which numbers of each output the reference gives."""
+    return [np.isfinite(x) & np.isfinite(r) for x, r in zip(exact, reference, strict=True)]
 
 
 def lost_numbers(
@@ -120,7 +145,7 @@ def lost_numbers(
 ) -> str:
     """Say where a candidate gives no number although the reference does, or return "".
     ``candidate`` computes its outputs in an arithmetic."""
-    known = [np.isfinite(x) & np.isfinite(r) for x, r in zip(exact, reference, strict=True)]
+    known = _known(exact, reference)
     for way in WAYS:
         found = candidate(partial(SumsOff, way))
         for number, (x, k) in enumerate(zip(found, known, strict=True)):

@@ -12,10 +12,10 @@ import pytest
 from faults.program_mutants import mutants
 from faults.roundings import rounding_faults
 from mirage.semantics.builder import Builder
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import VerifyOptions, verify
-from mirage.verify.evidence.roundings.sums_off import OFF, WAYS, SumsOff
+from mirage.verify.evidence.roundings.sums_off import OFF, WAYS, SumsOff, Way
 from mirage.verify.pair.verification import Verification
 
 SIZES = [
@@ -148,3 +148,23 @@ def test_sums_are_off_but_for_those_of_whole_numbers() -> None:
         assert float(total[0, 0]) == 8.0
         (largest,) = SumsOff(way).reduce(ReduceFn.MAX, x, (1,), DType.F32)
         assert float(largest[0, 0]) == 3.0
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_sets_of_inputs_are_off_as_each_is_alone(way: Way) -> None:
+    """Also if the numbers of some of them are whole, so that their sums are exact."""
+    rng = np.random.default_rng(3)
+    sets = rng.standard_normal((4, 3, 5)).astype(np.float32)
+    sets[1] = np.rint(8 * sets[1])
+    weights = rng.standard_normal((5, 6)).astype(np.float32)
+
+    def computed(domain: SumsOff, x: Array, w: Array) -> Array:
+        (scaled,) = domain.reduce(ReduceFn.SUM, (x,), (x.ndim - 1,), DType.F32)
+        (product,) = domain.matmul((x,), (w,), DType.F32)
+        (total,) = domain.reduce(ReduceFn.SUM, (product,), (x.ndim - 1,), DType.F32)
+        (shared,) = domain.reduce(ReduceFn.SUM, (w,), (w.ndim - 1,), DType.F32)
+        return np.asarray(scaled * total + shared.sum(-2, keepdims=True))
+
+    together = computed(SumsOff(way, len(sets)), sets, weights[None])
+    for x, found in zip(sets, together, strict=True):
+        np.testing.assert_array_equal(computed(SumsOff(way), x, weights), found)
