@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64
 from mirage.semantics.evaluation.evaluate import evaluate
-from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import Kind, VerifyOptions, verify
+from mirage.verify.arithmetic.cases import Cases
 from mirage.verify.arithmetic.linear_signs import can_be
 from mirage.verify.arithmetic.whole_numbers import quotient
 from mirage.verify.evidence.proofs.proof_by_cases import prove_by_cases
@@ -149,6 +150,19 @@ def test_random_choices(seed: int) -> None:
     outputs = [evaluate(g, Float64(), [(x,), (y,)])[0][0] for g in (first, second)]
     if prove_by_cases(first, second, {}).holds:
         np.testing.assert_array_equal(*outputs)
+
+
+def test_outputs_are_counted_before_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An output that is too large is found out before time is spent on a smaller one."""
+
+    def graph(n: int) -> KernelGraph:
+        x, b = Value(TensorType((4, n), DType.F32)), Builder()
+        row, table = b.reduce(ReduceFn.MAX, x, (1,)), b.unary(UnaryFn.RELU, x)
+        return KernelGraph("p", (x,), tuple(b.ops), (row, table))
+
+    assert prove_by_cases(graph(2), graph(2), {}).holds
+    monkeypatch.setattr(Cases, "sign", lambda *_: pytest.fail("a sign is looked at"))
+    assert prove_by_cases(graph(64), graph(64), {}).text == "256 elements, limit 64"
 
 
 def test_the_verdict_says_so() -> None:

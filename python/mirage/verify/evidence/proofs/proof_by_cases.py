@@ -100,18 +100,26 @@ class _Attempt:
             elements = sum(prod(v.shape) for v in self.inputs)
             if elements > _MOST_OF_INPUTS:
                 raise NoProof(f"{elements} elements of inputs, limit {_MOST_OF_INPUTS}")
+        outputs = self.graphs[0].outputs
+        places = [self._places(v.shape) for v in outputs]  # of all, before any case
+        if not self.alike:
             self._hold()
         cases = 0
-        for number, output in enumerate(self.graphs[0].outputs):
-            places = self._alike(output.shape) if self.alike else list(np.ndindex(*output.shape))
-            if len(places) > _MOST_ELEMENTS:
-                raise NoProof(f"{len(places)} elements, limit {_MOST_ELEMENTS}")
-            for place in places:
+        for number, output in enumerate(outputs):
+            for place in places[number]:
                 if self.alike:
                     self.read = [_at(place, v.shape) for v in self.inputs]
                     self._hold()
                 cases += self._of_element(number, _at(place, output.shape))
         return cases
+
+    def _places(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Return the places of an output that represent all of them."""
+        places = self._alike(shape) if self.alike else None
+        count = prod(shape) if places is None else len(places)
+        if count > _MOST_ELEMENTS:
+            raise NoProof(f"{count} elements, limit {_MOST_ELEMENTS}")
+        return list(np.ndindex(*shape)) if places is None else places
 
     def _hold(self) -> None:
         """Return the tensors to read as inputs: symbols, or the known elements."""
