@@ -7,11 +7,15 @@ The choice is the candidate that is predicted to be the fastest, before verifica
 compilation (:mod:`choice_of_tree`). It is compared as plain data, without the names of values,
 because the text of the dialects differs between commits. If it differs between the two commits, it
 is determined at the commits in between, along first parents, always at the middle of an interval
-whose ends differ. So a change that was reverted in between may go unnoticed.
+whose ends differ. So a change that was reverted in between may go unnoticed. An interval is divided
+beside commits that are named as likely first (``--likely``), such as those that changed programs of
+the same kinds.
 
 Each commit is checked out in a folder of its own; the compiled half is that of this tree, from
 which the search reads only the table of chips. ``--kept`` keeps all choices, so that an interrupted
-run can be continued. Programs with a long search may be compared at both ends only (``--ends``).
+run can be continued. Programs with a long search may be compared at both ends only (``--ends``),
+and in between later: ``--update`` replaces the rows of the programs that are named, and keeps the
+others.
 
 With ``--ptx OLD NOW``, folders that ``choice_of_tree.py --ptx`` has written with both trees and
 their own builds, the PTX of equal choices is compared as well, except for the numbers of registers
@@ -28,7 +32,7 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +41,7 @@ import kept
 Row = dict[str, Any]
 HERE = Path(__file__).resolve()
 ROOT = HERE.parents[1]
+FILE = "choices.json"
 DECIDING = ("cost", "pipeline", "search", "semantics", "transforms")
 """The packages whose changes may change a choice."""
 PTX_SOURCES = {
@@ -58,12 +63,14 @@ class History:
     """The commits from ``old`` to ``now`` that may have changed choices, and the choices at
     them."""
 
-    def __init__(self, old: str, now: str, folder: Path) -> None:
+    def __init__(self, old: str, now: str, folder: Path, likely: Sequence[str] = ()) -> None:
         packages = [f"python/mirage/{name}" for name in DECIDING]
         since = ("log", "--reverse", "--first-parent", "--format=%H", f"{old}..{now}", "--")
         self.commits = [git("rev-parse", old), *git(*since, *packages).split()]
         if self.commits[-1] != git("rev-parse", now):
             self.commits.append(git("rev-parse", now))
+        named = {self.commits.index(git("rev-parse", commit)) for commit in likely}
+        self.likely = {place for after in named for place in (after - 1, after)}
         self.folder = folder
         self.tree = folder / "tree"
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +98,7 @@ class History:
             for (low, high), names in work.items():
                 before, after = self.at(low, names), self.at(high, names)
                 differing = [n for n in names if before[n]["graph"] != after[n]["graph"]]
-                middle = (low + high) // 2
+                middle = self._between(low, high)
                 for name in differing:
                     if high - low == 1:
                         found[name].append(high)
@@ -100,6 +107,13 @@ class History:
                     halves.setdefault((middle, high), []).append(name)
             work = halves
         return {name: sorted(places) for name, places in found.items()}
+
+    def _between(self, low: int, high: int) -> int:
+        """Return the place that divides an interval: beside a likely commit if there is one within,
+        and as near to the middle as can be."""
+        inner = range(low + 1, high)
+        places = sorted(self.likely.intersection(inner)) or inner
+        return min(places, key=lambda place: abs(2 * place - low - high), default=high)
 
     def title(self, place: int) -> str:
         """Return the title of a commit; of a merge, those of the merged commits that may have
@@ -161,11 +175,17 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--ends", nargs="*", default=[], metavar="NAME", help="programs without commits in between"
     )
+    parser.add_argument(
+        "--likely", nargs="*", default=[], metavar="COMMIT", help="commits to look beside first"
+    )
     parser.add_argument("--now", default="HEAD", help="the newer commit")
     folder = Path("build/choices")
     parser.add_argument("--kept", type=Path, default=folder, help="folder for all choices")
     parser.add_argument("--ptx", nargs=2, type=Path, metavar=("OLD", "NOW"), help="folders of PTX")
     parser.add_argument("--out", type=Path, help="folder for choices.json")
+    parser.add_argument(
+        "--update", action="store_true", help="keep the rows of other programs in choices.json"
+    )
     return parser.parse_args()
 
 
@@ -192,33 +212,49 @@ def row_of(name: str, places: Sequence[int], history: History, ptx: Sequence[Pat
     }
 
 
-def main() -> int:
-    """Command line."""
-    arguments = parse()
-    history = History(arguments.old, arguments.now, arguments.kept)
-    programs = arguments.programs or _programs_of(history)
-    changes = history.changes([name for name in programs if name not in arguments.ends])
-    rows = {n: row_of(n, changes.get(n, []), history, arguments.ptx) for n in programs}
-    places = sorted({i for found in changes.values() for i in found})
-    result = {
-        "command": shlex.join(["python", *sys.argv]),
+def result_of(rows: Mapping[str, Row], history: History, command: str) -> dict[str, Any]:
+    """Return rows with what they have in common: ends, counts, and the commits that changed
+    choices."""
+    changed = Counter(commit for row in rows.values() for commit in row.get("commits", ()))
+    titles = {commit[:8]: place for place, commit in enumerate(history.commits)}
+    return {
+        "command": command,
         "commits": {"old": history.commits[0][:8], "now": history.commits[-1][:8]},
         "programs": len(rows),
         "same_graph": sum(row["graph"] == "same" for row in rows.values()),
         "same_ptx": sum(row.get("ptx") == "same" for row in rows.values()),
         "changed_by": {
-            history.commits[i][:8]: {
-                "programs": sum(i in found for found in changes.values()),
-                "title": history.title(i),
-            }
-            for i in places
+            commit: {"programs": changed[commit], "title": history.title(place)}
+            for commit, place in titles.items()
+            if commit in changed
         },
         "ptx_changed_by": Counter(s for row in rows.values() for s in row.get("ptx_by", ())),
         "rows": rows,
     }
+
+
+def updated(earlier: Mapping[str, Any], result: Mapping[str, Any], history: History) -> Row:
+    """Return an earlier result with the rows of a later one, which is between the same commits."""
+    if earlier["commits"] != result["commits"]:
+        raise ValueError(f"expected choices between {earlier['commits']}, got {result['commits']}")
+    command = f"{earlier['command']} && {result['command']}"
+    return result_of({**earlier["rows"], **result["rows"]}, history, command)
+
+
+def main() -> int:
+    """Command line."""
+    arguments = parse()
+    history = History(arguments.old, arguments.now, arguments.kept, arguments.likely)
+    programs = arguments.programs or _programs_of(history)
+    changes = history.changes([name for name in programs if name not in arguments.ends])
+    rows = {n: row_of(n, changes.get(n, []), history, arguments.ptx) for n in programs}
+    result = result_of(rows, history, shlex.join(["python", *sys.argv]))
+    if arguments.update:
+        earlier = json.loads((arguments.out / FILE).read_text())
+        result = updated(earlier, result, history)
     print(json.dumps({k: v for k, v in result.items() if k != "rows"}, indent=1))
     if arguments.out:
-        kept.write(arguments.out / "choices.json", result, "rows", ("instructions",))
+        kept.write(arguments.out / FILE, result, "rows", ("instructions",))
     return 0
 
 

@@ -25,12 +25,16 @@ class Given(choice_changes.History):
     """A history with these choices."""
 
     def __init__(self) -> None:
-        self.commits = [f"{i:040}" for i in range(9)]
-        self.asked = 0
+        self.commits = [f"{i:08}" + 32 * "0" for i in range(9)]
+        self.likely = set()
+        self.asked: set[tuple[int, str]] = set()
 
     def at(self, place: int, programs: Sequence[str]) -> dict[str, choice_changes.Row]:
-        self.asked += len(programs)
+        self.asked.update((place, name) for name in programs)
         return {name: {"graph": CHOICES[name][place]} for name in programs}
+
+    def title(self, place: int) -> str:
+        return f"Title {place}"
 
 
 def test_every_commit_that_changes_a_choice_is_found() -> None:
@@ -41,7 +45,48 @@ def test_every_commit_that_changes_a_choice_is_found() -> None:
 def test_a_choice_that_did_not_change_is_asked_for_at_both_ends_only() -> None:
     history = Given()
     history.changes(["never"])
-    assert history.asked == 2
+    assert history.asked == {(0, "never"), (8, "never")}
+
+
+def test_a_likely_commit_is_looked_beside_first() -> None:
+    history = Given()
+    history.likely = {6, 7}
+    assert history.changes(["once"]) == {"once": [7]}
+    assert history.asked == {(place, "once") for place in (0, 6, 7, 8)}
+
+
+def test_a_commit_that_is_not_likely_is_found_all_the_same() -> None:
+    history = Given()
+    history.likely = {4, 5}
+    assert history.changes(["twice"]) == {"twice": [1, 6]}
+
+
+def test_an_update_keeps_the_rows_of_other_programs_and_counts_all() -> None:
+    history = Given()
+
+    def row(*commits: str) -> choice_changes.Row:
+        return {"graph": "differs" if commits else "same", "commits": list(commits)}
+
+    whole = {"once": row("00000007"), "twice": row(), "never": row()}
+    earlier = choice_changes.result_of(whole, history, "first")
+    later = choice_changes.result_of({"twice": row("00000001", "00000007")}, history, "second")
+    found = choice_changes.updated(earlier, later, history)
+    assert list(found["rows"]) == ["once", "twice", "never"]
+    assert (found["programs"], found["same_graph"]) == (3, 1)
+    assert found["changed_by"] == {
+        "00000001": {"programs": 1, "title": "Title 1"},
+        "00000007": {"programs": 2, "title": "Title 7"},
+    }
+    assert found["command"] == "first && second"
+
+
+def test_an_update_between_other_commits_is_refused() -> None:
+    history, longer = Given(), Given()
+    longer.commits.append("9" * 40)
+    earlier = choice_changes.result_of({}, history, "first")
+    later = choice_changes.result_of({}, longer, "second")
+    with pytest.raises(ValueError, match="expected choices between"):
+        choice_changes.updated(earlier, later, longer)
 
 
 @pytest.mark.parametrize(
