@@ -115,9 +115,9 @@ static DenseI64ArrayAttr getExtentsAttr(OpBuilder &builder, const TilePlace &til
   return tile.extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(tile.extents);
 }
 
-void TileEmitter::copyToShared(Operation *read, Value slot, Value when) {
+void TileEmitter::copyToShared(Operation *read, Value slot, Value when, Value indices) {
   if (auto gather = dyn_cast<block::GatherOp>(read))
-    return gatherToShared(gather, slot, when);
+    return gatherToShared(gather, slot, when, indices);
   auto load = cast<block::LoadOp>(read);
   auto holder = cast<thread::SharedType>(slot.getType());
   TilePlace tile = getTilePlace(tensors.lookup(load.getSource()), load.getMap(), load.getType(),

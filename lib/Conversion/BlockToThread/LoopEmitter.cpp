@@ -10,6 +10,8 @@
 //     commit           (also when there is nothing left, to keep the count)
 //     the step's computation
 //
+// Indices of rows that are copied are read a step before, and stay in registers.
+//
 // With one stage the copies of a step are issued after a barrier at its start
 // and waited for at once.
 //
@@ -158,9 +160,10 @@ LoopSteps TileEmitter::getSteps(block::LoopOp op) {
 //===----------------------------------------------------------------------===//
 
 StagedLoop TileEmitter::getStagedLoop(block::LoopOp op) {
-  StagedLoop loop{op, getSteps(op), int64_t(op.getStages().value_or(1)), {}, {}, {}};
+  StagedLoop loop{op, getSteps(op), int64_t(op.getStages().value_or(1)), {}, {}, {}, {}};
   for (Value tile : block::getStagedTiles(op))
     loop.loads.push_back({tile.getDefiningOp(), allocate(tile)});
+  findLookupsAhead(loop);
   return loop;
 }
 
@@ -168,12 +171,13 @@ StagedLoop TileEmitter::getStagedLoop(block::LoopOp op) {
 void TileEmitter::copyStep(const StagedLoop &loop, Value step, Value slot, Value when) {
   position[block::LoopOp(loop.op).getAxis()] = step;
   for (auto [load, ring] : loop.loads)
-    copyToShared(load, thread::SlotOp::create(builder, load->getLoc(), ring, slot), when);
+    copyToShared(load, thread::SlotOp::create(builder, load->getLoc(), ring, slot), when,
+                 loop.getIndices(load));
   commitCopies();
 }
 
 /// Before the loop: the copies of its first steps.
-void TileEmitter::startCopies(const StagedLoop &loop) {
+void TileEmitter::startCopies(StagedLoop &loop) {
   if (loop.loads.empty()) {
     if (!pendingGroup.empty())
       waitForAllCopies();
@@ -191,10 +195,12 @@ void TileEmitter::startCopies(const StagedLoop &loop) {
       exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, step, loop.steps.end);
     copyStep(loop, step, index(ahead), exists);
   }
+  readIndicesAhead(loop,
+                   arith::AddIOp::create(builder, loc, loop.steps.first, index(loop.stages - 1)));
 }
 
 /// At the start of a step: waits for its copies, and starts those of a later one.
-void TileEmitter::continueCopies(const StagedLoop &loop, Value step) {
+void TileEmitter::continueCopies(StagedLoop &loop, Value step) {
   if (loop.hasRing()) {
     thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(loop.stages - 2));
     thread::BarrierOp::create(builder, loc);
@@ -202,6 +208,7 @@ void TileEmitter::continueCopies(const StagedLoop &loop, Value step) {
     Value exists =
         arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, ahead, loop.steps.end);
     copyStep(loop, ahead, loop.fillSlot, exists);
+    readIndicesAhead(loop, arith::AddIOp::create(builder, loc, step, index(loop.stages)));
   } else if (!loop.loads.empty()) {
     thread::BarrierOp::create(builder, loc);
     copyStep(loop, step, loop.readSlot, Value());
@@ -244,10 +251,13 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   StagedLoop staged = getStagedLoop(op);
   startCopies(staged);
 
-  // Loop-carried: accumulators, running maxima, slots to read and to fill.
+  // Loop-carried: accumulators, running maxima, indices, slots to read and to fill.
   SmallVector<Value> initial = getInitialSums(op);
   SmallVector<block::RunningMaxOp> maxima(body.getOps<block::RunningMaxOp>());
   addInitialMaxima(maxima, initial);
+  size_t firstAhead = initial.size();
+  for (const StagedLoop::Ahead &read : staged.ahead)
+    initial.push_back(read.indices);
   if (staged.hasRing()) {
     initial.push_back(index(0));
     initial.push_back(index(staged.stages - 1));
@@ -260,6 +270,8 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   for (auto [result, value] : llvm::zip(op.getResults(), carried))
     accumulators[result] = value;
   setMaxima(maxima, carried.drop_front(op.getNumResults()));
+  for (auto [read, value] : llvm::zip(staged.ahead, carried.drop_front(firstAhead)))
+    read.indices = value;
   staged.readSlot = staged.hasRing() ? carried[carried.size() - 2] : index(0);
   staged.fillSlot = staged.hasRing() ? carried.back() : index(0);
   continueCopies(staged, loop.getInductionVar());
@@ -269,6 +281,8 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   SmallVector<Value> next;
   emitAccumulate(cast<block::AccumulateOp>(body.getTerminator()), next);
   addMaxima(maxima, next);
+  for (const StagedLoop::Ahead &read : staged.ahead)
+    next.push_back(read.indices);
   if (staged.hasRing())
     addNextSlots(staged, next);
   scf::YieldOp::create(builder, loc, next);

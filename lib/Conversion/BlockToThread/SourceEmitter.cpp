@@ -52,7 +52,7 @@ void TileEmitter::emitGather(block::GatherOp op) {
       tile.extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(tile.extents));
 }
 
-void TileEmitter::gatherToShared(block::GatherOp op, Value slot, Value when) {
+void TileEmitter::gatherToShared(block::GatherOp op, Value slot, Value when, Value indices) {
   auto holder = cast<thread::SharedType>(slot.getType());
   TilePlace tile = getGatheredPlace(op, holder.getRows(), holder.getCols());
   thread::GatherAsyncOp::create(
@@ -61,7 +61,73 @@ void TileEmitter::gatherToShared(block::GatherOp op, Value slot, Value when) {
       builder.getDenseI64ArrayAttr(tile.dims),
       DenseBoolArrayAttr::get(builder.getContext(), tile.inBounds),
       tile.extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(tile.extents), slot,
-      when);
+      when, indices);
+}
+
+//===----------------------------------------------------------------------===//
+// Indices that are read ahead of their rows
+//===----------------------------------------------------------------------===//
+
+Value StagedLoop::getIndices(Operation *load) const {
+  for (const Ahead &read : ahead)
+    if (llvm::is_contained(read.lookups, load))
+      return read.indices;
+  return Value();
+}
+
+/// The most warps of a block, and indices of a thread, that are read ahead: they stay in registers
+/// during a step, of which more warps have fewer.
+static constexpr int64_t kMostWarpsAhead = 8, kMostAhead = 8;
+
+/// Finds the lookups whose rows a thread would otherwise ask for one latency after their indices,
+/// at each step, while all warps wait for it.
+void TileEmitter::findLookupsAhead(StagedLoop &loop) {
+  int64_t warps = launch.getSchedule()->getWarps();
+  if (!loop.hasRing() || warps > kMostWarpsAhead)
+    return;
+  for (auto [load, ring] : loop.loads) {
+    auto op = dyn_cast<block::GatherOp>(load);
+    if (!op)
+      continue;
+    int64_t rank = cast<RankedTensorType>(op.getIndices().getType()).getRank(), rows = 1;
+    for (int64_t size : cast<TileType>(op.getResult().getType()).getShape().take_front(rank))
+      rows *= size;
+    auto tile = cast<thread::SharedType>(ring.getType()).getSlotType();
+    if (rows == 1 || thread::ReadIndicesOp::countPieces(tile, 32 * warps) > kMostAhead)
+      continue;
+    auto isSame = [&](const StagedLoop::Ahead &other) {
+      block::GatherOp known = other.lookups.front();
+      return known.getIndices() == op.getIndices() && known.getMap() == op.getMap() &&
+             known.getTable().getType() == op.getTable().getType() &&
+             known.getResult().getType() == op.getResult().getType();
+    };
+    if (auto *known = llvm::find_if(loop.ahead, isSame); known != loop.ahead.end())
+      known->lookups.push_back(op);
+    else
+      loop.ahead.push_back({{op}, Value()});
+  }
+}
+
+/// Reads the indices of the rows of `step`, if the block takes it.
+void TileEmitter::readIndicesAhead(StagedLoop &loop, Value step) {
+  position[loop.op.getAxis()] = step;
+  Value exists =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, step, loop.steps.end);
+  for (StagedLoop::Ahead &read : loop.ahead) {
+    block::GatherOp op = read.lookups.front();
+    auto holder = block::getShared(op.getResult()).getSlotType();
+    TilePlace tile = getGatheredPlace(op, holder.getRows(), holder.getCols());
+    auto indices = cast<RankedTensorType>(op.getIndices().getType());
+    int64_t count =
+        thread::ReadIndicesOp::countPieces(holder, 32 * launch.getSchedule()->getWarps());
+    read.indices = thread::ReadIndicesOp::create(
+        builder, loc, VectorType::get({count}, indices.getElementType()), tile.tensor,
+        tensors.lookup(op.getIndices()), tile.offsets, builder.getI64IntegerAttr(indices.getRank()),
+        builder.getDenseI64ArrayAttr(tile.dims),
+        DenseBoolArrayAttr::get(builder.getContext(), tile.inBounds),
+        tile.extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(tile.extents),
+        TypeAttr::get(holder), exists);
+  }
 }
 
 /// All threads read the same elements; a part of several is read as a whole.

@@ -64,9 +64,18 @@ struct StagedLoop {
   llvm::SmallVector<std::pair<mlir::Operation *, mlir::Value>> loads;
   /// Of the step.
   mlir::Value readSlot, fillSlot;
+  /// Lookups whose indices are read a step before their rows are copied.
+  struct Ahead {
+    /// Several may need the same indices.
+    llvm::SmallVector<block::GatherOp> lookups;
+    mlir::Value indices;
+  };
+  llvm::SmallVector<Ahead> ahead;
 
   /// Whether copies run ahead.
   bool hasRing() const { return !loads.empty() && stages > 1; }
+  /// What has been read of the indices of a lookup, null if nothing.
+  mlir::Value getIndices(mlir::Operation *load) const;
 };
 
 /// A parameter of the kernel for loads by the tensor memory accelerator.
@@ -157,9 +166,11 @@ private:
   void emitLoop(block::LoopOp op);
   StagedLoop getStagedLoop(block::LoopOp op);
   void copyStep(const StagedLoop &loop, mlir::Value step, mlir::Value slot, mlir::Value when);
-  void startCopies(const StagedLoop &loop);
-  void continueCopies(const StagedLoop &loop, mlir::Value step);
+  void startCopies(StagedLoop &loop);
+  void continueCopies(StagedLoop &loop, mlir::Value step);
   void addNextSlots(const StagedLoop &loop, llvm::SmallVectorImpl<mlir::Value> &next);
+  void findLookupsAhead(StagedLoop &loop);
+  void readIndicesAhead(StagedLoop &loop, mlir::Value step);
   llvm::SmallVector<mlir::Value> getInitialSums(block::LoopOp op);
   LoopSteps getSteps(block::LoopOp op);
   void emitAccumulate(block::AccumulateOp op, llvm::SmallVectorImpl<mlir::Value> &next);
@@ -217,9 +228,11 @@ private:
   mlir::Value getPart(mlir::ArrayAttr axes, int64_t &parts);
   bool lastPartOverlaps(mlir::ArrayAttr axes);
   /// Of a `block.load` or a `block.gather`.
-  void copyToShared(mlir::Operation *read, mlir::Value slot, mlir::Value when);
+  void copyToShared(mlir::Operation *read, mlir::Value slot, mlir::Value when,
+                    mlir::Value indices = mlir::Value());
   TilePlace getGatheredPlace(block::GatherOp op, int64_t rows, int64_t cols);
-  void gatherToShared(block::GatherOp gather, mlir::Value slot, mlir::Value when);
+  void gatherToShared(block::GatherOp gather, mlir::Value slot, mlir::Value when,
+                      mlir::Value indices = mlir::Value());
   /// A tile outside of loops: its copy is begun.
   void beginCopy(mlir::Operation *read);
   /// One that another role copies.

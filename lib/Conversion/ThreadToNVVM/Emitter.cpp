@@ -249,6 +249,19 @@ void Emitter::groupBarrier() {
             {add(group(), i32(mostGroups * role.barrier)), i32(kGroupThreads)});
 }
 
+void Emitter::ifThenElse(Value condition, llvm::function_ref<void()> body,
+                         llvm::function_ref<void()> otherwise) {
+  // What is cached must be defined outside of the branches.
+  lane();
+  warp();
+  OpBuilder::InsertionGuard guard(*this);
+  auto branch = scf::IfOp::create(*this, condition, /*withElseRegion=*/true);
+  setInsertionPointToStart(branch.thenBlock());
+  body();
+  setInsertionPointToStart(branch.elseBlock());
+  otherwise();
+}
+
 void Emitter::ifThen(Value condition, llvm::function_ref<void()> body) {
   if (!condition)
     return body();

@@ -124,6 +124,9 @@ public:
   void groupBarrier();
   /// Emits `body` for the threads where `condition` holds; null is everywhere.
   void ifThen(mlir::Value condition, llvm::function_ref<void()> body);
+  /// Emits `otherwise` for those where it does not.
+  void ifThenElse(mlir::Value condition, llvm::function_ref<void()> body,
+                  llvm::function_ref<void()> otherwise);
 
 private:
   mlir::Value tid, laneId, warpId;

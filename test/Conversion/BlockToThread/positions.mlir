@@ -88,9 +88,12 @@ kernel.graph @steps(%table: tensor<9x30xf32>, %ids: tensor<10xi32>) -> tensor<30
 // Rows that a product reads go to shared memory, some steps ahead of it.
 // CHECK-LABEL: gpu.func @looked_up_0
 // CHECK: thread.gather_async %{{.*}}, %{{.*}}[{{.*}}] index_rank 2 dims [1, 2] in_bounds [false, true] to
+// CHECK: thread.read_indices {{.*}} -> vector<2xi64>
 // CHECK: scf.for
 // CHECK: thread.copy_wait 0
-// CHECK: thread.gather_async {{.*}} when
+// CHECK: thread.gather_async {{.*}} when {{.*}} rows
+// CHECK: thread.copy_commit
+// CHECK: thread.read_indices {{.*}} -> vector<2xi64>
 // CHECK: thread.load_shared {{.*}} transposed
 // CHECK: thread.mma
 kernel.graph @looked_up(%q: tensor<2x24x64xf16>, %table: tensor<11x64xf16>, %ids: tensor<2x50xi64>) -> tensor<2x24x64xf16> {

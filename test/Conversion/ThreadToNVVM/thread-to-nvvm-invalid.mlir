@@ -85,3 +85,15 @@ gpu.module @element {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @indices_ahead {
+  gpu.func @k(%a: memref<9x64xf16>, %at: memref<16xi32>) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    // expected-error @+2 {{failed to legalize operation 'thread.read_indices'}}
+    // expected-error @+1 {{expected the indices of 4 pieces of '!thread.shared<16x64xf16>', got 'vector<2xi32>'}}
+    %rows = thread.read_indices %a, %at[%c0, %c0] index_rank 1 dims [0, 1] in_bounds [true, true] of !thread.shared<16x64xf16> : memref<9x64xf16>, memref<16xi32> -> vector<2xi32>
+    gpu.return
+  }
+}

@@ -711,6 +711,22 @@ func.func @gather_columns(%a: memref<9x64xf16>, %at: memref<16xi32>, %s: !thread
 
 // -----
 
+func.func @gather_other_rows(%a: memref<9x64xf16>, %at: memref<16xi32>, %s: !thread.shared<16x64xf16>, %i: index, %rows: vector<4xi64>) {
+  // expected-error @+1 {{expected rows of the indices' type, 'i32', got 'vector<4xi64>'}}
+  thread.gather_async %a, %at[%i, %i] index_rank 1 dims [0, 1] in_bounds [true, true] to %s rows %rows : memref<9x64xf16>, memref<16xi32> to !thread.shared<16x64xf16>, vector<4xi64>
+  return
+}
+
+// -----
+
+func.func @read_indices_of_ring(%a: memref<9x64xf16>, %at: memref<16xi32>, %i: index) {
+  // expected-error @+1 {{expected one tile, got a ring; select with thread.slot}}
+  %rows = thread.read_indices %a, %at[%i, %i] index_rank 1 dims [0, 1] in_bounds [true, true] of !thread.shared<2x16x64xf16> : memref<9x64xf16>, memref<16xi32> -> vector<4xi32>
+  return
+}
+
+// -----
+
 func.func @gather_narrow(%a: memref<9x12xf16>, %at: memref<16xi32>, %s: !thread.shared<16x12xf16>, %i: index) {
   // expected-error @+1 {{expected rows of multiples of 16 bytes, got 'memref<9x12xf16>' and}}
   thread.gather_async %a, %at[%i, %i] index_rank 1 dims [0, 1] in_bounds [true, true] to %s : memref<9x12xf16>, memref<16xi32> to !thread.shared<16x12xf16>

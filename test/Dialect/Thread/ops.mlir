@@ -245,5 +245,9 @@ func.func @rows_by_index(%a: memref<1000x64xf16>, %at: memref<2x16xi64>, %i: ind
   thread.gather_async %a, %at[%i, %i, %i] index_rank 2 dims [1, 2] in_bounds [true, true] to %s : memref<1000x64xf16>, memref<2x16xi64> to !thread.shared<16x64xf16, swizzle = 128>
   // CHECK: thread.gather_async {{.*}} extents [9, 64] to %{{.*}} when %{{.*}} :
   thread.gather_async %a, %at[%i, %i, %i] index_rank 2 dims [1, 2] in_bounds [false, true] extents [9, 64] to %s when %on : memref<1000x64xf16>, memref<2x16xi64> to !thread.shared<16x64xf16, swizzle = 128>
+  // CHECK: %[[ROWS:.*]] = thread.read_indices %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] index_rank 2 dims [1, 2] in_bounds [true, true] of !thread.shared<16x64xf16, swizzle = 128> when %{{.*}} : memref<1000x64xf16>, memref<2x16xi64> -> vector<4xi64>
+  %rows = thread.read_indices %a, %at[%i, %i, %i] index_rank 2 dims [1, 2] in_bounds [true, true] of !thread.shared<16x64xf16, swizzle = 128> when %on : memref<1000x64xf16>, memref<2x16xi64> -> vector<4xi64>
+  // CHECK: thread.gather_async {{.*}} to %{{.*}} rows %[[ROWS]] : memref<1000x64xf16>, memref<2x16xi64> to <16x64xf16, swizzle = 128>, vector<4xi64>
+  thread.gather_async %a, %at[%i, %i, %i] index_rank 2 dims [1, 2] in_bounds [true, true] to %s rows %rows : memref<1000x64xf16>, memref<2x16xi64> to !thread.shared<16x64xf16, swizzle = 128>, vector<4xi64>
   return
 }

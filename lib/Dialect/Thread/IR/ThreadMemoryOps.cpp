@@ -121,22 +121,43 @@ MemRefType GatherAsyncOp::getGatheredType() {
   return getGathered(getTable().getType(), getIndices().getType(), getIndexRank());
 }
 
-LogicalResult GatherAsyncOp::verify() {
-  SharedType dest = getDest().getType();
-  if (failed(verifyLookup(*this, getTable().getType(), getIndices().getType(), getIndexRank())) ||
-      failed(verifySlot(*this, dest)) ||
-      failed(verifyGlobal(*this, getGatheredType(), getOffsets().size(), getDims(),
-                          getInBounds().size(), tileOf(dest), getExtents())))
+/// Checks a copy of rows by index to a tile, of whose pieces `rows` are the indices, if not null.
+template <typename OpT> static LogicalResult verifyRows(OpT op, SharedType tile, VectorType rows) {
+  if (failed(verifyLookup(op, op.getTable().getType(), op.getIndices().getType(),
+                          op.getIndexRank())) ||
+      failed(verifySlot(op, tile)) ||
+      failed(verifyGlobal(op, op.getGatheredType(), op.getOffsets().size(), op.getDims(),
+                          op.getInBounds().size(), tileOf(tile), op.getExtents())))
     return failure();
-  int64_t last = getGatheredType().getRank() - 1;
-  if (getDims()[1] != last || last < int64_t(getIndexRank()))
-    return emitOpError("expected columns along the table's last dimension, got dimension ")
-           << getDims()[1];
-  int64_t unit = 16 / dest.getElementBytes(), row = getTable().getType().getShape().back();
-  if (dest.getCols() % unit || row % unit || dest.getRowPitch() % 16)
-    return emitOpError("expected rows of multiples of 16 bytes, got ")
-           << getTable().getType() << " and " << dest;
+  int64_t last = op.getGatheredType().getRank() - 1;
+  if (op.getDims()[1] != last || last < int64_t(op.getIndexRank()))
+    return op.emitOpError("expected columns along the table's last dimension, got dimension ")
+           << op.getDims()[1];
+  int64_t unit = 16 / tile.getElementBytes(), row = op.getTable().getType().getShape().back();
+  if (tile.getCols() % unit || row % unit || tile.getRowPitch() % 16)
+    return op.emitOpError("expected rows of multiples of 16 bytes, got ")
+           << op.getTable().getType() << " and " << tile;
+  if (rows && rows.getElementType() != op.getIndices().getType().getElementType())
+    return op.emitOpError("expected rows of the indices' type, ")
+           << op.getIndices().getType().getElementType() << ", got " << rows;
   return success();
+}
+
+LogicalResult GatherAsyncOp::verify() {
+  return verifyRows(*this, getDest().getType(),
+                    getRows() ? cast<VectorType>(getRows().getType()) : VectorType());
+}
+
+MemRefType ReadIndicesOp::getGatheredType() {
+  return getGathered(getTable().getType(), getIndices().getType(), getIndexRank());
+}
+
+int64_t ReadIndicesOp::countPieces(SharedType tile, int64_t threads) {
+  return llvm::divideCeil(tile.getRows() * tile.getCols() * tile.getElementBytes() / 16, threads);
+}
+
+LogicalResult ReadIndicesOp::verify() {
+  return verifyRows(*this, getShared(), cast<VectorType>(getRows().getType()));
 }
 
 LogicalResult StoreGlobalOp::verify() {

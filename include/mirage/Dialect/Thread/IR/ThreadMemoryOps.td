@@ -118,14 +118,50 @@ def Thread_CopyAsyncOp : Thread_Op<"copy_async", [Thread_Needs<"AsyncCopy">, Att
   let hasVerifier = 1;
 }
 
+def Thread_ReadIndicesOp : Thread_Op<"read_indices", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
+  let summary = "reads the indices of the rows that a thread copies";
+  let description = [{
+    What `thread.gather_async` with the same arguments needs of `indices`: one element for
+    each piece that this thread copies. They may be read long before they are needed. The
+    table is not read. Where `when` does not hold, the result is not specified.
+
+    ```mlir
+    %rows = thread.read_indices %table, %ids[%b, %i, %j] index_rank 2 dims [1, 2] in_bounds [true, true] of !thread.shared<16x64xf16, swizzle = 128>
+      : memref<1000x64xf16>, memref<2x16xi64> -> vector<4xi64>
+    ```
+  }];
+  let arguments = (ins Thread_GlobalMemRef:$table, Thread_GlobalMemRef:$indices,
+                       Variadic<Index>:$offsets, I64Attr:$index_rank, DenseI64ArrayAttr:$dims,
+                       DenseBoolArrayAttr:$in_bounds, OptionalAttr<DenseI64ArrayAttr>:$extents,
+                       TypeAttrOf<Thread_SharedType>:$tile, Optional<I1>:$when);
+  let results = (outs VectorOfRankAndType<[1], [I32, I64]>:$rows);
+  let assemblyFormat = [{
+    $table `,` $indices `[` $offsets `]` `index_rank` $index_rank `dims` $dims
+    `in_bounds` $in_bounds (`extents` $extents^)? `of` $tile (`when` $when^)? attr-dict
+    `:` type($table) `,` type($indices) `->` type($rows)
+  }];
+  let extraClassDeclaration = [{
+    /// The tensor that the tile is of, as if it were in memory.
+    ::mlir::MemRefType getGatheredType();
+    /// The tile.
+    ::mirage::thread::SharedType getShared() {
+      return ::llvm::cast<::mirage::thread::SharedType>(getTile());
+    }
+    /// The pieces of 16 bytes of a tile that one of `threads` threads copies at most.
+    static int64_t countPieces(::mirage::thread::SharedType tile, int64_t threads);
+  }];
+  let hasVerifier = 1;
+}
+
 def Thread_GatherAsyncOp : Thread_Op<"gather_async", [Thread_Needs<"AsyncCopy">, AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "copies rows of a table by index to shared memory, asynchronously";
   let description = [{
     `table`, `indices` and `index_rank` are as for `thread.gather_global`, all other
     arguments as for `thread.copy_async`. Columns of the tile lie along the last dimension
     of the table, whose rows are multiples of 16 bytes long and aligned to 16 bytes. The
-    indices are read immediately. Rows whose index is outside of the table are NaN, and
-    nothing is read for them.
+    indices are read immediately, unless `thread.read_indices` has read them before
+    (`rows`). Rows whose index is outside of the table are NaN, and nothing is read for
+    them.
 
     ```mlir
     thread.gather_async %table, %ids[%b, %i, %j] index_rank 2 dims [1, 2] in_bounds [true, true] to %tile
@@ -135,11 +171,12 @@ def Thread_GatherAsyncOp : Thread_Op<"gather_async", [Thread_Needs<"AsyncCopy">,
   let arguments = (ins Thread_GlobalMemRef:$table, Thread_GlobalMemRef:$indices,
                        Variadic<Index>:$offsets, I64Attr:$index_rank, DenseI64ArrayAttr:$dims,
                        DenseBoolArrayAttr:$in_bounds, OptionalAttr<DenseI64ArrayAttr>:$extents,
-                       Thread_SharedType:$dest, Optional<I1>:$when);
+                       Thread_SharedType:$dest, Optional<I1>:$when,
+                       Optional<VectorOfRankAndType<[1], [I32, I64]>>:$rows);
   let assemblyFormat = [{
     $table `,` $indices `[` $offsets `]` `index_rank` $index_rank `dims` $dims
-    `in_bounds` $in_bounds (`extents` $extents^)? `to` $dest (`when` $when^)? attr-dict
-    `:` type($table) `,` type($indices) `to` type($dest)
+    `in_bounds` $in_bounds (`extents` $extents^)? `to` $dest (`when` $when^)? (`rows` $rows^)? attr-dict
+    `:` type($table) `,` type($indices) `to` type($dest) (`,` type($rows)^)?
   }];
   let extraClassDeclaration = [{
     /// The tensor that the tile is of, as if it were in memory.
