@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mirage.frontend.program import Program
-from mirage.runtime.layouts import Layout
+from mirage.runtime.dispatch.layouts import Layout
 from mirage.transforms.copies import with_own_memory
 
 
