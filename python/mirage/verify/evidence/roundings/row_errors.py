@@ -77,7 +77,8 @@ def compare_rows(
         error_c = np.where(known, np.where(np.isfinite(c), c - x, np.inf), 0.0)
         floor = np.where(known, HALF_ULP[dtype] * np.abs(x) + SMALLEST[dtype], 0.0)
     size = float(np.abs(x).max()) or 1.0
-    rms_r, rms_c = (float(_rms(e, known, None)) / size for e in (error_r, error_c))
+    count = _count(known, None)
+    rms_r, rms_c = (float(_rms(e, count, None)) / size for e in (error_r, error_c))
     most_r, most_c = (float(np.abs(e).max()) / size for e in (error_r, error_c))
     whole_floor = max(HALF_ULP[dtype], SMALLEST[dtype] / size)
     # The largest of a sample of errors is uncertain by itself: twice that of the mean.
@@ -87,11 +88,13 @@ def compare_rows(
     everywhere = bool(np.isfinite(error_c).all())
     if not everywhere:
         return Errors(name, rms_r, rms_c, False, output, certain=True)
-    rows_r, rows_c, rows_floor = (_rms(e, known, 1) for e in (error_r, error_c, floor))
+    count = _count(known, 1)
+    rows_r, rows_c, rows_floor = (_rms(e, count, 1) for e in (error_r, error_c, floor))
     slack = _slack(floor)
     # A single element's error may be 0 by chance: that of its column in all rows is not.
-    columns = np.broadcast_to(_rms(error_r, known, 0), error_r.shape)
-    rows_r = np.where(slack > _FEW, np.maximum(rows_r, _rms(columns, known, 1)), rows_r)
+    if (slack > _FEW).any():
+        columns = np.broadcast_to(_rms(error_r, _count(known, 0), 0), error_r.shape)
+        rows_r = np.where(slack > _FEW, np.maximum(rows_r, _rms(columns, count, 1)), rows_r)
     allowed = 2.0 * slack * np.maximum(rows_r, rows_floor / 2.0)
     wrong = rows_c > allowed
     if draws > 1:
@@ -101,7 +104,7 @@ def compare_rows(
     if not wrong.any():
         return Errors(name, rms_r, rms_c, True, output)
     at = int(np.argmax(np.where(wrong, rows_c / np.maximum(allowed, 1e-300), 0.0)))
-    scale = float(_rms(x, known, 1)[at]) or 1.0
+    scale = float(_rms(x, count, 1)[at]) or 1.0
     where = f"{output}, row {at} of those compared"
     return Errors(name, float(rows_r[at]) / scale, float(rows_c[at]) / scale, False, where)
 
@@ -114,9 +117,9 @@ def _typical(
 
     def logarithms(e: Array) -> Array:
         own, its = (v.reshape(len(v), draws, -1) for v in (e, known))
-        return np.log(np.maximum(_rms(own, its, 2), least)).mean(1)
+        return np.log(np.maximum(_rms(own, _count(its, 2), 2), least)).mean(1)
 
-    least = np.maximum(_rms(floor, known, 1) / 2.0, 1e-300)[:, None]
+    least = np.maximum(_rms(floor, _count(known, 1), 1) / 2.0, 1e-300)[:, None]
     uncertain = 1.0 + spread / np.sqrt(draws)
     return logarithms(error_c) - logarithms(error_r) <= np.log(2.0 * uncertain)
 
@@ -125,11 +128,18 @@ def _slack(floor: Array) -> Array:
     """Return, for each row, the factor by which the ratio of two measured errors may be off: the
     mean of a few elements is uncertain, and so is that of a row that a few elements dominate."""
     weights = floor / np.maximum(floor.max(1, keepdims=True), 1e-300)
-    effective = (weights**2).sum(1) ** 2 / np.maximum((weights**4).sum(1), 1e-300)
+    squares = weights * weights
+    effective = squares.sum(1) ** 2 / np.maximum((squares * squares).sum(1), 1e-300)
     return 1.0 + 3.0 / np.sqrt(np.maximum(effective, 1.0))
 
 
-def _rms(e: Array, known: Array, axis: int | None) -> Array:
+def _rms(e: Array, count: Array, axis: int | None) -> Array:
+    """Return the root mean square along an axis, of which ``count`` elements are known; the others
+    are 0."""
     with np.errstate(over="ignore"):
-        count = np.maximum(known.sum(axis), 1)
         return np.asarray(np.sqrt((e * e).sum(axis) / count))
+
+
+def _count(known: Array, axis: int | None) -> Array:
+    """Return the number of known elements, at least 1."""
+    return np.maximum(known.sum(axis), 1)
