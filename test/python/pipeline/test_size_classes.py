@@ -33,8 +33,7 @@ def optimized(
 ) -> OptimizedSizes:
     shapes = [{0: Dim("batch", min=1, max=most)} if i < rows else None for i in range(len(inputs))]
     graph = mi.from_torch(function, *inputs, dynamic_shapes=shapes)
-    few = {"candidates": 2, "finalists": 1} | options
-    return graph.superoptimize(chip="sm_80", budget=60, jobs=1, use_cache=False, **few)
+    return graph.superoptimize(chip="sm_80", budget=60, jobs=1, use_cache=False, **options)
 
 
 def emulated(found: OptimizedSizes, *tensors: torch.Tensor) -> tuple[Any, ...]:
