@@ -59,7 +59,9 @@ PROGRAMS: dict[str, tuple[Program, list[tuple[int, ...]], int]] = {
 def test_nothing_is_copied(name: str, chip: str) -> None:
     program, shapes, most = PROGRAMS[name]
     inputs = drawn(*shapes)
-    found = mi.from_torch(Module(program), *inputs).superoptimize(chip=chip, jobs=1)
+    found = mi.from_torch(Module(program), *inputs).superoptimize(
+        chip=chip, candidates=2, finalists=1, jobs=1
+    )
     kernels = [k for a in found.artifacts for k in a.manifest.kernels]
     assert len(kernels) == len(list(launches(found.graph.ops))) <= most
     assert not list(unfused_in(found.graph))

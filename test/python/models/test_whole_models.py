@@ -22,7 +22,7 @@ pytest.importorskip("transformers")
 ROOT = Path(__file__).parents[3]
 ONE_LAYER = {"gemma2": {"num_hidden_layers": 1}}
 """Of models that have several in the catalog."""
-TOKENS = {"llama3": 17, "t5": 0}
+TOKENS = {"llama3": 4, "t5": 0}
 """Greedy tokens, if not two: one by the prompt, the other by a step of decoding. Of T5, encoder and
 decoder run once, as a whole."""
 

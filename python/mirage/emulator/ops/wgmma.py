@@ -133,8 +133,11 @@ class _Product:
             a = self._from_registers(chosen.reshape(-1))
         else:
             a = _matrix(c, int(key[1]), 64, self.depth, self.kind_a, transposed_a, chosen, blocks)
-        dtype: Any = np.int64 if self.kind_d == "s32" else np.float64
-        product = a.astype(dtype) @ b.transpose(0, 2, 1).astype(dtype)
+        # sums of at most 32 products of bytes are exact in float64, which is much faster
+        rows, columns = a.astype(np.float64, copy=False), b.astype(np.float64, copy=False)
+        product = rows @ columns.transpose(0, 2, 1)
+        if self.kind_d == "s32":
+            product = product.astype(np.int64)
         return -product if self.signs[0] * self.signs[1] < 0 else product
 
     def _from_registers(self, rows: Array) -> Array:
@@ -305,6 +308,16 @@ def descriptor_addresses(
     return result
 
 
+@functools.lru_cache(maxsize=4096)
+def _granules(
+    descriptor: int, extent: int, depth: int, size: int, transposed: bool, granule: int
+) -> Array:
+    """Return the granules of a block's shared memory that an operand lies in, in order."""
+    found = np.unique(descriptor_addresses(descriptor, extent, depth, size, transposed) // granule)
+    found.flags.writeable = False
+    return found
+
+
 def _matrix(
     c: Cohort,
     descriptor: int,
@@ -335,7 +348,7 @@ def _matrix(
         )
     if machine.checks:
         races = shared.races
-        chunks = np.unique(address // races.granule)
+        chunks = _granules(descriptor, extent, depth, size, transposed, races.granule)
         granule = blocks[:, None] * races.granules + chunks[None, :]
         place = np.searchsorted(c.rows, groups)
         own = machine.wgmma.current
