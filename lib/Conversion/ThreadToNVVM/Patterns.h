@@ -63,6 +63,7 @@ void populateReshapePatterns(const mlir::TypeConverter &, mlir::RewritePatternSe
 void populateReducePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateGlobalPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateGatherPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
+void populateRowCopyPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateSharedPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateCopyPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateMmaPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);

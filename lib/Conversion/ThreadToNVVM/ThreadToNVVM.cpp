@@ -270,10 +270,11 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     populateCoarsePatterns(converter, patterns, coarse);
     populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
-    for (auto populate : {populateElementwisePatterns, populateReshapePatterns,
-                          populateReducePatterns, populateGlobalPatterns, populateGatherPatterns,
-                          populateSharedPatterns, populateCopyPatterns, populateMmaPatterns,
-                          populateSyncPatterns, populateBulkPatterns, populateWgmmaPatterns})
+    for (auto populate :
+         {populateElementwisePatterns, populateReshapePatterns, populateReducePatterns,
+          populateGlobalPatterns, populateGatherPatterns, populateRowCopyPatterns,
+          populateSharedPatterns, populateCopyPatterns, populateMmaPatterns, populateSyncPatterns,
+          populateBulkPatterns, populateWgmmaPatterns})
       populate(converter, patterns);
     return applyPartialConversion(module, target, std::move(patterns));
   }

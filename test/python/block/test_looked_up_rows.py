@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 from faults.noticed import Original
+from faults.ptx_mutants import Kind
 from lowering import compile_mlir
 from mirage.emulator.run_artifact import check_artifact
 
@@ -135,5 +136,6 @@ def _original() -> Original:
     return Original(compile_mlir(LookedUp(keys=192, stages=3).text()))
 
 
-def test_missing_synchronisation_is_noticed() -> None:
-    assert not set(_original().unnoticed("wait"))
+@pytest.mark.parametrize("kind", ["barrier", "wait"])
+def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
+    assert not _original().unnoticed(kind)
