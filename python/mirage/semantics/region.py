@@ -162,13 +162,14 @@ class Takes:
     """The parts that an op takes: for each operand, which was computed in the regions ``have``, the
     indices to take along some dimensions; and the region and shape of the result. ``as_they_are``
     says that an op that computes something takes all of its operands, and that its result has
-    elements."""
+    elements; ``nothing_else`` that what is taken is the result."""
 
     have: tuple[Region, ...]
     indices: tuple[tuple[tuple[int, Array], ...], ...]
     region: Region
     shape: tuple[int, ...]
     as_they_are: bool = False
+    nothing_else: bool = False
 
 
 def demand(graph: KernelGraph, outputs: Iterable[Region]) -> Demand:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -116,17 +115,14 @@ def evaluate_sampled(
         v: Tensor(x.planes, x.region) for v, x in zip(graph.inputs, inputs, strict=True)
     }
     with np.errstate(all="ignore"):
-        for op, result, last in _with_last_uses(graph):
-            if result is None:
-                if wanted.regions.keys().isdisjoint(op.results):
-                    continue
-                assert isinstance(op, Launch)
+        for op, last in _with_last_uses(graph):
+            if wanted.regions.keys().isdisjoint(op.results):
+                continue
+            if isinstance(op, Launch):
                 found = _launch(domain, op, values, wanted, shared, sets)
                 values.update(zip(op.results, found, strict=True))
-            elif result in wanted.regions:
-                values[result] = _primitive(domain, op, values, wanted, sets)
             else:
-                continue
+                values[op.result] = _primitive(domain, op, values, wanted, sets)
             for v in last:
                 values.pop(v, None)
     return tuple(Sampled(values[v].planes, values[v].region) for v in graph.outputs)
@@ -167,7 +163,7 @@ def _primitive(
         taken(x.planes, i, sets) if i else x.planes
         for x, i in zip(operands, takes.indices, strict=True)
     ]
-    if isinstance(op, Slice):
+    if takes.nothing_else:
         return Tensor(xs[0], takes.region)
     if isinstance(op, Reshape):
         assert prod(takes.shape) == prod(shape_of(xs[0])[sets:])
@@ -207,8 +203,9 @@ def _takes(op: Op, operands: Sequence[Tensor], region: Region) -> Takes:
     )
     if not isinstance(op, Reshape):
         shape = region_shape(region, op.result.shape)
-        as_they_are = not isinstance(op, Slice) and not any(indices) and 0 not in shape
-        return Takes(have, indices, region, shape, as_they_are)
+        slices = isinstance(op, Slice)
+        as_they_are = not slices and not any(indices) and 0 not in shape
+        return Takes(have, indices, region, shape, as_they_are, nothing_else=slices)
     source = op.operands[0].shape
     sizes: list[int] = []
     produced: list[Array | None] = []
@@ -222,13 +219,8 @@ def _takes(op: Op, operands: Sequence[Tensor], region: Region) -> Takes:
     return Takes(have, indices, tuple(produced), tuple(sizes))
 
 
-_Step: TypeAlias = "tuple[Op, Value | None, list[Value]]"
-"""An op, its result (None: of a launch, which has any number), and the values that no later op
-reads."""
-
-
-def _with_last_uses(graph: KernelGraph) -> list[_Step]:
-    """Return the ops, each with its result and the values that no later op reads."""
+def _with_last_uses(graph: KernelGraph) -> list[tuple[Op, list[Value]]]:
+    """Return the ops, each with the values that no later op reads."""
     if (known := _LAST_USES.get(graph)) is not None:
         return known
     last: dict[Value, int] = {}
@@ -237,14 +229,12 @@ def _with_last_uses(graph: KernelGraph) -> list[_Step]:
             last[v] = number
     for v in graph.outputs:
         last.pop(v, None)
-    uses: list[_Step] = [
-        (op, None if isinstance(op, Launch) else op.result, []) for op in graph.ops
-    ]
+    uses: list[tuple[Op, list[Value]]] = [(op, []) for op in graph.ops]
     for v, number in last.items():
-        uses[number][2].append(v)
+        uses[number][1].append(v)
     _LAST_USES[graph] = uses
     return uses
 
 
 # Of graphs that there are: the same one is run on one input after another.
-_LAST_USES: WeakKeyDictionary[KernelGraph, list[_Step]] = WeakKeyDictionary()
+_LAST_USES: WeakKeyDictionary[KernelGraph, list[tuple[Op, list[Value]]]] = WeakKeyDictionary()
