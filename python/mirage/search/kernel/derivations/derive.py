@@ -70,7 +70,6 @@ class Derivations:
     def __post_init__(self) -> None:
         self.phases = Phases(self.algebra, self.kind)
         self.groupings = Groupings(self.algebra, self.max_factors, self.left_out)
-        self._one_known: dict[tuple[tuple[int, ...], tuple[SubAxis, ...], int], Goal] = {}
 
     def solve(self, goal: Goal) -> bool:
         """Return whether ``goal`` has a derivation; fill ``edges`` and ``order`` (children
@@ -147,11 +146,7 @@ class Derivations:
         return self.canonical((self.algebra.poly(terms), stage))
 
     def _one(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...], stage: int) -> Goal:
-        found = self._one_known.get((atoms, bound, stage))
-        if found is None:
-            mono = tuple(sorted(atoms)), tuple(sorted(bound))
-            found = self._one_known[atoms, bound, stage] = self._goal([(mono, 1)], stage)
-        return found
+        return self._goal([((tuple(sorted(atoms)), tuple(sorted(bound))), 1)], stage)
 
     # ---- expansion
 
