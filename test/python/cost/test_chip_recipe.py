@@ -68,7 +68,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     # The first folder of the package has what was compiled, and hands on the others.
-    shutil.copy(ROOT / "python/mirage/__init__.py", tree / "mirage")
+    for module in ("__init__.py", "lazy_names.py"):
+        shutil.copy(ROOT / "python/mirage" / module, tree / "mirage")
     return tree
 
 

@@ -179,6 +179,8 @@ print(json.dumps([repr(program), said]))
 
 
 def test_its_sources_are_of_the_oldest_python() -> None:
-    files = [ROOT / "python/mirage" / name for name in ("__init__.py", "errors.py")]
+    files = [
+        ROOT / "python/mirage" / name for name in ("__init__.py", "errors.py", "lazy_names.py")
+    ]
     for path in (*files, *(ROOT / "python/mirage/runtime").rglob("*.py")):
         ast.parse(path.read_text(), feature_version=OLDEST)

@@ -7,12 +7,17 @@ elements that have the first rank, which other rules read as the smallest elemen
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mirage.semantics.builder import Builder
 from mirage.semantics.indexing.indices import unit_free_dims
 from mirage.semantics.scalar import ReduceFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
 from mirage.verify.normal_form.one_of_a_row import picked
 from mirage.verify.normal_form.reading import Reading
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 
 def one_index_rule(reading: Reading, op: Op) -> Value | None:
@@ -39,7 +44,7 @@ def _is_cast(op: Op) -> bool:
     return isinstance(op, Elementwise) and op.identity and not op.cuts
 
 
-def _sums(op: Op) -> bool:
+def _sums(op: Op) -> TypeIs[Contraction]:
     return isinstance(op, Contraction) and op.function is ReduceFn.SUM and len(op.operands) == 1
 
 

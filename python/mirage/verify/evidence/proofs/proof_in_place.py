@@ -28,7 +28,7 @@ NAME = "proof with positions and bound tensors as they are"
 MOST_WORK = 6e4
 """The most elements of both programs together."""
 MOST_IN_TIME = 5e5
-"""The same, for a proof whose time is limited."""
+"""The most elements of both programs together, for a proof whose time is limited."""
 
 
 def prove_in_place(

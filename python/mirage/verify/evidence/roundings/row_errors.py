@@ -80,14 +80,14 @@ def compare_rows(
     count = _count(known, None)
     rms_r, rms_c = (float(_rms(e, count, None)) / size for e in (error_r, error_c))
     most_r, most_c = (float(np.abs(e).max()) / size for e in (error_r, error_c))
-    whole_floor = max(HALF_ULP[dtype], SMALLEST[dtype] / size)
+    if not np.isfinite(error_c).all():
+        return Errors(name, rms_r, rms_c, False, output, certain=True)
     # The largest of a sample of errors is uncertain by itself: twice that of the mean.
     loose = float(_slack(floor.reshape(1, -1))[0])
-    fine = rms_c <= 2.0 * loose * max(rms_r, whole_floor / 2.0)
-    fine = fine and most_c <= 4.0 * loose * max(most_r, whole_floor)
-    everywhere = bool(np.isfinite(error_c).all())
-    if not everywhere:
-        return Errors(name, rms_r, rms_c, False, output, certain=True)
+    least_error = max(HALF_ULP[dtype], SMALLEST[dtype] / size)
+    fine = rms_c <= 2.0 * loose * max(rms_r, least_error / 2.0)
+    if not (fine and most_c <= 4.0 * loose * max(most_r, least_error)):
+        return Errors(name, rms_r, rms_c, False, output)
     count = _count(known, 1)
     rows_r, rows_c, rows_floor = (_rms(e, count, 1) for e in (error_r, error_c, floor))
     slack = _slack(floor)
@@ -99,8 +99,6 @@ def compare_rows(
     wrong = rows_c > allowed
     if draws > 1:
         wrong &= ~_typical(error_r, error_c, floor, known, draws, _SURE if sure else _UNSURE)
-    if not fine:
-        return Errors(name, rms_r, rms_c, False, output)
     if not wrong.any():
         return Errors(name, rms_r, rms_c, True, output)
     at = int(np.argmax(np.where(wrong, rows_c / np.maximum(allowed, 1e-300), 0.0)))
