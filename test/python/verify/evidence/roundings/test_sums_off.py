@@ -22,8 +22,7 @@ SIZES = [
     *((3, 5, DType.F16), (1, 64, DType.F16), (2, 1000, DType.F16), (3, 17, DType.F16)),
     *((3, 5, DType.BF16), (1, 64, DType.BF16), (2, 1000, DType.BF16)),
 ]
-SEEDS = range(16)
-"""Seeds draw samples and other situations: the constants and the ways depend on none."""
+SEEDS = range(40)
 
 
 class Norm:
@@ -94,7 +93,7 @@ def refused(reference: KernelGraph, candidate: KernelGraph, seeds: range = SEEDS
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("how", ["by a factor", "by a quotient", "by a matmul"])
 def test_a_variance_in_one_pass_is_never_accepted(size: tuple[int, int, DType], how: str) -> None:
-    seeds = SEEDS if how == "by a factor" else SEEDS[::2]
+    seeds = SEEDS if how == "by a factor" else SEEDS[::5]
     reference = Norm(size).whole()
     assert refused(reference, Norm(size).written("one pass", how), seeds)
 
