@@ -19,7 +19,7 @@ from mirage.frontend.program import Fixed, Parameter, Program, Seen
 from mirage.frontend.torch_import.capture.capture import Argument, Captured
 from mirage.frontend.torch_import.conversion.error_functions import with_gelus
 from mirage.frontend.torch_import.conversion.folded_tensors import as_ops
-from mirage.frontend.torch_import.conversion.graph_inputs import GraphInputs, dtype_of
+from mirage.frontend.torch_import.conversion.imported_inputs import GraphInputs, dtype_of
 from mirage.frontend.torch_import.conversion.read_ir import (
     constant_of,
     foreign_type,
