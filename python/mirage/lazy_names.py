@@ -16,7 +16,7 @@ def on_first_use(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions ``__getattr__`` and ``__dir__`` of a package.
 
-    ``homes`` gives the module of each name, relative to the package (``.conversion.importer``) or
+    ``homes`` gives the module of each name, relative to the package (``.conversion.from_torch``) or
     absolute. The module is imported when the name is first used; from then on, the name is an
     attribute of the package like any other.
     """

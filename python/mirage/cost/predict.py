@@ -13,7 +13,7 @@ from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.kernel_time import report
 from mirage.cost.overlapping_views import read_from_memory
 from mirage.cost.target import Target
-from mirage.semantics.ops.op import Lookup
+from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.ugraph import (
     KernelGraph,
     Launch,

@@ -1,15 +1,9 @@
 """The search for µGraphs: frames, derivations of values, extraction, kernel cuts."""
 
+from mirage.search.best_candidates import Candidate
 from mirage.search.kernel.solver import Pick
 from mirage.search.limits import BOUNDS, LimitError, SearchLimits, SearchReport, StopReason
-from mirage.search.superoptimize import (
-    Candidate,
-    Planner,
-    SearchResult,
-    Watch,
-    searched,
-    superoptimize,
-)
+from mirage.search.superoptimize import Planner, SearchResult, Watch, searched, superoptimize
 
 __all__ = [
     "BOUNDS",

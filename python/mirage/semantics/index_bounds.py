@@ -6,7 +6,7 @@ error instead compares indices with these bounds before a launch.
 
 from __future__ import annotations
 
-from mirage.semantics.ops.op import all_ops
+from mirage.semantics.ops.kinds import all_ops
 from mirage.semantics.ugraph import KernelGraph, launches
 
 

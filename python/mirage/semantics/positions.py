@@ -19,8 +19,9 @@ import numpy as np
 from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.indexing.indices import Region
-from mirage.semantics.ops.op import Lookup as Lookup
-from mirage.semantics.ops.op import Op, Source, TensorType, Tiled, UnknownOp, Value
+from mirage.semantics.ops.kinds import Lookup as Lookup
+from mirage.semantics.ops.kinds import Source, Tiled
+from mirage.semantics.ops.op import Op, TensorType, UnknownOp, Value
 from mirage.semantics.ops.part_counts import Parts
 from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import TileMap

@@ -18,7 +18,8 @@ from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.indexing.indices import Region
 from mirage.semantics.indexing.strides import Digits, dense, in_digits
-from mirage.semantics.ops.op import Boundary, Op, TensorType, UnknownOp, Value
+from mirage.semantics.ops.kinds import Boundary
+from mirage.semantics.ops.op import Op, TensorType, UnknownOp, Value
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph
 

@@ -12,7 +12,8 @@ from math import ceil, prod
 
 from mirage.cost.target import Target
 from mirage.semantics.copy_launch import copy_launch
-from mirage.semantics.ops.op import Contraction, Movement, Op, Value, all_ops
+from mirage.semantics.ops.kinds import Contraction, Movement, all_ops
+from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.positions import Gather
 from mirage.semantics.ugraph import KernelGraph, Launch, Load, axis_extents
 from mirage.transforms.lookups import rows_without_views

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from mirage.semantics.ops.op import Op, Value, all_ops
+from mirage.semantics.ops.kinds import all_ops
+from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.positions import (
     MAX_POSITIONS,
     Gather,

@@ -10,7 +10,7 @@ import numpy as np
 
 from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluation.tile_lookups import loaded
-from mirage.semantics.ops.op import Lookup
+from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.samples.floats import Difference

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mirage.frontend.errors import UnsupportedOpError
 from mirage.frontend.torch_import.rows.reductions import scans
 from mirage.semantics.evaluation.evaluate import evaluate_floats
-from mirage.semantics.ops.op import Lookup
+from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.ugraph import External
 from torch_programs.imported_programs import check, evaluate, rand
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from mirage.emulator.run_artifact import run_artifact
 from mirage.frontend.kernel_graph import new_kernel_graph
-from mirage.frontend.torch_import.conversion.importer import from_torch
+from mirage.frontend.torch_import.conversion.from_torch import from_torch
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats

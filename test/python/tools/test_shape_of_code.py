@@ -15,7 +15,7 @@ from pathlib import Path
 from functions_of_c import functions_of_c
 from mirage.semantics import positions
 from mirage.semantics.alternatives import Alternatives
-from mirage.semantics.ops import op as kinds
+from mirage.semantics.ops import kinds
 from mirage.semantics.ops.kernel_ops import Composite
 from mirage.semantics.ugraph import Op
 
@@ -68,7 +68,7 @@ CLASS_TESTS = {
     "verify": 78,
 }
 """Places that ask whether an op is of one class, by package; entries of tables are such places. An
-analysis asks for what a kind or an op says (``semantics/ops/op.py``) unless it is about that class;
+analysis asks for what a kind or an op says (``semantics/ops/kinds.py``) unless it is about that class;
 where it asks less often, less stands here."""
 
 

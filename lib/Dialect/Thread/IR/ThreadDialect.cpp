@@ -10,6 +10,8 @@ using namespace mirage::thread;
 #include "mirage/Dialect/Thread/IR/ThreadDialect.cpp.inc"
 #include "mirage/Dialect/Thread/IR/ThreadEnums.cpp.inc"
 #include "mirage/Dialect/Thread/IR/ThreadOpInterfaces.cpp.inc"
+#define GET_OP_CLASSES
+#include "mirage/Dialect/Thread/IR/ThreadOps.cpp.inc"
 
 void ThreadDialect::initialize() {
   registerAttributes();

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from mirage.frontend.torch_import.capture.effects import Effects, effects_of
     from mirage.frontend.torch_import.capture.given_arguments import given_arguments
     from mirage.frontend.torch_import.capture.module_call import ModuleCall
-    from mirage.frontend.torch_import.conversion.importer import ImportedGraph, from_torch
+    from mirage.frontend.torch_import.conversion.from_torch import ImportedGraph, from_torch
 
 _HOMES = {
     "Effects": ".capture.effects",
-    "ImportedGraph": ".conversion.importer",
+    "ImportedGraph": ".conversion.from_torch",
     "ModuleCall": ".capture.module_call",
     "dynamic_program": ".capture.dynamic",
     "effects_of": ".capture.effects",
     "export_program": ".capture.capture",
-    "from_torch": ".conversion.importer",
+    "from_torch": ".conversion.from_torch",
     "given_arguments": ".capture.given_arguments",
 }
 

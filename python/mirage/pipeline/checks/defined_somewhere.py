@@ -10,7 +10,7 @@ from mirage.errors import SourceLocation
 from mirage.frontend.errors import InvalidGraphError
 from mirage.frontend.program import Program
 from mirage.semantics.indexing.indices import Region
-from mirage.semantics.ops.op import Elementwise
+from mirage.semantics.ops.kinds import Elementwise
 from mirage.semantics.scalar import Array, BinaryFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Op, Value, View
 from mirage.verify.evidence.samples.defined_nowhere import first_without_numbers

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from mirage.semantics.ops.op import Op, Source, Structure, Tiled, UnknownOp, Value, all_ops
+from mirage.semantics.ops.kinds import Source, Structure, Tiled, all_ops
+from mirage.semantics.ops.op import Op, UnknownOp, Value
 from mirage.semantics.ops.part_counts import NothingLeftError, Parts
 from mirage.semantics.ugraph import BlockGraph, Launch, TensorType, axis_extents
 

@@ -28,7 +28,7 @@ from mirage.pipeline.select import ranking
 from mirage.pipeline.verify import Checked, judged, verify_candidates
 from mirage.search import Pick, Planner, SearchLimits, SearchResult, StopReason
 from mirage.semantics.alternatives import parts_of
-from mirage.semantics.ops.op import Contraction
+from mirage.semantics.ops.kinds import Contraction
 from mirage.semantics.positions import Iota
 from mirage.semantics.ugraph import KernelGraph, Launch, launches
 

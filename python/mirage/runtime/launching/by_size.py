@@ -22,6 +22,7 @@ from mirage.runtime.errors import (
     UnreadableArtifactError,
 )
 from mirage.runtime.launching.executable import Executable
+from mirage.runtime.launching.launch_arguments import given_tensors
 from mirage.runtime.serialization.artifact import (
     MANIFEST,
     Artifact,
@@ -174,7 +175,7 @@ class SizedExecutable:
         out: Sequence[torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, ...]:
         """Launch the program and return its outputs; see :class:`Executable`."""
-        given = Executable.given(tensors, inputs)
+        given = given_tensors(tensors, inputs)
         results = self._fast_results(given, out)
         return self.executable(given)(inputs=given, out=out) if results is None else results
 

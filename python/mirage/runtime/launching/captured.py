@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from mirage.runtime.dispatch.plan import Call, Plan
 from mirage.runtime.dispatch.torch_calls import overload_of
 from mirage.runtime.errors import CallError, CaptureError, NoGpuError
+from mirage.runtime.launching.launch_arguments import given_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -167,7 +168,7 @@ class CapturedProgram(_Captured):
         import torch
 
         m = program.manifest
-        given = program.given(tuple(inputs), None)
+        given = given_tensors(tuple(inputs), None)
         _, number = program.checked(given)
         super().__init__(given, [spec.name for spec in m.inputs], m.updates)
         self.program = program
@@ -184,7 +185,7 @@ class CapturedProgram(_Captured):
     def __call__(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the outputs, in memory that the next call overwrites. Raises
         :class:`~mirage.runtime.errors.CallError`."""
-        given = self.program.given(tuple(inputs), None)
+        given = given_tensors(tuple(inputs), None)
         self.program.checked(given)
         return self._given(given)
 

@@ -6,31 +6,21 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mirage.runtime.arguments.index_check import IndexCheck
-from mirage.runtime.arguments.overlaps import Updates
-from mirage.runtime.arguments.tensor_check import TensorCheck
-from mirage.runtime.errors import (
-    ArgumentAliasError,
-    ArgumentCountError,
-    ArgumentDeviceError,
-    ArgumentStrideError,
-    NoGpuError,
-)
 from mirage.runtime.launching.captured import CapturedProgram
 from mirage.runtime.launching.driver import LoadedKernel, ensure_context, load_kernels
 from mirage.runtime.launching.fast import (
-    ALIGNMENT,
     CUDA,
     FastCall,
     Surroundings,
     driver_functions,
     fast_call,
 )
+from mirage.runtime.launching.launch_arguments import LaunchArguments, given_tensors, need_gpu
 from mirage.runtime.launching.packing import Packing
 from mirage.runtime.serialization.artifact import Artifact
-from mirage.runtime.serialization.manifest import TensorSpec
 
 if TYPE_CHECKING:
     import torch
@@ -67,9 +57,6 @@ class Executable:
         self._workspaces: dict[tuple[int, int], torch.Tensor] = (
             {} if shares is None else shares._workspaces
         )
-        self._checks: tuple[list[_Check], list[_Check]] | None = None
-        self._current_device: Callable[[], int]
-        self._current_stream: Callable[[int], int]
 
     def __repr__(self) -> str:
         m = self.manifest
@@ -91,20 +78,19 @@ class Executable:
         :class:`NoGpuError`, and the errors of
         :func:`~mirage.runtime.launching.driver.load_kernels`.
         """
-        given = self.given(tensors, inputs)
+        given = given_tensors(tensors, inputs)
         results = None if self._check_indices else self.fast_results(given, out)
         if results is not None:
             return results
         read, device = self.checked(given)
         if self._check_indices:
             self._check_indices(given)
-        _, output_checks = self._checks or self._prepare_checks()
         if out is None:
-            results = tuple(c.empty(device) for c in output_checks)
+            results = self._arguments.empty(device)
             written = [y.data_ptr() for y in results]
         else:
             results = tuple(out)
-            written = self._check_out(results, read, device)
+            written = self._arguments.written(results, read, device)
         self._launch(read, written, device)
         return results
 
@@ -112,18 +98,7 @@ class Executable:
         """Return the addresses of inputs and the number of their device. Raises
         :class:`~mirage.runtime.errors.CallError` if they do not match the manifest, and
         :class:`NoGpuError`."""
-        checks, _ = self._checks or self._prepare_checks()
-        if len(given) != len(checks):
-            names = ", ".join(t.name for t in self.manifest.inputs)
-            raise ArgumentCountError(
-                f"expected {len(checks)} input tensors ({names}), got {len(given)}"
-            )
-        device = self._device(given)
-        read = [wanted(tensor, device) for tensor, wanted in zip(given, checks)]
-        self._updates.check(read)
-        if device < 0:
-            self._reject_host_tensors(given)
-        return read, device
+        return self._arguments.read(given)
 
     def captured(self, *inputs: torch.Tensor) -> CapturedProgram:
         """Return the program as one CUDA graph, for inputs like these; see
@@ -148,7 +123,7 @@ class Executable:
 
     def prepare(self, device: int = 0) -> None:
         """Load the code onto a device now rather than at the first call."""
-        self._torch_cuda()
+        need_gpu()
         (self._shares or self).modules(device)
 
     def modules(self, device: int) -> tuple[Any, ...]:
@@ -158,8 +133,18 @@ class Executable:
         return kernels[0].modules if kernels else ()
 
     @cached_property
-    def _updates(self) -> Updates:
-        return Updates(self.manifest.inputs, self.manifest.updates)
+    def _arguments(self) -> LaunchArguments:
+        return LaunchArguments(self.manifest)
+
+    @cached_property
+    def _current_device(self) -> Callable[[], int]:
+        import torch
+
+        return torch.cuda.current_device
+
+    @cached_property
+    def _current_stream(self) -> Callable[[int], int]:
+        return stream_getter()
 
     @cached_property
     def _packing(self) -> Packing:
@@ -173,90 +158,6 @@ class Executable:
         counts = {"input": m.inputs, "output": m.outputs, "workspace": m.workspace}
         found = [self._packing.slots_of(kind, len(all)) for kind, all in counts.items()]
         return found[0], found[1], found[2]
-
-    # ---- arguments
-
-    @staticmethod
-    def given(
-        tensors: tuple[torch.Tensor | Sequence[torch.Tensor], ...],
-        inputs: Sequence[torch.Tensor] | None,
-    ) -> Sequence[torch.Tensor]:
-        if inputs is not None:
-            if tensors:
-                raise ArgumentCountError(
-                    "expected tensors either by position or as inputs=, got both"
-                )
-            return inputs
-        if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
-            return tensors[0]
-        return tensors  # type: ignore[return-value]
-
-    def _prepare_checks(self) -> tuple[list[_Check], list[_Check]]:
-        import torch
-
-        self._current_device = torch.cuda.current_device
-        self._current_stream = stream_getter()
-        self._checks = (
-            [_Check(s, f"input {i} ({s.name})") for i, s in enumerate(self.manifest.inputs)],
-            [_Check(s, f"output {i} ({s.name})") for i, s in enumerate(self.manifest.outputs)],
-        )
-        return self._checks
-
-    @staticmethod
-    def _torch_cuda() -> None:
-        try:
-            import torch
-        except ImportError:
-            raise NoGpuError("cannot launch: torch is not installed") from None
-        if not torch.cuda.is_available():
-            built = (
-                "no GPU was found" if torch.version.cuda else "this torch was built without CUDA"
-            )
-            raise NoGpuError(
-                f"cannot launch: {built}; compiling and emulating need no GPU, running does"
-            )
-
-    def _device(self, tensors: Sequence[Any]) -> int:
-        """Return the device of the first input: -1 for host memory, and torch's current device if
-        there are no inputs.
-        """
-        if tensors:
-            get_device = getattr(tensors[0], "get_device", None)
-            return -1 if get_device is None else get_device()
-        self._torch_cuda()
-        import torch
-
-        return torch.cuda.current_device()
-
-    def _reject_host_tensors(self, tensors: Sequence[torch.Tensor]) -> NoReturn:
-        self._torch_cuda()
-        raise ArgumentDeviceError(
-            f"input 0 ({self.manifest.inputs[0].name}): expected a tensor on a CUDA device, "
-            "got one on "
-            f"{tensors[0].device}; move it with .cuda()"
-        )
-
-    def _check_out(
-        self, results: tuple[torch.Tensor, ...], read: list[int], device: int
-    ) -> list[int]:
-        """Return the addresses of the outputs, which must overlap nothing."""
-        assert self._checks is not None
-        input_checks, checks = self._checks
-        if len(results) != len(checks):
-            raise ArgumentCountError(f"expected {len(checks)} output tensors, got {len(results)}")
-        written = [wanted(tensor, device) for tensor, wanted in zip(results, checks)]
-        taken = [(start, start + c.bytes) for start, c in zip(read, input_checks)]
-        for start, wanted in zip(written, checks):
-            end = start + wanted.bytes
-            for a, b in taken:
-                if start < b and a < end:
-                    raise ArgumentAliasError(
-                        f"{wanted.what}: expected memory of its own, got some of another argument"
-                    )
-            taken.append((start, end))
-        return written
-
-    # ---- launching -------------------------------------------------------------------------------
 
     def _launch(self, read: list[int], written: list[int], device: int) -> None:
         if self._current_device() == device:
@@ -305,8 +206,6 @@ class Executable:
         functions = driver_functions()
         if not functions.launch:
             return
-        if self._checks is None:
-            self._prepare_checks()
         workspace: Callable[[int], torch.Tensor] | None = None
         if self.manifest.workspace:
             workspace = partial(self._workspace, device)
@@ -336,40 +235,6 @@ class Executable:
             if not capturing:
                 self._workspaces[(device, stream)] = tensor
         return tensor
-
-
-class _Check(TensorCheck):
-    """The check of a tensor argument of a launch, on the device of its first input."""
-
-    def __init__(self, spec: TensorSpec, what: str) -> None:
-        super().__init__(spec, what)
-        self.bytes = spec.bytes
-
-    def empty(self, device: int) -> torch.Tensor:
-        """Return a new tensor of this specification."""
-        import torch
-
-        return torch.empty_strided(
-            self.spec.shape, self.strides, dtype=self.dtype, device=f"cuda:{device}"
-        )
-
-    def __call__(self, tensor: torch.Tensor, device: int) -> int:
-        """Check a tensor and return its address."""
-        self.check_kind(tensor)
-        if tensor.get_device() != device:
-            where = f"cuda:{device}" if device >= 0 else "the CPU as input 0 is"
-            raise ArgumentDeviceError(
-                f"{self.what}: expected a tensor on {where}, got one on {tensor.device}; "
-                "move all tensors to one CUDA device"
-            )
-        self.check_layout(tensor)
-        address = tensor.data_ptr()
-        if address % ALIGNMENT:
-            raise ArgumentStrideError(
-                f"{self.what}: expected data that starts at a multiple of {ALIGNMENT} bytes, "
-                f"got an offset of {address % ALIGNMENT}; pass .clone()"
-            )
-        return address
 
 
 def ready_threads(device: int) -> threading.local:

@@ -9,7 +9,7 @@ from mirage.runtime.dispatch.plan import Call, Launch, Plan
 from mirage.runtime.dispatch.plan_constants import Constants
 from mirage.runtime.dispatch.torch_calls import TorchCall
 from mirage.runtime.errors import CallError, InterruptedUpdateError
-from mirage.runtime.launching.executable import ALIGNMENT
+from mirage.runtime.launching.fast import ALIGNMENT
 
 if TYPE_CHECKING:
     import torch

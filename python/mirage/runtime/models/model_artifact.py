@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirage.runtime.errors import TruncatedArtifactError
-from mirage.runtime.models.model_manifest import ModelManifest, PartFolder, model_from_json
+from mirage.runtime.models.model_manifest import ModelManifest, PartFolder
+from mirage.runtime.models.model_reader import model_from_json
 from mirage.runtime.serialization.artifact import (
     MANIFEST,
     Artifact,

@@ -17,7 +17,7 @@ from mirage.search.kernel.workers import Region
 from mirage.search.limits import SearchReport
 from mirage.search.program.dag import Dag, Part
 from mirage.search.program.storable import Storable
-from mirage.semantics.ops.op import Lookup
+from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.ugraph import KernelGraph, Matmul, Op, Value
 
 

@@ -1,6 +1,6 @@
 """The source of the indices of a movement's result, dimension by dimension.
 
-The relations of a movement (:class:`mirage.semantics.ops.op.Movement`) are complete: along
+The relations of a movement (:class:`mirage.semantics.ops.kinds.Movement`) are complete: along
 dimensions of the result that none of its relations names, elements are repeated.
 """
 

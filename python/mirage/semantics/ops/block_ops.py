@@ -11,18 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from mirage.semantics.ops.op import (
-    Elementwise,
-    Op,
-    Scan,
-    Source,
-    Structure,
-    TensorType,
-    Value,
-    Zeros,
-    bare,
-    called,
-)
+from mirage.semantics.ops.kinds import Elementwise, Scan, Source, Structure, Zeros
+from mirage.semantics.ops.op import Op, TensorType, Value, bare, called
 from mirage.semantics.ops.part_counts import Parts
 from mirage.semantics.ops.taken_steps import Steps
 from mirage.semantics.ops.taken_steps import TileMap as TileMap

@@ -11,7 +11,8 @@ from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from mirage.semantics.ops.op import Boundary, Op, TensorType, Value, called
+from mirage.semantics.ops.kinds import Boundary
+from mirage.semantics.ops.op import Op, TensorType, Value, called
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from mirage.semantics.indexing.indices import (
     unit_free_dims,
 )
 from mirage.semantics.indexing.relations import Joined, Regrouped, Relation, Same, Taken
-from mirage.semantics.ops.op import Movement, Rearrangement, TensorType, View
+from mirage.semantics.ops.kinds import Movement, Rearrangement, View
+from mirage.semantics.ops.op import TensorType
 
 if TYPE_CHECKING:
     from mirage.semantics.builder import Builder

@@ -1,7 +1,7 @@
 """The ops of both levels that compute: on device tensors in a kernel graph, on tiles in a block
 graph. Those that move elements are in ``movements``.
 
-Each class declares its kind (:mod:`mirage.semantics.ops.op`), its meaning in any arithmetic, and
+Each class declares its kind (:mod:`mirage.semantics.ops.kinds`), its meaning in any arithmetic, and
 the part of its operands that a part of its result needs.
 """
 
@@ -17,15 +17,8 @@ from mirage.semantics.indexing.indices import (
     aligned,
 )
 from mirage.semantics.numbers import Number, as_number, nearest
-from mirage.semantics.ops.op import (
-    Contraction,
-    Elementwise,
-    Source,
-    TensorType,
-    UnknownOp,
-    Zeros,
-    called,
-)
+from mirage.semantics.ops.kinds import Contraction, Elementwise, Source, Zeros
+from mirage.semantics.ops.op import TensorType, UnknownOp, called
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
 
 if TYPE_CHECKING:

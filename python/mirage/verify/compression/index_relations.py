@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from mirage.semantics.indexing.relations import Joined, Regrouped, Relation, Same, Taken
-from mirage.semantics.ops.op import relations_of
+from mirage.semantics.ops.kinds import relations_of
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,

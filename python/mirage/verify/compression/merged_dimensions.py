@@ -16,7 +16,7 @@ from dataclasses import replace
 from math import prod
 
 from mirage.semantics.indexing.relations import Same
-from mirage.semantics.ops.op import relations_of
+from mirage.semantics.ops.kinds import relations_of
 from mirage.semantics.ugraph import (
     Broadcast,
     Concat,

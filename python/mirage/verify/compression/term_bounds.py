@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 from mirage.semantics.indexing.relations import Joined, Regrouped, Same, Taken
-from mirage.semantics.ops.op import relations_of
+from mirage.semantics.ops.kinds import relations_of
 from mirage.semantics.ugraph import Launch, Movement, TileMap, axis_extents
 
 Count = Counter[Hashable]

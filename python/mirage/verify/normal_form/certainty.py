@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from mirage.semantics.numbers import Number, as_number
-from mirage.semantics.ops.op import Contraction, Elementwise
+from mirage.semantics.ops.kinds import Contraction, Elementwise
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, Domain, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Op, Source, Structure, Value, View
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import as_number
-from mirage.semantics.ops.op import Rearrangement
+from mirage.semantics.ops.kinds import Rearrangement
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Op, Value, View

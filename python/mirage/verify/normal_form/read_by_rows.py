@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from mirage.semantics.bounds.integer_ranges import Range
 from mirage.semantics.builder import Builder
-from mirage.semantics.ops.op import Lookup, Value
+from mirage.semantics.ops.kinds import Lookup
+from mirage.semantics.ops.op import Value
 from mirage.semantics.scalar import Array, BinaryFn, ReduceFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph

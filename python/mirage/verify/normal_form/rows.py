@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mirage.semantics.builder import Builder, ShapeError
-from mirage.semantics.ops.op import Lookup, Op, Value
+from mirage.semantics.ops.kinds import Lookup
+from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.positions import gather
 from mirage.semantics.scalar import ReduceFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops

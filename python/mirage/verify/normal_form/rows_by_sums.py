@@ -14,7 +14,7 @@ from math import isfinite
 import numpy as np
 
 from mirage.semantics.domain import Float64
-from mirage.semantics.ops.op import Lookup
+from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.scalar import Array, BinaryFn
 from mirage.semantics.ugraph import Elementwise, Op, Value, View
 from mirage.verify.normal_form.one_of_a_row import Pick

@@ -11,7 +11,8 @@ from dataclasses import replace
 from math import inf
 
 from mirage.semantics.bounds.integer_ranges import Range, range_of, ranges_of
-from mirage.semantics.ops.op import Elementwise, Lookup, Op, Value, View
+from mirage.semantics.ops.kinds import Elementwise, Lookup, View
+from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph

@@ -16,7 +16,8 @@ import numpy as np
 from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.numbers import Number
-from mirage.semantics.ops.op import Elementwise, UnknownOp, Value
+from mirage.semantics.ops.kinds import Elementwise
+from mirage.semantics.ops.op import UnknownOp, Value
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64
 from mirage.semantics.evaluation.evaluate import evaluate
-from mirage.semantics.ops.op import Lookup
+from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.substitute import rename_ops, with_operands, without_dead_ops
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View, launches

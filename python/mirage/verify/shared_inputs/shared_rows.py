@@ -20,7 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mirage.semantics.decompose import decompose
-from mirage.semantics.ops.op import Lookup, Value
+from mirage.semantics.ops.kinds import Lookup
+from mirage.semantics.ops.op import Value
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import Boundary, KernelGraph

@@ -18,7 +18,8 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.indexing.indices import Region
-from mirage.semantics.ops.op import Lookup, no_rule
+from mirage.semantics.ops.kinds import Lookup
+from mirage.semantics.ops.op import no_rule
 from mirage.semantics.region import demand
 from mirage.semantics.scalar import DType, ReduceFn
 from mirage.semantics.ugraph import (

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from mirage.semantics.domain import Float64, Planes
-from mirage.semantics.ops.op import Lookup
+from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.positions import index_of
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.substitute import without_dead_ops

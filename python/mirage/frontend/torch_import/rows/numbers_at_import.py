@@ -14,7 +14,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from mirage.semantics.ops.op import Elementwise, Op, Value
+from mirage.semantics.ops.kinds import Elementwise
+from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 
 _UNARY: dict[UnaryFn, Callable[[Fraction], Fraction]] = {

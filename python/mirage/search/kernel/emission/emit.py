@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf, prod
+from math import prod
 
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normal_form import InAtom
@@ -27,7 +27,8 @@ from mirage.search.kernel.derivations.moves import (
     Reduction,
 )
 from mirage.search.kernel.emission.bodies import Bodies
-from mirage.search.kernel.emission.tile_tails import finite_beyond, zero_beyond
+from mirage.search.kernel.emission.masked_padding import Padding, Sizes
+from mirage.search.kernel.emission.tile_views import flipped, reshaped, turned, upright, viewed
 from mirage.semantics.builder import Builder, promote
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import (
@@ -41,19 +42,6 @@ from mirage.semantics.ugraph import (
     TileMap,
     Value,
 )
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """One column: the sizes of tiles, loop steps and grid parts, and the schedule."""
-
-    tile: dict[str, int]
-    steps: dict[str, int]
-    grid: dict[str, int]
-    warps: int
-    stages: int
-    warpgroups: bool = False
-
 
 _Key = tuple[Goal, str | None, str | None, int]
 """The key of an emitted tile: its goal, the axes of its rows and columns, and its loop, if it
@@ -80,6 +68,7 @@ class Emitter:
 
     def __post_init__(self) -> None:
         self._bodies = Bodies(self.derivations, self.choice)
+        self._padding = Padding(self.derivations.algebra, self.sizes, self.extents, self.axes_of)
 
     def launch(self, stores: list[tuple[Goal, Value, Dims, str | None]]) -> Launch:
         """Return a launch that stores goals, given as (goal, result tensor, its axes, the split
@@ -145,30 +134,12 @@ class Emitter:
         place = self._place(goal)
         key = (goal, row if row in wide else None, col if col in wide else None, place)
         if key not in self._memo:
-            flipped = self._memo.get((goal, key[2], key[1], place))
-            if (
-                flipped is not None
-                and not isinstance(self.choice[goal], Load)
-                and flipped.shape != ()
-            ):
-                self._memo[key] = self._flip(self.builder(goal), flipped)
+            other, edge = self._memo.get((goal, key[2], key[1], place)), self.choice[goal]
+            if other is not None and not isinstance(edge, Load) and other.shape != ():
+                self._memo[key] = flipped(self.builder(goal), other)
             else:
-                self._memo[key] = self.choice[goal].emit(self, key[1], key[2])
+                self._memo[key] = edge.emit(self, key[1], key[2])
         return self._memo[key]
-
-    @staticmethod
-    def _flip(build: Builder, x: Value) -> Value:
-        if len(x.shape) < 2:
-            x = build.reshape(x, (1,) * (2 - len(x.shape)) + x.shape)
-        rank = len(x.shape)
-        return build.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
-
-    @staticmethod
-    def _reshape(build: Builder, x: Value, shape: tuple[int, ...]) -> Value:
-        """Change dimensions of size 1 of a tile."""
-        if [n for n in x.shape if n > 1] != [n for n in shape if n > 1]:
-            raise EmitError(f"expected a tile over one axis a dimension, got {x.shape} as {shape}")
-        return build.reshape(x, shape)
 
     def load(self, edge: Load, row: str | None, col: str | None) -> Value:
         """Return a loaded tile, viewed as rows and columns."""
@@ -183,34 +154,10 @@ class Emitter:
                 param = self._params[atom.tensor] = Value(source.type, source.name)
             tile = tuple(prod(self.sizes.tile[a] for a in dim) for dim in atom.dims)
             self._loads[place] = build.load(param, self._map(atom.dims), tile)
-        return self._view(build, self._loads[place], atom.dims, row, col)
-
-    def _view(
-        self, build: Builder, x: Value, dims: Dims, row: str | None, col: str | None
-    ) -> Value:
-        shape = (self.sizes.tile[row] if row else 1, self.sizes.tile[col] if col else 1)
-        order = [a for dim in dims for a in dim if self.sizes.tile[a] > 1]
-        wanted = [a for a in (row, col) if a is not None]
-        if order == wanted:
-            padded = (1,) * (2 - len(x.shape)) + x.shape
-            if padded[-2:] == shape and prod(padded[:-2]) == 1:
-                return (
-                    x
-                    if len(x.shape) >= 2 or (shape[0] == 1 and len(x.shape) == 1)
-                    else build.reshape(x, shape)
-                )
-            return self._reshape(build, x, shape)
-        if order == wanted[::-1]:
-            flipped = (shape[1], shape[0])
-            if x.shape[-2:] != flipped or prod(x.shape[:-2]) != 1:
-                x = self._reshape(build, x, flipped)
-            rank = len(x.shape)
-            return build.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
-        raise EmitError(f"expected a tile over {wanted}, got {order}")
+        return viewed(build, self._loads[place], atom.dims, self.sizes.tile, row, col)
 
     def _operand(self, build: Builder, x: Value, dtype: DType) -> Value:
-        if len(x.shape) < 2:
-            x = build.reshape(x, (1,) * (2 - len(x.shape)) + x.shape)
+        x = upright(build, x)
         if x.dtype is dtype:
             return x
         if (x, dtype) not in self._casts:
@@ -225,14 +172,14 @@ class Emitter:
             left, right = right, left
         a, b = self.get(left, row, k), self.get(right, k, col)
         build = self.builder(edge.goal)
-        pad_left, pad_right = self._pads(left, right, k)
+        pad_left, pad_right = self._padding.needed(left, right, k)
         dtype = self._operand_type(edge)
         # values that do not change in the loop are masked and converted before it
         before = self.builder(left), self.builder(right)
         if pad_left:
-            a = self._mask(before[0], a, -1, k, 0.0)
+            a = self._padding.mask(before[0], a, -1, k, 0.0)
         if pad_right:
-            b = self._mask(before[1], b, -2, k, 0.0)
+            b = self._padding.mask(before[1], b, -2, k, 0.0)
         tf32 = self.tf32 and dtype is DType.F32 and not edge.wide
         first, second = self._operand(before[0], a, dtype), self._operand(before[1], b, dtype)
         return build.matmul(first, second, tf32=tf32)
@@ -289,26 +236,23 @@ class Emitter:
         child, axis = edge.children[0], edge.axis
         build = self.builder(edge.goal)
         if self.sizes.tile[axis] == 1:
-            return self._guard(build, self.get(child, row, col), edge)
+            return self._padding.guard(build, self.get(child, row, col), edge)
         if row is not None and col is not None:
             raise EmitError(
                 f"expected a tile of two axes to reduce over {axis}, got {row}, {col} and {axis}"
             )
-        upright = (
-            row is None and (child, axis, None, self._place(child)) in self._memo
-        )  # the operand is there, as a column
+        # whether the operand is there, as a column
+        is_column = row is None and (child, axis, None, self._place(child)) in self._memo
         kept = row or col
-        turned = self._is_turned(edge, row, col)
-        if turned != (col is not None or upright):
+        is_turned = self._is_turned(edge, row, col)
+        if is_turned != (col is not None or is_column):
             x, dim = self.get(child, axis, kept), -2
         else:
             x, dim = self.get(child, kept, axis), -1
-        x = self._guard(build, x, edge, dim)
-        rank = len(x.shape)
-        if rank < 2:
-            x, rank = build.reshape(x, (1, *x.shape)), 2
-        x = build.reduce(edge.fn, x, (rank + dim,))
-        return self._turn(build, x) if turned else x
+        x = self._padding.guard(build, x, edge, dim)
+        x = upright(build, x)
+        x = build.reduce(edge.fn, x, (len(x.shape) + dim,))
+        return turned(build, x) if is_turned else x
 
     def _is_turned(self, edge: Reduction, row: str | None, col: str | None) -> bool:
         """Return whether a tile is reduced in its own orientation, after which rows of the result
@@ -317,10 +261,6 @@ class Emitter:
         return kept is not None and self._lies(
             edge.children[0], *((axis, kept) if row else (kept, axis))
         )
-
-    def _turn(self, build: Builder, x: Value) -> Value:
-        """Turn rows into columns; one of the two has size 1."""
-        return self._reshape(build, x, (*x.shape[:-2], *x.shape[:-3:-1]))
 
     def _lies(self, goal: Goal, row: str, col: str) -> bool:
         """Return whether a tile exists with these rows and columns (or is computed from one that
@@ -344,61 +284,24 @@ class Emitter:
         child, axis = edge.children[0], edge.axis
         made = self.choice[child]
         # sums of a step are added up as they lie: what rescales them lies as what they are sums of
-        turned = (
+        is_turned = (
             isinstance(made, Reduction)
             and self.sizes.tile[made.axis] > 1
             and None in (row, col)
             and self._is_turned(made, row, col)
         )
-        if turned:
+        if is_turned:
             row, col = col, row
         outer = self._bodies.enter(child)
         x, build = self.get(child, row, col), self.builder(child)
         dim = -1 if axis == col else -2
-        x = self._guard(build, x, edge, dim if axis in (row, col) else None)
+        x = self._padding.guard(build, x, edge, dim if axis in (row, col) else None)
         fn = AccumulateFn.MAX if edge.fn is ReduceFn.MAX else AccumulateFn.SUM
         if x.dtype.is_half:
             x = build.cast(x, DType.F32)
         result = self._bodies.accumulate(Accumulator(fn, x), axis)
         self._bodies.current = outer
-        return self._turn(self.builder(edge.goal), result) if turned else result
-
-    # ---- padding
-
-    def _exact(self, axis: str) -> bool:
-        s = self.sizes
-        return s.tile[axis] * s.steps.get(axis, 1) * s.grid.get(axis, 1) == self.extents[axis]
-
-    def _mask(self, build: Builder, x: Value, dim: int, axis: str, fill: float) -> Value:
-        if len(x.shape) < 2:
-            x = build.reshape(x, (1,) * (2 - len(x.shape)) + x.shape)
-        return build.mask(x, len(x.shape) + dim, self.axes_of(axis), self.extents[axis], fill)
-
-    def _guard(self, build: Builder, x: Value, edge: Reduction, dim: int | None = None) -> Value:
-        """Mask the elements outside the tensor before the first reduction along an axis."""
-        child, axis = edge.children[0], edge.axis
-        algebra = self.derivations.algebra
-        whole = {(axis, level) for level in algebra.levels(axis)} <= algebra.free(child[0])
-        if self._exact(axis) or not whole:  # or reduced in part already
-            return x
-        if edge.fn is ReduceFn.SUM and zero_beyond(algebra, child[0], axis):
-            return x
-        fill = 0.0 if edge.fn is ReduceFn.SUM else -inf
-        if x.dtype.is_half:
-            x = build.cast(x, DType.F32)
-        return self._mask(build, x, -1 if dim is None else dim, axis, fill)
-
-    def _pads(self, left: Goal, right: Goal, axis: str) -> tuple[bool, bool]:
-        """Return which matmul operands must be masked so that elements outside the tensor add
-        nothing."""
-        if self._exact(axis):
-            return False, False
-        algebra = self.derivations.algebra
-        zero = [zero_beyond(algebra, g[0], axis) for g in (left, right)]
-        finite = [finite_beyond(algebra, g[0], axis) for g in (left, right)]
-        if (zero[0] and finite[1]) or (zero[1] and finite[0]):
-            return False, False
-        return not zero[0], not zero[1]
+        return turned(self.builder(edge.goal), result) if is_turned else result
 
     # ---- stores
 
@@ -431,5 +334,5 @@ class Emitter:
             )
             x = build.broadcast(x, full)
         if x.shape != tile:
-            x = self._reshape(build, x, tile)
+            x = reshaped(build, x, tile)
         return Output(x, maps)

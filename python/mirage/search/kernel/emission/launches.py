@@ -18,7 +18,8 @@ from mirage.search.algebra.axes import Dims
 from mirage.search.kernel.derivations.moves import Edge, Goal
 from mirage.search.kernel.emission.combine import combine_program
 from mirage.search.kernel.emission.combine_kernels import Combination
-from mirage.search.kernel.emission.emit import Emitter, Sizes
+from mirage.search.kernel.emission.emit import Emitter
+from mirage.search.kernel.emission.masked_padding import Sizes
 from mirage.search.kernel.estimates.derivation_costs import Measure, half_type
 from mirage.search.kernel.loop_nests.frames import FrameType
 from mirage.search.kernel.loop_nests.problem_axes import Analysis

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from math import prod
 
 from mirage.semantics.indexing.indices import Region, region_shape
-from mirage.semantics.ops.op import Elementwise, Op, Value, View
+from mirage.semantics.ops.kinds import Elementwise, View
+from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.region import Demand
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, Domain, UnaryFn
 from mirage.semantics.ugraph import KernelGraph

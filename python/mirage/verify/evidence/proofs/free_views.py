@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mirage.semantics.indexing.relations import Regrouped
-from mirage.semantics.ops.op import Rearrangement
+from mirage.semantics.ops.kinds import Rearrangement
 from mirage.semantics.ugraph import KernelGraph, Op, Reshape, TensorType, Value
 
 

@@ -23,7 +23,8 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Planes
 from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
 from mirage.semantics.indexing.indices import Indices
-from mirage.semantics.ops.op import Contraction, Region, UnknownOp
+from mirage.semantics.ops.kinds import Contraction
+from mirage.semantics.ops.op import Region, UnknownOp
 from mirage.semantics.region import demand, whole
 from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Elementwise, KernelGraph, View

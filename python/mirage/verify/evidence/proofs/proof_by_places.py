@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mirage.semantics.evaluation.evaluate import evaluate
-from mirage.semantics.ops.op import Elementwise, Movement
+from mirage.semantics.ops.kinds import Elementwise, Movement
 from mirage.semantics.region import whole_demand
 from mirage.semantics.ugraph import KernelGraph, Launch, Load, Op, all_ops
 from mirage.verify.arithmetic.element_formulas import Formulas, NoFormulaError

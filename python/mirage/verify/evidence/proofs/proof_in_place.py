@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Planes
 from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
-from mirage.semantics.ops.op import Lookup, UnknownOp
+from mirage.semantics.ops.kinds import Lookup
+from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.region import demand, whole, whole_demand
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph

@@ -30,7 +30,7 @@ import numpy as np
 from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.evaluation.evaluate import Sampled
 from mirage.semantics.half import rounded_to_digits
-from mirage.semantics.ops.op import Movement, Zeros
+from mirage.semantics.ops.kinds import Movement, Zeros
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType
 from mirage.semantics.ugraph import (
     Elementwise,

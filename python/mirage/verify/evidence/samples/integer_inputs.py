@@ -17,7 +17,8 @@ import numpy as np
 
 from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.indexing.indices import Region, region_shape
-from mirage.semantics.ops.op import Lookup, Value
+from mirage.semantics.ops.kinds import Lookup
+from mirage.semantics.ops.op import Value
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType
 from mirage.semantics.ugraph import Elementwise, KernelGraph, View
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
 from mirage.frontend.torch_import.rows.products.grouped_blocks import grouped_product
-from mirage.semantics.ops.op import Rearrangement, Value
+from mirage.semantics.ops.kinds import Rearrangement
+from mirage.semantics.ops.op import Value
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 

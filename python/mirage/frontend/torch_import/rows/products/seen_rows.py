@@ -14,7 +14,7 @@ import numpy as np
 
 from mirage.frontend.torch_import.rows.lowering import Lowering
 from mirage.semantics.domain import Float64, Planes
-from mirage.semantics.ops.op import Lookup
+from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.scalar import Array, BinaryFn
 from mirage.semantics.ugraph import Elementwise, Value, View
 

@@ -1,22 +1,18 @@
-//===- ThreadOps.cpp - verifiers of ops on registers ----------------------===//
+//===- ThreadFragmentOps.cpp - verifiers of ops on registers --------------===//
+
+#include "Verifiers.h"
 
 #include "mirage/Dialect/Thread/IR/LayoutConversion.h"
-#include "mirage/Dialect/Thread/IR/MmaPlan.h"
 #include "mirage/Dialect/Thread/IR/Thread.h"
-
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 using namespace mlir;
 using namespace mirage;
 using namespace mirage::thread;
 
-#define GET_OP_CLASSES
-#include "mirage/Dialect/Thread/IR/ThreadOps.cpp.inc"
-
 /// "reg = .., lane = .." of a fragment for a message.
 static std::string layoutOf(FragmentType type) { return type.getLinearLayout().str(); }
 
-static LogicalResult verifyNotPartial(Operation *op, FragmentType type, StringRef what) {
+LogicalResult mirage::thread::verifyNotPartial(Operation *op, FragmentType type, StringRef what) {
   if (type.getPartial())
     return op->emitOpError() << "expected " << what
                              << " not to be partial; sum it with thread.reduce_warps first";
@@ -265,44 +261,3 @@ using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effec
 void ReduceOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
 void ReduceWarpsOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
 void ConvertLayoutOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
-
-//===----------------------------------------------------------------------===//
-// Tensor cores and roles
-//===----------------------------------------------------------------------===//
-
-LogicalResult MmaOp::verify() {
-  std::string message;
-  if (failed(planMma(getLhs().getType(), getRhs().getType(), getAcc().getType(), message)))
-    return emitOpError(message);
-  if (getTf32() && !getLhs().getType().getElementType().isF32())
-    return emitOpError("expected factors of f32 to be rounded to TF32, got ")
-           << getLhs().getType().getElementType();
-  return success();
-}
-
-LogicalResult WarpsOp::verify() {
-  if (getBarrier() < 1 || getBarrier() > 3)
-    return emitOpError("expected a barrier from 1 to 3, got ") << getBarrier();
-  if ((*this)->getParentOfType<WarpsOp>())
-    return emitOpError("expected no thread.warps around it");
-  if (std::optional<int64_t> warps = getNumWarps(*this);
-      warps && int64_t(getFirst() + getCount()) > *warps)
-    return emitOpError("expected at most ")
-           << *warps << " warps, got warps " << getFirst() << " to " << getFirst() + getCount() - 1;
-  return success();
-}
-
-LogicalResult WarpsOp::verifyRegions() {
-  LogicalResult result = success();
-  getBody().walk([&](Operation *op) {
-    for (Value operand : op->getOperands())
-      if (isa<FragmentType>(operand.getType()) &&
-          !getBody().isAncestor(operand.getParentRegion())) {
-        result = op->emitOpError("uses a fragment from outside of thread.warps, where the warps "
-                                 "have other numbers");
-        return WalkResult::interrupt();
-      }
-    return WalkResult::advance();
-  });
-  return result;
-}
