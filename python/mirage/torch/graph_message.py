@@ -21,6 +21,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_aggregate
 
 from mirage.frontend.torch_import.capture.effects import Effects, effects_of
+from mirage.torch.graph_rows import Rows
 from mirage.torch.graph_text import (
     AUTOCAST,
     NoTextError,
@@ -113,6 +114,8 @@ class GraphMessage:
     inputs: tuple[SentTensor | int | float, ...]
     settings: Settings
     effects: Effects
+    rows: Rows | None = None
+    """The inputs with a dynamic size; they are stated at the largest size of a class."""
 
     def graph(self) -> tuple[GraphModule, list[Any]]:
         """Return the graph and inputs without elements."""
@@ -147,12 +150,15 @@ class GraphMessage:
         """Return whether a graph has the message's text in this process, as it has in the one that
         sent it."""
         settings, *rest = self.text.split("\n")
-        return settings == settings_line() and rest[len(self.inputs) :] == graph_lines(
-            module, self.homes
-        )
+        lines = graph_lines(module, self.homes)
+        if self.rows is not None:
+            lines.append(self.rows.text)
+        return settings == settings_line() and rest[len(self.inputs) :] == lines
 
 
-def message_of(module: GraphModule, inputs: Sequence[Any], text: str) -> GraphMessage | None:
+def message_of(
+    module: GraphModule, inputs: Sequence[Any], text: str, rows: Rows | None = None
+) -> GraphMessage | None:
     """Return the message for a graph with a canonical text; None if its import depends on what the
     other process does not have. Raises the errors of
     :func:`~mirage.frontend.torch_import.capture.effects.effects_of`."""
@@ -181,7 +187,7 @@ def message_of(module: GraphModule, inputs: Sequence[Any], text: str) -> GraphMe
     )
     sent = tuple(_sent(x) if isinstance(x, torch.Tensor) else x for x in inputs)
     effects = effects_of(module, inputs)
-    return GraphMessage(text, nodes, tuple(held.items()), sent, Settings.current(), effects)
+    return GraphMessage(text, nodes, tuple(held.items()), sent, Settings.current(), effects, rows)
 
 
 def likenesses(inputs: Sequence[Any]) -> list[Any]:

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 
 LARGEST = 1 << 24
@@ -94,7 +95,7 @@ def settings_line() -> str:
 def _input(x: Any) -> str:
     if type(x) in (int, float, bool):
         return f"{type(x).__name__} {x!r}"
-    if type(x) not in (torch.Tensor, torch.nn.Parameter):
+    if type(x) not in (torch.Tensor, torch.nn.Parameter, FakeTensor):
         raise NoTextError(f"an input is a {type(x).__name__}")
     return _tensor(x, x.device)
 

@@ -21,6 +21,8 @@ from mirage.torch.compiled_graph import describe
 from mirage.torch.graph_import import import_graph
 from mirage.torch.graph_message import GraphMessage
 from mirage.torch.kept_import import keep_import
+from mirage.torch.kept_sizes import keep_sizes
+from mirage.torch.sized_import import import_sized
 
 log = logging.getLogger("mirage.torch")
 
@@ -34,11 +36,8 @@ def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
     try:
         with store_module.shared_as(store), message.settings.applied():
             module, inputs = message.graph()
-            plain = _without_regions(message, module, inputs)
-            if plain is not None and message.is_told_by(module):
-                # there is no device
-                found = import_graph(plain, inputs, moved=False, effects=message.effects)
-                keep_import(message.text, module, found)
+            if message.is_told_by(module):
+                _import(message, module, inputs)
     except Exception as error:
         return {"error": describe(error)}
     finally:
@@ -46,13 +45,20 @@ def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
     return {"entries": entries}
 
 
-def _without_regions(message: GraphMessage, module: GraphModule, inputs: list[Any]) -> Any:
-    """Return the graph without regions of autocast; None if PyTorch needs the device for that."""
+def _import(message: GraphMessage, module: GraphModule, inputs: list[Any]) -> None:
+    """Import a graph where its device is not, and keep the import."""
+    rows, effects = message.rows, message.effects
+    if rows is not None:
+        sized = import_sized(module, rows, inputs, moved=False, effects=effects)
+        keep_sizes(message.text, module, sized, rows.size_of(inputs))
+        return
     try:
-        return with_explicit_casts(module, inputs, message.homes)
-    except Exception as error:
+        plain = with_explicit_casts(module, inputs, message.homes)
+    except Exception as error:  # PyTorch needs the device for that
         log.debug("the casts of a graph are not known here", exc_info=error)
-        return None
+        return
+    found = import_graph(plain, inputs, moved=False, effects=effects)
+    keep_import(message.text, module, found)
 
 
 if __name__ == "__main__":
