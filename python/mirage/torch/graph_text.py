@@ -22,6 +22,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
+from torch.fx.immutable_collections import immutable_dict, immutable_list
 
 LARGEST = 1 << 24
 """The most bytes that a graph holds: its tensors are read each time."""
@@ -195,4 +196,4 @@ def _plain_sequence(x: Any) -> str:
 
 def _is_plain(x: Any, kind: type) -> bool:
     """Return whether a collection is Python's own, or the form that graphs give it."""
-    return type(x) is kind or type(x).__module__ == "torch.fx.immutable_collections"
+    return type(x) in (kind, immutable_list, immutable_dict)
