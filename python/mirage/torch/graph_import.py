@@ -52,7 +52,7 @@ def import_graph(
     part = Part(host.module, lambda tensors: numbers, len(inputs))
     with torch.autocast("cpu", enabled=False):  # where it is imported, not where it runs
         imported = from_torch(part, *examples_of(inputs), allow_fallback=True, allow_updates=True)
-    program = in_own_memory(imported.program, arranged.own)
+    program = in_own_memory(imported.program, arranged.memories)
     return GraphImport(
         effects,
         host.on_device(program, moved),

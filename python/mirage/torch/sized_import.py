@@ -69,7 +69,7 @@ def import_sized(
             part, *examples, allow_fallback=True, allow_updates=True, one_of_sizes=True
         )
         stays = imported.stays
-        return host.on_device(in_own_memory(imported.program, arranged.own), moved)
+        return host.on_device(in_own_memory(imported.program, arranged.memories), moved)
 
     size = torch.export.Dim("rows", min=rows.least, max=rows.most)
     shapes = [None if i not in rows.tensors else {0: _times(rows.tensors[i], size)} for i in places]

@@ -28,6 +28,7 @@ from mirage.frontend.torch_import.capture.dynamic import dynamic_program
 from mirage.frontend.torch_import.capture.given_arguments import given_arguments
 from mirage.frontend.torch_import.conversion.error_functions import with_gelus
 from mirage.frontend.torch_import.conversion.folded_tensors import as_ops
+from mirage.frontend.torch_import.conversion.own_memory import in_own_memory
 from mirage.frontend.torch_import.conversion.read_ir import (
     constant_of,
     foreign_type,
@@ -162,7 +163,7 @@ def from_torch(
 
 def _imported(captured: Captured, allow_fallback: bool, name: str, is_sized: bool) -> ImportedGraph:
     importer = _Importer(captured, allow_fallback, name, is_sized)
-    program = importer.program()
+    program = in_own_memory(importer.program(), captured.memories)
     made = {v for op in program.graph.ops for v in op.results}
     stays = tuple(stays for value, stays in importer.stays.items() if value in made)
     return ImportedGraph(program, stays)
