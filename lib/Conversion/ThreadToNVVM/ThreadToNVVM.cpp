@@ -271,7 +271,7 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
     for (auto populate :
-         {populateElementwisePatterns, populateReshapePatterns, populateReducePatterns,
+         {populateElementwisePatterns, populateReshapePatterns, populateReducePatterns, populateCumulatePatterns,
           populateGlobalPatterns, populateGatherPatterns, populateRowCopyPatterns,
           populateSharedPatterns, populateCopyPatterns, populateMmaPatterns, populateSyncPatterns,
           populateBulkPatterns, populateWgmmaPatterns})

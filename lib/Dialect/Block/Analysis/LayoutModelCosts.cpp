@@ -76,6 +76,8 @@ void LayoutModel::addUnaryCosts() {
                 getGlobalAccessCost(layout, 2, getContiguousDim(getTile(stored), getTile(value)),
                                     getAlignedElements(launch.getResult(number).getType()));
         }
+        if (auto cumulate = dyn_cast<CumulateOp>(op))
+          cost += times * getCumulationCost(layout, cumulate.getDim());
         // Tiles in shared memory that this op reads.
         for (Value operand : op->getOperands())
           if (isa<TileType>(operand.getType()) && staged.contains(operand) &&
@@ -188,7 +190,7 @@ void LayoutModel::addEdges(Operation *op) {
           return cost;
         },
         times);
-  } else if (isa<ConvertLayoutOp>(op) && !staged.contains(op->getOperand(0))) {
+  } else if (isa<ConvertLayoutOp, CumulateOp>(op) && !staged.contains(op->getOperand(0))) {
     addConversion(op->getOperand(0), same, op->getResult(0), same, nullptr,
                   getTripCount(op->getBlock()));
   } else if (auto transpose = dyn_cast<TransposeOp>(op)) {

@@ -103,7 +103,7 @@ private:
     for (Value value : op->getResults())
       if (isa<TileType>(value.getType()))
         classes.insert(value);
-    if (isElementwise(op) || isa<ReduceOp>(op))
+    if (isElementwise(op) || isa<ReduceOp, CumulateOp>(op))
       for (Value operand : op->getOperands())
         tie(operand, op->getResult(0));
     auto accumulate = dyn_cast<AccumulateOp>(op);
@@ -200,6 +200,16 @@ private:
           planned[op] = matrixDims;
           return success();
         })
+        .Case<CumulateOp>([&](CumulateOp cumulate) {
+          int64_t which = getMatrixDim(cumulate.getInput(), cumulate.getDim());
+          if (which < 0)
+            return LogicalResult(
+                cumulate.emitOpError(
+                    "expected to go along one of the two dimensions larger than 1, got dimension ")
+                << cumulate.getDim());
+          planned[op] = {which};
+          return success();
+        })
         .Case<MaskOp>([&](MaskOp mask) {
           int64_t which = getMatrixDim(mask.getInput(), mask.getDim());
           // A dimension of size 1 outside of the matrix can stand for a unit
@@ -275,6 +285,10 @@ private:
             replaceByCast(reduce, reduce.getInput());
           else
             reduce.setDims(planned[op]);
+        })
+        .Case<CumulateOp>([&](CumulateOp cumulate) {
+          retype(cumulate);
+          cumulate.setDim(planned[op].front());
         })
         .Case<MaskOp>([&](MaskOp mask) {
           retype(mask);
