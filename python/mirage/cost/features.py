@@ -18,6 +18,7 @@ from mirage.semantics.ugraph import (
     Binary,
     Cast,
     Contraction,
+    Cumulate,
     Elementwise,
     Launch,
     Load,
@@ -309,7 +310,7 @@ def _count(
     facts: _Facts,
 ) -> None:
     size = float(op.results[0].type.size) if op.results else 0.0
-    if isinstance(op, Unary | Binary | Reduce):
+    if isinstance(op, Unary | Binary | Reduce | Cumulate):
         for operand in op.operands:
             if operand.dtype.is_half:
                 account.fetch(float(operand.type.size), operand.dtype.bytes, in_loop)
@@ -343,6 +344,10 @@ def _count(
             wide = [d for d, n in enumerate(x.shape) if n > 1]
             across = bool(wide) and wide[-1] in op.over[0]
             account.reduce(float(x.type.size), size, in_loop, across)
+        case Cumulate():
+            wide = [d for d, n in enumerate(op.result.shape) if n > 1]
+            across = bool(wide) and wide[-1] == op.dim
+            account.cumulate(size, size / op.result.shape[op.dim], in_loop, across)
         case Scan():  # and by what sums are rescaled
             account.elementwise(size, 3.0, 1.0, in_loop)
         case Cast():

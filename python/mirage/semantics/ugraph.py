@@ -49,6 +49,7 @@ from mirage.semantics.ops.block_ops import Loop as Loop
 from mirage.semantics.ops.block_ops import Mask as Mask
 from mirage.semantics.ops.block_ops import RunningMax as RunningMax
 from mirage.semantics.ops.block_ops import TileMap as TileMap
+from mirage.semantics.ops.cumulation import Cumulate as Cumulate
 from mirage.semantics.ops.kernel_ops import Composite as Composite
 from mirage.semantics.ops.kernel_ops import External as External
 from mirage.semantics.ops.kernel_ops import LayerNorm as LayerNorm

@@ -13,6 +13,7 @@ class alone; so a new op of an existing kind needs no line in any analysis.
   :class:`Rearrangement`: each of them once |
 | :class:`Contraction` | sums and maxima over axes |
 | :class:`Scan` | over the steps of a loop so far |
+| :class:`mirage.semantics.ops.cumulation.Cumulate` | over the indices so far of a dimension |
 | :class:`Structure` | ops made of ops: loops, launches |
 | :class:`Boundary` | ends a part of a program: calls of the framework; :class:`Lookup`: tensors \
   whose elements are found where they are loaded |

@@ -24,6 +24,7 @@ from mirage.search.algebra.normal_form import (
     InAtom,
     MaxAtom,
     Mono,
+    SoFarAtom,
     SubAxis,
     inputs_of,
 )
@@ -32,6 +33,7 @@ from mirage.search.kernel.derivations.moves import (
     SUMS,
     Accumulate,
     Apply,
+    Cumulate,
     Edge,
     Gather,
     Goal,
@@ -218,6 +220,10 @@ class Derivations:
                     atom = self.algebra.atom(MaxAtom(rest, arg))
                     inner: Summands = [(((atom,), ()), 1)]
                     yield from self._sum_edge(goal, inner, sub, ReduceFn.MAX)
+            case SoFarAtom(fn, exclusive, axis, arg):
+                if self.algebra.levels(axis) == ("L",):  # a tile has the whole axis
+                    child = self.canonical((arg, stage))
+                    yield Cumulate(goal, (child,), axis, fn, exclusive)
             case IdAtom(arg):
                 raise AssertionError(f"a goal that is a frozen atom must be canonical: {arg}")
 

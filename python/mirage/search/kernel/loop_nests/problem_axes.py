@@ -27,6 +27,7 @@ from mirage.search.algebra.normal_form import (
     InAtom,
     MaxAtom,
     Mono,
+    SoFarAtom,
     SubAxis,
     inputs_of,
 )
@@ -231,7 +232,8 @@ def _axis_use(
     bound = {a for poly in polys for a, _ in algebra.bound(poly)}
     every = {a for x in range(len(algebra.atoms)) for a, _ in algebra.atom_free[x]}
     reduced = tuple(sorted((bound | every) - set(free)))
-    mixed = tuple(sorted(bound & set(free)))
+    whole = {atom.axis for atom in algebra.atoms if isinstance(atom, SoFarAtom)}
+    mixed = tuple(sorted((bound | whole) & set(free)))
     return AxisUse(free, reduced, mixed, problem.table.sizes, roles)
 
 
@@ -331,6 +333,9 @@ class _Relabel:
                     atom = Fn2Atom(fn, self.poly(a), self.poly(b))
                 case MaxAtom(bound, arg):
                     atom = MaxAtom(self._bound(bound), self.poly(arg))
+                case SoFarAtom(fn, exclusive, axis, arg):
+                    (axis,) = self.merges.labels((axis,))
+                    atom = SoFarAtom(fn, exclusive, axis, self.poly(arg))
                 case IdAtom(arg):
                     atom = IdAtom(self.poly(arg))
             self._atoms[number] = self.algebra.atom(atom)

@@ -1,9 +1,9 @@
 """Rows of scans along a dimension: sums, products and maxima of all elements up to each one.
 
-A running sum is a sum of choices, in one kernel, which takes quadratic work. A long one is computed
-in blocks: that of each block, plus the sum of all blocks before it, which is a running sum itself
-(G. E. Blelloch, Prefix sums and their applications, 1990). Maxima are computed in the same way.
-Products, and maxima of integers, take ``log2`` steps: after step ``k`` each element is combined
+A running sum of floats is one op if a block can hold the row. A long one is computed in blocks: that
+of each block, plus the sum of all blocks before it, which is a running sum itself (G. E. Blelloch,
+Prefix sums and their applications, 1990). Maxima are computed in the same way. A running sum of
+integers that f32 may not hold is a sum of choices. Products, and maxima of integers, take ``log2`` steps: after step ``k`` each element is combined
 with the ``2^k - 1`` before it (W. D. Hillis, G. L. Steele, Data parallel algorithms, 1986).
 """
 
@@ -16,15 +16,16 @@ from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsu
 from mirage.frontend.torch_import.rows.movement.indexing import MOST_COMPARED
 from mirage.frontend.torch_import.rows.reductions.reductions import flipped, is_largest
 from mirage.semantics.builder import normalize_dims
+from mirage.semantics.ops.cumulation import COMBINED, NOTHING
 from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import TensorType, Value
 
 LARGE = 1e38
 """The number that replaces infinity where a difference is taken."""
-BLOCK = 32
-"""The least number of elements of a block; others are tried up to twice as many, so that they
-divide the size."""
+LONGEST, BLOCK = 1024, 128
+"""The most elements of a row that one block scans, and the least number of elements of the blocks of
+a longer row; the largest number that divides the size is chosen."""
 
 
 def _running_sum(b: Lowering, c: Call) -> Value:
@@ -47,36 +48,45 @@ def _running_sum(b: Lowering, c: Call) -> Value:
 
 def _running(b: Lowering, fn: ReduceFn, x: Value, dim: int) -> Value:
     """Return the sum or the largest of all elements of floats up to each one along ``dim``."""
-    return b.swapped(_along_rows(b, fn, b.swapped(x, dim, -1), BinaryFn.LE), dim, -1)
+    if x.dtype.is_integer:
+        return b.swapped(_of_pairs(b, fn, b.swapped(x, dim, -1)), dim, -1)
+    if x.shape[dim] <= LONGEST:
+        return _of_row(b, fn, x, dim)
+    return b.swapped(_in_blocks(b, fn, b.swapped(x, dim, -1), exclusive=False), dim, -1)
 
 
-def _along_rows(b: Lowering, fn: ReduceFn, x: Value, seen: BinaryFn) -> Value:
-    """Reduce for each place along the last dimension the elements that are ``seen`` there: up to it
-    (LE), or before it (LT)."""
+def _of_row(b: Lowering, fn: ReduceFn, x: Value, dim: int, *, exclusive: bool = False) -> Value:
+    """Reduce the elements up to each one, or before each one, of rows that a block can hold."""
+    if x.shape[dim] > 1:
+        return b.cumulate(fn, x, dim, exclusive=exclusive)
+    return b.filled(NOTHING[fn], x.type) if exclusive else x
+
+
+def _in_blocks(b: Lowering, fn: ReduceFn, x: Value, *, exclusive: bool) -> Value:
+    """Reduce the elements up to each one (or before each one) along the last dimension, block by
+    block."""
     size = x.shape[-1]
-    if x.type.size * size <= MOST_COMPARED or size <= BLOCK:
-        return _of_pairs(b, fn, x, seen)
-    length = next((n for n in range(2 * BLOCK, BLOCK - 1, -1) if size % n == 0), BLOCK)
+    if size <= LONGEST:
+        return _of_row(b, fn, x, len(x.shape) - 1, exclusive=exclusive)
+    length = next((n for n in range(LONGEST, BLOCK - 1, -1) if size % n == 0), LONGEST)
     if missing := -size % length:
         zeros = b.filled(0, TensorType((*x.shape[:-1], missing), x.dtype))
         x = b.concat((x, zeros), -1)
     blocks = b.reshape(x, (*x.shape[:-1], x.shape[-1] // length, length))
-    before = _along_rows(b, fn, b.reduced(fn, blocks, (-1,), False), BinaryFn.LT)
-    both = BinaryFn.ADD if fn is ReduceFn.SUM else BinaryFn.MAX
+    before = _in_blocks(b, fn, b.reduced(fn, blocks, (-1,), False), exclusive=True)
     column = b.reshape(before, (*before.shape, 1))
-    y = b.binary(both, _of_pairs(b, fn, blocks, seen), column)
+    y = b.binary(COMBINED[fn], b.cumulate(fn, blocks, -1, exclusive=exclusive), column)
     return b.cut(b.reshape(y, x.shape), -1, 0, size)
 
 
-def _of_pairs(b: Lowering, fn: ReduceFn, x: Value, seen: BinaryFn) -> Value:
-    """Reduce as :func:`_along_rows` does, with a choice for each pair of places."""
+def _of_pairs(b: Lowering, fn: ReduceFn, x: Value) -> Value:
+    """Reduce the integers up to each one along the last dimension, with a choice for each pair of
+    places."""
     size = x.shape[-1]
     row, col = b.grid(size, size)
-    counts, line = b.binary(seen, col, row), b.reshape(x, (*x.shape[:-1], 1, size))
-    if fn is ReduceFn.SUM or b.range_of(x)[0] >= 0:  # what is not seen is zero
-        terms = b.binary(BinaryFn.KEEP, counts, line)
-    else:
-        terms = choose(b, counts, line, -math.inf, x.dtype)
+    terms = b.binary(
+        BinaryFn.KEEP, b.binary(BinaryFn.LE, col, row), b.reshape(x, (*x.shape[:-1], 1, size))
+    )
     return b.reduced(fn, terms, (-1,), False)
 
 
@@ -139,7 +149,7 @@ def _last_places(b: Lowering, x: Value, most: Value, dim: int) -> Value:
     else:
         place = b.typed(iota(b, (size,), 0), DType.F32)
         last = b.binary(BinaryFn.KEEP, is_largest(b, x, most), place)
-        at = _along_rows(b, ReduceFn.MAX, last, BinaryFn.LE)
+        at = _running(b, ReduceFn.MAX, last, len(last.shape) - 1)
     return b.typed(b.swapped(at, dim, -1), DType.I64)
 
 
