@@ -16,7 +16,6 @@ from mirage.semantics.ops.op import relations_of
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
-    Cumulate,
     Elementwise,
     KernelGraph,
     Launch,
@@ -198,8 +197,6 @@ class Slots:
         elif isinstance(op, Movement):
             for relation in relations_of(op, "which indices an op relates"):
                 self._moved(op, relation)
-        elif isinstance(op, Cumulate):
-            raise Irregular("what is so far depends on all indices of a dimension")
         elif isinstance(op, Elementwise | Scan):
             for v in op.operands:
                 self._aligned(v, y)
