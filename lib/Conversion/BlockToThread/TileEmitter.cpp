@@ -195,9 +195,9 @@ void TileEmitter::emitReduce(block::ReduceOp op) {
 
 void TileEmitter::emitCumulate(block::CumulateOp op) {
   Value fragment = castTo(get(op.getInput()), builder.getF32Type());
-  fragments[op.getResult()] = thread::CumulateOp::create(builder, loc, fragment.getType(), op.getFn(),
-                                                         fragment, op.getDim(), op.getExclusive(),
-                                                         IntegerAttr());
+  fragments[op.getResult()] =
+      thread::CumulateOp::create(builder, loc, fragment.getType(), op.getFn(), fragment,
+                                 op.getDim(), op.getExclusive(), op.getReversed(), IntegerAttr());
 }
 
 void TileEmitter::emitTranspose(block::TransposeOp op) {

@@ -30,7 +30,7 @@ class Cumulation {
 public:
   Cumulation(CumulateOp op, Emitter &e, ValueRange operand)
       : e(e), fn(op.getFn()), layout(op.getType().getLinearLayout()), dim(op.getDim()),
-        scratch(op.getScratch()) {
+        reversed(op.getReversed()), scratch(op.getScratch()) {
     for (auto [i, value] : llvm::enumerate(operand)) {
       parts[layout.getRegister(i)] = {{Run{{int64_t(i)}, Value()}}, value};
       values.push_back(op.getExclusive() ? Value() : value);
@@ -74,17 +74,22 @@ private:
   /// Joins the parts of one thread that lie in the same `extent` elements, in their order.
   void mergeUpTo(int64_t extent) {
     std::map<Coord, Part> merged;
-    for (auto &[at, part] : parts) {
-      Coord first = at;
-      setAlong(first, at[dim] - at[dim] % extent);
-      auto [it, isFirst] = merged.try_emplace(first, part);
+    auto merge = [&](Coord at, Part &part) {
+      setAlong(at, at[dim] - at[dim] % extent);
+      auto [it, isFirst] = merged.try_emplace(at, part);
       if (isFirst)
-        continue;
+        return;
       Part &before = it->second;
       for (Run &run : part.runs)
         addTo(run, before.total, before.runs);
       before.total = combine(before.total, part.total);
-    }
+    };
+    if (reversed)
+      for (auto &[at, part] : llvm::reverse(parts))
+        merge(at, part);
+    else
+      for (auto &[at, part] : parts)
+        merge(at, part);
     parts = std::move(merged);
   }
 
@@ -100,11 +105,11 @@ private:
   }
 
   void addLanes(int64_t mask) {
-    Value isUpper =
-        e.compare(arith::CmpIPredicate::ne, e.bitAnd(e.lane(), mask), e.i32(0));
+    auto isLater = reversed ? arith::CmpIPredicate::eq : arith::CmpIPredicate::ne;
+    Value adds = e.compare(isLater, e.bitAnd(e.lane(), mask), e.i32(0));
     for (auto &[at, part] : parts) {
       Value other = e.shuffleXor(part.total, mask);
-      addMissing(part, e.select(isUpper, other, identity()));
+      addMissing(part, e.select(adds, other, identity()));
       part.total = combine(part.total, other);
     }
   }
@@ -158,12 +163,12 @@ private:
     e.barrier();
     for (auto &[at, part] : parts) {
       Value before, total;
+      auto isLater = reversed ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sgt;
       for (int64_t other = 0; other < count; ++other) {
-        Value loaded = LLVM::LoadOp::create(
-            e, e.getF32Type(), e.offset(placeOf(base, at), other * partBytes), 4);
-        Value isBefore = e.compare(arith::CmpIPredicate::sgt, number, e.i32(other));
-        if (other + 1 < count)
-          before = combine(before, e.select(isBefore, loaded, identity()));
+        Value loaded = LLVM::LoadOp::create(e, e.getF32Type(),
+                                            e.offset(placeOf(base, at), other * partBytes), 4);
+        Value adds = e.compare(isLater, number, e.i32(other));
+        before = combine(before, e.select(adds, loaded, identity()));
         total = combine(total, loaded);
       }
       addMissing(part, before);
@@ -175,6 +180,7 @@ private:
   ReduceFn fn;
   const LinearLayout &layout;
   int64_t dim;
+  bool reversed;
   std::optional<int64_t> scratch;
   /// What is so far at each register; null is nothing.
   SmallVector<Value> values;

@@ -271,10 +271,10 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
     for (auto populate :
-         {populateElementwisePatterns, populateReshapePatterns, populateReducePatterns, populateCumulatePatterns,
-          populateGlobalPatterns, populateGatherPatterns, populateRowCopyPatterns,
-          populateSharedPatterns, populateCopyPatterns, populateMmaPatterns, populateSyncPatterns,
-          populateBulkPatterns, populateWgmmaPatterns})
+         {populateElementwisePatterns, populateReshapePatterns, populateReducePatterns,
+          populateCumulatePatterns, populateGlobalPatterns, populateGatherPatterns,
+          populateRowCopyPatterns, populateSharedPatterns, populateCopyPatterns,
+          populateMmaPatterns, populateSyncPatterns, populateBulkPatterns, populateWgmmaPatterns})
       populate(converter, patterns);
     return applyPartialConversion(module, target, std::move(patterns));
   }

@@ -341,13 +341,10 @@ def _count(
             )
         case Contraction():
             (x,) = op.operands
-            wide = [d for d, n in enumerate(x.shape) if n > 1]
-            across = bool(wide) and wide[-1] in op.over[0]
-            account.reduce(float(x.type.size), size, in_loop, across)
+            account.reduce(float(x.type.size), size, in_loop, _across(x, op.over[0]))
         case Cumulate():
-            wide = [d for d, n in enumerate(op.result.shape) if n > 1]
-            across = bool(wide) and wide[-1] == op.dim
-            account.cumulate(size, size / op.result.shape[op.dim], in_loop, across)
+            rows = size / op.result.shape[op.dim]
+            account.cumulate(size, rows, in_loop, _across(op.result, (op.dim,)))
         case Scan():  # and by what sums are rescaled
             account.elementwise(size, 3.0, 1.0, in_loop)
         case Cast():
@@ -365,6 +362,12 @@ def _count(
             pass
         case _:
             no_rule(op, "the cost model")
+
+
+def _across(x: Value, dims: Sequence[int]) -> bool:
+    """Return whether neighbours in memory are combined along these dimensions of a tile."""
+    wide = [d for d, n in enumerate(x.shape) if n > 1]
+    return bool(wide) and wide[-1] in dims
 
 
 def rows_read(table: Value, indices: Value) -> float:

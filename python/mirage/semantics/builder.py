@@ -124,10 +124,14 @@ class Builder:
         shape = tuple(1 if i in normal else n for i, n in enumerate(x.shape))
         return self._add(Reduce((x,), (Value(self._type(shape, x)),), fn, normal))
 
-    def cumulate(self, fn: ReduceFn, x: Value, dim: int, *, exclusive: bool = False) -> Value:
-        """Reduce the elements up to each one along ``dim``; with ``exclusive``, those before it."""
+    def cumulate(
+        self, fn: ReduceFn, x: Value, dim: int, *, exclusive: bool = False, reversed: bool = False
+    ) -> Value:
+        """Reduce the elements up to each one along ``dim``; with ``exclusive``, those before it.
+        With ``reversed``, the last element is the first."""
         (dim,) = normalize_dims((dim,), len(x.shape))
-        return self._add(Cumulate((x,), (Value(self._type(x.shape, x)),), fn, dim, exclusive))
+        result = Value(self._type(x.shape, x))
+        return self._add(Cumulate((x,), (result,), fn, dim, exclusive, reversed))
 
     def transpose(self, x: Value, permutation: tuple[int, ...]) -> Value:
         """Reorder the dimensions."""

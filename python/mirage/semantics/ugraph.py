@@ -62,6 +62,7 @@ from mirage.semantics.ops.movements import Slice as Slice
 from mirage.semantics.ops.movements import Transpose as Transpose
 from mirage.semantics.ops.op import Boundary as Boundary
 from mirage.semantics.ops.op import Contraction as Contraction
+from mirage.semantics.ops.op import Cumulation as Cumulation
 from mirage.semantics.ops.op import Elementwise as Elementwise
 from mirage.semantics.ops.op import Movement as Movement
 from mirage.semantics.ops.op import Op as Op

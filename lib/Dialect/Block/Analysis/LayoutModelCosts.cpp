@@ -35,10 +35,12 @@ static int64_t getAlignedElements(Type type) {
   return row & -row;
 }
 
-/// Work per register of an op on a tile.
-static double getElementWork(Operation *op) {
+/// Work of an op on a tile, other than to read and write it.
+static double getTileWork(Operation *op, const LinearLayout &layout) {
+  if (auto cumulate = dyn_cast<CumulateOp>(op))
+    return getCumulationCost(layout, cumulate.getDim());
   auto tile = dyn_cast<TileOpInterface>(op);
-  return tile ? tile.getElementWork() : 0;
+  return tile ? double(tile.getElementWork()) * layout.getNumRegisters() : 0;
 }
 
 void LayoutModel::addUnaryCosts() {
@@ -48,8 +50,7 @@ void LayoutModel::addUnaryCosts() {
       for (Value value : entry.members) {
         Operation *op = value.getDefiningOp();
         double times = getTripCount(op->getBlock());
-        cost += times * (getElementWork(op) * layout.getNumRegisters() +
-                         getSpillCost(layout, getElementBytes(value)));
+        cost += times * (getTileWork(op, layout) + getSpillCost(layout, getElementBytes(value)));
         Value source = stripReshape(value);
         Operation *read = source.getDefiningOp();
         if (read && isa<LoadOp, GatherOp>(read) && isa<LoadOp, GatherOp, ReshapeOp>(op)) {
@@ -76,8 +77,6 @@ void LayoutModel::addUnaryCosts() {
                 getGlobalAccessCost(layout, 2, getContiguousDim(getTile(stored), getTile(value)),
                                     getAlignedElements(launch.getResult(number).getType()));
         }
-        if (auto cumulate = dyn_cast<CumulateOp>(op))
-          cost += times * getCumulationCost(layout, cumulate.getDim());
         // Tiles in shared memory that this op reads.
         for (Value operand : op->getOperands())
           if (isa<TileType>(operand.getType()) && staged.contains(operand) &&

@@ -202,7 +202,7 @@ private:
     TileType result = launch.getComputedType(tile, type.getElementType());
     return launch.finish(CumulateOp::create(builder, loc, result, op.getFn(),
                                             launch.loadBroadcast(op.getInput()), dim,
-                                            op.getExclusive()));
+                                            op.getExclusive(), op.getReversed()));
   }
 
   /// One dimension after the other, last first; what lies between is f32.

@@ -2,8 +2,8 @@
 
 A *polynomial* is a sum of monomials with coefficients. A *monomial* is a multiset of atoms and a
 set of summed sub-axes. An *atom* is an input with its axes, a scalar function of a polynomial, a
-maximum over axes of a polynomial, what is so far along an axis, or a *frozen* polynomial (a sum that is used as one factor).
-Everything is interned: equal normal forms are equal integers.
+maximum over axes of a polynomial, its sum or maximum so far along an axis, or a *frozen* polynomial
+(a sum that is used as one factor). Everything is interned: equal normal forms are equal integers.
 
 A *sub-axis* is a pair (axis, level). A frame (see ``mirage.search.kernel.loop_nests.frames``)
 splits a reduced axis into the levels ``G`` (over the grid), ``T`` (over the steps of a loop) and
@@ -68,10 +68,11 @@ class MaxAtom:
 @dataclass(frozen=True)
 class SoFarAtom:
     """The sum or maximum of a polynomial over the indices of an axis up to each one, or before
-    each one if ``exclusive``."""
+    each one if ``exclusive``; from the last one on if ``reversed``."""
 
     fn: ReduceFn
     exclusive: bool
+    reversed: bool
     axis: str
     arg: int
 

@@ -123,7 +123,8 @@ class Normalizer:
         axes = dims[op.dim]
         if len(axes) != 1 or (axes[0], "L") not in self.algebra.free(arg):
             raise UnlabelableError(f"expected values along one axis to cumulate, got {axes}")
-        return self.algebra.single(self.algebra.atom(SoFarAtom(op.fn, op.exclusive, axes[0], arg)))
+        atom = SoFarAtom(op.fn, op.exclusive, op.reversed, axes[0], arg)
+        return self.algebra.single(self.algebra.atom(atom))
 
     def maximum(self, arg: int, axes: list[str]) -> int:
         """Return the maximum over whole axes."""

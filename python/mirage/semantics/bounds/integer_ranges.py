@@ -19,6 +19,7 @@ from mirage.semantics.ugraph import (
     Composite,
     Contraction,
     Cumulate,
+    Cumulation,
     Elementwise,
     KernelGraph,
     Movement,
@@ -63,7 +64,7 @@ def ranges_of(graph: KernelGraph, given: Mapping[Value, Range] | None = None) ->
 
 def may_wrap(op: Op, ranges: Mapping[Value, Range]) -> bool:
     """Return whether a result of an op may exceed the integers of its type, and so wrap around."""
-    if not isinstance(op, Elementwise | Contraction | Cumulate) or op.number is not None:
+    if not isinstance(op, Elementwise | Contraction | Cumulation) or op.number is not None:
         return False
     xs = [ranges[v] for v in op.operands]
     return any(
@@ -123,7 +124,7 @@ def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
             return (min(xs[0][0], terms * xs[0][0], 0), max(xs[0][1], terms * xs[0][1], 0))
         case Boundary(names_rows=(_, rows)) if xs[1][0] >= 0 and xs[1][1] < rows:
             return xs[0]
-        case Elementwise() | Movement() | Contraction() | Cumulate() | Boundary() | Structure():
+        case Elementwise() | Movement() | Contraction() | Cumulation() | Boundary() | Structure():
             return None
         case Composite():
             return None

@@ -11,7 +11,7 @@ import numpy as np
 
 from mirage.semantics.domain import Domain, Planes, map_planes, shape_of
 from mirage.semantics.indexing.indices import Region
-from mirage.semantics.ops.op import Op, TensorType, called
+from mirage.semantics.ops.op import Cumulation, TensorType, called
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 
 if TYPE_CHECKING:
@@ -24,16 +24,20 @@ NOTHING = {ReduceFn.SUM: 0.0, ReduceFn.MAX: -math.inf}
 
 
 @dataclass(frozen=True, eq=False)
-class Cumulate(Op):
+class Cumulate(Cumulation):
     """The reduction of all elements up to each one along ``dim``, or, if ``exclusive``, of those
-    before it."""
+    before it. If ``reversed``, the last element is the first."""
 
     fn: ReduceFn
     dim: int
     exclusive: bool = False
+    reversed: bool = False
 
     def result_type(self, b: Builder) -> TensorType:
-        return b.cumulate(self.fn, self.operands[0], self.dim, exclusive=self.exclusive).type
+        (x,) = self.operands
+        return b.cumulate(
+            self.fn, x, self.dim, exclusive=self.exclusive, reversed=self.reversed
+        ).type
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
@@ -45,6 +49,10 @@ class Cumulate(Op):
         def part(x: Planes, start: int, end: int) -> Planes:
             return map_planes(lambda p: p[(slice(None),) * axis + (slice(start, end),)], x)
 
+        def turned(x: Planes) -> Planes:
+            return map_planes(lambda p: np.flip(p, axis), x) if self.reversed else x
+
+        x = turned(x)
         if self.exclusive:
             one = shape_of(part(x, 0, 1))
             nothing = domain.constant(NOTHING[self.fn], wide)
@@ -57,11 +65,15 @@ class Cumulate(Op):
             )
             x = domain.concat((part(x, 0, step), later), axis)
             step *= 2
-        return domain.cast(x, dtype)
+        return domain.cast(turned(x), dtype)
+
+    def made(self, region: Region) -> Region:
+        return tuple(None if d == self.dim else r for d, r in enumerate(region))
 
     def needs(self, region: Region) -> tuple[Region, ...]:
-        return (tuple(None if d == self.dim else r for d, r in enumerate(region)),)
+        return (self.made(region),)
 
     def written(self, xs: Sequence[str]) -> str:
-        before = "before" if self.exclusive else "so_far"
+        words = ("after", "from_here") if self.reversed else ("before", "so_far")
+        before = words[0] if self.exclusive else words[1]
         return called(f"{self.fn.value}_{before}{self.dim}", xs)

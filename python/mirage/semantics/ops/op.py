@@ -13,7 +13,7 @@ class alone; so a new op of an existing kind needs no line in any analysis.
   :class:`Rearrangement`: each of them once |
 | :class:`Contraction` | sums and maxima over axes |
 | :class:`Scan` | over the steps of a loop so far |
-| :class:`mirage.semantics.ops.cumulation.Cumulate` | over the indices so far of a dimension |
+| :class:`Cumulation` | over the indices so far along a dimension |
 | :class:`Structure` | ops made of ops: loops, launches |
 | :class:`Boundary` | ends a part of a program: calls of the framework; :class:`Lookup`: tensors \
   whose elements are found where they are loaded |
@@ -174,6 +174,11 @@ class Op:
         """Return the region of each operand that a region of the result needs, at kernel level; by
         default all of each operand."""
         return tuple(whole(len(v.shape)) for v in self.operands)
+
+    def made(self, region: Region) -> Region:
+        """Return the region of the result that the op computes where ``region`` of it is wanted, at
+        kernel level; by default no more than that."""
+        return region
 
     @property
     def number(self) -> Number | None:
@@ -385,6 +390,11 @@ class Contraction(Op, kind=True):
 @dataclass(frozen=True, eq=False)
 class Scan(Op):
     """An op whose result depends on the steps of a loop so far."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cumulation(Op):
+    """An op whose result depends on the elements of its operand so far along a dimension."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -204,16 +204,21 @@ def _cumulate(w: _Writer, op: Cumulate) -> None:
     """Write a running sum or maximum. What is before an element is in the row that starts with
     nothing and ends one element earlier."""
     (x,) = w.computable(op)
+    turn: Arguments = (("dims", (op.dim,)),)
+    if op.reversed:
+        x = w.call("flip.default", (x,), x.type, turn)
     if op.exclusive:
         edges = (0, 0) * (len(x.shape) - 1 - op.dim)
         pad: Arguments = (("pad", (*edges, 1, -1)), ("value", NOTHING[op.fn]))
         x = w.call("constant_pad_nd.default", (x,), x.type, pad)
-    result = Value(TensorType(x.shape, x.dtype))
+    result = Value(x.type)
     if op.fn is ReduceFn.SUM:
         w.call("cumsum.default", (x,), result, (("dim", op.dim), ("dtype", None)))
     else:
         places = Value(TensorType(x.shape, DType.I64))
         w.ops.append(External((x,), (result, places), "aten.cummax.default", (("dim", op.dim),)))
+    if op.reversed:
+        result = w.call("flip.default", (result,), result.type, turn)
     w.cast(result, op.result)
 
 

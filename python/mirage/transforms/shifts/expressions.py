@@ -20,7 +20,7 @@ from mirage.semantics.ugraph import (
     AccumulateFn,
     Binary,
     Cast,
-    Cumulate,
+    Cumulation,
     Elementwise,
     Load,
     Loop,
@@ -156,7 +156,7 @@ class Expressions:
             return self._matmul(op, xs)
         if isinstance(op, Reduce):
             return self._reduce(op, x)
-        if not isinstance(op, Elementwise | Movement | Scan | Cumulate):
+        if not isinstance(op, Elementwise | Movement | Scan | Cumulation):
             no_rule(op, "which tiles are parts of one tensor")
         return None
 

@@ -2,10 +2,14 @@
 
 A sum of the elements up to each one is a product with a triangular matrix of ones, and a maximum of
 them is the largest of all elements after minus infinity is added to those that come later. So every
-``Cumulate`` is written as a product (or as a maximum of sums) with a matrix that becomes an input of
-both programs, one for each size. A proof for all contents of this input holds for the triangular
-matrix, too. (For maxima it does as a limit: on any finite elements, numbers that are low enough have
-the effect of minus infinity.) A difference for some contents shows nothing.
+``Cumulate`` is written as a product (or as a maximum of sums) with a matrix that becomes an input
+of both programs, one for each size. A proof for all contents of this input holds for the triangular
+matrix, too. (For maxima it does as a limit: on any finite elements, numbers that are low enough
+have the effect of minus infinity.) A difference for some contents shows nothing.
+
+What another program computes without the op is not equal for all matrices. For two programs without
+a hint, each op between kernels is therefore also read as what it means: a sum or maximum of choices
+by position.
 """
 
 from __future__ import annotations
@@ -15,11 +19,13 @@ from dataclasses import replace
 from mirage.semantics.builder import Builder
 from mirage.semantics.ops.cumulation import Cumulate
 from mirage.semantics.ops.op import Op, Structure, TensorType, Value, all_ops
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
+from mirage.semantics.positions import Iota
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Launch
 
-_Matrix = tuple[ReduceFn, bool, int]
-"""The function, whether the element itself is left out, and the number of places."""
+_Matrix = tuple[ReduceFn, bool, bool, int]
+"""The function, whether the element itself is left out, whether the last element is the first, and
+the number of places."""
 
 
 _Weights = dict[_Matrix, Value]
@@ -43,7 +49,7 @@ def _matrix_of(op: Cumulate, weights: _Weights) -> Value:
     """Return the matrix of an op: a row for each element, a column for each place."""
     size = op.result.shape[op.dim]
     value = Value(TensorType((size, size), DType.F32), "so_far")
-    return weights.setdefault((op.fn, op.exclusive, size), value)
+    return weights.setdefault((op.fn, op.exclusive, op.reversed, size), value)
 
 
 def _without_cumulations(graph: KernelGraph, weights: _Weights) -> KernelGraph:
@@ -103,7 +109,36 @@ def _written(op: Cumulate, matrix: Value, *, in_block: bool) -> list[Op]:
         found = build.reduce(ReduceFn.MAX, terms, (rank - 1,))
     found = build.reshape(found, line.shape)
     back = tuple(order.index(d) for d in range(rank))
-    y = build.transpose(build.cast(found, op.result.dtype), back)
-    last = build.ops[-1]
-    assert last.result is y
-    return [*build.ops[:-1], replace(last, results=op.results)]
+    build.transpose(build.cast(found, op.result.dtype), back)
+    return [*build.ops[:-1], replace(build.ops[-1], results=op.results)]
+
+
+def as_choices(graph: KernelGraph) -> KernelGraph:
+    """Return ``graph`` with sums and maxima of choices by position in place of the cumulations
+    between its kernels; the same object if there are none."""
+    if not any(isinstance(op, Cumulate) for op in graph.ops):
+        return graph
+    parts = (_choices(op) if isinstance(op, Cumulate) else [op] for op in graph.ops)
+    return replace(graph, ops=tuple(op for part in parts for op in part))
+
+
+def _choices(op: Cumulate) -> list[Op]:
+    (x,) = op.operands
+    rank, size = len(x.shape), x.shape[op.dim]
+    places = Value(TensorType((size,), DType.I64))
+    build = Builder(ops=[Iota((), (places,), 0)])
+    column = build.reshape(places, (size, 1))
+    compare = BinaryFn.LT if op.exclusive else BinaryFn.LE
+    pair = (column, places) if op.reversed else (places, column)
+    seen = build.binary(compare, *pair)
+    order = (*(d for d in range(rank) if d != op.dim), op.dim)
+    line = build.transpose(x, order)
+    terms = build.binary(BinaryFn.KEEP, seen, build.reshape(line, (*line.shape[:-1], 1, size)))
+    if op.fn is ReduceFn.MAX:
+        terms = build.binary(
+            BinaryFn.ADD, terms, build.unary(UnaryFn.BIAS, build.cast(seen, terms.dtype))
+        )
+    found = build.reshape(build.reduce(op.fn, terms, (rank,)), line.shape)
+    back = tuple(order.index(d) for d in range(rank))
+    build.transpose(build.cast(found, op.result.dtype), back)
+    return [*build.ops[:-1], replace(build.ops[-1], results=op.results)]

@@ -382,16 +382,17 @@ def Block_CumulateOp : Block_OtherTileOp<"cumulate", "::std::optional<unsigned>(
   let description = [{
     Each element is the sum or the maximum of the operand's elements up to it along
     `dim`. With `exclusive`, it is that of the elements before it, of which the first
-    has none: its result is 0, or minus infinity.
+    has none: its result is 0, or minus infinity. With `reversed`, elements are taken from the
+    last to the first.
 
     ```mlir
     %c = block.cumulate sum %x dim 1 : (!block.tile<16x64xf32>) -> !block.tile<16x64xf32>
     ```
   }];
   let arguments = (ins Mirage_ReduceFn:$fn, Block_TileType:$input,
-                       ConfinedAttr<I64Attr, [IntNonNegative]>:$dim, UnitAttr:$exclusive);
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$dim, UnitAttr:$exclusive, UnitAttr:$reversed);
   let assemblyFormat = [{
-    $fn (`exclusive` $exclusive^)? $input `dim` $dim attr-dict `:` functional-type($input, $result)
+    $fn (`exclusive` $exclusive^)? (`reversed` $reversed^)? $input `dim` $dim attr-dict `:` functional-type($input, $result)
   }];
 }
 

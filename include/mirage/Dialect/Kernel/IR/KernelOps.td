@@ -345,18 +345,19 @@ def Kernel_CumulateOp : Kernel_TensorOp<"cumulate"> {
   let description = [{
     Each element is the sum or the maximum of the operand's elements up to it along
     `dim`. With `exclusive`, it is that of the elements before it, of which the first
-    has none: its result is 0, or minus infinity. A kernel holds whole rows along
+    has none: its result is 0, or minus infinity. With `reversed`, elements are taken from the
+    last to the first. A kernel holds whole rows along
     `dim`, so a long row is written in blocks, each of which adds the sum of all
     blocks before it.
 
     ```mlir
-    %c = kernel.cumulate sum %x dim 1 : (tensor<4x8xf16>) -> tensor<4x8xf32>
+    %c = kernel.cumulate sum %x dim 1 : (tensor<4x8xf16>) -> tensor<4x8xf16>
     ```
   }];
   let arguments = (ins Mirage_ReduceFn:$fn, Kernel_Tensor:$input,
-                       ConfinedAttr<I64Attr, [IntNonNegative]>:$dim, UnitAttr:$exclusive);
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$dim, UnitAttr:$exclusive, UnitAttr:$reversed);
   let assemblyFormat = [{
-    $fn (`exclusive` $exclusive^)? $input `dim` $dim attr-dict `:` functional-type($input, $result)
+    $fn (`exclusive` $exclusive^)? (`reversed` $reversed^)? $input `dim` $dim attr-dict `:` functional-type($input, $result)
   }];
 }
 

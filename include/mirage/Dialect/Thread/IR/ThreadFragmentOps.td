@@ -210,17 +210,17 @@ def Thread_CumulateOp : Thread_Op<"cumulate", [SameOperandsAndResultType,
     part whose bit is not. Totals of other registers are at hand, those of other lanes
     are exchanged by shuffles, and those of other warps through scratch memory. With
     `exclusive`, an element is not in its own result; the first result is 0, or minus
-    infinity.
+    infinity. With `reversed`, parts whose bit is not set add totals of those whose bit is.
 
     ```mlir
     %c = thread.cumulate sum %x dim 1 {scratch = 1024 : i64} : !thread.fragment<16x8xf32, #layout>
     ```
   }];
   let arguments = (ins Mirage_ReduceFn:$fn, Thread_FragmentType:$operand, I64Attr:$dim,
-                       UnitAttr:$exclusive, OptionalAttr<I64Attr>:$scratch);
+                       UnitAttr:$exclusive, UnitAttr:$reversed, OptionalAttr<I64Attr>:$scratch);
   let results = (outs Thread_FragmentType:$result);
   let assemblyFormat = [{
-    $fn (`exclusive` $exclusive^)? $operand `dim` $dim attr-dict `:` type($operand)
+    $fn (`exclusive` $exclusive^)? (`reversed` $reversed^)? $operand `dim` $dim attr-dict `:` type($operand)
   }];
   let hasVerifier = 1;
 }

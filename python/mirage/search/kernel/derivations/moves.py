@@ -282,36 +282,6 @@ class ReduceTile(Reduction):
 
 
 @dataclass(frozen=True)
-class Cumulate(Edge):
-    """The sums or maxima so far along an axis that the tile has as a whole."""
-
-    axis: str
-    fn: ReduceFn
-    exclusive: bool
-    reads: ClassVar[bool] = True
-
-    @property
-    def sort(self) -> tuple[object, ...]:
-        return (self.axis, self.fn)
-
-    def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
-        labels = at.labels(self.goal)
-        rows = at.elements(tuple(a for a in labels if a != self.axis))
-        account.cumulate(size, rows, inside, at.is_last(self.axis))
-        return at.wide(labels) <= MAX_WIDE_DIMS
-
-    def emit(self, body: Body, row: str | None, col: str | None) -> Value:
-        if self.axis not in (row, col):
-            raise EmitError(f"expected a tile over {self.axis}, got one over {row} and {col}")
-        x, build = body.get(self.children[0], row, col), body.builder(self.goal)
-        dim = len(x.shape) - (1 if self.axis == col else 2)
-        return build.cumulate(self.fn, x, dim, exclusive=self.exclusive)
-
-    def combine(self, above: Above) -> Value:
-        raise self.not_above()
-
-
-@dataclass(frozen=True)
 class Accumulate(Reduction):
     """A sum or maximum over the steps of a loop."""
 

@@ -13,7 +13,7 @@ start at odd places can be copied into longer rows, from which boxes can be copi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -333,9 +333,9 @@ class _Relabel:
                     atom = Fn2Atom(fn, self.poly(a), self.poly(b))
                 case MaxAtom(bound, arg):
                     atom = MaxAtom(self._bound(bound), self.poly(arg))
-                case SoFarAtom(fn, exclusive, axis, arg):
+                case SoFarAtom(axis=axis, arg=arg) as so_far:
                     (axis,) = self.merges.labels((axis,))
-                    atom = SoFarAtom(fn, exclusive, axis, self.poly(arg))
+                    atom = replace(so_far, axis=axis, arg=self.poly(arg))
                 case IdAtom(arg):
                     atom = IdAtom(self.poly(arg))
             self._atoms[number] = self.algebra.atom(atom)
