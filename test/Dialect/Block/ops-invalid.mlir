@@ -563,7 +563,7 @@ kernel.graph @cumulate_type(%x: tensor<8x8xf16>) -> tensor<8x8xf16> {
   %y = kernel.launch(%x) grid [m = 2] : (tensor<8x8xf16>) -> tensor<8x8xf16> {
   ^bb0(%gx: tensor<8x8xf16>):
     %t = block.load %gx [[m], []] : tensor<8x8xf16> -> !block.tile<4x8xf16>
-    // expected-error @+1 {{TYPE}}
+    // expected-error @+1 {{expected a result of element type 'f32', got 'f16'}}
     %c = block.cumulate sum %t dim 1 : (!block.tile<4x8xf16>) -> !block.tile<4x8xf16>
     block.store %c [[m], []] : !block.tile<4x8xf16>
   }
