@@ -23,6 +23,7 @@ from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
     Contraction,
+    Cumulation,
     Elementwise,
     Launch,
     Load,
@@ -197,7 +198,7 @@ class TileRanges:
                 return Tile.of(ranges.number(op.number))
             case _ if op.joined_along is not None:
                 return _joined(op, op.joined_along, xs)
-            case Source() | Movement() | Contraction():
+            case Source() | Movement() | Contraction() | Cumulation():
                 return _any_other(xs)
             case _:
                 no_rule(op, "ranges of tiles")
