@@ -104,7 +104,7 @@ def _bounds(reading: Reading, x: Value) -> Range:
 
 
 def masked(reading: Reading, x: Value) -> tuple[Value, Value] | None:
-    """Return the mask of truth values and the values of which ``x`` keeps those where it is true."""
+    """Return a mask of truth values, and the values that ``x`` keeps where it is true."""
     op = reading.makers.get(reading.source(x))
     if op is None or len(op.operands) != 2:
         return None

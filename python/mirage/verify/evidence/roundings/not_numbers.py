@@ -149,7 +149,8 @@ def _without_choice(op: Op, choices: Collection[Value]) -> Op:
     if op.function is BinaryFn.KEEP and op.operands[0] in choices:
         return Binary(op.operands, op.results, BinaryFn.MUL)
     if op.function in _EQUALITIES and op.operands[0] is op.operands[1]:
-        return Binary(op.operands, op.results, BinaryFn.LT)
+        order = BinaryFn.LE if op.function is BinaryFn.EQ else BinaryFn.LT  # the same for numbers
+        return Binary(op.operands, op.results, order)
     return op
 
 
