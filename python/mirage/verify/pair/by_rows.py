@@ -108,7 +108,8 @@ def _proof(
         pair = freed.reference, freed.candidate
         if lookups:
             known = {**contents, **freed.positions}
-            cut = cut_rows(*map(with_lines_of_indices, pair), known, seed)
+            one, other = map(with_lines_of_indices, pair)
+            cut = cut_rows(one, other, known, seed)
             if cut is None:
                 return None
             pair = cut[0].graph, cut[1].graph
