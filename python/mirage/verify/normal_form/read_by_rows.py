@@ -17,7 +17,11 @@ from mirage.verify.normal_form.one_index import one_index_rule
 from mirage.verify.normal_form.one_of_a_row import first_place_rule, picked_rule
 from mirage.verify.normal_form.orders import compared_rule, largest_rule
 from mirage.verify.normal_form.reading import read_again
-from mirage.verify.normal_form.rows_by_sums import looked_up_rule, numbers_looked_up
+from mirage.verify.normal_form.rows_by_sums import (
+    below_zero_rule,
+    looked_up_rule,
+    numbers_looked_up,
+)
 from mirage.verify.normal_form.table_indices import (
     looked_up_with,
     made_of_places,
@@ -30,6 +34,7 @@ _RULES = (
     known_rule,
     masked_product_rule,
     looked_up_rule,
+    below_zero_rule,
     one_index_rule,
     first_place_rule,
     picked_rule,

@@ -95,6 +95,22 @@ def numbers_looked_up(graph: KernelGraph, contents: Mapping[int, Array]) -> Mapp
     return found
 
 
+def below_zero_rule(reading: Reading, op: Op) -> Value | None:
+    """Return how to write the question whether an index ``start + step * t`` is below zero, where
+    ``0 <= start < step``: whether ``t`` is. None for other ops."""
+    if op.function is not BinaryFn.LT or reading.range(op.operands[1]) != (0.0, 0.0):
+        return None
+    if not op.operands[0].dtype.is_integer:
+        return None
+    index = _index(reading, op.operands[0])
+    if index is None or index.number is None or not index.start.size:
+        return None
+    if index.step < 2 or index.start.min() < 0 or index.start.max() >= index.step:
+        return None
+    number = index.number
+    return reading.write(lambda b: b.binary(BinaryFn.LT, number, b.constant(0, number.dtype)))
+
+
 def _index(reading: Reading, x: Value) -> _Index | None:
     """Return how an index is computed from known values and one unknown number."""
     elements = reading.elements(x)

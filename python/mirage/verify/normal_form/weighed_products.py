@@ -91,10 +91,9 @@ def _written(reading: Reading, terms: _Terms, x: Value, side: int) -> Value:
 
     rows = reading.write(lined)
     picked = Pick(reading, _with_one_more(reading, terms.mask), summed)
-    weight = terms.kept
-    if weight.shape != ():
-        wide = reading.write(lambda b: b.broadcast(terms.kept, shape))
-        weight = picked.of(_with_one_more(reading, wide))
+    sizes = (*(1 for _ in shape[len(terms.kept.shape) :]), *terms.kept.shape)
+    weight = reading.write(lambda b: b.reshape(terms.kept, sizes))
+    weight = picked.of(_with_one_more(reading, weight))
     found = picked.of(rows)
 
     def product(b: Builder) -> Value:

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from written.pairs import Pair
 
 ONE, TWO, CLASSES = "6x12", "6x12 6x12", "6x12 6:i64"
+TABLE, PAGES = "6:i64 12x4", "12x3x4 2x3:i64 2x5x4"
 SCORES = "3x8x4 3x8x4 3x8x4"
 SLOPES = torch.tensor([0.5, 0.25, 0.125])[:, None, None]
 
@@ -20,6 +21,11 @@ def line(count: int) -> torch.Tensor:
 
 def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     return (q @ k.mT * 0.5 + bias).softmax(-1) @ v
+
+
+def mixed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    shares, experts = x.topk(2)
+    return torch.einsum("tk,tkd->td", shares.softmax(-1), w[experts])
 
 
 ROWS_RIGHT = [
@@ -95,6 +101,42 @@ ROWS_RIGHT = [
         lambda x: x.sort(-1).values[..., -1] - x.sort(-1).values[..., 0],
         lambda x: x.amax(-1) - x.amin(-1),
         False,
+    ),
+    # products with rows that are picked
+    Pair("a lookup as a product", TABLE, F.embedding, lambda t, w: F.one_hot(t, 12).float() @ w),
+    Pair(
+        "a lookup as a product, turned",
+        TABLE,
+        lambda t, w: F.embedding(t, w).T,
+        lambda t, w: w.T @ (line(12)[:, None] == t).float(),
+    ),
+    Pair(
+        "a product with smoothed rows",
+        TABLE,
+        lambda t, w: 0.9 * F.embedding(t, w) + 0.1 * w.sum(0),
+        lambda t, w: (0.9 * F.one_hot(t, 12) + 0.1) @ w,
+        False,
+    ),
+    Pair(
+        "a mixture as a product",
+        "6x12 12x4",
+        mixed,
+        lambda x, w: (lambda v, i: (F.one_hot(i, 12) * v.softmax(-1)[..., None]).sum(1) @ w)(
+            *x.topk(2)
+        ),
+    ),
+    # lookups in common
+    Pair(
+        "pages by their numbers",
+        PAGES,
+        lambda k, p, q: q @ k.index_select(0, p.flatten()).reshape(2, 9, 4).mT,
+        lambda k, p, q: q @ k[p].reshape(2, 9, 4).mT,
+    ),
+    Pair(
+        "pages by the numbers of their rows",
+        PAGES,
+        lambda k, p, q: q @ k[p].reshape(2, 9, 4).mT,
+        lambda k, p, q: q @ k.reshape(36, 4)[(p[..., None] * 3 + line(3)).reshape(2, 9)].mT,
     ),
     # sums that are left out, masks that keep all
     Pair(

@@ -8,7 +8,18 @@ import torch
 import torch.nn.functional as F
 
 from written.pairs import Pair
-from written.rows_right import CLASSES, ONE, SCORES, SLOPES, TWO, attended, line
+from written.rows_right import (
+    CLASSES,
+    ONE,
+    PAGES,
+    SCORES,
+    SLOPES,
+    TABLE,
+    TWO,
+    attended,
+    line,
+    mixed,
+)
 
 INF = float("inf")
 
@@ -173,5 +184,50 @@ ROWS_WRONG = [
         SCORES,
         lambda q, k, v: attended(q, k, v, (line(8) - line(8)[:, None]) * SLOPES),
         lambda q, k, v: attended(q, k, v, -line(8)[:, None] * SLOPES),
+    ),
+    # products with rows that are picked, and lookups in common
+    Pair(
+        "a lookup of the next row",
+        TABLE,
+        F.embedding,
+        lambda t, w: F.one_hot(t, 12).float() @ w.roll(1, 0),
+    ),
+    Pair(
+        "smoothed by a share of all",
+        TABLE,
+        lambda t, w: 0.9 * F.embedding(t, w) + 0.1 * w.sum(0),
+        lambda t, w: (0.9 * F.one_hot(t, 12) + 0.1 / 12) @ w,
+    ),
+    Pair(
+        "a mixture with shares of the others",
+        "6x12 12x4",
+        mixed,
+        lambda x, w: (
+            lambda v, i: (F.one_hot(i, 12) * v.flip(-1).softmax(-1)[..., None]).sum(1) @ w
+        )(*x.topk(2)),
+    ),
+    Pair(
+        "a place that more than one truth value may name",
+        "6x4:i64 12x4",
+        lambda t, w: F.embedding(t[:, 0], w),
+        lambda t, w: (line(12) >= t[:, :1]).float() @ w,
+    ),
+    Pair(
+        "rows of a page the other way round",
+        PAGES,
+        lambda k, p, q: q @ k[p].reshape(2, 9, 4).mT,
+        lambda k, p, q: q @ k.reshape(36, 4)[(p[..., None] * 3 + line(3).flip(0)).reshape(2, 9)].mT,
+    ),
+    Pair(
+        "pages by columns",
+        PAGES,
+        lambda k, p, q: q @ k.index_select(0, p.flatten()).reshape(2, 9, 4).mT,
+        lambda k, p, q: q @ k.index_select(0, p.T.flatten()).reshape(2, 9, 4).mT,
+    ),
+    Pair(
+        "pages counted from the end",
+        PAGES,
+        lambda k, p, q: q @ k[p].reshape(2, 9, 4).mT,
+        lambda k, p, q: q @ k.index_select(0, p.flatten()).reshape(2, 9, 4).mT,
     ),
 ]

@@ -54,6 +54,18 @@ EITHER = [
         lambda x: x * TRIANGLE,
     ),
     Pair(
+        "sorted from the other end",
+        ONE,
+        lambda x: x.sort(-1, descending=True).values,
+        lambda x: -(-x).sort(-1).values,
+    ),
+    Pair(
+        "a rank from the other end",
+        "8x4",
+        lambda x: x.kthvalue(2, -1).values,
+        lambda x: x.sort(-1, descending=True).values[:, 2],
+    ),
+    Pair(
         "the largest of rounded shares",
         ONE,
         lambda x: x.softmax(-1).argmax(-1),
@@ -82,6 +94,7 @@ NOT = [
         lambda x, n: torch.where((torch.arange(6) < n[:, None])[..., None], x, 0.0).sum(1),
         lambda x, n: ((torch.arange(6) < n[:, None]).float()[:, None] @ x)[:, 0],
     ),
+    Pair("the least that is no NaN", ONE, lambda x: x.amin(-1), lambda x: x.sort(-1).values[:, 0]),
     Pair("is it one", ONE, lambda x: x.isnan(), lambda x: x > torch.inf),
 ]
 ALL = [*EITHER, *NOT]

@@ -21,6 +21,7 @@ import numpy as np
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluation.evaluate import evaluate
+from mirage.semantics.region import whole_demand
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import KernelGraph, Value
@@ -33,10 +34,13 @@ from mirage.verify.compression.small_program import Cells, compress_all
 from mirage.verify.evidence.proofs.proof import prove
 from mirage.verify.evidence.proofs.small_model import small_pair
 from mirage.verify.evidence.samples.real_sizes import Q_BITS
+from mirage.verify.evidence.samples.sampled_outputs import graph_work
 from mirage.verify.verdict import Evidence
 
 _CELLS = 2
 _MAX_GUESSES = 64
+_MOST_WORK = 1e7
+"""The most elements that are computed to find values in common; all of them are kept."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,8 @@ def find_guesses(
     reference: KernelGraph, candidate: KernelGraph, rng: random.Random
 ) -> list[_Guess]:
     """Return values that agree at a random point, in the order of the candidate. Raises
-    :class:`Irregular`.
+    :class:`Irregular`, also if there is too much to compute: sizes whose digits cannot be related
+    remain as they are.
     """
     both = (reference, candidate)
     reading = next((r for r in readings(both) if r.graphs == both), None)
@@ -136,6 +141,11 @@ def find_guesses(
         ],
         cells,
     )
+    work = sum(graph_work(g, whole_demand(g)) for g in graphs)
+    if work > _MOST_WORK:
+        raise Irregular(
+            f"the values in small form have {work:.0f} elements, limit {_MOST_WORK:.0f}"
+        )
     primes = draw(rng, Q_BITS, 1 << 25)
     domain = FieldPair(primes, rng.getrandbits(64))
     source = np.random.default_rng(rng.getrandbits(128))

@@ -9,7 +9,8 @@ So a candidate may do either, and two things remain:
 
 *A NaN must not be lost.* Where the reference gives NaN, the candidate must not give a number,
 unless the reference would give one if the zeros of tensors, and the minus infinity of masks, left
-out what they meet.
+out what they meet, or unless the NaN has another place in the same row (sorts differ in where they
+put it).
 
 *What the caller leaves out must stay out.* If the reference gives a number only because it chooses
 by a mask of truth values, a length, or by asking whether a number is NaN, then the candidate must
@@ -69,6 +70,11 @@ class LeftOut(Yardstick):
         nans = [m.astype(float) for m in missing]
         met = np.matmul(nans[0], weights[1]) + np.matmul(weights[0], nans[1])
         return (np.where(met > 0.0, np.nan, np.matmul(*numbers)),)
+
+
+def _in_rows(x: Array) -> Array:
+    """Return the number of true elements in each row."""
+    return x.sum(-1) if x.ndim else x
 
 
 def _zeros(x: Array) -> Array:
@@ -149,7 +155,8 @@ def _without_choice(op: Op, choices: Collection[Value]) -> Op:
     if op.function is BinaryFn.KEEP and op.operands[0] in choices:
         return Binary(op.operands, op.results, BinaryFn.MUL)
     if op.function in _EQUALITIES and op.operands[0] is op.operands[1]:
-        return Binary(op.operands, op.results, BinaryFn.LT)
+        order = BinaryFn.LE if op.function is BinaryFn.EQ else BinaryFn.LT  # the same for numbers
+        return Binary(op.operands, op.results, order)
     return op
 
 
@@ -172,14 +179,24 @@ class NotNumbers:
                 wrong = wrong & ~np.isnan(self._reached[number])
             return "another whole number" if wrong.any() else ""
         numbers = np.isfinite(candidate)
-        if (np.isnan(reference) & numbers & np.isnan(self._left_out[number])).any():
+        lost = np.isnan(reference) & numbers & np.isnan(self._left_out[number])
+        fewer = _in_rows(np.isnan(candidate)) < _in_rows(np.isnan(reference))
+        if (fewer & (_in_rows(lost) > 0)).any():
             return "a NaN among the inputs is lost"
         known = np.isfinite(reference)
         if (known & ~numbers & self._chosen[number]).any():
             return "not a number where the reference leaves a NaN out"
         far = _FAR * np.abs(reference[known]).max(initial=0.0)
-        others = [np.abs(y - candidate) > far for y in (exact, reference)]
-        return "another number" if (known & numbers & others[0] & others[1]).any() else ""
+        others = known & numbers & (np.abs(exact - candidate) > far)
+        others &= np.abs(reference - candidate) > far
+        ranked = others & np.isnan(self._reached[number])
+        picked = np.isin(np.abs(candidate), self._sizes)
+        return "another number" if (others & ~(ranked & picked)).any() else ""
+
+    @cached_property
+    def _sizes(self) -> Array:
+        """The magnitudes of the elements of the inputs, one of which a rank picks."""
+        return np.concatenate([np.abs(x.planes[0]).ravel() for x in self.inputs])
 
     @cached_property
     def _left_out(self) -> list[Array]:
