@@ -48,16 +48,15 @@ Value TileEmitter::getProductOperand(Value operand, bool isTransposed, FragmentT
 }
 
 /// Instructions of a warp whose elements along K a thread reads together, of factors in shared
-/// memory: where the rows of both run along K and start at odd elements, a word that it reads
-/// then is part of two pairs.
+/// memory: where the rows of both run along K and start at odd elements, most words that it
+/// reads then are parts of two pairs, and in banks of their own (getSkewedPad).
 static int64_t countTogether(ArrayRef<std::pair<thread::SharedType, bool>> factors, int64_t k,
                              WarpGrid grid) {
-  constexpr int64_t most = 4;
+  constexpr int64_t together = 4;
   for (auto [shared, alongRows] : factors)
     if (!alongRows || !shared.startsAtOddElements())
       return 1;
-  int64_t instructions = k / (thread::mmaInstructionK(2) * grid.k);
-  return std::min(most, instructions & -instructions);
+  return k % (thread::mmaInstructionK(2) * grid.k * together) ? 1 : together;
 }
 
 /// What the product is added to: the loop's accumulator when the result is
