@@ -74,7 +74,22 @@ static LogicalResult verifyNotPartial(Operation *op, FragmentType type) {
   return success();
 }
 
+/// That a tile has whole rows, of which threads hold vectors.
+static LogicalResult verifyOrdered(Operation *op, MemRefType tensor, ArrayRef<int64_t> dims,
+                                   FragmentType tile) {
+  int64_t width = kVectorBytes * 8 / tile.getElementType().getIntOrFloatBitWidth();
+  int64_t columns = dims[1] < 0 ? 1 : tensor.getDimSize(dims[1]);
+  if (tile.getElementType() != tensor.getElementType() || tile.getCols() < columns ||
+      countWholeColumns(columns, width) <= 0 || tile.getLinearLayout().contiguous(1) < width)
+    return op->emitOpError("expected rows of ")
+           << columns << " columns in vectors of " << width << " " << tensor.getElementType()
+           << " in each thread, got " << tile;
+  return success();
+}
+
 LogicalResult LoadGlobalOp::verify() {
+  if (getOrdered() && failed(verifyOrdered(*this, getSource().getType(), getDims(), getType())))
+    return failure();
   if (failed(verifyGlobal(*this, getSource().getType(), getOffsets().size(), getDims(),
                           getInBounds().size(), tileOf(getType()), getExtents(),
                           /*converts=*/true)))
@@ -161,6 +176,9 @@ LogicalResult ReadIndicesOp::verify() {
 }
 
 LogicalResult StoreGlobalOp::verify() {
+  if (getOrdered() &&
+      failed(verifyOrdered(*this, getDest().getType(), getDims(), getValue().getType())))
+    return failure();
   if (failed(verifyGlobal(*this, getDest().getType(), getOffsets().size(), getDims(),
                           getInBounds().size(), tileOf(getValue().getType()), getExtents(),
                           /*converts=*/true)))

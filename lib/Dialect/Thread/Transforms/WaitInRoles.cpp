@@ -98,12 +98,11 @@ private:
     loadsAhead = true;
     OpBuilder builder(loop);
     Location loc = loop.getLoc();
-    Value first = arith::MinUIOp::create(
-        builder, loc, loop.getUpperBound(),
-        arith::ConstantIndexOp::create(builder, loc, slots).getResult());
+    Value first =
+        arith::MinUIOp::create(builder, loc, loop.getUpperBound(),
+                               arith::ConstantIndexOp::create(builder, loc, slots).getResult());
     auto stepsWith = [&](llvm::function_ref<bool(Operation *)> isTaken) {
-      auto steps =
-          scf::ForOp::create(builder, loc, loop.getLowerBound(), first, loop.getStep());
+      auto steps = scf::ForOp::create(builder, loc, loop.getLowerBound(), first, loop.getStep());
       OpBuilder inside(steps.getBody()->getTerminator());
       IRMapping mapping;
       mapping.map(loop.getInductionVar(), steps.getInductionVar());
