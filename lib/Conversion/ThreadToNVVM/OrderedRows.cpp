@@ -62,8 +62,8 @@ std::pair<Value, Value> OrderedRows::find(const Vector &vector, int64_t number) 
 }
 
 Value OrderedRows::hasElements(const Vector &vector) const {
-  Value has = e.both(vector.row->inside,
-                     e.compare(CmpIPredicate::slt, vector.first, e.i32(columns)));
+  Value has =
+      e.both(vector.row->inside, e.compare(CmpIPredicate::slt, vector.first, e.i32(columns)));
   return e.both(has, e.compare(CmpIPredicate::sge, vector.first, e.i32(whole)));
 }
 
@@ -71,52 +71,54 @@ Value OrderedRows::zero(Type type) const {
   return arith::ConstantOp::create(e, cast<TypedAttr>(e.getZeroAttr(type)));
 }
 
-SmallVector<Value> OrderedRows::loadVector(const Vector &vector) const {
-  auto type = VectorType::get({width}, element);
-  SmallVector<Value> scalars;
-  if (vector.isSurelyNot)
-    return SmallVector<Value>(width, zero(element));
-  // Elsewhere, the tensor's first elements are read and dropped: no branch.
-  Value pointer = addressOf(vector), inside = e.both(vector.row->inside, vector.isWhole);
-  if (inside)
-    pointer = e.select(inside, pointer, origin);
-  Value loaded = LLVM::LoadOp::create(e, type, pointer, kVectorBytes);
-  if (inside)
-    loaded = e.select(inside, loaded, zero(type));
-  for (int64_t i = 0; i < width; ++i)
-    scalars.push_back(e.createOrFold<vector::ExtractOp>(loaded, i));
-  return scalars;
-}
-
-SmallVector<Value> OrderedRows::loadElements(const Vector &vector,
-                                             ArrayRef<Value> otherwise) const {
-  SmallVector<Type> types(width, element);
-  Value has = hasElements(vector);
+SmallVector<Value> OrderedRows::loadElements(const Vector &vector) const {
+  SmallVector<Value> none(width, zero(element));
+  if (!vector.isWhole || vector.isEmpty)
+    return none;
   OpBuilder::InsertionGuard guard(e);
-  auto branch = scf::IfOp::create(e, types, has, /*withElseRegion=*/true);
+  auto branch = scf::IfOp::create(e, SmallVector<Type>(width, element), hasElements(vector),
+                                  /*withElseRegion=*/true);
   e.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(e, otherwise);
+  scf::YieldOp::create(e, none);
   e.setInsertionPointToStart(branch.thenBlock());
   SmallVector<Value> elements;
   for (int64_t i = 0; i < width; ++i) {
     auto [pointer, isThere] = find(vector, i);
     pointer = e.select(isThere, pointer, vector.row->start);
     Value loaded = LLVM::LoadOp::create(e, element, pointer, bytes);
-    elements.push_back(e.select(isThere, loaded, zero(element)));
+    elements.push_back(e.select(isThere, loaded, none[i]));
   }
   scf::YieldOp::create(e, elements);
   return SmallVector<Value>(branch.getResults());
 }
 
-SmallVector<Value> OrderedRows::load() const {
+SmallVector<Value> OrderedRows::loadVector(const Vector &vector, ArrayRef<Value> elements) const {
+  if (vector.isSurelyNot)
+    return SmallVector<Value>(elements);
+  // Elsewhere, the tensor's first elements are read and dropped: no branch.
+  Value pointer = addressOf(vector), inside = e.both(vector.row->inside, vector.isWhole);
+  if (inside)
+    pointer = e.select(inside, pointer, origin);
+  Value loaded = LLVM::LoadOp::create(e, VectorType::get({width}, element), pointer, kVectorBytes);
   SmallVector<Value> scalars;
-  for (int64_t i = 0; i < layout.getNumRegisters(); i += width) {
-    Vector vector = getVector(i);
-    SmallVector<Value> loaded = loadVector(vector);
-    if (vector.isWhole && !vector.isEmpty)
-      loaded = loadElements(vector, loaded);
-    llvm::append_range(scalars, loaded);
+  for (int64_t i = 0; i < width; ++i) {
+    Value scalar = e.createOrFold<vector::ExtractOp>(loaded, i);
+    scalars.push_back(inside ? e.select(inside, scalar, elements[i]) : scalar);
   }
+  return scalars;
+}
+
+SmallVector<Value> OrderedRows::load() const {
+  // Elements first: their branches are over before anything waits for what is loaded.
+  SmallVector<Vector> vectors;
+  SmallVector<SmallVector<Value>> elements;
+  for (int64_t i = 0; i < layout.getNumRegisters(); i += width) {
+    vectors.push_back(getVector(i));
+    elements.push_back(loadElements(vectors.back()));
+  }
+  SmallVector<Value> scalars;
+  for (auto [vector, single] : llvm::zip_equal(vectors, elements))
+    llvm::append_range(scalars, loadVector(vector, single));
   return scalars;
 }
 

@@ -46,10 +46,11 @@ private:
   /// The address of its element `number`, which is none of a whole vector, and whether there is
   /// such an element.
   std::pair<mlir::Value, mlir::Value> find(const Vector &vector, int64_t number) const;
-  llvm::SmallVector<mlir::Value> loadVector(const Vector &vector) const;
-  /// Those of the row's other columns that the registers hold, else `otherwise`.
-  llvm::SmallVector<mlir::Value> loadElements(const Vector &vector,
-                                              llvm::ArrayRef<mlir::Value> otherwise) const;
+  /// Those of the row's other columns that the registers hold, else zeros.
+  llvm::SmallVector<mlir::Value> loadElements(const Vector &vector) const;
+  /// A whole vector, else `elements`.
+  llvm::SmallVector<mlir::Value> loadVector(const Vector &vector,
+                                            llvm::ArrayRef<mlir::Value> elements) const;
   /// Whether a thread has elements that it accesses one by one.
   mlir::Value hasElements(const Vector &vector) const;
   mlir::Value zero(mlir::Type type) const;

@@ -38,7 +38,7 @@ kernel.graph @softmax(%a: {tensor}) -> {tensor} attributes {{form = #kernel.form
 
 
 def elements(ptx: str) -> int:
-    """The single elements of 2 bytes that are loaded and stored."""
+    """The places where single elements of 2 bytes are loaded and stored."""
     return len(re.findall(r"(?:ld|st)\.global(?:\.nc)?\.b16", ptx))
 
 
@@ -51,18 +51,82 @@ def vectors(ptx: str) -> int:
     ("rows", "columns", "block", "warps", "dtype"),
     [
         (9, 1023, 2, 2, "f16"),
-        (9, 1025, 1, 2, "bf16"),
         (17, 257, 4, 4, "f16"),
         (8, 509, 8, 2, "bf16"),
         (5, 1021, 1, 4, "f32"),
         (4, 2047, 1, 8, "f16"),
-        (3, 1022, 2, 2, "f16"),  # rows start at words
+        (3, 1022, 2, 2, "f16"),
     ],
 )
-def test_softmax(
-    chip: str, rows: int, columns: int, block: int, warps: int, dtype: str
-) -> None:
-    """Rows at all places within a vector, rows that are not there, and rows of several warps."""
+def test_softmax(chip: str, rows: int, columns: int, block: int, warps: int, dtype: str) -> None:
+    """Rows at all places within a vector or at words, rows that are not there, and rows that several
+    warps share."""
     text = softmax(rows, columns, block, warps, dtype)
-    assert "ordered" in lowered(text)
+    assert vectors(compile_mlir(text, chip).ptx()) >= 2
     check_mlir(text, chip=chip)
+
+
+def test_few_elements_are_accessed_alone() -> None:
+    """32 columns a thread: of the last eight, seven are there."""
+    ptx = compile_mlir(softmax(8, 1023, 2, 2)).ptx()
+    assert (vectors(ptx), elements(ptx)) == (8, 14)
+
+
+@pytest.mark.parametrize(("columns", "block", "warps"), [(1, 4, 2), (13, 4, 4), (1025, 1, 2)])
+def test_rows_without_vectors(columns: int, block: int, warps: int) -> None:
+    """Too few columns for a vector wherever the row starts, or for vectors in each thread."""
+    text = softmax(5, columns, block, warps)
+    assert vectors(compile_mlir(text).ptx()) == 0
+    check_mlir(text)
+
+
+def product(shape: str, place: str) -> str:
+    """Two rows a block of 8x257, times a tile of another tensor of ``shape``."""
+    rows = shape.split("x")[0] if shape[0] == "1" else "2"
+    tensor, other = "tensor<8x257xf16>", f"tensor<{shape}xf16>"
+    tile, second = "!block.tile<2x257xf16>", f"!block.tile<{rows}x257xf16>"
+    wide, extended = "!block.tile<2x257xf32>", f"!block.tile<{rows}x257xf32>"
+    return f"""
+kernel.graph @rows(%a: {tensor}, %b: {other}) -> {tensor}
+    attributes {{form = #kernel.form<selected>}} {{
+  %y = kernel.launch(%a, %b) grid [m = 4] schedule <warps = 2, stages = 1>
+      : ({tensor}, {other}) -> {tensor} {{
+  ^bb0(%g: {tensor}, %h: {other}):
+    %x = block.load %g [[m], []] : {tensor} -> {tile}
+    %v = block.load %h {place} : {other} -> {second}
+    %c = block.cast %x : ({tile}) -> {wide}
+    %d = block.cast %v : ({second}) -> {extended}
+    %p = block.binary mul %c, %d : ({wide}, {extended}) -> {wide}
+    block.store %p [[m], []] : {wide}
+  }}
+  kernel.return %y : {tensor}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "place", "ordered"),
+    [
+        ("8x257", "[[m], []]", True),
+        ("1x257", "[[], []]", False),  # the same row for all rows, which start elsewhere
+        ("2x257", "[[], []]", False),  # other rows, of the same strides
+    ],
+)
+def test_tiles_that_start_alike(shape: str, place: str, ordered: bool) -> None:
+    """Elements that are multiplied are of the same column."""
+    text = product(shape, place)
+    assert (vectors(compile_mlir(text).ptx()) > 0) == ordered
+    check_mlir(text)
+
+
+def test_wrong_places_are_noticed() -> None:
+    """Where rows start is left out of an address, or the number of elements before a vector."""
+    original = Original(compile_mlir(softmax(9, 511, 1, 1)))
+    for pattern, replacement in (
+        (r"and\.b32 (\s*%r\d+, %r\d+), 15;", r"and.b32 \1, 7;"),
+        (r"and\.b32 (\s*%r\d+, %r\d+), 15;", r"and.b32 \1, 0;"),
+        (r"setp\.gt\.u32 (\s*%p\d+, %r\d+), 4;", r"setp.gt.u32 \1, 6;"),
+    ):
+        broken, places = re.subn(pattern, replacement, original.ptx)
+        assert places, pattern
+        assert original.notices(broken), (pattern, replacement)

@@ -28,10 +28,18 @@ struct Access {
 
   static std::optional<Access> get(Operation *op) {
     if (auto load = dyn_cast<LoadGlobalOp>(op))
-      return Access{op, load.getResult(), load.getSource(), load.getOffsets(), load.getDims(),
+      return Access{op,
+                    load.getResult(),
+                    load.getSource(),
+                    load.getOffsets(),
+                    load.getDims(),
                     load.getExtents()};
     if (auto store = dyn_cast<StoreGlobalOp>(op))
-      return Access{op, store.getValue(), store.getDest(), store.getOffsets(), store.getDims(),
+      return Access{op,
+                    store.getValue(),
+                    store.getDest(),
+                    store.getOffsets(),
+                    store.getDims(),
                     store.getExtents()};
     return std::nullopt;
   }
@@ -65,7 +73,8 @@ struct Access {
            countWholeColumns(columns(), width) > 0 && startsAtVector();
   }
 
-  /// Whether rows start as far behind multiples of 16 bytes as those of the same numbers of `other`.
+  /// Whether rows start as far behind multiples of 16 bytes as those of the same numbers of
+  /// `other`.
   bool startsLike(const Access &other) const {
     return bytes() == other.bytes() && columns() == other.columns() && dims == other.dims &&
            strides() == other.strides() && llvm::equal(offsets, other.offsets);
@@ -75,8 +84,8 @@ private:
   /// Whether the tensor itself does.
   bool startsAtVector() const {
     auto argument = dyn_cast<BlockArgument>(tensor);
-    auto kernel = argument ? dyn_cast<gpu::GPUFuncOp>(argument.getOwner()->getParentOp())
-                           : gpu::GPUFuncOp();
+    auto kernel =
+        argument ? dyn_cast<gpu::GPUFuncOp>(argument.getOwner()->getParentOp()) : gpu::GPUFuncOp();
     if (!kernel || kernel.getArgAttr(argument.getArgNumber(), kUnitAttr))
       return false;
     auto align = kernel.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kAlignAttr);
