@@ -91,7 +91,7 @@ private:
         return std::nullopt;
       }
     }
-    return some && others ? slots : std::nullopt;
+    return some && others && slots ? std::optional(std::min<int64_t>(*slots, 2)) : std::nullopt;
   }
 
   DependentWaitOp split(scf::ForOp loop, int64_t slots) {
