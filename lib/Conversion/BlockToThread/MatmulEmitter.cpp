@@ -50,13 +50,18 @@ Value TileEmitter::getProductOperand(Value operand, bool isTransposed, FragmentT
 /// Instructions of a warp whose elements along K a thread reads together, of factors in shared
 /// memory: where the rows of both run along K and start at odd elements, most words that it
 /// reads then are parts of two pairs, and in banks of their own (getSkewedPad).
-static int64_t countTogether(ArrayRef<std::pair<thread::SharedType, bool>> factors, int64_t k,
-                             WarpGrid grid) {
+int64_t TileEmitter::countTogether(Value lhs, Value rhs, bool swapped, int64_t k, WarpGrid grid) {
   constexpr int64_t together = 4;
-  for (auto [shared, alongRows] : factors)
-    if (!alongRows || !shared.startsAtOddElements())
-      return 1;
-  return k % (thread::mmaInstructionK(2) * grid.k * together) ? 1 : together;
+  if (!getShared(lhs) || !getShared(rhs))
+    return 1;
+  // Nothing is read yet, so that no copies are waited for.
+  SharedView left = sharedViews.lookup(lhs), right = sharedViews.lookup(rhs);
+  bool alongRows = left.transposed == swapped && right.transposed != swapped;
+  bool odd = llvm::all_of(ArrayRef{left.tile, right.tile}, [](Value tile) {
+    return cast<thread::SharedType>(tile.getType()).startsAtOddElements();
+  });
+  bool divides = k % (thread::mmaInstructionK(2) * grid.k * together) == 0;
+  return alongRows && odd && divides ? together : 1;
 }
 
 /// What the product is added to: the loop's accumulator when the result is
@@ -138,14 +143,7 @@ void TileEmitter::emitMatmul(block::MatmulOp op) {
   // Warps that share K own contiguous parts of it, which operands in registers
   // cannot be sliced across.
   bool inShared = getShared(lhs) && getShared(rhs);
-  int64_t together = 1;
-  if (inShared) {
-    SharedView left = getSharedView(lhs), right = getSharedView(rhs);
-    together = countTogether(
-        {{cast<thread::SharedType>(left.tile.getType()), left.transposed == swapped},
-         {cast<thread::SharedType>(right.tile.getType()), right.transposed != swapped}},
-        k, grid);
-  }
+  int64_t together = countTogether(lhs, rhs, swapped, k, grid);
   auto lhsType = [&](int64_t depth) {
     return typeFor(thread::mmaLhsLayout(m, depth, bytes, grid, together));
   };
