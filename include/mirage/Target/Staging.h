@@ -48,23 +48,36 @@ inline SharedRows getSharedRows(int64_t rows, int64_t rowBytes) {
 /// their ends then start.
 inline constexpr int64_t lineBytes = 16;
 
+/// Words of shared memory behind which its banks, of a word each, begin again.
+inline constexpr int64_t bankCount = 32, bankBytes = 4;
+
+/// Where rows start in a quarter of the banks, at this pitch (2 bytes behind a multiple of
+/// words): the lanes of products have eight rows at a time, and four runs of eight words of each.
+/// They read from different banks if odd rows are half a quarter apart from even ones, of which
+/// each run has a word less, either the last or the first.
+inline bool readsLastBeside(int64_t pitch) { return pitch / bankBytes % 8 == 4; }
+inline bool readsFirstBeside(int64_t pitch) { return pitch / bankBytes % 8 == 3; }
+
 /// The pad, in bytes, of rows of `rowBytes`, a multiple of a line, that are as far behind
 /// multiples of a line as rows at this stride are. A row may take a line more than it fills.
-/// Four lanes read a line of each of eight rows; the lines of every second row are in banks
-/// of their own.
+/// Four lanes read from each of eight rows: a line, in which case the lines of every second
+/// row are in banks of their own, or runs of words, where rows are that long.
 inline int64_t getSkewedPad(int64_t rowBytes, int64_t strideBytes) {
-  constexpr int64_t banks = 128;
-  int64_t least = lineBytes + strideBytes % lineBytes;
+  constexpr int64_t banks = bankCount * bankBytes;
+  int64_t least = lineBytes + strideBytes % lineBytes, fair = 0;
   for (int64_t pad = least; pad < least + banks; pad += lineBytes) {
+    int64_t pitch = rowBytes + pad;
     bool apart = true;
     for (int64_t row : {2, 4, 6}) {
-      int64_t distance = row * (rowBytes + pad) % banks;
+      int64_t distance = row * pitch % banks;
       apart &= distance >= lineBytes && distance <= banks - lineBytes;
     }
-    if (apart)
+    if (apart && (readsLastBeside(pitch) || readsFirstBeside(pitch)))
       return pad;
+    if (apart && !fair)
+      fair = pad;
   }
-  return least;
+  return fair ? fair : least;
 }
 
 /// Alignment of a shared tile.

@@ -47,6 +47,23 @@ Value TileEmitter::getProductOperand(Value operand, bool isTransposed, FragmentT
                                  builder.getDenseI64ArrayAttr({row, col}));
 }
 
+/// Instructions of a warp whose elements along K a thread reads together, of factors in shared
+/// memory: where the rows of both run along K and start at odd elements, most words that it
+/// reads then are parts of two pairs, and in banks of their own (getSkewedPad).
+int64_t TileEmitter::countTogether(Value lhs, Value rhs, bool swapped, int64_t k, WarpGrid grid) {
+  constexpr int64_t together = 4;
+  if (!getShared(lhs) || !getShared(rhs))
+    return 1;
+  // Nothing is read yet, so that no copies are waited for.
+  SharedView left = sharedViews.lookup(lhs), right = sharedViews.lookup(rhs);
+  bool alongRows = left.transposed == swapped && right.transposed != swapped;
+  bool odd = llvm::all_of(ArrayRef{left.tile, right.tile}, [](Value tile) {
+    return cast<thread::SharedType>(tile.getType()).startsAtOddElements();
+  });
+  bool divides = k % (thread::mmaInstructionK(2) * grid.k * together) == 0;
+  return alongRows && odd && divides ? together : 1;
+}
+
 /// What the product is added to: the loop's accumulator when the result is
 /// nothing but accumulated, else zero.
 Value TileEmitter::getAccumulator(block::MatmulOp op, FragmentType productType) {
@@ -122,17 +139,22 @@ void TileEmitter::emitMatmul(block::MatmulOp op) {
   auto typeFor = [&](const LinearLayout &layout) {
     return FragmentType::get(element, withWarpsOf(layout, product));
   };
-  FragmentType wholeLhs = typeFor(thread::mmaLhsLayout(m, k, bytes, grid)),
-               wholeRhs = typeFor(thread::mmaRhsLayout(k, n, bytes, grid));
   // Step by step along K, so that few operand registers are alive at a time.
   // Warps that share K own contiguous parts of it, which operands in registers
   // cannot be sliced across.
   bool inShared = getShared(lhs) && getShared(rhs);
-  int64_t step = thread::mmaInstructionK(bytes) * grid.k;
+  int64_t together = countTogether(lhs, rhs, swapped, k, grid);
+  auto lhsType = [&](int64_t depth) {
+    return typeFor(thread::mmaLhsLayout(m, depth, bytes, grid, together));
+  };
+  auto rhsType = [&](int64_t depth) {
+    return typeFor(thread::mmaRhsLayout(depth, n, bytes, grid, together));
+  };
+  int64_t step = thread::mmaInstructionK(bytes) * grid.k * together;
   if (grid.k > 1 && !inShared)
     step = k;
-  FragmentType partLhs = typeFor(thread::mmaLhsLayout(m, step, bytes, grid)),
-               partRhs = typeFor(thread::mmaRhsLayout(step, n, bytes, grid));
+  FragmentType wholeLhs = lhsType(k), wholeRhs = rhsType(k), partLhs = lhsType(step),
+               partRhs = rhsType(step);
   FragmentType productType = FragmentType::get(builder.getF32Type(), product, grid.k > 1);
   Value sum = getAccumulator(op, productType);
   for (int64_t at = 0; at < k; at += step) {

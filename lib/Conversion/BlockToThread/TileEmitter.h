@@ -161,6 +161,8 @@ private:
   void emitWarpgroupMatmul(block::MatmulOp op);
   mlir::Value getProductOperand(mlir::Value operand, bool isTransposed, FragmentType whole,
                                 FragmentType part, int64_t row, int64_t col);
+  int64_t countTogether(mlir::Value lhs, mlir::Value rhs, bool swapped, int64_t k,
+                        thread::WarpGrid grid);
   mlir::Value getAccumulator(block::MatmulOp op, FragmentType productType);
 
   // Loops (LoopEmitter.cpp).

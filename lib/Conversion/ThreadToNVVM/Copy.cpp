@@ -55,7 +55,7 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
     if (fast == 1 && tile.getVectorWidth(1, shape[1] & -shape[1]) * tile.getElementBytes() < 4 &&
         SkewedRows::canCopy(tile, shared))
       return SkewedRows(e, tile, shared, source, offsets, dest).copy();
-    if (SkewedRows::readsBesideRows(shared))
+    if (shared.startsAtOddElements())
       SkewedRows::clearBesideRows(e, shared, dest);
     if (fast == 1) {
       width = tile.getVectorWidth(1, shape[1] & -shape[1]);

@@ -2,6 +2,7 @@
 
 #include "EightBits.h"
 #include "GlobalAccess.h"
+#include "OrderedRows.h"
 #include "Patterns.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -41,6 +42,13 @@ struct LoadGlobalLowering : ThreadPattern<LoadGlobalOp> {
     bool isConverted = held != type.getElementType();
     GlobalTile tile(op, op.getSource().getType(), op.getDims(), op.getInBounds(), type.getShape(),
                     op.getExtents());
+    if (op.getOrdered()) {
+      Value when = op.getWhen() ? single(operands.getWhen().front()) : Value();
+      OrderedRows rows(e, tile, layout, op.getSource().getType().getDimSize(op.getDims()[1]),
+                       element, single(operands.getSource()), indices(operands.getOffsets()), when);
+      results.push_back(pack(e, type, rows.load()));
+      return success();
+    }
     Width width = chooseWidth(tile, layout);
     int64_t bytes = width.elements * tile.getElementBytes();
     Type accessType = width.elements == 1 ? element : VectorType::get({width.elements}, element);
@@ -135,6 +143,18 @@ struct StoreGlobalLowering : ThreadPattern<StoreGlobalOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(StoreGlobalOp op, Adaptor operands, Emitter &e, Results &) const override {
     Value when = op.getWhen() ? single(operands.getWhen().front()) : Value();
+    if (op.getOrdered()) {
+      FragmentType type = op.getValue().getType();
+      MemRefType tensor = op.getDest().getType();
+      GlobalTile tile(op, tensor, op.getDims(), op.getInBounds(), type.getShape(), op.getExtents());
+      const LinearLayout &layout = type.getLinearLayout();
+      e.ifThen(e.both(when, e.isLeader(layout)), [&] {
+        OrderedRows(e, tile, layout, tensor.getDimSize(op.getDims()[1]), type.getElementType(),
+                    single(operands.getDest()), indices(operands.getOffsets()), Value())
+            .store(unpack(e, type, operands.getValue()));
+      });
+      return success();
+    }
     lowerStore(op, e, single(operands.getDest()), indices(operands.getOffsets()),
                unpack(e, op.getValue().getType(), operands.getValue()), when, op.getExtents(),
                /*vectors=*/true, [&](Value value, Value pointer, int64_t bytes) {

@@ -1,7 +1,8 @@
 //===- SharedAccess.cpp - fragments from and to shared memory -------------===//
 
 #include "SharedAccess.h"
-#include "SkewedRows.h"
+
+#include "mirage/Target/Staging.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -96,7 +97,7 @@ SmallVector<Value> SharedAccess::restore(ArrayRef<Value> scalars) const {
 }
 
 bool SharedAccess::readsPairs() const {
-  return SkewedRows::readsBesideRows(tile) && layout.contiguous(1) >= 2;
+  return tile.startsAtOddElements() && layout.contiguous(1) >= 2;
 }
 
 /// Bytes from a lane's row to the one beside it, which is another lane's; null if there is none
@@ -110,34 +111,66 @@ Value SharedAccess::toRowBeside(Emitter &e) const {
   return e.select(above, e.i32(-tile.getRowPitch()), e.i32(tile.getRowPitch()));
 }
 
-/// A pair that starts at a word has no second one: its lane reads what the lane of the row
-/// beside its own needs, so that all second words are in banks of their own.
+/// The words of rows that start at odd elements, which a lane reads one after the other. A
+/// run of pairs that starts at a word has one word less than one that starts within a word:
+/// in the place of that, the lane reads what the lane of the row beside its own needs, so that
+/// all words are in banks of their own. Which place that is depends on where the banks of even
+/// and odd rows meet (getSkewedPad).
+struct SharedAccess::SplitWords {
+  Value words, spare; // addresses of the words that all lanes need, and of the one that some do
+  Value shift;
+  bool spareIsFirst;
+
+  Value load(Emitter &e, int64_t byte, bool isSpare) const {
+    return LLVM::LoadOp::create(e, e.getI32Type(), e.offset(isSpare ? spare : words, byte), 4);
+  }
+  /// The pair of which each of two words has a half, or one has all.
+  Value join(Emitter &e, Value low, Value high) const {
+    return e.intrinsic(spareIsFirst ? "llvm.fshl.i32" : "llvm.fshr.i32", e.getI32Type(),
+                       {high, low, shift});
+  }
+};
+
+/// Of pairs that start `half` a word (0 or 2 bytes) behind a word.
+SharedAccess::SplitWords SharedAccess::findWords(Emitter &e, Value start, Value half) const {
+  constexpr int64_t word = 4;
+  bool first = readsFirstBeside(tile.getRowPitch());
+  Value splits = e.compare(arith::CmpIPredicate::ne, half, e.i32(0));
+  Value words = e.select(splits, e.i32(-2), e.i32(first ? -word : 0));
+  // Without such a lane, what the lane reads anyway.
+  Value beside = toRowBeside(e), own = e.i32(first ? 0 : -word);
+  Value spare = e.select(splits, e.i32(-2), beside ? e.sub(beside, e.i32(2)) : own);
+  return {e.offset(start, words), e.offset(start, spare), e.shiftLeft(half, 3), first};
+}
+
 SmallVector<Value> SharedAccess::loadPairs(Emitter &e, Value base) const {
-  Type word = e.getI32Type();
-  Value start = addresses(e, base, layout).get({}), beside = toRowBeside(e), none = e.i32(0);
+  constexpr int64_t word = 4;
+  Value start = addresses(e, base, layout).get({});
   Value odd = e.bitAnd(e.sharedAddress(start), 2), even = e.sub(e.i32(2), odd);
   // By whether the registers' constant part moves a pair by half a word.
-  struct Words {
-    Value low, high, shift;
-  };
-  auto find = [&](Value half) -> Words {
-    Value splits = e.compare(arith::CmpIPredicate::ne, half, none);
-    Value other = beside ? e.add(beside, 2) : none;
-    return {e.offset(start, e.sub(none, half)), e.offset(start, e.select(splits, half, other)),
-            e.shiftLeft(half, 3)};
-  };
-  Words words[2] = {find(odd), find(even)};
-  SmallVector<Value> scalars;
+  SplitWords words[2] = {findWords(e, start, odd), findWords(e, start, even)};
+  SmallVector<std::pair<int64_t, int64_t>> pairs; // first byte and register
   for (int64_t i = 0; i < layout.getNumRegisters(); i += 2) {
     Coord where = position(layout, i);
-    int64_t byte = where.row * tile.getRowPitch() + where.col * elementBytes();
-    const Words &from = words[byte % 4 / 2];
-    Value low = LLVM::LoadOp::create(e, word, e.offset(from.low, byte), 4);
-    Value high = LLVM::LoadOp::create(e, word, e.offset(from.high, byte), 4);
-    Value both = e.intrinsic("llvm.fshr.i32", word, {high, low, from.shift});
-    Value pair = e.bitcast(both, VectorType::get({2}, elementType()));
-    for (int64_t j : {0, 1})
-      scalars.push_back(e.createOrFold<vector::ExtractOp>(pair, j));
+    pairs.push_back({where.row * tile.getRowPitch() + where.col * elementBytes(), i});
+  }
+  llvm::sort(pairs);
+  SmallVector<Value> scalars(layout.getNumRegisters());
+  for (size_t begin = 0, end; begin < pairs.size(); begin = end) {
+    // Pairs behind each other share the words between them.
+    for (end = begin + 1; end < pairs.size(); ++end)
+      if (pairs[end].first != pairs[end - 1].first + word)
+        break;
+    const SplitWords &from = words[pairs[begin].first % word / 2];
+    Value low = from.load(e, pairs[begin].first, from.spareIsFirst);
+    for (auto [byte, number] : ArrayRef(pairs).slice(begin, end - begin)) {
+      bool isLast = byte == pairs[end - 1].first;
+      Value high = from.load(e, byte + word, isLast && !from.spareIsFirst);
+      Value pair = e.bitcast(from.join(e, low, high), VectorType::get({2}, elementType()));
+      for (int64_t j : {0, 1})
+        scalars[number + j] = e.createOrFold<vector::ExtractOp>(pair, j);
+      low = high;
+    }
   }
   return restore(scalars);
 }

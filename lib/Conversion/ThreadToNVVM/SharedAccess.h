@@ -68,8 +68,10 @@ private:
   };
   std::optional<MatrixPlan> planMatrix() const;
 
-  /// Whether pairs of 2-byte elements are read from rows that start at odd ones: two words each.
+  /// Whether pairs of 2-byte elements are read from rows that start at odd ones, in words.
   bool readsPairs() const;
+  struct SplitWords;
+  SplitWords findWords(Emitter &e, mlir::Value start, mlir::Value half) const;
   mlir::Value toRowBeside(Emitter &e) const;
   llvm::SmallVector<mlir::Value> loadPairs(Emitter &e, mlir::Value base) const;
   void storeWhere(Emitter &e, mlir::Value base, llvm::ArrayRef<mlir::Value> scalars,

@@ -18,10 +18,6 @@ bool SkewedRows::canCopy(const GlobalTile &tile, SharedType shared) {
          alike && tile.startsAt(kLine);
 }
 
-bool SkewedRows::readsBesideRows(SharedType shared) {
-  return shared.getElementBytes() == 2 && !shared.getSwizzle() && shared.getRowPitch() % 4 == 2;
-}
-
 void SkewedRows::clearBesideRows(Emitter &e, SharedType shared, Value dest) {
   Value zero = arith::ConstantOp::create(e, e.getIntegerAttr(e.getIntegerType(16), 0));
   int64_t threads = e.role.numThreads(), pitch = shared.getRowPitch();

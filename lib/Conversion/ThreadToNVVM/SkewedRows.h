@@ -28,9 +28,8 @@ public:
   /// Whether the tile's rows lie in shared memory as they do in the tensor.
   static bool canCopy(const GlobalTile &tile, SharedType shared);
 
-  /// Whether pairs of the tile are read as words that may start before a row or end behind it.
-  static bool readsBesideRows(SharedType shared);
-  /// Writes what is read there, for copies of single elements.
+  /// Pairs of such a tile are read as words that may start before a row or end behind it:
+  /// writes what is read there, for copies of single elements.
   static void clearBesideRows(Emitter &e, SharedType shared, mlir::Value dest);
 
   /// Starts the copy: all lines of each row, then the one in which some rows end.

@@ -20,10 +20,11 @@ START = 16.0  # bytes at whose multiples rows of boxes start
 # additional cost of a row that lies in two lines (two requests, five sectors instead of four): for
 # a tile that threads copy, and for a box
 SPLIT_ROW, SPLIT_BOX_ROW = 0.5, 1.5
-SPLIT_SKEWED_ROW = 1.1
-"""The additional cost of a skewed row that lies in two lines; threads copy its lines of 16 bytes.
-(16 rows of 4095 elements by 4096 columns in eight tilings: 17.7 to 21.3 µs on an H100; of 4096
-elements: 13.6 to 14.4.)"""
+SPLIT_SKEWED_ROW = 0.8
+"""The additional cost of a skewed row that lies in two lines; threads copy pieces of 16 bytes."""
+SKEWED_END = 96.0
+"""Bytes that the last piece of a skewed row counts as, wherever the row ends: threads ask for it by
+itself."""
 BURST = 64.0  # bytes of a DRAM burst
 SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
 MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
@@ -35,9 +36,10 @@ TF32_DEPTH = 8.0  # of the contraction, whose sums are added by ordinary additio
 ROUNDING = 1.0  # lane operations that round one
 SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
-SKEWED_READ = 3.0
-"""The factor by which pairs of elements in skewed rows take longer to read: two words each, for the
-first of which two lanes at a time need the same bank."""
+SKEWED_READ = 1.25
+"""The factor by which skewed rows take longer to read: nine words where aligned rows have eight.
+(These three are set from 16 rows by 4096 columns with a depth of 4095 and 4097, in eight tilings
+each: 15.96 to 21.4 µs on an H200; with 4096 elements 10.4 to 11.1.)"""
 GROUP_ROWS = 64.0
 """The rows of a product that a group of four warps has."""
 MOST = frozenset({"live", "scratch"})
@@ -163,8 +165,8 @@ class Accountant:
             split = np.maximum(row - START, 0.0) / LINE  # of the rows
             more = np.where(skewed, SPLIT_SKEWED_ROW, SPLIT_ROW)
             more = np.where(self.features.warpgroups, SPLIT_BOX_ROW, more) * split
-            # a skewed row touches a sector more than it fills
-            more = more + np.where(skewed, SECTOR / (run * width), 0.0)
+            # a skewed row has one more line of 16 bytes than it fills
+            more = more + np.where(skewed, SKEWED_END / (run * width), 0.0)
             self._add("split", more * elements * width * (1.0 - odd), in_loop)
         held = _up(elements * width, 128)
         if in_loop:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from faults.noticed import Original
 from lowering import check_mlir, compile_mlir
+from mirage.emulator.run_artifact import run_artifact
 from written_kernels.odd_products import linear, product
 
 DYNAMIC = ", dynamic = #kernel.dynamic<bound = 24, tensors = [0]>"
@@ -86,6 +88,19 @@ def test_factors_that_are_contracted_along_odd_rows(
     assert "cp.async.cg.shared.global" in ptx
     assert not re.search(r"ld\.global", ptx)
     check_mlir(text)
+
+
+@pytest.mark.parametrize("k", [511, 513])
+def test_words_between_pairs_are_read_once(k: int) -> None:
+    """Nine words for eight pairs, from banks of their own."""
+    m, n = 16, 32
+    artifact = compile_mlir(linear(m, n, k, (m, n, 256), "f16"))
+    ptx = artifact.ptx()
+    words = len(re.findall(r"ld\.shared\.b32", ptx))
+    assert words <= 9 / 8 * len(re.findall(r"prmt\.b32\.f4e|shf\.[lr]", ptx)) + 4
+    inputs = [np.ones((rows, k), np.float16) for rows in (m, n)]
+    (counters,) = run_artifact(artifact, inputs).counters
+    assert counters.bank_conflicts < 0.02 * counters.shared_wavefronts
 
 
 def test_rows_that_are_not_there() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -100,16 +102,19 @@ def test_steps_run_ahead_of_a_loop_over_odd_rows() -> None:
     assert aligned[4] < odd[4] < 1.7 * aligned[4]
 
 
+@cache
+def best_linear(depth: int) -> tuple[Launch, float]:
+    """The first kernel of the search's choice for 16 rows by 4096 columns, and the time of all."""
+    graph = linear_layer("linear", 16, 4096, depth).graph()
+    found = superoptimize(graph, H200, SearchLimits(candidates=1)).candidates[0]
+    return next(iter(launches(found.graph.ops))), found.cost.time
+
+
 def test_the_search_copies_odd_rows_ahead() -> None:
     """A linear layer whose depth is one less than a multiple takes a third more; twice as long if
     threads copied its elements."""
 
-    def best(depth: int) -> tuple[Launch, float]:
-        graph = linear_layer("linear", 16, 4096, depth).graph()
-        found = superoptimize(graph, H200, SearchLimits(candidates=1)).candidates[0]
-        return next(iter(launches(found.graph.ops))), found.cost.time
-
-    (kernel, odd), (_, aligned) = best(4095), best(4096)
+    (kernel, odd), (_, aligned) = best_linear(4095), best_linear(4096)
     assert any(isinstance(op, Loop) for op in kernel.body.ops)
     assert kernel.schedule.stages > 2
     assert features_of(kernel).odd_step == 0
@@ -117,27 +122,34 @@ def test_the_search_copies_odd_rows_ahead() -> None:
     assert odd < 1.5 * aligned
 
 
-@pytest.mark.parametrize(
-    ("columns", "depth", "warps", "stages", "shared", "measured"),
-    [
-        (32, 256, 4, 4, 107136, 17.67),
-        (32, 256, 8, 4, 107136, 17.70),
-        (32, 128, 4, 6, 86976, 18.71),
-        (32, 128, 4, 8, 115968, 18.78),
-        (16, 256, 4, 4, 71424, 21.03),
-        (16, 512, 8, 3, 102720, 21.31),
-        (32, 512, 8, 3, 154080, 17.84),
-        (32, 512, 16, 3, 154080, 18.14),
-    ],
-)  # fmt: skip
-def test_skewed_rows_as_measured(
-    columns: int, depth: int, warps: int, stages: int, shared: int, measured: float
-) -> None:
-    """16 rows of 4095 elements by 4096 columns, µs on an H100 (3.35 TB/s of device memory)."""
-    schedule = f"warps = {warps}, stages = {stages}"
-    text = linear(16, 4096, 4095, (16, columns, depth), "f16", schedule)
-    (launch,) = launches(graph_from_text(text).graph.ops)
-    compiled = Resources(32 * warps, shared, registers=96)
-    h100 = replace(H200, dram_bytes=H200.dram_bytes * 3.35 / 4.8)
-    predicted = float(estimate(features_of(launch, compiled=compiled), h100)["time"])
-    assert predicted == pytest.approx(measured, rel=0.05)
+MEASURED = [  # columns, depth, warps, stages; bytes of shared memory and µs of 4095 and 4097
+    ((32, 256, 4, 4), (107136, 101760), (16.29, 16.35)),
+    ((32, 256, 8, 4), (107136, 101760), (16.93, 17.02)),
+    ((32, 128, 4, 6), (86976, 78912), (18.23, 17.88)),
+    ((32, 128, 4, 8), (115968, 105216), (17.96, 17.62)),
+    ((16, 256, 4, 4), (71424, 67840), (21.42, 21.41)),
+    ((16, 512, 8, 3), (102720, 100032), (20.92, 21.36)),
+    ((32, 512, 8, 3), (154080, 150048), (15.96, 16.32)),
+    ((32, 512, 16, 3), (154080, 150048), (17.02, 17.52)),
+]
+
+
+def test_skewed_rows_as_measured() -> None:
+    """16 rows by 4096 columns on an H200: within 10 %, and 5 % on average."""
+    errors: list[float] = []
+    for (columns, depth, warps, stages), shared, measured in MEASURED:
+        schedule = f"warps = {warps}, stages = {stages}"
+        for k, bytes_, time in zip((4095, 4097), shared, measured, strict=True):
+            launch = launch_of(linear(16, 4096, k, (16, columns, depth), "f16", schedule))
+            compiled = Resources(32 * warps, bytes_, registers=80)
+            predicted = float(estimate(features_of(launch, compiled=compiled), H200)["time"])
+            assert predicted == pytest.approx(time, rel=0.1)
+            errors.append(abs(math.log(predicted / time)))
+    assert sum(errors) / len(errors) < 0.05
+
+
+def test_short_pieces_of_skewed_rows_cost_more() -> None:
+    """Parts of K of 64 bytes each: 20.3 µs with what adds them up, the best tiles without parts
+    16.0."""
+    best, _ = best_linear(4095)
+    assert all(axis.name != "k_part" for axis in best.grid)

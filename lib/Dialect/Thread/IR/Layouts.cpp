@@ -62,6 +62,18 @@ struct ProductDim {
         warps.push_back(int32_t(bit));
     }
   }
+
+  /// Of 2-byte elements along K, whose instruction has the two lowest vectors in lanes
+  /// between two of registers: those of `count` instructions, a power of two, become a
+  /// thread's lowest ones.
+  void bringTogether(int64_t count) {
+    if (count == 1)
+      return;
+    assert(instruction.size() == 4 && registers.size() >= llvm::Log2_64(count));
+    instruction = {1, int32_t(4 * count), int32_t(8 * count), 2};
+    for (unsigned bit = 0; bit < llvm::Log2_64(count); ++bit)
+      registers[bit] = int32_t(4 << bit);
+  }
 };
 
 Coord along(int64_t dim, int32_t value) { return dim == 0 ? Coord{value, 0} : Coord{0, value}; }
@@ -96,8 +108,9 @@ LinearLayout mirage::thread::mmaResultLayout(int64_t mExtent, int64_t nExtent, W
 }
 
 LinearLayout mirage::thread::mmaLhsLayout(int64_t mExtent, int64_t kExtent, int64_t elementBytes,
-                                          WarpGrid grid) {
+                                          WarpGrid grid, int64_t together) {
   ProductDim m(mExtent, 16, grid.m), k(kExtent, mmaInstructionK(elementBytes), grid.k);
+  k.bringTogether(together);
   LinearLayout::Basis reg, lane;
   if (elementBytes == 2) {
     reg = {along(1, k.instruction[0]), along(0, m.instruction[3]), along(1, k.instruction[3])};
@@ -116,8 +129,9 @@ LinearLayout mirage::thread::mmaLhsLayout(int64_t mExtent, int64_t kExtent, int6
 }
 
 LinearLayout mirage::thread::mmaRhsLayout(int64_t kExtent, int64_t nExtent, int64_t elementBytes,
-                                          WarpGrid grid) {
+                                          WarpGrid grid, int64_t together) {
   ProductDim k(kExtent, mmaInstructionK(elementBytes), grid.k), n(nExtent, 8, grid.n);
+  k.bringTogether(together);
   LinearLayout::Basis reg, lane;
   if (elementBytes == 2) {
     reg = {along(0, k.instruction[0]), along(0, k.instruction[3])};

@@ -62,10 +62,25 @@ static Tile tileOf(SharedType type) {
   return {type.getShape().take_back(2), type.getElementType()};
 }
 
+/// That a tile has whole rows, of which threads hold vectors.
+static LogicalResult verifyOrdered(Operation *op, MemRefType tensor, ArrayRef<int64_t> dims,
+                                   FragmentType tile) {
+  int64_t width = kVectorBytes * 8 / tile.getElementType().getIntOrFloatBitWidth();
+  int64_t columns = dims[1] < 0 ? 1 : tensor.getDimSize(dims[1]);
+  if (tile.getElementType() != tensor.getElementType() || tile.getCols() < columns ||
+      countWholeColumns(columns, width) <= 0 || tile.getLinearLayout().contiguous(1) < width)
+    return op->emitOpError("expected rows of ")
+           << columns << " columns in vectors of " << width << " " << tensor.getElementType()
+           << " in each thread, got " << tile;
+  return success();
+}
+
 LogicalResult LoadGlobalOp::verify() {
   if (failed(verifyGlobal(*this, getSource().getType(), getOffsets().size(), getDims(),
                           getInBounds().size(), tileOf(getType()), getExtents(),
                           /*converts=*/true)))
+    return failure();
+  if (getOrdered() && failed(verifyOrdered(*this, getSource().getType(), getDims(), getType())))
     return failure();
   return verifyNotPartial(*this, getType(), "the fragment");
 }
@@ -74,6 +89,9 @@ LogicalResult StoreGlobalOp::verify() {
   if (failed(verifyGlobal(*this, getDest().getType(), getOffsets().size(), getDims(),
                           getInBounds().size(), tileOf(getValue().getType()), getExtents(),
                           /*converts=*/true)))
+    return failure();
+  if (getOrdered() &&
+      failed(verifyOrdered(*this, getDest().getType(), getDims(), getValue().getType())))
     return failure();
   return verifyNotPartial(*this, getValue().getType(), "the fragment");
 }

@@ -24,10 +24,13 @@ using mirage::WarpGrid;
 
 /// M x N accumulator of `thread.mma`.
 LinearLayout mmaResultLayout(int64_t m, int64_t n, WarpGrid grid);
-/// M x K left operand; `elementBytes` 2 or 4.
-LinearLayout mmaLhsLayout(int64_t m, int64_t k, int64_t elementBytes, WarpGrid grid);
+/// M x K left operand; `elementBytes` 2 or 4. A thread has its elements of `together`
+/// instructions side by side along K, which any order of K permits that both operands have.
+LinearLayout mmaLhsLayout(int64_t m, int64_t k, int64_t elementBytes, WarpGrid grid,
+                          int64_t together = 1);
 /// K x N right operand.
-LinearLayout mmaRhsLayout(int64_t k, int64_t n, int64_t elementBytes, WarpGrid grid);
+LinearLayout mmaRhsLayout(int64_t k, int64_t n, int64_t elementBytes, WarpGrid grid,
+                          int64_t together = 1);
 
 /// M x N accumulator of `thread.wgmma`: m a multiple of 64 * grid.m; the number
 /// of warps is 4 * grid.m * grid.n, warps within a warpgroup lowest.

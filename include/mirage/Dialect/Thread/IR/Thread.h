@@ -37,6 +37,13 @@ constexpr llvm::StringLiteral kUnitAttr = "thread.unit";
 /// Of a kernel's i32 parameter: it is the size.
 constexpr llvm::StringLiteral kSizeAttr = "thread.size";
 
+/// Bytes of the widest access of a thread to device memory.
+inline constexpr int64_t kVectorBytes = 16;
+/// Columns of a row in vectors of `width` elements, wherever among a vector's elements it starts.
+inline int64_t countWholeColumns(int64_t columns, int64_t width) {
+  return (columns - (width - 1)) / width * width;
+}
+
 /// Threads of a group of four warps, and rows of a tile that one owns.
 inline constexpr int64_t kGroupThreads = 128, kGroupRows = 64;
 /// Rows after which every swizzle repeats: parts of tiles are copied in such units.

@@ -24,6 +24,12 @@ def Thread_LoadGlobalOp : Thread_Op<"load_global", [AttrSizedOperandSegments, Me
     f32 in registers. With `when`, the load happens only if the condition holds, which
     is the same for the whole block; otherwise the result is 0.
 
+    With `ordered`, the tile has whole rows of the tensor (of `c` columns), in another order: its
+    columns begin with those from the row's first multiple of 16 bytes on, so that threads
+    access them in vectors of 16 bytes wherever rows start; then come those before that
+    multiple, then the rest, all in the tile's first `c` columns. So the order is
+    the same for rows that start as far behind such a multiple (`mirage-order-columns`).
+
     ```mlir
     %x = thread.load_global %a[%h, %i, %j] dims [1, 2] in_bounds [true, false]
       : memref<8x64x100xf16> -> !thread.fragment<16x16xf16, #layout>
@@ -31,10 +37,11 @@ def Thread_LoadGlobalOp : Thread_Op<"load_global", [AttrSizedOperandSegments, Me
   }];
   let arguments = (ins Thread_GlobalMemRef:$source, Variadic<Index>:$offsets,
                        DenseI64ArrayAttr:$dims, DenseBoolArrayAttr:$in_bounds,
-                       OptionalAttr<DenseI64ArrayAttr>:$extents, Optional<I1>:$when);
+                       OptionalAttr<DenseI64ArrayAttr>:$extents, Optional<I1>:$when,
+                       UnitAttr:$ordered);
   let results = (outs Thread_FragmentType:$result);
   let assemblyFormat = [{
-    $source `[` $offsets `]` `dims` $dims `in_bounds` $in_bounds (`extents` $extents^)? (`when` $when^)? attr-dict
+    $source `[` $offsets `]` `dims` $dims `in_bounds` $in_bounds (`extents` $extents^)? (`when` $when^)? (`ordered` $ordered^)? attr-dict
     `:` type($source) `->` type($result)
   }];
   let hasVerifier = 1;
@@ -83,9 +90,10 @@ def Thread_StoreGlobalOp : Thread_Op<"store_global", [AttrSizedOperandSegments, 
   let arguments = (ins Thread_FragmentType:$value, Thread_GlobalMemRef:$dest,
                        Variadic<Index>:$offsets, DenseI64ArrayAttr:$dims,
                        DenseBoolArrayAttr:$in_bounds,
-                       OptionalAttr<DenseI64ArrayAttr>:$extents, Optional<I1>:$when);
+                       OptionalAttr<DenseI64ArrayAttr>:$extents, Optional<I1>:$when,
+                       UnitAttr:$ordered);
   let assemblyFormat = [{
-    $value `,` $dest `[` $offsets `]` `dims` $dims `in_bounds` $in_bounds (`extents` $extents^)? (`when` $when^)?
+    $value `,` $dest `[` $offsets `]` `dims` $dims `in_bounds` $in_bounds (`extents` $extents^)? (`when` $when^)? (`ordered` $ordered^)?
     attr-dict `:` type($value) `,` type($dest)
   }];
   let hasVerifier = 1;

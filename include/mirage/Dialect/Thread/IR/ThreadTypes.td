@@ -75,6 +75,10 @@ def Thread_SharedType : Thread_Type<"Shared", "shared"> {
       CArg<"int64_t", "0">:$swizzle, CArg<"int64_t", "0">:$pad)>];
   let extraClassDeclaration = [{
     bool isRing() const { return getShape().size() == 3; }
+    /// Whether rows start at odd elements of 2 bytes, as skewed ones do.
+    bool startsAtOddElements() const {
+      return getElementBytes() == 2 && !getSwizzle() && getRowPitch() % 4 == 2;
+    }
     int64_t getSlots() const { return isRing() ? getShape().front() : 1; }
     int64_t getRows() const { return getShape()[getShape().size() - 2]; }
     int64_t getCols() const { return getShape().back(); }

@@ -73,6 +73,24 @@ def PlanSharedMemory : Pass<"mirage-plan-shared-memory", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mirage::thread::ThreadDialect"];
 }
 
+def OrderColumns : Pass<"mirage-order-columns", "::mlir::ModuleOp"> {
+  let summary = "access rows that start anywhere in vectors, in an order of their own";
+  let description = [{
+    Rows of 1023 elements of 2 bytes start at odd elements, so that threads would load and
+    store them element by element. Where a kernel has whole rows in registers, and which
+    column is where does not matter, because ops are elementwise or reduce whole rows, the
+    columns may be in any order that is the same for all tiles. So each row begins with its
+    first multiple of 16 bytes, from which on threads have vectors; at most 14 elements of a
+    row are accessed one by one (`ordered` in `thread.load_global`).
+
+    Tiles are connected by elementwise ops. They are ordered together if all loads and stores
+    among them are of whole rows at equal places of tensors of equal strides that start at
+    multiples of 16 bytes, and every other op is a reduction or a broadcast along rows, a
+    constant, or a mask of what is behind the end of rows.
+  }];
+  let statistics = [Statistic<"numOrdered", "ordered", "groups of tiles whose columns are ordered">];
+}
+
 def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
   let summary = "let kernels start before the previous ones have ended";
   let description = [{
