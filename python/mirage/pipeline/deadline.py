@@ -29,6 +29,10 @@ class Deadline:
         """Return a deadline for a share of the time left, minus ``but`` seconds."""
         return Deadline(part * max(0.0, self.left - but), self)
 
+    def at_most(self, seconds: float) -> Deadline:
+        """Return a deadline in ``seconds``, or this one if it comes earlier."""
+        return Deadline(min(seconds, self.left), self)
+
     def stop(self, reason: str) -> None:
         """End this deadline now, and the deadline that it is a portion of."""
         self.at = time.time()

@@ -133,9 +133,9 @@ class Optimization:
     def _reported(self) -> KernelGraph:
         """Return the program with the verified candidates of each part, after updating the report
         and the forms."""
-        parts = self.parts.solved.values()
-        for number, part in enumerate(parts):
-            note = f"part {number} keeps its own ops: {part.fell_back}"
+        parts = self.parts.found
+        for number, part in enumerate(self.parts.solved.values()):
+            note = f"part {number} {part.what_it_is}: {part.fell_back}"
             if part.fell_back and note not in self.report.notes:
                 self.progress.note(note)
         self.report.searches = tuple(p.search for p in parts)

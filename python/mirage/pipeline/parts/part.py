@@ -157,6 +157,8 @@ class PartSolver:
         program), and find others without these kernels and similar ones. Return whether anything
         has changed."""
         self.o = replace(self.o, deadline=deadline)
+        if self.candidates.take_apart(broken):
+            return True
         picks = [] if self._planner is None else self.candidates.drop(broken)
         if self._planner is None or not picks:
             return False
@@ -177,8 +179,8 @@ class PartSolver:
         if not self.answered:
             left = FOR_COMPILATION if self.left_alone else ""
             fell_back = self.o.deadline.reason or left or self.candidates.why_none()
-        elif self.late and self.candidates.slower_than_own_ops:
-            fell_back = "they are predicted to be faster than what was found in time"
+        elif (self.late or self.candidates.in_runs) and self.candidates.slower_than_without:
+            fell_back = "these are predicted to be faster than what was found in time"
         return self.candidates.solved(fell_back, self.late)
 
     @property
@@ -200,8 +202,9 @@ class PartSolver:
         kernels = self._products
         if self._first is not None:
             kernels = len(list(launches(self._first.given.tried[0].graph.ops)))
-        own = len(self.candidates.own_ops.programs[1].ops)
-        return compiling(self.o.portion, kernels, own)
+        without = self.candidates.without.programs[1].ops
+        own = len(list(launches(without)))
+        return compiling(self.o.portion, max(kernels, own), len(without) - own)
 
     @property
     def time(self) -> float:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirage.cost.target import Target
 from mirage.pipeline.deadline import Deadline
@@ -13,6 +13,7 @@ from mirage.pipeline.verify import Checked
 from mirage.search import SearchLimits, SearchResult, Watch
 from mirage.semantics.alternatives import Alternatives, VerdictNote
 from mirage.semantics.decompose import decompose
+from mirage.semantics.positions import Iota
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import Exponential
 from mirage.verify import VerifyOptions
@@ -60,6 +61,21 @@ class SolvedPart:
     fell_back: str = ""
     late: bool = False
     """Whether the time ran out before all work was done."""
+    in_runs: bool = False
+    """Whether a part that fell back is put together from smaller parts."""
+
+    @property
+    def what_it_is(self) -> str:
+        """Say what a part that fell back is."""
+        return "is put together from smaller parts" if self.in_runs else "keeps its own ops"
+
+
+def with_positions(graph: KernelGraph, known: Mapping[int, Iota]) -> KernelGraph:
+    """Return a program whose inputs ``known`` are made by lookups of their positions."""
+    made = {graph.inputs[i]: iota for i, iota in known.items()}
+    lookups = (replace(iota, results=(value,)) for value, iota in made.items())
+    inputs = tuple(v for v in graph.inputs if v not in made)
+    return KernelGraph(graph.name, inputs, (*lookups, *graph.ops), graph.outputs)
 
 
 def of_own_ops(graph: KernelGraph) -> Alternatives:
