@@ -17,6 +17,7 @@ from mirage.pipeline.deadline import INTERRUPTED, Deadline
 from mirage.pipeline.forms import Forms, Graphs
 from mirage.pipeline.kept_program import keep
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions
+from mirage.pipeline.pace import Pace
 from mirage.pipeline.parts.all_parts import Parts
 from mirage.pipeline.parts.kept_part import KeptParts
 from mirage.pipeline.parts.part_data import PartOptions
@@ -44,7 +45,7 @@ class Optimization:
     def __init__(self, program: Program, options: OptimizeOptions) -> None:
         self.program = program
         self.options = options
-        self.deadline = Deadline(options.budget)
+        self.deadline = Deadline(options.budget, pace=Pace())
         self.progress = Progress(options, self.deadline)
         self.report = self.progress.report
         self.forms = Forms(program)

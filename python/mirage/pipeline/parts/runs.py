@@ -68,33 +68,40 @@ class Runs:
         """Solve the runs of some parts before a deadline, first those that would take longest in
         all of their places. A worker verifies one while the next ones are searched."""
         new = self._cut(keys)
-        found: list[str] = []
+        found: list[str] = []  # those whose verdicts are not known
         for key in sorted(new, key=lambda key: -self._promise(key, new[key])):
             if not deadline.left:
                 break
             run, known = new[key]
-            number = self.first + len(self.solvers) + len(self.solved)
+            number = self.first + len(self.solved.keys() | self.solvers.keys())
             solved = self.kept.solved(run.graph, key, ONE, number) if self.kept else None
             if solved is not None:
                 self.solved[key] = solved
                 continue
-            options = replace(self.options, executor=executor, portion=0.0, answered=lambda: None)
+            options = replace(
+                self.options, executor=executor, portion=0.0, enough=1, answered=lambda: None
+            )
             solver = PartSolver(run.graph, number, options, known)
             seconds = ONE * busy()
             solver.within(deadline)
             solver.begin(min(1.0, seconds / deadline.left), seconds, None)
             self.solvers[key] = solver
             found.append(key)
+            known_now = [other for other in found if not self.solvers[other].under_way]
+            for other in known_now:
+                self._finish(other, deadline)
+            found = [other for other in found if other not in known_now]
         for key in found:
-            self._finish(self.solvers[key], deadline)
-            self.solved[key] = self.solvers[key].solved()
+            self._finish(key, deadline)
 
-    def _finish(self, solver: PartSolver, deadline: Deadline) -> None:
+    def _finish(self, key: str, deadline: Deadline) -> None:
         """Take the verdict on a run's first answer; if it did not pass, look for others."""
+        solver = self.solvers[key]
         solver.await_first()
         if not solver.answered and deadline.left:
             solver.within(deadline.at_most(ONE * busy()))
             solver.run()
+        self.solved[key] = solver.solved()
 
     def put_together(self, key: str) -> Alternatives | None:
         """Return a part with the best answers for its runs as its only candidate; None if there are
