@@ -12,7 +12,7 @@ from mirage.frontend.program import Program
 from mirage.pipeline.checks.check import Checker
 from mirage.pipeline.choose import Chooser
 from mirage.pipeline.compile.compile_candidates import CandidateCompiler
-from mirage.pipeline.compile.left_parts import without_slower_parts
+from mirage.pipeline.compile.left_parts import without_slow_products, without_slower_parts
 from mirage.pipeline.deadline import INTERRUPTED, Deadline
 from mirage.pipeline.forms import Forms, Graphs
 from mirage.pipeline.kept_program import keep
@@ -23,7 +23,7 @@ from mirage.pipeline.parts.kept_part import KeptParts
 from mirage.pipeline.parts.part_data import PartOptions
 from mirage.pipeline.progress import Progress
 from mirage.pipeline.rank import outcome
-from mirage.pipeline.result import Finalist, Optimized
+from mirage.pipeline.result import Finalist, LeftPart, Optimized
 from mirage.semantics.ugraph import External, KernelGraph, Launch
 from mirage.verify import VerifyOptions
 from mirage.verify.pieces.ledger import Ledger
@@ -146,13 +146,24 @@ class Optimization:
             self.forms.add(stage, self.parts.together(stage), "candidates")
         verified = self.parts.together("verified")()
         self.forms.add("verified", verified)
-        if not self.options.pytorch_where_faster:
-            return verified
-        verified, self.report.left = without_slower_parts(verified, self.compiler.target)
+        verified, self.report.left = self._with_calls(verified)
         for text in map(str, self.report.left):
             if text not in self.report.notes:
                 self.progress.note(text)
         return verified
+
+    def _with_calls(self, verified: KernelGraph) -> tuple[KernelGraph, tuple[LeftPart, ...]]:
+        """Return the program with calls of PyTorch where these are predicted to be faster and the
+        options allow it, and what is left to them."""
+        wanted, target = self.options.pytorch_where_faster, self.compiler.target
+        left: tuple[LeftPart, ...] = ()
+        if wanted:
+            verified, left = without_slower_parts(verified, target)
+        if wanted is not False:
+            late = [p.verified for p in self.parts.solved.values() if p.late and p.fell_back]
+            verified, products = without_slow_products(verified, late, target)
+            left += products
+        return verified, left
 
     def _compiled(self, verified: KernelGraph) -> tuple[KernelGraph, list[Finalist]]:
         """Return the verified program and its best candidates, compiled. If a candidate does not

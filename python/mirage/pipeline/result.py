@@ -70,14 +70,22 @@ class Measurement:
 @dataclass(frozen=True)
 class LeftPart:
     """A part that is left to PyTorch, which occurs at a number of ``places``: its number among the
-    different parts, and the predicted µs of its ``kernels`` and of PyTorch's ``calls``."""
+    different parts, and the predicted µs of its ``kernels`` and of PyTorch's ``calls``. If only
+    some ``products`` of it are left, the times are theirs."""
 
     number: int
     places: int
     kernels: float
     calls: float
+    products: int = 0
 
     def __str__(self) -> str:
+        if self.products:
+            return (
+                f"{self.products} products of part {self.number}, for which the time ran out, stay "
+                f"with PyTorch, whose calls are predicted to take {self.calls:.3g} µs, kernels of "
+                f"single ops {self.kernels:.3g} µs"
+            )
         return (
             f"part {self.number} stays with PyTorch, whose calls are predicted to take "
             f"{self.calls:.3g} µs, its kernels {self.kernels:.3g} µs"
