@@ -29,7 +29,7 @@ class Deadline:
     @property
     def left(self) -> float:
         """The seconds that are left; 0 after the end."""
-        return max(0.0, (self._end - self._now()) / self._rate)
+        return 0.0 if self._stopped else max(0.0, (self._end - self._now()) / self._rate)
 
     @property
     def at(self) -> float:
@@ -38,7 +38,7 @@ class Deadline:
 
     def _now(self) -> float:
         """Return the current time in seconds that count."""
-        return time.time() if self._pace is None else self._pace.worked
+        return time.time() - (0.0 if self._pace is None else self._pace.lost)
 
     @property
     def _rate(self) -> float:

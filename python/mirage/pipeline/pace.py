@@ -30,14 +30,14 @@ class Pace:
         """The share of the current seconds that counts."""
         self._thread = threading.get_native_id()
         self._at = time.monotonic()
-        self._worked = 0.0  # until then
+        self._lost = 0.0  # until then
         self._seen = self._look()
 
     @property
-    def worked(self) -> float:
-        """The seconds since the start, without those that were lost to other programs."""
+    def lost(self) -> float:
+        """The seconds since the start that do not count."""
         self._look_again()
-        return self._worked + self.rate * (time.monotonic() - self._at)
+        return self._lost + (1.0 - self.rate) * (time.monotonic() - self._at)
 
     def _look_again(self) -> None:
         passed = time.monotonic() - self._at
@@ -51,7 +51,7 @@ class Pace:
             ran += now_ran - then_ran
             waited += now_waited - then_waited
         rate = counted(passed, ran, waited, self.processors)
-        self._worked += rate * passed
+        self._lost += (1.0 - rate) * passed
         weight = min(1.0, passed / LATELY)
         self.rate += weight * (rate - self.rate)
 
