@@ -222,7 +222,7 @@ def _turns(op: Op) -> bool:
 def _read_by_tiles(op: Op) -> float:
     """Return the bytes of factors that the default tiles of few rows read; 0 for other ops. Larger
     tiles multiply for longer than they read."""
-    if not product_work(op) or op.result.shape[-2] > FEW_ROWS:
+    if not isinstance(op, Contraction) or not product_work(op) or op.result.shape[-2] > FEW_ROWS:
         return 0.0
     tiles = (
         op.result.type.size // prod(op.result.shape[-2:]) * ceil(op.result.shape[-1] / FEW_COLUMNS)

@@ -79,8 +79,9 @@ class Parts:
         known = {key: self._positions(part) for key, part in self.different.items()}
         kept_runs = kept if options.reuses else None
         self.runs = Runs(
-            self.different, known, self.places, part_options, kept_runs, len(self.different)
-        )
+            self.different, known, self.places, part_options, kept_runs, len(self.different),
+            calls=options.pytorch_where_faster is not False,
+        )  # fmt: skip
 
     def solve(self, executor: Executor | None) -> None:
         """Find verified candidates of each part; a part's share of the time grows with its number

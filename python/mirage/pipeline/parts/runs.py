@@ -23,10 +23,10 @@ from mirage.pipeline.parts.part import PartSolver
 from mirage.pipeline.parts.part_data import PartOptions, SolvedPart, of_own_ops, with_positions
 from mirage.pipeline.parts.seconds import busy
 from mirage.pipeline.select import ranking
-from mirage.semantics.alternatives import Alternatives, VerdictNote, applied_to, inlined
+from mirage.semantics.alternatives import Alternatives, VerdictNote, applied_to, inlined, parts_of
 from mirage.semantics.bounds.idle_steps import positions_of
 from mirage.semantics.positions import Iota
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import External, KernelGraph
 from mirage.transforms.partition.partition import Part, partition
 from mirage.verify import Kind
 
@@ -38,15 +38,21 @@ ONE = 4.0
 
 @dataclass(frozen=True)
 class CutPart:
-    """A part in runs: its ``graph``, and each run with its key."""
+    """A part in runs: its ``graph``, each run with its key, and calls of PyTorch between them."""
 
     graph: KernelGraph
-    runs: tuple[tuple[str, Part], ...]
+    steps: tuple[tuple[str, Part] | External, ...]
+
+    @property
+    def runs(self) -> list[tuple[str, Part]]:
+        """The runs without the calls."""
+        return [step for step in self.steps if not isinstance(step, External)]
 
 
 class Runs:
     """The runs of parts, which are given by their keys. ``known`` are inputs of the parts that are
-    positions, and ``places`` says how often each part occurs. Runs are numbered from ``first``."""
+    positions, and ``places`` says how often each part occurs. With ``calls``, PyTorch may be called
+    between runs, for views that leave a part. Runs are numbered from ``first``."""
 
     def __init__(
         self,
@@ -56,9 +62,11 @@ class Runs:
         options: PartOptions,
         kept: KeptParts | None,
         first: int,
+        *,
+        calls: bool,
     ) -> None:
         self.parts, self.known, self.places = parts, known, places
-        self.options, self.kept, self.first = options, kept, first
+        self.options, self.kept, self.first, self.calls = options, kept, first, calls
         self.cuts: dict[str, CutPart] = {}
         """The parts that were cut so far, by their keys."""
         self.solvers: dict[str, PartSolver] = {}
@@ -109,22 +117,24 @@ class Runs:
         cut = self.cuts.get(key)
         if cut is None or not any(self._has_kernels(run) for run, _ in cut.runs):
             return None
-        ops: list[Alternatives] = []
-        for run, part in cut.runs:
-            found = self.solved.get(run)
-            if found is None:  # there was no time for it
-                ops.append(of_own_ops(part.graph))
-            else:
-                ops.append(applied_to(found.verified, part.graph))
-        orders = [ranking(op, self.options.target) for op in ops]
-        if not all(orders):
+        ops = tuple(map(self._answered, cut.steps))
+        graph = KernelGraph(cut.graph.name, cut.graph.inputs, ops, cut.graph.outputs)
+        orders = {op: ranking(op, self.options.target) for op in parts_of(graph)}
+        if not all(orders.values()):
             return None
-        best = {op: order[0][1] for op, order in zip(ops, orders, strict=True)}
-        graph = KernelGraph(cut.graph.name, cut.graph.inputs, tuple(ops), cut.graph.outputs)
+        best = {op: order[0][1] for op, order in orders.items()}
         program = inlined(graph, best.__getitem__)
-        note = together([op.verdicts[best[op] - 1] for op in ops if op.verdicts])
+        note = together([op.verdicts[k - 1] for op, k in best.items() if op.verdicts])
         programs = (cut.graph, program)
         return Alternatives(graph.inputs, graph.outputs, programs, (note,), (None, None))
+
+    def _answered(self, step: tuple[str, Part] | External) -> Alternatives | External:
+        """Return a run with its answers; with its own ops if there was no time for it."""
+        if isinstance(step, External):
+            return step
+        key, part = step
+        found = self.solved.get(key)
+        return of_own_ops(part.graph) if found is None else applied_to(found.verified, part.graph)
 
     def used(self, keys: Collection[str]) -> Iterator[SolvedPart]:
         """Yield the runs of some parts, once each, as far as they have answers."""
@@ -150,10 +160,17 @@ class Runs:
             steps = partition(with_positions(graph, self.known[key]), LARGEST_RUN)
             runs = [step for step in steps if isinstance(step, Part)]
             made = positions_of(steps)
-            if len(runs) < 2 or len(runs) + len(made) < len(steps):
+            others = [
+                step for step in steps if not isinstance(step, Part) and step not in made.values()
+            ]
+            if len(runs) < 2 or not all(self.calls and isinstance(op, External) for op in others):
                 continue
-            found: list[tuple[str, Part]] = []
-            for run in runs:
+            found: list[tuple[str, Part] | External] = []
+            for run in steps:
+                if isinstance(run, External):
+                    found.append(run)
+                if not isinstance(run, Part):
+                    continue
                 known = {i: made[v] for i, v in enumerate(run.graph.inputs) if v in made}
                 name = reference_of(run.graph, known)
                 found.append((name, run))
