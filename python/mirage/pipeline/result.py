@@ -81,10 +81,11 @@ class LeftPart:
 
     def __str__(self) -> str:
         if self.products:
+            many = self.products > 1
             return (
-                f"{self.products} products of part {self.number}, for which the time ran out, stay "
-                f"with PyTorch, whose calls are predicted to take {self.calls:.3g} µs, kernels of "
-                f"single ops {self.kernels:.3g} µs"
+                f"{self.products} product{'s' * many} of part {self.number}, for which the time ran "
+                f"out, stay{'' if many else 's'} with PyTorch, whose calls are predicted to take "
+                f"{self.calls:.3g} µs, kernels of single ops {self.kernels:.3g} µs"
             )
         return (
             f"part {self.number} stays with PyTorch, whose calls are predicted to take "

@@ -10,14 +10,26 @@ import pytest
 import torch
 from mirage.frontend.program import Program
 from mirage.pipeline.commands.emulate import emulate
+from mirage.pipeline.deadline import Deadline
+from mirage.pipeline.optimization import Optimization
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.parts import all_parts as parts_module
 from mirage.pipeline.parts import runs as runs_module
 from mirage.pipeline.parts.part import PartSolver
 from mirage.pipeline.parts.part_data import SolvedPart
-from mirage.pipeline.parts.runs import together
+from mirage.pipeline.parts.runs import Runs, together
 from mirage.semantics.alternatives import VerdictNote
-from mirage.semantics.ugraph import Contraction, External, Launch
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import DType, UnaryFn
+from mirage.semantics.ugraph import (
+    Contraction,
+    External,
+    KernelGraph,
+    Launch,
+    TensorType,
+    Value,
+)
+from mirage.transforms.partition.partition import Part
 
 OPTIONS = mi.OptimizeOptions(
     candidates=1, finalists=1, verify_seed=1, jobs=1, budget=300.0, use_cache=False, cubin=False
@@ -29,12 +41,6 @@ def two_layers(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """Two parts, which differ in their ends."""
     x = torch.softmax(torch.tanh(x @ w) @ w, 1)
     return torch.relu(torch.softmax(torch.tanh(torch.special.i0e(x) @ w) @ w, 1))
-
-
-def viewed(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """A result is a view of what the part goes on with."""
-    y = (x @ w).reshape(16, 4, 8).transpose(0, 1)
-    return y, torch.special.i0e(torch.softmax(y @ y.transpose(1, 2), 2) @ y)
 
 
 def program(function: object) -> Program:
@@ -77,14 +83,26 @@ def test_parts_without_time_are_put_together_from_runs(runs: list[int]) -> None:
     torch.testing.assert_close(actual, two_layers(X, W), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.usefixtures("runs")
-def test_views_that_leave_a_part_are_calls_between_its_runs() -> None:
-    result = optimize(program(viewed), OPTIONS)
-    assert any("put together" in note for note in result.report.notes)
-    calls = [op.target for op in result.graph.ops if isinstance(op, External)]
-    assert calls[:2] == ["aten.reshape.default", "aten.permute.default"]
-    for actual, expected in zip(emulate(result, X, W), viewed(X, W), strict=True):
-        torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-3)
+@pytest.mark.parametrize("calls", [False, True])
+def test_views_that_leave_a_part_are_calls_between_its_runs(
+    monkeypatch: pytest.MonkeyPatch, calls: bool
+) -> None:
+    """Where calls are not allowed, such a part is not cut."""
+    monkeypatch.setattr(runs_module, "LARGEST_RUN", 2)
+    x, w = (Value(TensorType((32, 32), DType.F32)) for _ in range(2))
+    b = Builder()
+    y = b.matmul(b.unary(UnaryFn.TANH, b.matmul(x, w)), w)
+    graph = KernelGraph("part", (x, w), (), (b.transpose(x, (1, 0)), y))
+    graph = replace(graph, ops=tuple(b.ops))
+    options = Optimization(Program(graph), OPTIONS).parts.part_options
+    cut = Runs({"it": Part(graph)}, {"it": {}}, {"it": 1}, options, None, 1, calls=calls)
+    cut.solve(["it"], Deadline(600.0), None)
+    found = cut.put_together("it")
+    assert (found is not None) == calls
+    if found is not None:
+        (call,) = (op for op in found.programs[1].ops if isinstance(op, External))
+        assert call.target == "aten.permute.default"
+        assert sum(isinstance(op, Launch) for op in found.programs[1].ops) == 2
 
 
 @pytest.mark.usefixtures("runs")
