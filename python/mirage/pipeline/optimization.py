@@ -23,7 +23,7 @@ from mirage.pipeline.parts.kept_part import KeptParts
 from mirage.pipeline.parts.part_data import PartOptions
 from mirage.pipeline.progress import Progress
 from mirage.pipeline.rank import outcome
-from mirage.pipeline.result import Finalist, LeftPart, Optimized
+from mirage.pipeline.result import Finalist, LeftPart, Optimized, OutOfTime
 from mirage.semantics.ugraph import External, KernelGraph, Launch
 from mirage.verify import VerifyOptions
 from mirage.verify.pieces.ledger import Ledger
@@ -65,6 +65,7 @@ class Optimization:
             verified, chosen = self._or_at_once(lambda: self._compiled(self._reported()))
         if self.options.use_cache:
             self.parts.keep()
+        self._tell_what_is_left()
         optimized = self._or_at_once(lambda: self._finish(self.chooser.choose(verified, chosen)))
         if self.deadline.reason != INTERRUPTED:
             late = not self.deadline.left or any(p.late for p in self.parts.solved.values())
@@ -151,6 +152,17 @@ class Optimization:
             if text not in self.report.notes:
                 self.progress.note(text)
         return verified
+
+    def _tell_what_is_left(self) -> None:
+        """Say what there was no time for."""
+        parts = self.parts.solved.values()
+        late = [part for part in parts if part.late]
+        if late and self.deadline.reason != INTERRUPTED:
+            fell_back = sum(bool(part.fell_back) for part in late)
+            self.report.out_of_time = OutOfTime(
+                self.options.budget, len(parts), fell_back, len(late) - fell_back
+            )
+            self.progress.note(str(self.report.out_of_time))
 
     def _with_calls(self, verified: KernelGraph) -> tuple[KernelGraph, tuple[LeftPart, ...]]:
         """Return the program with calls of PyTorch where these are predicted to be faster and the

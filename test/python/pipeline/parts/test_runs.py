@@ -18,6 +18,7 @@ from mirage.pipeline.parts import runs as runs_module
 from mirage.pipeline.parts.part import PartSolver
 from mirage.pipeline.parts.part_data import SolvedPart
 from mirage.pipeline.parts.runs import Runs, together
+from mirage.pipeline.result import OutOfTime
 from mirage.semantics.alternatives import VerdictNote
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
@@ -73,8 +74,12 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_parts_without_time_are_put_together_from_runs(runs: list[int]) -> None:
     """Equal runs are searched once, whatever part they are in."""
     result = optimize(program(two_layers), OPTIONS)
-    notes = [note for note in result.report.notes if "put together from smaller parts" in note]
+    *notes, last = result.report.notes
+    assert all("is put together from smaller parts: " in note for note in notes)
     assert len(notes) == 2
+    assert last == str(OutOfTime(budget=300.0, parts=2, fell_back=2, unfinished=0))
+    assert result.report.out_of_time is not None
+    assert last.startswith("the budget of 300 s ran out: of 2 different parts, 2 are put together")
     assert any(isinstance(op, Launch) for op in result.graph.ops)
     assert runs == sorted(set(runs))
     assert min(runs) == 2  # after the parts
