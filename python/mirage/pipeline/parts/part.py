@@ -36,8 +36,6 @@ ROUNDS = 6
 """How often the search continues without kernels that could not be shown to be right."""
 LEAST = 0.05
 """The least seconds for a search, however late it is."""
-FIRST_PLANS = 8
-"""The sets of stored intermediates that are considered for a first answer."""
 FIRST_CANDIDATES = 3
 """The candidates that are written for a first answer."""
 FIRST_SEARCHED = 0.6
@@ -85,7 +83,7 @@ class PartSolver:
         and start verifying it before the deadline and within ``seconds``. The search may take a
         ``share`` of the time that all parts have."""
         o = self.o
-        few = min(o.limits.plans, FIRST_PLANS), min(o.limits.candidates, FIRST_CANDIDATES)
+        few = min(o.limits.plans, o.first_plans), min(o.limits.candidates, FIRST_CANDIDATES)
         limits = replace(o.limits, plans=few[0], candidates=few[1])
         try:
             result = self._searched(limits, FIRST_SEARCHED * share * o.deadline.left, executor)

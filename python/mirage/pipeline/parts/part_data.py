@@ -19,6 +19,8 @@ from mirage.transforms import Exponential
 from mirage.verify import VerifyOptions
 from mirage.verify.pieces.ledger import Ledger
 
+FIRST_PLANS = 8
+"""The sets of stored intermediates that are considered for a first answer."""
 OWN_OPS = VerdictNote("proved", 0, "the program's own ops, each a kernel of its own")
 
 
@@ -38,6 +40,7 @@ class PartOptions:
     deadline: Deadline
     ledger: Ledger
     portion: float = 1.0
+    first_plans: int = FIRST_PLANS
     stored: bool = False
     executor: Executor | None = None
     watch_search: Watch | None = None

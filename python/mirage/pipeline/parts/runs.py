@@ -32,6 +32,8 @@ from mirage.verify import Kind
 
 LARGEST_RUN = 8
 """The most primitive ops of a run, not counting views."""
+RUN_PLANS = 32
+"""The sets of stored intermediates that are considered for a run."""
 ONE = 4.0
 """The most seconds for the search of a run, and for its verification; most take a tenth of that."""
 
@@ -87,7 +89,12 @@ class Runs:
                 self.solved[key] = solved
                 continue
             options = replace(
-                self.options, executor=executor, portion=0.0, enough=1, answered=lambda: None
+                self.options,
+                executor=executor,
+                portion=0.0,
+                first_plans=RUN_PLANS,
+                enough=1,
+                answered=lambda: None,
             )
             solver = PartSolver(run.graph, number, options, known)
             seconds = ONE * busy()
