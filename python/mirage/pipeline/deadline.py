@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from mirage.pipeline.pace import Pace
+from mirage.pipeline.lost_time import Pace
 
 INTERRUPTED = "interrupted"
 """The reason if the user has ended the run."""

@@ -16,8 +16,8 @@ from mirage.pipeline.compile.left_parts import without_slow_products, without_sl
 from mirage.pipeline.deadline import INTERRUPTED, Deadline
 from mirage.pipeline.forms import Forms, Graphs
 from mirage.pipeline.kept_program import keep
+from mirage.pipeline.lost_time import Pace
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions
-from mirage.pipeline.pace import Pace
 from mirage.pipeline.parts.all_parts import Parts
 from mirage.pipeline.parts.kept_part import KeptParts
 from mirage.pipeline.parts.part_data import PartOptions

@@ -42,7 +42,7 @@ sought."""
 
 IN_RUNS = 0.5
 """With fewer seconds per op than this, several parts are first put together from smaller ones."""
-ON_RUNS = 0.4
+ON_RUNS = 0.6
 """The share of the time left that these smaller parts may take."""
 
 

@@ -25,8 +25,8 @@ from mirage.pipeline.parts.seconds import busy
 from mirage.pipeline.select import ranking
 from mirage.semantics.alternatives import Alternatives, VerdictNote, applied_to, inlined, parts_of
 from mirage.semantics.bounds.idle_steps import positions_of
-from mirage.semantics.positions import Iota
-from mirage.semantics.ugraph import External, KernelGraph
+from mirage.semantics.positions import Iota, Lookup
+from mirage.semantics.ugraph import Boundary, KernelGraph, Op
 from mirage.transforms.partition.partition import Part, partition
 from mirage.verify import Kind
 
@@ -43,12 +43,12 @@ class CutPart:
     """A part in runs: its ``graph``, each run with its key, and calls of PyTorch between them."""
 
     graph: KernelGraph
-    steps: tuple[tuple[str, Part] | External, ...]
+    steps: tuple[tuple[str, Part] | Boundary, ...]
 
     @property
     def runs(self) -> list[tuple[str, Part]]:
         """The runs without the calls."""
-        return [step for step in self.steps if not isinstance(step, External)]
+        return [step for step in self.steps if isinstance(step, tuple)]
 
 
 class Runs:
@@ -135,9 +135,9 @@ class Runs:
         programs = (cut.graph, program)
         return Alternatives(graph.inputs, graph.outputs, programs, (note,), (None, None))
 
-    def _answered(self, step: tuple[str, Part] | External) -> Alternatives | External:
+    def _answered(self, step: tuple[str, Part] | Boundary) -> Op:
         """Return a run with its answers; with its own ops if there was no time for it."""
-        if isinstance(step, External):
+        if not isinstance(step, tuple):
             return step
         key, part = step
         found = self.solved.get(key)
@@ -167,16 +167,14 @@ class Runs:
             steps = partition(with_positions(graph, self.known[key]), LARGEST_RUN)
             runs = [step for step in steps if isinstance(step, Part)]
             made = positions_of(steps)
-            others = [
-                step for step in steps if not isinstance(step, Part) and step not in made.values()
-            ]
-            if len(runs) < 2 or not all(self.calls and isinstance(op, External) for op in others):
+            lookups = set(made.values())
+            calls = [s for s in steps if not isinstance(s, Part) and s not in lookups]
+            if len(runs) < 2 or any(isinstance(op, Lookup) or not self.calls for op in calls):
                 continue
-            found: list[tuple[str, Part] | External] = []
+            found: list[tuple[str, Part] | Boundary] = []
             for run in steps:
-                if isinstance(run, External):
-                    found.append(run)
                 if not isinstance(run, Part):
+                    found += [run] if run in calls else []
                     continue
                 known = {i: made[v] for i, v in enumerate(run.graph.inputs) if v in made}
                 name = reference_of(run.graph, known)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from clock import Clock
 from mirage.pipeline import deadline as deadline_module
-from mirage.pipeline import pace as pace_module
+from mirage.pipeline import lost_time as pace_module
 from mirage.pipeline.deadline import Deadline
-from mirage.pipeline.pace import MOST, Pace, counted, times
+from mirage.pipeline.lost_time import MOST, Pace, counted, times
 
 
 class Machine(Clock):
