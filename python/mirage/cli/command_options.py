@@ -32,7 +32,8 @@ def add_option(
             f"--no-{flag}" if off else f"--{flag}",
             dest=name,
             action="store_false" if off else "store_true",
-            help=f"do not {what}" if off else what,
+            default=field.default,
+            help=f"do not {what}" if off else f"{what} (default: {unset})" if unset else what,
         )
         return
     default: Any = None if field.default is MISSING else field.default

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from math import gcd, prod
+from math import ceil, gcd, prod
 
 from mirage.cost.cost_report import CostReport
 from mirage.cost.target import Target
@@ -25,6 +25,7 @@ from mirage.semantics.ugraph import (
     Launch,
     Load,
     Op,
+    Rearrangement,
     Value,
     all_ops,
 )
@@ -32,6 +33,15 @@ from mirage.semantics.ugraph import (
 OWN_TILES = 0.55
 """The share of the full rate of warps that multiply that a product reaches with its default tiles,
 without a search (289 of 528 Tflop/s on an H200, 2048 x 4096 x 14336)."""
+FEW_ROWS, FEW_COLUMNS = 16, 32
+"""The most columns of a default tile if the product has at most so many rows
+(``lib/Dialect/Block/Transforms/KernelsToLaunches.cpp``)."""
+OWN_FACTORS = 0.6
+"""The share of the rate of L2 at which tiles of few rows read their factors (2.6 to 3.3 TB/s on an
+H200: 32 products of a row with 4096 x 4096, x 14336 and x 128256)."""
+OWN_TURNED = 0.4
+"""The share of the rate of memory at which a kernel moves elements whose last dimension becomes
+another one (1.5 to 2 TB/s on an H200: keys of 32 x 4096, a factor of 4096 x 128256)."""
 
 
 def is_address(op: Op) -> bool:
@@ -178,14 +188,17 @@ def unfused_in(graph: KernelGraph) -> Iterator[Op]:
 def unfused_report(op: Op, target: Target) -> CostReport:
     """Predict the cost of a kernel for one op: its operands are read once (of a slice or
     concatenation, the part that it keeps), its results are written once, and its products are as
-    fast as fixed tiles allow."""
+    fast as fixed tiles allow, each of which reads its part of the factors."""
     written = float(sum(v.type.bytes for v in op.results))
     read = float(sum(v.type.bytes for v in op.operands))
     if moves_elements(op):
         read = written
     chain, dram = target.latency + target.block_start, (read + written) / target.dram_bytes
+    if _turns(op):
+        dram /= OWN_TURNED
     half = op.operands[0].dtype.bytes == 2 if op.operands else False
     compute = product_time(op, target) / (OWN_TILES if half else 1.0)
+    compute = max(compute, _read_by_tiles(op) / (OWN_FACTORS * target.l2_bytes))
     return CostReport(
         time=target.launch + max(chain, dram, compute),
         dram=dram,
@@ -195,6 +208,29 @@ def unfused_report(op: Op, target: Target) -> CostReport:
         bytes_read=read,
         bytes_written=written,
     )
+
+
+def _turns(op: Op) -> bool:
+    """Return whether the last dimension of a result is another one of the operand, from which the
+    elements are far apart."""
+    if not isinstance(op, Rearrangement) or op.renames:
+        return False
+    last, source = len(op.result.shape) - 1, op.source_dims()
+    return source is not None and source.get(last) != len(op.operands[0].shape) - 1
+
+
+def _read_by_tiles(op: Op) -> float:
+    """Return the bytes of factors that the default tiles of few rows read; 0 for other ops. Larger
+    tiles multiply for longer than they read."""
+    if not isinstance(op, Contraction) or not product_work(op) or op.result.shape[-2] > FEW_ROWS:
+        return 0.0
+    tiles = (
+        op.result.type.size // prod(op.result.shape[-2:]) * ceil(op.result.shape[-1] / FEW_COLUMNS)
+    )
+    first, second = op.operands
+    depth = prod(first.shape[d] for d in op.over[0])
+    rows, columns = op.result.shape[-2], min(op.result.shape[-1], FEW_COLUMNS)
+    return float(tiles * depth * (rows * first.dtype.bytes + columns * second.dtype.bytes))
 
 
 def product_time(op: Op, target: Target) -> float:

@@ -4,34 +4,57 @@ from __future__ import annotations
 
 import time
 
+from mirage.pipeline.lost_time import Pace
+
 INTERRUPTED = "interrupted"
 """The reason if the user has ended the run."""
 FOR_COMPILATION = "what is left of the budget is for compilation"
 
 
 class Deadline:
-    """The end of the available time. ``at`` is in seconds since the epoch, since the clocks of
-    processes differ. ``reason`` says why the time is up, once it is.
+    """The end of the available time. Seconds are those of the clock at the current ``pace``, which
+    moves the end if other programs use the processors. ``reason`` says why the time is up, once it
+    is.
     """
 
-    def __init__(self, seconds: float, within: Deadline | None = None) -> None:
+    def __init__(
+        self, seconds: float, within: Deadline | None = None, pace: Pace | None = None
+    ) -> None:
         self.seconds = seconds
-        self.at = time.time() + seconds
+        self._pace = pace if within is None else within._pace
+        self._end = self._now() + seconds * self._rate
         self._within = within
         self._stopped = ""
 
     @property
     def left(self) -> float:
         """The seconds that are left; 0 after the end."""
-        return max(0.0, self.at - time.time())
+        return 0.0 if self._stopped else max(0.0, (self._end - self._now()) / self._rate)
+
+    @property
+    def at(self) -> float:
+        """The end in seconds since the epoch, since the clocks of processes differ."""
+        return time.time() + self.left
+
+    def _now(self) -> float:
+        """Return the current time in seconds that count."""
+        return time.time() - (0.0 if self._pace is None else self._pace.lost)
+
+    @property
+    def _rate(self) -> float:
+        return 1.0 if self._pace is None else self._pace.rate
 
     def portion(self, part: float, but: float = 0.0) -> Deadline:
         """Return a deadline for a share of the time left, minus ``but`` seconds."""
         return Deadline(part * max(0.0, self.left - but), self)
 
+    def at_most(self, seconds: float) -> Deadline:
+        """Return a deadline in ``seconds``, or this one if it comes earlier."""
+        return Deadline(min(seconds, self.left), self)
+
     def stop(self, reason: str) -> None:
         """End this deadline now, and the deadline that it is a portion of."""
-        self.at = time.time()
+        self._end = self._now()
         self._stopped = reason
         if self._within is not None:
             self._within.stop(reason)

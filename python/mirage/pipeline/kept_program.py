@@ -27,7 +27,7 @@ from mirage.pipeline.forms import Forms, Graphs
 from mirage.pipeline.options import Matters, OptimizeOptions
 from mirage.pipeline.parts.graph_record import BadRecordError, GraphRecord, graph_of, record_of
 from mirage.pipeline.parts.kept_part import outbid
-from mirage.pipeline.result import Finalist, LeftPart, Measurement, Optimized, Report
+from mirage.pipeline.result import Finalist, LeftPart, Measurement, Optimized, OutOfTime, Report
 from mirage.pipeline.verify import Checked
 from mirage.search import Candidate, SearchReport, SearchResult
 from mirage.semantics.alternatives import VerdictNote
@@ -79,6 +79,7 @@ class KeptProgram:
     notes: tuple[str, ...]
     measured: Measurement | None = None
     left: tuple[LeftPart, ...] = ()
+    out_of_time: OutOfTime | None = None
 
 
 def key_for(program: Program, options: OptimizeOptions) -> tuple[str, str]:
@@ -146,7 +147,7 @@ def keep(optimized: Optimized, late: bool, measured: Measurement | None = None) 
             tuple(map(_kept_search, report.searches)),
             report.exponentials, report.checked,
             tuple(n for n in report.notes if not n.startswith(FOUND)), measured,
-            report.left,
+            report.left, report.out_of_time,
         )  # fmt: skip
         payload = json.dumps(as_plain(kept)).encode()
         from_plain(KeptProgram, json.loads(payload))
@@ -208,7 +209,7 @@ class _Restorer:
         report = Report(
             tuple(map(_search_of, kept.searches)), kept.exponentials, kept.checked,
             chosen.prediction, chosen.checks or (), {}, list(kept.notes), kept.measured,
-            kept.left,
+            kept.left, kept.out_of_time,
         )  # fmt: skip
         self._tell(report)
         forms = Forms(

@@ -12,17 +12,18 @@ from mirage.frontend.program import Program
 from mirage.pipeline.checks.check import Checker
 from mirage.pipeline.choose import Chooser
 from mirage.pipeline.compile.compile_candidates import CandidateCompiler
-from mirage.pipeline.compile.left_parts import without_slower_parts
+from mirage.pipeline.compile.left_parts import without_slow_products, without_slower_parts
 from mirage.pipeline.deadline import INTERRUPTED, Deadline
 from mirage.pipeline.forms import Forms, Graphs
 from mirage.pipeline.kept_program import keep
+from mirage.pipeline.lost_time import Pace
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions
 from mirage.pipeline.parts.all_parts import Parts
 from mirage.pipeline.parts.kept_part import KeptParts
 from mirage.pipeline.parts.part_data import PartOptions
 from mirage.pipeline.progress import Progress
 from mirage.pipeline.rank import outcome
-from mirage.pipeline.result import Finalist, Optimized
+from mirage.pipeline.result import Finalist, LeftPart, Optimized, OutOfTime
 from mirage.semantics.ugraph import External, KernelGraph, Launch
 from mirage.verify import VerifyOptions
 from mirage.verify.pieces.ledger import Ledger
@@ -44,7 +45,7 @@ class Optimization:
     def __init__(self, program: Program, options: OptimizeOptions) -> None:
         self.program = program
         self.options = options
-        self.deadline = Deadline(options.budget)
+        self.deadline = Deadline(options.budget, pace=Pace())
         self.progress = Progress(options, self.deadline)
         self.report = self.progress.report
         self.forms = Forms(program)
@@ -64,6 +65,7 @@ class Optimization:
             verified, chosen = self._or_at_once(lambda: self._compiled(self._reported()))
         if self.options.use_cache:
             self.parts.keep()
+        self._tell_what_is_left()
         optimized = self._or_at_once(lambda: self._finish(self.chooser.choose(verified, chosen)))
         if self.deadline.reason != INTERRUPTED:
             late = not self.deadline.left or any(p.late for p in self.parts.solved.values())
@@ -133,9 +135,9 @@ class Optimization:
     def _reported(self) -> KernelGraph:
         """Return the program with the verified candidates of each part, after updating the report
         and the forms."""
-        parts = self.parts.solved.values()
-        for number, part in enumerate(parts):
-            note = f"part {number} keeps its own ops: {part.fell_back}"
+        parts = self.parts.found
+        for number, part in enumerate(self.parts.solved.values()):
+            note = f"part {number} {part.what_it_is}: {part.fell_back}"
             if part.fell_back and note not in self.report.notes:
                 self.progress.note(note)
         self.report.searches = tuple(p.search for p in parts)
@@ -145,13 +147,35 @@ class Optimization:
             self.forms.add(stage, self.parts.together(stage), "candidates")
         verified = self.parts.together("verified")()
         self.forms.add("verified", verified)
-        if not self.options.pytorch_where_faster:
-            return verified
-        verified, self.report.left = without_slower_parts(verified, self.compiler.target)
+        verified, self.report.left = self._with_calls(verified)
         for text in map(str, self.report.left):
             if text not in self.report.notes:
                 self.progress.note(text)
         return verified
+
+    def _tell_what_is_left(self) -> None:
+        """Say what there was no time for."""
+        parts = self.parts.solved.values()
+        late = [part for part in parts if part.late]
+        if late and self.deadline.reason != INTERRUPTED:
+            fell_back = sum(bool(part.fell_back) for part in late)
+            self.report.out_of_time = OutOfTime(
+                self.options.budget, len(parts), fell_back, len(late) - fell_back
+            )
+            self.progress.note(str(self.report.out_of_time))
+
+    def _with_calls(self, verified: KernelGraph) -> tuple[KernelGraph, tuple[LeftPart, ...]]:
+        """Return the program with calls of PyTorch where these are predicted to be faster and the
+        options allow it, and what is left to them."""
+        wanted, target = self.options.pytorch_where_faster, self.compiler.target
+        left: tuple[LeftPart, ...] = ()
+        if wanted:
+            verified, left = without_slower_parts(verified, target)
+        if wanted is not False:
+            late = [p.verified for p in self.parts.solved.values() if p.late and p.fell_back]
+            verified, products = without_slow_products(verified, late, target)
+            left += products
+        return verified, left
 
     def _compiled(self, verified: KernelGraph) -> tuple[KernelGraph, list[Finalist]]:
         """Return the verified program and its best candidates, compiled. If a candidate does not

@@ -114,8 +114,9 @@ class OptimizeOptions:
         },
     )
     budget: float = _option(
-        60.0, "seconds for search, verification and compilation; then the best that is verified is "
-        "taken", Matters.NOTHING,
+        60.0, "seconds for search, verification and compilation, then the best that is verified is "
+        "taken; time in which other programs use the processors does not count (until three times "
+        "as many seconds have passed)", Matters.NOTHING,
     )  # fmt: skip
     candidates: int = _option(VERIFIED, "candidates to verify", Matters.SEARCH)
     finalists: int = _option(
@@ -136,9 +137,10 @@ class OptimizeOptions:
         "emulator, all of them once on a GPU where there is one", Matters.CHOICE,
     )  # fmt: skip
     cubin: bool = _option(True, "assemble machine code where ptxas is there", Matters.CHOICE)
-    pytorch_where_faster: bool = _option(
-        False, "leave a part to PyTorch if its kernels are predicted to take more than 1.4 times "
+    pytorch_where_faster: bool | None = _option(
+        None, "leave a part to PyTorch if its kernels are predicted to take more than 1.4 times "
         "as long as PyTorch's calls; torch.compile does so by default", Matters.CHOICE,
+        "only products of parts for which the time ran out",
     )  # fmt: skip
     use_cache: bool = _option(
         True, "use what was found, verified and compiled before", Matters.NOTHING

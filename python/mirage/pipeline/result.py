@@ -70,17 +70,46 @@ class Measurement:
 @dataclass(frozen=True)
 class LeftPart:
     """A part that is left to PyTorch, which occurs at a number of ``places``: its number among the
-    different parts, and the predicted µs of its ``kernels`` and of PyTorch's ``calls``."""
+    different parts, and the predicted µs of its ``kernels`` and of PyTorch's ``calls``. If only
+    some ``products`` of it are left, the times are theirs."""
 
     number: int
     places: int
     kernels: float
     calls: float
+    products: int = 0
 
     def __str__(self) -> str:
+        if self.products:
+            many = self.products > 1
+            return (
+                f"{self.products} product{'s' * many} of part {self.number}, for which the time "
+                f"ran out, stay{'s' * (not many)} with PyTorch, whose calls are predicted to "
+                f"take {self.calls:.3g} µs, kernels of single ops {self.kernels:.3g} µs"
+            )
         return (
             f"part {self.number} stays with PyTorch, whose calls are predicted to take "
             f"{self.calls:.3g} µs, its kernels {self.kernels:.3g} µs"
+        )
+
+
+@dataclass(frozen=True)
+class OutOfTime:
+    """What was left to do when a ``budget`` of seconds was used up: of a number of different
+    ``parts``, so many ``fell_back`` to what they are without a search of all of their ops, and so
+    many others are ``unfinished``."""
+
+    budget: float
+    parts: int
+    fell_back: int
+    unfinished: int
+
+    def __str__(self) -> str:
+        return (
+            f"the budget of {self.budget:.3g} s ran out: of {self.parts} different parts, "
+            f"{self.fell_back} are put together from smaller parts or keep their own ops, and "
+            f"{self.unfinished} may have faster kernels than those found so far; a larger budget "
+            "(--budget, or the option budget) finds more"
         )
 
 
@@ -98,6 +127,8 @@ class Report:
     measured: Measurement | None = None
     left: tuple[LeftPart, ...] = ()
     """The parts that are left to PyTorch; the prediction does not count their calls."""
+    out_of_time: OutOfTime | None = None
+    """What was left to do when the time ran out; None if it sufficed."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -118,6 +149,7 @@ class Report:
             "notes": list(self.notes),
             "measured": None if self.measured is None else asdict(self.measured),
             "left": [asdict(part) for part in self.left],
+            "out_of_time": None if self.out_of_time is None else asdict(self.out_of_time),
         }
 
 

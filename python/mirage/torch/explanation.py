@@ -133,6 +133,11 @@ def _times(optimized: Optimized) -> str:
     if report.left:
         many = sum(p.places for p in report.left)
         text += f", {_count(many, 'part')} left to PyTorch, which is predicted to be faster"
+    if late := report.out_of_time:
+        text += (
+            f", out of time for {late.fell_back + late.unfinished} of {late.parts} parts (a budget "
+            f"above {late.budget:.3g} s may find faster kernels)"
+        )
     if report.measured is not None:
         for place, number in report.measured.microseconds:
             if place == optimized.place:

@@ -101,6 +101,28 @@ def test_a_product_takes_as_long_as_its_flops(dtype: DType, rate: float) -> None
     assert large.time == pytest.approx(H200.launch + large.compute)
 
 
+@pytest.mark.parametrize(
+    ("columns", "measured"), [(4096, 415.0), (14336, 1140.0), (128256, 12994.0)]
+)
+def test_every_row_of_a_batch_reads_the_factor_again(columns: int, measured: float) -> None:
+    """Measured on an H200, in µs: the kernels of single products."""
+    b = Builder()
+    x, w = (Value(TensorType(s, DType.BF16)) for s in ((32, 1, 4096), (4096, columns)))
+    b.matmul(x, w)
+    assert unfused_report(b.ops[0], H200).time == pytest.approx(measured, rel=0.25)
+
+
+def test_elements_that_are_far_apart_take_longer() -> None:
+    """Measured on an H200: a factor that is turned, and keys whose heads are repeated."""
+    b = Builder()
+    w, x = (Value(TensorType(s, DType.BF16)) for s in ((128256, 4096), (32, 4096, 32, 128)))
+    b.transpose(w, (1, 0))
+    b.transpose(x, (0, 2, 1, 3))
+    turned, heads = (unfused_report(op, H200) for op in b.ops)
+    assert turned.time == pytest.approx(1446.0, rel=0.25)
+    assert heads.dram == pytest.approx((heads.bytes_read + heads.bytes_written) / H200.dram_bytes)
+
+
 def test_the_prediction_of_a_program_counts_them() -> None:
     def predicted(joined: bool) -> float:
         x, y = (Value(TensorType((8, 32), DType.F16)) for _ in range(2))

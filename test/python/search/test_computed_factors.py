@@ -10,6 +10,7 @@ from mirage.search import SearchLimits, SearchReport
 from mirage.search.kernel.emission import launches as launches_module
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.program.parts import Program
+from mirage.search.program.storable import Storable
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, UnaryFn
@@ -45,3 +46,18 @@ def test_what_is_computed_is_a_left_factor_of_warpgroups(
     solver = KernelSolver(H200, LIMITS, SearchReport())
     assert solver.solve(program.region(program.graph.outputs, ()).problem(), 8)
     assert any(tried) == can
+
+
+@pytest.mark.parametrize(("rows", "stored"), [(2048, True), (16, False)])
+def test_a_factor_computed_from_inputs_may_be_stored_before_long_products(
+    rows: int, stored: bool
+) -> None:
+    """The products of many rows take longer than reading their factors; those of few rows change
+    theirs on the way."""
+    x, gain, w = tensor("x", rows, 4096), tensor("gain", 4096), tensor("w", 4096, 8192)
+    b = Builder()
+    scaled = b.binary(BinaryFn.MUL, x, b.binary(BinaryFn.ADD, gain, b.constant(1.0)))
+    product = b.matmul(scaled, w)
+    found = Storable(graph("scaled", (x, gain, w), b, product), H200, SearchReport())
+    assert (scaled in found.wanted) == stored
+    assert product in found.wanted

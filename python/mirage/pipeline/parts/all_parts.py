@@ -1,15 +1,17 @@
 """All parts of a program, solved within the available time.
 
 If there is little time for many ops, every part gets a first answer before any part is solved for
-long. A first answer is the best of a few plans; workers verify several of them side by side. Better
-answers are sought afterwards, first where the potential gain is largest. So a part keeps its own
-ops because nothing was found for it, rather than because other parts took the time.
+long. With less time still, all parts are first put together from runs of a few ops
+(:mod:`mirage.pipeline.parts.runs`), and so are parts for which nothing was
+found. A first answer is the best of a few plans; workers verify several of them side by side.
+Better answers are sought afterwards, first where the potential gain is largest. So a part keeps its
+own ops because nothing was found for it, rather than because other parts took the time.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -19,6 +21,7 @@ from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.parts.kept_part import KeptParts, reference_of
 from mirage.pipeline.parts.part import PartSolver
 from mirage.pipeline.parts.part_data import PartOptions, SolvedPart
+from mirage.pipeline.parts.runs import Runs
 from mirage.semantics.alternatives import Alternatives, applied_to
 from mirage.semantics.bounds.idle_steps import positions_of
 from mirage.semantics.positions import Iota
@@ -36,6 +39,11 @@ since others wait for the worker."""
 FIRST_ANSWERS = 1.0
 """With fewer seconds per op than this, every part gets a first answer before a better one is
 sought."""
+
+IN_RUNS = 0.5
+"""With fewer seconds per op than this, several parts are first put together from smaller ones."""
+ON_RUNS = 0.6
+"""The share of the time left that these smaller parts may take."""
 
 
 class Parts:
@@ -65,8 +73,15 @@ class Parts:
         self.hurried = options.budget < FIRST_ANSWERS * every
         self.budgets = {key: options.budget * size / every for key, size in self.sizes.items()}
         """The seconds of each part if all parts use their full time."""
+        self.scarce = len(self.different) > 1 and options.budget < IN_RUNS * every
         self.solvers: dict[str, PartSolver] = {}
         self.solved: dict[str, SolvedPart] = {}
+        known = {key: self._positions(part) for key, part in self.different.items()}
+        kept_runs = kept if options.reuses else None
+        self.runs = Runs(
+            self.different, known, self.places, part_options, kept_runs, len(self.different),
+            calls=options.pytorch_where_faster is not False,
+        )  # fmt: skip
 
     def solve(self, executor: Executor | None) -> None:
         """Find verified candidates of each part; a part's share of the time grows with its number
@@ -85,10 +100,12 @@ class Parts:
             self.solvers[key] = PartSolver(part.graph, number, share, self._positions(part))
         if self.hurried:
             try:
+                if self.scarce:
+                    self._put_together(self.solvers, self.deadline.portion(ON_RUNS), executor)
                 self._begin(executor)
             except KeyboardInterrupt:
                 self.deadline.stop(INTERRUPTED)
-        self._finish()
+        self._finish(executor)
         self.solved = {key: self.solved[key] for key in self.different}
 
     @property
@@ -124,10 +141,27 @@ class Parts:
 
     def keep(self) -> None:
         """Keep the result for each part."""
+        self.runs.keep()
         for key, solver in self.solvers.items():
             self.kept.keep(solver, key, self.budgets[key])
 
+    @property
+    def found(self) -> tuple[SolvedPart, ...]:
+        """The different parts, and after them those that some of them are put together from."""
+        used = [key for key, part in self.solved.items() if part.fell_back and part.in_runs]
+        return (*self.solved.values(), *self.runs.used(used))
+
     # ---- rounds
+
+    def _put_together(
+        self, keys: Collection[str], deadline: Deadline, executor: Executor | None
+    ) -> None:
+        """Give parts answers that are put together from smaller parts, found before a deadline."""
+        self.runs.solve(keys, deadline, executor)
+        for key in keys:
+            found = self.runs.put_together(key)
+            if found is not None:
+                self.solvers[key].candidates.put_together(found)
 
     def _begin(self, executor: Executor | None) -> None:
         """Start a first answer for each part, those with the most places first, as long as there is
@@ -137,7 +171,7 @@ class Parts:
         left = every = self._size(self.solvers)
         longest = 0.0
         begun: list[PartSolver] = []
-        for key in sorted(self.solvers, key=lambda key: -self.places[key]):
+        for key in sorted(self.solvers, key=lambda key: -self._promise(key)):
             solver, start = self.solvers[key], self.deadline.left
             compiling = sum(s.compiling_about() for s in (*begun, solver))
             if start - compiling <= longest:
@@ -179,8 +213,9 @@ class Parts:
         considers."""
         return self.solvers[key].time * self.places[key] / self.sizes[key]
 
-    def _finish(self) -> None:
-        """Solve the parts one after the other."""
+    def _finish(self, executor: Executor | None) -> None:
+        """Solve the parts one after the other, and put those together that nothing was found
+        for."""
         reserved = {key: s.compiling() for key, s in self._begun().items()}  # seconds
         left = self._size(self.solvers)
         for key, solver in self.solvers.items():
@@ -194,6 +229,14 @@ class Parts:
                 self.deadline.stop(INTERRUPTED)
                 self.solved[key] = solver.solved()
             left -= self.sizes[key]
+        without = [k for k in self.solvers if self.solved[k].fell_back and k not in self.runs.cuts]
+        try:
+            self._put_together(
+                without, self.deadline.portion(1.0, but=sum(reserved.values())), executor
+            )
+        except KeyboardInterrupt:
+            self.deadline.stop(INTERRUPTED)
+        self.solved.update((key, self.solvers[key].solved()) for key in without)
 
     def _begun(self) -> dict[str, PartSolver]:
         """Return the parts whose first answer was verified, with any verdict."""

@@ -114,9 +114,10 @@ class KeptParts:
         return solved
 
     def keep(self, solver: PartSolver, reference: str, budget: float) -> None:
-        """Keep the result of a solver, unless it was interrupted."""
+        """Keep the result of a solver, unless it was interrupted, or is put together from parts
+        that have entries of their own."""
         solved = solver.solved()
-        if solver.interrupted:
+        if solver.interrupted or (solved.fell_back and solved.in_runs):
             return
         old = self.read(solver.graph, reference, 0.0)
         if old is not None and not old.late and solver.late:

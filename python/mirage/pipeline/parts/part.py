@@ -36,8 +36,6 @@ ROUNDS = 6
 """How often the search continues without kernels that could not be shown to be right."""
 LEAST = 0.05
 """The least seconds for a search, however late it is."""
-FIRST_PLANS = 8
-"""The sets of stored intermediates that are considered for a first answer."""
 FIRST_CANDIDATES = 3
 """The candidates that are written for a first answer."""
 FIRST_SEARCHED = 0.6
@@ -85,7 +83,7 @@ class PartSolver:
         and start verifying it before the deadline and within ``seconds``. The search may take a
         ``share`` of the time that all parts have."""
         o = self.o
-        few = min(o.limits.plans, FIRST_PLANS), min(o.limits.candidates, FIRST_CANDIDATES)
+        few = min(o.limits.plans, o.first_plans), min(o.limits.candidates, FIRST_CANDIDATES)
         limits = replace(o.limits, plans=few[0], candidates=few[1])
         try:
             result = self._searched(limits, FIRST_SEARCHED * share * o.deadline.left, executor)
@@ -157,6 +155,8 @@ class PartSolver:
         program), and find others without these kernels and similar ones. Return whether anything
         has changed."""
         self.o = replace(self.o, deadline=deadline)
+        if self.candidates.take_apart(broken):
+            return True
         picks = [] if self._planner is None else self.candidates.drop(broken)
         if self._planner is None or not picks:
             return False
@@ -177,8 +177,8 @@ class PartSolver:
         if not self.answered:
             left = FOR_COMPILATION if self.left_alone else ""
             fell_back = self.o.deadline.reason or left or self.candidates.why_none()
-        elif self.late and self.candidates.slower_than_own_ops:
-            fell_back = "they are predicted to be faster than what was found in time"
+        elif (self.late or self.candidates.in_runs) and self.candidates.slower_than_without:
+            fell_back = "these are predicted to be faster than what was found in time"
         return self.candidates.solved(fell_back, self.late)
 
     @property
@@ -200,8 +200,9 @@ class PartSolver:
         kernels = self._products
         if self._first is not None:
             kernels = len(list(launches(self._first.given.tried[0].graph.ops)))
-        own = len(self.candidates.own_ops.programs[1].ops)
-        return compiling(self.o.portion, kernels, own)
+        without = self.candidates.without.programs[1].ops
+        own = len(list(launches(without)))
+        return compiling(self.o.portion, max(kernels, own), len(without) - own)
 
     @property
     def time(self) -> float:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from mirage.cost.predict import predict
-from mirage.pipeline.parts.part_data import PartOptions, SolvedPart, of_own_ops
+from mirage.pipeline.parts.part_data import PartOptions, SolvedPart, of_own_ops, with_positions
 from mirage.pipeline.search import side_by_side
 from mirage.pipeline.shortlist import shortlist
 from mirage.pipeline.skip_steps import skip_steps_of_candidates
@@ -58,6 +58,7 @@ class PartCandidates:
         self._seen: set[str] = set()
         self._passed_over: set[str] = set()  # others seemed more worth verifying
         self._candidate_of: dict[int, Candidate] = {}  # by the id of what was verified
+        self._in_runs: Alternatives | None = None
 
     @property
     def answered(self) -> bool:
@@ -104,10 +105,7 @@ class PartCandidates:
 
     def around(self, op: Alternatives) -> KernelGraph:
         """Return a program of alternatives together with the positions that they read."""
-        made = {op.operands[i]: iota for i, iota in self.known.items()}
-        lookups = (replace(iota, results=(value,)) for value, iota in made.items())
-        inputs = tuple(v for v in op.operands if v not in made)
-        return KernelGraph("part", inputs, (*lookups, op), op.results)
+        return with_positions(KernelGraph("part", op.operands, (op,), op.results), self.known)
 
     def drop(self, broken: Mapping[int, Sequence[Launch]]) -> list[Pick]:
         """Drop verified candidates with kernels that do not compile, given by the id of the
@@ -148,19 +146,45 @@ class PartCandidates:
         return own not in self._seen and not (self.answered and own in self._passed_over)
 
     @property
-    def slower_than_own_ops(self) -> bool:
-        """Whether the part's own ops are predicted to be faster than all verified candidates."""
-        return self.own_time < self._best()
+    def slower_than_without(self) -> bool:
+        """Whether what the part is without its candidates is predicted to be faster than all
+        verified ones."""
+        return self.time_without < self._best()
+
+    @property
+    def in_runs(self) -> bool:
+        """Whether the part would be put together from smaller ones."""
+        return self._in_runs is not None
+
+    def put_together(self, in_runs: Alternatives) -> None:
+        """Give the part the answers for its runs, as its only candidate, to be used instead of its
+        own ops."""
+        self._in_runs = in_runs
+        vars(self).pop("time_without", None)
+
+    def take_apart(self, broken: Container[int]) -> bool:
+        """Go back to the part's own ops if what it is put together from is among the ``broken``
+        programs, given by their ids. Return whether it is."""
+        if self._in_runs is None or id(self._in_runs.programs[1]) not in broken:
+            return False
+        self._in_runs = None
+        vars(self).pop("time_without", None)
+        return True
+
+    @property
+    def without(self) -> Alternatives:
+        """What the part is without its candidates: its runs if these have answers, or its own
+        ops."""
+        return self._in_runs or self._own_ops
 
     @cached_property
-    def own_ops(self) -> Alternatives:
-        """The part with its own ops as its only candidate."""
+    def _own_ops(self) -> Alternatives:
         return of_own_ops(self.graph)
 
     @cached_property
-    def own_time(self) -> float:
-        """The predicted µs of the part's own ops; infinite if not known."""
-        cost = predict(self.own_ops.programs[1], self.target)
+    def time_without(self) -> float:
+        """The predicted µs of :attr:`without`; infinite if not known."""
+        cost = predict(self.without.programs[1], self.target)
         return float("inf") if cost is None else cost.time
 
     def _best(self) -> float:
@@ -181,13 +205,14 @@ class PartCandidates:
         return f"no candidate passed verification; the first: {verdict.kind.value}: {reason}"
 
     def solved(self, fell_back: str, late: bool) -> SolvedPart:
-        """Return the part in each form; its own ops if it ``fell_back`` to them for that reason."""
+        """Return the part in each form; as it is without candidates if it ``fell_back`` to that for
+        that reason."""
         own = fell_back or self.verified is None
-        verified = self.own_ops if own or self.verified is None else self.verified
+        verified = self.without if own or self.verified is None else self.verified
         reference = Alternatives(
             self.graph.inputs, self.graph.outputs, (self.graph,), None, (None,), ()
         )
         return SolvedPart(
             self.found or reference, self.stable or reference, verified, self.search,
-            tuple(self.exponentials), tuple(self.checked), fell_back, late,
+            tuple(self.exponentials), tuple(self.checked), fell_back, late, self.in_runs,
         )  # fmt: skip

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirage.cost.target import Target
 from mirage.pipeline.deadline import Deadline
@@ -13,11 +13,14 @@ from mirage.pipeline.verify import Checked
 from mirage.search import SearchLimits, SearchResult, Watch
 from mirage.semantics.alternatives import Alternatives, VerdictNote
 from mirage.semantics.decompose import decompose
+from mirage.semantics.positions import Iota
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import Exponential
 from mirage.verify import VerifyOptions
 from mirage.verify.pieces.ledger import Ledger
 
+FIRST_PLANS = 8
+"""The sets of stored intermediates that are considered for a first answer."""
 OWN_OPS = VerdictNote("proved", 0, "the program's own ops, each a kernel of its own")
 
 
@@ -37,6 +40,7 @@ class PartOptions:
     deadline: Deadline
     ledger: Ledger
     portion: float = 1.0
+    first_plans: int = FIRST_PLANS
     stored: bool = False
     executor: Executor | None = None
     watch_search: Watch | None = None
@@ -60,6 +64,21 @@ class SolvedPart:
     fell_back: str = ""
     late: bool = False
     """Whether the time ran out before all work was done."""
+    in_runs: bool = False
+    """Whether a part that fell back is put together from smaller parts."""
+
+    @property
+    def what_it_is(self) -> str:
+        """Say what a part that fell back is."""
+        return "is put together from smaller parts" if self.in_runs else "keeps its own ops"
+
+
+def with_positions(graph: KernelGraph, known: Mapping[int, Iota]) -> KernelGraph:
+    """Return a program whose inputs ``known`` are made by lookups of their positions."""
+    made = {graph.inputs[i]: iota for i, iota in known.items()}
+    lookups = (replace(iota, results=(value,)) for value, iota in made.items())
+    inputs = tuple(v for v in graph.inputs if v not in made)
+    return KernelGraph(graph.name, inputs, (*lookups, *graph.ops), graph.outputs)
 
 
 def of_own_ops(graph: KernelGraph) -> Alternatives:

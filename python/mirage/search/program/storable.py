@@ -136,8 +136,9 @@ class Storable:
             if (address or _in_place(op)) and all(v in shallow for v in op.operands):
                 shallow.update(op.results)
         found: set[Value] = set()
+        factors = self._factors()
         for value in self.definitions:
-            if value in shallow:
+            if value in shallow and value not in factors:
                 continue
             while len(uses := users.get(value, [])) == 1 and _keeps_rows(uses[0]):
                 value = uses[0].result  # stored in the layout in which it is used

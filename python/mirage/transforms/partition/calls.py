@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TypeAlias
 
 from mirage.semantics.builder import promote
@@ -45,14 +45,17 @@ DTYPE = "dtype"
 """The argument ``(DTYPE, "f16")`` stands for PyTorch's element type."""
 
 
-def as_calls(graph: KernelGraph) -> KernelGraph:
-    """Return ``graph`` with a call in place of each op; existing launches and calls stay. Constants
-    become rank-0 tensors on the CPU, which PyTorch's ops accept together with tensors on any
-    device.
+def as_calls(graph: KernelGraph, which: Container[Op] | None = None) -> KernelGraph:
+    """Return ``graph`` with a call in place of each op, or of ``which`` ops; existing launches and
+    calls stay. Constants become rank-0 tensors on the CPU, which PyTorch's ops accept together with
+    tensors on any device.
     """
     writer = _Writer()
     for op in graph.ops:
-        writer.visit(op)
+        if which is None or op in which:
+            writer.visit(op)
+        else:
+            writer.ops.append(op)
     return KernelGraph(graph.name, graph.inputs, tuple(writer.ops), graph.outputs)
 
 

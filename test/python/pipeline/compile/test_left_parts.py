@@ -13,14 +13,15 @@ import torch
 from mirage.cost import H200
 from mirage.cost.fused_ops import op_by_op
 from mirage.frontend.program import Program
-from mirage.pipeline.compile.left_parts import MARGIN, without_slower_parts
+from mirage.pipeline.compile.left_parts import MARGIN, without_slow_products, without_slower_parts
 from mirage.pipeline.optimize import load_found, optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.parts.part_data import of_own_ops
 from mirage.semantics.alternatives import applied_to, parts_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
-from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value
+from mirage.semantics.substitute import renewed
+from mirage.semantics.ugraph import Elementwise, External, KernelGraph, TensorType, Value
 from mirage.torch.background import load_program
 
 NO_SEARCH: dict[str, int] = dict.fromkeys(("plans", "goals", "cuts", "columns"), 1)
@@ -73,6 +74,30 @@ def test_a_near_tie_stays_ours() -> None:
     op = of_own_ops(small)
     whole = KernelGraph("one", small.inputs, (op,), small.outputs)
     assert without_slower_parts(whole, H200) == (whole, ())
+
+
+def test_slow_products_of_parts_without_time_are_calls_in_all_places() -> None:
+    """Views that only they read are views of PyTorch then; the other ops stay kernels."""
+    build = Builder()
+    x, w = (Value(TensorType(s, DType.F16)) for s in ((32, 1, 2048), (4096, 2048)))
+    y = build.unary(UnaryFn.RELU, build.matmul(x, build.transpose(w, (1, 0))))
+    rows = KernelGraph("rows", (x, w), tuple(build.ops), (y,))
+    first = of_own_ops(rows)
+    second = applied_to(first, renewed(rows))
+    small = of_own_ops(part(2, False))
+    ops = (first, second, small)
+    inputs = tuple(v for op in ops for v in op.operands)
+    whole = KernelGraph("all", inputs, ops, tuple(v for op in ops for v in op.results))
+    found, left = without_slow_products(whole, [first, small], H200)
+    (only,) = left
+    assert (only.number, only.places, only.products) == (0, 2, 1)
+    assert only.kernels > MARGIN * only.calls
+    assert str(only).startswith("1 product of part 0, for which the time ran out, stays with")
+    targets = [op.target for op in found.ops if isinstance(op, External)]
+    assert targets == 2 * ["aten.permute.default", "aten.matmul.default"]
+    assert parts_of(found) == [small]
+    assert sum(isinstance(op, Elementwise) for op in found.ops) == 2
+    assert without_slow_products(whole, [small], H200) == (whole, ())
 
 
 def test_the_report_says_which_parts_are_left_and_so_does_a_later_run(

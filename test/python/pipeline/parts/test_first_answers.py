@@ -106,7 +106,7 @@ def test_where_its_own_ops_are_faster_than_a_first_answer_a_part_keeps_them(
         def await_first(self) -> None:
             super().await_first()
             self.o.deadline.stop("it is late")
-            vars(self.candidates)["own_time"] = 0.0
+            vars(self.candidates)["time_without"] = 0.0
 
     monkeypatch.setattr(parts_module, "PartSolver", Late)
     result = optimize(two_parts, FAST)

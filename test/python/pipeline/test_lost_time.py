@@ -1,0 +1,96 @@
+"""Time in which other programs use the processors, which budgets do not count."""
+
+from __future__ import annotations
+
+import pytest
+from clock import Clock
+from mirage.pipeline import deadline as deadline_module
+from mirage.pipeline import lost_time as pace_module
+from mirage.pipeline.deadline import Deadline
+from mirage.pipeline.lost_time import MOST, Pace, counted, times
+
+
+class Machine(Clock):
+    """A machine whose processes run and wait as they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ran = self.waited = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def times(self, path: str) -> tuple[float, float]:
+        return self.ran, self.waited
+
+    def passes(self, seconds: float, running: float) -> None:
+        """Let time pass, in a share of which the process runs; it waits for the rest."""
+        self.now += seconds
+        self.ran += running * seconds
+        self.waited += (1.0 - running) * seconds
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine()
+    monkeypatch.setattr(deadline_module, "time", machine)
+    monkeypatch.setattr(pace_module, "time", machine)
+    monkeypatch.setattr(pace_module, "times", machine.times)
+    monkeypatch.setattr(pace_module.multiprocessing, "active_children", list)
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("ran", "waited", "share"),
+    [
+        (10.0, 0.0, 1.0),  # alone
+        (5.0, 5.0, 0.5),  # half of the time another program ran
+        (20.0, 10.0, 1.0),  # three of our own on two processors
+        (10.0, 20.0, 0.5),  # one of the two processors was another program's
+        (0.0, 0.0, 1.0),  # asleep
+        (0.1, 0.1, 0.99),  # mostly asleep
+        (0.0, 10.0, 1.0 / MOST),  # never on a processor
+    ],
+)
+def test_only_what_others_took_does_not_count(ran: float, waited: float, share: float) -> None:
+    assert counted(10.0, ran, waited, processors=2) == pytest.approx(share)
+
+
+def test_a_budget_lasts_longer_on_a_busy_machine(machine: Machine) -> None:
+    """The seconds left are those of the clock at the current rate."""
+    whole = Deadline(60.0, pace=Pace())
+    part = whole.portion(0.5)
+    machine.passes(10.0, running=1.0)
+    assert (whole.left, part.left) == (pytest.approx(50.0), pytest.approx(20.0))
+    machine.passes(10.0, running=0.5)
+    assert (whole.left, part.left) == (pytest.approx(90.0), pytest.approx(30.0))
+    machine.passes(30.0, running=0.5)
+    assert part.left == pytest.approx(0.0)
+    assert whole.left == pytest.approx(60.0)
+    assert part.reason == "its 30 s of the budget are used up"
+    assert not whole.reason
+
+
+def test_it_does_not_last_for_ever(machine: Machine) -> None:
+    whole = Deadline(60.0, pace=Pace())
+    for _ in range(10):
+        assert whole.left > 0.0
+        machine.passes(6.0 * MOST, running=0.0)
+    assert whole.left == pytest.approx(0.0)
+
+
+def test_who_stops_it_stops_it_for_good(machine: Machine) -> None:
+    whole = Deadline(60.0, pace=Pace())
+    whole.stop("interrupted")
+    machine.passes(10.0, running=0.0)
+    assert whole.left == 0.0
+    assert whole.reason == "interrupted"
+
+
+def test_what_is_not_known_of_a_process_is_nothing(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("process")
+    assert times(str(folder)) is None
+    (folder / "schedstat").write_text("1500000000 250000000 7\n")
+    assert times(str(folder)) == (pytest.approx(1.5), pytest.approx(0.25))
