@@ -39,6 +39,7 @@ test-python: build ## run the Python tests only
 	@$(venv)/python -m pytest -q -n $(JOBS) --dist worksteal test/python
 
 lint: build ## check style and types as CI does
+	@$(environment) --to-lint
 	@$(venv)/ruff check . && $(venv)/ruff format --check .
 	@$(venv)/python tools/generate-stubs.py $(BUILD_DIR)/typings
 	@$(venv)/pyright
@@ -46,6 +47,7 @@ lint: build ## check style and types as CI does
 	@tools/clang-format.sh --check
 
 format: setup ## format all sources in place
+	@$(environment) --to-lint
 	@$(venv)/ruff check --fix . && $(venv)/ruff format .
 	@tools/clang-format.sh
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import random
 import sys
@@ -32,6 +33,9 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(2_000, 10, 100)
     gc.enable()
+    # PyTorch describes every step of its own if this logger has a handler, and pytest gives one to
+    # each logger that does not propagate.
+    logging.getLogger("torch.__trace").propagate = True
 
 
 @pytest.fixture(autouse=True)

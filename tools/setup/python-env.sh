@@ -2,7 +2,8 @@
 # Makes .venv/ in the project's root with everything of requirements/dev.txt and torch, and puts
 # this tree into it: `mirage` is importable and the tools are in .venv/bin. Python edits are live.
 # Does nothing where the requirements were installed already.
-#   usage: python-env.sh [--to-build]   (--to-build: only what compiling the bindings needs)
+#   usage: python-env.sh [--to-build | --to-lint]
+#   --to-build: only what compiling the bindings needs; --to-lint: only requirements/lint.txt
 # PYTHON=<interpreter> picks another Python (3.10 or newer, with headers).
 set -euo pipefail
 
@@ -24,7 +25,7 @@ pick_python() {
 }
 
 # Modules are compiled when they are imported first: most of 15,000 files never are.
-pip=("$venv/bin/pip" install --quiet --no-compile)
+pip=("$venv/bin/pip" install --quiet --no-compile --disable-pip-version-check)
 
 install_torch() {
   # The CPU build is enough to import, search and test; the CUDA build is gigabytes larger and is
@@ -39,22 +40,28 @@ install_torch() {
 }
 
 # Both may run at the same time: one of them makes the environment.
-install_to_build() (
+install_to() (
   flock 9
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-  stamp=$venv/.requirements-to-build
-  wanted=$(sha256sum <"$root/requirements/build.txt")
+  stamp=$venv/.requirements-to-$1
+  wanted=$(sha256sum <"$root/requirements/$1.txt")
   if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
-    "${pip[@]}" -r "$root/requirements/build.txt"
+    "${pip[@]}" -r "$root/requirements/$1.txt"
     echo "$wanted" >"$stamp"
   fi
 ) 9<"$root"
 
+if [ "${1:-}" = --to-lint ]; then
+  python=$(pick_python)
+  install_to lint
+  exit 0
+fi
+
 stamp=$venv/.requirements
-wanted=$(cat "$root"/requirements/*.txt "$0" | sha256sum)
+wanted=$(cat "$root"/requirements/{build,compiler,dev,gpu,models,runtime}.txt "$0" | sha256sum)
 if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
   python=$(pick_python)
-  install_to_build
+  install_to build
   [ "${1:-}" != --to-build ] || exit 0
   echo "setting up $venv with $("$venv/bin/python" --version)"
   install_torch

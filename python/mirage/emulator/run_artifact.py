@@ -271,13 +271,13 @@ def check_artifact(
     seed: int = 0,
     tolerance: float | None = None,
     limits: Limits | None = None,
-    stats: bool = True,
+    stats: bool = False,
 ) -> ArtifactRun:
     """Run the artifact with all checks and compare every output with `reference`, which takes the
     inputs as float64 arrays and returns one array or a tuple.
 
-    `tolerance` replaces `TOLERANCE` of the output types; without `stats` the launch counts neither
-    sectors nor bank conflicts. Raises MismatchError and the errors of `run_artifact`.
+    `tolerance` replaces `TOLERANCE` of the output types; with `stats` the launch counts sectors and
+    bank conflicts too. Raises MismatchError and the errors of `run_artifact`.
     """
     manifest = artifact.manifest
     given = random_inputs(manifest.inputs, seed) if inputs is None else list(inputs)

@@ -34,7 +34,8 @@ def run_on_tensors(
         TensorCheck(spec, f"input {number}{name}").check_kind(x)
     # Integers as they are: not all of 64 bits are floats.
     given = [x.detach() if not x.is_floating_point() else x.detach().double() for x in inputs]
-    run = run_artifact(artifact, [x.numpy() for x in given], checks=checks)
+    arrays, counted = [x.numpy() for x in given], counters is not None
+    run = run_artifact(artifact, arrays, checks=checks, stats=counted)
     if counters is not None:
         counters.extend(run.counters)
     for number, y in zip(artifact.manifest.updates, run.updated, strict=True):

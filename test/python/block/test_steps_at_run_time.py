@@ -26,7 +26,7 @@ def compiled(graph: KernelGraph, chip: str, stages: int = 2) -> str:
 
 
 def run(text: str, chip: str, *inputs: Array) -> ArtifactRun:
-    return run_artifact(compile_mlir(text, chip), inputs)
+    return run_artifact(compile_mlir(text, chip), inputs, stats=False)
 
 
 def scores(case: ReadLoop) -> Array:

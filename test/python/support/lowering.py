@@ -75,7 +75,7 @@ def check_graph(
     def expected(*inputs: np.ndarray) -> tuple[np.ndarray, ...]:
         return tuple(np.asarray(x) for x in evaluate_floats(meaning, list(inputs)))
 
-    check_artifact(artifact, expected, tolerance=tolerance, seed=seed, stats=False)
+    check_artifact(artifact, expected, tolerance=tolerance, seed=seed)
 
 
 def check_mlir(
@@ -106,7 +106,7 @@ def check_mlir(
         for narrow in set(_CAST.findall(source)) if tolerance is None else ():
             allowed = max(allowed or 0.0, TOLERANCE[narrow])
         artifact = compile_mlir(source, chip)
-        check_artifact(artifact, expected, tolerance=allowed, stats=False)
+        check_artifact(artifact, expected, tolerance=allowed)
         check_sizes(artifact, expected, tolerance=allowed)
     return len(graphs)
 
@@ -137,7 +137,7 @@ def check_sizes(
             ]
             return tuple(y[: len(y) // most * n] for y in expected(*whole))
 
-        check_artifact(there, rows, tolerance=tolerance, stats=False)
+        check_artifact(there, rows, tolerance=tolerance)
 
 
 def with_schedule(graph: KernelGraph, warps: int, stages: int) -> KernelGraph:

@@ -80,7 +80,7 @@ def test_product(
     k = 2 * tile_k
     a, b, out = random((m, k), dtype), random((k, n), dtype), np.zeros((m, n), np.float32)
     body = product_kernel(m, n, k, tile_k, grid, dtype, swizzle)
-    result = Kernel(body, grid.size, shared_bytes=131072).run(a, b, out)
+    result = Kernel(body, grid.size, shared_bytes=131072).run(a, b, out, stats=True)
     expected = a.astype(np.float64) @ b.astype(np.float64)
     scale = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64))
     # f32 accumulation of exact products; 3xTF32 adds 2^-21 a product.
@@ -124,7 +124,7 @@ def test_tokens_on_the_n_side() -> None:
     %t = thread.transpose %r : {acc.fragment("f32")} -> {acc.transpose().fragment("f32")}
     thread.store_global %t, %a2[%c0, %c0] dims [0, 1] in_bounds [true, true] : {acc.transpose().fragment("f32")}, {memref(out)}
 """
-    result = Kernel(body, 4, shared_bytes=16384).run(x, w, out)
+    result = Kernel(body, 4, shared_bytes=16384).run(x, w, out, stats=True)
     assert np.allclose(out, x.astype(np.float64) @ w.astype(np.float64), atol=1e-4)
     assert result.stats.bank_conflicts == 0
 

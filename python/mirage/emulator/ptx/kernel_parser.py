@@ -232,6 +232,9 @@ class KernelParser:
         token = c.token
         if token.kind == "name":
             c.next()
+            found = scope.names.get(token.text)
+            if isinstance(found, Register):  # as most are
+                return found
             return self._named(kernel, scope, instruction, position, token)
         if token.text == "[":
             return self._address(kernel, scope, instruction)

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import re
+import string
 from functools import partial
 from typing import NamedTuple
 
 from mirage.emulator.errors import PtxSyntaxError, Site
 
 # What is most frequent first; every character but space is matched by something.
-_TOKEN = re.compile(
+_WORD = re.compile(
     r"""
     [ \t\r]*
-    (?:
-    (?P<name>[A-Za-z_$%.](?:[\w$.%]|::)*)
-  | (?P<punct>[{}()\[\]<>,;:=|!@+\-*])
-  | (?P<newline>\n)
-  | (?P<number>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
-      |\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?)
-  | (?P<comment>//[^\n]*|/\*.*?\*/)
-  | (?P<string>"[^"\n]*")
-  | (?P<stray>[^ \t\r])
+    (
+    [A-Za-z_$%.](?:[\w$.%]|::)*
+  | [{}()\[\]<>,;:=|!@+\-*]
+  | \n
+  | 0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
+      |[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|[0-9]+U?
+  | //[^\n]*|/\*.*?\*/
+  | "[^"\n]*"
+  | [^ \t\r]
     )
     """,
     re.VERBOSE | re.DOTALL,
 )
+_KINDS = {
+    **dict.fromkeys(string.ascii_letters + "_$%.", "name"),
+    **dict.fromkeys("{}()[]<>,;:=|!@+-*", "punct"),
+    **dict.fromkeys(string.digits, "number"),
+}
+"""What the first character says of a word."""
 
 
 class Token(NamedTuple):
@@ -41,18 +48,18 @@ def tokenise(text: str) -> list[Token]:
     tokens: list[Token] = []
     token = partial(tuple.__new__, Token)  # in half the time: they are most of what is parsed
     line = 1
-    for found in _TOKEN.finditer(text):
-        kind = found.lastgroup or ""
-        if kind == "newline":
+    for word in _WORD.findall(text):
+        kind = _KINDS.get(word[0])
+        if kind is not None:
+            tokens.append(token((kind, word, line)))
+        elif word == "\n":
             line += 1
-        elif kind == "comment":
-            line += found[kind].count("\n")
-        elif kind == "stray":
-            source = text.splitlines()[line - 1].strip()
-            raise PtxSyntaxError(
-                f"expected a PTX token, got {found[kind]!r}", site=Site(line, source)
-            )
+        elif word.startswith(("//", "/*")):
+            line += word.count("\n")
+        elif word[0] == '"' and len(word) > 1:
+            tokens.append(token(("string", word, line)))
         else:
-            tokens.append(token((kind, found[kind], line)))
+            source = text.splitlines()[line - 1].strip()
+            raise PtxSyntaxError(f"expected a PTX token, got {word!r}", site=Site(line, source))
     tokens.append(Token("end", "", line))
     return tokens

@@ -145,7 +145,15 @@ Operand = (
 )
 
 
-@dataclass(eq=False)
+def _no_registers() -> list[Register]:
+    return []
+
+
+def _no_copies() -> list[tuple[Register, Register | None]]:
+    return []
+
+
+@dataclass(eq=False, slots=True)
 class Instruction:
     """One instruction: `opcode` is the part before the first dot, `modifiers` the parts after.
     `uses`, `defs`, `copies` (source, target) and `wgmma_registers` are filled in when it is
@@ -158,12 +166,10 @@ class Instruction:
     guard_negated: bool
     site: Site
     index: int = 0
-    uses: list[Register] = field(default_factory=list[Register])
-    defs: list[Register] = field(default_factory=list[Register])
-    copies: list[tuple[Register, Register | None]] = field(
-        default_factory=list["tuple[Register, Register | None]"]
-    )
-    wgmma_registers: list[Register] = field(default_factory=list[Register])
+    uses: list[Register] = field(default_factory=_no_registers)
+    defs: list[Register] = field(default_factory=_no_registers)
+    copies: list[tuple[Register, Register | None]] = field(default_factory=_no_copies)
+    wgmma_registers: list[Register] = field(default_factory=_no_registers)
     jump_table: tuple[str, ...] = ()
 
 

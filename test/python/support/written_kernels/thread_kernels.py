@@ -286,8 +286,9 @@ class Kernel:
         assert ".local" not in ptx, "local memory"
         return ptx
 
-    def run(self, *arrays: Array, **launch: Any) -> LaunchResult:
-        """Runs with the arrays as arguments; results are in them."""
+    def run(self, *arrays: Array, stats: bool = False, **launch: Any) -> LaunchResult:
+        """Runs with the arrays as arguments; results are in them. With ``stats``, sectors and bank
+        conflicts are counted."""
         module = Emulator(self.ptx(arrays))
         return module.launch(
             "k",
@@ -296,5 +297,6 @@ class Kernel:
             cluster=launch.pop("cluster", (1, 1, 1)),
             shared_bytes=self.shared_bytes,
             args=[*arrays],
+            stats=stats,
             **launch,
         )
