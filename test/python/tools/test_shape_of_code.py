@@ -68,8 +68,8 @@ CLASS_TESTS = {
     "verify": 78,
 }
 """Places that ask whether an op is of one class, by package; entries of tables are such places. An
-analysis asks for what a kind or an op says (``semantics/ops/kinds.py``) unless it is about that class;
-where it asks less often, less stands here."""
+analysis asks for what a kind or an op says (``semantics/ops/kinds.py``) unless it is about that
+class; where it asks less often, less stands here."""
 
 
 @cache
