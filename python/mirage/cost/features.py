@@ -156,7 +156,7 @@ def _known(launch: Launch, estimated: RegisterEstimator, compiled: Resources | N
 def _stores_apart(launch: Launch) -> bool:
     """Return whether each of several groups of four warps owns 64 rows of a block's tiles, so that
     one finishes its rows while the others multiply (``groupsOwnRows`` in
-    ``WarpgroupProducts.cpp``)."""
+    ``Boxes.cpp``)."""
     schedule = launch.schedule
     rows = {(1, 1, *output.value.shape)[-2] for output in launch.body.outputs}
     return schedule.resident > 0 and schedule.warps > 4 and rows == {16 * schedule.warps}
