@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mirage.search.algebra.normal_form import (
-    Algebra,
     Fn2Atom,
     FnAtom,
     IdAtom,
     InAtom,
     MaxAtom,
     Mono,
+    NormalForms,
     SubAxis,
     inputs_of,
 )
@@ -52,7 +52,7 @@ from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 class Derivations:
     """The AND-OR graph below some targets. ``integers`` are the numbers of the integer tensors."""
 
-    algebra: Algebra
+    algebra: NormalForms
     kind: FrameType
     allow_matmul: bool = True
     narrowing: Narrowing = field(default_factory=Narrowing)
