@@ -16,7 +16,8 @@ from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.loop_nests.nested import nested_types
 from mirage.search.kernel.loop_nests.problem_axes import analyze
 from mirage.search.kernel.problems.problem import KernelProblem, Solution
-from mirage.search.kernel.solver import KernelSolver, Pick
+from mirage.search.kernel.solver import KernelSolver
+from mirage.search.kernel.emission.picks import Pick
 from mirage.search.limits import SearchReport
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
