@@ -76,6 +76,7 @@ void TileEmitter::emitOp(Operation *op) {
       })
       .Case<block::MaskOp>([&](auto mask) { emitMask(mask); })
       .Case<block::ReduceOp>([&](auto reduce) { emitReduce(reduce); })
+      .Case<block::CumulateOp>([&](auto cumulate) { emitCumulate(cumulate); })
       .Case<block::BroadcastOp>([&](block::BroadcastOp broadcast) {
         fragments[broadcast.getResult()] =
             getOperand(broadcast.getInput(), typeOf(broadcast.getResult()));
@@ -190,6 +191,13 @@ void TileEmitter::emitReduce(block::ReduceOp op) {
                                         op.getFn(), fragment, dim, IntegerAttr());
   }
   fragments[op.getResult()] = fragment;
+}
+
+void TileEmitter::emitCumulate(block::CumulateOp op) {
+  Value fragment = castTo(get(op.getInput()), builder.getF32Type());
+  fragments[op.getResult()] =
+      thread::CumulateOp::create(builder, loc, fragment.getType(), op.getFn(), fragment,
+                                 op.getDim(), op.getExclusive(), op.getReversed(), IntegerAttr());
 }
 
 void TileEmitter::emitTranspose(block::TransposeOp op) {

@@ -143,6 +143,7 @@ private:
   void emitBinary(block::BinaryOp op);
   void emitMask(block::MaskOp op);
   void emitReduce(block::ReduceOp op);
+  void emitCumulate(block::CumulateOp op);
   void emitTranspose(block::TransposeOp op);
   void emitConvertLayout(block::ConvertLayoutOp op);
   void emitStore(block::StoreOp op);

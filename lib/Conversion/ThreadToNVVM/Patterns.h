@@ -53,6 +53,12 @@ public:
 /// The only value that an operand which is not a fragment becomes.
 inline mlir::Value single(mlir::ValueRange values) { return values.front(); }
 
+/// The error of an op whose scratch memory is not planned.
+inline mlir::LogicalResult missingScratch(mlir::Operation *op, int64_t bytes) {
+  return op->emitOpError("expected 'scratch', the byte offset of ")
+         << bytes << " bytes of shared memory; run mirage-plan-shared-memory first";
+}
+
 void populateElementwisePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 /// The functions of `coarse` are computed by fewer instructions than others.
 void populateCoarsePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &,
@@ -60,6 +66,7 @@ void populateCoarsePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet
 /// The functions within `root` of whose results no more than 16 bits count.
 llvm::DenseSet<mlir::Operation *> findCoarseFunctions(mlir::Operation *root);
 void populateReshapePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
+void populateCumulatePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateReducePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateGlobalPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateGatherPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);

@@ -27,11 +27,6 @@ Value combineAll(Emitter &e, ReduceFn fn, SmallVector<Value> values) {
   return values.front();
 }
 
-LogicalResult missingScratch(Operation *op, int64_t bytes) {
-  return op->emitOpError("expected 'scratch', the byte offset of ")
-         << bytes << " bytes of shared memory; run mirage-plan-shared-memory first";
-}
-
 struct ReduceLowering : ThreadPattern<ReduceOp> {
   using ThreadPattern::ThreadPattern;
 

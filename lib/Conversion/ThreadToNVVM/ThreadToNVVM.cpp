@@ -272,9 +272,9 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
     for (auto populate :
          {populateElementwisePatterns, populateReshapePatterns, populateReducePatterns,
-          populateGlobalPatterns, populateGatherPatterns, populateRowCopyPatterns,
-          populateSharedPatterns, populateCopyPatterns, populateMmaPatterns, populateSyncPatterns,
-          populateBulkPatterns, populateWgmmaPatterns})
+          populateCumulatePatterns, populateGlobalPatterns, populateGatherPatterns,
+          populateRowCopyPatterns, populateSharedPatterns, populateCopyPatterns,
+          populateMmaPatterns, populateSyncPatterns, populateBulkPatterns, populateWgmmaPatterns})
       populate(converter, patterns);
     return applyPartialConversion(module, target, std::move(patterns));
   }

@@ -87,6 +87,13 @@ LogicalResult mirage::verifyReduce(Operation *op, ArrayRef<int64_t> input, Array
   return verifySameShape(op, shape, result);
 }
 
+LogicalResult mirage::verifyCumulate(Operation *op, ArrayRef<int64_t> input, int64_t dim,
+                                     ArrayRef<int64_t> result) {
+  if (dim >= static_cast<int64_t>(input.size()))
+    return op->emitOpError("expected a dimension below ") << input.size() << ", got " << dim;
+  return verifySameShape(op, input, result);
+}
+
 LogicalResult mirage::verifyTranspose(Operation *op, ArrayRef<int64_t> input,
                                       ArrayRef<int64_t> permutation, ArrayRef<int64_t> result) {
   llvm::SmallVector<int64_t> sorted(permutation);

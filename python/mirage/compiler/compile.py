@@ -182,7 +182,7 @@ def _compile(text: str, options: CompileOptions, names: Names) -> Compiled:
         lines = lines_of_functions(module, error.entries)
         raise PtxasError(error.message, error.entries, kernels_at(text, lines)) from None
     except OSError as error:
-        why = f"ptxas cannot be given its files ({error.strerror or error})"
+        why = f"ptxas has no room for its files ({error.strerror or error})"
         _warn_once(f"{why}: the driver compiles kernels on loading")
         return Compiled(
             artifact, notes=(f"{why}: the driver compiles it on loading",), is_final=False

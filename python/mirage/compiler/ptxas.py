@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterable
@@ -26,6 +27,8 @@ REGISTER_FILE = 65536
 has a quarter of them and every fourth warp, so a block of 9 warps needs as many as one of 12."""
 _FULL_ROW = 128
 """The threads of one warp in each partition."""
+_ELF = struct.Struct("<16sHHIQQQIHHHHHH")
+"""The header of an ELF file of 64 bits."""
 _SERIALIZED = re.compile(r"C75(?:09|1\d|20)\b")
 """The codes of remarks on tensor-core instructions that wait for each other."""
 _NAMED = re.compile(r"\bfunction '?([A-Za-z_$][\w$]*)")
@@ -87,7 +90,8 @@ def ptxas_version(path: str) -> str:
 def assemble(ptx: str, chip: str) -> AssemblerReport | None:
     """Return machine code for ``chip``; None if there is no assembler, or one too old for this PTX.
 
-    Raises :class:`PtxasError` if it rejects the code.
+    Raises :class:`PtxasError` if it rejects the code, and ``OSError`` if there is no room for its
+    files.
     """
     path = find_ptxas()
     if path is None:
@@ -104,6 +108,8 @@ def assemble(ptx: str, chip: str) -> AssemblerReport | None:
         if run.returncode != 0:
             if "Unsupported .version" in output or "is not defined for option 'gpu-name'" in output:
                 return None
+            if re.search("Output file .* could not be opened", output):
+                raise OSError("its output could not be opened")
             said = [line for line in output.splitlines() if "error" in line or "fatal" in line]
             raise PtxasError(
                 f"{path} rejects the generated code for "
@@ -111,7 +117,19 @@ def assemble(ptx: str, chip: str) -> AssemblerReport | None:
                 functions_in(said),
             )
         entries, warnings = parse_output(output)
-        return AssemblerReport(ptxas_version(path), target.read_bytes(), entries, warnings)
+        return AssemblerReport(ptxas_version(path), _whole(target), entries, warnings)
+
+
+def _whole(file: Path) -> bytes:
+    """Return the contents of an ELF file that ptxas has written. It does not notice that
+    a disk is full; raises ``OSError`` if the file ends before its tables of segments and sections,
+    which come last."""
+    data = file.read_bytes() if file.exists() else b""
+    if len(data) >= _ELF.size:
+        *_, segments, sections, _, _, size, count, each, number, _ = _ELF.unpack_from(data)
+        if len(data) >= max(segments + size * count, sections + each * number):
+            return data
+    raise OSError("its output is cut off")
 
 
 def parse_output(output: str) -> tuple[tuple[EntryUsage, ...], tuple[str, ...]]:

@@ -301,6 +301,12 @@ class Accountant:
         self._add("exchanges", np.where(within | own, 0.0, 1.0), in_loop)
         self._add("clocks", np.where(within, SHUFFLES, 0.0), in_loop)
 
+    def cumulate(self, elements: Num, rows: Num, in_loop: bool, across: bool) -> None:
+        """Count sums or maxima so far in a tile of ``elements``: the exchanges of a reduction to
+        ``rows``, and what is added to each element."""
+        self.reduce(elements, rows, in_loop, across)
+        self._add("alu", 3.0 * elements, in_loop)
+
     def accumulate(self, elements: Num, of_matmul: bool, in_loop: bool = True) -> None:
         """Count an accumulator of ``elements``; the sum is free if a matmul produces the value."""
         self.features.accumulators = self.features.accumulators + elements

@@ -18,6 +18,7 @@ from mirage.semantics.ugraph import (
     Binary,
     Cast,
     Contraction,
+    Cumulate,
     Elementwise,
     Launch,
     Load,
@@ -309,7 +310,7 @@ def _count(
     facts: _Facts,
 ) -> None:
     size = float(op.results[0].type.size) if op.results else 0.0
-    if isinstance(op, Unary | Binary | Reduce):
+    if isinstance(op, Unary | Binary | Reduce | Cumulate):
         for operand in op.operands:
             if operand.dtype.is_half:
                 account.fetch(float(operand.type.size), operand.dtype.bytes, in_loop)
@@ -340,9 +341,10 @@ def _count(
             )
         case Contraction():
             (x,) = op.operands
-            wide = [d for d, n in enumerate(x.shape) if n > 1]
-            across = bool(wide) and wide[-1] in op.over[0]
-            account.reduce(float(x.type.size), size, in_loop, across)
+            account.reduce(float(x.type.size), size, in_loop, _across(x, op.over[0]))
+        case Cumulate():
+            rows = size / op.result.shape[op.dim]
+            account.cumulate(size, rows, in_loop, _across(op.result, (op.dim,)))
         case Scan():  # and by what sums are rescaled
             account.elementwise(size, 3.0, 1.0, in_loop)
         case Cast():
@@ -360,6 +362,12 @@ def _count(
             pass
         case _:
             no_rule(op, "the cost model")
+
+
+def _across(x: Value, dims: Sequence[int]) -> bool:
+    """Return whether neighbours in memory are combined along these dimensions of a tile."""
+    wide = [d for d, n in enumerate(x.shape) if n > 1]
+    return bool(wide) and wide[-1] in dims
 
 
 def rows_read(table: Value, indices: Value) -> float:

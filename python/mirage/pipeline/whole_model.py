@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from mirage.errors import MirageError
 from mirage.pipeline.call import NotCompiledError
 from mirage.pipeline.make_plan import plan_of
-from mirage.runtime.dispatch.plan import Call, Plan
+from mirage.runtime.dispatch.plan import Call, Device, ElementType, Plan, Rows, Tensors
 from mirage.runtime.dispatch.torch_calls import overload_of
 from mirage.runtime.models.model_artifact import ModelArtifact
 from mirage.runtime.models.model_manifest import (
@@ -188,8 +188,9 @@ def check_calls(plan: Plan) -> None:
 def _is_plain(value: object) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, cast("tuple[object, ...]", value)))
-    known = type(value).__module__ == "mirage.runtime.dispatch.plan"  # Rows among them
-    return known or value is None or isinstance(value, bool | int | float | str)
+    return value is None or isinstance(
+        value, bool | int | float | str | Tensors | ElementType | Device | Rows
+    )
 
 
 def _parts(artifacts: Sequence[Artifact]) -> tuple[list[str], list[Artifact]]:

@@ -15,6 +15,7 @@ from mirage.semantics.ugraph import (
     Cast,
     Concat,
     Constant,
+    Cumulate,
     LayerNorm,
     Load,
     Loop,
@@ -122,6 +123,15 @@ class Builder:
         normal = normalize_dims(dims, len(x.shape))
         shape = tuple(1 if i in normal else n for i, n in enumerate(x.shape))
         return self._add(Reduce((x,), (Value(self._type(shape, x)),), fn, normal))
+
+    def cumulate(
+        self, fn: ReduceFn, x: Value, dim: int, *, exclusive: bool = False, reversed: bool = False
+    ) -> Value:
+        """Reduce the elements up to each one along ``dim``; with ``exclusive``, those before it.
+        With ``reversed``, the last element is the first."""
+        (dim,) = normalize_dims((dim,), len(x.shape))
+        result = Value(self._type(x.shape, x))
+        return self._add(Cumulate((x,), (result,), fn, dim, exclusive, reversed))
 
     def transpose(self, x: Value, permutation: tuple[int, ...]) -> Value:
         """Reorder the dimensions."""

@@ -49,6 +49,7 @@ from mirage.semantics.ops.block_ops import Loop as Loop
 from mirage.semantics.ops.block_ops import Mask as Mask
 from mirage.semantics.ops.block_ops import RunningMax as RunningMax
 from mirage.semantics.ops.block_ops import TileMap as TileMap
+from mirage.semantics.ops.cumulation import Cumulate as Cumulate
 from mirage.semantics.ops.kernel_ops import Composite as Composite
 from mirage.semantics.ops.kernel_ops import External as External
 from mirage.semantics.ops.kernel_ops import LayerNorm as LayerNorm
@@ -56,6 +57,7 @@ from mirage.semantics.ops.kernel_ops import RmsNorm as RmsNorm
 from mirage.semantics.ops.kernel_ops import Softmax as Softmax
 from mirage.semantics.ops.kinds import Boundary as Boundary
 from mirage.semantics.ops.kinds import Contraction as Contraction
+from mirage.semantics.ops.kinds import Cumulation as Cumulation
 from mirage.semantics.ops.kinds import Elementwise as Elementwise
 from mirage.semantics.ops.kinds import Movement as Movement
 from mirage.semantics.ops.kinds import Rearrangement as Rearrangement

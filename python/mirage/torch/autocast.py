@@ -2,42 +2,96 @@
 
 PyTorch decides which operands autocast casts, and it differs between kinds of devices. So the graph
 is traced once, on fake tensors that are on the same devices: the traced graph has the casts as ops,
-and no regions. Attention as a single op would be traced as a kernel of PyTorch's, so it is
-decomposed instead.
+and no regions. The devices need not exist in this process. Attention as a single op would be traced
+as a kernel of PyTorch's, so it is decomposed instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.amp import autocast_mode
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 _REGION = getattr(autocast_mode, "_enter_autocast", None)
 
 
-def with_explicit_casts(module: GraphModule, inputs: Sequence[Any]) -> GraphModule:
+def with_explicit_casts(
+    module: GraphModule,
+    inputs: Sequence[Any],
+    homes: Mapping[str, torch.device] | None = None,
+) -> GraphModule:
     """Return the graph for inputs like these without regions of autocast; the graph itself if it
-    has none."""
+    has none. ``homes`` gives the devices of those tensors that the graph holds elsewhere."""
     if not has_regions(module):
         return module
+    moved = [(str(path), home) for path, home in (homes or {}).items()]
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with mode, torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
-        fakes = [
-            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
-            if isinstance(x, torch.Tensor)
-            else x
-            for x in inputs
-        ]
-        return make_fx(module)(*fakes)
+        fakes = [_fake(x, x.device) if isinstance(x, torch.Tensor) else x for x in inputs]
+        fakes += [_fake(_held(module, path), home) for path, home in moved]
+        traced = make_fx(_given(module, [path for path, _ in moved]))(*fakes)
+    for i, (path, _) in enumerate(moved):
+        _hold(traced, len(inputs), f"moved_{i}", _held(module, path))
+    traced.recompile()
+    return traced
 
 
 def has_regions(module: GraphModule) -> bool:
     """Return whether a graph has regions of autocast."""
     nodes = module.graph.nodes
     return any(node.op == "call_function" and node.target is _REGION for node in nodes)
+
+
+def enter(kind: str, dtype: torch.dtype | None, enabled: bool, cached: bool | None) -> Any:
+    """Enter a region of autocast for a kind of devices. PyTorch switches it off where it sees no
+    GPU; on fake tensors of a GPU it has its effect all the same."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "CUDA is not available", UserWarning)
+        region = torch.autocast(kind, dtype, enabled, cached)
+    region.__enter__()
+    if kind == "cuda":
+        torch.set_autocast_enabled(kind, enabled)
+    return region
+
+
+def _fake(x: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
+
+
+def _held(module: GraphModule, path: str) -> torch.Tensor:
+    owner, _, name = path.rpartition(".")
+    x: torch.Tensor = getattr(module.get_submodule(owner), name)
+    return x
+
+
+def _given(module: GraphModule, paths: Sequence[str]) -> GraphModule:
+    """Return the graph with the tensors at these paths as its last inputs."""
+    graph, copies = Graph(), dict[Node, Node]()
+    for node in module.graph.find_nodes(op="placeholder"):
+        copies[node] = graph.node_copy(node)
+    given = {path: graph.placeholder(f"moved_{i}") for i, path in enumerate(paths)}
+    for node in module.graph.nodes:
+        if node.op == "get_attr" and node.target in given:
+            copies[node] = given[str(node.target)]
+        elif node.op != "placeholder":
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+            if node.target is _REGION:
+                copies[node].target = enter
+    return GraphModule(module, graph)
+
+
+def _hold(traced: GraphModule, place: int, name: str, x: torch.Tensor) -> None:
+    """Make the input at a place a tensor that the graph holds."""
+    graph = traced.graph
+    node = graph.find_nodes(op="placeholder")[place]
+    setattr(traced, name, x)
+    with graph.inserting_after(node):
+        node.replace_all_uses_with(graph.create_node("get_attr", name))
+    graph.erase_node(node)

@@ -196,9 +196,9 @@ class _Graph:
                 self.watch(Report(count_ops(self.module), reason, sizes="for all other sizes"))
         return self._found.get(key)
 
-    def _by_rows(self, inputs: Sequence[Any]) -> CompiledGraph | None:
-        """Return the graph for any number of rows; None if it is compiled for one size after the
-        other."""
+    def _by_rows(self, inputs: Sequence[Any]) -> Callable[..., Any] | None:
+        """Return what answers calls with any number of rows; None if the graph is compiled for one
+        size after the other."""
         rows = self.rows
         if rows is None or not self.work.has_classes:
             return None
@@ -224,12 +224,7 @@ class _Graph:
         from mirage.torch.sized_graph import SizedGraph
 
         check_inputs(inputs, self.devices)
-
-        def made(found: SizedClass) -> None:
-            self.work.compile_class(found)
-            self.watch(found.report)
-
-        return SizedGraph(self.without_gradients, rows, inputs, made)
+        return SizedGraph(self.without_gradients, rows, inputs, self.work, self.watch)
 
 
 def _stays(module: torch.fx.GraphModule, error: Exception, watch: Callable[[Report], None]) -> None:

@@ -50,8 +50,9 @@ def import_graph(
     plain = with_explicit_casts(module, inputs)
     host = OnHost(with_outputs(plain, computed), device_of(inputs))
     part = Part(host.module, lambda tensors: numbers, len(inputs))
-    imported = from_torch(part, *examples_of(inputs), allow_fallback=True, allow_updates=True)
-    program = in_own_memory(imported.program, arranged.own)
+    with torch.autocast("cpu", enabled=False):  # where it is imported, not where it runs
+        imported = from_torch(part, *examples_of(inputs), allow_fallback=True, allow_updates=True)
+    program = in_own_memory(imported.program, arranged.memories)
     return GraphImport(
         effects,
         host.on_device(program, moved),

@@ -3,8 +3,9 @@
 The message has what the graph's canonical text tells (:mod:`mirage.torch.graph_text`): ops by their
 names, types, shapes, strides and devices of inputs without their elements, and the tensors that the
 graph holds with theirs; also the positions in the user's program, for error messages. The process
-sees no GPU, so a graph whose import depends on one is not sent, and the effects, which do (a GPU's
-attention chooses the strides of its result), are part of the message.
+sees no GPU: it has the tensors that the graph holds there on the host, and knows where they belong.
+The effects, which depend on the GPU (its attention chooses the strides of its result), are part of
+the message.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_aggregate
 
 from mirage.frontend.torch_import.capture.effects import Effects, effects_of
-from mirage.torch.autocast import has_regions
+from mirage.torch.graph_rows import Rows
 from mirage.torch.graph_text import (
+    AUTOCAST,
     NoTextError,
     bytes_of,
     function_at,
@@ -74,6 +76,7 @@ class Settings:
     deterministic: bool
     inference: bool
     sdp: tuple[bool, ...]
+    autocast: tuple[tuple[bool, torch.dtype], ...]
 
     @staticmethod
     def current() -> Settings:
@@ -83,6 +86,7 @@ class Settings:
             torch.get_default_dtype(), torch.get_float32_matmul_precision(),
             torch.are_deterministic_algorithms_enabled(), torch.is_inference_mode_enabled(),
             tuple(getattr(cuda, f"{name}_sdp_enabled")() for name in SDP),
+            tuple((torch.is_autocast_enabled(k), torch.get_autocast_dtype(k)) for k in AUTOCAST),
         )  # fmt: skip
 
     @contextmanager
@@ -93,6 +97,9 @@ class Settings:
         torch.use_deterministic_algorithms(self.deterministic)
         for name, on in zip(SDP, self.sdp, strict=True):
             getattr(torch.backends.cuda, f"enable_{name}_sdp")(on)
+        for kind, (on, dtype) in zip(AUTOCAST, self.autocast, strict=True):
+            torch.set_autocast_enabled(kind, on)
+            torch.set_autocast_dtype(kind, dtype)
         with torch.inference_mode(self.inference):
             yield
 
@@ -107,6 +114,8 @@ class GraphMessage:
     inputs: tuple[SentTensor | int | float, ...]
     settings: Settings
     effects: Effects
+    rows: Rows | None = None
+    """The inputs with a dynamic size; they are stated at the largest size of a class."""
 
     def graph(self) -> tuple[GraphModule, list[Any]]:
         """Return the graph and inputs without elements."""
@@ -131,23 +140,34 @@ class GraphMessage:
             inputs = [_like(x) if isinstance(x, SentTensor) else x for x in self.inputs]
         return GraphModule(root, graph), inputs
 
+    @property
+    def homes(self) -> dict[str, torch.device]:
+        """The devices of the tensors that the graph holds on another one than the host."""
+        devices = {path: torch.device(sent.device) for path, sent in self.held}
+        return {path: device for path, device in devices.items() if device.type != "cpu"}
+
     def is_told_by(self, module: GraphModule) -> bool:
         """Return whether a graph has the message's text in this process, as it has in the one that
         sent it."""
         settings, *rest = self.text.split("\n")
-        return settings == settings_line() and rest[len(self.inputs) :] == graph_lines(module)
+        lines = graph_lines(module, self.homes)
+        if self.rows is not None:
+            lines.append(self.rows.text)
+        return settings == settings_line() and rest[len(self.inputs) :] == lines
 
 
-def message_of(module: GraphModule, inputs: Sequence[Any], text: str) -> GraphMessage | None:
+def message_of(
+    module: GraphModule, inputs: Sequence[Any], text: str, rows: Rows | None = None
+) -> GraphMessage | None:
     """Return the message for a graph with a canonical text; None if its import depends on what the
     other process does not have. Raises the errors of
     :func:`~mirage.frontend.torch_import.capture.effects.effects_of`."""
-    if has_regions(module) or torch.get_default_device().type != "cpu":
+    if torch.get_default_device().type != "cpu":
         return None
     held: dict[str, SentTensor] = {}
     for node in module.graph.find_nodes(op="get_attr"):
         x = held_tensor(module, str(node.target))
-        if x.device.type != "cpu" or type(x) not in (torch.Tensor, torch.nn.Parameter):
+        if type(x) not in (torch.Tensor, torch.nn.Parameter):
             return None
         held[str(node.target)] = _sent(x, bytes_of(x))
     numbers = {node: number for number, node in enumerate(module.graph.nodes)}
@@ -167,7 +187,7 @@ def message_of(module: GraphModule, inputs: Sequence[Any], text: str) -> GraphMe
     )
     sent = tuple(_sent(x) if isinstance(x, torch.Tensor) else x for x in inputs)
     effects = effects_of(module, inputs)
-    return GraphMessage(text, nodes, tuple(held.items()), sent, Settings.current(), effects)
+    return GraphMessage(text, nodes, tuple(held.items()), sent, Settings.current(), effects, rows)
 
 
 def likenesses(inputs: Sequence[Any]) -> list[Any]:

@@ -37,6 +37,12 @@ class Rows:
     varying: tuple[int, ...]
     beside: tuple[Rows, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """What an import depends on, in one line."""
+        rows = sorted(self.tensors.items()), sorted(self.numbers.items())
+        return f"rows {self.least} {self.most} {rows}"
+
     def of(self, inputs: Sequence[Any]) -> Rows:
         """Return the rows, including those of other symbols that have the same value in these
         inputs."""

@@ -15,17 +15,21 @@ import importlib
 import importlib.metadata
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
+from torch.fx.immutable_collections import immutable_dict, immutable_list
 
 LARGEST = 1 << 24
 """The most bytes that a graph holds: its tensors are read each time."""
 OPS = frozenset({"aten", "prims"})
 """The namespaces of ops that belong to PyTorch itself."""
+AUTOCAST = ("cpu", "cuda")
+"""The kinds of devices with an autocast."""
 _PACKAGES = ("torch", "_operator", "math", "builtins")
 _PLAIN = (bool, int, float, complex, str, type(None), type(Ellipsis))
 _NAMED = (torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -40,8 +44,9 @@ def graph_text(module: GraphModule, inputs: Sequence[Any]) -> str:
     return "\n".join((settings_line(), *map(_input, inputs), *graph_lines(module)))
 
 
-def graph_lines(module: GraphModule) -> list[str]:
-    """Return a line for each node of a graph. Raises :class:`NoTextError`."""
+def graph_lines(module: GraphModule, homes: Mapping[str, torch.device] | None = None) -> list[str]:
+    """Return a line for each node of a graph. ``homes`` gives the devices of those tensors that the
+    graph holds elsewhere. Raises :class:`NoTextError`."""
     lines: list[str] = []
     numbers: dict[Node, int] = {}
     held = 0
@@ -51,7 +56,8 @@ def graph_lines(module: GraphModule) -> list[str]:
             held += x.numel() * x.element_size()
             if held > LARGEST:
                 raise NoTextError(f"it holds tensors of more than {LARGEST} bytes")
-            what = f"{node.target} {type(x).__name__} {_tensor(x)} {_digest(x)}"
+            home = (homes or {}).get(str(node.target), x.device)
+            what = f"{node.target} {type(x).__name__} {_tensor(x, home)} {_digest(x)}"
         elif node.op == "call_function":
             what = function_name(node.target)
         elif node.op == "call_method":
@@ -79,7 +85,8 @@ def settings_line() -> str:
         torch.get_default_dtype(), torch.get_default_device(),
         torch.get_float32_matmul_precision(),
         torch.are_deterministic_algorithms_enabled(), torch.is_inference_mode_enabled(),
-        torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda"),
+        *(torch.is_autocast_enabled(kind) for kind in AUTOCAST),
+        *(torch.get_autocast_dtype(kind) for kind in AUTOCAST),
         cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled(),
         cuda.cudnn_sdp_enabled(),
     )  # fmt: skip
@@ -89,15 +96,15 @@ def settings_line() -> str:
 def _input(x: Any) -> str:
     if type(x) in (int, float, bool):
         return f"{type(x).__name__} {x!r}"
-    if type(x) not in (torch.Tensor, torch.nn.Parameter):
+    if type(x) not in (torch.Tensor, torch.nn.Parameter, FakeTensor):
         raise NoTextError(f"an input is a {type(x).__name__}")
-    return _tensor(x)
+    return _tensor(x, x.device)
 
 
-def _tensor(x: torch.Tensor) -> str:
+def _tensor(x: torch.Tensor, device: torch.device) -> str:
     if x.layout is not torch.strided or x.is_conj() or x.is_neg() or x.is_quantized:
         raise NoTextError("a tensor is not just elements at strides")
-    return f"{x.dtype} {tuple(x.shape)} {x.stride()} {x.device.type}"
+    return f"{x.dtype} {tuple(x.shape)} {x.stride()} {device.type}"
 
 
 def held_tensor(module: GraphModule, path: str) -> torch.Tensor:
@@ -189,4 +196,4 @@ def _plain_sequence(x: Any) -> str:
 
 def _is_plain(x: Any, kind: type) -> bool:
     """Return whether a collection is Python's own, or the form that graphs give it."""
-    return type(x) is kind or type(x).__module__ == "torch.fx.immutable_collections"
+    return type(x) in (kind, immutable_list, immutable_dict)

@@ -57,15 +57,25 @@ class GraphWork:
         """Whether there are kernels for classes of sizes."""
         return self.compiler is None or self.class_compiler is not None
 
+    @property
+    def imports_elsewhere(self) -> bool:
+        """Whether another process imports graphs."""
+        alone = self.workshop is not None and self.importer is None
+        here = self.blocking or self.compiler is not None or self.class_compiler is not None
+        return not (here or alone)
+
+    @property
+    def chosen(self) -> Mapping[str, Any]:
+        """The options for the device that is this thread's, wherever kernels are searched."""
+        return with_chip(self.options) if self.imports_elsewhere else self.options
+
     def import_later(
         self, module: torch.fx.GraphModule, inputs: Sequence[Any], text: str
     ) -> ImportedLater | None:
         """Return the graph, which another process imports; None if it has to be imported now."""
-        alone = self.workshop is not None and self.importer is None
-        if self.blocking or self.compiler is not None or alone:
+        if not self.imports_elsewhere:
             return None
-        options = with_chip(self.options)  # of the device that is this thread's
-        compiled = partial(self.compile_graph, options=options)
+        compiled = partial(self.compile_graph, options=self.chosen)
         return import_later(module, inputs, text, self.kept, compiled, self.importer)
 
     def compile_graph(self, found: CompiledGraph, options: Mapping[str, Any] | None = None) -> None:
@@ -79,14 +89,14 @@ class GraphWork:
             whole = WholeProgram(found.program, self.load)
             compile_in(self._shop, whole, found.report, chosen, blocking=self.blocking)
 
-    def compile_class(self, found: SizedClass) -> None:
+    def compile_class(self, found: SizedClass, options: Mapping[str, Any]) -> None:
         """Compile a graph for a class of sizes, now or later. Raises the errors that occur now."""
         if self.class_compiler is not None:
-            found.report.compiled = self.class_compiler(found, self.options)
+            found.report.compiled = self.class_compiler(found, options)
             return
         one = OneClass(found, self.load_class)
         try:
-            compile_in(self._shop, one, found.report, self.options, blocking=self.blocking)
+            compile_in(self._shop, one, found.report, options, blocking=self.blocking)
         except PyTorchIsFasterError as error:  # of this class; others may be compiled
             found.report.reason = describe(error)
 

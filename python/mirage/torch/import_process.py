@@ -8,15 +8,23 @@ or none if this process cannot import the graph as the other would.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
+
+from torch.fx import GraphModule
 
 from mirage.cache import Store, shared_store
 from mirage.cache import store as store_module
 from mirage.pipeline.commands.compile_process import Entries, serve
+from mirage.torch.autocast import with_explicit_casts
 from mirage.torch.compiled_graph import describe
 from mirage.torch.graph_import import import_graph
 from mirage.torch.graph_message import GraphMessage
 from mirage.torch.kept_import import keep_import
+from mirage.torch.kept_sizes import keep_sizes
+from mirage.torch.sized_import import import_sized
+
+log = logging.getLogger("mirage.torch")
 
 
 def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
@@ -29,14 +37,28 @@ def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
         with store_module.shared_as(store), message.settings.applied():
             module, inputs = message.graph()
             if message.is_told_by(module):
-                # there is no device
-                found = import_graph(module, inputs, moved=False, effects=message.effects)
-                keep_import(message.text, module, found)
+                _import(message, module, inputs)
     except Exception as error:
         return {"error": describe(error)}
     finally:
         store.seen = None
     return {"entries": entries}
+
+
+def _import(message: GraphMessage, module: GraphModule, inputs: list[Any]) -> None:
+    """Import a graph where its device is not, and keep the import."""
+    rows, effects = message.rows, message.effects
+    if rows is not None:
+        sized = import_sized(module, rows, inputs, moved=False, effects=effects)
+        keep_sizes(message.text, module, sized, rows.size_of(inputs))
+        return
+    try:
+        plain = with_explicit_casts(module, inputs, message.homes)
+    except Exception as error:  # PyTorch needs the device for that
+        log.debug("the casts of a graph are not known here", exc_info=error)
+        return
+    found = import_graph(plain, inputs, moved=False, effects=effects)
+    keep_import(message.text, module, found)
 
 
 if __name__ == "__main__":

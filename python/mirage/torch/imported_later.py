@@ -35,16 +35,14 @@ class ImportedLater:
         message: GraphMessage,
         kept: bool,
         compile_graph: Callable[[CompiledGraph], None],
-        workshop: Workshop,
+        workshop: Workshop | None,
     ) -> None:
         self.module, self.text, self.compile_graph = module, message.text, compile_graph
         self.examples = likenesses(inputs)
         self.report = Report(count_ops(module))
         self._graph: CompiledGraph | None = None
         self._import_here = False
-        keep_in_mind(self.report)
-        request = {"graph": message, "kept": kept}
-        self.report.job = workshop.submit(Job(request, self._done, begins="is imported"))
+        ask(message, kept, self.report, self._taken, self._stays, workshop)
 
     def __call__(self, *inputs: Any) -> Any:
         graph = self._graph
@@ -52,25 +50,17 @@ class ImportedLater:
             return graph(*inputs)
         if self._import_here:
             self._import_here = False
-            self._or_stay(lambda: self._imported(CompiledGraph(
-                self.module, inputs, import_graph(self.module, inputs), self.report
-            )))  # fmt: skip
+            try:
+                found = import_graph(self.module, inputs)
+                self._imported(CompiledGraph(self.module, inputs, found, self.report))
+            except Exception as error:
+                self._stays(error)
         return self.module.forward(*inputs)
 
-    def _done(self, job: Job) -> None:
+    def _taken(self) -> None:
         """Take the import that another process has made."""
-        try:
-            self._or_stay(lambda: self._taken(job))
-        finally:
-            if self.report.job is job:
-                self.report.job = None
-
-    def _taken(self, job: Job) -> None:
-        if job.entries is None:
-            raise CompileProcessError(job.error or "the process that imports gave no answer")
         waiting: list[tuple[torch.Tensor, torch.device]] = []
-        with entries_in_memory(job.entries):
-            found = kept_import(self.text, self.module, self.examples, waiting)
+        found = kept_import(self.text, self.module, self.examples, waiting)
         if found is None:  # it cannot be handed over
             self._import_here = True
             return
@@ -82,14 +72,39 @@ class ImportedLater:
         self._graph = graph
         self.compile_graph(graph)
 
-    def _or_stay(self, work: Callable[[], None]) -> None:
-        """Do work; after any error the graph stays with PyTorch."""
+    def _stays(self, error: Exception) -> None:
+        reason = self.report.reason = describe(error)
+        log.warning("a graph of %d ops stays with PyTorch: %s", self.report.ops, reason)
+        log.debug("why:", exc_info=error)
+
+
+def ask(
+    message: GraphMessage,
+    kept: bool,
+    report: Report,
+    taken: Callable[[], None],
+    failed: Callable[[Exception], None],
+    workshop: Workshop | None = None,
+) -> None:
+    """Let another process import a graph. When it has answered, ``taken`` is called, with the
+    import among the cache's entries if there is one; ``failed`` gets all errors, also those of
+    ``taken``. Both are called by a thread that waits. The import is used again if ``kept``."""
+
+    def done(job: Job) -> None:
         try:
-            work()
+            if job.entries is None:
+                raise CompileProcessError(job.error or "the process that imports gave no answer")
+            with entries_in_memory(job.entries):
+                taken()
         except Exception as error:
-            reason = self.report.reason = describe(error)
-            log.warning("a graph of %d ops stays with PyTorch: %s", self.report.ops, reason)
-            log.debug("why:", exc_info=error)
+            failed(error)
+        finally:
+            if report.job is job:
+                report.job = None
+
+    keep_in_mind(report)
+    report.job = Job({"graph": message, "kept": kept}, done, begins="is imported")
+    (workshop or shared_importer()).submit(report.job)
 
 
 def import_later(
@@ -104,8 +119,7 @@ def import_later(
     message = message_of(module, inputs, text)
     if message is None:
         return None
-    shop = workshop or shared_importer()
-    return ImportedLater(module, inputs, message, kept, compile_graph, shop)
+    return ImportedLater(module, inputs, message, kept, compile_graph, workshop)
 
 
 _shared: list[Workshop] = []

@@ -27,6 +27,7 @@ from mirage.pipeline.parts.graph_record import (
     record_of,
 )
 from mirage.runtime.dispatch.layouts import Layout
+from mirage.torch.compiled_graph import count_ops
 from mirage.torch.graph_import import GraphImport, device_of, import_graph
 from mirage.torch.graph_text import LARGEST, NoTextError, bytes_of, graph_text, held_tensor
 from mirage.torch.on_host import move
@@ -98,7 +99,7 @@ def import_once(
     """Return the import of a graph: of an earlier run, or what ``later`` returns for its text
     unless that is None, or made now. With ``kept``, it is used and kept. Raises the errors of
     :func:`~mirage.torch.graph_import.import_graph`."""
-    text = text_of(module, inputs)
+    text = text_of(lambda: graph_text(module, inputs))
     found = kept_import(text, module, inputs) if kept and text is not None else None
     if found is not None:
         return found
@@ -111,10 +112,10 @@ def import_once(
     return found
 
 
-def text_of(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str | None:
+def text_of(text: Callable[[], str]) -> str | None:
     """Return the text by which the import of a graph is kept; None if it is not."""
     try:
-        return graph_text(module, inputs)
+        return text()
     except NoTextError as error:
         log.debug("the import of a graph is not kept: %s", error)
         return None
@@ -128,7 +129,7 @@ def kept_import(
 ) -> GraphImport | None:
     """Return the import of a graph that has been kept, or None. With ``waiting``, tensors that it
     made are not moved to their devices, but added to that list."""
-    store, key = shared_store(), _key(text)
+    store, key = shared_store(), entry_key(text)
     payload = store.get(KIND, key)
     if payload is None:
         return None
@@ -137,7 +138,7 @@ def kept_import(
         if kept.text != text:
             raise PlainError("it is of another graph")
         made: list[torch.Tensor] = []
-        program = None if kept.program is None else _program(kept.program, module, inputs, made)
+        program = None if kept.program is None else program_of(kept.program, module, inputs, made)
         device = device_of(inputs)
         if waiting is not None:
             waiting.extend((x, device) for x in made)
@@ -151,29 +152,37 @@ def kept_import(
     return GraphImport(effects, program, kept.calls, kept.reasons)
 
 
-def _key(text: str) -> str:
+def entry_key(text: str) -> str:
+    """Return the key of the entry of a graph with a canonical text."""
     return key_of(KIND, kind_version(KIND), text)
 
 
 def keep_import(text: str, module: torch.fx.GraphModule, found: GraphImport) -> None:
     """Keep an import; failing to is not an error."""
     try:
-        program = None if found.program is None else _kept_graph(found.program, module)
+        program = None if found.program is None else kept_graph(found.program, module)
         results = tuple(map(_kept_result, found.effects.results))
         kept = KeptImport(text, results, found.effects.written, program, found.calls, found.reasons)
-        payload = json.dumps(as_plain(kept)).encode()
-        from_plain(KeptImport, json.loads(payload))
+        put_entry(text, module, kept)
     except (BadRecordError, PlainError, NoTextError) as error:
         log.debug("the import of a graph is not kept: %s", error)
-        return
-    about = f"a graph of {sum(n.op.startswith('call_') for n in module.graph.nodes)} ops"
-    shared_store().put(KIND, _key(text), payload, version=kind_version(KIND), about=about)
+
+
+def put_entry(text: str, module: torch.fx.GraphModule, kept: object) -> None:
+    """Keep the entry of a graph with a canonical text. Raises
+    :class:`~mirage.cache.PlainError`."""
+    payload = json.dumps(as_plain(kept)).encode()
+    from_plain(type(kept), json.loads(payload))
+    about = f"a graph of {count_ops(module)} ops"
+    shared_store().put(KIND, entry_key(text), payload, version=kind_version(KIND), about=about)
 
 
 # ---- programs
 
 
-def _kept_graph(program: Program, module: torch.fx.GraphModule) -> KeptGraph:
+def kept_graph(program: Program, module: torch.fx.GraphModule) -> KeptGraph:
+    """Return a program of a graph as it is kept. Raises :class:`NoTextError` and
+    :class:`~mirage.pipeline.parts.graph_record.BadRecordError`."""
     paths = [str(n.target) for n in module.graph.nodes if n.op == "get_attr"]
     own = {id(held_tensor(module, path)): path for path in paths}
     tensors = tuple(_kept_tensor(p, own.get(id(p.data))) for p in program.parameters)
@@ -194,10 +203,11 @@ def _kept_tensor(p: Parameter, path: str | None) -> KeptTensor:
     return KeptTensor(p.index, p.name, p.trained, path, dtype, tuple(x.shape), content)
 
 
-def _program(
+def program_of(
     kept: KeptGraph, module: torch.fx.GraphModule, inputs: Sequence[Any], made: list[torch.Tensor]
 ) -> Program:
-    """Return the program; tensors that are not the graph's own are added to ``made``."""
+    """Return the program of a graph; tensors that are not the graph's own are added to ``made``.
+    Raises ``ValueError`` and ``AttributeError`` for what is damaged."""
     graph = graph_by_itself(kept.graph, kept.name)
     tensors = [_held(t, module) for t in kept.tensors]
     made += (x for t, x in zip(kept.tensors, tensors, strict=True) if t.path is None)

@@ -3,25 +3,29 @@ class of sizes, compiled when a size of the class first occurs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from mirage.frontend.program import Program, SizedProgram
-from mirage.frontend.torch_import import dynamic_program, effects_of, from_torch
-from mirage.frontend.torch_import.conversion.own_memory import in_own_memory
+from mirage.frontend.torch_import import effects_of
 from mirage.pipeline.call import SizedLauncher, SizedRunner, on_gpu_by_size
-from mirage.pipeline.size_bounds import class_of
+from mirage.pipeline.size_bounds import class_of, least_of
 from mirage.pipeline.size_classes import SizeClass as Found
 from mirage.pipeline.sized_plan import SizedPlan
 from mirage.pipeline.sized_source import SizedSource, sized_source
-from mirage.runtime.dispatch.layouts import Arranged
-from mirage.torch.compiled_graph import CompiledGraph, Report, count_ops
-from mirage.torch.graph_import import GraphImport, Part, device_of, examples_of
+from mirage.torch.compiled_graph import CompiledGraph, Report, count_ops, describe
+from mirage.torch.graph_import import GraphImport, device_of
+from mirage.torch.graph_message import message_of
 from mirage.torch.graph_rows import Rows
-from mirage.torch.on_host import OnHost, with_outputs
+from mirage.torch.imported_later import ask
+from mirage.torch.kept_import import text_of
+from mirage.torch.kept_sizes import keep_sizes, kept_sizes
+from mirage.torch.sized_import import SizedImport, at_size, import_sized, sized_text
+
+if TYPE_CHECKING:
+    from mirage.torch.graph_work import GraphWork
 
 Launcher: TypeAlias = Callable[[SizedPlan], SizedLauncher]
 
@@ -68,84 +72,121 @@ class SizedClass:
 
 
 @dataclass(eq=False)
+class _Class:
+    """What is known of a class: an ``error`` if it cannot be compiled."""
+
+    report: Report
+    found: SizedClass | None = None
+    error: Exception | None = None
+    import_here: bool = False
+    waiting: list[tuple[torch.Tensor, torch.device]] = field(
+        default_factory=list[tuple[torch.Tensor, torch.device]]
+    )
+    """Tensors of the program that are moved to a device before its kernels are called first."""
+
+
+@dataclass(eq=False)
 class SizedGraph:
-    """The graph ``module`` with everything except its ``rows`` as in ``inputs``. Raises the errors
-    of the import, including :class:`~mirage.frontend.errors.DynamicShapeError`."""
+    """The graph ``module`` with everything except its ``rows`` as in ``inputs``, compiled as
+    ``work`` says. ``watch`` is called with reports."""
 
     module: torch.fx.GraphModule
     rows: Rows
     inputs: Sequence[Any]
-    compile_class: Callable[[SizedClass], None]
-    _classes: dict[int, SizedClass] = field(default_factory=dict[int, SizedClass], init=False)
+    work: GraphWork
+    watch: Callable[[Report], None]
+    _classes: dict[int, _Class] = field(default_factory=dict[int, _Class], init=False)
     _known: dict[int, CompiledGraph] = field(default_factory=dict[int, CompiledGraph], init=False)
+    _all: SizedImport | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.stays: tuple[Any, ...] = ()
         self.tensors = tuple(i for i, x in enumerate(self.inputs) if isinstance(x, torch.Tensor))
-        self.sizes = self._imported()
+        self.inputs = at_size(self.rows, self.inputs, self.rows.size_of(self.inputs))
+        # of the device that is this thread's
+        self.options = self.work.chosen
 
-    def at(self, inputs: Sequence[Any]) -> CompiledGraph | None:
-        """Return the graph at the size of the inputs; None if the size is too large to be compiled,
-        or if its class remains with PyTorch."""
+    def at(self, inputs: Sequence[Any]) -> Callable[..., Any] | None:
+        """Return what answers calls at the size of the inputs; None if the size is too large to be
+        compiled, or if its class remains with PyTorch. Raises the errors of the import, including
+        :class:`~mirage.frontend.errors.DynamicShapeError`."""
         size = self.rows.size_of(inputs)
-        if size in self._known:
-            found = self._known[size]
-            return None if found.report.reason else found
-        if not self.sizes.at_least <= size <= self.sizes.at_most:
+        if not self.rows.least <= size <= self.rows.most:
             return None
-        known = self._class(class_of(size, self.sizes.at_most))
+        known = self._class(size)
+        if known.error is not None:
+            raise known.error
         if known.report.reason:
             return None
-        if len(self._known) >= KEPT:
-            self._known.clear()
-        effects = effects_of(self.module, inputs)
-        imported = GraphImport(effects, known.source.program)
-        found = CompiledGraph(self.module, inputs, imported, known.report)
-        self._known[size] = found
-        return found
+        if known.found is None:
+            return self.module.forward
+        if size not in self._known:
+            if len(self._known) >= KEPT:
+                self._known.clear()
+            imported = GraphImport(effects_of(self.module, inputs), known.found.source.program)
+            graph = CompiledGraph(self.module, inputs, imported, known.report)
+            graph.waiting = list(known.waiting)
+            self._known[size] = graph
+        return self._known[size]
 
-    def _class(self, most: int) -> SizedClass:
+    def _class(self, size: int) -> _Class:
+        most = class_of(max(size, self.rows.least + 1), self.rows.most)
         if most not in self._classes:
-            source = sized_source(self.sizes, most)
-            report = Report(count_ops(self.module))
-            report.calls = tuple(s.op for s in self.stays)
-            report.reasons = tuple(s.reason for s in self.stays)
-            report.sizes = f"for {self.rows.name} up to {most}"
-            found = SizedClass(source, self.rows.name, report, self.rows, self.tensors)
-            self._classes[most] = found
-            self.compile_class(found)
+            report = Report(count_ops(self.module), sizes=f"for {self.rows.name} up to {most}")
+            self._classes[most] = _Class(report)
+            self._begin(self._classes[most], most)
+            self.watch(report)
+        elif self._classes[most].import_here:
+            self._classes[most].import_here = False
+            self._take(self._classes[most], self._imported_here(), most)
         return self._classes[most]
 
-    def _imported(self) -> SizedProgram:
-        rows, inputs = self.rows, self.inputs
-        arranged = Arranged(effects_of(self.module, inputs).results)
-        host = OnHost(with_outputs(self.module, arranged.computed), device_of(inputs))
-        fixed = {i: x for i, x in enumerate(inputs) if not isinstance(x, torch.Tensor)}
-        place, each = next(iter(rows.tensors.items()))
-        first = self.tensors.index(place)
+    def _begin(self, known: _Class, most: int) -> None:
+        """Import a class, or let another process do so."""
+        stated = at_size(self.rows, self.inputs, most)
+        text = text_of(lambda: sized_text(self.module, self.rows, stated))
 
-        def numbers(tensors: Sequence[torch.Tensor]) -> Mapping[int, Any]:
-            size: Any = tensors[first].shape[0]
-            size = size if each == 1 else size // each
-            return {i: size * rows.numbers[i] if i in rows.numbers else x for i, x in fixed.items()}
+        def kept() -> SizedImport | None:
+            made: list[torch.Tensor] = []
+            found = None
+            if text is not None:
+                found = kept_sizes(text, self.module, self.rows, stated, most, made)
+            known.waiting = [(x, device_of(stated)) for x in made]
+            return found
 
-        part = Part(host.module, numbers, len(inputs))
+        def taken() -> None:
+            found = kept()
+            if found is None:  # it cannot be handed over
+                known.import_here = True
+            else:
+                self._take(known, found, most)
 
-        def at(examples: Sequence[object], size: int) -> Program:
-            imported = from_torch(
-                part, *examples, allow_fallback=True, allow_updates=True, one_of_sizes=True
-            )
-            self.stays = imported.stays
-            return host.on_device(in_own_memory(imported.program, arranged.own))
+        def failed(error: Exception) -> None:
+            known.error, known.report.reason = error, describe(error)
 
-        size = torch.export.Dim("rows", min=max(rows.least, 1), max=rows.most)
-        shapes = [
-            None if i not in rows.tensors else {0: _times(rows.tensors[i], size)}
-            for i in self.tensors
-        ]
-        reference = class_of(max(rows.size_of(inputs), rows.least + 1), rows.most)
-        return dynamic_program(part, examples_of(inputs), shapes, at, reference)
+        found = kept() if self.work.kept else None
+        if found is None and text is not None and self.work.imports_elsewhere:
+            message = message_of(self.module, stated, text, self.rows)
+            if message is not None:
+                ask(message, self.work.kept, known.report, taken, failed, self.work.importer)
+                return
+        if found is None:
+            found = self._imported_here()
+            if self.work.kept and text is not None:
+                keep_sizes(text, self.module, found, most)
+        self._take(known, found, most)
 
+    def _take(self, known: _Class, found: SizedImport, most: int) -> None:
+        """Compile a class that is imported."""
+        known.report.calls, known.report.reasons = found.calls, found.reasons
+        smallest = class_of(self.rows.least + 1, self.rows.most)
+        least = min(self.rows.least, least_of(most)) if most == smallest else None
+        source = sized_source(found.sizes, most, least)
+        sized = SizedClass(source, self.rows.name, known.report, self.rows, self.tensors)
+        self.work.compile_class(sized, self.options)
+        known.found = sized
 
-def _times(each: int, size: Any) -> Any:
-    return size if each == 1 else each * size
+    def _imported_here(self) -> SizedImport:
+        """Return the import for all classes."""
+        if self._all is None:
+            self._all = import_sized(self.module, self.rows, self.inputs)
+        return self._all

@@ -543,3 +543,29 @@ kernel.graph @matmul_tf32(%x: tensor<16x16xf16>) -> tensor<16x16xf32> {
   }
   kernel.return %y : tensor<16x16xf32>
 }
+
+// -----
+
+kernel.graph @cumulate_dim(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8x8xf32>) -> tensor<8x8xf32> {
+  ^bb0(%gx: tensor<8x8xf32>):
+    %t = block.load %gx [[m], []] : tensor<8x8xf32> -> !block.tile<4x8xf32>
+    // expected-error @+1 {{expected a dimension below 2, got 2}}
+    %c = block.cumulate sum %t dim 2 : (!block.tile<4x8xf32>) -> !block.tile<4x8xf32>
+    block.store %c [[m], []] : !block.tile<4x8xf32>
+  }
+  kernel.return %y : tensor<8x8xf32>
+}
+
+// -----
+
+kernel.graph @cumulate_type(%x: tensor<8x8xf16>) -> tensor<8x8xf16> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8x8xf16>) -> tensor<8x8xf16> {
+  ^bb0(%gx: tensor<8x8xf16>):
+    %t = block.load %gx [[m], []] : tensor<8x8xf16> -> !block.tile<4x8xf16>
+    // expected-error @+1 {{expected a result of element type 'f32', got 'f16'}}
+    %c = block.cumulate sum %t dim 1 : (!block.tile<4x8xf16>) -> !block.tile<4x8xf16>
+    block.store %c [[m], []] : !block.tile<4x8xf16>
+  }
+  kernel.return %y : tensor<8x8xf16>
+}

@@ -105,6 +105,20 @@ kernel.graph @nested(%x: tensor<32x32xf32>) -> tensor<32x1xf32> {
   kernel.return %o : tensor<32x1xf32>
 }
 
+// CHECK-LABEL: kernel.graph @so_far
+kernel.graph @so_far(%x: tensor<4x64xf16>) -> tensor<4x64xf32> {
+  %o = kernel.launch(%x) grid [b = 2] : (tensor<4x64xf16>) -> tensor<4x64xf32> {
+  ^bb0(%gx: tensor<4x64xf16>):
+    %t = block.load %gx [[b], []] : tensor<4x64xf16> -> !block.tile<2x64xf16>
+    // CHECK: block.cumulate sum %{{.*}} dim 1 : (!block.tile<2x64xf16>) -> !block.tile<2x64xf32>
+    %c = block.cumulate sum %t dim 1 : (!block.tile<2x64xf16>) -> !block.tile<2x64xf32>
+    // CHECK: block.cumulate max exclusive %{{.*}} dim 0 : (!block.tile<2x64xf32>) -> !block.tile<2x64xf32>
+    %d = block.cumulate max exclusive %c dim 0 : (!block.tile<2x64xf32>) -> !block.tile<2x64xf32>
+    block.store %d [[b], []] : !block.tile<2x64xf32>
+  }
+  kernel.return %o : tensor<4x64xf32>
+}
+
 // A loop that takes a part of its steps, by the block's position along axes of the grid.
 // CHECK-LABEL: kernel.graph @steps
 kernel.graph @steps(%x: tensor<4x64x32xf32>) -> tensor<4x8x32xf32> {

@@ -56,6 +56,14 @@ kernel.graph @matmul_batch(%x: tensor<2x4x8xf16>, %y: tensor<3x8x4xf16>) -> tens
 
 // -----
 
+kernel.graph @cumulate_dim(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
+  // expected-error @+1 {{expected a dimension below 2, got 2}}
+  %0 = kernel.cumulate sum %x dim 2 : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  kernel.return %0 : tensor<4x8xf16>
+}
+
+// -----
+
 kernel.graph @reduce_dims(%x: tensor<4x8xf16>) -> tensor<4x1xf16> {
   // expected-error @+1 {{expected sorted, distinct dimensions below 2, got [1, 1]}}
   %0 = kernel.reduce sum %x dims [1, 1] : (tensor<4x8xf16>) -> tensor<4x1xf16>

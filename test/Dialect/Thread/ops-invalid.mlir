@@ -124,6 +124,26 @@ func.func @reduce_layout(%x: !acc) {
 // -----
 
 #acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!half = !thread.fragment<16x8xf16, #acc>
+func.func @cumulate_type(%x: !half) {
+  // expected-error @+1 {{expected elements of type f32, got 'f16'}}
+  %c = thread.cumulate sum %x dim 1 : !half
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+func.func @cumulate_dim(%x: !acc) {
+  // expected-error @+1 {{expected dimension 0 or 1, got 2}}
+  %c = thread.cumulate sum %x dim 2 : !acc
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
 #rows = #thread.layout<reg = [[8, 0]], lane = [[0, 0], [0, 0], [1, 0], [2, 0], [4, 0]]>
 !half = !thread.fragment<16x8xf16, #acc>
 !rows = !thread.fragment<16x1xf32, #rows>

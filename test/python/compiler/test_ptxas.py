@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,37 @@ def test_assemble() -> None:
     with pytest.raises(PtxasError, match="rejects the generated code"):
         assemble(source.replace("ret;", "rat;"), "sm_80")
     assert assemble(source.replace("7.0", "99.9"), "sm_80") is None
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Has an assembler in the place of ptxas that writes to ``$out`` as it is told."""
+    sections = (0, 64, 0, 64, 0, 0, 64, 1, 0)  # one, listed at byte 64, and no segments
+    header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF", 2, 190, 1, 0, *sections)
+    (tmp_path / "code").write_bytes(header + bytes(64))
+
+    def write(how: str) -> None:
+        script = tmp_path / "ptxas"
+        script.write_text(f"#!/bin/sh\ncode={tmp_path}/code\nfor out; do :; done\n{how}\n")
+        script.chmod(0o755)
+        monkeypatch.setenv("MIRAGE_PTXAS", str(script))
+
+    return write
+
+
+def test_an_output_for_which_the_disk_had_no_room(written: Callable[[str], None]) -> None:
+    """ptxas itself does not notice: it succeeds, and the file ends early."""
+    written('cat "$code" > "$out"')
+    report = assemble("", "sm_80")
+    assert report is not None
+    assert len(report.cubin) == 128
+    for size in (0, 30, 64, 127):
+        written(f'head -c {size} "$code" > "$out"')
+        with pytest.raises(OSError, match="its output is cut off"):
+            assemble("", "sm_80")
+    written("echo \"ptxas fatal   : Output file '$out' could not be opened\" >&2; exit 255")
+    with pytest.raises(OSError, match="its output could not be opened"):
+        assemble("", "sm_80")
 
 
 def test_without_ptxas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

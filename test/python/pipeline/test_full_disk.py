@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import resource
+import subprocess
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -46,17 +47,25 @@ def test_a_program_is_optimized(caplog: pytest.LogCaptureFixture) -> None:
     assert "what is found and compiled is not kept" in kept.getMessage()
 
 
+@pytest.mark.parametrize("when", ["before it starts", "while it writes"])
 def test_without_room_for_the_assembler(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def no_folder(*_: object, **__: object) -> None:
         raise FULL
+
+    def cut_off(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        Path(command[-1]).write_bytes(b"\x7fELF")
+        return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setenv("MIRAGE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr("mirage.compiler.compile.find_ptxas", lambda: "ptxas")
     monkeypatch.setattr("mirage.compiler.ptxas.find_ptxas", lambda: "ptxas")
     monkeypatch.setattr("mirage.compiler.compile.ptxas_version", lambda path: "0.0")
-    monkeypatch.setattr(tempfile, "TemporaryDirectory", no_folder)
+    if when == "before it starts":
+        monkeypatch.setattr(tempfile, "TemporaryDirectory", no_folder)
+    else:
+        monkeypatch.setattr(subprocess, "run", cut_off)
     compile_module._warn_once.cache_clear()  # pyright: ignore[reportPrivateUsage]
     text = (
         graph()
@@ -69,7 +78,7 @@ def test_without_room_for_the_assembler(
         assert "the driver compiles it on loading" in compiled.notes[0]
         assert compiled.artifact.manifest.modules[0].cubin is None
     (said,) = (r for r in caplog.records if r.name == "mirage.compiler")
-    assert "No space left on device" in said.getMessage()
+    assert "ptxas has no room for its files (" in said.getMessage()
 
 
 def test_without_room_for_workers(

@@ -113,6 +113,48 @@ def test_any_conversion(data: st.DataObject) -> None:
     assert np.array_equal(out, a)
 
 
+def so_far(x: Array, words: str, dim: int) -> Array:
+    """What ``thread.cumulate`` means."""
+    fn, *ways = words.split()
+    if "reversed" in ways:
+        forward = words.replace("reversed", "")
+        return np.flip(so_far(np.flip(x, dim), forward, dim), dim)
+    found = np.cumsum(x, dim) if fn == "sum" else np.maximum.accumulate(x, dim)
+    if "exclusive" not in ways:
+        return found
+    first = np.full_like(np.take(x, [0], dim), 0 if fn == "sum" else -np.inf)
+    return np.concatenate((first, np.delete(found, -1, dim)), dim)
+
+
+def check_so_far(layout: Layout, dim: int, words: str) -> None:
+    a, out = numbers(layout.shape), np.full(layout.shape, -1, np.float32)
+    full = layout.fragment("f32")
+    body = f"""{load(a, layout)}
+    %y = thread.cumulate {words} %x dim {dim} {{scratch = 256 : i64}} : {full}
+    %z = thread.cumulate {words} %x dim {dim} {{scratch = 256 : i64}} : {full}
+    %m = thread.binary max %y, %z : {full}
+{store("%m", out, full)}"""
+    Kernel(body, 4, shared_bytes=16384).run(a, out)
+    assert np.array_equal(out, so_far(a, words, dim))
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("layout", [*LAYOUTS[:5], blocked(24, 64, 4, 4)])
+def test_sums_so_far(layout: Layout, dim: int) -> None:
+    check_so_far(layout, dim, "sum")
+    check_so_far(layout, dim, "max exclusive reversed")
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.data())
+def test_any_layout_of_what_is_so_far(data: st.DataObject) -> None:
+    """Bits of a position in registers, lanes and warps, in any order."""
+    rows, cols = data.draw(st.sampled_from([(8, 16), (16, 8), (2, 64), (1, 32)]))
+    ways = ("sum", "max exclusive", "sum reversed", "sum exclusive reversed")
+    words = data.draw(st.sampled_from(ways))
+    check_so_far(data.draw(layouts(rows, cols, 4)), data.draw(st.sampled_from([0, 1])), words)
+
+
 def test_masks_and_indices() -> None:
     layout = mma_layouts(32, 64, 16, Grid(2, 2), 2)[2]
     fragment = layout.fragment("f32")

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from mirage.semantics.scalar import DType
 from mirage.torch.compiled_graph import Report
 from mirage.torch.graph_compiler import backend
+from mirage.torch.graph_import import import_graph
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch_programs.op_by_op import op_by_op
 
 reports: list[Report] = []
@@ -77,3 +80,16 @@ def test_a_region_is_compiled(name: str) -> None:
     assert not report.reason
     assert report.compiled is not None
     assert not report.calls
+
+
+def test_autocast_for_other_devices_casts_nothing() -> None:
+    """It is on for the host, and the graph is on a GPU; it is imported on the host."""
+    graph = torch.fx.Graph()
+    x, w = graph.placeholder("x"), graph.placeholder("w")
+    graph.output((graph.call_function(torch.matmul, (x, w)),))
+    with FakeTensorMode():
+        inputs = [torch.empty(4, 6, device="cuda"), torch.empty(6, 8, device="cuda")]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = import_graph(torch.fx.GraphModule({}, graph), inputs)
+    assert found.program is not None
+    assert {v.type.dtype for op in found.program.graph.ops for v in op.results} == {DType.F32}

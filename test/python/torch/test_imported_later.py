@@ -16,15 +16,18 @@ import torch
 from mirage.cache import shared_store
 from mirage.torch import import_process
 from mirage.torch import workshop as workshop_module
+from mirage.torch.background import entries_in_memory
 from mirage.torch.graph_compiler import backend
-from mirage.torch.graph_import import import_graph
+from mirage.torch.graph_import import GraphImport, import_graph
 from mirage.torch.graph_message import GraphMessage, SentTensor, Settings, likenesses, message_of
 from mirage.torch.graph_text import graph_text
 from mirage.torch.imported_later import COMMAND, import_later
 from mirage.torch.kept_import import kept_import
 from mirage.torch.workshop import Job, Workshop
 from stub_workshop import Gate, settled, stub, until
+from torch.amp import autocast_mode
 from torch.fx import GraphModule
+from torch.fx.node import map_aggregate
 from torch_programs.op_by_op import op_by_op
 
 OPTIONS: dict[str, Any] = {"chip": "sm_90a"}
@@ -171,6 +174,106 @@ def test_blocking_imports_at_once() -> None:
     assert graphs[0].compiled is not None or graphs[0].reason
 
 
+# ---- graphs of a GPU
+
+
+def on_gpu(message: GraphMessage) -> GraphMessage:
+    """The message of a graph as if all of its tensors were on a GPU."""
+    names: dict[Any, Any] = {"cpu": "cuda", torch.device("cpu"): torch.device("cuda:0")}
+
+    def moved(x: Any) -> Any:
+        return names.get(x, x) if isinstance(x, str | torch.device) else x
+
+    text = message.text.replace("<cpu>", "<cuda:0>").replace("'cpu'", "'cuda'")
+    nodes = [
+        replace(n, args=map_aggregate(n.args, moved), kwargs=map_aggregate(n.kwargs, moved))
+        for n in message.nodes
+    ]
+    return replace(
+        message,
+        text=text.replace(") cpu", ") cuda"),
+        nodes=tuple(nodes),
+        held=tuple((path, replace(x, device="cuda:0")) for path, x in message.held),
+        inputs=tuple(
+            replace(x, device="cuda:0") if isinstance(x, SentTensor) else x for x in message.inputs
+        ),
+    )
+
+
+def imported_there(message: GraphMessage, module: GraphModule) -> GraphImport | None:
+    """What becomes of the answer of the other process where the graph is; None if it is to be
+    imported here."""
+    answered = import_process.answer({"graph": message, "kept": False}, None)
+    with entries_in_memory(answered["entries"]):
+        return kept_import(message.text, module, message.graph()[1], [])
+
+
+def that_holds(*nodes: tuple[Any, tuple[Any, ...]]) -> GraphModule:
+    """A graph of a tensor ``x`` and of ``weight``, which it holds."""
+    graph = torch.fx.Graph()
+    known: dict[str, Any] = {"x": graph.placeholder("x"), "weight": graph.get_attr("weight")}
+    last: Any = None
+    for number, (function, operands) in enumerate(nodes):
+        given = tuple(known.get(x, x) if isinstance(x, str) else x for x in operands)
+        last = known[f"n{number}"] = graph.call_function(function, given)
+    graph.output((last,))
+    return GraphModule({"weight": torch.randn(6, 4)}, graph)
+
+
+def same_as_here(found: GraphImport | None, module: GraphModule) -> None:
+    mine = import_graph(module, [X])
+    assert found is not None
+    assert found.program is not None
+    assert mine.program is not None
+    (weight,) = found.program.parameters
+    assert weight.data is module.weight
+    (got,), (want,) = (op_by_op(p, {})(X) for p in (found.program, mine.program))
+    assert got.dtype == want.dtype
+    torch.testing.assert_close(got, want, rtol=0, atol=0)
+
+
+def test_tensors_that_a_graph_holds_on_a_gpu() -> None:
+    module = that_holds((torch.matmul, ("x", "weight")))
+    message = on_gpu(sent(module, [X]))
+    assert message.homes == {"weight": torch.device("cuda:0")}
+    same_as_here(imported_there(message, module), module)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, None])
+def test_regions_of_a_gpu(dtype: torch.dtype | None, recwarn: pytest.WarningsRecorder) -> None:
+    """Casts are those of the GPU, which this process need not have."""
+    module = that_holds(
+        (autocast_mode._enter_autocast, ("cpu", dtype, True, None)),
+        (torch.matmul, ("x", "weight")),
+        (autocast_mode._exit_autocast, ("n0",)),
+        (torch.neg, ("n1",)),
+    )
+    message = on_gpu(sent(module, [X]))
+    found = imported_there(message, module)
+    assert found is not None
+    assert found.program is not None
+    assert [str(w.message) for w in recwarn.list] == []
+    if dtype is None:  # the types that PyTorch chooses differ
+        (y,) = op_by_op(found.program, {})(X)
+        assert y.dtype == torch.float16
+    else:
+        same_as_here(found, module)
+    assert not torch.is_autocast_enabled("cuda")
+
+
+def test_what_needs_a_gpu_is_imported_where_it_is() -> None:
+    """PyTorch has no casts for tensors on different devices."""
+    module = that_holds(
+        (autocast_mode._enter_autocast, ("cpu", None, True, None)),
+        (torch.matmul, ("x", "weight")),
+        (autocast_mode._exit_autocast, ("n0",)),
+        (torch.neg, ("n1",)),
+    )
+    message = on_gpu(sent(module, [X]))
+    held = tuple((path, replace(x, device="cuda:1")) for path, x in message.held)
+    assert imported_there(replace(message, held=held), module) is None
+
+
 # ---- the message
 
 
@@ -231,17 +334,10 @@ def test_another_graph_is_not_told_by_the_message() -> None:
     assert not message.is_told_by(captured(torch.sin)[0])
 
 
-def test_graphs_that_depend_on_a_gpu_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = torch.fx.Graph()
-    x = graph.placeholder("x")
-    region = graph.call_function(torch.amp.autocast_mode._enter_autocast, ("cpu", None, True, None))
-    graph.call_function(torch.amp.autocast_mode._exit_autocast, (region,))
-    graph.output((graph.call_function(torch.exp, (x,)),))
-    module = GraphModule({}, graph)
-    assert import_later(module, [X], "", True, lambda _: None, stub()) is None
+def test_nothing_is_sent_that_is_made_on_a_gpu_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     module, inputs = captured(torch.exp)
     monkeypatch.setattr(torch, "get_default_device", lambda: torch.device("cuda"))
-    assert message_of(module, inputs, "") is None
+    assert import_later(module, inputs, "", True, lambda _: None, stub()) is None
 
 
 def test_errors_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

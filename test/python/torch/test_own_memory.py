@@ -10,6 +10,7 @@ import pytest
 import torch
 from mirage.frontend.torch_import import export_program, from_torch
 from mirage.pipeline.commands.interface import interface_of
+from mirage.semantics.ugraph import Cast
 from mirage.torch.graph_compiler import backend
 from torch_programs.op_by_op import op_by_op
 
@@ -46,6 +47,37 @@ def test_no_memory_is_shared_that_pytorch_does_not_share(
     torch.testing.assert_close(got, want)
     assert not (x == 0).any()
     assert "PyTorch" not in caplog.text
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_an_import_alone_does_not_share_it_either(name: str) -> None:
+    copy = COPIES[name]
+
+    def model(x: torch.Tensor) -> Any:
+        y = x * 2
+        return copy(x), copy(x), y, copy(y)
+
+    x = torch.randn(1, 8)
+    before, want = x.clone(), model(x)
+    got = op_by_op(from_torch(model, x).program, {})(x)
+    for results in (want, got):
+        for number, y in enumerate(results):
+            y.fill_(number)
+    for a, b in zip(got, want, strict=True):
+        torch.testing.assert_close(a, b)
+    torch.testing.assert_close(x, before)
+
+
+def test_an_import_hands_out_what_pytorch_hands_out() -> None:
+    """Results that are an input's memory, or a weight's, take no copies."""
+    linear = torch.nn.Linear(8, 8)
+
+    def model(x: torch.Tensor) -> Any:
+        return x, x.view(-1), linear(x), x.contiguous()
+
+    graph = from_torch(model, torch.randn(1, 8)).graph
+    assert not [op for op in graph.ops if isinstance(op, Cast)]
+    assert [i for i, v in enumerate(graph.outputs) if v in graph.inputs] == [0, 3]
 
 
 def test_a_result_beside_its_update_has_memory_of_its_own() -> None:

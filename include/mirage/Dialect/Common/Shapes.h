@@ -31,6 +31,8 @@ mlir::LogicalResult verifyBinary(mlir::Operation *op, llvm::ArrayRef<int64_t> lh
                                  llvm::ArrayRef<int64_t> rhs, llvm::ArrayRef<int64_t> result);
 mlir::LogicalResult verifyMatmul(mlir::Operation *op, llvm::ArrayRef<int64_t> lhs,
                                  llvm::ArrayRef<int64_t> rhs, llvm::ArrayRef<int64_t> result);
+mlir::LogicalResult verifyCumulate(mlir::Operation *op, llvm::ArrayRef<int64_t> input, int64_t dim,
+                                   llvm::ArrayRef<int64_t> result);
 mlir::LogicalResult verifyReduce(mlir::Operation *op, llvm::ArrayRef<int64_t> input,
                                  llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> result);
 mlir::LogicalResult verifyTranspose(mlir::Operation *op, llvm::ArrayRef<int64_t> input,

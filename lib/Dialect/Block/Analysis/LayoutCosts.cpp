@@ -40,6 +40,19 @@ double mirage::block::getReductionCost(const LinearLayout &from, int64_t dim, bo
   return cost;
 }
 
+double mirage::block::getCumulationCost(const LinearLayout &layout, int64_t dim) {
+  // Each bit of a position beyond the first registers is a step of the totals, and what was so far
+  // is added to the registers at the end.
+  double totals = double(layout.getNumRegisters()) / layout.contiguous(dim);
+  double cost = 2.0 * layout.getNumRegisters();
+  for (Coord vector : layout.getLane())
+    if (vector[dim] != 0)
+      cost += 4 * totals;
+  if (layout.warpsSpan(dim))
+    cost += exchangeCost + 2 * totals;
+  return cost;
+}
+
 /// Elements of one vector access: neighbours along `dim`, 16 bytes at most.
 static int64_t getVectorWidth(const LinearLayout &layout, int64_t elementBytes, int64_t dim) {
   return std::min<int64_t>(layout.contiguous(dim), 16 / elementBytes);

@@ -231,7 +231,7 @@ void LayoutModel::shareCandidates() {
     } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
       offer(reduce.getInput(), reduce.getResult(),
             [&](const LinearLayout &layout) { return reduceLayout(layout, reduce.getDims()); });
-    } else if (isa<ConvertLayoutOp>(op)) {
+    } else if (isa<ConvertLayoutOp, CumulateOp>(op)) {
       offer(op->getOperand(0), op->getResult(0), same);
     } else if (auto transpose = dyn_cast<TransposeOp>(op)) {
       auto swap = [](const LinearLayout &layout) { return layout.transpose(); };

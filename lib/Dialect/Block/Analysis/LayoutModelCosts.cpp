@@ -36,10 +36,12 @@ static int64_t getAlignedElements(Type type) {
   return row & -row;
 }
 
-/// Work per register of an op on a tile.
-static double getElementWork(Operation *op) {
+/// Work of an op on a tile, other than to read and write it.
+static double getTileWork(Operation *op, const LinearLayout &layout) {
+  if (auto cumulate = dyn_cast<CumulateOp>(op))
+    return getCumulationCost(layout, cumulate.getDim());
   auto tile = dyn_cast<TileOpInterface>(op);
-  return tile ? tile.getElementWork() : 0;
+  return tile ? double(tile.getElementWork()) * layout.getNumRegisters() : 0;
 }
 
 void LayoutModel::addUnaryCosts() {
@@ -49,8 +51,7 @@ void LayoutModel::addUnaryCosts() {
       for (Value value : entry.members) {
         Operation *op = value.getDefiningOp();
         double times = getTripCount(op->getBlock());
-        cost += times * (getElementWork(op) * layout.getNumRegisters() +
-                         getSpillCost(layout, getElementBytes(value)));
+        cost += times * (getTileWork(op, layout) + getSpillCost(layout, getElementBytes(value)));
         Value source = stripReshape(value);
         Operation *read = source.getDefiningOp();
         if (read && isa<LoadOp, GatherOp>(read) && isa<LoadOp, GatherOp, ReshapeOp>(op)) {
@@ -189,7 +190,7 @@ void LayoutModel::addEdges(Operation *op) {
           return cost;
         },
         times);
-  } else if (isa<ConvertLayoutOp>(op) && !staged.contains(op->getOperand(0))) {
+  } else if (isa<ConvertLayoutOp, CumulateOp>(op) && !staged.contains(op->getOperand(0))) {
     addConversion(op->getOperand(0), same, op->getResult(0), same, nullptr,
                   getTripCount(op->getBlock()));
   } else if (auto transpose = dyn_cast<TransposeOp>(op)) {

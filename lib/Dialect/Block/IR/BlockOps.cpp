@@ -239,6 +239,12 @@ LogicalResult ReduceOp::verify() {
   return verifyComputedType(*this);
 }
 
+LogicalResult CumulateOp::verify() {
+  if (failed(verifyCumulate(*this, shapeOf(getInput()), getDim(), shapeOf(getResult()))))
+    return failure();
+  return verifyComputedType(*this);
+}
+
 LogicalResult TransposeOp::verify() {
   if (failed(verifyTranspose(*this, shapeOf(getInput()), getPermutation(), shapeOf(getResult()))))
     return failure();

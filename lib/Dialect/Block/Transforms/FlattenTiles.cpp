@@ -103,7 +103,7 @@ private:
     for (Value value : op->getResults())
       if (isa<TileType>(value.getType()))
         classes.insert(value);
-    if (isElementwise(op) || isa<ReduceOp>(op))
+    if (isElementwise(op) || isa<ReduceOp, CumulateOp>(op))
       for (Value operand : op->getOperands())
         tie(operand, op->getResult(0));
     auto accumulate = dyn_cast<AccumulateOp>(op);
@@ -188,6 +188,16 @@ private:
     return -1;
   }
 
+  /// The same; a dimension of size 1 outside of the matrix can stand for a unit dimension of the
+  /// matrix.
+  int64_t getMatrixDimOrUnit(Value value, int64_t dim) const {
+    int64_t found = getMatrixDim(value, dim);
+    for (int64_t which : {0, 1})
+      if (found < 0 && shapes.lookup(value)[which] == 1)
+        found = which;
+    return found;
+  }
+
   /// Notes the attributes of `op` in terms of its operand's matrix.
   LogicalResult plan(Operation *op) {
     return TypeSwitch<Operation *, LogicalResult>(op)
@@ -200,13 +210,18 @@ private:
           planned[op] = matrixDims;
           return success();
         })
+        .Case<CumulateOp>([&](CumulateOp cumulate) {
+          int64_t which = getMatrixDimOrUnit(cumulate.getInput(), cumulate.getDim());
+          if (which < 0)
+            return LogicalResult(
+                cumulate.emitOpError(
+                    "expected to go along one of the two dimensions larger than 1, got dimension ")
+                << cumulate.getDim());
+          planned[op] = {which};
+          return success();
+        })
         .Case<MaskOp>([&](MaskOp mask) {
-          int64_t which = getMatrixDim(mask.getInput(), mask.getDim());
-          // A dimension of size 1 outside of the matrix can stand for a unit
-          // dimension of the matrix.
-          for (int64_t other : {0, 1})
-            if (which < 0 && shapes.lookup(mask.getInput())[other] == 1)
-              which = other;
+          int64_t which = getMatrixDimOrUnit(mask.getInput(), mask.getDim());
           if (which < 0)
             return LogicalResult(
                 mask.emitOpError(
@@ -216,10 +231,7 @@ private:
           return success();
         })
         .Case<IotaOp>([&](IotaOp iota) {
-          int64_t which = getMatrixDim(iota.getResult(), iota.getDim());
-          for (int64_t other : {0, 1})
-            if (which < 0 && shapes.lookup(iota.getResult())[other] == 1)
-              which = other;
+          int64_t which = getMatrixDimOrUnit(iota.getResult(), iota.getDim());
           if (which < 0)
             return LogicalResult(
                 iota.emitOpError("expected positions along one of the two dimensions larger "
@@ -275,6 +287,10 @@ private:
             replaceByCast(reduce, reduce.getInput());
           else
             reduce.setDims(planned[op]);
+        })
+        .Case<CumulateOp>([&](CumulateOp cumulate) {
+          retype(cumulate);
+          cumulate.setDim(planned[op].front());
         })
         .Case<MaskOp>([&](MaskOp mask) {
           retype(mask);

@@ -150,6 +150,7 @@ public:
         })
         .Case<kernel::BroadcastOp>([&](auto repeat) { return broadcast(repeat); })
         .Case<kernel::ReduceOp>([&](auto reduce) { return reduceAll(reduce); })
+        .Case<kernel::CumulateOp>([&](auto cumulate) { return this->cumulate(cumulate); })
         .Case<kernel::MatmulOp>([&](auto product) { return matmul(product); })
         .Case<kernel::TransposeOp>([&](auto swap) { return transpose(swap); })
         .Default(Value());
@@ -182,6 +183,26 @@ private:
       return BroadcastOp::create(builder, loc, TileType::get(result.getShape(), element),
                                  operands[0]);
     });
+  }
+
+  /// A row along the dimension in each block, and a few of its neighbours.
+  Value cumulate(kernel::CumulateOp op) {
+    auto type = cast<RankedTensorType>(op.getResult().getType());
+    constexpr int64_t most = 4096;
+    int64_t rank = type.getRank(), dim = op.getDim(), size = type.getShape()[dim];
+    if (size > most)
+      return Value();
+    SmallVector<int64_t> tile(rank, 1);
+    tile[dim] = size;
+    if (rank > 1) {
+      int64_t other = dim == rank - 1 ? rank - 2 : rank - 1;
+      tile[other] = std::min(type.getShape()[other], std::max<int64_t>(1, most / size));
+    }
+    LaunchBuilder launch(builder, loc, type, op.getInput(), tile, /*stages=*/1);
+    TileType result = launch.getComputedType(tile, type.getElementType());
+    return launch.finish(CumulateOp::create(builder, loc, result, op.getFn(),
+                                            launch.loadBroadcast(op.getInput()), dim,
+                                            op.getExclusive(), op.getReversed()));
   }
 
   /// One dimension after the other, last first; what lies between is f32.

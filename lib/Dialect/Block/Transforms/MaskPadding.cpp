@@ -115,6 +115,11 @@ private:
           if (!isSum || !padding.isZero(input, dim))
             fill(reduce.getInputMutable(), dim,
                  isSum ? 0.0 : -std::numeric_limits<double>::infinity());
+      } else if (auto cumulate = dyn_cast<CumulateOp>(op); cumulate && cumulate.getReversed()) {
+        bool isSum = cumulate.getFn() == ReduceFn::Sum;
+        if (!isSum || !padding.isZero(cumulate.getInput(), cumulate.getDim()))
+          fill(cumulate.getInputMutable(), cumulate.getDim(),
+               isSum ? 0.0 : -std::numeric_limits<double>::infinity());
       } else if (auto matmul = dyn_cast<MatmulOp>(op)) {
         if (!padding.isZero(matmul.getLhs(), 1))
           fill(matmul.getLhsMutable(), 1, 0.0);

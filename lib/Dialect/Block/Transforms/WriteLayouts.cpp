@@ -155,6 +155,11 @@ private:
           Value result = reduce.getResult();
           setResult(result, getNatural(result), partial.contains(result));
         })
+        .Case<CumulateOp>([&](CumulateOp cumulate) {
+          const LinearLayout &layout = layouts.find(cumulate.getResult())->second;
+          convertOperand(cumulate.getInputMutable(), layout);
+          setHolder(cumulate.getResult(), getTarget(cumulate.getResult(), layout));
+        })
         .Case<TransposeOp>([&](TransposeOp transpose) {
           Value result = transpose.getResult();
           if (staged.contains(result))

@@ -166,6 +166,12 @@ LogicalResult ReduceOp::verify() {
   return verifyElementType(*this, computedType(elementOf(getInput())));
 }
 
+LogicalResult CumulateOp::verify() {
+  if (failed(verifyCumulate(*this, shapeOf(getInput()), getDim(), shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, computedType(elementOf(getInput())));
+}
+
 LogicalResult TransposeOp::verify() {
   if (failed(verifyTranspose(*this, shapeOf(getInput()), getPermutation(), shapeOf(getResult()))))
     return failure();

@@ -2,6 +2,7 @@
 
 #include "Verifiers.h"
 
+#include "mirage/Dialect/Thread/IR/Cumulation.h"
 #include "mirage/Dialect/Thread/IR/LayoutConversion.h"
 #include "mirage/Dialect/Thread/IR/Thread.h"
 
@@ -156,6 +157,20 @@ int64_t ReduceOp::getScratchBytes() {
   return warps * getType().getRows() * getType().getCols() * 4;
 }
 
+LogicalResult CumulateOp::verify() {
+  FragmentType type = getOperand().getType();
+  if (failed(verifyDim(*this, getDim())))
+    return failure();
+  if (!type.getElementType().isF32())
+    return emitOpError("expected elements of type f32, got ") << type.getElementType();
+  return verifyNotPartial(*this, type, "the operand");
+}
+
+int64_t CumulateOp::getScratchBytes() {
+  FragmentType type = getOperand().getType();
+  return getCumulationBytes(type.getLinearLayout(), getDim());
+}
+
 LogicalResult ReduceWarpsOp::verify() {
   FragmentType from = getOperand().getType(), to = getType();
   if (!from.getPartial())
@@ -259,5 +274,6 @@ scratchEffects(OpT op,
 
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 void ReduceOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
+void CumulateOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
 void ReduceWarpsOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
 void ConvertLayoutOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }

@@ -50,9 +50,9 @@ class Arranged:
         self._shared = {group for group, count in counts.items() if count > 1}
 
     @property
-    def own(self) -> list[Layout]:
-        """The places of the computed results in memory."""
-        return [self._at(i) for i in self.computed]
+    def memories(self) -> list[int]:
+        """The memories of the computed results: equal numbers for those that share one."""
+        return [self._at(i).group for i in self.computed]
 
     def _at(self, place: int) -> Layout:
         at = self.layouts[place]

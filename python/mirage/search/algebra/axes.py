@@ -23,6 +23,7 @@ from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
     Cast,
+    Cumulate,
     KernelGraph,
     Matmul,
     Op,
@@ -151,7 +152,7 @@ class AxisTable:
     # ---- equations of each op
 
     def _equate(self, op: Op) -> None:
-        if isinstance(op, Unary | Binary | Cast | Broadcast | Reduce):
+        if isinstance(op, Unary | Binary | Cast | Broadcast | Reduce | Cumulate):
             for operand in op.operands:
                 self._align(self._vars[operand], self._vars[op.result])
         elif isinstance(op, Matmul):

@@ -2,8 +2,8 @@
 
 A *polynomial* is a sum of monomials with coefficients. A *monomial* is a multiset of atoms and a
 set of summed sub-axes. An *atom* is an input with its axes, a scalar function of a polynomial, a
-maximum over axes of a polynomial, or a *frozen* polynomial (a sum that is used as one factor).
-Everything is interned: equal normal forms are equal integers.
+maximum over axes of a polynomial, its sum or maximum so far along an axis, or a *frozen* polynomial
+(a sum that is used as one factor). Everything is interned: equal normal forms are equal integers.
 
 A *sub-axis* is a pair (axis, level). A frame (see ``mirage.search.kernel.loop_nests.frames``)
 splits a reduced axis into the levels ``G`` (over the grid), ``T`` (over the steps of a loop) and
@@ -22,7 +22,7 @@ from fractions import Fraction
 
 from mirage.search.algebra.axes import Dims
 from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 
 SubAxis = tuple[str, str]
 Mono = tuple[tuple[int, ...], tuple[SubAxis, ...]]
@@ -66,13 +66,25 @@ class MaxAtom:
 
 
 @dataclass(frozen=True)
+class SoFarAtom:
+    """The sum or maximum of a polynomial over the indices of an axis up to each one, or before
+    each one if ``exclusive``; from the last one on if ``reversed``."""
+
+    fn: ReduceFn
+    exclusive: bool
+    reversed: bool
+    axis: str
+    arg: int
+
+
+@dataclass(frozen=True)
 class IdAtom:
     """A polynomial that is kept as one factor."""
 
     arg: int
 
 
-Atom = InAtom | FnAtom | Fn2Atom | MaxAtom | IdAtom
+Atom = InAtom | FnAtom | Fn2Atom | MaxAtom | SoFarAtom | IdAtom
 
 
 @dataclass
@@ -110,7 +122,7 @@ class NormalForms:
         match atom:
             case InAtom():
                 free = frozenset((a, v) for dim in atom.dims for a in dim for v in self.levels(a))
-            case FnAtom() | IdAtom():
+            case FnAtom() | SoFarAtom() | IdAtom():
                 free, bound = self.free(atom.arg), self.bound(atom.arg)
             case Fn2Atom():
                 free = self.free(atom.a) | self.free(atom.b)
@@ -339,7 +351,7 @@ def inputs_of(algebra: NormalForms, polys: Iterable[int]) -> Iterator[InAtom]:
             match algebra.atoms[x]:
                 case InAtom() as atom:
                     yield atom
-                case FnAtom(_, arg) | IdAtom(arg) | MaxAtom(_, arg):
+                case FnAtom(_, arg) | IdAtom(arg) | MaxAtom(_, arg) | SoFarAtom(arg=arg):
                     left.append(arg)
                 case Fn2Atom(_, a, b):
                     left += (a, b)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mirage.search.algebra.axes import AxisTable, Dims, UnlabelableError, regroup
-from mirage.search.algebra.normal_form import InAtom, MaxAtom, NormalForms
+from mirage.search.algebra.normal_form import InAtom, MaxAtom, NormalForms, SoFarAtom
 from mirage.semantics.scalar import ReduceFn
 from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
+    Cumulate,
     Elementwise,
     Matmul,
     Op,
@@ -73,6 +74,8 @@ class Normalizer:
                 return self._operand(op.operands[0], value, dims)
             case Reduce():
                 return self._reduce(op, dims)
+            case Cumulate():
+                return self._cumulate(op, dims)
             case Matmul():
                 return self._matmul(op, dims)
             case Transpose():
@@ -114,6 +117,14 @@ class Normalizer:
         if op.fn is ReduceFn.SUM:
             return self.algebra.sum(arg, summed)
         return self.maximum(arg, summed)
+
+    def _cumulate(self, op: Cumulate, dims: Dims) -> int:
+        arg = self.poly(op.operands[0], dims)
+        axes = dims[op.dim]
+        if len(axes) != 1 or (axes[0], "L") not in self.algebra.free(arg):
+            raise UnlabelableError(f"expected values along one axis to cumulate, got {axes}")
+        atom = SoFarAtom(op.fn, op.exclusive, op.reversed, axes[0], arg)
+        return self.algebra.single(self.algebra.atom(atom))
 
     def maximum(self, arg: int, axes: list[str]) -> int:
         """Return the maximum over whole axes."""

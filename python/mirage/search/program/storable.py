@@ -16,6 +16,7 @@ from mirage.semantics.ugraph import (
     Cast,
     Constant,
     Contraction,
+    Cumulate,
     Elementwise,
     KernelGraph,
     Matmul,
@@ -29,7 +30,7 @@ from mirage.semantics.ugraph import (
     View,
 )
 
-LABELLED = Constant | Unary | Binary | Cast | Broadcast | Reduce | Matmul | Transpose
+LABELLED = Constant | Unary | Binary | Cast | Broadcast | Reduce | Cumulate | Matmul | Transpose
 """The ops whose results the algebra can express for any labels of their dimensions."""
 
 SLACK = 1.25

@@ -18,6 +18,8 @@ from mirage.semantics.ugraph import (
     Boundary,
     Composite,
     Contraction,
+    Cumulate,
+    Cumulation,
     Elementwise,
     KernelGraph,
     Movement,
@@ -62,7 +64,7 @@ def ranges_of(graph: KernelGraph, given: Mapping[Value, Range] | None = None) ->
 
 def may_wrap(op: Op, ranges: Mapping[Value, Range]) -> bool:
     """Return whether a result of an op may exceed the integers of its type, and so wrap around."""
-    if not isinstance(op, Elementwise | Contraction) or op.number is not None:
+    if not isinstance(op, Elementwise | Contraction | Cumulation) or op.number is not None:
         return False
     xs = [ranges[v] for v in op.operands]
     return any(
@@ -115,9 +117,16 @@ def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
         case Contraction(function=ReduceFn.SUM):
             terms = op.operands[0].type.size // max(result.type.size, 1)
             return (terms * xs[0][0], terms * xs[0][1]) if terms else (0, 0)
+        case Cumulate(fn=ReduceFn.MAX, exclusive=False):
+            return xs[0]
+        case Cumulate(fn=ReduceFn.SUM):
+            terms = op.operands[0].shape[op.dim]
+            return (min(xs[0][0], terms * xs[0][0], 0), max(xs[0][1], terms * xs[0][1], 0))
         case Boundary(names_rows=(_, rows)) if xs[1][0] >= 0 and xs[1][1] < rows:
             return xs[0]
-        case Elementwise() | Movement() | Contraction() | Boundary() | Structure() | Composite():
+        case Elementwise() | Movement() | Contraction() | Cumulation() | Boundary() | Structure():
+            return None
+        case Composite():
             return None
         case _:
             no_rule(op, "ranges of integers")

@@ -29,6 +29,7 @@ from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
     Contraction,
+    Cumulation,
     Elementwise,
     Launch,
     Load,
@@ -114,7 +115,7 @@ class TileRanges:
                 return Tile.of(ranges.number(op.number))
             case _ if op.joined_along is not None:
                 return joined(op, op.joined_along, xs)
-            case Source() | Movement() | Contraction():
+            case Source() | Movement() | Contraction() | Cumulation():
                 return any_other(xs)
             case _:
                 no_rule(op, "ranges of tiles")

@@ -194,8 +194,9 @@ def _same(a: Region, b: Region) -> bool:
 
 
 def _takes(op: Op, operands: Sequence[Tensor], region: Region) -> Takes:
-    """Return the parts of its operands that the op takes for ``region`` of its result; a reshape
-    may produce more than that region."""
+    """Return the parts of its operands that the op takes for ``region`` of its result; the op may
+    produce more than that region."""
+    region = op.made(region)
     regions = op.needs(region)
     have = tuple(x.region for x in operands)
     indices = tuple(

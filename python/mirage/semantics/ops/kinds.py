@@ -13,6 +13,7 @@ class alone; so a new op of an existing kind needs no line in any analysis.
   :class:`Rearrangement`: each of them once |
 | :class:`Contraction` | sums and maxima over axes |
 | :class:`Scan` | over the steps of a loop so far |
+| :class:`Cumulation` | over the indices so far along a dimension |
 | :class:`Structure` | ops made of ops: loops, launches |
 | :class:`Boundary` | ends a part of a program: calls of the framework; :class:`Lookup`: tensors \
   whose elements are found where they are loaded |
@@ -177,6 +178,11 @@ class Contraction(Op, kind=True):
 @dataclass(frozen=True, eq=False)
 class Scan(Op):
     """An op whose result depends on the steps of a loop so far."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cumulation(Op):
+    """An op whose result depends on the elements of its operand so far along a dimension."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -150,6 +150,11 @@ class Op:
         default all of each operand."""
         return tuple(whole(len(v.shape)) for v in self.operands)
 
+    def made(self, region: Region) -> Region:
+        """Return the region of the result that the op computes where ``region`` of it is wanted, at
+        kernel level; by default no more than that."""
+        return region
+
     @property
     def number(self) -> Number | None:
         """The number that all elements of the result equal, if that follows from the op alone."""

@@ -14,6 +14,7 @@ from math import prod
 
 from mirage.semantics.scalar import ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
+    Cumulation,
     Elementwise,
     Launch,
     Load,
@@ -135,7 +136,7 @@ class Padding:
             for d in range(rank):
                 taint[d] |= {(op, d, pad) for pad in self.exposed(op.operands[0], d)}
         if not isinstance(op, Elementwise):
-            if not isinstance(op, Source | Movement | Scan):
+            if not isinstance(op, Source | Movement | Scan | Cumulation):
                 no_rule(op, "the analysis of padding")
             for marks in taint:
                 self.unsafe.update(marks)

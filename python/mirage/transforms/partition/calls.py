@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from mirage.semantics.builder import promote
 from mirage.semantics.numbers import Number, nearest
+from mirage.semantics.ops.cumulation import NOTHING
 from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, ReduceFn, conversion
 from mirage.semantics.ugraph import (
@@ -16,6 +17,7 @@ from mirage.semantics.ugraph import (
     Cast,
     Concat,
     Constant,
+    Cumulate,
     External,
     KernelGraph,
     LayerNorm,
@@ -198,6 +200,28 @@ def _reduce(w: _Writer, op: Reduce) -> None:
     w.typed(op, REDUCE[op.fn], (*dims, ("dtype", None)) if op.fn is ReduceFn.SUM else dims)
 
 
+def _cumulate(w: _Writer, op: Cumulate) -> None:
+    """Write a running sum or maximum. What is before an element is in the row that starts with
+    nothing and ends one element earlier."""
+    (x,) = w.computable(op)
+    turn: Arguments = (("dims", (op.dim,)),)
+    if op.reversed:
+        x = w.call("flip.default", (x,), x.type, turn)
+    if op.exclusive:
+        edges = (0, 0) * (len(x.shape) - 1 - op.dim)
+        pad: Arguments = (("pad", (*edges, 1, -1)), ("value", NOTHING[op.fn]))
+        x = w.call("constant_pad_nd.default", (x,), x.type, pad)
+    result = Value(x.type)
+    if op.fn is ReduceFn.SUM:
+        w.call("cumsum.default", (x,), result, (("dim", op.dim), ("dtype", None)))
+    else:
+        places = Value(TensorType(x.shape, DType.I64))
+        w.ops.append(External((x,), (result, places), "aten.cummax.default", (("dim", op.dim),)))
+    if op.reversed:
+        result = w.call("flip.default", (result,), result.type, turn)
+    w.cast(result, op.result)
+
+
 def _slice(w: _Writer, op: Slice) -> None:
     value = op.operands[0]
     cut = [
@@ -267,6 +291,7 @@ _RULES: dict[type[Op], Callable[..., None]] = {
     Cast: lambda w, op: w.cast(op.operands[0], op.result),
     Matmul: lambda w, op: w.typed(op, "matmul.default"),
     Reduce: _reduce,
+    Cumulate: _cumulate,
     Transpose: _transpose,
     Reshape: _reshape,
     Broadcast: _broadcast,

@@ -30,6 +30,7 @@ from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import (
     Boundary,
     Contraction,
+    Cumulation,
     Elementwise,
     KernelGraph,
     Op,
@@ -137,7 +138,7 @@ def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
     """Return whether kernels compute an op on integers."""
     if isinstance(op, Slice) or (isinstance(op, Elementwise) and op.cuts):
         return False  # those that are copied are copied as floats
-    if not isinstance(op, View | Elementwise | Source | Contraction):
+    if not isinstance(op, View | Elementwise | Source | Contraction | Cumulation):
         return False
     integers = [v for v in (*op.operands, *op.results) if v.dtype.is_integer]
     small = [_size(v, ranges) for v in integers]

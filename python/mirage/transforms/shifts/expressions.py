@@ -20,6 +20,7 @@ from mirage.semantics.ugraph import (
     AccumulateFn,
     Binary,
     Cast,
+    Cumulation,
     Elementwise,
     Load,
     Loop,
@@ -155,7 +156,7 @@ class Expressions:
             return self._matmul(op, xs)
         if isinstance(op, Reduce):
             return self._reduce(op, x)
-        if not isinstance(op, Elementwise | Movement | Scan):
+        if not isinstance(op, Elementwise | Movement | Scan | Cumulation):
             no_rule(op, "which tiles are parts of one tensor")
         return None
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import Cumulation, KernelGraph, all_ops
 from mirage.verify.compression.digits import Structure
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.compression.merged_dimensions import merged
@@ -36,6 +36,8 @@ def readings(graphs: tuple[KernelGraph, ...]) -> Iterator[Reading]:
 
     The graphs have primitive ops only. Raises :class:`Irregular` if there is no reading.
     """
+    if any(isinstance(op, Cumulation) for g in graphs for op in all_ops(g.ops)):
+        raise Irregular("what is so far depends on all indices of a dimension")
     first: Irregular | None = None
     found = False
     for programs, sever in _options(graphs):

@@ -30,7 +30,7 @@ def picked_rule(reading: Reading, op: Op) -> Value | None:
 def picked(reading: Reading, x: Value, dims: tuple[int, ...]) -> Value | None:
     """Return how to write the sum of masked rows over some dimensions, if exactly one element is
     kept along one of them."""
-    parts = _mask_and_kept(reading, x)
+    parts = masked(reading, x)
     if parts is None or parts[0].shape != x.shape:
         return None
     return picked_sum(reading, *parts, dims)
@@ -56,7 +56,7 @@ def first_place_rule(reading: Reading, op: Op) -> Value | None:
     largest element is. None for other ops."""
     if op.function not in (ReduceFn.MAX, ReduceFn.SUM) or not isinstance(op, Contraction):
         return None
-    parts = _mask_and_kept(reading, op.operands[0])
+    parts = masked(reading, op.operands[0])
     if parts is None or len(op.over[0]) != 1:
         return None
     mask, places = parts
@@ -103,8 +103,8 @@ def _bounds(reading: Reading, x: Value) -> Range:
     return float(elements.min()), float(elements.max())
 
 
-def _mask_and_kept(reading: Reading, x: Value) -> tuple[Value, Value] | None:
-    """Return a mask of truth values and the values that it masks."""
+def masked(reading: Reading, x: Value) -> tuple[Value, Value] | None:
+    """Return the mask, and the values of which ``x`` keeps those where the mask is true."""
     op = reading.makers.get(reading.source(x))
     if op is None or len(op.operands) != 2:
         return None

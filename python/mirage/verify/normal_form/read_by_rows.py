@@ -17,13 +17,14 @@ from mirage.verify.normal_form.one_index import one_index_rule
 from mirage.verify.normal_form.one_of_a_row import first_place_rule, picked_rule
 from mirage.verify.normal_form.orders import compared_rule, largest_rule
 from mirage.verify.normal_form.reading import read_again
-from mirage.verify.normal_form.rows_by_sums import looked_up_rule
+from mirage.verify.normal_form.rows_by_sums import looked_up_rule, numbers_looked_up
 from mirage.verify.normal_form.table_indices import (
     looked_up_with,
     made_of_places,
     picked_with,
 )
 from mirage.verify.normal_form.two_values import weighed_rule
+from mirage.verify.normal_form.weighed_products import weighed_product_rule
 
 _RULES = (
     known_rule,
@@ -33,6 +34,7 @@ _RULES = (
     first_place_rule,
     picked_rule,
     weighed_rule,
+    weighed_product_rule,
     largest_rule,
     compared_rule,
 )
@@ -59,7 +61,8 @@ class Places:
 
 def named_places(program: KernelGraph, contents: Mapping[int, Array]) -> Places:
     """Return the inputs that name places in a program of primitive ops."""
-    made = {i: n for i, n in made_of_places(program).items() if i not in contents}
+    made = _least(made_of_places(program), numbers_looked_up(program, contents))
+    made = {i: n for i, n in made.items() if i not in contents}
     picked = picked_with(program, _known(program, contents))
     return Places(_least(made, picked), {i: n for i, n in picked.items() if i not in made})
 
@@ -70,8 +73,11 @@ def assumed_places(programs: Sequence[KernelGraph], contents: Mapping[int, Array
     for program in programs:
         known = _known(program, contents)
         for named in (
-            looked_up_with(program), made_of_places(program), picked_with(program, known, kept=True)
-        ):  # fmt: skip
+            looked_up_with(program),
+            made_of_places(program),
+            numbers_looked_up(program, contents),
+            picked_with(program, known, kept=True),
+        ):
             found = _least(found, {i: n for i, n in named.items() if i not in contents})
     return Places(found)
 
@@ -118,13 +124,17 @@ def read_by_rows(
     candidate: KernelGraph,
     contents: Mapping[int, Array],
     places: Mapping[int, int],
+    *,
+    lookups: bool = False,
 ) -> tuple[KernelGraph, KernelGraph]:
     """Rewrite both programs, which have primitive ops and the same inputs. The contents of some
     inputs are known, and those in ``places`` are below their bounds. Indices with which the
-    reference looks up rows lie within the table."""
+    reference looks up rows lie within the table. With ``lookups``, these are not written as
+    sums."""
+    rules = tuple(r for r in _RULES if not lookups or r is not looked_up_rule)
     named = {**looked_up_with(reference), **places}
     given = {i: (0.0, float(count - 1)) for i, count in named.items() if i not in contents}
     first, second = (
-        without_dead_ops(read_again(g, contents, given, _RULES)) for g in (reference, candidate)
+        without_dead_ops(read_again(g, contents, given, rules)) for g in (reference, candidate)
     )
     return first, second

@@ -8,6 +8,7 @@ elements that are kept where the place is ``t``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 
@@ -16,9 +17,9 @@ import numpy as np
 from mirage.semantics.domain import Float64
 from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.scalar import Array, BinaryFn
-from mirage.semantics.ugraph import Elementwise, Op, Value, View
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View
 from mirage.verify.normal_form.one_of_a_row import Pick
-from mirage.verify.normal_form.reading import Reading
+from mirage.verify.normal_form.reading import Reading, read_again, repeats
 
 _MOST = 1 << 22
 """The most places that are examined."""
@@ -66,6 +67,32 @@ def looked_up_rule(reading: Reading, op: Op) -> Value | None:
     shape = (*index.shape, *([1] if index.type.size else []), *table.shape[1:])
     wide = reading.write(lambda b: b.broadcast(picked, shape))
     return reading.write(lambda b: b.reshape(wide, op.results[0].shape))
+
+
+def numbers_looked_up(graph: KernelGraph, contents: Mapping[int, Array]) -> Mapping[int, int]:
+    """Return the inputs, by number, of which a program computes such indices, and the number below
+    which their elements are: other elements name no row of the table."""
+    inputs = {v: i for i, v in enumerate(graph.inputs) if i not in contents}
+    found: dict[int, int] = {}
+
+    def look(reading: Reading, op: Op) -> None:
+        if not isinstance(op, Lookup) or len(op.operands) != 2:
+            return
+        index = _index(reading, op.operands[1])
+        if index is None or index.number is None or not 0 <= index.start.max() < index.step:
+            return  # or elements below 0 name a row
+        number = index.number
+        while number not in inputs and isinstance(view := reading.makers.get(number), View):
+            if not view.whole and not repeats(view):
+                return  # some elements are not read
+            (number,) = view.operands
+        if number in inputs:
+            last = op.operands[0].shape[0] - 1 - int(index.start.min())
+            count = last // index.step + 1
+            found[inputs[number]] = min(found.get(inputs[number], count), count)
+
+    read_again(graph, contents, {}, (look,))
+    return found
 
 
 def _index(reading: Reading, x: Value) -> _Index | None:

@@ -25,6 +25,7 @@ from mirage.verify.normal_form.read_by_rows import (
 )
 from mirage.verify.shared_inputs.free_positions import free_positions
 from mirage.verify.shared_inputs.free_values import with_free_values
+from mirage.verify.shared_inputs.shared_rows import cut_rows, has_rows, with_lines_of_indices
 from mirage.verify.verdict import Evidence
 from mirage.verify.verify_options import VerifyOptions
 
@@ -101,8 +102,20 @@ def _proof(
     places: Mapping[int, int],
     seed: int,
 ) -> Evidence | None:
-    freed = free_positions(*read_by_rows(first, second, contents, places))
-    return _compared(freed.reference, freed.candidate, random.Random(seed))
+    for lookups in (False, True) if has_rows(first, second) else (False,):
+        read = read_by_rows(first, second, contents, places, lookups=lookups)
+        freed = free_positions(*read)
+        pair = freed.reference, freed.candidate
+        if lookups:
+            known = {**contents, **freed.positions}
+            one, other = map(with_lines_of_indices, pair)
+            cut = cut_rows(one, other, known, seed)
+            if cut is None:
+                return None
+            pair = cut[0].graph, cut[1].graph
+        if (found := _compared(*pair, random.Random(seed))) is not None:
+            return found
+    return None
 
 
 def _compared(first: KernelGraph, second: KernelGraph, rng: random.Random) -> Evidence | None:

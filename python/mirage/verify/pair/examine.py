@@ -18,6 +18,7 @@ from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, launches
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
 from mirage.verify.normal_form.constants import read_alike
+from mirage.verify.normal_form.cumulations import as_choices
 from mirage.verify.normal_form.normalize import Depth, has_exponentials
 from mirage.verify.normal_form.real_functions import has_real_functions
 from mirage.verify.pair.budget import Budget
@@ -87,6 +88,11 @@ def examine(
     if found is None or not _settles(found, contents):
         found = of(reference, candidate)
     unknown = isinstance(found, Verdict) and found.kind is Kind.UNKNOWN and hint is None
+    written = tuple(map(as_choices, (reference, candidate)))
+    if unknown and written != (reference, candidate):
+        other = of(*written)
+        if isinstance(other, Verdict) and other.equivalent:
+            return other
     for read, text in _READINGS if unknown else ():
         if (other := read(candidate)) is not None:
             found = _of_reading(found, of(reference, other), text)

@@ -28,6 +28,7 @@ from mirage.verify.evidence.roundings.rounding import measure_together
 from mirage.verify.evidence.samples.floats import Difference, decisive, everywhere
 from mirage.verify.evidence.samples.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
+from mirage.verify.normal_form.cumulations import with_shared_weights
 from mirage.verify.normal_form.normalize import Depth, normalize
 from mirage.verify.pair.budget import Budget
 from mirage.verify.pair.in_floats import floats_at_real_sizes
@@ -273,12 +274,16 @@ class Verification:
         """Compare exactly: kernel by kernel with a hint of what the kernels compute, otherwise as
         one."""
         o = self.options
+        shared = with_shared_weights(first, second)
         if self.hint is None or not aligned or not o.prove:
-            return self._limited(
+            one, other = shared or (first, second)
+            found = self._limited(
                 lambda: compare_whole(
-                    first, second, rng, proofs=o.prove, max_error_log2=o.max_error_log2
+                    one, other, rng, proofs=o.prove, max_error_log2=o.max_error_log2
                 )
             )
+            # a difference for weights of any other kind is none
+            return found if shared is None else replace(found, difference=None)
 
         limit = self.patience
         until = time.process_time() + limit.all_pieces
@@ -293,7 +298,7 @@ class Verification:
         found = summary(accounts)
         kernels = len(list(launches(self.candidate.ops)))
         if found.proved and found.holds_for is None and kernels <= _FEW_KERNELS:
-            found.holds_for = other_sizes(first, second, _LITTLE_TIME)
+            found.holds_for = other_sizes(*(shared or (first, second)), _LITTLE_TIME)
         return found
 
     def _limited(self, compare: Callable[[], Exact]) -> Exact:

@@ -19,9 +19,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ops.kinds import Lookup
-from mirage.semantics.ops.op import Value
+from mirage.semantics.ops.op import Op, TensorType, Value
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import Boundary, KernelGraph
@@ -66,6 +67,26 @@ def _rows(graph: KernelGraph) -> list[Lookup]:
 def has_rows(*graphs: KernelGraph) -> bool:
     """Return whether one of the programs looks rows up."""
     return any(_rows(graph) for graph in graphs)
+
+
+def with_lines_of_indices(graph: KernelGraph) -> KernelGraph:
+    """Return ``graph`` with indices in one dimension, in the same order: lookups with the same
+    indices get the same operands then, whatever the shape of the indices is."""
+    ops: list[Op] = []
+    names: dict[Value, Value] = {}
+    looked_up = _rows(graph)
+    for op in graph.ops:
+        if op not in looked_up or len(op.operands[1].shape) == 1:
+            ops.append(op)
+            continue
+        table, index = op.operands
+        before, after = Builder(), Builder()
+        line = before.reshape(index, (index.type.size,))
+        rows = Value(TensorType((index.type.size, *table.shape[1:]), op.results[0].dtype))
+        names[op.results[0]] = after.reshape(rows, op.results[0].shape)
+        looked = replace(op, operands=(table, line), results=(rows,))
+        ops += [*before.ops, looked, *after.ops]
+    return rename_graph(replace(graph, ops=tuple(ops)), names)
 
 
 def _calls(*graphs: KernelGraph) -> bool:

@@ -9,7 +9,14 @@ import pytest
 from mirage.runtime.errors import UnreadableArtifactError
 from mirage.runtime.launching import tensor_maps
 from mirage.runtime.launching.packing import Packing
-from mirage.runtime.serialization.manifest import (Argument, KernelLaunch, Manifest, Module, TensorMap, TensorSpec)
+from mirage.runtime.serialization.manifest import (
+    Argument,
+    KernelLaunch,
+    Manifest,
+    Module,
+    TensorMap,
+    TensorSpec,
+)
 from mirage.runtime.serialization.manifest_reader import from_json
 
 MAP = TensorMap((128, 64), "f16", (64, 64), 128)

@@ -29,6 +29,7 @@ from mirage.semantics.ugraph import (
     Cast,
     Composite,
     Contraction,
+    Cumulation,
     Elementwise,
     KernelGraph,
     Launch,
@@ -55,7 +56,17 @@ from mirage.verify.compression.split_dimensions import split
 from mirage.verify.evidence.proofs.tile_places import Places
 from new_ops import Clamp, Flip
 
-KINDS = (Source, Elementwise, Movement, Contraction, Scan, Structure, Boundary, Composite)
+KINDS = (
+    Source,
+    Elementwise,
+    Movement,
+    Contraction,
+    Cumulation,
+    Scan,
+    Structure,
+    Boundary,
+    Composite,
+)
 ABSTRACT = {*KINDS, View, Rearrangement, Lookup}
 
 

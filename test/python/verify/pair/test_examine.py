@@ -46,13 +46,27 @@ SMALL = [
         lambda x, w, a, b: torch.cat([x, x @ a], -1) @ torch.cat([w, b], 0),
     ),
 ]
+ALL = [
+    Pair(
+        "a mean of two with weights of a row in all",
+        THREE,
+        lambda a, b, t: torch.lerp(a, b, t.sigmoid()),
+        lambda a, b, t: a * (1 - t.sigmoid()) + b * t.sigmoid(),
+    ),
+    Pair(
+        "a product of low rank beside its weights",
+        LORA,
+        lambda x, w, a, b: x @ w + (x @ a) @ b,
+        lambda x, w, a, b: torch.cat([x, x @ a], -1) @ torch.cat([w, b], 0),
+    ),
+]
 REPLACED = Pair(
     "what is no number reaches all that it is subtracted from",
     "8x12",
     lambda x: x.flip(-1).cumsum(-1).flip(-1),
     lambda x: x.sum(-1, keepdim=True) - x.cumsum(-1) + x,
 )
-ALL = [*TOO_LARGE, *SMALL, REPLACED]
+ALL = [*TOO_LARGE, *SMALL]
 
 
 def said(verdict: Verdict) -> str:
@@ -70,13 +84,6 @@ def test_errors_that_are_too_large_are_compared_with_the_reference_s(pair: Pair)
 @pytest.mark.parametrize("pair", SMALL, ids=lambda pair: pair.name)
 def test_the_same_in_a_form_that_loses_nothing_is_accepted(pair: Pair) -> None:
     assert verdict_of(pair, ALL).accepted
-
-
-def test_a_number_that_is_lost_is_no_error_of_infinity() -> None:
-    verdict = verdict_of(REPLACED, ALL)
-    assert (verdict.kind, verdict.numerics_hold) == (Kind.PROVED, False), verdict
-    assert "not a number where the reference gives a number" in said(verdict)
-    assert "a NaN in input 0" in said(verdict)
 
 
 @pytest.mark.parametrize("pair", [TOO_LARGE[0], SMALL[0]], ids=lambda pair: pair.name)

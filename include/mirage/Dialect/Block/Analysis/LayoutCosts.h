@@ -22,6 +22,9 @@ double getWarpSumCost(const thread::LinearLayout &from, const thread::LinearLayo
 /// Reduction along `dim`; `partial` leaves out the exchange between warps.
 double getReductionCost(const thread::LinearLayout &from, int64_t dim, bool partial);
 
+/// Sums or maxima of the elements so far along `dim`.
+double getCumulationCost(const thread::LinearLayout &layout, int64_t dim);
+
 /// Loads or stores of a row-major tile (`contiguousDim` = 1) or a column-major
 /// one (0) in global memory: instructions, and sectors of 32 bytes that they
 /// touch. No access is wider than `aligned` elements.

@@ -340,6 +340,27 @@ def Kernel_ReduceOp : Kernel_TensorOp<"reduce"> {
   let hasFolder = 1;
 }
 
+def Kernel_CumulateOp : Kernel_TensorOp<"cumulate"> {
+  let summary = "sums or maxima of the elements so far along a dimension";
+  let description = [{
+    Each element is the sum or the maximum of the operand's elements up to it along
+    `dim`. With `exclusive`, it is that of the elements before it, of which the first
+    has none: its result is 0, or minus infinity. With `reversed`, elements are taken from the
+    last to the first. A kernel holds whole rows along
+    `dim`, so a long row is written in blocks, each of which adds the sum of all
+    blocks before it.
+
+    ```mlir
+    %c = kernel.cumulate sum %x dim 1 : (tensor<4x8xf16>) -> tensor<4x8xf16>
+    ```
+  }];
+  let arguments = (ins Mirage_ReduceFn:$fn, Kernel_Tensor:$input,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$dim, UnitAttr:$exclusive, UnitAttr:$reversed);
+  let assemblyFormat = [{
+    $fn (`exclusive` $exclusive^)? (`reversed` $reversed^)? $input `dim` $dim attr-dict `:` functional-type($input, $result)
+  }];
+}
+
 def Kernel_TransposeOp : Kernel_TensorOp<"transpose"> {
   let summary = "reorder dimensions";
   let description = [{

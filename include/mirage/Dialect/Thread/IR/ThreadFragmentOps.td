@@ -200,6 +200,31 @@ def Thread_ReduceWarpsOp : Thread_Op<"reduce_warps", [DeclareOpInterfaceMethods<
   let hasVerifier = 1;
 }
 
+def Thread_CumulateOp : Thread_Op<"cumulate", [SameOperandsAndResultType,
+                                       DeclareOpInterfaceMethods<Thread_ScratchOpInterface, ["getScratchBytes"]>,
+                                       DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "sums or maxima of the elements so far along one dimension";
+  let description = [{
+    The layout is the operand's. The bits of positions along `dim` are taken from the
+    lowest to the highest: with each, the part whose bit is set adds the total of the
+    part whose bit is not. Totals of other registers are at hand, those of other lanes
+    are exchanged by shuffles, and those of other warps through scratch memory. With
+    `exclusive`, an element is not in its own result; the first result is 0, or minus
+    infinity. With `reversed`, parts whose bit is not set add totals of those whose bit is.
+
+    ```mlir
+    %c = thread.cumulate sum %x dim 1 {scratch = 1024 : i64} : !thread.fragment<16x8xf32, #layout>
+    ```
+  }];
+  let arguments = (ins Mirage_ReduceFn:$fn, Thread_FragmentType:$operand, I64Attr:$dim,
+                       UnitAttr:$exclusive, UnitAttr:$reversed, OptionalAttr<I64Attr>:$scratch);
+  let results = (outs Thread_FragmentType:$result);
+  let assemblyFormat = [{
+    $fn (`exclusive` $exclusive^)? (`reversed` $reversed^)? $operand `dim` $dim attr-dict `:` type($operand)
+  }];
+  let hasVerifier = 1;
+}
+
 def Thread_BroadcastOp : Thread_FragmentOp<"broadcast"> {
   let summary = "repeats a dimension of size 1";
   let description = [{

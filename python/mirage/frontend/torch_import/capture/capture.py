@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from types import FunctionType
@@ -27,6 +27,7 @@ from mirage.frontend.torch_import.capture.complex_pairs import complex_as_pairs
 from mirage.frontend.torch_import.capture.data_dependent import check_control_flow, check_static
 from mirage.frontend.torch_import.capture.decompositions import decomposed
 from mirage.frontend.torch_import.capture.folding import fold
+from mirage.frontend.torch_import.capture.memories import memories_of
 from mirage.frontend.torch_import.capture.places import is_user_file
 
 ir: Any = untyped_ir
@@ -60,6 +61,7 @@ class Captured:
     arguments: tuple[Argument, ...]
     keys: tuple[str, ...]  # of the results, in order: ``['loss']``, ``[0]``
     updates: tuple[int, ...] = ()  # the arguments whose new values the first results are
+    memories: tuple[Hashable, ...] = ()  # of the other results; None for that of an argument
 
 
 class _FunctionModule(torch.nn.Module):
@@ -102,6 +104,7 @@ def capture(
     given_exported = isinstance(program, torch.export.ExportedProgram)
     exported = export_program(program, example_inputs, named)
     check_static(exported.graph)
+    memories = memories_of(exported)
     exported = _decomposed(exported, in_place=not given_exported)
     written = _written(exported, allow_updates)
     graph = exported.graph
@@ -140,7 +143,7 @@ def capture(
     importer, function = _in_torch_dialect(graph)
     keys = () if written else _result_keys(exported)
     updates = tuple(updated[name] for name in written)
-    return Captured(importer.module, function, tuple(arguments), keys, updates)
+    return Captured(importer.module, function, tuple(arguments), keys, updates, memories)
 
 
 def _in_torch_dialect(graph: torch.fx.Graph) -> tuple[FxImporter, Any]:

@@ -11,6 +11,7 @@ from mirage.frontend.torch_import.capture.capture import Captured, capture
 from mirage.frontend.torch_import.capture.dynamic import dynamic_program
 from mirage.frontend.torch_import.capture.given_arguments import given_arguments
 from mirage.frontend.torch_import.conversion.importer import Importer
+from mirage.frontend.torch_import.conversion.own_memory import in_own_memory
 from mirage.frontend.torch_import.conversion.stays import Stays
 from mirage.semantics.ugraph import KernelGraph
 
@@ -115,7 +116,7 @@ def from_torch(
 
 def _imported(captured: Captured, allow_fallback: bool, name: str, is_sized: bool) -> ImportedGraph:
     importer = Importer(captured, allow_fallback, name, is_sized)
-    program = importer.program()
+    program = in_own_memory(importer.program(), captured.memories)
     made = {v for op in program.graph.ops for v in op.results}
     stays = tuple(stays for value, stays in importer.stays.items() if value in made)
     return ImportedGraph(program, stays)

@@ -152,6 +152,8 @@ class Lowering(Builder):
         self.orders: dict[Value, tuple[Value, int, Value]] = {}
         """The tensor, the dimension and the sorted elements of a sort, by the result that holds the
         positions of the elements."""
+        self.turned: dict[Value, tuple[Value, frozenset[int]]] = {}
+        """The tensor that was turned around, and along which dimensions, by the result."""
         self.layouts: dict[tuple[Value, int, int], Layout] = {}
         """How rows of groups lie in blocks, by the ends of groups, the rows and the experts."""
         self.blocked: dict[Value, tuple[Layout, Value]] = {}

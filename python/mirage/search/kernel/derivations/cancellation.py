@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mirage.search.algebra.normal_form import Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom, NormalForms
+from mirage.search.algebra.normal_form import (
+    Atom,
+    Fn2Atom,
+    FnAtom,
+    IdAtom,
+    InAtom,
+    MaxAtom,
+    NormalForms,
+    SoFarAtom,
+)
 from mirage.semantics.scalar import UnaryFn
 
 _ROOTS = (UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.RECIPROCAL, UnaryFn.LOG)
@@ -40,11 +49,11 @@ def cancels(algebra: NormalForms, polys: Iterable[int]) -> int:
     return len(found)
 
 
-def _arguments(atom: InAtom | FnAtom | Fn2Atom | MaxAtom | IdAtom) -> tuple[int, ...]:
+def _arguments(atom: Atom) -> tuple[int, ...]:
     match atom:
         case InAtom():
             return ()
-        case FnAtom(_, arg) | MaxAtom(_, arg) | IdAtom(arg):
+        case FnAtom(_, arg) | MaxAtom(_, arg) | SoFarAtom(arg=arg) | IdAtom(arg):
             return (arg,)
         case Fn2Atom(_, a, b):
             return (a, b)

@@ -24,9 +24,11 @@ from mirage.search.algebra.normal_form import (
     MaxAtom,
     Mono,
     NormalForms,
+    SoFarAtom,
     SubAxis,
     inputs_of,
 )
+from mirage.search.kernel.derivations.cumulations import Cumulate
 from mirage.search.kernel.derivations.groupings import Groupings, Summands
 from mirage.search.kernel.derivations.moves import (
     SUMS,
@@ -218,6 +220,9 @@ class Derivations:
                     atom = self.algebra.atom(MaxAtom(rest, arg))
                     inner: Summands = [(((atom,), ()), 1)]
                     yield from self._sum_edge(goal, inner, sub, ReduceFn.MAX)
+            case SoFarAtom() as atom:
+                if self.algebra.levels(atom.axis) == ("L",):  # a tile has the whole axis
+                    yield Cumulate(goal, (self.canonical((atom.arg, stage)),), atom)
             case IdAtom(arg):
                 raise AssertionError(f"a goal that is a frozen atom must be canonical: {arg}")
 

@@ -21,6 +21,7 @@ from mirage.search.algebra.normal_form import (
     MaxAtom,
     Mono,
     NormalForms,
+    SoFarAtom,
     SubAxis,
 )
 
@@ -164,7 +165,7 @@ class Groupings:
         found: dict[int, None] = {}
         for atom in self.algebra.atoms:
             match atom:
-                case IdAtom(arg) | FnAtom(_, arg) | MaxAtom(_, arg):
+                case IdAtom(arg) | FnAtom(_, arg) | MaxAtom(_, arg) | SoFarAtom(arg=arg):
                     found[arg] = None
                 case Fn2Atom(_, a, b):
                     found.update({a: None, b: None})

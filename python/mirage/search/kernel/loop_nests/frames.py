@@ -77,7 +77,7 @@ class AxisUse:
 
     free: tuple[str, ...]  # axes of the outputs
     reduced: tuple[str, ...]  # axes that some sum or maximum binds, and no output has
-    mixed: tuple[str, ...]  # both
+    mixed: tuple[str, ...]  # both, or along which tiles are whole for another reason
     sizes: dict[str, int]
     matmuls: tuple[MatmulRoles, ...]
 

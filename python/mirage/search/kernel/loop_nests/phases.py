@@ -34,6 +34,7 @@ from mirage.search.algebra.normal_form import (
     InAtom,
     MaxAtom,
     NormalForms,
+    SoFarAtom,
     SubAxis,
 )
 from mirage.search.kernel.loop_nests.frames import FrameType
@@ -151,7 +152,7 @@ class Phases:
         match self.algebra.atoms[number]:
             case InAtom():
                 return _State()
-            case FnAtom(_, arg) | IdAtom(arg):
+            case FnAtom(_, arg) | SoFarAtom(arg=arg) | IdAtom(arg):
                 return self._state(arg)
             case Fn2Atom(_, a, b):
                 return self._state(a).and_also(self._state(b))

@@ -13,7 +13,7 @@ start at odd places can be copied into longer rows, from which boxes can be copi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -27,6 +27,7 @@ from mirage.search.algebra.normal_form import (
     MaxAtom,
     Mono,
     NormalForms,
+    SoFarAtom,
     SubAxis,
     inputs_of,
 )
@@ -231,7 +232,8 @@ def _axis_use(
     bound = {a for poly in polys for a, _ in algebra.bound(poly)}
     every = {a for x in range(len(algebra.atoms)) for a, _ in algebra.atom_free[x]}
     reduced = tuple(sorted((bound | every) - set(free)))
-    mixed = tuple(sorted(bound & set(free)))
+    whole = {atom.axis for atom in algebra.atoms if isinstance(atom, SoFarAtom)}
+    mixed = tuple(sorted((bound | whole) & set(free)))
     return AxisUse(free, reduced, mixed, problem.table.sizes, roles)
 
 
@@ -331,6 +333,9 @@ class _Relabel:
                     atom = Fn2Atom(fn, self.poly(a), self.poly(b))
                 case MaxAtom(bound, arg):
                     atom = MaxAtom(self._bound(bound), self.poly(arg))
+                case SoFarAtom(axis=axis, arg=arg) as so_far:
+                    (axis,) = self.merges.labels((axis,))
+                    atom = replace(so_far, axis=axis, arg=self.poly(arg))
                 case IdAtom(arg):
                     atom = IdAtom(self.poly(arg))
             self._atoms[number] = self.algebra.atom(atom)

@@ -22,6 +22,7 @@ from mirage.semantics.ugraph import (
     Binary,
     Boundary,
     Contraction,
+    Cumulation,
     Elementwise,
     KernelGraph,
     Matmul,
@@ -126,6 +127,6 @@ def _of_op(op: Op, operands: list[Sizes], count: int) -> Sizes:
                 return np.zeros(count)
             case _:
                 return np.maximum(a, b)
-    if not isinstance(op, Elementwise | Movement | Contraction | Source | Boundary):
+    if not isinstance(op, Elementwise | Movement | Contraction | Cumulation | Source | Boundary):
         no_rule(op, "the growth of values")
     return np.max(operands, axis=0) if operands else np.zeros(count)

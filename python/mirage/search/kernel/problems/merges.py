@@ -9,7 +9,7 @@ from math import prod
 
 from mirage.cost.compilable import MAX_ROWS
 from mirage.search.algebra.axes import Dims
-from mirage.search.algebra.normal_form import Atom, Fn2Atom, InAtom, MaxAtom, NormalForms
+from mirage.search.algebra.normal_form import Atom, Fn2Atom, InAtom, MaxAtom, NormalForms, SoFarAtom
 from mirage.search.algebra.normalizer import MatmulRoles
 from mirage.search.kernel.problems.problem import KernelProblem
 
@@ -90,6 +90,7 @@ def find_merges(
     sequences += [[a for dim in d for a in dim] for d in dims]
     sums = [{a for a, _ in bound} for poly in polys for (_, bound), _ in algebra.polys[poly]]
     sums += [{a for a, _ in atom.bound} for atom in atoms if isinstance(atom, MaxAtom)]
+    sums += [{atom.axis} for atom in atoms if isinstance(atom, SoFarAtom)]
     if any(len(set(s)) < len(s) for s in sequences):
         return Merges(split=False)
 

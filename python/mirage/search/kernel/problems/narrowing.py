@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mirage.search.algebra.normal_form import Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom, NormalForms
+from mirage.search.algebra.normal_form import (
+    Fn2Atom,
+    FnAtom,
+    IdAtom,
+    InAtom,
+    MaxAtom,
+    NormalForms,
+    SoFarAtom,
+)
 from mirage.search.kernel.problems.growth import Scales, Sizes, growth_of, of_function
 from mirage.search.kernel.problems.problem import KernelProblem
 from mirage.semantics.scalar import BinaryFn, DType
@@ -80,7 +88,7 @@ class Narrowing:
             case Fn2Atom(fn, a, b):
                 both = np.maximum(self._of(algebra, a), self._of(algebra, b))
                 return both if fn in (BinaryFn.MAX, BinaryFn.MIN) else np.zeros_like(both)
-            case MaxAtom(_, arg) | IdAtom(arg):
+            case MaxAtom(_, arg) | SoFarAtom(arg=arg) | IdAtom(arg):
                 return self._of(algebra, arg)
 
 

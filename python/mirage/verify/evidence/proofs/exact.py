@@ -33,6 +33,7 @@ from mirage.verify.evidence.proofs.small_model import (
 from mirage.verify.evidence.proofs.value_by_value import prove_in_segments
 from mirage.verify.evidence.samples.floats import Difference
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
+from mirage.verify.normal_form.cumulations import with_shared_weights
 from mirage.verify.normal_form.normalize import normalize
 from mirage.verify.pieces.kernel_by_kernel import Account, Hint, Piece, Prove, Shown, account_for
 from mirage.verify.verdict import Evidence, HoldsFor
@@ -292,7 +293,8 @@ def show(
     before that, the piece is not shown."""
     if piece.trivial:
         return Shown(float("-inf"), (Evidence("the same ops", True, "on the same operands"),))
-    first, second = (normalize(decompose(g)) for g in (piece.first, piece.second))
+    given = piece.first, piece.second
+    first, second = (normalize(decompose(g)) for g in with_shared_weights(*given) or given)
     rng, limit = random.Random(seed), min(seconds, processor_seconds)
     until, found = time.monotonic() + seconds, Shown(0.0)
     for proofs, share in _TURNS:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import ceil, prod
 from zlib import crc32
 
@@ -47,6 +48,8 @@ from mirage.verify.evidence.samples.integer_inputs import RUNS, compared_with, d
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 from mirage.verify.evidence.samples.where_defined import EVERYWHERE, where_defined
 
+_MANY = 0.125
+"""The share of the elements of an input that are NaN where there are many."""
 _IN_SEGMENTS = 0.7
 """The share of the situations in which integers say which segment an element belongs to."""
 LARGEST = {
@@ -217,7 +220,7 @@ class Activations:
         """The number of situations of the kinds below, except those of :meth:`own_scales`."""
         found = (1 + len(RUNS)) * len(self.integers)  # at most
         for i in self.free:
-            found += 3 + 1  # scales, zeros
+            found += 3 + 1 + 2  # scales, zeros, NaN
             if self.has_rows(i):
                 every = len(ROWS) + (len(MASKS) if i in self.masks else 0)
                 needed = max(1, int(self._needed(i).sum()))
@@ -382,15 +385,18 @@ class Activations:
         return self.situation(f"rows and columns of zeros in input {i}", {i: x})
 
     def not_numbers(self) -> Iterator[Situation | None]:
-        """Yield situations with a NaN, for each input in turn."""
-        for i in self.free:
+        """Yield situations with a NaN, or with many, for each input in turn: the first reaches few
+        results, the others meet every mask."""
+        for i, many in product(self.free, (False, True)):
             if not self.mine():
                 yield None
                 continue
             rng = self.stream("not numbers", i)
             x = np.array(rng.standard_normal(self.shapes[i]) * self.scales[i])
             x[tuple(int(rng.integers(n)) for n in self.shapes[i])] = np.nan
-            yield self.situation(f"a NaN in input {i}", {i: x})
+            if many:
+                x[rng.random(self.shapes[i]) < _MANY] = np.nan
+            yield self.situation(f"{'many NaN' if many else 'a NaN'} in input {i}", {i: x})
 
     def own_scales(self, count: int) -> Iterator[Situation | None]:
         """Yield situations in which every input has a random scale of its own."""

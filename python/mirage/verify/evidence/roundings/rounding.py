@@ -40,7 +40,7 @@ from mirage.verify.evidence.roundings.explicit import (
     with_written_casts,
     written_casts,
 )
-from mirage.verify.evidence.roundings.masked_numbers import MasksChoose
+from mirage.verify.evidence.roundings.not_numbers import NotNumbers
 from mirage.verify.evidence.roundings.pace import Pace
 from mirage.verify.evidence.roundings.row_errors import (
     SMALLEST,
@@ -101,7 +101,7 @@ def measure_together(
     the seconds that are left: if they do not suffice for all candidates, the last ones are dropped.
     """
     assumed = assumed or Assumptions()
-    gate = _Gate(graphs, permutations, assumed)
+    gate = _Gate(graphs, permutations, assumed, frozenset(contents))
     results = [Measured() for _ in permutations]
     pace = Pace(left)
     every = Situations(graphs, sample, seed, contents, assumed, turn)
@@ -141,8 +141,9 @@ class _Gate:
         graphs: Sequence[KernelGraph],
         permutations: Sequence[Sequence[int]],
         assumed: Assumptions,
+        known: frozenset[int],
     ) -> None:
-        self.graphs, self.permutations = graphs, permutations
+        self.graphs, self.permutations, self.known = graphs, permutations, known
         self.assumed = assumed
         self.casts = written_casts(graphs[0], strict=not assumed.more_precision)
         self.rounded = with_written_casts(graphs[0], self.casts)
@@ -253,6 +254,8 @@ class _Gate:
             worst = inf if lost else 0.0
             certain = bool(lost)
             return Errors(situation.name, 0.0, worst, not lost, lost, certain=certain, lost=certain)
+        if has_nan(situation):
+            return self._with_nan(which, situation, sample, values)
         worst = Errors(situation.name, 0.0, 0.0, True)
         each = zip(
             values.exact, values.rounded, values.reference, values.candidates[which], strict=True
@@ -260,7 +263,7 @@ class _Gate:
         for number, (x, s, r, c) in enumerate(each):
             dtype = self.graphs[0].outputs[number].dtype
             if dtype.is_integer:  # what a lookup or a call gets: nothing may be rounded
-                same = np.array_equal(r, c, equal_nan=True)
+                same = self._same_integers(x, s, r, c)
                 where = f"output {number}: another whole number"
                 found = Errors(situation.name, 0.0, 0.0, same, where, certain=True, lost=not same)
                 worst = worst if same or not worst.holds else found
@@ -277,6 +280,28 @@ class _Gate:
                 worst = found
         return worst
 
+    def _same_integers(self, x: Array, s: Array, r: Array, c: Array) -> bool:
+        """Return whether whole numbers are the reference's, or all of them those that it computes
+        without rounding (a maximum of a softmax that has rounded all scores to one number)."""
+        others = (x, s) if self.assumed.reassociation and self.assumed.more_precision else (r,)
+        return np.array_equal(r, c, equal_nan=True) or all(
+            np.array_equal(y, c, equal_nan=True) for y in others
+        )
+
+    def _with_nan(
+        self, which: int, situation: Situation, sample: Sample, values: _Values
+    ) -> Errors:
+        """Return whether the outputs of a candidate are what a NaN among the inputs requires; the
+        sizes of errors are compared elsewhere."""
+        asked = NotNumbers(self.graphs[0], situation.inputs, sample, self.known)
+        every = values.exact, values.reference, values.candidates[which]
+        for number, each in enumerate(zip(*every, strict=True)):
+            x, r, c = (np.asarray(v, np.float64) for v in each)
+            if lost := asked.lost(number, x, r, c):
+                where = f"output {number}: {lost}"
+                return Errors(situation.name, 0.0, inf, False, where, certain=True, lost=True)
+        return Errors(situation.name, 0.0, 0.0, True)
+
     def _lost(
         self, number: int, values: Sequence[Array], situation: Situation, sample: Sample
     ) -> str:
@@ -284,12 +309,6 @@ class _Gate:
         are an output's values in float64, in float64 with casts, of the reference and of the
         candidate."""
         x, s, r, c = (np.asarray(v, dtype=np.float64) for v in values)
-        lost = np.isnan(r) & np.isnan(x) & np.isfinite(c)
-        # the difference of two numbers that are too large is none: a candidate may do better
-        if not self.assumed.finite_inputs and lost.any() and has_nan(situation):
-            chosen = outputs_of(self.graphs[0], 0, MasksChoose(), situation.inputs, sample)[number]
-            if (lost & np.isnan(chosen)).any():
-                return "a NaN among the inputs is lost"
         known = np.isfinite(x) & np.isfinite(r) & np.isfinite(c) & np.isfinite(s)
         if not self.assumed.reassociation and (r != c)[known].any():
             return "other numbers than the reference's, and no reassociation is allowed"

@@ -8,7 +8,7 @@ is one of the results that PyTorch may give.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
@@ -92,15 +92,25 @@ def along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
     return b.transpose(y, back)
 
 
+def turned_around(b: Lowering, x: Value, dims: Iterable[int]) -> Value:
+    """Return ``x`` with the last element first along ``dims``; what is turned twice is as it
+    was."""
+    source, turned = b.turned.get(x, (x, frozenset[int]()))
+    left = turned.symmetric_difference(d for d in dims if x.shape[d] > 1)
+    y = source
+    for dim in sorted(left):
+        size = y.shape[dim]
+        back = b.combine(BinaryFn.SUB, size - 1, iota(b, (size,), 0))
+        y = along(b, y, dim, back)
+    if left:
+        b.turned[y] = source, left
+    return y
+
+
 def _flip(b: Lowering, c: Call) -> Value:
     """``op(x, dims)``."""
     x = c.value(0)
-    for dim in normalize_dims(c.integers(1), len(x.shape)):
-        size = x.shape[dim]
-        if size > 1:
-            back = b.combine(BinaryFn.SUB, size - 1, iota(b, (size,), 0))
-            x = along(b, x, dim, back)
-    return x
+    return turned_around(b, x, normalize_dims(c.integers(1), len(x.shape)))
 
 
 def entries_of(c: Call) -> list[tuple[int, Value]]:

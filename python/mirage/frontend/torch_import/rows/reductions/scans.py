@@ -1,83 +1,91 @@
 """Rows of scans along a dimension: sums, products and maxima of all elements up to each one.
 
-A running sum is a sum of choices, in one kernel, which takes quadratic work. A long one is computed
-in blocks: that of each block, plus the sum of all blocks before it, which is a running sum itself
+A running sum of floats is one op if a block can hold the row. A longer row is computed in blocks:
+the running sum of each block, plus the sum of all blocks before it, which is a running sum itself
 (G. E. Blelloch, Prefix sums and their applications, 1990). Maxima are computed in the same way.
-Products, and maxima of integers, take ``log2`` steps: after step ``k`` each element is combined
-with the ``2^k - 1`` before it (W. D. Hillis, G. L. Steele, Data parallel algorithms, 1986).
+Products take ``log2`` steps: after step ``k`` each element is combined with the ``2^k - 1`` before
+it (W. D. Hillis, G. L. Steele, Data parallel algorithms, 1986).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
-from mirage.frontend.torch_import.rows.movement.indexing import MOST_COMPARED
+from mirage.frontend.torch_import.rows.movement.indexing import MOST_COMPARED, turned_around
 from mirage.frontend.torch_import.rows.reductions.reductions import flipped, is_largest
 from mirage.semantics.builder import normalize_dims
+from mirage.semantics.ops.cumulation import COMBINED, NOTHING
 from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import TensorType, Value
 
 LARGE = 1e38
 """The number that replaces infinity where a difference is taken."""
-BLOCK = 32
-"""The least number of elements of a block; others are tried up to twice as many, so that they
-divide the size."""
+LONGEST, BLOCK = 1024, 128
+"""The most elements of a row that one block scans, and the least number of elements of the blocks
+of a longer row; the largest number that divides the size is chosen."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the elements of a row are taken: with this function, from the last to the first if
+    ``reversed``, and without the element itself if ``exclusive``."""
+
+    fn: ReduceFn
+    reversed: bool
+    exclusive: bool = False
 
 
 def _running_sum(b: Lowering, c: Call) -> Value:
     """``op(x, dim, dtype)``. Sums of whole numbers that f32 represents, such as counts of tokens,
-    are computed in f32; other integers are not added in blocks, because PyTorch does that."""
+    are computed in f32; those of other integers are left to PyTorch, as one op. What is turned
+    around is summed from the other end."""
     x, dtype = c.value(0), c.result.dtype
     if not x.shape:
         return b.typed(x, dtype)
     (dim,) = normalize_dims((c.integer(1),), len(x.shape))
-    size = x.shape[dim]
-    small = size * max(map(abs, b.range_of(x))) <= MAX_POSITIONS
-    if dtype.is_integer and not small and x.type.size * size > MOST_COMPARED:
-        raise Unsupported(f"a running sum along {size} elements, in {x.type.size // size} rows")
+    x, turned = b.turned.get(x, (x, frozenset[int]()))
+    small = x.shape[dim] * max(map(abs, b.range_of(x))) <= MAX_POSITIONS
     if dtype.is_integer:
         x = b.typed(x, DType.F32 if small else DType.I64)
     else:
         x = wide(b, b.typed(x, dtype))
-    return b.typed(_running(b, ReduceFn.SUM, x, dim), dtype)
+    y = b.typed(_running(b, ReduceFn.SUM, x, dim, dim in turned), dtype)
+    return turned_around(b, y, turned)
 
 
-def _running(b: Lowering, fn: ReduceFn, x: Value, dim: int) -> Value:
-    """Return the sum or the largest of all elements of floats up to each one along ``dim``."""
-    return b.swapped(_along_rows(b, fn, b.swapped(x, dim, -1), BinaryFn.LE), dim, -1)
+def _running(b: Lowering, fn: ReduceFn, x: Value, dim: int, reversed: bool = False) -> Value:
+    """Return the sum or the largest of all elements up to each one along ``dim``, or from each one
+    on."""
+    if x.shape[dim] <= LONGEST or x.dtype.is_integer:
+        return _of_row(b, Way(fn, reversed), x, dim)
+    return b.swapped(_in_blocks(b, Way(fn, reversed), b.swapped(x, dim, -1)), dim, -1)
 
 
-def _along_rows(b: Lowering, fn: ReduceFn, x: Value, seen: BinaryFn) -> Value:
-    """Reduce for each place along the last dimension the elements that are ``seen`` there: up to it
-    (LE), or before it (LT)."""
+def _of_row(b: Lowering, way: Way, x: Value, dim: int) -> Value:
+    """Scan rows that a block can hold."""
+    if x.shape[dim] > 1:
+        return b.cumulate(way.fn, x, dim, exclusive=way.exclusive, reversed=way.reversed)
+    return b.filled(NOTHING[way.fn], x.type) if way.exclusive else x
+
+
+def _in_blocks(b: Lowering, way: Way, x: Value) -> Value:
+    """Scan the last dimension, block by block."""
     size = x.shape[-1]
-    if x.type.size * size <= MOST_COMPARED or size <= BLOCK:
-        return _of_pairs(b, fn, x, seen)
-    length = next((n for n in range(2 * BLOCK, BLOCK - 1, -1) if size % n == 0), BLOCK)
+    if size <= LONGEST:
+        return _of_row(b, way, x, len(x.shape) - 1)
+    length = next((n for n in range(LONGEST, BLOCK - 1, -1) if size % n == 0), LONGEST)
     if missing := -size % length:
-        zeros = b.filled(0, TensorType((*x.shape[:-1], missing), x.dtype))
-        x = b.concat((x, zeros), -1)
+        beyond = TensorType((*x.shape[:-1], missing), x.dtype)
+        x = b.concat((x, b.filled(NOTHING[way.fn], beyond)), -1)
     blocks = b.reshape(x, (*x.shape[:-1], x.shape[-1] // length, length))
-    before = _along_rows(b, fn, b.reduced(fn, blocks, (-1,), False), BinaryFn.LT)
-    both = BinaryFn.ADD if fn is ReduceFn.SUM else BinaryFn.MAX
+    before = _in_blocks(b, replace(way, exclusive=True), b.reduced(way.fn, blocks, (-1,), False))
     column = b.reshape(before, (*before.shape, 1))
-    y = b.binary(both, _of_pairs(b, fn, blocks, seen), column)
+    y = b.binary(COMBINED[way.fn], _of_row(b, way, blocks, len(blocks.shape) - 1), column)
     return b.cut(b.reshape(y, x.shape), -1, 0, size)
-
-
-def _of_pairs(b: Lowering, fn: ReduceFn, x: Value, seen: BinaryFn) -> Value:
-    """Reduce as :func:`_along_rows` does, with a choice for each pair of places."""
-    size = x.shape[-1]
-    row, col = b.grid(size, size)
-    counts, line = b.binary(seen, col, row), b.reshape(x, (*x.shape[:-1], 1, size))
-    if fn is ReduceFn.SUM or b.range_of(x)[0] >= 0:  # what is not seen is zero
-        terms = b.binary(BinaryFn.KEEP, counts, line)
-    else:
-        terms = choose(b, counts, line, -math.inf, x.dtype)
-    return b.reduced(fn, terms, (-1,), False)
 
 
 def _scan(b: Lowering, fn: BinaryFn, x: Value, dim: int) -> Value:
@@ -108,15 +116,18 @@ def _running_extreme(*, least: bool) -> Row:
         if not x.shape:
             return [x, b.constant(0, DType.I64)]
         (dim,) = normalize_dims((c.integer(1),), len(x.shape))
+        # a place in what is turned around is another place
+        none: tuple[Value, frozenset[int]] = (x, frozenset())
+        x, turned = none if c.used[1] else b.turned.get(x, none)
         truth = x.dtype is DType.I1
         y = b.cast(x, DType.F32) if truth else x
         y = flipped(b, y) if least else y
-        if y.dtype.is_integer:
-            most = _scan(b, BinaryFn.MAX, y, dim)
-        else:
-            most = _running(b, ReduceFn.MAX, y, dim)
+        if y.dtype.is_integer and max(map(abs, b.range_of(y))) <= MAX_POSITIONS:
+            y = b.cast(y, DType.F32)
+        most = _running(b, ReduceFn.MAX, y, dim, dim in turned)
         values = flipped(b, most) if least else most
-        values = b.combine(BinaryFn.NE, values, 0) if truth else values
+        values = b.combine(BinaryFn.NE, values, 0) if truth else b.typed(values, x.dtype)
+        values = turned_around(b, values, turned)
         return [values, _last_places(b, y, most, dim)] if c.used[1] else [values]
 
     return row
@@ -124,23 +135,14 @@ def _running_extreme(*, least: bool) -> Row:
 
 def _last_places(b: Lowering, x: Value, most: Value, dim: int) -> Value:
     """Return the last place up to each one along ``dim`` whose element is ``most``, the largest up
-    to it. In a long row, that is the last element that is the largest up to itself."""
+    to it: that of the last element that is the largest up to itself."""
     size = x.shape[dim]
     if size > MAX_POSITIONS:
         raise Unsupported(f"the places of running maxima along {size} elements")
-    x, most = b.swapped(x, dim, -1), b.swapped(most, dim, -1)
-    if x.type.size * size <= MOST_COMPARED:
-        row, col = b.grid(size, size)
-        line, column = b.reshape(x, (*x.shape[:-1], 1, size)), b.reshape(most, (*most.shape, 1))
-        found = is_largest(b, line, column)
-        found = b.binary(BinaryFn.AND, found, b.binary(BinaryFn.LE, col, row))
-        last = b.binary(BinaryFn.KEEP, found, b.typed(col, DType.F32))
-        at = b.reduced(ReduceFn.MAX, last, (-1,), False)
-    else:
-        place = b.typed(iota(b, (size,), 0), DType.F32)
-        last = b.binary(BinaryFn.KEEP, is_largest(b, x, most), place)
-        at = _along_rows(b, ReduceFn.MAX, last, BinaryFn.LE)
-    return b.typed(b.swapped(at, dim, -1), DType.I64)
+    shape = tuple(size if d == dim else 1 for d in range(len(x.shape)))
+    place = b.reshape(b.typed(iota(b, (size,), 0), DType.F32), shape)
+    last = b.binary(BinaryFn.KEEP, is_largest(b, x, most), place)
+    return b.typed(_running(b, ReduceFn.MAX, last, dim), DType.I64)
 
 
 def _running_log_sum(b: Lowering, c: Call) -> Value:

@@ -1,0 +1,39 @@
+//===- Cumulation.h - the steps of sums so far ------------------*- C++ -*-===//
+//
+// What is before an element along a dimension is, bit by bit of its position:
+// wherever the bit is set, the part of the tile in which it is not. So the bits
+// are taken from the lowest to the highest, and each of them is a bit of the
+// register, of the lane or of the warp (W. D. Hillis, G. L. Steele, Data parallel
+// algorithms, 1986).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MIRAGE_DIALECT_THREAD_IR_CUMULATION_H
+#define MIRAGE_DIALECT_THREAD_IR_CUMULATION_H
+
+#include "mirage/Dialect/Thread/IR/LinearLayout.h"
+
+namespace mirage::thread {
+
+/// One bit of the positions along a dimension, or several of neighbouring significance that are all
+/// bits of the warp: those are one exchange.
+struct CumulationStep {
+  enum Kind { Registers, Lanes, Warps } kind;
+  /// The bit of the lane index, for lanes.
+  int64_t bit;
+  /// Elements along the dimension whose totals are known before and after the step.
+  int64_t before, after;
+
+  /// Bytes of shared memory that the step exchanges.
+  int64_t getScratchBytes(const LinearLayout &layout, int64_t dim) const;
+};
+
+/// The steps along `dim` within the linear part of the layout.
+llvm::SmallVector<CumulationStep> planCumulation(const LinearLayout &layout, int64_t dim);
+
+/// Shared memory for all steps, one at a time.
+int64_t getCumulationBytes(const LinearLayout &layout, int64_t dim);
+
+} // namespace mirage::thread
+
+#endif // MIRAGE_DIALECT_THREAD_IR_CUMULATION_H

@@ -1,0 +1,197 @@
+"""NaN among the inputs: where a candidate must give a NaN, and where it must give a number.
+
+The identities of real numbers say nothing about NaN, and people write the same program with and
+without zeros that are multiplied: a product with a triangle of ones or a running sum, a product
+with a row that is one at a place or a lookup, an average over a mask or a choice. A NaN times such
+a zero is NaN, and in the other form it is not read at all. PyTorch has both forms of attention
+itself: its fused kernels leave masked scores out, and its composed ones add minus infinity to them.
+So a candidate may do either, and two things remain:
+
+*A NaN must not be lost.* Where the reference gives NaN, the candidate must not give a number,
+unless the reference would give one if the zeros of tensors, and the minus infinity of masks, left
+out what they meet.
+
+*What the caller leaves out must stay out.* If the reference gives a number only because it chooses
+by a mask of truth values, a length, or by asking whether a number is NaN, then the candidate must
+give a number, too: memory that nobody has written may lie there. A choice by positions alone is a
+triangle or a slice, a choice of one place is a lookup, and one that compares floats was not made
+with NaN in mind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from mirage.semantics.domain import Float64, Planes, map_planes
+from mirage.semantics.evaluation.evaluate import Sampled
+from mirage.semantics.ops.tensor_ops import Binary
+from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value
+from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
+from mirage.verify.evidence.samples.sampled_outputs import Sample
+
+_LEAST = -1.7e308
+"""The number that replaces the minus infinity that a mask adds; a sum of it and a score is about
+this number, too."""
+_FAR = 0.125
+"""The difference, relative to the largest number of an output, that is no rounding error."""
+_EQUALITIES = (BinaryFn.EQ, BinaryFn.NE)
+
+
+class LeftOut(Yardstick):
+    """float64 in which masks replace elements instead of adding to them, and zeros of tensors leave
+    out what they are multiplied with. A constant zero does not: nobody writes it as a mask."""
+
+    def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
+        y = super().unary(fn, x, dtype)
+        if fn is not UnaryFn.BIAS:
+            return y
+        return (np.where(np.isneginf(y[0]), _LEAST, y[0]),)
+
+    def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
+        y = super().binary(fn, a, b, dtype)
+        if fn is BinaryFn.ADD:
+            left_out = (a[0] == _LEAST) | (b[0] == _LEAST)
+            return (np.where(left_out & np.isnan(y[0]), _LEAST, y[0]),)
+        if fn is BinaryFn.MUL:
+            zero = _zeros(a[0]) | _zeros(b[0])
+            return (np.where(zero & np.isnan(y[0]), 0.0, y[0]),)
+        return y
+
+    def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
+        missing = [np.isnan(x[0]) for x in (a, b)]
+        numbers = [np.where(m, 0.0, x[0]) for m, x in zip(missing, (a, b), strict=True)]
+        weights = [(m | (x[0] != 0.0)).astype(float) for m, x in zip(missing, (a, b), strict=True)]
+        nans = [m.astype(float) for m in missing]
+        met = np.matmul(nans[0], weights[1]) + np.matmul(weights[0], nans[1])
+        return (np.where(met > 0.0, np.nan, np.matmul(*numbers)),)
+
+
+def _zeros(x: Array) -> Array:
+    return (x == 0.0) & (x.size > 1)
+
+
+class Reached(Float64):
+    """float64 in which all that is computed from a NaN is NaN: truth values of comparisons, and
+    rows that are looked up with it. Only what a choice leaves out, or a comparison of a value with
+    itself, is a number."""
+
+    def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
+        (y,) = super().unary(fn, x, dtype)
+        return (np.where(np.isnan(x[0]), np.nan, y),)
+
+    def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
+        (y,) = super().binary(fn, a, b, dtype)
+        if fn is BinaryFn.KEEP:
+            return (np.where(np.isnan(a[0]), np.nan, np.where(a[0] == 0.0, 0.0, y)),)
+        if fn in _EQUALITIES and _same(a[0], b[0]):
+            return (y,)
+        return (np.where(np.isnan(a[0]) | np.isnan(b[0]), np.nan, y),)
+
+    def cut(self, x: Planes, given: DType, dtype: DType) -> Planes | None:
+        found = super().cut(x, given, dtype)
+        return found and (np.where(np.isnan(x[0]), np.nan, found[0]),)
+
+    def rows(self, table: Planes, places: Planes) -> Planes | None:
+        (at,) = places
+        unknown = np.isnan(at)
+        if not unknown.any():
+            return None
+        inside = (at >= 0) & (at < len(table[0]))
+        found = map_planes(lambda p: p[np.where(inside, at, 0).astype(np.int64)], table)
+        kept = inside.reshape(inside.shape + (1,) * (table[0].ndim - 1))
+        return (np.where(kept, found[0], np.nan),)
+
+
+def _same(a: Array, b: Array) -> bool:
+    """Return whether two arrays are one."""
+    return a.shape == b.shape and a.strides == b.strides and a.ctypes.data == b.ctypes.data
+
+
+def without_choices(graph: KernelGraph, known: Collection[int]) -> KernelGraph:
+    """Return ``graph`` without the choices that a caller makes by truth values and integers: what
+    is kept by them is multiplied by the truth value. The numbers in the inputs ``known`` are no
+    choice of a caller, and one place of several is none either; what masks leave out of scores,
+    they may as well add to. Questions whether a value is NaN become comparisons."""
+    given = {v for i, v in enumerate(graph.inputs) if i not in known}
+    choices = {v for v in given if v.dtype is DType.I1}  # and what is computed from them
+    made = {v: op for op in graph.ops for v in op.results}
+    added = {_uncast(op.operands[0], made) for op in graph.ops if op.function is UnaryFn.BIAS}
+    ops: list[Op] = []
+    for op in graph.ops:
+        depends = [v in given for v in op.operands]
+        if any(depends):
+            given.update(op.results)
+        if op.function in (BinaryFn.LT, BinaryFn.LE, *_EQUALITIES):
+            picks = op.function in _EQUALITIES and not all(depends)
+            chosen = any(depends) and not picks and op.operands[0].dtype.is_integer
+        else:
+            chosen = any(v in choices for v in op.operands)
+        if chosen:
+            choices.update(op.results)
+        ops.append(_without_choice(op, choices - added))
+    return replace(graph, ops=tuple(ops))
+
+
+def _uncast(v: Value, made: Mapping[Value, Op]) -> Value:
+    """Return the value of which ``v`` is a conversion."""
+    op = made.get(v)
+    return _uncast(op.operands[0], made) if isinstance(op, Elementwise) and op.identity else v
+
+
+def _without_choice(op: Op, choices: Collection[Value]) -> Op:
+    if not isinstance(op, Elementwise):
+        return op
+    if op.function is BinaryFn.KEEP and op.operands[0] in choices:
+        return Binary(op.operands, op.results, BinaryFn.MUL)
+    if op.function in _EQUALITIES and op.operands[0] is op.operands[1]:
+        return Binary(op.operands, op.results, BinaryFn.LT)
+    return op
+
+
+@dataclass(frozen=True)
+class NotNumbers:
+    """What a NaN among some inputs requires of the results of candidates of ``graph``; the numbers
+    in the inputs ``known`` are part of the program."""
+
+    graph: KernelGraph
+    inputs: Sequence[Sampled]
+    sample: Sample
+    known: Collection[int]
+
+    def lost(self, number: int, exact: Array, reference: Array, candidate: Array) -> str:
+        """Say what the candidate's output ``number`` has lost, or return ""."""
+        dtype = self.graph.outputs[number].dtype
+        if dtype.is_integer:
+            wrong = reference != candidate
+            if dtype is not DType.I1:  # a place that is found by comparisons is any place
+                wrong = wrong & ~np.isnan(self._reached[number])
+            return "another whole number" if wrong.any() else ""
+        numbers = np.isfinite(candidate)
+        if (np.isnan(reference) & numbers & np.isnan(self._left_out[number])).any():
+            return "a NaN among the inputs is lost"
+        known = np.isfinite(reference)
+        if (known & ~numbers & self._chosen[number]).any():
+            return "not a number where the reference leaves a NaN out"
+        far = _FAR * np.abs(reference[known]).max(initial=0.0)
+        others = [np.abs(y - candidate) > far for y in (exact, reference)]
+        return "another number" if (known & numbers & others[0] & others[1]).any() else ""
+
+    @cached_property
+    def _left_out(self) -> list[Array]:
+        return outputs_of(self.graph, 0, LeftOut(), self.inputs, self.sample)
+
+    @cached_property
+    def _reached(self) -> list[Array]:
+        return outputs_of(self.graph, 0, Reached(), self.inputs, self.sample)
+
+    @cached_property
+    def _chosen(self) -> list[Array]:
+        """Where the reference gives a number only because of a choice."""
+        graph = without_choices(self.graph, self.known)
+        others = outputs_of(graph, 0, Reached(), self.inputs, self.sample)
+        return [np.isnan(y) & ~np.isnan(x) for x, y in zip(self._reached, others, strict=True)]
