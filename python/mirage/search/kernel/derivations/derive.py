@@ -28,7 +28,7 @@ from mirage.search.algebra.normal_form import (
     SubAxis,
     inputs_of,
 )
-from mirage.search.kernel.derivations.cumulations import Cumulate
+from mirage.search.kernel.derivations.cumulate_move import Cumulate
 from mirage.search.kernel.derivations.groupings import Groupings, Summands
 from mirage.search.kernel.derivations.moves import (
     SUMS,
