@@ -8,6 +8,8 @@
 
 #include "TileEmitter.h"
 
+#include "mirage/Dialect/Block/Analysis/Clusters.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 #include <algorithm>

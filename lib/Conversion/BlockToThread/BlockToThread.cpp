@@ -4,6 +4,7 @@
 #include "TileEmitter.h"
 
 #include "mirage/Conversion/Passes.h"
+#include "mirage/Dialect/Block/Analysis/Clusters.h"
 #include "mirage/Dialect/Block/Analysis/ProductPhases.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

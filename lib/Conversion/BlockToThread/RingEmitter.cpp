@@ -15,6 +15,7 @@
 
 #include "TileEmitter.h"
 
+#include "mirage/Dialect/Block/Analysis/Clusters.h"
 #include "mirage/Dialect/Block/Analysis/ProductPhases.h"
 #include "mirage/Dialect/Block/Analysis/RegisterEstimate.h"
 #include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
@@ -22,7 +23,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mirage;
@@ -64,10 +64,6 @@ Value TileEmitter::getTensorMap(kernel::TensorMapAttr map) {
 
 /// Warps of the role that copies, where all of them do.
 static constexpr int64_t kWriters = 4;
-
-/// Any offset that no ring has, for equal allocations would count as one; they are
-/// planned later.
-static constexpr int64_t beyond = int64_t(1) << 20;
 
 void TileEmitter::createRings() {
   int64_t warps = launch.getSchedule()->getWarps();
@@ -263,7 +259,7 @@ Value TileEmitter::createTurns(int64_t number) {
   int64_t groups = launch.getSchedule()->getWarps() / 4;
   auto type = thread::MbarrierType::get(launch.getContext(), groups);
   Value barriers = thread::MbarrierAllocOp::create(
-      builder, loc, type, builder.getI64IntegerAttr(beyond + number * 8 * groups));
+      builder, loc, type, builder.getI64IntegerAttr(kBeyondRings + number * 8 * groups));
   thread::MbarrierInitOp::create(builder, loc, barriers, builder.getI64IntegerAttr(4));
   return barriers;
 }
@@ -320,78 +316,4 @@ void TileEmitter::emitFills(block::LoopOp op) {
   Value step = getRingStep(op, loop.getInductionVar());
   for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings[op]))
     emitFill(loads.loads, ring, step);
-}
-
-/// A result that leaves through shared memory: false where it does not.
-bool TileEmitter::emitBoxStore(block::StoreOp op, unsigned number, Value fragment,
-                               const TilePlace &place) {
-  if (!launch.getSchedule()->usesWarpgroups())
-    return false;
-  std::optional<block::BoxStore> box = block::getBoxStore(op, number);
-  if (!box)
-    return false;
-  if (round) {
-    emitStoreInParts(*box, fragment, place);
-    return true;
-  }
-  int64_t offset = llvm::alignTo(allocated, box->tile.getAlignment());
-  allocated = offset + box->tile.getTotalBytes();
-  Value tile =
-      thread::SharedAllocOp::create(builder, loc, box->tile, builder.getI64IntegerAttr(offset));
-  thread::StoreSharedOp::create(builder, loc, fragment, tile, DenseI64ArrayAttr(), false);
-  thread::FenceOp::create(builder, loc, thread::FenceKind::AsyncProxy);
-  thread::BarrierOp::create(builder, loc);
-  thread::TmaStoreOp::create(builder, loc, tile, getTensorMap(box->map), place.offsets);
-  thread::BulkCommitOp::create(builder, loc);
-  thread::BulkWaitOp::create(builder, loc, builder.getI64IntegerAttr(0), UnitAttr());
-  return true;
-}
-
-/// A result of a block that goes on with the next tile: part by part through the
-/// slots of a buffer, each of which is free once the copy from it has read it.
-///
-///   wait for the last tile's copies; barrier
-///   for each part: store to its slot; wait for the copy from the other one; barrier;
-///                  start the copy
-///
-/// One thread starts all copies, and is the one for which waits are more than a step.
-/// Where each group of warps owns rows, each does that for its own: a group that has
-/// multiplied stores while others multiply.
-void TileEmitter::emitStoreInParts(const block::BoxStore &box, Value fragment,
-                                   const TilePlace &place) {
-  block::StoreParts parts = block::getStoreParts(box, cast<FragmentType>(fragment.getType()));
-  int64_t offset = llvm::alignTo(std::max(allocated, 2 * beyond), parts.buffer.getAlignment());
-  allocated = offset + parts.buffer.getTotalBytes();
-  Value buffer =
-      thread::SharedAllocOp::create(builder, loc, parts.buffer, builder.getI64IntegerAttr(offset));
-  auto waitForCopies = [&] {
-    thread::BulkWaitOp::create(builder, loc, builder.getI64IntegerAttr(0), builder.getUnitAttr());
-  };
-  SmallVector<Value> start(place.offsets);
-  if (box.byGroups) {
-    Value &row = start[place.dims[0]];
-    Value first = arith::MulIOp::create(builder, loc, getGroup(), index(thread::kGroupRows));
-    row = arith::AddIOp::create(builder, loc, row, first);
-  }
-  waitForCopies();
-  thread::BarrierOp::create(builder, loc, box.byGroups);
-  for (int64_t number = 0; number < parts.count; ++number) {
-    int64_t col = number * parts.part.getCols();
-    Value part = fragment, slot = buffer;
-    if (parts.count > 1)
-      part = thread::SliceOp::create(builder, loc, parts.part, fragment,
-                                     builder.getDenseI64ArrayAttr({0, col}));
-    slot = thread::SlotOp::create(builder, loc, buffer, index(number % parts.buffer.getSlots()));
-    thread::StoreSharedOp::create(builder, loc, part, slot, DenseI64ArrayAttr(), false);
-    thread::FenceOp::create(builder, loc, thread::FenceKind::AsyncProxy);
-    if (number > 0 && number + 1 < parts.count)
-      waitForCopies();
-    thread::BarrierOp::create(builder, loc, box.byGroups);
-    SmallVector<Value> at(start);
-    at.back() = arith::AddIOp::create(builder, loc, at.back(), index(col));
-    if (box.byGroups)
-      slot = thread::GroupRowsOp::create(builder, loc, slot);
-    thread::TmaStoreOp::create(builder, loc, slot, getTensorMap(box.map), at, box.byGroups);
-    thread::BulkCommitOp::create(builder, loc);
-  }
 }

@@ -14,6 +14,10 @@
 
 namespace mirage {
 
+/// Any offset in shared memory that no ring has, for equal allocations would count as
+/// one; they are planned later.
+inline constexpr int64_t kBeyondRings = int64_t(1) << 20;
+
 /// A tile in shared memory as an op sees it.
 struct SharedView {
   /// One slot.
@@ -214,12 +218,14 @@ private:
   TableRow getTableRow(block::GatherOp op);
   void findTableRows(llvm::ArrayRef<mlir::Operation *> reads, llvm::StringRef axis);
   void emitFills(block::LoopOp op);
+  mlir::Value getTensorMap(kernel::TensorMapAttr map);
+
+  // Results that leave through shared memory (BoxStores.cpp).
   bool emitBoxStore(block::StoreOp op, unsigned number, mlir::Value fragment,
                     const TilePlace &place);
   void emitStoreInParts(const block::BoxStore &box, mlir::Value fragment, const TilePlace &place);
-  mlir::Value getTensorMap(kernel::TensorMapAttr map);
 
-  // Device memory (GlobalAccess.cpp).
+  // Device memory (DeviceTiles.cpp).
   TilePlace getTilePlace(mlir::Value tensor, mlir::ArrayAttr map, block::TileType tile,
                          llvm::ArrayRef<int64_t> holderShape) {
     return getTilePlace(tensor, llvm::cast<mlir::MemRefType>(tensor.getType()), map, tile,

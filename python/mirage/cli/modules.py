@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mirage.cli.programs import (
+from mirage.cli.python_files import (
     BadProgramError,
     check_no_class,
     example_inputs_of,

@@ -4,10 +4,7 @@ workload.
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cli.ended import Ended
+from mirage.cli.python_files import (
+    BadProgramError,
+    check_no_class,
+    example_inputs_of,
+    object_of,
+    read_text,
+    run_file,
+)
 from mirage.errors import MirageError, SourceLocation
 from mirage.frontend.program import Parameter, Program
 from mirage.semantics.scalar import DType
@@ -26,10 +30,6 @@ from mirage.workloads.workload import Workload
 Array = np.ndarray[Any, Any]
 
 HELP = "file.py:object, file.mlir or the name of a workload"
-
-
-class BadProgramError(MirageError, ValueError):
-    """The program does not exist, or it cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,6 @@ def load_program(
     return _from_workload(spec)
 
 
-# ---- workloads
-
-
 def _from_workload(name: str) -> LoadedProgram:
     from mirage.workloads import get
 
@@ -93,18 +90,6 @@ def of_workload(workload: Workload) -> LoadedProgram:
     return LoadedProgram(
         workload.name, workload.program(), workload.numpy_inputs, None, None, workload=workload
     )
-
-
-# ---- MLIR ----------------------------------------------------------------------------------------
-
-
-def read_text(path: Path) -> str:
-    """Return the contents of a text file. Raises :class:`BadProgramError`."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        reason = e.strerror if isinstance(e, OSError) else str(e)
-        raise BadProgramError(f"{path}: cannot be read: {reason}") from None
 
 
 def _from_mlir(spec: str, path: Path, name: str | None) -> LoadedProgram:
@@ -140,9 +125,6 @@ def _carrier(dtype: DType) -> np.dtype[Any]:
     return np.dtype(np.float64 if dtype is DType.F64 or dtype.is_integer else np.float32)
 
 
-# ---- Python --------------------------------------------------------------------------------------
-
-
 def _from_python(
     spec: str, path: Path, name: str, allow_fallback: bool, files: dict[Path, ModuleType] | None
 ) -> LoadedProgram:
@@ -161,18 +143,6 @@ def _from_python(
     if isinstance(program, Program):  # imported there, with its weights
         return LoadedProgram(spec, program, lambda seed: _with_weights(program, seed))
     return _from_torch(spec, path, file, item, allow_fallback)
-
-
-def object_of(file: ModuleType, path: Path, name: str) -> Any:
-    """Return the object with that name or, without a name, the only program of a file. Raises
-    :class:`BadProgramError`."""
-    item = getattr(file, name, None) if name else _only_program(file, path)
-    if item is None:
-        raise BadProgramError(
-            f"{path}: expected an object called {name!r}, got none; there are "
-            f"{_programs(file) or 'none'}"
-        )
-    return item
 
 
 def _from_torch(
@@ -251,91 +221,3 @@ def _array(tensor: Any, dtype: DType) -> Array:
 
     wide = torch.float64 if dtype is DType.F64 or dtype.is_integer else torch.float32
     return tensor.detach().to(device="cpu", dtype=wide).numpy()
-
-
-def check_no_class(item: Any, path: Path) -> None:
-    """Raise :class:`BadProgramError` if a class is named instead of an object of it."""
-    import torch
-
-    if isinstance(item, type) and issubclass(item, torch.nn.Module):
-        raise BadProgramError(
-            f"{path}: expected a module, got the class {item.__name__}; name an instance of it"
-        )
-
-
-def example_inputs_of(file: ModuleType, item: Any) -> Any:
-    """Return the example inputs that a file has for one of its programs: several tensors as a
-    tuple, or any other object."""
-    import torch
-
-    example: Any = getattr(file, "example_inputs", None)
-    if isinstance(example, dict):  # for several programs: by their names
-        names = [n for n, there in vars(file).items() if there is item]
-        example = next((example[n] for n in names if n in example), example)  # pyright: ignore
-    if callable(example):
-        example = example()
-    return (example,) if isinstance(example, torch.Tensor) else example
-
-
-def run_file(path: Path) -> ModuleType:
-    """Return the module in ``path``. Raises :class:`BadProgramError`, with the place in the user's
-    file where it fails."""
-    read_text(path)
-    name = f"mirage_program_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise BadProgramError(f"{path}: expected a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickling look modules up
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        spec.loader.exec_module(module)
-    except (MirageError, Ended):
-        raise
-    except (Exception, SystemExit) as e:
-        frames = [
-            f
-            for f in traceback.extract_tb(e.__traceback__)
-            if Path(f.filename).resolve() == path.resolve()
-        ]
-        line = e.lineno if isinstance(e, SyntaxError) else (frames[-1].lineno if frames else None)
-        location = SourceLocation(str(path), line or 1)
-        raise BadProgramError(f"the file fails: {type(e).__name__}: {e}", location) from None
-    finally:
-        sys.path.remove(str(path.resolve().parent))
-    return module
-
-
-def _is_program(item: object) -> bool:
-    kinds: list[type] = []
-    from mirage.frontend.kernel_graph import GraphBuilder
-
-    kinds.extend((GraphBuilder, Program))
-    if "torch" in sys.modules:
-        import torch
-
-        kinds.append(torch.nn.Module)
-    return isinstance(item, tuple(kinds))
-
-
-def _programs(file: ModuleType) -> str:
-    return ", ".join(name for name, item in vars(file).items() if _is_program(item))
-
-
-def _only_program(file: ModuleType, path: Path) -> object:
-    found: dict[str, Any] = {
-        name: item
-        for name, item in vars(file).items()
-        if not name.startswith("_") and _is_program(item)
-    }
-    distinct = {id(item): name for name, item in found.items()}
-    for item in tuple(found.values()):
-        for part in list(item.modules())[1:] if hasattr(item, "modules") else ():
-            distinct.pop(id(part), None)  # a part of another one
-    if len(distinct) != 1:
-        there = ", ".join(found) or "none"
-        raise BadProgramError(
-            f"{path}: expected one module or graph in the file, got {there}; name one as "
-            f"{path.name}:NAME"
-        )
-    return found[next(iter(distinct.values()))]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirage.cli.given_inputs import Wanted, given_inputs
 from mirage.cli.output import Output
-from mirage.cli.programs import BadProgramError
+from mirage.cli.python_files import BadProgramError
 from mirage.cli.tensor_archives import DTYPES, check_writable, read_tensors, write_tensors
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 from mirage.cache import key_of, kind_version, shared_store
 from mirage.runtime.errors import ArtifactError
 from mirage.runtime.serialization.artifact import Artifact, sha256
-from mirage.runtime.serialization.manifest import from_json
+from mirage.runtime.serialization.manifest_reader import from_json
 
 KIND = "code"
 

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from mirage.compiler.errors import PtxasError
 
-_MOST_REGISTERS = 255
+MOST_REGISTERS = 255
 """The registers that the instruction set can address."""
-_REGISTER_FILE = 65536
+REGISTER_FILE = 65536
 """The registers of a multiprocessor, on all chips that we compile for. Each of its four partitions
 has a quarter of them and every fourth warp, so a block of 9 warps needs as many as one of 12."""
 _FULL_ROW = 128
@@ -186,7 +186,7 @@ def ask_for_registers(ptx: str, entries: tuple[EntryUsage, ...]) -> str | None:
         if match is None:
             continue
         threads = -(-int(match[2]) // _FULL_ROW) * _FULL_ROW
-        limit = min(_MOST_REGISTERS, _REGISTER_FILE // threads // 8 * 8)
+        limit = min(MOST_REGISTERS, REGISTER_FILE // threads // 8 * 8)
         # Spilled values, and as much again for what moves around them; allocated in units of 8.
         wanted = entry.registers + entry.spill_stores // 4 + 32
         wanted = min(-(-wanted // 8) * 8, limit)

@@ -157,7 +157,7 @@ def _known(launch: Launch, estimated: RegisterEstimator, compiled: Resources | N
 def _stores_apart(launch: Launch) -> bool:
     """Return whether each of several groups of four warps owns 64 rows of a block's tiles, so that
     one finishes its rows while the others multiply (``groupsOwnRows`` in
-    ``WarpgroupProducts.cpp``)."""
+    ``Boxes.cpp``)."""
     schedule = launch.schedule
     rows = {(1, 1, *output.value.shape)[-2] for output in launch.body.outputs}
     return schedule.resident > 0 and schedule.warps > 4 and rows == {16 * schedule.warps}
@@ -326,19 +326,7 @@ def _count(
         case Source(operands=(table, indices)):
             _count_rows(account, op, (table, indices), in_loop, read)
         case Matmul():
-            a, b = op.operands
-            operands = facts.operands(op)
-            for factor in (a, b):
-                if factor in facts.eight_bits and not account.features.warpgroups:
-                    account.convert(float(factor.type.size), in_loop)
-            for factor in (a, b):
-                if factor in facts.odd - facts.skewed:
-                    account.copy_odd(float(factor.type.size), in_loop)
-            batch = float(prod(op.result.shape[:-2]))
-            m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]
-            account.matmul(
-                float(m) * batch, float(n), float(k), operands, in_loop, shared.get(op, 1)
-            )
+            _count_product(account, op, in_loop, shared.get(op, 1), facts)
         case Contraction():
             (x,) = op.operands
             account.reduce(float(x.type.size), size, in_loop, _across(x, op.over[0]))
@@ -362,6 +350,21 @@ def _count(
             pass
         case _:
             no_rule(op, "the cost model")
+
+
+def _count_product(
+    account: Accountant, op: Matmul, in_loop: bool, sharers: int, facts: _Facts
+) -> None:
+    a, b = op.operands
+    for factor in (a, b):
+        if factor in facts.eight_bits and not account.features.warpgroups:
+            account.convert(float(factor.type.size), in_loop)
+    for factor in (a, b):
+        if factor in facts.odd - facts.skewed:
+            account.copy_odd(float(factor.type.size), in_loop)
+    rows = float(a.shape[-2]) * float(prod(op.result.shape[:-2]))
+    n, k = float(b.shape[-1]), float(a.shape[-1])
+    account.matmul(rows, n, k, facts.operands(op), in_loop, sharers)
 
 
 def _across(x: Value, dims: Sequence[int]) -> bool:

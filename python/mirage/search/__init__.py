@@ -1,7 +1,7 @@
 """The search for µGraphs: frames, derivations of values, extraction, kernel cuts."""
 
 from mirage.search.best_candidates import Candidate
-from mirage.search.kernel.solver import Pick
+from mirage.search.kernel.emission.picks import Pick
 from mirage.search.limits import BOUNDS, LimitError, SearchLimits, SearchReport, StopReason
 from mirage.search.superoptimize import Planner, SearchResult, Watch, searched, superoptimize
 

@@ -12,7 +12,8 @@ from heapq import heappop, heappush
 from mirage.cost.copy_kernels import copies_in, is_unfused, unfused_report
 from mirage.cost.cost_report import CostReport
 from mirage.cost.target import Target
-from mirage.search.kernel.solver import KernelSolver, Pick
+from mirage.search.kernel.emission.picks import Pick
+from mirage.search.kernel.solver import KernelSolver
 from mirage.search.kernel.workers import Region
 from mirage.search.program.parts import Program
 from mirage.search.program.plans import Kept, Plan, Step, step_time

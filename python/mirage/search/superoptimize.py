@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from mirage.cost.target import Target
 from mirage.search.best_candidates import Candidate, Candidates
+from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.problems.problem import Solution
-from mirage.search.kernel.solver import KernelSolver, Pick
+from mirage.search.kernel.solver import KernelSolver
 from mirage.search.kernel.workers import Key, Region, Remote
 from mirage.search.kernel.written_first import written_first
 from mirage.search.limits import SearchLimits, SearchReport, StopReason

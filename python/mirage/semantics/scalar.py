@@ -94,7 +94,7 @@ class Algebra(enum.Enum):
     OPAQUE = "opaque"  # uninterpreted: equal arguments give equal results, no more is known
 
 
-class Domain(enum.Enum):
+class RealDomain(enum.Enum):
     """Where a function is defined and finite, among the real numbers."""
 
     ALL = "all"
@@ -106,11 +106,11 @@ class Domain(enum.Enum):
     def contains(self, x: float) -> bool:
         """Return whether the function is defined and finite at ``x``."""
         return {
-            Domain.ALL: True,
-            Domain.NONNEGATIVE: x >= 0,
-            Domain.POSITIVE: x > 0,
-            Domain.NONZERO: x != 0,
-            Domain.ABOVE_MINUS_ONE: x > -1,
+            RealDomain.ALL: True,
+            RealDomain.NONNEGATIVE: x >= 0,
+            RealDomain.POSITIVE: x > 0,
+            RealDomain.NONZERO: x != 0,
+            RealDomain.ABOVE_MINUS_ONE: x > -1,
         }[self]
 
 
@@ -135,7 +135,7 @@ class UnaryInfo:
     """The instructions on the special-function unit, per element."""
     call: Call
     zero_at_zero: bool = False
-    domain: Domain = Domain.ALL
+    domain: RealDomain = RealDomain.ALL
     degree: int | None = None
     """The degree, if the function is a polynomial (:attr:`Algebra.RING`)."""
     definition: Definition | None = None
@@ -154,7 +154,7 @@ class UnaryInfo:
     def closed(self) -> bool:
         """Whether the function is finite at the border of its domain too, so that a limit of
         arguments at which it is finite is such an argument itself."""
-        return self.domain in (Domain.ALL, Domain.NONNEGATIVE)
+        return self.domain in (RealDomain.ALL, RealDomain.NONNEGATIVE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,11 +225,11 @@ UNARY: dict[UnaryFn, UnaryInfo] = {
     ),
     UnaryFn.LOG: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=np.log, flops=1, special=1,
-        domain=Domain.POSITIVE, increasing=True, call=("log.default", ()),
+        domain=RealDomain.POSITIVE, increasing=True, call=("log.default", ()),
     ),
     UnaryFn.LOG1P: UnaryInfo(  # its lowering keeps the digits of arguments near 0
         algebra=Algebra.OPAQUE, evaluate=np.log1p, flops=12, special=2,
-        zero_at_zero=True, domain=Domain.ABOVE_MINUS_ONE, increasing=True,
+        zero_at_zero=True, domain=RealDomain.ABOVE_MINUS_ONE, increasing=True,
         call=("log1p.default", ()),
         definition=lambda b, x: b.unary(
             UnaryFn.LOG, b.binary(BinaryFn.ADD, x, b.constant(1.0))
@@ -237,16 +237,17 @@ UNARY: dict[UnaryFn, UnaryInfo] = {
     ),
     UnaryFn.SQRT: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=np.sqrt, flops=0, special=1,
-        zero_at_zero=True, domain=Domain.NONNEGATIVE, increasing=True, call=("sqrt.default", ()),
+        zero_at_zero=True, domain=RealDomain.NONNEGATIVE, increasing=True,
+        call=("sqrt.default", ()),
     ),
     UnaryFn.RSQRT: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=lambda x: 1.0 / np.sqrt(x), flops=0, special=1,
-        domain=Domain.POSITIVE, call=("rsqrt.default", ()),
+        domain=RealDomain.POSITIVE, call=("rsqrt.default", ()),
         definition=lambda b, x: b.unary(UnaryFn.RECIPROCAL, b.unary(UnaryFn.SQRT, x)),
     ),
     UnaryFn.RECIPROCAL: UnaryInfo(
         algebra=Algebra.FIELD, evaluate=lambda x: 1.0 / x, flops=0, special=1,
-        domain=Domain.NONZERO, call=("reciprocal.default", ()),
+        domain=RealDomain.NONZERO, call=("reciprocal.default", ()),
     ),
     UnaryFn.SQUARE: UnaryInfo(
         algebra=Algebra.RING, degree=2, evaluate=np.square, flops=1, special=0,
@@ -285,7 +286,7 @@ UNARY: dict[UnaryFn, UnaryInfo] = {
     # What a mask adds to scores: nothing where it is true (1), minus infinity where it is not (0).
     UnaryFn.BIAS: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=lambda x: np.where(np.greater(x, 0), 0.0, -np.inf),
-        flops=1, special=0, domain=Domain.POSITIVE, logic=True, call=("log.default", ()),
+        flops=1, special=0, domain=RealDomain.POSITIVE, logic=True, call=("log.default", ()),
     ),
     UnaryFn.FLOOR: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=np.floor, flops=1, special=0,

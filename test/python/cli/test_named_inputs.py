@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from mirage.cli.programs import BadProgramError, load_program
+from mirage.cli.programs import load_program
+from mirage.cli.python_files import BadProgramError
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 
 FILE = """

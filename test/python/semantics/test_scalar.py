@@ -19,8 +19,8 @@ from mirage.semantics.scalar import (
     UNARY,
     Algebra,
     BinaryFn,
-    Domain,
     DType,
+    RealDomain,
     ReduceFn,
     UnaryFn,
 )
@@ -101,7 +101,7 @@ def test_zero_at_zero_and_domain(fn: UnaryFn) -> None:
     assert (values(fn, np.zeros(1))[0] == 0) == row.zero_at_zero
     defined = np.array([row.domain.contains(float(x)) for x in POINTS])
     assert (np.isfinite(values(fn, POINTS)) == defined).all()
-    border = -1.0 if row.domain is Domain.ABOVE_MINUS_ONE else 0.0
+    border = -1.0 if row.domain is RealDomain.ABOVE_MINUS_ONE else 0.0
     assert row.closed == bool(np.isfinite(values(fn, np.array([border]))).all())
 
 

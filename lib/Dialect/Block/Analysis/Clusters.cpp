@@ -1,6 +1,8 @@
 //===- Clusters.cpp - blocks that copy tiles for each other ---------------===//
 
-#include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
+#include "mirage/Dialect/Block/Analysis/Clusters.h"
+
+#include "mirage/Dialect/Block/Analysis/Boxes.h"
 
 #include "llvm/Support/raw_ostream.h"
 

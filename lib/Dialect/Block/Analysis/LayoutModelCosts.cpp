@@ -11,6 +11,7 @@
 using namespace mlir;
 using namespace mirage;
 using namespace mirage::block;
+using thread::Coord;
 using thread::LinearLayout;
 
 static int64_t getElementBytes(Value value) {

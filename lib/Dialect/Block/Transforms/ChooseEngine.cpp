@@ -1,5 +1,6 @@
 //===- ChooseEngine.cpp - warpgroups where a launch allows them -----------===//
 
+#include "mirage/Dialect/Block/Analysis/Clusters.h"
 #include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
 #include "mirage/Target/Resolve.h"

@@ -42,10 +42,6 @@ Coord LinearLayout::getRegister(int64_t index) const {
   return origin + combine(reg, index % tileRegisters);
 }
 
-Coord LinearLayout::apply(int64_t regIndex, int64_t laneIndex, int64_t warpIndex) const {
-  return getRegister(regIndex) + getLaneOffset(laneIndex) + getWarpOffset(warpIndex);
-}
-
 /// The index whose bits select the vectors that `coord` consists of; clears them
 /// in `coord`.
 static int64_t takeBits(ArrayRef<Coord> basis, Coord &coord) {

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from mirage.cli.artifacts import add_compile_arguments, compile_options, describe, describe_json
 from mirage.cli.output import Output
-from mirage.cli.programs import HELP, BadProgramError, default_target, load_program
+from mirage.cli.programs import HELP, default_target, load_program
+from mirage.cli.python_files import BadProgramError
 
 SUMMARY = "compile a µGraph as it stands (no search)"
 DESCRIPTION = """\

@@ -23,7 +23,8 @@ from mirage.cli.optimizing import (
     show_seconds,
 )
 from mirage.cli.output import Output
-from mirage.cli.programs import HELP, BadProgramError, LoadedProgram, default_target, load_program
+from mirage.cli.programs import HELP, LoadedProgram, default_target, load_program
+from mirage.cli.python_files import BadProgramError
 from mirage.runtime.serialization.artifact import check_target
 
 SUMMARY = "find, verify and compile a faster equivalent program"

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from mirage.cli.artifacts import add_chip_argument, chip_of
 from mirage.cli.given_inputs import Wanted, given_inputs
 from mirage.cli.output import Output
-from mirage.cli.programs import HELP, BadProgramError, LoadedProgram, load_program
+from mirage.cli.programs import HELP, LoadedProgram, load_program
+from mirage.cli.python_files import BadProgramError
 from mirage.cli.run_model import run_model
 from mirage.cli.tensor_archives import (
     DTYPES,

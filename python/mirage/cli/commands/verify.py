@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from mirage.cli.command_options import add_option
 from mirage.cli.output import Output
-from mirage.cli.programs import HELP, BadProgramError, load_program
+from mirage.cli.programs import HELP, load_program
+from mirage.cli.python_files import BadProgramError
 from mirage.frontend.program import Parameter, Program
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from mirage.runtime.errors import (
     UnreadableArtifactError,
 )
 from mirage.runtime.launching.executable import Executable
-from mirage.runtime.launching.launch_arguments import given_tensors
+from mirage.runtime.launching.launch_tensors import given_tensors
 from mirage.runtime.serialization.artifact import (
     MANIFEST,
     Artifact,

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from mirage.runtime.dispatch.plan import Call, Plan
 from mirage.runtime.dispatch.torch_calls import overload_of
 from mirage.runtime.errors import CallError, CaptureError, NoGpuError
-from mirage.runtime.launching.launch_arguments import given_tensors
+from mirage.runtime.launching.launch_tensors import given_tensors
 
 if TYPE_CHECKING:
     import torch

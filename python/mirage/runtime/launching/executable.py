@@ -18,7 +18,7 @@ from mirage.runtime.launching.fast import (
     driver_functions,
     fast_call,
 )
-from mirage.runtime.launching.launch_arguments import LaunchArguments, given_tensors, need_gpu
+from mirage.runtime.launching.launch_tensors import LaunchTensors, given_tensors, need_gpu
 from mirage.runtime.launching.packing import Packing
 from mirage.runtime.serialization.artifact import Artifact
 
@@ -86,11 +86,11 @@ class Executable:
         if self._check_indices:
             self._check_indices(given)
         if out is None:
-            results = self._arguments.empty(device)
+            results = self._tensors.empty(device)
             written = [y.data_ptr() for y in results]
         else:
             results = tuple(out)
-            written = self._arguments.written(results, read, device)
+            written = self._tensors.written(results, read, device)
         self._launch(read, written, device)
         return results
 
@@ -98,7 +98,7 @@ class Executable:
         """Return the addresses of inputs and the number of their device. Raises
         :class:`~mirage.runtime.errors.CallError` if they do not match the manifest, and
         :class:`NoGpuError`."""
-        return self._arguments.read(given)
+        return self._tensors.read(given)
 
     def captured(self, *inputs: torch.Tensor) -> CapturedProgram:
         """Return the program as one CUDA graph, for inputs like these; see
@@ -133,8 +133,8 @@ class Executable:
         return kernels[0].modules if kernels else ()
 
     @cached_property
-    def _arguments(self) -> LaunchArguments:
-        return LaunchArguments(self.manifest)
+    def _tensors(self) -> LaunchTensors:
+        return LaunchTensors(self.manifest)
 
     @cached_property
     def _current_device(self) -> Callable[[], int]:

@@ -35,7 +35,7 @@ from mirage.runtime.models.model_manifest import (
 from mirage.runtime.models.model_sizes import ModelProgram, ModelSize
 from mirage.runtime.models.structure import structure_of
 from mirage.runtime.serialization.json_reader import Json, Reader, opened
-from mirage.runtime.serialization.manifest import read_tensor
+from mirage.runtime.serialization.manifest_reader import read_tensor
 
 
 def model_from_json(data: object, where: str) -> ModelManifest:

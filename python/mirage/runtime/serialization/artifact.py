@@ -21,7 +21,8 @@ from mirage.runtime.errors import (
     UnreadableArtifactError,
     UnwritableArtifactError,
 )
-from mirage.runtime.serialization.manifest import Manifest, from_json
+from mirage.runtime.serialization.manifest import Manifest
+from mirage.runtime.serialization.manifest_reader import from_json
 
 MANIFEST = "manifest.json"
 

@@ -88,7 +88,7 @@ Atom = InAtom | FnAtom | Fn2Atom | MaxAtom | SoFarAtom | IdAtom
 
 
 @dataclass
-class Algebra:
+class NormalForms:
     """Interns atoms and polynomials and does arithmetic on them."""
 
     levels: Callable[[str], tuple[str, ...]]
@@ -338,7 +338,7 @@ def _plain(c: Coefficient) -> Coefficient:
     return c.numerator if isinstance(c, Fraction) and c.denominator == 1 else c
 
 
-def inputs_of(algebra: Algebra, polys: Iterable[int]) -> Iterator[InAtom]:
+def inputs_of(algebra: NormalForms, polys: Iterable[int]) -> Iterator[InAtom]:
     """Yield the inputs in some normal forms."""
     seen: set[int] = set()
     left = list(polys)

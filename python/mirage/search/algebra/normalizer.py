@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mirage.search.algebra.axes import AxisTable, Dims, UnlabelableError, regroup
-from mirage.search.algebra.normal_form import Algebra, InAtom, MaxAtom, SoFarAtom
+from mirage.search.algebra.normal_form import InAtom, MaxAtom, NormalForms, SoFarAtom
 from mirage.semantics.scalar import ReduceFn
 from mirage.semantics.ugraph import (
     Binary,
@@ -44,7 +44,7 @@ class Normalizer:
     table: AxisTable
     definitions: dict[Value, Op]
     leaves: dict[Value, int]
-    algebra: Algebra
+    algebra: NormalForms
     matmuls: list[MatmulRoles] = field(default_factory=list[MatmulRoles])
     _memo: dict[tuple[Value, Dims], int] = field(default_factory=dict[tuple[Value, Dims], int])
 

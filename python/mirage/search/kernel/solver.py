@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import time
 from bisect import insort
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
-from typing import Any
 
 import numpy as np
 
 from mirage.cost.compilable import CheckError
 from mirage.cost.target import Target
-from mirage.search.algebra.axes import AxisTable, Dims, UnlabelableError
+from mirage.search.algebra.axes import AxisTable, UnlabelableError
 from mirage.search.kernel.derivations.derive import Derivations, Goal
 from mirage.search.kernel.derivations.extract import Choices
-from mirage.search.kernel.derivations.moves import Edge, Gather
+from mirage.search.kernel.derivations.moves import Edge
 from mirage.search.kernel.derivations.type_derivations import Derived, TypeDerivations
 from mirage.search.kernel.emission.bodies import EmitError
 from mirage.search.kernel.emission.combine_kernels import Combination, CombineKernel, Key, key_of
 from mirage.search.kernel.emission.launches import Draft, write_draft
+from mirage.search.kernel.emission.picks import Pick, best_sizes
 from mirage.search.kernel.estimates.derivation_costs import Known, Measure, Stored, half_type
 from mirage.search.kernel.estimates.floors import combined_floor, time_before
+from mirage.search.kernel.estimates.promising_sizes import may_store, promising
 from mirage.search.kernel.estimates.sizing import Sizing
 from mirage.search.kernel.loop_nests.frames import SWIZZLED_ROW, Columns, FrameType, columns_of
 from mirage.search.kernel.loop_nests.nested import nested_types
@@ -37,41 +38,6 @@ TRUSTED = 1.25
 """The factor by which the cost of a written kernel may exceed its estimate."""
 DOUBTED = 8
 """The number of choices of sizes whose estimates are compared with written kernels."""
-OTHER_COLUMNS = 64
-"""The number of choices of sizes of a derivation that are tried before it counts as impossible to
-write."""
-
-
-@dataclass(eq=False)
-class Pick:
-    """One way to compute a value: a draft that is written on demand, or a solution that a worker
-    has written."""
-
-    time: float
-    draft: Draft | None
-    ready: Solution | None = None
-    written: Solution | None = None
-    refused: bool = False
-    others: tuple[tuple[float, int], ...] = ()  # times and columns to try where it is refused
-    number: int | None = None  # what a worker says instead of :attr:`work`
-
-    @property
-    def sizes(self) -> tuple[FrameType, int] | None:
-        """The property that derivations of the same frame type at the same sizes have in common."""
-        return None if self.draft is None else (self.draft.kind, self.draft.column)
-
-    @property
-    def work(self) -> object:
-        """The property that ways to compute a value share if they do the same work: the same
-        estimate at the same sizes."""
-        return self.number if self.draft is None else (self.sizes, self.time)
-
-    def next(self) -> Pick | None:
-        """Return the same derivation at the next best sizes."""
-        if self.draft is None or not self.others:
-            return None
-        (time, column), *others = self.others
-        return Pick(time, replace(self.draft, column=column), others=tuple(others))
 
 
 def _limit(times: list[float], count: int | None) -> float:
@@ -263,11 +229,10 @@ class KernelSolver:
                 before = time_before(analysis, self.target)
                 for edges in structures:
                     times = measure.time(edges, stored) + before
-                    fits = self._stores_ok(analysis, measure, edges, targets)
+                    fits = may_store(analysis, measure, edges, targets)
                     times = np.where(fits, times, np.inf)
-                    picks.extend(
-                        self._picks(times, Draft(analysis, measure, targets, edges, 0, kind))
-                    )
+                    draft = Draft(analysis, measure, targets, edges, 0, kind)
+                    picks.extend(best_sizes(times, draft))
         return picks
 
     def _measure(
@@ -294,7 +259,7 @@ class KernelSolver:
             if len(choices.edges) <= 500
             else max(2, self.limits.derivations // 2)
         )
-        for sample in self._promising(rough, choices, costs, analysis.dims[0]):
+        for sample in promising(rough, choices, costs, analysis.dims[0], self.limits.samples):
             for chosen in choices.k_best(costs[:, sample].tolist(), k):
                 edges = choices.select(chosen)
                 structures.setdefault(frozenset(edges), edges)
@@ -302,75 +267,6 @@ class KernelSolver:
         if choices.dropped:
             self.report.cut("derivations", "of each value the cheapest at a few choices of sizes")
         return list(structures.values())
-
-    def _stores_ok(
-        self,
-        analysis: Analysis,
-        measure: Measure,
-        edges: list[Edge],
-        targets: tuple[Goal, ...],
-    ) -> Any:
-        """Return where the stored values depend on every axis that the grid splits; otherwise
-        several blocks would write one element."""
-        dims = analysis.dims[0]
-        ok = measure.map_ok(dims)
-        axes = tuple(a for dim in dims for a in dim)
-        ok = ok & (measure.wide(axes) <= 2)
-        for goal in targets:
-            ok = ok & (measure.wide(measure.labels(goal)) <= 2)
-        stored = [measure.labels(e.children[0]) for e in edges if isinstance(e, Gather)]
-        stored.extend(tuple(a for dim in own for a in dim) for own in analysis.dims[1:])
-        for labels in stored:
-            ok = ok & (measure.wide(labels) <= 2)
-            for a in axes:
-                if a not in labels:
-                    ok = ok & (measure.columns.grid[a] == 1)
-        return ok
-
-    def _promising(self, measure: Measure, choices: Choices, costs: Any, dims: Dims) -> list[int]:
-        """Return the most promising columns, with different numbers of blocks or steps."""
-        total: list[Any] = []
-        for edges in choices.of_goal:
-            best: Any = np.full(measure.columns.count, np.inf)
-            for number, children in edges:
-                below = costs[number]
-                for child in children:
-                    below = below + total[child]
-                best = np.minimum(best, below)
-            total.append(best)
-        blocks = measure.columns.blocks()
-        surrogate = np.ceil(blocks / self.target.sms) * sum(total[t] for t in choices.targets)
-        surrogate = np.where(measure.map_ok(dims), surrogate, np.inf)
-        order = np.argsort(surrogate, kind="stable")
-        steps = measure.steps()
-        usable: list[int] = []
-        seen: set[tuple[int, int]] = set()
-        for i in order:
-            if not np.isfinite(surrogate[i]) or len(usable) >= self.limits.samples:
-                break
-            key = (int(np.log2(blocks[i])), int(np.log2(steps[i])))
-            if key not in seen:
-                seen.add(key)
-                usable.append(int(i))
-        return usable
-
-    def _picks(self, times: Any, draft: Draft) -> list[Pick]:
-        """Return a derivation at its best choice of sizes, and at a second one with other tiles."""
-        columns = draft.measure.columns
-        best = np.argsort(times, kind="stable")[:OTHER_COLUMNS]
-        best = best[np.isfinite(times[best])]
-        order: list[int] = best.tolist()
-        least: list[float] = times[best].tolist()
-        picked: list[Pick] = []
-        for place, i in enumerate(order):
-            tiles = [v[i] for v in columns.tile.values()]
-            if picked and tiles == [v[order[0]] for v in columns.tile.values()]:
-                continue
-            others = () if picked else (*zip(least[1:], order[1:], strict=True),)
-            picked.append(Pick(least[place], replace(draft, column=i), others=others))
-            if len(picked) == 2:
-                break
-        return picked
 
     # ---- writing launches
 

@@ -18,9 +18,10 @@ from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.emission.combine_kernels import CombineKernel
 from mirage.search.kernel.emission.combine_kernels import Key as CombineKey
+from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.problems.growth import Scales
 from mirage.search.kernel.problems.problem import KernelProblem, Solution
-from mirage.search.kernel.solver import KernelSolver, Pick
+from mirage.search.kernel.solver import KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value

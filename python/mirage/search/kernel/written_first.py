@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from math import inf
 from operator import itemgetter
 
+from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.problems.problem import Solution
-from mirage.search.kernel.solver import Pick
 
 WRITTEN = 4
 """The number of ways to compute a kernel that are written; ways that do the same work count once.

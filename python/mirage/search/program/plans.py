@@ -21,17 +21,15 @@ from itertools import islice
 from math import inf
 
 from mirage.cost.target import Target
-from mirage.search.kernel.solver import HOPELESS, Pick
+from mirage.search.kernel.emission.picks import Pick
+from mirage.search.kernel.solver import HOPELESS
 from mirage.search.kernel.workers import Region
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.program.cuts import Cuts
 from mirage.search.program.dag import Part
 from mirage.search.program.partitions import TOLERANCE, Partitions, search
 from mirage.search.program.parts import Program
-from mirage.semantics.ugraph import (
-    Op,
-    Source,
-)
+from mirage.semantics.ugraph import Op, Source
 
 
 @dataclass(frozen=True)

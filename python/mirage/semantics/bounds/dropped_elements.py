@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from mirage.semantics.bounds.tile_ranges import Beyond, Edge
+from mirage.semantics.bounds.overhanging_tiles import Beyond, Edge
 from mirage.semantics.indexing.indices import Region, aligned, union
 from mirage.semantics.ops.op import Op
 from mirage.semantics.ugraph import Launch, Scan, Structure, Value, axis_extents

@@ -1,22 +1,28 @@
-"""Ranges of tiles with known positions, for all steps of a loop and all blocks at once.
-
-A tile may overhang its tensor. The elements outside differ from the others (positions are zero
-there, and masks may set any value), so they have ranges of their own (:class:`Tile`).
-"""
+"""Ranges of tiles with known positions, for all steps of a loop and all blocks at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 import numpy as np
 
 from mirage.semantics.bounds import ranges
-from mirage.semantics.bounds.ranges import ANY, Range
+from mirage.semantics.bounds.overhanging_tiles import (
+    INNER,
+    MOST_EDGES,
+    UNKNOWN,
+    Edge,
+    Tile,
+    any_other,
+    each,
+    in_shape,
+    joined,
+    subsets,
+    viewed,
+)
+from mirage.semantics.bounds.ranges import Range
 from mirage.semantics.bounds.read_bounds import NOTHING, Assumed, part_of
-from mirage.semantics.indexing.indices import unit_free_dims
 from mirage.semantics.positions import Iota, TileIota
 from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import (
@@ -43,95 +49,6 @@ from mirage.semantics.ugraph import (
 
 Positions: TypeAlias = "Mapping[Value, Iota]"
 """The positions that a kernel loads, by its params."""
-
-
-@dataclass(frozen=True)
-class Edge:
-    """The end of a tensor of ``extent`` elements that ``axes`` cut into tiles, along a dimension
-    that is counted from the last one (-1)."""
-
-    dim: int
-    axes: tuple[str, ...]
-    tile: int
-    extent: int
-
-
-Beyond: TypeAlias = "frozenset[Edge]"
-
-_MOST_EDGES = 4
-"""The most edges of a tile: there is a range for each set of them, so further edges are
-forgotten."""
-_INNER: Beyond = frozenset()
-
-
-@dataclass(frozen=True)
-class Tile:
-    """The ranges of a tile's elements: for each set of its edges, the range of the elements beyond
-    exactly these."""
-
-    parts: Mapping[Beyond, Range]
-
-    @staticmethod
-    def of(x: Range) -> Tile:
-        """Return a tile whose elements all have one range."""
-        return Tile({_INNER: x})
-
-    @property
-    def all(self) -> Range:
-        """The range of all elements."""
-        return ranges.hull(*self.parts.values())
-
-    def outside_of(self, gone: Beyond) -> Range:
-        """Return the range of the elements that are beyond none of some edges."""
-        return ranges.hull(*(x for s, x in self.parts.items() if s.isdisjoint(gone)))
-
-    @property
-    def edges(self) -> Beyond:
-        """The known edges of the tile."""
-        return frozenset(e for s in self.parts for e in s)
-
-    def at(self, beyond: Beyond) -> Range:
-        """Return the range of the elements beyond exactly these edges."""
-        return self.parts[beyond & self.edges]
-
-    def moved(self, dims: Mapping[int, int]) -> Tile:
-        """Move the edges to other dimensions. Dimensions count from the last one, in keys and
-        values. If an edge is at a dimension that is not a key, the result has no edges."""
-        if any(e.dim not in dims for e in self.edges):
-            return Tile.of(self.all)
-        return Tile(
-            {
-                frozenset(Edge(dims[e.dim], e.axes, e.tile, e.extent) for e in s): x
-                for s, x in self.parts.items()
-            }
-        )
-
-    def merged(self, gone: Beyond) -> Tile:
-        """Return the tile without some of its edges."""
-        parts: dict[Beyond, Range] = {}
-        for s, x in self.parts.items():
-            parts[s - gone] = ranges.hull(parts[s - gone], x) if s - gone in parts else x
-        return Tile(parts)
-
-    def along(self, dims: Container[int]) -> Beyond:
-        """Return the edges at some dimensions."""
-        return frozenset(e for e in self.edges if e.dim in dims)
-
-
-def _each(function: Callable[..., Range], *tiles: Tile) -> Tile:
-    """Apply an elementwise function to tiles that are aligned at the last dimension."""
-    edges = frozenset(e for t in tiles for e in t.edges)
-    if len(edges) > _MOST_EDGES:
-        return Tile.of(function(*(t.all for t in tiles)))
-    return Tile({s: function(*(t.at(s) for t in tiles)) for s in _subsets(edges)})
-
-
-def _subsets(edges: Beyond) -> Iterator[Beyond]:
-    for count in range(len(edges) + 1):
-        yield from map(frozenset, combinations(edges, count))
-
-
-_UNKNOWN = Tile.of(ANY)
 
 
 class TileRanges:
@@ -173,7 +90,7 @@ class TileRanges:
     def _accumulated(self, a: Accumulator) -> Tile:
         """Return the range after the loop: that of a value of any step, or of a sum of several."""
         tile = Tile.of(_over_steps(self.tiles[a.value].all))
-        return _each(ranges.any_sum, tile) if a.fn is AccumulateFn.SUM else tile
+        return each(ranges.any_sum, tile) if a.fn is AccumulateFn.SUM else tile
 
     def _tile(self, op: Op) -> Tile:
         xs = [self.tiles[v] for v in op.operands if v in self.tiles]
@@ -191,18 +108,18 @@ class TileRanges:
             case Matmul():
                 return _product(*xs)
             case RunningMax():
-                return _each(_running, *xs)
+                return each(_running, *xs)
             case View():
-                return self._reshaped(op) if op.renames else _viewed(op, *xs)
+                return self._reshaped(op) if op.renames else viewed(op, *xs)
             case _ if op.number is not None:
                 return Tile.of(ranges.number(op.number))
             case _ if op.joined_along is not None:
-                return _joined(op, op.joined_along, xs)
+                return joined(op, op.joined_along, xs)
             case Source() | Movement() | Contraction() | Cumulation():
-                return _any_other(xs)
+                return any_other(xs)
             case _:
                 no_rule(op, "ranges of tiles")
-                return _any_other(xs)
+                return any_other(xs)
 
     def _elementwise(self, op: Elementwise, xs: list[Tile]) -> Tile:
         function = op.function
@@ -210,14 +127,14 @@ class TileRanges:
             maker = self.makers.get(op.operands[0])
             if maker is not None and function is maker.function is UnaryFn.NEG:
                 return self.tiles[maker.operands[0]]  # of minus infinity, too
-            return _each(lambda x: ranges.unary(function, x), *xs)
+            return each(lambda x: ranges.unary(function, x), *xs)
         if isinstance(function, BinaryFn):
             if function in (BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):
                 self.divisors.update(_whole_number(xs[1].all))
-            return _each(lambda x, y: ranges.binary(function, x, y), *xs)
+            return each(lambda x, y: ranges.binary(function, x, y), *xs)
         if op.identity:
-            return _each(lambda x: _rounded(x, op.result.dtype), *xs)
-        return _any_other(xs)
+            return each(lambda x: _rounded(x, op.result.dtype), *xs)
+        return any_other(xs)
 
     def _reshaped(self, op: View) -> Tile:
         """Return the range of a reshape. A reshape of a reshape is treated as one, so that edges
@@ -227,17 +144,17 @@ class TileRanges:
         while maker is not None and maker.renames:
             source = maker.operands[0]
             maker = self.makers.get(source)
-        return _in_shape(source.shape, op.result.shape, self.tiles[source])
+        return in_shape(source.shape, op.result.shape, self.tiles[source])
 
     def _load(self, op: Load) -> Tile:
         iota = self.positions.get(op.operands[0])
         if iota is None:
             assumed = self.assumed.get(part_of(op))
-            return _UNKNOWN if assumed is None else Tile.of(assumed)
+            return UNKNOWN if assumed is None else Tile.of(assumed)
         for dim, size in enumerate(iota.result.shape):  # zeros beyond another dimension
             parts = np.prod([self.extents[a] for a in op.map[dim]], dtype=int)
             if dim != iota.dim and parts * op.result.shape[dim] != size:
-                return _UNKNOWN
+                return UNKNOWN
         return self.positions_at(op.result, iota.dim, op.map[iota.dim], iota.result.shape[iota.dim])
 
     def positions_at(self, x: Value, dim: int, axes: tuple[str, ...], extent: int) -> Tile:
@@ -254,7 +171,7 @@ class TileRanges:
         edge = Edge(dim - len(x.shape), axes, tile, extent)
         # where a tile does not overhang, nothing is beyond the edge, and any range will do
         zeros = ranges.where(last >= extent, ranges.number(0.0), within)
-        return Tile({_INNER: within, frozenset((edge,)): zeros})
+        return Tile({INNER: within, frozenset((edge,)): zeros})
 
     def _parts(self, axes: tuple[str, ...]) -> tuple[Array, Array]:
         """Return the least and the largest number of a part."""
@@ -277,12 +194,12 @@ class TileRanges:
         fill = ranges.number(op.fill)
         edge = Edge(op.dim - len(op.result.shape), op.axes, tile, op.extent)
         edges = x.edges | {edge}
-        if len(edges) > _MOST_EDGES:
+        if len(edges) > MOST_EDGES:
             return Tile.of(ranges.where(overhangs, ranges.hull(x.all, fill), x.all))
         return Tile(
             {
                 t: ranges.where(overhangs, fill, x.at(t - {edge})) if edge in t else x.at(t)
-                for t in _subsets(edges)
+                for t in subsets(edges)
             }
         )
 
@@ -315,20 +232,14 @@ def _running(x: Range) -> Range:
     return Range(x.least, so_far.most, x.below, so_far.wild, x.whole)
 
 
-def _any_other(xs: list[Tile]) -> Tile:
-    """Return all that is known of a value that is computed from others: it is defined where they
-    are."""
-    return Tile.of(ranges.any_other(*(x.all for x in xs))) if xs else _UNKNOWN
-
-
 def _reduced(op: Reduce, x: Tile) -> Tile:
     tile = x.merged(x.along([d - len(op.operands[0].shape) for d in op.dims]))
-    return _each(ranges.any_sum, tile) if op.sums else tile
+    return each(ranges.any_sum, tile) if op.sums else tile
 
 
 def _product(rows: Tile, columns: Tile) -> Tile:
     other = columns.all
-    return _each(lambda x: ranges.any_product_sum(x, other), rows.merged(rows.along((-1,))))
+    return each(lambda x: ranges.any_product_sum(x, other), rows.merged(rows.along((-1,))))
 
 
 def _rounded(x: Range, dtype: DType) -> Range:
@@ -343,31 +254,3 @@ def _rounded(x: Range, dtype: DType) -> Range:
         least = np.where(np.isinf(x.least), x.least, least)
         most = np.where(np.isinf(x.most), x.most, most)
     return Range(least, most, x.below, x.wild)
-
-
-def _at(source: int, result: int, dims: Mapping[int, int]) -> dict[int, int]:
-    """Map dimensions of an operand to those of a result, counted from the last one. ``dims`` maps
-    the result's dimensions to the operand's; ``source`` and ``result`` are the ranks."""
-    return {s - source: r - result for r, s in dims.items()}
-
-
-def _viewed(op: View, x: Tile) -> Tile:
-    """Return the ranges of a view, whose elements are in other places. If they are no longer
-    counted from the same end, the place of an edge is unknown."""
-    source, result = op.operands[0].shape, op.result.shape
-    dims = {r: s for r, s in (op.source_dims() or {}).items() if result[r] == source[s]}
-    kept = {s - len(source) for s in dims.values()}
-    lost = x.along([d for d in range(-len(source), 0) if d not in kept])
-    return x.merged(lost).moved(_at(len(source), len(result), dims))
-
-
-def _joined(op: Op, dim: int, xs: list[Tile]) -> Tile:
-    """Return the ranges of a tile that joins the given tiles along ``dim``."""
-    along = (dim - len(op.result.shape),)
-    return _each(ranges.hull, *(x.merged(x.along(along)) for x in xs))
-
-
-def _in_shape(source: tuple[int, ...], result: tuple[int, ...], x: Tile) -> Tile:
-    if source == result:
-        return x
-    return x.moved(_at(len(source), len(result), unit_free_dims(source, result) or {}))

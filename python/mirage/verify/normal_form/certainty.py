@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.ops.kinds import Contraction, Elementwise
-from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, Domain, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, RealDomain, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Op, Source, Structure, Value, View
 
 _DEEPEST = 8
@@ -33,7 +33,7 @@ def _is_total(op: Op) -> bool:
     """Return whether the op is defined for all numbers."""
     fn = op.function
     if isinstance(fn, UnaryFn):
-        return UNARY[fn].domain is Domain.ALL
+        return UNARY[fn].domain is RealDomain.ALL
     return not isinstance(fn, BinaryFn) or BINARY[fn].total
 
 

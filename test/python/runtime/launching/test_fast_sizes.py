@@ -20,7 +20,7 @@ from mirage.runtime.errors import (
 )
 from mirage.runtime.launching.by_size import SizedExecutable, SizeTable
 from mirage.runtime.launching.executable import ready_threads
-from mirage.runtime.launching.launch_arguments import LaunchArguments
+from mirage.runtime.launching.launch_tensors import LaunchTensors
 from mirage.runtime.serialization.manifest import Argument, Manifest, TensorMap
 from mirage.runtime.serialization.sizes import at_size
 from small_artifacts.host_driver import Driver, addresses, on_host
@@ -75,8 +75,8 @@ def test_results_that_are_given() -> None:
 
 def _out(program: SizedExecutable, x: torch.Tensor, y: torch.Tensor) -> None:
     """What Python says of a result."""
-    arguments = LaunchArguments(program._found([x]).manifest)
-    arguments.written((y,), [x.data_ptr()], -1)
+    tensors = LaunchTensors(program._found([x]).manifest)
+    tensors.written((y,), [x.data_ptr()], -1)
 
 
 BAD: tuple[tuple[Any, type[CallError]], ...] = (

@@ -16,8 +16,8 @@ from mirage.runtime.serialization.manifest import (
     Module,
     TensorMap,
     TensorSpec,
-    from_json,
 )
+from mirage.runtime.serialization.manifest_reader import from_json
 
 MAP = TensorMap((128, 64), "f16", (64, 64), 128)
 X = TensorSpec("x", (128, 64), (64, 1), "f16")

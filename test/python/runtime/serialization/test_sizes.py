@@ -11,7 +11,8 @@ import pytest
 from mirage.runtime.errors import ArgumentShapeError, ArgumentSizeError, UnreadableArtifactError
 from mirage.runtime.launching.packing import Packing
 from mirage.runtime.serialization.artifact import Artifact, read_artifact, write_artifact
-from mirage.runtime.serialization.manifest import Argument, TensorMap, from_json
+from mirage.runtime.serialization.manifest import Argument, TensorMap
+from mirage.runtime.serialization.manifest_reader import from_json
 from mirage.runtime.serialization.sizes import at_size, sizes_of
 from small_artifacts.sized_artifact import sized_artifact
 

@@ -96,11 +96,8 @@ public:
 
   /// Position of register `index` in lane 0 of warp 0.
   Coord getRegister(int64_t index) const;
-  /// What a lane or warp index adds (XOR) to the positions of its registers.
+  /// What a lane index adds (XOR) to the positions of its registers.
   Coord getLaneOffset(int64_t index) const { return combine(lane, index); }
-  Coord getWarpOffset(int64_t index) const { return combine(warp, index); }
-  /// Position of a register of any lane and warp.
-  Coord apply(int64_t regIndex, int64_t laneIndex, int64_t warpIndex) const;
   /// The register that holds `coord` in lane 0 of warp 0, or nullopt.
   std::optional<int64_t> findRegister(Coord coord) const;
   /// The lowest owner of an element: register, lane, warp.

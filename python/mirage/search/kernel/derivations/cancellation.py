@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mirage.search.algebra.normal_form import (
-    Algebra,
     Atom,
     Fn2Atom,
     FnAtom,
     IdAtom,
     InAtom,
     MaxAtom,
+    NormalForms,
     SoFarAtom,
 )
 from mirage.semantics.scalar import UnaryFn
@@ -19,7 +19,7 @@ from mirage.semantics.scalar import UnaryFn
 _ROOTS = (UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.RECIPROCAL, UnaryFn.LOG)
 
 
-def cancels(algebra: Algebra, polys: Iterable[int]) -> int:
+def cancels(algebra: NormalForms, polys: Iterable[int]) -> int:
     """Return how many functions take a difference of sums (such as a variance as ``E[x^2] -
     E[x]^2``, in which all digits may cancel)."""
     found: set[int] = set()

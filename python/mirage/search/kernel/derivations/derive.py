@@ -17,18 +17,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mirage.search.algebra.normal_form import (
-    Algebra,
     Fn2Atom,
     FnAtom,
     IdAtom,
     InAtom,
     MaxAtom,
     Mono,
+    NormalForms,
     SoFarAtom,
     SubAxis,
     inputs_of,
 )
-from mirage.search.kernel.derivations.cumulations import Cumulate
+from mirage.search.kernel.derivations.cumulate_move import Cumulate
 from mirage.search.kernel.derivations.groupings import Groupings, Summands
 from mirage.search.kernel.derivations.moves import (
     SUMS,
@@ -54,7 +54,7 @@ from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 class Derivations:
     """The AND-OR graph below some targets. ``integers`` are the numbers of the integer tensors."""
 
-    algebra: Algebra
+    algebra: NormalForms
     kind: FrameType
     allow_matmul: bool = True
     narrowing: Narrowing = field(default_factory=Narrowing)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from mirage.search.algebra.normal_form import (
-    Algebra,
     Coefficient,
     Fn2Atom,
     FnAtom,
@@ -21,6 +20,7 @@ from mirage.search.algebra.normal_form import (
     InAtom,
     MaxAtom,
     Mono,
+    NormalForms,
     SoFarAtom,
     SubAxis,
 )
@@ -42,7 +42,7 @@ LEFT_OUT = {
 class Groupings:
     """The groupings of products and sums in one algebra."""
 
-    algebra: Algebra
+    algebra: NormalForms
     max_factors: int
     left_out: set[str] = field(default_factory=set[str])
     """The bounds of :data:`LEFT_OUT` that excluded something."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from mirage.search.algebra.normal_form import Algebra
+from mirage.search.algebra.normal_form import NormalForms
 from mirage.search.kernel.derivations.derive import Goal
 from mirage.search.kernel.derivations.moves import Reduction
 from mirage.search.kernel.emission.tile_tails import finite_beyond, zero_beyond
@@ -38,7 +38,7 @@ class Sizes:
 class Padding:
     """Masks the tiles of one launch."""
 
-    algebra: Algebra
+    algebra: NormalForms
     sizes: Sizes
     extents: dict[str, int]
     axes_of: Callable[[str], tuple[str, ...]]

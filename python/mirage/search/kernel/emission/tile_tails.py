@@ -3,18 +3,17 @@ zero there, or at least finite, so that a sum over the axis needs no mask."""
 
 from __future__ import annotations
 
-from mirage.search.algebra.normal_form import Algebra, FnAtom, IdAtom, InAtom
-from mirage.semantics.scalar import UNARY
-from mirage.semantics.scalar import Algebra as Kind
+from mirage.search.algebra.normal_form import FnAtom, IdAtom, InAtom, NormalForms
+from mirage.semantics.scalar import UNARY, Algebra
 
-_ATOMS = {fn: row for fn, row in UNARY.items() if row.algebra is Kind.OPAQUE}
+_ATOMS = {fn: row for fn, row in UNARY.items() if row.algebra is Algebra.OPAQUE}
 _ZERO = frozenset(fn for fn, row in _ATOMS.items() if row.zero_at_zero)
 """The functions that are zero at zero."""
 _FINITE = frozenset(fn for fn, row in _ATOMS.items() if row.closed)
 """The functions that are finite at finite arguments (roots of negative numbers aside)."""
 
 
-def finite_beyond(algebra: Algebra, poly: int, axis: str) -> bool:
+def finite_beyond(algebra: NormalForms, poly: int, axis: str) -> bool:
     """Return whether zeros outside the tensors give finite values (no function could be infinite
     there)."""
     for (atoms, _), _ in algebra.polys[poly]:
@@ -30,7 +29,7 @@ def finite_beyond(algebra: Algebra, poly: int, axis: str) -> bool:
     return True
 
 
-def zero_beyond(algebra: Algebra, poly: int, axis: str) -> bool:
+def zero_beyond(algebra: NormalForms, poly: int, axis: str) -> bool:
     """Return whether zeros outside the tensors make the value zero there."""
     if not finite_beyond(algebra, poly, axis):
         return False
@@ -41,7 +40,7 @@ def zero_beyond(algebra: Algebra, poly: int, axis: str) -> bool:
     return True
 
 
-def _zero_atom(algebra: Algebra, x: int, axis: str) -> bool:
+def _zero_atom(algebra: NormalForms, x: int, axis: str) -> bool:
     if not any(a == axis for a, _ in algebra.atom_free[x]):
         return False
     atom = algebra.atoms[x]

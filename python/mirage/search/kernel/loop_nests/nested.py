@@ -15,7 +15,7 @@ from math import ceil, inf, prod
 
 from mirage.cost.compilable import MAX_COLUMNS
 from mirage.cost.target import Target
-from mirage.search.algebra.normal_form import Algebra, Fn2Atom, InAtom, MaxAtom
+from mirage.search.algebra.normal_form import Fn2Atom, InAtom, MaxAtom, NormalForms
 from mirage.search.kernel.loop_nests.frames import FrameType
 from mirage.search.kernel.loop_nests.problem_axes import Analysis
 from mirage.search.kernel.problems.merges import below
@@ -59,7 +59,7 @@ def nested_types(analysis: Analysis, target: Target, best: float) -> list[FrameT
     return out
 
 
-def _pairs(algebra: Algebra, polys: tuple[int, ...]) -> Iterator[tuple[str, _Sum]]:
+def _pairs(algebra: NormalForms, polys: tuple[int, ...]) -> Iterator[tuple[str, _Sum]]:
     """Yield the axes of sums, with the sums inside of their summands that depend on the axis."""
     every, atoms = below(algebra, polys)
     for poly in every:
@@ -79,12 +79,12 @@ def _pairs(algebra: Algebra, polys: tuple[int, ...]) -> Iterator[tuple[str, _Sum
                 yield from ((axis, s) for s in _sums(algebra, atom.arg) if s.inside(axis))
 
 
-def _sum(algebra: Algebra, axis: str, atoms: list[int]) -> _Sum:
+def _sum(algebra: NormalForms, axis: str, atoms: list[int]) -> _Sum:
     free = frozenset(a for x in atoms for a, _ in algebra.atom_free[x])
     return _Sum(axis, free, frozenset(a for x in atoms for a, _ in algebra.atom_bound[x]))
 
 
-def _inside(algebra: Algebra, atom: int) -> Iterator[_Sum]:
+def _inside(algebra: NormalForms, atom: int) -> Iterator[_Sum]:
     match algebra.atoms[atom]:
         case InAtom():
             return
@@ -95,7 +95,7 @@ def _inside(algebra: Algebra, atom: int) -> Iterator[_Sum]:
             yield from _sums(algebra, other.arg)
 
 
-def _sums(algebra: Algebra, poly: int) -> Iterator[_Sum]:
+def _sums(algebra: NormalForms, poly: int) -> Iterator[_Sum]:
     for inner in below(algebra, (poly,))[0]:
         for (factors, bound), _ in algebra.polys[inner]:
             for axis in sorted({a for a, _ in bound}):
@@ -104,7 +104,7 @@ def _sums(algebra: Algebra, poly: int) -> Iterator[_Sum]:
 
 
 def _bounds(
-    analysis: Analysis, algebra: Algebra, sums: list[_Sum], target: Target
+    analysis: Analysis, algebra: NormalForms, sums: list[_Sum], target: Target
 ) -> tuple[float, float]:
     """Return the least µs of a nest, and (roughly) the most µs of two kernels, one of which stores
     the inner sums.

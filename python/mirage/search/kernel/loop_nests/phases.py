@@ -28,12 +28,12 @@ import enum
 from dataclasses import dataclass, field
 
 from mirage.search.algebra.normal_form import (
-    Algebra,
     Fn2Atom,
     FnAtom,
     IdAtom,
     InAtom,
     MaxAtom,
+    NormalForms,
     SoFarAtom,
     SubAxis,
 )
@@ -66,7 +66,7 @@ class _State:
 class Phases:
     """Phases of normal forms in one frame type."""
 
-    algebra: Algebra
+    algebra: NormalForms
     kind: FrameType
     _states: dict[int, _State] = field(default_factory=dict[int, _State])
 

@@ -19,7 +19,6 @@ from math import prod
 
 from mirage.search.algebra.axes import Dims, UnlabelableError
 from mirage.search.algebra.normal_form import (
-    Algebra,
     Coefficient,
     Fn2Atom,
     FnAtom,
@@ -27,6 +26,7 @@ from mirage.search.algebra.normal_form import (
     InAtom,
     MaxAtom,
     Mono,
+    NormalForms,
     SoFarAtom,
     SubAxis,
     inputs_of,
@@ -51,14 +51,14 @@ class Analysis:
     before: tuple[Launch | Reshape, ...]  # views of the leaves
     after: tuple[Reshape, ...]  # the outputs, out of their views
     _merged: Merges
-    _plain: dict[bool, tuple[Algebra, tuple[int, ...]]]
+    _plain: dict[bool, tuple[NormalForms, tuple[int, ...]]]
     loses: bool = False
     """Whether multiplying out products of sums removes a tensor from the normal forms of outputs
     that depend on it, so that a NaN in it would be lost."""
     coarse: frozenset[int] = frozenset()
     """The tensors of 8-bit floats whose products may be summed as in hardware."""
 
-    def normal_forms(self, kind: FrameType, expand: bool) -> tuple[Algebra, tuple[int, ...]]:
+    def normal_forms(self, kind: FrameType, expand: bool) -> tuple[NormalForms, tuple[int, ...]]:
         """Return the normal forms of the outputs, with the sub-axes of a frame type."""
         algebra, polys = self._plain[expand]
         relabelled = _Relabel(algebra, self._merged, kind.levels)
@@ -92,10 +92,10 @@ def analyze(problem: KernelProblem) -> list[Analysis]:
     """
     first = _output_dims(problem)
     dims = tuple(_dims_of(problem, first, v) for v in problem.outputs)
-    plain: dict[bool, tuple[Algebra, tuple[int, ...]]] = {}
+    plain: dict[bool, tuple[NormalForms, tuple[int, ...]]] = {}
     roles: list[MatmulRoles] = []
     for expand in (False, True):
-        algebra = Algebra(FrameType(None, None).levels, problem.table.sizes, expand)
+        algebra = NormalForms(FrameType(None, None).levels, problem.table.sizes, expand)
         leaves = {v: i for i, v in enumerate(problem.leaves)}
         normalizer = Normalizer(problem.table, problem.definitions, leaves, algebra)
         polys = tuple(normalizer.poly(v, d) for v, d in zip(problem.outputs, dims, strict=True))
@@ -122,7 +122,7 @@ def analyze(problem: KernelProblem) -> list[Analysis]:
     return analyses
 
 
-def losing(problem: KernelProblem, algebra: Algebra, polys: Sequence[int]) -> list[Value]:
+def losing(problem: KernelProblem, algebra: NormalForms, polys: Sequence[int]) -> list[Value]:
     """Return the tensors that an output is computed from and that its normal form does not
     contain."""
     numbers = {v: i for i, v in enumerate(problem.leaves)}
@@ -148,7 +148,7 @@ def _read(problem: KernelProblem, output: Value) -> Iterator[Value]:
         left += new
 
 
-def _factors(algebra: Algebra, merges: Merges, roles: Sequence[MatmulRoles]) -> set[int]:
+def _factors(algebra: NormalForms, merges: Merges, roles: Sequence[MatmulRoles]) -> set[int]:
     """Return the tensors that products contract and whose rows may be extended with zeros: from
     their columns only sums of products are computed. (The exponential of a zero score is one, and
     that score may be far above the others.)"""
@@ -167,7 +167,7 @@ def _factors(algebra: Algebra, merges: Merges, roles: Sequence[MatmulRoles]) -> 
 
 def _analysis(
     problem: KernelProblem,
-    plain: dict[bool, tuple[Algebra, tuple[int, ...]]],
+    plain: dict[bool, tuple[NormalForms, tuple[int, ...]]],
     dims: tuple[Dims, ...],
     roles: list[MatmulRoles],
     merges: Merges,
@@ -223,7 +223,7 @@ def _dims_of(problem: KernelProblem, dims: Dims, output: Value) -> Dims:
 
 def _axis_use(
     problem: KernelProblem,
-    algebra: Algebra,
+    algebra: NormalForms,
     polys: Sequence[int],
     dims: Dims,
     roles: tuple[MatmulRoles, ...],
@@ -242,7 +242,7 @@ def _axis_use(
 
 def _views(
     problem: KernelProblem,
-    algebra: Algebra,
+    algebra: NormalForms,
     dims: tuple[Dims, ...],
     merges: Merges,
     copied: frozenset[int],
@@ -299,10 +299,10 @@ class _Relabel:
     """Copies normal forms into an algebra with merged axes and more levels."""
 
     def __init__(
-        self, source: Algebra, merges: Merges, levels: Callable[[str], tuple[str, ...]]
+        self, source: NormalForms, merges: Merges, levels: Callable[[str], tuple[str, ...]]
     ) -> None:
         self.source, self.merges = source, merges
-        self.algebra = Algebra(levels, source.sizes, source.expand)
+        self.algebra = NormalForms(levels, source.sizes, source.expand)
         self.algebra.truncated = source.truncated
         self.algebra.sum_products = source.sum_products
         self._polys: dict[int, int] = {}

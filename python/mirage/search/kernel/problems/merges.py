@@ -9,7 +9,7 @@ from math import prod
 
 from mirage.cost.compilable import MAX_ROWS
 from mirage.search.algebra.axes import Dims
-from mirage.search.algebra.normal_form import Algebra, Atom, Fn2Atom, InAtom, MaxAtom, SoFarAtom
+from mirage.search.algebra.normal_form import Atom, Fn2Atom, InAtom, MaxAtom, NormalForms, SoFarAtom
 from mirage.search.algebra.normalizer import MatmulRoles
 from mirage.search.kernel.problems.problem import KernelProblem
 
@@ -76,7 +76,7 @@ class Merges:
 
 def find_merges(
     problem: KernelProblem,
-    algebra: Algebra,
+    algebra: NormalForms,
     outputs: Sequence[int],
     dims: tuple[Dims, ...],
     roles: Sequence[MatmulRoles],
@@ -143,7 +143,7 @@ def _straddled(inner: int, roles: Sequence[MatmulRoles], axes: set[str]) -> bool
     return inner > MAX_ROWS and inner % MAX_ROWS > 0 and any(axes <= side for side in sides)
 
 
-def below(algebra: Algebra, outputs: Sequence[int]) -> tuple[list[int], list[Atom]]:
+def below(algebra: NormalForms, outputs: Sequence[int]) -> tuple[list[int], list[Atom]]:
     """Return the polynomials and atoms that the outputs consist of."""
     stack, polys, atoms = list(outputs), dict.fromkeys(outputs), dict[int, None]()
     while stack:

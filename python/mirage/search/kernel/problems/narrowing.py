@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mirage.search.algebra.normal_form import (
-    Algebra,
     Fn2Atom,
     FnAtom,
     IdAtom,
     InAtom,
     MaxAtom,
+    NormalForms,
     SoFarAtom,
 )
 from mirage.search.kernel.problems.growth import Scales, Sizes, growth_of, of_function
@@ -43,9 +43,9 @@ class Narrowing:
     forms."""
     _may: dict[int, bool] = field(default_factory=dict[int, bool], init=False)
     """Whether each of these may be rounded."""
-    _algebra: Algebra | None = field(default=None, init=False)
+    _algebra: NormalForms | None = field(default=None, init=False)
 
-    def may_round(self, algebra: Algebra, poly: int) -> bool:
+    def may_round(self, algebra: NormalForms, poly: int) -> bool:
         """Return whether the value of a normal form may be rounded. Every computed value may be
         rounded to bf16, which has the range of f32, but not tensors that the program is given, or
         stores, in f32."""
@@ -58,7 +58,7 @@ class Narrowing:
             self._may[poly] = bool(np.all(sizes <= self.scales.kept + _EQUAL))
         return self._may[poly]
 
-    def _is_full(self, algebra: Algebra, poly: int) -> bool:
+    def _is_full(self, algebra: NormalForms, poly: int) -> bool:
         """Return whether a normal form is a tensor of 32 bits."""
         match algebra.polys[poly]:
             case ((((number,), ()), _),):
@@ -67,7 +67,7 @@ class Narrowing:
             case _:
                 return False
 
-    def _of(self, algebra: Algebra, poly: int) -> Sizes:
+    def _of(self, algebra: NormalForms, poly: int) -> Sizes:
         if algebra is not self._algebra:
             self._algebra, self._polys, self._may = algebra, {}, {}
         if poly not in self._polys:
@@ -79,7 +79,7 @@ class Narrowing:
             self._polys[poly] = np.max(terms, axis=0) if terms else nothing
         return self._polys[poly]
 
-    def _atom(self, algebra: Algebra, number: int) -> Sizes:
+    def _atom(self, algebra: NormalForms, number: int) -> Sizes:
         match algebra.atoms[number]:
             case InAtom(tensor, _):
                 return self.scales.leaves[tensor]

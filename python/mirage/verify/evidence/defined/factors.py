@@ -9,7 +9,7 @@ from mirage.semantics.indexing.indices import Region, region_shape
 from mirage.semantics.ops.kinds import Elementwise, View
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.region import Demand
-from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, Domain, UnaryFn
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, RealDomain, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
 
 Part = tuple[Value, Region]
@@ -44,7 +44,7 @@ def _owed(op: Op, region: Region) -> Iterator[Part]:
     """Yield the operands that the op divides by or takes a logarithm of, for a part of its
     result."""
     fn, needs = op.function, op.needs(region)
-    nonzero = (Domain.POSITIVE, Domain.NONZERO)
+    nonzero = (RealDomain.POSITIVE, RealDomain.NONZERO)
     if isinstance(fn, UnaryFn) and UNARY[fn].domain in nonzero and not UNARY[fn].logic:
         yield op.operands[0], needs[0]
     if fn in (BinaryFn.DIV, BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):

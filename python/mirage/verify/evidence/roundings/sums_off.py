@@ -20,8 +20,7 @@ from functools import partial, reduce
 import numpy as np
 
 from mirage.semantics.domain import Domain, Planes, TypedFloat
-from mirage.semantics.scalar import UNARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.scalar import Domain as Where
+from mirage.semantics.scalar import UNARY, Array, BinaryFn, DType, RealDomain, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, all_ops
 from mirage.verify.evidence.roundings.activations import Activations, Situation
 from mirage.verify.evidence.roundings.side_by_side import chunks, outputs_of_each
@@ -108,7 +107,7 @@ def constant_inputs(
 
 def _partial(graph: KernelGraph) -> bool:
     """Return whether there are functions whose argument may have the wrong sign."""
-    some = (Where.NONNEGATIVE, Where.POSITIVE, Where.ABOVE_MINUS_ONE)
+    some = (RealDomain.NONNEGATIVE, RealDomain.POSITIVE, RealDomain.ABOVE_MINUS_ONE)
     functions = [op.function for op in all_ops(graph.ops)]
     return any(
         fn is BinaryFn.POW or (isinstance(fn, UnaryFn) and UNARY[fn].domain in some)

@@ -8,8 +8,9 @@ from example_programs.search_programs import graph, tensor
 from mirage.cost import H200, features_of
 from mirage.cost.registers import estimator_of
 from mirage.search import SearchLimits, SearchReport
+from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.estimates.derivation_costs import Stored
-from mirage.search.kernel.solver import KernelSolver, Pick
+from mirage.search.kernel.solver import KernelSolver
 from mirage.search.program.parts import Program
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose

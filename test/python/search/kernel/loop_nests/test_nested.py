@@ -13,10 +13,11 @@ from lowering import check_graph as check_lowering
 from mirage.cost import H200, check_launch, estimate, features_of
 from mirage.search import SearchLimits, superoptimize
 from mirage.search.algebra.axes import AxisTable
+from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.loop_nests.nested import nested_types
 from mirage.search.kernel.loop_nests.problem_axes import analyze
 from mirage.search.kernel.problems.problem import KernelProblem, Solution
-from mirage.search.kernel.solver import KernelSolver, Pick
+from mirage.search.kernel.solver import KernelSolver
 from mirage.search.limits import SearchReport
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph

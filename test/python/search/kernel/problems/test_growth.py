@@ -7,7 +7,7 @@ import pytest
 from mirage.cost import TARGETS
 from mirage.search import SearchLimits, superoptimize
 from mirage.search.algebra.axes import AxisTable
-from mirage.search.algebra.normal_form import Algebra, InAtom
+from mirage.search.algebra.normal_form import InAtom, NormalForms
 from mirage.search.kernel.problems.growth import growth_of
 from mirage.search.kernel.problems.narrowing import narrowing_of
 from mirage.search.kernel.problems.problem import KernelProblem
@@ -110,7 +110,7 @@ def test_what_is_stored_in_f32_is_rounded_as_what_stays_inside(dtype: DType) -> 
     growth = growth_of(graph)
     rounded: list[bool] = []
     for leaf in (scaled, bounded, wide):
-        algebra = Algebra(lambda _: (), {})
+        algebra = NormalForms(lambda _: (), {})
         leaves = (leaf, w)
         problem = KernelProblem((), leaves, {}, AxisTable.of(graph), scales=growth.scales(leaves))
         poly = algebra.poly([(((algebra.atom(InAtom(0, ())),), ()), 1)])
@@ -147,7 +147,7 @@ def test_numbers_of_an_algebra_that_is_gone_mean_nothing() -> None:
     found: set[tuple[int, bool]] = set()
     for number in range(20):
         leaf = number % 2
-        algebra = Algebra(lambda _: (), {})
+        algebra = NormalForms(lambda _: (), {})
         poly = algebra.poly([(((algebra.atom(InAtom(leaf, ())),), ()), 1)])
         found.add((leaf, narrowing.may_round(algebra, poly)))
         del algebra

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from mirage.semantics.scalar import BINARY, REDUCE, UNARY, BinaryFn, Domain, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BINARY, REDUCE, UNARY, BinaryFn, RealDomain, ReduceFn, UnaryFn
 from mirage.verify.evidence.defined.signs import (
     ANY,
     LEAST,
@@ -50,7 +50,7 @@ def test_unary_rules_hold(fn: UnaryFn) -> None:
         for x in members(signs):
             if info.logic and x not in (0.0, 1.0):
                 continue
-            partial = info.domain is not Domain.ALL and fn is not UnaryFn.BIAS
+            partial = info.domain is not RealDomain.ALL and fn is not UnaryFn.BIAS
             if partial and not info.domain.contains(x):
                 continue
             with np.errstate(all="ignore"):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class LaunchArguments:
+class LaunchTensors:
     """Checks the tensors of a program's calls and returns their addresses."""
 
     def __init__(self, manifest: Manifest) -> None:

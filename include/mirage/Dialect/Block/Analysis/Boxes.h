@@ -1,0 +1,71 @@
+//===- Boxes.h - tiles that the tensor memory accelerator copies *- C++ -*-===//
+
+#ifndef MIRAGE_DIALECT_BLOCK_ANALYSIS_BOXES_H
+#define MIRAGE_DIALECT_BLOCK_ANALYSIS_BOXES_H
+
+#include "mirage/Dialect/Block/IR/Block.h"
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+#include "mirage/Dialect/Thread/IR/Thread.h"
+
+#include <optional>
+#include <string>
+
+namespace mirage::block {
+
+/// The shared tile for a load: the largest swizzle that its rows are multiples
+/// of, else rows that are padded by 16 bytes against bank conflicts.
+thread::SharedType getSharedType(int64_t rows, int64_t cols, mlir::Type elementType);
+
+/// Why a tile of a tensor is no box that the tensor memory accelerator copies; nullopt
+/// where it is one.
+std::optional<std::string> whyNoBox(mlir::RankedTensorType tensor, TileType tile);
+
+/// Whether the tensor memory accelerator can copy the load's tile.
+bool isBox(LoadOp load);
+
+/// Whether the rows of a looked up tile can be copied to shared memory one by one, by
+/// pieces of 16 bytes. The tile's columns lie along the rows.
+bool canGatherAsync(GatherOp gather);
+
+/// Whether the tile is of one row of its table, and the tensor memory accelerator can copy it:
+/// the matrix of an expert among those of all.
+bool isBoxOfRow(GatherOp gather);
+
+/// Whether warpgroups can read a looked up tile from a ring.
+bool canFillRing(GatherOp gather);
+
+/// Whether nothing but products that round a tile to TF32 reads it and its views.
+bool onlyFeedsTf32(mlir::Value value);
+
+/// The tensor map that copies the load's tile, one panel of its swizzle at a
+/// time. Precondition: layouts are assigned, the launch uses warpgroups.
+kernel::TensorMapAttr getTensorMap(LoadOp load);
+/// The same of a box of one row of a table.
+kernel::TensorMapAttr getTensorMap(GatherOp gather);
+
+/// A result that leaves a launch of warpgroups through shared memory.
+struct BoxStore {
+  thread::SharedType tile;
+  kernel::TensorMapAttr map;
+  /// Whether each group of warps stores the rows that it owns, 64 of each part, when it
+  /// is done with them: blocks that go on multiply with the other groups meanwhile.
+  bool byGroups = false;
+};
+
+/// How the tensor memory accelerator stores result `number`; nullopt where the
+/// tile is no box, or not all blocks store it. Precondition as above.
+std::optional<BoxStore> getBoxStore(StoreOp store, unsigned number);
+
+/// How blocks that go on with another tile store one: part by part, columns of one
+/// copy each, through the slots of a buffer of its own in turns. Where threads do
+/// not hold a part's columns of their rows, the part is the whole tile.
+struct StoreParts {
+  thread::SharedType buffer;
+  thread::FragmentType part;
+  int64_t count;
+};
+StoreParts getStoreParts(const BoxStore &box, thread::FragmentType whole);
+
+} // namespace mirage::block
+
+#endif // MIRAGE_DIALECT_BLOCK_ANALYSIS_BOXES_H

@@ -1,0 +1,31 @@
+//===- Clusters.h - blocks that copy tiles for each other -------*- C++ -*-===//
+
+#ifndef MIRAGE_DIALECT_BLOCK_ANALYSIS_CLUSTERS_H
+#define MIRAGE_DIALECT_BLOCK_ANALYSIS_CLUSTERS_H
+
+#include "mirage/Dialect/Block/IR/Block.h"
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+
+#include <optional>
+#include <string>
+
+namespace mirage::block {
+
+/// The axis of the grid along which blocks of a cluster of `blocks` share most of what
+/// loops copy, among those whose extent `blocks` divides; empty where they share nothing.
+llvm::StringRef getClusterAxis(kernel::LaunchOp launch, int64_t blocks);
+
+/// Why blocks of a launch cannot work in clusters of `blocks`; nullopt where they can.
+/// Precondition: warpgroups compute its products.
+std::optional<std::string> whyNoCluster(kernel::LaunchOp launch, int64_t blocks);
+
+/// How many blocks copy a part each of the load's tile, for all of them: 1 where each
+/// block copies its own.
+int64_t getSharers(LoadOp load);
+
+/// The first dimension of a tile of more than 1, along which blocks that share it cut it.
+int64_t getPartDim(TileType tile);
+
+} // namespace mirage::block
+
+#endif // MIRAGE_DIALECT_BLOCK_ANALYSIS_CLUSTERS_H

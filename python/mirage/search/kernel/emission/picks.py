@@ -1,0 +1,67 @@
+"""Ways to compute a value: derivations at sizes, whose launches are written on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mirage.search.kernel.emission.launches import Draft
+from mirage.search.kernel.loop_nests.frames import FrameType
+from mirage.search.kernel.problems.problem import Solution
+
+OTHER_COLUMNS = 64
+"""The number of choices of sizes of a derivation that are tried before it counts as impossible to
+write."""
+
+
+@dataclass(eq=False)
+class Pick:
+    """One way to compute a value: a draft that is written on demand, or a solution that a worker
+    has written."""
+
+    time: float
+    draft: Draft | None
+    ready: Solution | None = None
+    written: Solution | None = None
+    refused: bool = False
+    others: tuple[tuple[float, int], ...] = ()  # times and columns to try where it is refused
+    number: int | None = None  # what a worker says instead of :attr:`work`
+
+    @property
+    def sizes(self) -> tuple[FrameType, int] | None:
+        """The property that derivations of the same frame type at the same sizes have in common."""
+        return None if self.draft is None else (self.draft.kind, self.draft.column)
+
+    @property
+    def work(self) -> object:
+        """The property that ways to compute a value share if they do the same work: the same
+        estimate at the same sizes."""
+        return self.number if self.draft is None else (self.sizes, self.time)
+
+    def next(self) -> Pick | None:
+        """Return the same derivation at the next best sizes."""
+        if self.draft is None or not self.others:
+            return None
+        (time, column), *others = self.others
+        return Pick(time, replace(self.draft, column=column), others=tuple(others))
+
+
+def best_sizes(times: Any, draft: Draft) -> list[Pick]:
+    """Return a derivation at its best choice of sizes, and at a second one with other tiles."""
+    columns = draft.measure.columns
+    best = np.argsort(times, kind="stable")[:OTHER_COLUMNS]
+    best = best[np.isfinite(times[best])]
+    order: list[int] = best.tolist()
+    least: list[float] = times[best].tolist()
+    picked: list[Pick] = []
+    for place, i in enumerate(order):
+        tiles = [v[i] for v in columns.tile.values()]
+        if picked and tiles == [v[order[0]] for v in columns.tile.values()]:
+            continue
+        others = () if picked else (*zip(least[1:], order[1:], strict=True),)
+        picked.append(Pick(least[place], replace(draft, column=i), others=others))
+        if len(picked) == 2:
+            break
+    return picked

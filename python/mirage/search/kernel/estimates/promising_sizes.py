@@ -1,0 +1,67 @@
+"""Choices of sizes at which derivations are promising, and at which their results can be stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mirage.search.algebra.axes import Dims
+from mirage.search.kernel.derivations.derive import Goal
+from mirage.search.kernel.derivations.extract import Choices
+from mirage.search.kernel.derivations.moves import Edge, Gather
+from mirage.search.kernel.estimates.derivation_costs import Measure
+from mirage.search.kernel.loop_nests.problem_axes import Analysis
+
+
+def promising(measure: Measure, choices: Choices, costs: Any, dims: Dims, most: int) -> list[int]:
+    """Return the most promising columns, at most so many, with different numbers of blocks or
+    steps."""
+    total: list[Any] = []
+    for edges in choices.of_goal:
+        best: Any = np.full(measure.columns.count, np.inf)
+        for number, children in edges:
+            below = costs[number]
+            for child in children:
+                below = below + total[child]
+            best = np.minimum(best, below)
+        total.append(best)
+    blocks = measure.columns.blocks()
+    surrogate = np.ceil(blocks / measure.target.sms) * sum(total[t] for t in choices.targets)
+    surrogate = np.where(measure.map_ok(dims), surrogate, np.inf)
+    order = np.argsort(surrogate, kind="stable")
+    steps = measure.steps()
+    usable: list[int] = []
+    seen: set[tuple[int, int]] = set()
+    for i in order:
+        if not np.isfinite(surrogate[i]) or len(usable) >= most:
+            break
+        key = (int(np.log2(blocks[i])), int(np.log2(steps[i])))
+        if key not in seen:
+            seen.add(key)
+            usable.append(int(i))
+    return usable
+
+
+def may_store(
+    analysis: Analysis,
+    measure: Measure,
+    edges: list[Edge],
+    targets: tuple[Goal, ...],
+) -> Any:
+    """Return where the stored values depend on every axis that the grid splits; otherwise
+    several blocks would write one element."""
+    dims = analysis.dims[0]
+    ok = measure.map_ok(dims)
+    axes = tuple(a for dim in dims for a in dim)
+    ok = ok & (measure.wide(axes) <= 2)
+    for goal in targets:
+        ok = ok & (measure.wide(measure.labels(goal)) <= 2)
+    stored = [measure.labels(e.children[0]) for e in edges if isinstance(e, Gather)]
+    stored.extend(tuple(a for dim in own for a in dim) for own in analysis.dims[1:])
+    for labels in stored:
+        ok = ok & (measure.wide(labels) <= 2)
+        for a in axes:
+            if a not in labels:
+                ok = ok & (measure.columns.grid[a] == 1)
+    return ok

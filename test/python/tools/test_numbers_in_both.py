@@ -1,0 +1,42 @@
+"""Numbers that the search and the runtime need as the compiler has them, and that are written down
+in both: those of `mirage._target` are written down once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from mirage.compiler import ptxas
+from mirage.cost import accountant, registers, shared_tiles
+from mirage.cost.target import TARGETS
+from mirage.runtime.launching import fast, tensor_maps
+from mirage.semantics.indexing import strides
+from mirage.semantics.ops import taken_steps
+
+ROOT = Path(__file__).parents[3]
+BLOCK, NVVM = "lib/Dialect/Block", "lib/Conversion/ThreadToNVVM"
+THREAD = "include/mirage/Dialect/Thread/IR/Thread.h"
+PAIRS = [
+    (accountant.GROUP_ROWS, THREAD, "kGroupRows = "),
+    (fast.VERSION, "python/mirage/runtime/native/launcher.c", '"VERSION", '),
+    (registers.BESIDE_SUMS, f"{BLOCK}/Transforms/PipelineLoops.cpp", "besideSums = "),
+    (registers.MOST_MOVED, f"{BLOCK}/Analysis/RegisterEstimate.cpp", "most = "),
+    (shared_tiles.PART_ROWS, THREAD, "kPartRows = "),
+    (strides.START, "lib/Dialect/Kernel/IR/Strides.cpp", "kAlign = "),
+    (taken_steps.MOST_READ, f"{BLOCK}/IR/BlockOps.cpp", "mostElements = "),
+    (tensor_maps.ALIGNMENT, f"{NVVM}/SetTensorMaps.cpp", "kTensorMapAlign = "),
+    (tensor_maps.BYTES, f"{NVVM}/SetTensorMaps.cpp", "kTensorMapBytes = "),
+]
+
+
+@pytest.mark.parametrize(("ours", "file", "before"), PAIRS)
+def test_numbers_are_those_of_the_compiler(ours: float, file: str, before: str) -> None:
+    found = re.findall(rf"(?<!\w){re.escape(before)}(\d+)", (ROOT / file).read_text())
+    assert [float(n) for n in found] == [ours]
+
+
+def test_registers_are_those_of_all_chips() -> None:
+    cards = TARGETS.values()
+    assert {c.registers_thread for c in cards} == {registers.MOST} == {ptxas.MOST_REGISTERS}
+    assert {c.registers_sm for c in cards} == {registers.REGISTERS_SM} == {ptxas.REGISTER_FILE}
