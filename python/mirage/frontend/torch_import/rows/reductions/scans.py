@@ -133,10 +133,9 @@ def _running_extreme(*, least: bool) -> Row:
         none: tuple[Value, frozenset[int]] = (x, frozenset())
         x, turned = none if c.used[1] else b.turned.get(x, none)
         truth = x.dtype is DType.I1
-        y = b.cast(x, DType.F32) if truth else x
+        small = x.dtype.is_integer and max(map(abs, b.range_of(x))) <= MAX_POSITIONS
+        y = b.cast(x, DType.F32) if small else x
         y = flipped(b, y) if least else y
-        if y.dtype.is_integer and max(map(abs, b.range_of(y))) <= MAX_POSITIONS:
-            y = b.cast(y, DType.F32)
         most = _running(b, ReduceFn.MAX, y, dim, dim in turned)
         values = flipped(b, most) if least else most
         values = b.combine(BinaryFn.NE, values, 0) if truth else b.typed(values, x.dtype)
