@@ -138,6 +138,19 @@ private:
     return concat ? llvm::all_of(concat.getInputs(), isPlaced) : isPlaced(copy.getRow());
   }
 
+  static bool isInnerJoin(Operation *op) {
+    auto concat = dyn_cast<kernel::ConcatOp>(op);
+    return concat && isPartOfJoin(concat);
+  }
+
+  /// Whether an op becomes a kernel: a launch, or a copy of what is no address.
+  static bool isKernel(Operation *op) {
+    auto slice = dyn_cast<kernel::SliceOp>(op);
+    auto concat = dyn_cast<kernel::ConcatOp>(op);
+    return isa<kernel::LaunchOp>(op) || (concat && !isWrittenInParts(concat)) ||
+           (slice && !isAddress(slice));
+  }
+
   /// A name as PTX takes it: letters, digits and underscores, no digit first.
   static std::string getIdentifier(StringRef name) {
     std::string identifier;
@@ -154,12 +167,9 @@ private:
     dynamic = graph.getDynamicAttr();
     dynamicValues = graph.getDynamicValues();
     graph.walk([&](Operation *op) {
-      auto slice = dyn_cast<kernel::SliceOp>(op);
-      auto concat = dyn_cast<kernel::ConcatOp>(op);
-      if (concat && isPartOfJoin(concat))
+      if (isInnerJoin(op))
         innerJoins.push_back(op);
-      else if (isa<kernel::LaunchOp>(op) || (concat && !isWrittenInParts(concat)) ||
-               (slice && !isAddress(slice)))
+      else if (isKernel(op))
         ops.push_back(op);
       hasAlternatives |= isa<kernel::AlternativesOp>(op);
     });
@@ -204,10 +214,9 @@ private:
         return failure();
       }
     }
+    llvm::append_range(ops, llvm::reverse(innerJoins));
     for (Operation *op : ops)
       op->erase();
-    for (Operation *join : llvm::reverse(innerJoins))
-      join->erase();
     if (graph.getForm())
       graph.setForm(kernel::Form::Thread);
     return success();
