@@ -133,24 +133,23 @@ private:
            !isReturned(slice.getResult());
   }
 
-  /// Whether kernels write the operands of a join to their parts of it.
-  static bool isWrittenInParts(kernel::ConcatOp concat) {
-    return isPlaced(concat.getInputs().front()) ||
-           cast<RankedTensorType>(concat.getInputs().front().getType()).getEncoding() != nullptr;
-  }
-
-  /// Whether a launch stores a value, maybe in another shape, to its place in another tensor.
-  static bool isPlaced(Value value) {
-    while (auto reshape = value.getDefiningOp<kernel::ReshapeOp>())
-      value = reshape.getInput();
-    auto launch = value.getDefiningOp<kernel::LaunchOp>();
-    return launch && launch.getPlace(cast<OpResult>(value).getResultNumber());
-  }
-
   /// Whether the launches that compute the row of an update store it to the tensor.
   static bool isStoredInPlace(kernel::IndexCopyOp copy) {
     auto concat = copy.getRow().getDefiningOp<kernel::ConcatOp>();
     return concat ? llvm::all_of(concat.getInputs(), isPlaced) : isPlaced(copy.getRow());
+  }
+
+  static bool isInnerJoin(Operation *op) {
+    auto concat = dyn_cast<kernel::ConcatOp>(op);
+    return concat && isPartOfJoin(concat);
+  }
+
+  /// Whether an op becomes a kernel: a launch, or a copy of what is no address.
+  static bool isKernel(Operation *op) {
+    auto slice = dyn_cast<kernel::SliceOp>(op);
+    auto concat = dyn_cast<kernel::ConcatOp>(op);
+    return isa<kernel::LaunchOp>(op) || (concat && !isWrittenInParts(concat)) ||
+           (slice && !isAddress(slice));
   }
 
   /// A name as PTX takes it: letters, digits and underscores, no digit first.
@@ -164,15 +163,14 @@ private:
   }
 
   LogicalResult convert(kernel::GraphOp graph) {
-    SmallVector<Operation *> ops;
+    SmallVector<Operation *> ops, innerJoins;
     bool hasAlternatives = false;
     dynamic = graph.getDynamicAttr();
     dynamicValues = graph.getDynamicValues();
     graph.walk([&](Operation *op) {
-      auto slice = dyn_cast<kernel::SliceOp>(op);
-      auto concat = dyn_cast<kernel::ConcatOp>(op);
-      if (isa<kernel::LaunchOp>(op) || (concat && !isWrittenInParts(concat)) ||
-          (slice && !isAddress(slice)))
+      if (isInnerJoin(op))
+        innerJoins.push_back(op);
+      else if (isKernel(op))
         ops.push_back(op);
       hasAlternatives |= isa<kernel::AlternativesOp>(op);
     });
@@ -210,13 +208,14 @@ private:
           known = &kernels.back();
         }
         kernel::InvokeOp invoke = replaceWithInvoke(
-            launch, known->function, launch.getStartedBlocks(), 32 * getBlockWarps(launch),
-            known->tensorMaps, launch.getSchedule()->getCluster());
+            launch, launch->getOperands(), known->function, launch.getStartedBlocks(),
+            32 * getBlockWarps(launch), known->tensorMaps, launch.getSchedule()->getCluster());
         setDynamic(invoke, known->launch);
       } else if (failed(convertCopy(op, module, name))) {
         return failure();
       }
     }
+    llvm::append_range(ops, llvm::reverse(innerJoins));
     for (Operation *op : ops)
       op->erase();
     if (graph.getForm())
@@ -340,15 +339,15 @@ private:
   }
 
   /// Puts a call of `function` with as many blocks in the place of `op`, which stays without uses.
-  kernel::InvokeOp replaceWithInvoke(Operation *op, gpu::GPUFuncOp function, int64_t blocks,
-                                     int64_t threads, ArrayRef<Attribute> tensorMaps = {},
-                                     int64_t cluster = 1) {
+  kernel::InvokeOp replaceWithInvoke(Operation *op, ValueRange operands, gpu::GPUFuncOp function,
+                                     int64_t blocks, int64_t threads,
+                                     ArrayRef<Attribute> tensorMaps = {}, int64_t cluster = 1) {
     OpBuilder builder(op);
     auto module = function->getParentOfType<gpu::GPUModuleOp>();
     auto callee = SymbolRefAttr::get(
         module.getNameAttr(), {FlatSymbolRefAttr::get(builder.getContext(), function.getName())});
     auto invoke = kernel::InvokeOp::create(
-        builder, op->getLoc(), op->getResultTypes(), callee, op->getOperands(),
+        builder, op->getLoc(), op->getResultTypes(), callee, operands,
         ArrayRef<int64_t>{blocks, 1, 1}, ArrayRef<int64_t>{threads, 1, 1}, /*shared=*/0,
         cluster > 1 ? builder.getDenseI64ArrayAttr({cluster, 1, 1}) : DenseI64ArrayAttr(),
         tensorMaps.empty() ? ArrayAttr() : builder.getArrayAttr(tensorMaps),
@@ -418,7 +417,7 @@ private:
                                            copy.getParameterTypes(), CopyKernel::numThreads);
     copy.emitBody(builder, op->getLoc(), function.getArguments());
     gpu::ReturnOp::create(builder, op->getLoc());
-    replaceWithInvoke(op, function, copy.getNumBlocks(), CopyKernel::numThreads);
+    replaceWithInvoke(op, copy.getSources(), function, copy.getNumBlocks(), CopyKernel::numThreads);
     return success();
   }
 

@@ -29,6 +29,18 @@ static int64_t product(ArrayRef<int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<int64_t>());
 }
 
+bool mirage::isPlaced(Value value) {
+  while (auto reshape = value.getDefiningOp<kernel::ReshapeOp>())
+    value = reshape.getInput();
+  auto launch = value.getDefiningOp<kernel::LaunchOp>();
+  return launch && launch.getPlace(cast<OpResult>(value).getResultNumber());
+}
+
+bool mirage::isWrittenInParts(kernel::ConcatOp concat) {
+  return isPlaced(concat.getInputs().front()) ||
+         getTensor(concat.getInputs().front()).getEncoding() != nullptr;
+}
+
 //===----------------------------------------------------------------------===//
 // What is copied
 //===----------------------------------------------------------------------===//
@@ -53,6 +65,7 @@ CopyKernel::CopyKernel(kernel::SliceOp op) {
     source.push_back(1), shape.push_back(1), offsets.push_back(0);
   for (Sizes *sizes : {&source, &shape, &offsets})
     std::reverse(sizes->begin(), sizes->end());
+  sources = {op.getInput()};
   sourceShapes = {source};
   sourceElements = {from.getElementType()};
   resultShape = shape;
@@ -60,36 +73,91 @@ CopyKernel::CopyKernel(kernel::SliceOp op) {
   addPart(0, offsets, Sizes(shape.size(), 0), shape);
 }
 
-CopyKernel::CopyKernel(kernel::ConcatOp op) {
-  // As matrices, joined along columns.
-  RankedTensorType to = getTensor(op.getResult());
-  int64_t outer = product(to.getShape().take_front(op.getDim())), start = 0;
-  for (auto [number, input] : llvm::enumerate(op.getInputs())) {
-    RankedTensorType from = getTensor(input);
-    int64_t cols = product(from.getShape().drop_front(op.getDim()));
-    sourceShapes.push_back({outer, cols});
-    sourceElements.push_back(from.getElementType());
-    addPart(number, {0, 0}, {0, start}, {outer, cols});
-    start += cols;
+/// Appends the tensors that a join consists of, and where they begin in the result of the outermost
+/// one, `start` being where this join begins.
+static void collectParts(kernel::ConcatOp op, ArrayRef<int64_t> start,
+                         SmallVectorImpl<std::pair<Value, SmallVector<int64_t>>> &parts) {
+  SmallVector<int64_t> at(start);
+  for (Value input : op.getInputs()) {
+    auto inner = input.getDefiningOp<kernel::ConcatOp>();
+    if (inner && isPartOfJoin(inner))
+      collectParts(inner, at, parts);
+    else
+      parts.emplace_back(input, at);
+    at[op.getDim()] += getTensor(input).getDimSize(op.getDim());
   }
-  resultShape = {outer, start};
+}
+
+bool mirage::isPartOfJoin(kernel::ConcatOp op) {
+  if (!op.getResult().hasOneUse() || isWrittenInParts(op))
+    return false;
+  auto outer = dyn_cast<kernel::ConcatOp>(*op.getResult().getUsers().begin());
+  return outer && !isWrittenInParts(outer) &&
+         getTensor(outer.getResult()).getElementType() ==
+             getTensor(op.getResult()).getElementType();
+}
+
+CopyKernel::CopyKernel(kernel::ConcatOp op) {
+  RankedTensorType to = getTensor(op.getResult());
+  SmallVector<std::pair<Value, Sizes>> tensors;
+  collectParts(op, Sizes(to.getRank(), 0), tensors);
+  // A dimension that all of them have as a whole is one with the dimension before it.
+  SmallVector<bool> isWhole(to.getRank(), true);
+  for (auto &[tensor, start] : tensors)
+    for (int64_t dim = 0; dim < to.getRank(); ++dim)
+      isWhole[dim] = isWhole[dim] && getTensor(tensor).getDimSize(dim) == to.getDimSize(dim);
+  auto merged = [&](ArrayRef<int64_t> numbers, int64_t first) {
+    Sizes result{first};
+    for (auto [dim, number] : llvm::enumerate(numbers))
+      if (isWhole[dim])
+        result.back() *= to.getDimSize(dim);
+      else
+        result.push_back(number);
+    if (result.size() == 1)
+      result.insert(result.begin(), first);
+    return result;
+  };
+  resultShape = merged(to.getShape(), 1);
   resultElement = to.getElementType();
+  for (auto [number, part] : llvm::enumerate(tensors)) {
+    RankedTensorType from = getTensor(part.first);
+    sources.push_back(part.first);
+    sourceShapes.push_back(merged(from.getShape(), 1));
+    sourceElements.push_back(from.getElementType());
+    addPart(number, Sizes(resultShape.size(), 0), merged(part.second, 0), sourceShapes.back());
+  }
+}
+
+/// Whole tiles along a dimension, and what is left: a tile that ends inside of the result must not
+/// write what lies behind it, so these are parts of their own.
+static SmallVector<std::pair<int64_t, int64_t>> inTiles(int64_t size, int64_t tile) {
+  int64_t whole = size / tile * tile;
+  SmallVector<std::pair<int64_t, int64_t>> found;
+  for (auto [start, extent] : {std::pair(int64_t(0), whole), std::pair(whole, size - whole)})
+    if (extent)
+      found.emplace_back(start, extent);
+  return found;
 }
 
 void CopyKernel::addPart(unsigned source, Sizes sourceOffsets, Sizes resultOffsets, Sizes shape) {
-  int64_t size = shape.back(), whole = size / kMaxCols * kMaxCols;
-  // A tile that ends inside of the result must not write what lies behind it:
-  // whole tiles and the rest are parts of their own.
-  for (auto [start, cols] : {std::pair(int64_t(0), whole), std::pair(whole, size - whole)}) {
-    if (cols == 0)
-      continue;
-    Part part{source, sourceOffsets, resultOffsets, shape, 1, std::min(cols, kMaxCols)};
-    part.sourceOffsets.back() += start;
-    part.resultOffsets.back() += start;
-    part.shape.back() = cols;
-    int64_t held = llvm::PowerOf2Ceil(part.cols);
-    part.rows = std::min<int64_t>(llvm::PowerOf2Ceil(shape[shape.size() - 2]), kMaxElements / held);
-    parts.push_back(std::move(part));
+  size_t row = shape.size() - 2, col = shape.size() - 1;
+  bool endsInside = resultOffsets[row] + shape[row] < resultShape[row];
+  for (auto [firstCol, cols] : inTiles(shape[col], kMaxCols)) {
+    int64_t width = std::min(cols, kMaxCols), held = llvm::PowerOf2Ceil(width);
+    int64_t height = std::min<int64_t>(llvm::PowerOf2Ceil(shape[row]),
+                                       std::max(kMaxElements / held, int64_t(1)));
+    for (auto [firstRow, rows] : inTiles(shape[row], endsInside ? height : shape[row])) {
+      Part part{
+          source, sourceOffsets, resultOffsets, shape, endsInside ? std::min(rows, height) : height,
+          width};
+      for (Sizes *offsets : {&part.sourceOffsets, &part.resultOffsets}) {
+        (*offsets)[row] += firstRow;
+        (*offsets)[col] += firstCol;
+      }
+      part.shape[row] = rows;
+      part.shape[col] = cols;
+      parts.push_back(std::move(part));
+    }
   }
 }
 
@@ -136,7 +204,8 @@ void CopyKernel::emitPart(const Part &part, OpBuilder &builder, Location loc, Va
   auto index = [&](int64_t value) -> Value {
     return arith::ConstantIndexOp::create(builder, loc, value);
   };
-  int64_t rank = part.shape.size(), heldCols = llvm::PowerOf2Ceil(part.cols);
+  int64_t rank = part.shape.size(), heldCols = llvm::PowerOf2Ceil(part.cols),
+          heldRows = llvm::PowerOf2Ceil(part.rows);
   SmallVector<Value> from(rank), to(rank);
   // The last dimension is the least significant digit of the block's number.
   for (int64_t dim = rank - 1; dim >= 0; --dim) {
@@ -150,9 +219,9 @@ void CopyKernel::emitPart(const Part &part, OpBuilder &builder, Location loc, Va
     from[dim] = arith::AddIOp::create(builder, loc, start, index(part.sourceOffsets[dim]));
     to[dim] = arith::AddIOp::create(builder, loc, start, index(part.resultOffsets[dim]));
   }
-  auto layout = thread::blockedLayout(part.rows, heldCols, getVector(part), numWarps);
+  auto layout = thread::blockedLayout(heldRows, heldCols, getVector(part), numWarps);
   SmallVector<int64_t> dims = {rank - 2, rank - 1}, extents;
-  if (heldCols != part.cols)
+  if (heldCols != part.cols || heldRows != part.rows)
     extents = {part.rows, part.cols};
   auto extentsAttr = extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(extents);
   // Rows that the result has not are dropped; the source may have fewer.

@@ -10,6 +10,13 @@
 
 namespace mirage {
 
+/// Whether kernels write the operands of a join to their parts of it.
+bool isWrittenInParts(kernel::ConcatOp concat);
+/// Whether a launch stores a value, maybe in another shape, to its place in another tensor.
+bool isPlaced(mlir::Value value);
+/// Whether a join is a part of another join alone, which copies its operands.
+bool isPartOfJoin(kernel::ConcatOp op);
+
 /// A kernel that copies blocks of its operands to blocks of its result, for
 /// `kernel.slice` and `kernel.concat`.
 class CopyKernel {
@@ -18,8 +25,11 @@ public:
   static constexpr int64_t numWarps = 4, numThreads = 32 * numWarps;
 
   explicit CopyKernel(kernel::SliceOp op);
+  /// Operands that are joins for this one alone are replaced by theirs.
   explicit CopyKernel(kernel::ConcatOp op);
 
+  /// The tensors that are copied.
+  mlir::ValueRange getSources() const { return sources; }
   /// Memrefs of the operands, then of the result; dimensions that no copy cuts
   /// are one.
   llvm::SmallVector<mlir::Type> getParameterTypes() const;
@@ -47,6 +57,7 @@ private:
   void emitPart(const Part &part, mlir::OpBuilder &builder, mlir::Location loc,
                 mlir::ValueRange parameters, mlir::Value block) const;
 
+  llvm::SmallVector<mlir::Value> sources;
   llvm::SmallVector<Sizes> sourceShapes;
   llvm::SmallVector<mlir::Type> sourceElements;
   Sizes resultShape;

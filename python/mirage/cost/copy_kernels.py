@@ -1,7 +1,8 @@
 """The ops between kernels that are kernels of their own, and their cost.
 
 Slices that only kernels read are addresses and strides, and so are the parts of a concatenation
-that kernels compute for it alone; others are copied. Compiled programs decide by the same rule
+that kernels compute for it alone; others are copied. What a copied concatenation joins for another
+one alone is copied by that one. Compiled programs decide by the same rule
 (``mirage-view-tensors``).
 """
 
@@ -91,7 +92,8 @@ class _Views:
                 self._is_stored(op) or self._is_written_in_parts(op)
             ):
                 found.add(op)
-        return frozenset(found)
+        # now it is known which joins are copied: they copy the parts of what they join
+        return frozenset((*found, *(op for op in self.graph.ops if self._is_part(op, found))))
 
     def _views(
         self, op: Op, offsets: Sequence[int], strides: Strides, align: int
@@ -120,6 +122,19 @@ class _Views:
                 return None
             found += more
         return found
+
+    def _is_part(self, op: Op, addresses: Container[Op]) -> bool:
+        """Return whether a concatenation is a part of another one alone, which copies its
+        operands."""
+        if op.joined_along is None or op in addresses or self.uses[op.result] != 1:
+            return False
+        readers = self.readers.get(op.result, [])
+        return any(
+            reader.joined_along is not None
+            and reader not in addresses
+            and reader.result.dtype is op.result.dtype
+            for reader in readers
+        )
 
     def _is_stored(self, op: Op) -> bool:
         """Return whether kernels store the concatenated parts to a tensor that is updated."""

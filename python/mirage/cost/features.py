@@ -341,8 +341,7 @@ def _count(
         case Elementwise():
             account.elementwise(size, *op.work, in_loop)
         case Transpose():
-            wide = [d for d in op.permutation if op.operands[0].shape[d] > 1]
-            if op.result in facts.computed_with and wide != sorted(wide):
+            if op.result in facts.computed_with and _turns(op):
                 account.turn(size, op.result.dtype.bytes, in_loop)
             elif not isinstance_load(op):
                 account.elementwise(size, 2.0, 0.0, in_loop)
@@ -365,6 +364,12 @@ def _count_product(
     rows = float(a.shape[-2]) * float(prod(op.result.shape[:-2]))
     n, k = float(b.shape[-1]), float(a.shape[-1])
     account.matmul(rows, n, k, facts.operands(op), in_loop, sharers)
+
+
+def _turns(op: Transpose) -> bool:
+    """Return whether a transpose exchanges dimensions that are larger than one."""
+    wide = [d for d in op.permutation if op.operands[0].shape[d] > 1]
+    return wide != sorted(wide)
 
 
 def _across(x: Value, dims: Sequence[int]) -> bool:

@@ -66,6 +66,61 @@ kernel.graph @join({", ".join(f"%x{i}: {t}" for i, t in enumerate(types))}) -> {
     check_artifact(compile_mlir(text), lambda *xs: (np.concatenate(xs, axis=dim),), tolerance=0)
 
 
+@pytest.mark.parametrize(
+    ("part", "dims", "widths"),
+    [
+        ((2, 3, 5, 7), (2, 3), ((1, 2), (2, 1))),
+        ((2, 70, 33), (1, 2), ((3, 1), (5, 7))),
+        ((130, 9), (0, 1), ((2, 0), (1, 1))),
+        ((4, 6, 40), (0, 2), ((1, 1), (8, 8))),
+        ((3, 4, 5), (2, 1, 0), ((1, 1), (1, 2), (2, 1))),
+    ],
+)
+def test_joins_of_joins_are_one_copy(part: Shape, dims: Shape, widths: tuple[Shape, ...]) -> None:
+    """Each join puts others before and after what is joined so far; tiles that end inside of the
+    result write no more than their part."""
+    shape, lines, given = list(part), [], [tensor(part, "f16")]
+    name, count = "%x0", 1
+    for dim, (before, after) in zip(dims, widths, strict=True):
+        names, types = [], []
+        for width in (before, None, after):
+            if width is None:
+                names.append(name)
+                types.append(tensor(tuple(shape), "f16"))
+            elif width:
+                names.append(f"%x{count}")
+                types.append(tensor((*shape[:dim], width, *shape[dim + 1 :]), "f16"))
+                given.append(types[-1])
+                count += 1
+        shape[dim] += before + after
+        name = f"%y{dim}"
+        result = tensor(tuple(shape), "f16")
+        joined = f"{', '.join(names)} dim {dim} : ({', '.join(types)})"
+        lines.append(f"  {name} = kernel.concat {joined} -> {result}")
+    inputs = ", ".join(f"%x{n}: {t}" for n, t in enumerate(given))
+    text = "\n".join(
+        [
+            f"kernel.graph @joins({inputs}) -> {result} {{",
+            *lines,
+            f"  kernel.return {name} : {result}",
+            "}",
+        ]
+    )
+
+    def expected(x: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray]:
+        left = list(others)
+        for dim, (before, after) in zip(dims, widths, strict=True):
+            parts = [left.pop(0)] if before else []
+            parts.append(x)
+            parts += [left.pop(0)] if after else []
+            x = np.concatenate(parts, axis=dim)
+        return (x,)
+
+    artifact = compile_mlir(text)
+    assert len(artifact.manifest.kernels) == 1
+    check_artifact(artifact, expected, tolerance=0)
+
+
 @pytest.mark.parametrize(("start", "kernels"), [(4, 2), (3, 2)])
 def test_rows_are_an_address_where_they_are_aligned(start: int, kernels: int) -> None:
     """4 rows of 6 halves are 48 bytes; 3 are 36, at which no kernel may read 16 bytes: it knows."""

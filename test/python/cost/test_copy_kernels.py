@@ -166,3 +166,15 @@ def test_rows_by_index_are_read() -> None:
     (after,) = features_in(fused(best.graph), H200)
     for features in (before, after):
         assert 512 * 1024 * 2 <= float(features.dram_read) <= 1.8 * 512 * 1024 * 2
+
+
+def test_a_join_for_another_one_alone_is_copied_by_that_one() -> None:
+    """Its bytes are read once and written once; a join that is read twice is copied itself."""
+    b = Builder()
+    x, side, top = (Value(TensorType(s, DType.F16)) for s in ((8, 16), (8, 1), (2, 17)))
+    inner = b.concat((x, side), 1)
+    outer = b.concat((inner, top), 0)
+    graph = KernelGraph("g", (x, side, top), tuple(b.ops), (outer,))
+    assert copies_in(graph) == {b.ops[1]}
+    kept = KernelGraph("g", (x, side, top), tuple(b.ops), (outer, inner))
+    assert copies_in(kept) == {*b.ops}

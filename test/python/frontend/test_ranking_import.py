@@ -15,7 +15,7 @@ from mirage.frontend.errors import UnsupportedOpError
 from mirage.frontend.torch_import.rows.reductions import scans
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ops.kinds import Lookup
-from mirage.semantics.ugraph import External
+from mirage.semantics.ugraph import Cumulate, External
 from torch_programs.imported_programs import check, evaluate, rand
 
 Tensor = torch.Tensor
@@ -171,26 +171,51 @@ def test_places_of_another_tensor_or_dimension_are_looked_up() -> None:
         assert torch.allclose(torch.from_numpy(got).float(), program(x, y))
 
 
-LENGTHS = (1, 33, 64, 130, 200, 2111)
+LENGTHS = (1, 9, 16, 33, 130, 300)
 
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_long_scans_are_computed_in_blocks(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks that divide the row, or hang over its end; blocks of blocks."""
-    monkeypatch.setattr(scans, "MOST_COMPARED", 64)
+    """Blocks that divide the row, or of which the last one is shorter; blocks of blocks."""
+    monkeypatch.setattr(scans, "LONGEST", 16)
+    monkeypatch.setattr(scans, "BLOCK", 8)
     x = torch.randint(-3, 4, (2, length), generator=torch.Generator().manual_seed(length)).double()
     check(lambda x: (x.cumsum(-1), (x > 0).cumsum(1), *x.cummax(-1), *x.cummin(1)), x)
     check(lambda x: (x.t().cumsum(0), *x.t().cummax(0)), x)
+    check(lambda x: (x.flip(1).cumsum(1).flip(0, 1), x.flip(-1).cummax(-1)[0].flip(-1)), x)
 
 
 def test_running_maxima_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    for most in (1 << 22, 0):
-        monkeypatch.setattr(scans, "MOST_COMPARED", most)
+    for longest in (4096, 2):
+        monkeypatch.setattr(scans, "LONGEST", longest)
+        monkeypatch.setattr(scans, "BLOCK", 2)
         check(lambda x: (*x.cummax(-1), *x.cummin(0), *x.cummin(-1), *x.cummax(0)), EDGES)
 
 
 def test_a_long_scan_takes_linear_work() -> None:
-    """Of a row of 2^20 numbers, no op computes more than 64 numbers for each of them."""
+    """Of a row of 2^20 numbers, no op computes more numbers than there are."""
     program = mi.from_torch(lambda x: x.cumsum(-1), torch.empty(1, 1 << 20))
     sizes = [v.type.size for op in program.graph.ops for v in op.results]
-    assert max(sizes) <= 64 << 20
+    assert max(sizes) <= 1 << 20
+
+
+def test_what_is_turned_around_is_summed_from_the_other_end() -> None:
+    """Nothing is looked up in reverse, whatever the order of dimensions."""
+
+    def program(x: Tensor) -> tuple[Tensor, ...]:
+        turned = x.flip(1, 2)
+        return turned.cumsum(1).flip(2, 1), turned.flip(2).cumsum(2).flip(1), turned.flip((1, 2))
+
+    check(program, X)
+    graph = mi.from_torch(program, X).graph
+    assert not any(isinstance(op, Lookup) and op.operands for op in graph.ops)
+
+
+def test_scans_of_integers_are_one_call_each() -> None:
+    """Unless f32 holds all of their numbers."""
+    i = torch.randint(-9, 9, (3, 40), generator=torch.Generator().manual_seed(0))
+    check(
+        lambda i: (i.cumsum(-1), i.flip(-1).cumsum(-1).flip(-1), *i.cummax(1), (i > 0).cumsum(1)), i
+    )
+    graph = mi.from_torch(lambda i: (i.cumsum(-1), i.cummin(0)[0]), i).graph
+    assert sum(isinstance(op, Cumulate) for op in graph.ops) == 2

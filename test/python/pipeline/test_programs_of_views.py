@@ -121,6 +121,9 @@ LARGE: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
     "upper triangle": (lambda x: x.triu(1), (large(8192, 8192),)),
     "every other column": (lambda x: x[:, ::2] + x[:, 1::2], (large(8192, 8192),)),
     "parts of heads": (parts_of_heads, (large(8, 1024, 3072),)),
+    "images padded": (lambda x: F.pad(x, (1, 1, 1, 1)), (large(64, 64, 56, 56),)),
+    "sums so far": (lambda x: x.cumsum(-1), (large(8192, 4096),)),
+    "sums from here": (lambda x: x.flip(-1).cumsum(-1).flip(-1), (large(8192, 4096),)),
     "turned around": (lambda x: F.relu(x.permute(0, 2, 3, 1)), (large(64, 256, 64, 64),)),
 }  # fmt: skip
 
@@ -139,8 +142,17 @@ def test_predicted_time_is_that_of_the_bytes(name: str) -> None:
     assert best.cost.time <= 1.2 * least(graph)
 
 
+def test_long_sums_so_far_read_twice_what_they_write() -> None:
+    """Rows of a million elements: the totals of blocks, and what is before each of them."""
+    x = torch.empty(16, 1 << 20, device="meta")
+    graph = mi.from_torch(lambda x: x.cumsum(-1), x).program.graph
+    best = superoptimize(graph, CARD).candidates[0]
+    assert best.cost.time <= 1.65 * least(graph)
+
+
 LATE: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
     "rotary positions alone": (rotary, (large(32, 4096, 128), large(4096, 128), large(4096, 128))),
+    "largest so far": (lambda x: x.cummax(-1), (large(8192, 1024).float(),)),
     "windows moved": (lambda x: F.relu(shifted(x)), (large(16, 56, 56, 96),)),
     "padded images": (lambda x: F.relu(F.pad(x, (0, 0, 1, 1, 1, 1))), (large(16, 56, 56, 96),)),
 }  # fmt: skip

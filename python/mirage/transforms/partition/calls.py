@@ -214,7 +214,8 @@ def _cumulate(w: _Writer, op: Cumulate) -> None:
         edges = (0, 0) * (len(x.shape) - 1 - op.dim)
         pad: Arguments = (("pad", (*edges, 1, -1)), ("value", NOTHING[op.fn]))
         x = w.call("constant_pad_nd.default", (x,), x.type, pad)
-    result = Value(x.type)
+    alike = x.dtype is op.result.dtype and not op.reversed
+    result = op.result if alike else Value(x.type)
     if op.fn is ReduceFn.SUM:
         w.call("cumsum.default", (x,), result, (("dim", op.dim), ("dtype", None)))
     else:
@@ -222,7 +223,8 @@ def _cumulate(w: _Writer, op: Cumulate) -> None:
         w.ops.append(External((x,), (result, places), "aten.cummax.default", (("dim", op.dim),)))
     if op.reversed:
         result = w.call("flip.default", (result,), result.type, turn)
-    w.cast(result, op.result)
+    if result is not op.result:
+        w.cast(result, op.result)
 
 
 def _slice(w: _Writer, op: Slice) -> None:

@@ -28,7 +28,6 @@ from mirage.search.algebra.normal_form import (
     SubAxis,
     inputs_of,
 )
-from mirage.search.kernel.derivations.cumulate_move import Cumulate
 from mirage.search.kernel.derivations.groupings import Groupings, Summands
 from mirage.search.kernel.derivations.moves import (
     SUMS,
@@ -44,6 +43,7 @@ from mirage.search.kernel.derivations.moves import (
     ReduceTile,
     Scale,
 )
+from mirage.search.kernel.derivations.so_far import Cumulate
 from mirage.search.kernel.loop_nests.frames import FrameType
 from mirage.search.kernel.loop_nests.phases import Phases, Where
 from mirage.search.kernel.problems.narrowing import Narrowing

@@ -20,11 +20,11 @@ from mirage.semantics.builder import normalize_dims
 from mirage.semantics.ops.cumulation import COMBINED, NOTHING
 from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import TensorType, Value
+from mirage.semantics.ugraph import Value
 
 LARGE = 1e38
 """The number that replaces infinity where a difference is taken."""
-LONGEST, BLOCK = 1024, 128
+LONGEST, BLOCK = 4096, 128
 """The most elements of a row that one block scans, and the least number of elements of the blocks
 of a longer row; the largest number that divides the size is chosen."""
 
@@ -73,19 +73,32 @@ def _of_row(b: Lowering, way: Way, x: Value, dim: int) -> Value:
 
 
 def _in_blocks(b: Lowering, way: Way, x: Value) -> Value:
-    """Scan the last dimension, block by block."""
+    """Scan the last dimension, block by block. The last block may be shorter."""
     size = x.shape[-1]
     if size <= LONGEST:
         return _of_row(b, way, x, len(x.shape) - 1)
     length = next((n for n in range(LONGEST, BLOCK - 1, -1) if size % n == 0), LONGEST)
-    if missing := -size % length:
-        beyond = TensorType((*x.shape[:-1], missing), x.dtype)
-        x = b.concat((x, b.filled(NOTHING[way.fn], beyond)), -1)
-    blocks = b.reshape(x, (*x.shape[:-1], x.shape[-1] // length, length))
-    before = _in_blocks(b, replace(way, exclusive=True), b.reduced(way.fn, blocks, (-1,), False))
+    if size % length:
+        return _in_two(b, way, x, size - size % length, length)
+    blocks = b.reshape(x, (*x.shape[:-1], size // length, length))
+    totals = b.reduced(way.fn, blocks, (-1,), False)
+    before = _in_blocks(b, replace(way, exclusive=True), totals)
     column = b.reshape(before, (*before.shape, 1))
     y = b.binary(COMBINED[way.fn], _of_row(b, way, blocks, len(blocks.shape) - 1), column)
-    return b.cut(b.reshape(y, x.shape), -1, 0, size)
+    return b.reshape(y, x.shape)
+
+
+def _in_two(b: Lowering, way: Way, x: Value, at: int, length: int) -> Value:
+    """Scan the last dimension in two parts, of which the first one consists of blocks of
+    ``length``: what comes before the later part is all of the other one."""
+    head, tail = b.cut(x, -1, 0, at), b.cut(x, -1, at, x.shape[-1] - at)
+    first, last = (_in_blocks(b, way, part) for part in (head, tail))
+    if way.reversed:
+        first = b.binary(COMBINED[way.fn], first, b.reduced(way.fn, tail, (-1,), True))
+        return b.concat((first, last), -1)
+    blocks = b.reshape(head, (*head.shape[:-1], at // length, length))
+    total = b.reduced(way.fn, b.reduced(way.fn, blocks, (-1,), False), (-1,), True)
+    return b.concat((first, b.binary(COMBINED[way.fn], last, total)), -1)
 
 
 def _scan(b: Lowering, fn: BinaryFn, x: Value, dim: int) -> Value:
@@ -120,10 +133,9 @@ def _running_extreme(*, least: bool) -> Row:
         none: tuple[Value, frozenset[int]] = (x, frozenset())
         x, turned = none if c.used[1] else b.turned.get(x, none)
         truth = x.dtype is DType.I1
-        y = b.cast(x, DType.F32) if truth else x
+        small = x.dtype.is_integer and max(map(abs, b.range_of(x))) <= MAX_POSITIONS
+        y = b.cast(x, DType.F32) if small else x
         y = flipped(b, y) if least else y
-        if y.dtype.is_integer and max(map(abs, b.range_of(y))) <= MAX_POSITIONS:
-            y = b.cast(y, DType.F32)
         most = _running(b, ReduceFn.MAX, y, dim, dim in turned)
         values = flipped(b, most) if least else most
         values = b.combine(BinaryFn.NE, values, 0) if truth else b.typed(values, x.dtype)
