@@ -28,17 +28,18 @@ def with_explicit_casts(
     homes: Mapping[str, torch.device] | None = None,
 ) -> GraphModule:
     """Return the graph for inputs like these without regions of autocast; the graph itself if it
-    has none. ``homes`` gives the devices of those tensors that the graph holds elsewhere."""
+    has none. Where its device is not there, ``homes`` gives the devices of those tensors that the
+    graph holds elsewhere."""
     if not has_regions(module):
         return module
-    moved = [(str(path), home) for path, home in (homes or {}).items()]
+    moved = {} if homes is None else _moved(module, homes)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with mode, torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         fakes = [_fake(x, x.device) if isinstance(x, torch.Tensor) else x for x in inputs]
-        fakes += [_fake(_held(module, path), home) for path, home in moved]
-        traced = make_fx(_given(module, [path for path, _ in moved]))(*fakes)
-    for i, (path, _) in enumerate(moved):
-        _hold(traced, len(inputs), f"moved_{i}", _held(module, path))
+        fakes += [_fake(x, home) for x, home in moved.values()]
+        traced = make_fx(_given(module, list(moved)))(*fakes)
+    for i, (x, _) in enumerate(moved.values()):
+        _hold(traced, len(inputs), f"moved_{i}", x)
     traced.recompile()
     return traced
 
@@ -65,22 +66,32 @@ def _fake(x: torch.Tensor, device: torch.device) -> torch.Tensor:
     return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
 
 
-def _held(module: GraphModule, path: str) -> torch.Tensor:
-    owner, _, name = path.rpartition(".")
-    x: torch.Tensor = getattr(module.get_submodule(owner), name)
-    return x
+def _moved(
+    module: GraphModule, homes: Mapping[str, torch.device]
+) -> dict[Node, tuple[torch.Tensor, torch.device]]:
+    """Return the tensors whose elements are known and belong to a device that is not there, and
+    those devices: tensors that the graph holds, and literals."""
+    found: dict[Node, tuple[torch.Tensor, torch.device]] = {}
+    for node in module.graph.nodes:
+        if node.op == "get_attr" and node.target in homes:
+            owner, _, name = str(node.target).rpartition(".")
+            found[node] = getattr(module.get_submodule(owner), name), homes[str(node.target)]
+        elif node.target is torch.tensor and not node.all_input_nodes:
+            named = dict(node.kwargs)
+            home: Any = torch.device(named.pop("device", None) or "cpu")
+            if home.type != "cpu":
+                found[node] = torch.tensor(*node.args, **named), home
+    return found
 
 
-def _given(module: GraphModule, paths: Sequence[str]) -> GraphModule:
-    """Return the graph with the tensors at these paths as its last inputs."""
+def _given(module: GraphModule, nodes: Sequence[Node]) -> GraphModule:
+    """Return the graph with these nodes as its last inputs."""
     graph, copies = Graph(), dict[Node, Node]()
     for node in module.graph.find_nodes(op="placeholder"):
         copies[node] = graph.node_copy(node)
-    given = {path: graph.placeholder(f"moved_{i}") for i, path in enumerate(paths)}
+    copies.update((node, graph.placeholder(f"moved_{i}")) for i, node in enumerate(nodes))
     for node in module.graph.nodes:
-        if node.op == "get_attr" and node.target in given:
-            copies[node] = given[str(node.target)]
-        elif node.op != "placeholder":
+        if node not in copies:
             copies[node] = graph.node_copy(node, copies.__getitem__)
             if node.target is _REGION:
                 copies[node].target = enter

@@ -65,8 +65,8 @@ def kept_sizes(
     most: int,
     made: list[torch.Tensor],
 ) -> SizedImport | None:
-    """Return the import of a class that has been kept, or None. Tensors that are not the graph's
-    own are added to ``made``."""
+    """Return the import of a class that has been kept, or None. Tensors of the largest program that
+    are not the graph's own are added to ``made``."""
     store, key = shared_store(), entry_key(text)
     payload = store.get(KIND, key)
     if payload is None:
@@ -76,8 +76,8 @@ def kept_sizes(
         if kept.text != text:
             raise PlainError("it is of another graph")
         programs: dict[int, Program] = {
-            size: program_of(graph, module, at_size(rows, inputs, size), made)
-            for size, graph in ((most, kept.largest), (most - 1, kept.below))
+            size: program_of(graph, module, at_size(rows, inputs, size), tensors)
+            for size, graph, tensors in ((most, kept.largest, made), (most - 1, kept.below, []))
         }
     except (ValueError, NoTextError, AttributeError) as error:
         store.damaged(KIND, key, str(error))

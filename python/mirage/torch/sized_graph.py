@@ -102,8 +102,7 @@ class SizedGraph:
     def __post_init__(self) -> None:
         self.tensors = tuple(i for i, x in enumerate(self.inputs) if isinstance(x, torch.Tensor))
         self.inputs = at_size(self.rows, self.inputs, self.rows.size_of(self.inputs))
-        # of the device that is this thread's
-        self.options = self.work.chosen
+        self.options = self.work.chosen  # now: another thread may have another device
 
     def at(self, inputs: Sequence[Any]) -> Callable[..., Any] | None:
         """Return what answers calls at the size of the inputs; None if the size is too large to be

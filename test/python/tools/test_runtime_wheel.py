@@ -159,10 +159,13 @@ def test_what_it_cannot_do_it_says(environment: Path, tmp_path: Path) -> None:
         environment,
         f"""
 import json, torch, mirage, mirage.runtime
-from mirage.runtime.models.model import emulator
+from mirage.runtime.models.model import chosen_device, emulator
+torch.cuda.is_available = lambda: False
 program = mirage.runtime.load({str(path)!r})
 said = []
-for attempt in (lambda: mirage.optimize, emulator):
+for attempt in (
+    lambda: mirage.optimize, emulator, lambda: chosen_device("small", "sm_80", None)
+):
     try:
         attempt()
     except Exception as error:
@@ -171,11 +174,13 @@ print(json.dumps([repr(program), said]))
 """,
     )
     assert found[0].startswith("<mirage artifact 'twice' for sm_80")
-    (first, text), (second, why) = found[1]
+    (first, text), (second, why), (third, where) = found[1]
     assert first == "ImportError"
     assert "only the runtime is installed" in text
     assert second == "NoGpuError"
     assert "not part of the runtime" in why
+    assert third == "NoGpuError"
+    assert "runs its kernels on a GPU only" in where
 
 
 def test_its_sources_are_of_the_oldest_python() -> None:

@@ -10,10 +10,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from mirage.semantics.scalar import DType
+from mirage.torch.autocast import with_explicit_casts
 from mirage.torch.compiled_graph import Report
 from mirage.torch.graph_compiler import backend
 from mirage.torch.graph_import import import_graph
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.amp import autocast_mode
 from torch_programs.op_by_op import op_by_op
 
 reports: list[Report] = []
@@ -93,3 +95,21 @@ def test_autocast_for_other_devices_casts_nothing() -> None:
         found = import_graph(torch.fx.GraphModule({}, graph), inputs)
     assert found.program is not None
     assert {v.type.dtype for op in found.program.graph.ops for v in op.results} == {DType.F32}
+
+
+def test_a_literal_is_made_on_no_device_that_is_not_there() -> None:
+    graph = torch.fx.Graph()
+    x, device = graph.placeholder("x"), torch.device("cuda")
+    region = graph.call_function(autocast_mode._enter_autocast, ("cuda", None, True, None))
+    literal = graph.call_function(torch.tensor, ([1.0, 2.0],), {"device": device})
+    y = graph.call_function(torch.mul, (x, literal))
+    graph.call_function(autocast_mode._exit_autocast, (region,))
+    graph.output((y,))
+    with FakeTensorMode():
+        x = torch.empty(3, 2, device="cuda")
+    plain = with_explicit_casts(torch.fx.GraphModule({}, graph), [x], {})
+    (held,) = plain.graph.find_nodes(op="get_attr")
+    torch.testing.assert_close(getattr(plain, held.target), torch.tensor([1.0, 2.0]))
+    assert [n.target for n in plain.graph.nodes if n.op == "call_function"] == [
+        torch.ops.aten.mul.Tensor
+    ]

@@ -14,6 +14,8 @@ import mirage.torch
 import pytest
 import torch
 from mirage.cache import shared_store
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import Cast
 from mirage.torch import import_process
 from mirage.torch import workshop as workshop_module
 from mirage.torch.background import entries_in_memory
@@ -208,14 +210,14 @@ def imported_there(message: GraphMessage, module: GraphModule) -> GraphImport | 
         return kept_import(message.text, module, message.graph()[1], [])
 
 
-def that_holds(*nodes: tuple[Any, tuple[Any, ...]]) -> GraphModule:
+def that_holds(*nodes: Any) -> GraphModule:
     """A graph of a tensor ``x`` and of ``weight``, which it holds."""
     graph = torch.fx.Graph()
     known: dict[str, Any] = {"x": graph.placeholder("x"), "weight": graph.get_attr("weight")}
     last: Any = None
-    for number, (function, operands) in enumerate(nodes):
+    for number, (function, operands, *named) in enumerate(nodes):
         given = tuple(known.get(x, x) if isinstance(x, str) else x for x in operands)
-        last = known[f"n{number}"] = graph.call_function(function, given)
+        last = known[f"n{number}"] = graph.call_function(function, given, *named)
     graph.output((last,))
     return GraphModule({"weight": torch.randn(6, 4)}, graph)
 
@@ -225,8 +227,7 @@ def same_as_here(found: GraphImport | None, module: GraphModule) -> None:
     assert found is not None
     assert found.program is not None
     assert mine.program is not None
-    (weight,) = found.program.parameters
-    assert weight.data is module.weight
+    assert any(p.data is module.weight for p in found.program.parameters)
     (got,), (want,) = (op_by_op(p, {})(X) for p in (found.program, mine.program))
     assert got.dtype == want.dtype
     torch.testing.assert_close(got, want, rtol=0, atol=0)
@@ -245,8 +246,10 @@ def test_regions_of_a_gpu(dtype: torch.dtype | None, recwarn: pytest.WarningsRec
     module = that_holds(
         (autocast_mode._enter_autocast, ("cpu", dtype, True, None)),
         (torch.matmul, ("x", "weight")),
+        (torch.tensor, ([1.0, 2.0, 4.0, 8.0],), {"device": torch.device("cpu")}),
+        (torch.mul, ("n1", "n2")),
         (autocast_mode._exit_autocast, ("n0",)),
-        (torch.neg, ("n1",)),
+        (torch.neg, ("n3",)),
     )
     message = on_gpu(sent(module, [X]))
     found = imported_there(message, module)
@@ -255,7 +258,9 @@ def test_regions_of_a_gpu(dtype: torch.dtype | None, recwarn: pytest.WarningsRec
     assert [str(w.message) for w in recwarn.list] == []
     if dtype is None:  # the types that PyTorch chooses differ
         (y,) = op_by_op(found.program, {})(X)
-        assert y.dtype == torch.float16
+        assert y.dtype == torch.float32
+        casts = [op for op in found.program.graph.ops if isinstance(op, Cast)]
+        assert {op.result.type.dtype for op in casts} == {DType.F16}
     else:
         same_as_here(found, module)
     assert not torch.is_autocast_enabled("cuda")

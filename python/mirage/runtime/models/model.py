@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from mirage.runtime.arguments.index_check import checked_launcher
@@ -248,10 +249,10 @@ def chosen_device(name: str, chip: str, device: str | torch.device | None) -> to
         raise NoGpuError(f"cannot run on {wanted}: expected a CUDA device or 'cpu'")
     if not torch.cuda.is_available():
         built = "no GPU was found" if torch.version.cuda else "this torch was built without CUDA"
-        raise NoGpuError(
-            f"cannot load model {name!r}: {built}; with device='cpu' its kernels are executed in "
-            "the emulator, for tests"
-        )
+        here = find_spec(EMULATOR.rpartition(".")[0]) is not None
+        instead = "with device='cpu' its kernels are executed in the emulator, for tests"
+        remedy = instead if here else "the runtime alone runs its kernels on a GPU only"
+        raise NoGpuError(f"cannot load model {name!r}: {built}; {remedy}")
     index: Any = wanted.index  # None where it is not said
     number = torch.cuda.current_device() if index is None else index
     capability = compute_capability(number)
