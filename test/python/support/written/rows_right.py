@@ -25,6 +25,7 @@ def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tens
 
 ZERO, ONES = torch.zeros(32, 32), torch.eye(32)
 TURN = torch.cat([torch.cat([ZERO, ONES], 1), torch.cat([-ONES, ZERO], 1)], 0)
+AVERAGES = torch.ones(6, 6).tril() / torch.arange(1, 7)[:, None]
 ROTATED = "2x4x64x64 64x64 64x64"
 
 
@@ -140,6 +141,13 @@ ROWS_RIGHT = [
         ROTATED,
         lambda x, c, s: x * c + turned(x) * s,
         lambda x, c, s: x * c + (x @ TURN) * s,
+    ),
+    # held numbers that are rounded
+    Pair(
+        "a running average as a product",
+        ONE,
+        lambda x: x.cumsum(0) / (line(6) + 1)[:, None],
+        lambda x: AVERAGES @ x,
     ),
     # lookups in common
     Pair(

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from written.pairs import Pair
 from written.rows_right import (
+    AVERAGES,
     CLASSES,
     ONE,
     PAGES,
@@ -247,5 +248,18 @@ ROWS_WRONG = [
         ROTATED,
         lambda x, c, s: x * c + turned(x) * s,
         lambda x, c, s: x * c + (x @ (TURN + LAST)) * s,
+    ),
+    # held numbers that are rounded
+    Pair(
+        "a running average of one more",
+        ONE,
+        lambda x: x.cumsum(0) / (line(6) + 2)[:, None],
+        lambda x: AVERAGES @ x,
+    ),
+    Pair(
+        "a running average with the next number of f32",
+        ONE,
+        lambda x: x.cumsum(0) / (line(6) + 1)[:, None],
+        lambda x: AVERAGES.nextafter(torch.ones(6, 6)) @ x,
     ),
 ]
