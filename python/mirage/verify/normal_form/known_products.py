@@ -13,9 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from mirage.semantics.ops.tensor_ops import Matmul
 from mirage.semantics.scalar import Array, BinaryFn
-from mirage.semantics.ugraph import Op, Value
+from mirage.semantics.ugraph import Contraction, Op, Value
 from mirage.verify.normal_form.reading import Reading
 
 _MOST = 16
@@ -33,7 +32,7 @@ class _Run:
 
 def moved_columns_rule(reading: Reading, op: Op) -> Value | None:
     """Return how to write a product with such a matrix as slices; None for other ops."""
-    if not isinstance(op, Matmul) or op.tf32:
+    if not isinstance(op, Contraction) or len(op.operands) != 2:
         return None
     x, matrix = op.operands
     elements = reading.elements(matrix)

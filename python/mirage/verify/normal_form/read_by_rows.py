@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from mirage.semantics.bounds.integer_ranges import Range
 from mirage.semantics.builder import Builder
-from mirage.semantics.ops.op import Lookup, Value
-from mirage.semantics.ops.tensor_ops import Matmul
+from mirage.semantics.ops.op import Contraction, Lookup, Op, Value
 from mirage.semantics.scalar import Array, BinaryFn, ReduceFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph
@@ -53,7 +52,12 @@ _READ = (ReduceFn.MAX, BinaryFn.KEEP, BinaryFn.EQ, BinaryFn.LT, BinaryFn.LE)
 def reads_otherwise(*graphs: KernelGraph) -> bool:
     """Return whether programs contain anything to which the rules apply."""
     ops = (op for graph in graphs for op in graph.ops)
-    return any(op.function in _READ or isinstance(op, Lookup | Matmul) for op in ops)
+    return any(op.function in _READ or _is_read(op) for op in ops)
+
+
+def _is_read(op: Op) -> bool:
+    """Return whether an op is a lookup or a product of matrices."""
+    return isinstance(op, Lookup) or (isinstance(op, Contraction) and len(op.operands) == 2)
 
 
 @dataclass(frozen=True)
