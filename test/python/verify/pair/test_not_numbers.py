@@ -54,6 +54,12 @@ EITHER = [
         lambda x: x * TRIANGLE,
     ),
     Pair(
+        "what comes before",
+        ONE,
+        lambda x: x.cumsum(-1) - x,
+        lambda x: torch.nn.functional.pad(x.cumsum(-1), (1, 0))[:, :-1],
+    ),
+    Pair(
         "sorted from the other end",
         ONE,
         lambda x: x.sort(-1, descending=True).values,
