@@ -20,6 +20,8 @@ from mirage.verify.pair.examine import examine
 from mirage.verify.pair.in_place import in_place
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
 from mirage.verify.shared_inputs.bound_tensors import Aligned
+from mirage.verify.shared_inputs.choices_by_position import with_choices_cut
+from mirage.verify.shared_inputs.rounded_tables import before_rounding
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 from mirage.verify.verify_options import VerifyOptions
 
@@ -88,6 +90,12 @@ def _of_aligned(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Ver
     difference, count = held_difference(graphs, aligned.contents, options.work, verdict.seed)
     name = "float64 with the elements of buffers and constants"
     if difference is not None and _is_rounding(difference, aligned.contents):
+        read = before_rounding((first, second), aligned.contents)
+        if read is not None:
+            found = _of_aligned(replace(aligned, contents=read), options, budget)
+            if found.equivalent:
+                evidence = Evidence("held tensors", True, "read as numbers that round to the same")
+                return replace(found, evidence=(evidence, *found.evidence))
         text = "the difference is no larger than what rounding the elements makes"
         evidence = (*verdict.evidence, Evidence(name, None, text))
         return replace(verdict, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
@@ -104,9 +112,19 @@ def _of_aligned(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Ver
         text = "not tried: too much work at these sizes"
     evidence = (*verdict.evidence, Evidence(name, None, text))
     verdict = replace(verdict, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
-    if any(isinstance(op, Lookup) and not op.operands for g in (first, second) for op in g.ops):
-        return verdict  # with positions it was tried
-    return in_place(loaded(first), loaded(second), verdict, aligned.contents, options, budget)
+    for pair in (with_choices_cut(first, second), (first, second)):
+        if pair is None or any(map(_has_positions, pair)):
+            continue  # with positions it was tried
+        one, other = map(loaded, pair)
+        found = in_place(one, other, verdict, aligned.contents, options, budget)
+        if found.kind is not Kind.UNKNOWN:
+            return found
+        verdict = found
+    return verdict
+
+
+def _has_positions(graph: KernelGraph) -> bool:
+    return any(isinstance(op, Lookup) and not op.operands for op in graph.ops)
 
 
 def _is_rounding(difference: Difference, contents: Mapping[int, Array]) -> bool:

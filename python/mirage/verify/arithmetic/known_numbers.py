@@ -10,11 +10,11 @@ what is known of the other elements.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 
 from mirage.semantics.domain import Planes
+from mirage.semantics.numbers import read
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify.arithmetic.known_functions import BINARY, UNARY, element_of, number_of
 from mirage.verify.arithmetic.object_arrays import as_array, map_elements, objects
@@ -27,13 +27,14 @@ class KnownNumbers(TableRows):
     """The domain described in the module's docstring."""
 
     def held(self, values: Array) -> Planes:
-        """Make a tensor of known numbers. They are given in float64, and each is read exactly."""
+        """Make a tensor of known numbers. They are given in float64, and each is read as a constant
+        is: exactly, if it has at most the digits of f32."""
 
-        def read(x: float) -> Element:
-            return element_of(Fraction(x) if math.isfinite(x) else float(x))
+        def element(x: float) -> Element:
+            return element_of(read(x) if math.isfinite(x) else float(x))
 
         flat = np.asarray(values, np.float64)
-        return (objects([read(float(x)) for x in flat.ravel()], flat.shape),)
+        return (objects([element(float(x)) for x in flat.ravel()], flat.shape),)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         known = UNARY.get(fn)

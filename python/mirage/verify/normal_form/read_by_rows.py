@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from mirage.semantics.bounds.integer_ranges import Range
 from mirage.semantics.builder import Builder
-from mirage.semantics.ops.kinds import Lookup
-from mirage.semantics.ops.op import Value
+from mirage.semantics.ops.kinds import Contraction, Lookup
+from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.scalar import Array, BinaryFn, ReduceFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.normal_form.known_products import moved_columns_rule
 from mirage.verify.normal_form.known_truths import known_rule, masked_product_rule
 from mirage.verify.normal_form.one_index import one_index_rule
 from mirage.verify.normal_form.one_of_a_row import first_place_rule, picked_rule
@@ -40,6 +41,7 @@ _RULES = (
     picked_rule,
     weighed_rule,
     weighed_product_rule,
+    moved_columns_rule,
     largest_rule,
     compared_rule,
 )
@@ -51,7 +53,12 @@ _READ = (ReduceFn.MAX, BinaryFn.KEEP, BinaryFn.EQ, BinaryFn.LT, BinaryFn.LE)
 def reads_otherwise(*graphs: KernelGraph) -> bool:
     """Return whether programs contain anything to which the rules apply."""
     ops = (op for graph in graphs for op in graph.ops)
-    return any(op.function in _READ or isinstance(op, Lookup) for op in ops)
+    return any(op.function in _READ or _is_read(op) for op in ops)
+
+
+def _is_read(op: Op) -> bool:
+    """Return whether an op is a lookup or a product of matrices."""
+    return isinstance(op, Lookup) or (isinstance(op, Contraction) and len(op.operands) == 2)
 
 
 @dataclass(frozen=True)

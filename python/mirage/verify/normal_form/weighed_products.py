@@ -14,7 +14,6 @@ from fractions import Fraction
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.indexing.indices import unit_free_dims
-from mirage.semantics.ops.tensor_ops import Matmul
 from mirage.semantics.scalar import BinaryFn, ReduceFn
 from mirage.semantics.ugraph import Contraction, Op, Value, View
 from mirage.verify.normal_form.one_of_a_row import Pick, before_reshape, keeps_one, masked
@@ -39,7 +38,7 @@ class _Terms:
 
 def weighed_product_rule(reading: Reading, op: Op) -> Value | None:
     """Return how to write a product with such weights; None for other ops."""
-    if not isinstance(op, Matmul) or op.tf32:
+    if not isinstance(op, Contraction) or len(op.operands) != 2:
         return None
     for side in (0, 1):
         weights, x = op.operands[side], op.operands[1 - side]

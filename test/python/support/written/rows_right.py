@@ -23,6 +23,16 @@ def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tens
     return (q @ k.mT * 0.5 + bias).softmax(-1) @ v
 
 
+ZERO, ONES = torch.zeros(32, 32), torch.eye(32)
+TURN = torch.cat([torch.cat([ZERO, ONES], 1), torch.cat([-ONES, ZERO], 1)], 0)
+AVERAGES = torch.ones(6, 6).tril() / torch.arange(1, 7)[:, None]
+ROTATED = "2x4x64x64 64x64 64x64"
+
+
+def turned(x: torch.Tensor) -> torch.Tensor:
+    return torch.cat([-x[..., 32:], x[..., :32]], -1)
+
+
 def mixed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     shares, experts = x.topk(2)
     return torch.einsum("tk,tkd->td", shares.softmax(-1), w[experts])
@@ -124,6 +134,20 @@ ROWS_RIGHT = [
         lambda x, w: (lambda v, i: (F.one_hot(i, 12) * v.softmax(-1)[..., None]).sum(1) @ w)(
             *x.topk(2)
         ),
+    ),
+    # products that move columns
+    Pair(
+        "a rotation of halves as a product",
+        ROTATED,
+        lambda x, c, s: x * c + turned(x) * s,
+        lambda x, c, s: x * c + (x @ TURN) * s,
+    ),
+    # held numbers that are rounded
+    Pair(
+        "a running average as a product",
+        ONE,
+        lambda x: x.cumsum(0) / (line(6) + 1)[:, None],
+        lambda x: AVERAGES @ x,
     ),
     # lookups in common
     Pair(

@@ -9,19 +9,25 @@ import torch.nn.functional as F
 
 from written.pairs import Pair
 from written.rows_right import (
+    AVERAGES,
     CLASSES,
     ONE,
     PAGES,
+    ROTATED,
     SCORES,
     SLOPES,
     TABLE,
+    TURN,
     TWO,
     attended,
     line,
     mixed,
+    turned,
 )
 
 INF = float("inf")
+LAST = torch.zeros(64, 64)
+LAST[63, 0] = 1.0
 
 
 def one_hot(t: torch.Tensor, count: int = 12) -> torch.Tensor:
@@ -229,5 +235,31 @@ ROWS_WRONG = [
         PAGES,
         lambda k, p, q: q @ k[p].reshape(2, 9, 4).mT,
         lambda k, p, q: q @ k.index_select(0, p.flatten()).reshape(2, 9, 4).mT,
+    ),
+    # products that move columns
+    Pair(
+        "a rotation the other way round as a product",
+        ROTATED,
+        lambda x, c, s: x * c + turned(x) * s,
+        lambda x, c, s: x * c + (x @ TURN.T) * s,
+    ),
+    Pair(
+        "a product that adds a column",
+        ROTATED,
+        lambda x, c, s: x * c + turned(x) * s,
+        lambda x, c, s: x * c + (x @ (TURN + LAST)) * s,
+    ),
+    # held numbers that are rounded
+    Pair(
+        "a running average of one more",
+        ONE,
+        lambda x: x.cumsum(0) / (line(6) + 2)[:, None],
+        lambda x: AVERAGES @ x,
+    ),
+    Pair(
+        "a running average with the next number of f32",
+        ONE,
+        lambda x: x.cumsum(0) / (line(6) + 1)[:, None],
+        lambda x: AVERAGES.nextafter(torch.ones(6, 6)) @ x,
     ),
 ]

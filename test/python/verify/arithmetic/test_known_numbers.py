@@ -60,7 +60,7 @@ def test_infinities_and_what_is_no_number() -> None:
     assert x[0] == -math.inf
     assert math.isnan(x[1])
     assert math.isnan(x[2])
-    assert number_of(x[3]) == Fraction(1 / 3)
+    assert number_of(x[3]) == Fraction(1, 3)
     assert number_of(element_of(Fraction(1, 2))) == Fraction(1, 2)
 
 

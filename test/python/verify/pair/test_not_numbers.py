@@ -54,6 +54,12 @@ EITHER = [
         lambda x: x * TRIANGLE,
     ),
     Pair(
+        "what comes before",
+        ONE,
+        lambda x: x.cumsum(-1) - x,
+        lambda x: torch.nn.functional.pad(x.cumsum(-1), (1, 0))[:, :-1],
+    ),
+    Pair(
         "sorted from the other end",
         ONE,
         lambda x: x.sort(-1, descending=True).values,
@@ -61,9 +67,9 @@ EITHER = [
     ),
     Pair(
         "a rank from the other end",
-        "8x4",
+        "6x5",
         lambda x: x.kthvalue(2, -1).values,
-        lambda x: x.sort(-1, descending=True).values[:, 2],
+        lambda x: (-x).topk(5, -1).values[:, 1].neg(),
     ),
     Pair(
         "the largest of rounded shares",
