@@ -88,11 +88,11 @@ static LogicalResult verifyOrdered(Operation *op, MemRefType tensor, ArrayRef<in
 }
 
 LogicalResult LoadGlobalOp::verify() {
-  if (getOrdered() && failed(verifyOrdered(*this, getSource().getType(), getDims(), getType())))
-    return failure();
   if (failed(verifyGlobal(*this, getSource().getType(), getOffsets().size(), getDims(),
                           getInBounds().size(), tileOf(getType()), getExtents(),
                           /*converts=*/true)))
+    return failure();
+  if (getOrdered() && failed(verifyOrdered(*this, getSource().getType(), getDims(), getType())))
     return failure();
   return verifyNotPartial(*this, getType());
 }
@@ -176,12 +176,12 @@ LogicalResult ReadIndicesOp::verify() {
 }
 
 LogicalResult StoreGlobalOp::verify() {
-  if (getOrdered() &&
-      failed(verifyOrdered(*this, getDest().getType(), getDims(), getValue().getType())))
-    return failure();
   if (failed(verifyGlobal(*this, getDest().getType(), getOffsets().size(), getDims(),
                           getInBounds().size(), tileOf(getValue().getType()), getExtents(),
                           /*converts=*/true)))
+    return failure();
+  if (getOrdered() &&
+      failed(verifyOrdered(*this, getDest().getType(), getDims(), getValue().getType())))
     return failure();
   return verifyNotPartial(*this, getValue().getType());
 }
