@@ -805,3 +805,21 @@ func.func @ring_fill_too_few(%i: index) {
   thread.ring_fill %r step %i into [0] : !thread.ring<2, <64x64xf16, swizzle = 128>>
   return
 }
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+func.func @ordered_without_vectors(%a: memref<16x7xf32>, %i: index) {
+  // expected-error @+1 {{expected rows of 7 columns in vectors of 4 'f32' in each thread, got}}
+  %c = thread.load_global %a[%i, %i] dims [0, 1] in_bounds [true, true] extents [16, 7] ordered : memref<16x7xf32> -> !thread.fragment<16x8xf32, #acc>
+  return
+}
+
+// -----
+
+#wide = #thread.layout<reg = [[0, 1], [0, 2], [0, 4]], lane = [[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]]>
+func.func @ordered_part(%a: memref<8x35xf16>, %x: !thread.fragment<8x32xf16, #wide>, %i: index) {
+  // expected-error @+1 {{expected rows of 35 columns in vectors of 8 'f16' in each thread, got}}
+  thread.store_global %x, %a[%i, %i] dims [0, 1] in_bounds [true, true] ordered : !thread.fragment<8x32xf16, #wide>, memref<8x35xf16>
+  return
+}

@@ -1,7 +1,5 @@
 //===- OverlapLaunches.cpp - kernels start before others end --------------===//
 
-#include "WaitInRoles.h"
-
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
 #include "mirage/Dialect/Thread/IR/Thread.h"
 #include "mirage/Dialect/Thread/Transforms/Passes.h"
@@ -65,9 +63,8 @@ private:
     return last;
   }
 
-  /// Waits before the first op that may touch what the kernels before write, in each role where
-  /// that is a role. What the kernel loads at its start of the graph's inputs goes before that: it
-  /// is there already.
+  /// Waits before the first op that may touch what the kernels before write. What the kernel loads
+  /// at its start of the graph's inputs goes before that: it is there already.
   void wait(gpu::GPUFuncOp function) {
     Operation *first = nullptr;
     SmallVector<Operation *> early;
@@ -85,13 +82,6 @@ private:
     for (Operation *load : early)
       if (load->isBeforeInBlock(first) || hoist(load, first))
         loadsEarly.insert(function);
-    auto isReady = [&](Value map) { return isInput(map, function); };
-    if (std::optional<thread::RoleWaits> roles = thread::waitInRoles(first, isReady)) {
-      waiting[function] = roles->last;
-      if (roles->loadsAhead)
-        loadsEarly.insert(function);
-      return;
-    }
     OpBuilder builder(first);
     waiting[function] = thread::DependentWaitOp::create(builder, function.getLoc());
   }
@@ -115,12 +105,7 @@ private:
       source = load.getSource();
     else if (auto element = dyn_cast<memref::LoadOp>(op))
       source = element.getMemRef();
-    return isInput(source, function);
-  }
-
-  /// Whether a kernel's parameter is an input of the graph, or the map of one.
-  bool isInput(Value parameter, gpu::GPUFuncOp function) const {
-    auto argument = dyn_cast_if_present<BlockArgument>(parameter);
+    auto argument = dyn_cast_if_present<BlockArgument>(source);
     if (!argument || argument.getOwner() != &function.getBody().front())
       return false;
     auto known = inputs.find(function);
@@ -168,21 +153,18 @@ private:
   Operation *note(kernel::InvokeOp invoke) {
     Operation *function = SymbolTable::lookupSymbolIn(getOperation(), invoke.getCallee());
     functions.insert(function);
-    // Results come after the operands, then tensor maps.
+    // Results come after the operands.
     auto [known, isNew] =
         inputs.try_emplace(function, cast<gpu::GPUFuncOp>(function).getNumArguments(), false);
-    llvm::BitVector &found = known->second;
-    for (auto [number, operand] : llvm::enumerate(invoke.getOperands()))
-      found[number] = isGraphInput(operand) && (isNew || found.test(number));
-    unsigned tensors = invoke->getNumOperands() + invoke->getNumResults();
-    if (ArrayAttr maps = invoke.getTensorMapsAttr())
-      for (auto [number, map] : llvm::enumerate(maps.getAsRange<kernel::TensorMapAttr>()))
-        found[tensors + number] = found.test(map.getParameter());
+    for (auto [number, operand] : llvm::enumerate(invoke.getOperands())) {
+      bool input = isInput(operand);
+      known->second[number] = input && (isNew || known->second.test(number));
+    }
     return function;
   }
 
   /// Whether a value is an input of its graph, or a view of one.
-  static bool isGraphInput(Value value) {
+  static bool isInput(Value value) {
     while (isa_and_present<kernel::ReshapeOp, kernel::SliceOp>(value.getDefiningOp()))
       value = value.getDefiningOp()->getOperand(0);
     return isa<BlockArgument>(value);
