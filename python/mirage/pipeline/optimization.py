@@ -158,9 +158,10 @@ class Optimization:
         parts = self.parts.solved.values()
         late = [part for part in parts if part.late]
         if late and self.deadline.reason != INTERRUPTED:
-            fell_back = sum(bool(part.fell_back) for part in late)
+            fell_back = sum(bool(part.fell_back) for part in parts)
+            unfinished = sum(not part.fell_back for part in late)
             self.report.out_of_time = OutOfTime(
-                self.options.budget, len(parts), fell_back, len(late) - fell_back
+                self.options.budget, len(parts), fell_back, unfinished
             )
             self.progress.note(str(self.report.out_of_time))
 

@@ -1,11 +1,11 @@
 """All parts of a program, solved within the available time.
 
 If there is little time for many ops, every part gets a first answer before any part is solved for
-long. With less time still, all parts are first put together from runs of a few ops
-(:mod:`mirage.pipeline.parts.runs`), and so are parts for which nothing was
-found. A first answer is the best of a few plans; workers verify several of them side by side.
-Better answers are sought afterwards, first where the potential gain is largest. So a part keeps its
-own ops because nothing was found for it, rather than because other parts took the time.
+long. Several parts are put together from runs of a few ops even before that
+(:mod:`mirage.pipeline.parts.runs`), and so are parts for which nothing was found. A first answer is
+the best of a few plans; workers verify several of them side by side. Better answers are sought
+afterwards, first where the potential gain is largest. So a part keeps its own ops because nothing
+was found for it, rather than because other parts took the time.
 """
 
 from __future__ import annotations
@@ -40,10 +40,8 @@ FIRST_ANSWERS = 1.0
 """With fewer seconds per op than this, every part gets a first answer before a better one is
 sought."""
 
-IN_RUNS = 0.5
-"""With fewer seconds per op than this, several parts are first put together from smaller ones."""
 ON_RUNS = 0.6
-"""The share of the time left that these smaller parts may take."""
+"""The share of the time that the runs of parts may take."""
 
 
 class Parts:
@@ -73,7 +71,6 @@ class Parts:
         self.hurried = options.budget < FIRST_ANSWERS * every
         self.budgets = {key: options.budget * size / every for key, size in self.sizes.items()}
         """The seconds of each part if all parts use their full time."""
-        self.scarce = len(self.different) > 1 and options.budget < IN_RUNS * every
         self.solvers: dict[str, PartSolver] = {}
         self.solved: dict[str, SolvedPart] = {}
         known = {key: self._positions(part) for key, part in self.different.items()}
@@ -100,7 +97,7 @@ class Parts:
             self.solvers[key] = PartSolver(part.graph, number, share, self._positions(part))
         if self.hurried:
             try:
-                if self.scarce:
+                if len(self.different) > 1:
                     self._put_together(self.solvers, self.deadline.portion(ON_RUNS), executor)
                 self._begin(executor)
             except KeyboardInterrupt:

@@ -138,13 +138,19 @@ class Storable:
         found: set[Value] = set()
         factors = self._factors()
         for value in self.definitions:
-            if value in shallow and value not in factors:
+            if value in shallow and (value not in factors or self._is_given(value)):
                 continue
             while len(uses := users.get(value, [])) == 1 and _keeps_rows(uses[0]):
                 value = uses[0].result  # stored in the layout in which it is used
             if uses and not (len(uses) == 1 and _absorbs(uses[0], value, self.definitions)):
                 found.add(value)
         return found - self._copies(found | required, shallow)
+
+    def _is_given(self, value: Value) -> bool:
+        """Return whether a value is a view of an input, or a number."""
+        while isinstance(op := self.definitions.get(value), View):
+            value = op.operands[0]
+        return op is None or isinstance(op, Source)
 
     def _copies(self, nodes: set[Value], shallow: set[Value]) -> set[Value]:
         """Return the values that are cheap to compute from one other of ``nodes`` and from inputs,

@@ -64,7 +64,6 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             super().begin(share, seconds, executor)
 
     monkeypatch.setattr(parts_module, "FIRST_ANSWERS", 1e9)
-    monkeypatch.setattr(parts_module, "IN_RUNS", 1e9)
     monkeypatch.setattr(runs_module, "LARGEST_RUN", 2)
     monkeypatch.setattr(parts_module, "PartSolver", Left)
     monkeypatch.setattr(runs_module, "PartSolver", Noted)
