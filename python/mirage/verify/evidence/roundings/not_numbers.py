@@ -74,7 +74,7 @@ class LeftOut(Yardstick):
 
 def _in_rows(x: Array) -> Array:
     """Return the rows that have a true element."""
-    return x.any(-1) if x.ndim else x
+    return np.asarray(x.any(-1)) if x.ndim else x
 
 
 def _zeros(x: Array) -> Array:
