@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import fields
 
+from mirage.semantics.indexing.strides import dense, reshaped
 from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import (
     Boundary,
@@ -14,7 +15,9 @@ from mirage.semantics.ugraph import (
     External,
     KernelGraph,
     Op,
+    Reshape,
     Structure,
+    Transpose,
     Value,
     View,
 )
@@ -66,7 +69,7 @@ def with_own_memory(graph: KernelGraph, memories: Mapping[int, Hashable]) -> Ker
     made = {v: op for op in graph.ops for v in op.results}
 
     def root(value: Value) -> Value:
-        while isinstance(op := made.get(value), View):
+        while isinstance(op := made.get(value), View) and not _is_copied(op, made):
             value = op.operands[0]
         return value
 
@@ -84,6 +87,18 @@ def with_own_memory(graph: KernelGraph, memories: Mapping[int, Hashable]) -> Ker
     if not copies:
         return graph
     return KernelGraph(graph.name, graph.inputs, (*graph.ops, *copies), tuple(outputs))
+
+
+def _is_copied(op: Op, made: Mapping[Value, Op]) -> bool:
+    """Return whether a reshaped tensor is a copy, since no strides reach its elements in order."""
+    if not isinstance(op, Reshape) or 0 in op.result.shape:
+        return False
+    (x,) = op.operands
+    strides = dense(x.shape)
+    if isinstance(turned := made.get(x), Transpose):
+        of = dense(turned.operands[0].shape)
+        strides = tuple(of[d] for d in turned.permutation)
+    return reshaped(x.shape, strides, op.result.shape) is None
 
 
 def handed_out(graph: KernelGraph) -> set[Value]:

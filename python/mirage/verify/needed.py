@@ -66,6 +66,10 @@ _WANTS: tuple[tuple[str, str], ...] = (
         "common factors",
     ),
     (
+        r"what is so far depends on all indices of a dimension",
+        "a running sum or maximum that is written as a product with a triangle, in both programs",
+    ),
+    (
         r"a slice of a dimension of (\d+) starts at a multiple of (\d+)",
         "a slice that starts at a multiple of the tiles of its dimension of {0}: it starts at one "
         "of {1} only",

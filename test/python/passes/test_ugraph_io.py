@@ -85,6 +85,8 @@ def every_op() -> KernelGraph:
         b.constant(number, DType.F16)
     gather(b, x, iota(b, (4, 2), 0, DType.I32))
     index = Value(TensorType((1,), DType.I64), "index")
+    b.cumulate(ReduceFn.SUM, x, 1, exclusive=True)
+    b.cumulate(ReduceFn.MAX, x, 0, reversed=True)
     row = b.slice(x, (0, 0), (1, 8))
     b.ops.append(IndexCopy((x, index, row), (Value(x.type),), 0))
     out = b.matmul(x, b.transpose(x, (1, 0)))

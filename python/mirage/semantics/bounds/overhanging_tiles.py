@@ -34,7 +34,7 @@ MOST_EDGES = 4
 """The most edges of a tile: there is a range for each set of them, so further edges are
 forgotten."""
 INNER: Beyond = frozenset()
-"""Of elements inside of the tensor."""
+"""The edges of elements inside of the tensor: none."""
 
 
 @dataclass(frozen=True)

@@ -387,7 +387,7 @@ class Activations:
     def not_numbers(self) -> Iterator[Situation | None]:
         """Yield situations with a NaN, or with many, for each input in turn: the first reaches few
         results, the others meet every mask."""
-        for i, many in product(self.free, (False, True)):
+        for many, i in product((False, True), self.free):
             if not self.mine():
                 yield None
                 continue
