@@ -46,26 +46,6 @@ SMALL = [
         lambda x, w, a, b: torch.cat([x, x @ a], -1) @ torch.cat([w, b], 0),
     ),
 ]
-ALL = [
-    Pair(
-        "a mean of two with weights of a row in all",
-        THREE,
-        lambda a, b, t: torch.lerp(a, b, t.sigmoid()),
-        lambda a, b, t: a * (1 - t.sigmoid()) + b * t.sigmoid(),
-    ),
-    Pair(
-        "a product of low rank beside its weights",
-        LORA,
-        lambda x, w, a, b: x @ w + (x @ a) @ b,
-        lambda x, w, a, b: torch.cat([x, x @ a], -1) @ torch.cat([w, b], 0),
-    ),
-]
-REPLACED = Pair(
-    "what is no number reaches all that it is subtracted from",
-    "8x12",
-    lambda x: x.flip(-1).cumsum(-1).flip(-1),
-    lambda x: x.sum(-1, keepdim=True) - x.cumsum(-1) + x,
-)
 ALL = [*TOO_LARGE, *SMALL]
 
 

@@ -34,6 +34,7 @@ from mirage.verify.evidence.roundings.input_roles import (
     rows_meet,
 )
 from mirage.verify.evidence.roundings.input_scales import HIGHEST, LOWEST, box_of, within
+from mirage.verify.evidence.roundings.not_numbers import never_read
 from mirage.verify.evidence.roundings.rows_of_activations import (
     ABOUT_A_MEAN,
     BOTH_SIGNS,
@@ -220,7 +221,7 @@ class Activations:
         """The number of situations of the kinds below, except those of :meth:`own_scales`."""
         found = (1 + len(RUNS)) * len(self.integers)  # at most
         for i in self.free:
-            found += 3 + 1 + 2  # scales, zeros, NaN
+            found += 3 + 1 + 3  # scales, zeros, NaN
             if self.has_rows(i):
                 every = len(ROWS) + (len(MASKS) if i in self.masks else 0)
                 needed = max(1, int(self._needed(i).sum()))
@@ -385,8 +386,11 @@ class Activations:
         return self.situation(f"rows and columns of zeros in input {i}", {i: x})
 
     def not_numbers(self) -> Iterator[Situation | None]:
-        """Yield situations with a NaN, or with many, for each input in turn: the first reaches few
-        results, the others meet every mask."""
+        """Yield situations with NaN in what the program never reads, and with one or many for each
+        input in turn: one reaches few results, many meet every mask."""
+        for i in self.free:
+            if (unread := never_read(self.graph, self.sample, i)).any():
+                yield self.unread(i, unread) if self.mine() else None
         for many, i in product((False, True), self.free):
             if not self.mine():
                 yield None
@@ -397,6 +401,13 @@ class Activations:
             if many:
                 x[rng.random(self.shapes[i]) < _MANY] = np.nan
             yield self.situation(f"{'many NaN' if many else 'a NaN'} in input {i}", {i: x})
+
+    def unread(self, i: int, unread: Array) -> Situation:
+        """Draw numbers for what the program reads of an input."""
+        rng = self.stream("unread", i)
+        x = np.array(rng.standard_normal(self.shapes[i]) * self.scales[i])
+        x[unread] = np.nan
+        return self.situation(f"NaN in input {i} where nothing reads it", {i: x})
 
     def own_scales(self, count: int) -> Iterator[Situation | None]:
         """Yield situations in which every input has a random scale of its own."""

@@ -15,8 +15,8 @@ where they put it).
 *What the caller leaves out must stay out.* If the reference gives a number only because it chooses
 by a mask of truth values, a length, or by asking whether a number is NaN, then the candidate must
 give a number, too: memory that nobody has written may lie there. A choice by positions alone is a
-triangle or a slice, a choice of one place is a lookup, and one that compares floats was not made
-with NaN in mind.
+triangle, a choice of one place is a lookup, and one that compares floats was not made with NaN in
+mind. Elements that no output of the reference reads (:func:`never_read`) are left out, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ import numpy as np
 
 from mirage.semantics.domain import Float64, Planes, map_planes
 from mirage.semantics.evaluation.evaluate import Sampled
+from mirage.semantics.indexing.indices import whole
 from mirage.semantics.ops.tensor_ops import Binary
+from mirage.semantics.region import demand, region_shape
 from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value
 from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
@@ -160,6 +162,23 @@ def _without_choice(op: Op, choices: Collection[Value]) -> Op:
     return op
 
 
+def never_read(graph: KernelGraph, sample: Sample, number: int) -> Array:
+    """Return which sampled elements of an input no output of ``graph`` reads, sampled or not: what
+    slices leave out, for any contents of the inputs."""
+    v, have = graph.inputs[number], sample.inputs[number]
+    regions = demand(graph, [whole(len(y.shape)) for y in graph.outputs]).regions
+    read = np.ones(region_shape(have, v.shape), dtype=bool)
+    if v not in regions:
+        return ~read
+    for dim, (wanted, there) in enumerate(zip(regions[v], have, strict=True)):
+        if wanted is not None:
+            places = np.arange(v.shape[dim]) if there is None else there
+            along = [1] * read.ndim
+            along[dim] = -1
+            read = read & np.isin(places, wanted).reshape(along)
+    return ~read
+
+
 @dataclass(frozen=True)
 class NotNumbers:
     """What a NaN among some inputs requires of the results of candidates of ``graph``; the numbers
@@ -186,8 +205,9 @@ class NotNumbers:
         if (known & ~numbers & self._chosen[number]).any():
             return "not a number where the reference leaves a NaN out"
         far = _FAR * np.abs(reference[known]).max(initial=0.0)
-        others = known & numbers & (np.abs(exact - candidate) > far)
-        others &= np.abs(reference - candidate) > far
+        with np.errstate(invalid="ignore"):  # infinite ones are not compared
+            others = known & numbers & (np.abs(exact - candidate) > far)
+            others &= np.abs(reference - candidate) > far
         ranked = others & np.isnan(self._reached[number])
         picked = np.isin(np.abs(candidate), self._sizes)
         return "another number" if (others & ~(ranked & picked)).any() else ""
@@ -207,7 +227,15 @@ class NotNumbers:
 
     @cached_property
     def _chosen(self) -> list[Array]:
-        """Where the reference gives a number only because of a choice."""
+        """Where the reference gives a number only because of a choice, or because it reads no
+        NaN."""
+        if not any(self._is_read(i, x) for i, x in enumerate(self.inputs)):
+            return [np.ones(y.shape, dtype=bool) for y in self._reached]
         graph = without_choices(self.graph, self.known)
         others = outputs_of(graph, 0, Reached(), self.inputs, self.sample)
         return [np.isnan(y) & ~np.isnan(x) for x, y in zip(self._reached, others, strict=True)]
+
+    def _is_read(self, number: int, x: Sampled) -> bool:
+        """Return whether the reference reads a NaN of an input."""
+        missing = np.isnan(np.asarray(x.planes[0], np.float64))
+        return bool((missing & ~never_read(self.graph, self.sample, number)).any())
