@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import fields
 
-from mirage.semantics.indexing.strides import dense, reshaped
+from mirage.semantics.indexing.strides import Strides, dense, reshaped
 from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import (
     Boundary,
@@ -15,7 +15,6 @@ from mirage.semantics.ugraph import (
     External,
     KernelGraph,
     Op,
-    Reshape,
     Structure,
     Transpose,
     Value,
@@ -90,15 +89,25 @@ def with_own_memory(graph: KernelGraph, memories: Mapping[int, Hashable]) -> Ker
 
 
 def _is_copied(op: Op, made: Mapping[Value, Op]) -> bool:
-    """Return whether a reshaped tensor is a copy, since no strides reach its elements in order."""
-    if not isinstance(op, Reshape) or 0 in op.result.shape:
+    """Return whether a view is a copy, since no strides reach its elements in another shape."""
+    if not op.renames or 0 in op.result.shape:
         return False
     (x,) = op.operands
-    strides = dense(x.shape)
-    if isinstance(turned := made.get(x), Transpose):
-        of = dense(turned.operands[0].shape)
-        strides = tuple(of[d] for d in turned.permutation)
-    return reshaped(x.shape, strides, op.result.shape) is None
+    return reshaped(x.shape, _strides(x, made), op.result.shape) is None
+
+
+def _strides(value: Value, made: Mapping[Value, Op]) -> Strides:
+    """Return the strides of a value that may be a view of others, as PyTorch has them."""
+    op = made.get(value)
+    if isinstance(op, Transpose):
+        inner = _strides(op.operands[0], made)
+        return tuple(inner[d] for d in op.permutation)
+    if op is not None and op.cut_at is not None:
+        return _strides(op.operands[0], made)
+    if op is not None and op.renames:
+        (x,) = op.operands
+        return reshaped(x.shape, _strides(x, made), value.shape) or dense(value.shape)
+    return dense(value.shape)
 
 
 def handed_out(graph: KernelGraph) -> set[Value]:

@@ -97,6 +97,7 @@ MIXED: dict[str, tuple[Function, tuple[Any, ...], int]] = {
     "None and numbers": (lambda x: (x * 2, None, 3, 0.5, True, x.shape[0]), (X,), 1),
     "all sorts": (lambda x, y: (x, x[0], (z := x * y), None, z[1], z, torch.ones(2)), (X, Y), 1),
     "a view that has to be copied": (lambda x: x.t().reshape(24), (X,), 1),
+    "a part that has to be copied": (lambda x: x[:, 1:].t()[1:].reshape(-1), (X,), 1),
     "only a join": (lambda a, b: torch.cat([a, b]), (X, randn(3, 6)), 1),
     "a join and its parts": (lambda a, b: (torch.cat([a, b], 1), a, b[1:]), (X, Y), 1),
 }

@@ -64,7 +64,7 @@ CLASS_TESTS = {
     "pipeline": 3,
     "search": 39,
     "semantics": 58,
-    "transforms": 71,
+    "transforms": 70,
     "verify": 84,
 }
 """Places that ask whether an op is of one class, by package; entries of tables are such places. An
