@@ -1,0 +1,73 @@
+//===- KernelIndexOps.td - ops of positions and indices --------*- tablegen -*-===//
+//
+// Positions, rows that are looked up by index, and tensors with some rows replaced. KernelOps.td
+// has all ops, these near its end.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MIRAGE_DIALECT_KERNEL_IR_KERNELINDEXOPS_TD
+#define MIRAGE_DIALECT_KERNEL_IR_KERNELINDEXOPS_TD
+
+include "mirage/Dialect/Kernel/IR/KernelOps.td"
+
+//===----------------------------------------------------------------------===//
+// Tensors that no kernel writes: their elements are found where they are loaded
+//===----------------------------------------------------------------------===//
+
+def Kernel_IotaOp : Kernel_TensorOp<"iota"> {
+  let summary = "positions along a dimension";
+  let description = [{
+    Each element is its own index along `dim`. It is never stored: the kernels that
+    load it compute it instead (`block.iota`).
+
+    ```mlir
+    %i = kernel.iota dim 0 : tensor<128xi64>
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$dim);
+  let assemblyFormat = "`dim` $dim attr-dict `:` type($result)";
+}
+
+def Kernel_GatherOp : Kernel_TensorOp<"gather"> {
+  let summary = "rows of a table, by index";
+  let description = [{
+    For each element of `indices`, the row of `table` (along its first dimension) with
+    that index; the result has the dimensions of `indices`, followed by those of a row.
+    Indices must be at least 0 and below the number of rows. For any other index a
+    kernel reads nothing and computes with NaN (`block.gather`); if PyTorch computes the
+    op, it raises an error.
+
+    ```mlir
+    %x = kernel.gather %table, %ids : (tensor<1000x64xf16>, tensor<2x16xi64>) -> tensor<2x16x64xf16>
+    ```
+  }];
+  let arguments = (ins Kernel_Tensor:$table, Kernel_IndexTensor:$indices);
+  let assemblyFormat = "$table `,` $indices attr-dict `:` functional-type(operands, $result)";
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors that are another one but for some rows
+//===----------------------------------------------------------------------===//
+
+def Kernel_IndexCopyOp : Kernel_TensorOp<"index_copy"> {
+  let summary = "a tensor with one row replaced, by index";
+  let description = [{
+    `tensor` with one row along `dim` replaced by `row`, whose extent along `dim` is 1.
+    The single element of `index` says which row. If it is negative or not below the
+    number of rows, nothing is replaced. Compiled programs do this in the memory of
+    `tensor`, which is an input of the graph that nothing else reads: the launch that
+    computes `row` stores it there (`mirage-view-tensors`).
+
+    ```mlir
+    %y = kernel.index_copy %x, %i, %r dim 1
+         : (tensor<8x4096x128xf16>, tensor<1xi64>, tensor<8x1x128xf16>) -> tensor<8x4096x128xf16>
+    ```
+  }];
+  let arguments = (ins Kernel_Tensor:$tensor, Kernel_IndexTensor:$index, Kernel_Tensor:$row,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$dim);
+  let assemblyFormat = [{
+    $tensor `,` $index `,` $row `dim` $dim attr-dict `:` functional-type(operands, $result)
+  }];
+}
+
+#endif // MIRAGE_DIALECT_KERNEL_IR_KERNELINDEXOPS_TD
