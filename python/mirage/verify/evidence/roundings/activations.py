@@ -34,7 +34,7 @@ from mirage.verify.evidence.roundings.input_roles import (
     rows_meet,
 )
 from mirage.verify.evidence.roundings.input_scales import HIGHEST, LOWEST, box_of, within
-from mirage.verify.evidence.roundings.not_numbers import never_read
+from mirage.verify.evidence.roundings.not_numbers import never_read, read_by
 from mirage.verify.evidence.roundings.rows_of_activations import (
     ABOUT_A_MEAN,
     BOTH_SIGNS,
@@ -388,8 +388,10 @@ class Activations:
     def not_numbers(self) -> Iterator[Situation | None]:
         """Yield situations with NaN in what the program never reads, and with one or many for each
         input in turn: one reaches few results, many meet every mask."""
+        read = read_by(self.graph)
         for i in self.free:
-            if (unread := never_read(self.graph, self.sample, i)).any():
+            unread = never_read(self.graph.inputs[i], self.sample.inputs[i], read)
+            if unread.any():
                 yield self.unread(i, unread) if self.mine() else None
         for many, i in product((False, True), self.free):
             if not self.mine():

@@ -29,7 +29,7 @@ import numpy as np
 
 from mirage.semantics.domain import Float64, Planes, map_planes
 from mirage.semantics.evaluation.evaluate import Sampled
-from mirage.semantics.indexing.indices import whole
+from mirage.semantics.indexing.indices import Region, whole
 from mirage.semantics.ops.tensor_ops import Binary
 from mirage.semantics.region import demand, region_shape
 from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
@@ -162,21 +162,25 @@ def _without_choice(op: Op, choices: Collection[Value]) -> Op:
     return op
 
 
-def never_read(graph: KernelGraph, sample: Sample, number: int) -> Array:
-    """Return which sampled elements of an input no output of ``graph`` reads, sampled or not: what
-    slices leave out, for any contents of the inputs."""
-    v, have = graph.inputs[number], sample.inputs[number]
-    regions = demand(graph, [whole(len(y.shape)) for y in graph.outputs]).regions
-    read = np.ones(region_shape(have, v.shape), dtype=bool)
-    if v not in regions:
-        return ~read
-    for dim, (wanted, there) in enumerate(zip(regions[v], have, strict=True)):
+def read_by(graph: KernelGraph) -> Mapping[Value, Region]:
+    """Return the regions of values that the outputs of ``graph`` depend on, for any contents of the
+    inputs: slices leave elements out."""
+    return demand(graph, [whole(len(y.shape)) for y in graph.outputs]).regions
+
+
+def never_read(value: Value, have: Region, read: Mapping[Value, Region]) -> Array:
+    """Return which elements of an input, of which the region ``have`` is there, are not among those
+    that are ``read``."""
+    found = np.ones(region_shape(have, value.shape), dtype=bool)
+    if value not in read:
+        return found
+    for dim, (wanted, there) in enumerate(zip(read[value], have, strict=True)):
         if wanted is not None:
-            places = np.arange(v.shape[dim]) if there is None else there
-            along = [1] * read.ndim
+            places = np.arange(value.shape[dim]) if there is None else there
+            along = [1] * found.ndim
             along[dim] = -1
-            read = read & np.isin(places, wanted).reshape(along)
-    return ~read
+            found = found & np.isin(places, wanted).reshape(along)
+    return ~found
 
 
 @dataclass(frozen=True)
@@ -229,13 +233,10 @@ class NotNumbers:
     def _chosen(self) -> list[Array]:
         """Where the reference gives a number only because of a choice, or because it reads no
         NaN."""
-        if not any(self._is_read(i, x) for i, x in enumerate(self.inputs)):
+        read = read_by(self.graph)
+        each = zip(self.graph.inputs, self.sample.inputs, self.inputs, strict=True)
+        if not any((np.isnan(x.planes[0]) & ~never_read(v, h, read)).any() for v, h, x in each):
             return [np.ones(y.shape, dtype=bool) for y in self._reached]
         graph = without_choices(self.graph, self.known)
         others = outputs_of(graph, 0, Reached(), self.inputs, self.sample)
         return [np.isnan(y) & ~np.isnan(x) for x, y in zip(self._reached, others, strict=True)]
-
-    def _is_read(self, number: int, x: Sampled) -> bool:
-        """Return whether the reference reads a NaN of an input."""
-        missing = np.isnan(np.asarray(x.planes[0], np.float64))
-        return bool((missing & ~never_read(self.graph, self.sample, number)).any())
