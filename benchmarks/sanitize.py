@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs compiled programs under NVIDIA's compute-sanitizer: memory, races, barriers.
+"""Runs compiled programs under NVIDIA's compute-sanitizer: memory, races, barriers, initialisation.
 
     python benchmarks/sanitize.py --artifacts DIR --out benchmarks/results
 
-There is one process for each tool; they run side by side, each over all artifacts. Memory that has
-not been written is NaN, and results must be finite, because the tool for uninitialised reads does
-not see what bulk copies from shared memory have written. Needs a GPU, torch, cuda-bindings and
+There is one process for each tool; they run side by side. The tool for uninitialised reads does not
+see what bulk copies from shared memory write, so it runs the programs without such copies, on
+memory that nothing has filled and that PyTorch does not use twice. For the other tools, memory that
+has not been written is NaN, and results must be finite. Needs a GPU, torch, cuda-bindings and
 ``compute-sanitizer``. The exit code is 1 if a tool finds something or does not run to its end, or
 if a result is not finite.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -26,12 +28,15 @@ from typing import IO, Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
+INITCHECK = "initcheck"
 TOOLS: dict[str, tuple[str, ...]] = {
     # cuda-bindings asks the driver for functions that it may not have
     "memcheck": ("--padding", "32", "--report-api-errors", "no"),
     "racecheck": ("--racecheck-report", "analysis"),
     "synccheck": (),
+    INITCHECK: (),
 }
+BULK_STORE = re.compile(r"cp\.(reduce\.)?async\.bulk(\.tensor\S*?)?\.global\.shared")
 DONE = "ran "
 
 
@@ -41,7 +46,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=(), help="programs by name (default: all)")
     parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument("--seconds", type=float, default=400.0, help="for each tool")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--inside", choices=("filled", "empty"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     folders = [arguments.artifacts / f"{name}.mirage" for name in arguments.only]
     folders = folders or sorted(arguments.artifacts.glob("*.mirage"))
@@ -50,55 +55,73 @@ def main() -> int:
         print(f"error: expected artifacts, {missing or arguments.artifacts} is none")
         return 2
     if arguments.inside:
-        run(folders)
+        run(folders, filled=arguments.inside == "filled")
         return 0
     if shutil.which("compute-sanitizer") is None:
         print("error: compute-sanitizer is not on the path; it comes with the CUDA toolkit")
         return 2
     rows = check(folders, arguments)
     for tool, row in rows.items():
-        print(f"{tool}: {row['errors']} errors, {len(row['ran'])} of {len(folders)} programs")
+        print(
+            f"{tool}: {row['errors']} errors, {len(row['ran'])} of {len(row['programs'])} programs"
+        )
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"programs": [f.stem for f in folders], "tools": rows}, indent=1)
         (arguments.out / "sanitizer.json").write_text(text + "\n")
-    ran = [f.stem for f in folders]
-    clean = all(r["errors"] == 0 and r["ran"] == ran for r in rows.values())
+    clean = all(r["errors"] == 0 and r["ran"] == r["programs"] for r in rows.values())
     return 0 if clean else 1
 
 
-def run(folders: list[Path]) -> None:
-    """Each program once, on inputs of its own and outputs that are NaN."""
+def run(folders: list[Path], *, filled: bool) -> None:
+    """Each program once, on inputs of its own and outputs that are NaN (``filled``) or empty."""
     import torch
     from mirage.runtime import load
     from mirage.workloads import get
 
-    torch.use_deterministic_algorithms(True, warn_only=True)  # fills what is empty with NaN
+    if filled:
+        torch.use_deterministic_algorithms(True, warn_only=True)  # fills what is empty with NaN
     for folder in folders:
         workload = get(folder.stem.partition("@")[0])
         inputs = workload.torch_inputs(0, device="cuda")
         with torch.no_grad():
             like = workload.torch_module()(*(x.to("meta") for x in inputs))
         like = like if isinstance(like, tuple) else (like,)
-        out = tuple(torch.full(x.shape, float("nan"), dtype=x.dtype, device="cuda") for x in like)
+        out = tuple(torch.empty(x.shape, dtype=x.dtype, device="cuda") for x in like)
+        if filled:
+            for x in out:
+                x.fill_(float("nan"))
         load(folder)(inputs=inputs, out=out)
         torch.cuda.synchronize()
         whole = all(bool(torch.isfinite(x).all()) for x in out)
         print(f"{DONE}{folder.stem}{'' if whole else ': NOT FINITE'}", flush=True)
 
 
+def stores_in_bulk(folder: Path) -> bool:
+    """Whether a kernel copies from shared memory to global memory in bulk."""
+    return any(BULK_STORE.search(ptx.read_text()) for ptx in folder.glob("*.ptx"))
+
+
 def check(folders: list[Path], arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the report of each tool."""
-    names = [f.stem for f in folders]
-    own = [sys.executable, __file__, "--inside", "--artifacts", str(arguments.artifacts), "--only"]
+    own = [sys.executable, __file__, "--artifacts", str(arguments.artifacts)]
     started = time.monotonic()
     running: dict[str, subprocess.Popen[str]] = {}
     logs: dict[str, IO[str]] = {}
+    names: dict[str, list[str]] = {}
     for tool, options in TOOLS.items():
+        empty = tool == INITCHECK
+        names[tool] = [f.stem for f in folders if not (empty and stores_in_bulk(f))]
+        if not names[tool]:
+            continue
         logs[tool] = TemporaryFile("w+")  # noqa: SIM115 (read at the end)
-        command = ["compute-sanitizer", "--tool", tool, *options, *own, *names]
+        inside = ("--inside", "empty" if empty else "filled", "--only", *names[tool])
         running[tool] = subprocess.Popen(
-            command, stdout=logs[tool], stderr=subprocess.STDOUT, text=True
+            ["compute-sanitizer", "--tool", tool, *options, *own, *inside],
+            stdout=logs[tool],
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, **({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if empty else {})},
         )
     rows: dict[str, Any] = {}
     for tool, process in running.items():
@@ -113,6 +136,7 @@ def check(folders: list[Path], arguments: argparse.Namespace) -> dict[str, Any]:
         found = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", text)
         lines = text.splitlines()
         rows[tool] = {
+            "programs": names[tool],
             "ran": [x[len(DONE) :] for x in lines if x.startswith(DONE)],
             "errors": sum(map(int, found)) if found else None,
             "seconds": round(time.monotonic() - started, 1),
