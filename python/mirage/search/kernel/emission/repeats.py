@@ -37,7 +37,7 @@ def without_repeats(ops: Iterable[Op], known: Known) -> list[Op]:
 
 
 def _key(op: Op) -> tuple[object, ...]:
-    """What determines the results of an op. Attributes as text: 0.0 is equal to -0.0."""
+    """What determines the results of an op; attributes as text, as 1 is equal to True."""
     skipped = ("operands", "results")
     attributes = (repr(getattr(op, f.name)) for f in fields(op) if f.name not in skipped)
     return type(op), op.operands, tuple(v.type for v in op.results), *attributes
