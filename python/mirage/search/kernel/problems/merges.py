@@ -137,12 +137,13 @@ def find_merges(
 
 def _straddled(inner: int, roles: Sequence[MatmulRoles], axes: set[str]) -> bool:
     """Return whether tiles along two merged axes would contain the end of one row of the inner
-    axis, ``inner`` long, and the start of the next, and products would have products of them as
-    factors: no proof relates the two. Unmerged, each row has a last tile that is cut short."""
-    if inner <= MAX_ROWS or inner % MAX_ROWS == 0:
+    axis, ``inner`` long, and the start of the next, in a kernel that multiplies other matrices in
+    other blocks: no proof relates the two. Unmerged, each row has a last tile that is cut short.
+    Rows that are all multiplied by the same matrices are one axis, as they lie."""
+    if not any(m.batch for m in roles):
         return False
-    joined = [m for m in roles if axes <= m.rows or axes <= m.columns]
-    return any(m.contracted & (other.rows | other.columns) for m in joined for other in roles)
+    sides = (side for m in roles for side in (m.rows, m.columns))
+    return inner > MAX_ROWS and inner % MAX_ROWS > 0 and any(axes <= side for side in sides)
 
 
 def below(algebra: NormalForms, outputs: Sequence[int]) -> tuple[list[int], list[Atom]]:
