@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from multiprocessing.process import BaseProcess
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
@@ -65,6 +66,18 @@ class _Workers(ProcessPoolExecutor):
             return super().submit(fn, *args, **kwargs)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _be_there() -> None:
+    """Do nothing; a pool starts all of its processes when it gets its first work."""
+
+
+def _end(before: set[BaseProcess], patience: float) -> None:
+    """End the processes that this one has started since, within so many seconds."""
+    until = time.monotonic() + patience
+    for worker in {*multiprocessing.active_children()} - before:
+        worker.join(max(0.0, until - time.monotonic()))
+        worker.terminate()
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
@@ -217,10 +230,12 @@ class OptimizeOptions:
             yield None
             return
         context = multiprocessing.get_context("fork")
-        before = set(multiprocessing.active_children())
+        before: set[BaseProcess] = set(multiprocessing.active_children())
         try:
             pool = _Workers(jobs, context, initializer=_start_worker)
-        except OSError as error:  # of shared memory, of files
+            pool.submit(_be_there)  # all of them start now, so what they lack is known now
+        except OSError as error:  # of shared memory, of files, of memory for a copy of this process
+            _end(before, 0.0)
             log.warning(
                 "no processes can be started to share the work (%s): one does it all",
                 error.strerror or error,
@@ -232,10 +247,7 @@ class OptimizeOptions:
         finally:
             # whoever ends early does not wait for what is still under way
             pool.shutdown(wait=False, cancel_futures=True)
-            until = time.monotonic() + _PATIENCE
-            for worker in set(multiprocessing.active_children()) - before:
-                worker.join(max(0.0, until - time.monotonic()))
-                worker.terminate()
+            _end(before, _PATIENCE)
 
     def limits(self) -> SearchLimits:
         """Return the search's limits. Raises :class:`mirage.search.LimitError`."""

@@ -51,7 +51,8 @@ class IncompleteModelError(MirageError):
 class Interface:
     """How a program is called: its arguments, of which the tensors are the graph's first inputs,
     and its results. ``outputs`` are the outputs of the graph that stand for results without memory,
-    ``others`` is state that only results read, and ``saved`` are the names in the state dict."""
+    ``others`` is state that only results read, ``saved`` are the names in the state dict, and
+    ``parameters`` the names of positional arguments."""
 
     structure: Structure
     arguments: tuple[Given | Fixed, ...]
@@ -60,6 +61,7 @@ class Interface:
     outputs: tuple[int, ...]
     others: tuple[Parameter, ...] = ()
     saved: frozenset[str] = frozenset()
+    parameters: tuple[str, ...] = ()
 
 
 def model_of(
@@ -135,6 +137,7 @@ def _assembled(
         torch=str(torch.__version__),
         chip=parts[0].manifest.chip if parts else _chip(optimized),
         structure=interface.structure,
+        parameters=interface.parameters,
         arguments=interface.arguments,
         state=state,
         parts=tuple(PartFolder(folder, "") for folder in folders),

@@ -118,6 +118,16 @@ def test_it_does_what_the_module_does(folder: Path) -> None:
         torch.testing.assert_close(mine.state[name], getattr(theirs, name))
 
 
+def test_positional_arguments_have_the_names_of_parameters(folder: Path) -> None:
+    """``model(x, parts=parts)`` is what a caller of the module may write as well."""
+    for first in range(2):
+        args, named = arguments()
+        want = net()(*args, **named)["y"]
+        args, named = arguments()
+        named |= dict(zip(("x", "parts")[first:], args[first:], strict=True))
+        torch.testing.assert_close(loaded(folder)(*args[:first], **named)["y"], want)
+
+
 def test_what_is_in_it(folder: Path, model: Model) -> None:
     m = model.manifest
     steps = m.plan.steps
@@ -214,7 +224,11 @@ MISFITS: dict[str, tuple[Callable[[list[Any], dict[str, Any]], Any], str]] = {
     "a list": (misfit(1, [torch.zeros(1)]), "argument 1: expected a dictionary of 'out', got a l"),
     "too few": (
         lambda args, named: args.pop(),
-        "expected 2 positional arguments and the",
+        r"expected 2 positional arguments \(x, parts\) and the",
+    ),
+    "a name too many": (
+        lambda args, named: named.update(x=args.pop(0)),
+        r"expected 2 positional arguments .* got 1 and at, n, x",
     ),
     "a missing name": (lambda args, named: named.pop("n"), "the named ones at, n, as it was"),
     "memory": (share, r"out.*: expected memory of its own, as the model writes to it"),

@@ -4,6 +4,8 @@ something is missing."""
 from __future__ import annotations
 
 import errno
+import multiprocessing
+import os
 import resource
 import subprocess
 import tempfile
@@ -79,6 +81,29 @@ def test_without_room_for_the_assembler(
         assert compiled.artifact.manifest.modules[0].cubin is None
     (said,) = (r for r in caplog.records if r.name == "mirage.compiler")
     assert "ptxas has no room for its files (" in said.getMessage()
+
+
+def test_without_memory_for_all_workers(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process that holds much memory may have too little for copies of itself."""
+    fork, started = os.fork, list[int]()
+
+    def once() -> int:
+        if started:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        started.append(0)
+        return fork()
+
+    monkeypatch.setattr(os, "fork", once)
+    before = set(multiprocessing.active_children())
+    with OptimizeOptions(jobs=3, chip="sm_90a").workers() as pool:
+        assert pool is None
+    assert started
+    assert "no processes can be started to share the work (Cannot allocate memory" in caplog.text
+    for worker in set(multiprocessing.active_children()) - before:
+        worker.join(5.0)
+        assert not worker.is_alive()
 
 
 def test_without_room_for_workers(

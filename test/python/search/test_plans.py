@@ -22,9 +22,10 @@ from mirage.cost import H200
 from mirage.cost.copy_kernels import copies_in
 from mirage.search import SearchLimits, SearchReport, StopReason, superoptimize
 from mirage.search.kernel.emission.picks import Pick
+from mirage.search.kernel.problems.one_tile import regrouped
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.kernel.workers import Region
-from mirage.search.program.parts import Program, regrouped
+from mirage.search.program.parts import Program
 from mirage.search.program.plans import PlanSearch
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from mirage.frontend.torch_import.capture.capture import export_program
     from mirage.frontend.torch_import.capture.dynamic import dynamic_program
     from mirage.frontend.torch_import.capture.effects import Effects, effects_of
-    from mirage.frontend.torch_import.capture.given_arguments import given_arguments
+    from mirage.frontend.torch_import.capture.given_arguments import (
+        given_arguments,
+        names_by_position,
+    )
     from mirage.frontend.torch_import.capture.module_call import ModuleCall
     from mirage.frontend.torch_import.conversion.from_torch import ImportedGraph, from_torch
 
@@ -28,6 +31,7 @@ _HOMES = {
     "export_program": ".capture.capture",
     "from_torch": ".conversion.from_torch",
     "given_arguments": ".capture.given_arguments",
+    "names_by_position": ".capture.given_arguments",
 }
 
 __getattr__, __dir__ = on_first_use(__name__, _HOMES)
@@ -42,4 +46,5 @@ __all__ = [
     "export_program",
     "from_torch",
     "given_arguments",
+    "names_by_position",
 ]

@@ -89,7 +89,7 @@ def export_with(
     exported = export_program(model, inputs, named)
     name = name_of(model)
     imported = from_torch(exported, allow_fallback=True, allow_updates=True, name=name)
-    program, interface = interface_of(exported, imported)
+    program, interface = interface_of(exported, imported, model)
     optimized = optimizer(program, options)
     stays = tuple((s.op, s.reason) for s in imported.stays)
     prediction = optimized.report.prediction

@@ -73,7 +73,7 @@ def export_sizes(
         imported = from_torch(
             exported, allow_fallback=True, allow_updates=True, one_of_sizes=True, name=name
         )
-        program, interfaces[size] = interface_of(exported, imported)
+        program, interfaces[size] = interface_of(exported, imported, model)
         stays = imported.stays
         return program
 

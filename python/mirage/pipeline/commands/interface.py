@@ -27,11 +27,12 @@ def name_of(model: object) -> str:
 
 
 def interface_of(
-    exported: torch.export.ExportedProgram, imported: ImportedGraph
+    exported: torch.export.ExportedProgram, imported: ImportedGraph, model: object = None
 ) -> tuple[Program, Interface]:
-    """Return the program without results that need not be computed, and its call interface. Raises
+    """Return the program without results that need not be computed, and its call interface.
+    ``model`` is what was exported, which has the names of its parameters. Raises
     :class:`IncompleteModelError`."""
-    from mirage.frontend.torch_import import ModuleCall
+    from mirage.frontend.torch_import import ModuleCall, names_by_position
 
     call = ModuleCall(exported)
     program = imported.program
@@ -78,6 +79,9 @@ def interface_of(
         tuple(range(count, len(whole))),
         tuple(others),
         frozenset(exported.state_dict),
+        names_by_position(
+            exported if model is None else model, len(call.structure.children[0].children)
+        ),
     )
     small = replace(program, graph=graph, locations=locations, results=None, keys=())
     return small, interface

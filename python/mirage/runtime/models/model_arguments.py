@@ -28,6 +28,7 @@ class ModelArguments:
         self.device = device
         positional, named = manifest.structure.children
         self._count = len(positional.children)
+        self._by_name = manifest.parameters
         self._positional, self._named = positional.children, named
         self._wanted = [
             a if isinstance(a, Fixed) else _Wanted(a.spec, device) for a in manifest.arguments
@@ -69,17 +70,25 @@ class ModelArguments:
 
     def _leaves(self, args: Sequence[Any], named: Mapping[str, Any]) -> Iterator[Any]:
         keys = self._named.keys
+        left = self._by_name[len(args) : self._count]
+        if left and len(args) + len(left) == self._count and named.keys() >= {*left}:
+            args = (*args, *[named[name] for name in left])
+            named = {name: value for name, value in named.items() if name not in left}
         if len(args) != self._count or set(named) != set(keys):
-            names = ", ".join(map(str, keys)) or "none"
-            got = ", ".join(named) or "none"
-            raise ArgumentCountError(
-                f"model {self.manifest.name!r}: expected {self._count} positional arguments and "
-                f"the named ones {names}, as it was exported with, got {len(args)} and {got}"
-            )
+            raise self._misfit(len(args), named)
         for number, (child, value) in enumerate(zip(self._positional, args)):
             yield from child.flatten(value, f"argument {number}")
         for key, child in zip(keys, self._named.children):
             yield from child.flatten(named[str(key)], str(key))
+
+    def _misfit(self, count: int, named: Mapping[str, Any]) -> ArgumentCountError:
+        own = ", ".join(filter(None, self._by_name))
+        names = ", ".join(map(str, self._named.keys)) or "none"
+        return ArgumentCountError(
+            f"model {self.manifest.name!r}: expected {self._count} positional arguments"
+            f"{f' ({own})' if own else ''} and the named ones {names}, as it was exported with, "
+            f"got {count} and {', '.join(named) or 'none'}"
+        )
 
     def _check_memory(self, tensors: Sequence[torch.Tensor], state: Sequence[torch.Tensor]) -> None:
         """Check that no tensor that is written to is visible through another argument."""

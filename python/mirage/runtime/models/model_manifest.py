@@ -107,6 +107,9 @@ class ModelManifest:
     results: tuple[Result | Fixed, ...]
     result_structure: Structure
     notes: Json = field(default_factory=dict[str, Any])
+    parameters: tuple[str, ...] = ()
+    """The names of positional arguments, by which they can be passed as well; empty for those that
+    have none, and too few if the others have none."""
     size: ModelSize | None = None
     """The size, if it is known only at the call; the rest of the manifest is stated for the largest
     size."""
@@ -137,6 +140,7 @@ class ModelManifest:
             "torch": self.torch,
             "chip": self.chip,
             "structure": self.structure.to_json(),
+            "parameters": list(self.parameters),
             "arguments": [
                 {"tensor": vars(a.spec)} if isinstance(a, Given) else _fixed(a)
                 for a in self.arguments

@@ -54,6 +54,7 @@ def model_from_json(data: object, where: str) -> ModelManifest:
         torch=r.text("torch"),
         chip=r.text("chip"),
         structure=structure_of(r.part("structure")),
+        parameters=r.texts("parameters") if "parameters" in r.data else (),
         arguments=tuple(map(_given, r.items("arguments"))),
         state=tuple(map(_held, r.items("state"))),
         parts=tuple(map(_part, r.items("parts"))),
@@ -228,6 +229,8 @@ def _check(m: ModelManifest, where: str) -> None:
     top = m.structure
     kinds = [child.kind for child in top.children]
     need(top.kind == "tuple" and kinds == ["tuple", "dict"], "structure", "a tuple and a dict")
+    most = len(top.children[0].children)
+    need(len(m.parameters) <= most, "parameters", f"at most {most} of them")
     known = set(range(m.plan.inputs))
     for i, step in enumerate(m.plan.steps):
         need(known.issuperset(step.operands), f"steps[{i}].operands", "tensors that are there")

@@ -17,7 +17,7 @@ multiplies out (which is what lets a mean be subtracted after a loop).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from mirage.search.algebra.axes import Dims
@@ -330,6 +330,40 @@ class NormalForms:
                 out = self.mul(out, a)
             return self.inverse(out) if exponent < 0 else out
         return None
+
+
+def renamed(algebra: NormalForms, poly: int, old: str, new: str) -> int:
+    """Return a polynomial with another name for an axis on which it depends; ``new`` is a name of
+    an equally long axis that does not occur in it, and both have the same levels."""
+
+    def name(axis: str) -> str:
+        return new if axis == old else axis
+
+    def atom(number: int) -> int:
+        if not any(axis == old for axis, _ in algebra.atom_free[number]):
+            return number
+        match algebra.atoms[number]:
+            case InAtom(tensor, dims):
+                other: Atom = InAtom(tensor, tuple(tuple(map(name, dim)) for dim in dims))
+            case FnAtom(fn, arg):
+                other = FnAtom(fn, poly_of(arg))
+            case Fn2Atom(fn, a, b):
+                other = Fn2Atom(fn, poly_of(a), poly_of(b))
+            case MaxAtom(bound, arg):
+                other = MaxAtom(bound, poly_of(arg))
+            case SoFarAtom() as so_far:
+                other = replace(so_far, axis=name(so_far.axis), arg=poly_of(so_far.arg))
+            case IdAtom(arg):
+                other = IdAtom(poly_of(arg))
+        return algebra.atom(other)
+
+    def poly_of(number: int) -> int:
+        return algebra.poly(
+            ((tuple(sorted(map(atom, atoms))), bound), c)
+            for (atoms, bound), c in algebra.polys[number]
+        )
+
+    return poly_of(poly)
 
 
 def _plain(c: Coefficient) -> Coefficient:

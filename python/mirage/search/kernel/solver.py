@@ -6,6 +6,7 @@ import time
 from bisect import insort
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from mirage.search.kernel.emission.bodies import EmitError
 from mirage.search.kernel.emission.combine_kernels import Combination, CombineKernel, Key, key_of
 from mirage.search.kernel.emission.launches import Draft, write_draft
 from mirage.search.kernel.emission.picks import Pick, best_sizes
+from mirage.search.kernel.emission.side_by_side import WAYS, SideBySide, groups_of
 from mirage.search.kernel.estimates.derivation_costs import Known, Measure, Stored, half_type
 from mirage.search.kernel.estimates.floors import combined_floor, time_before
 from mirage.search.kernel.estimates.promising_sizes import may_store, promising
@@ -68,6 +70,10 @@ class KernelSolver:
         """Return ways to compute the output, cheapest first; none if it cannot be labelled or does
         not fit. If no more than ``count`` are wanted, ways that cannot be among them are not
         examined."""
+        groups = groups_of(problem)
+        if len(groups) > 1:
+            each = [self.solve(group, WAYS) for group in groups]
+            return SideBySide(self.target, self._times, self._combine).picks(each)
         self.report.kernels += 1
         try:
             with Timer(self.report, "analyze"):
@@ -224,16 +230,19 @@ class KernelSolver:
                 if kind.inner is not None:
                     structures = [s for s in structures if derivations.is_nest(s)]
             with Timer(self.report, "cost"):
-                outputs = zip(analysis.problem.outputs, analysis.dims, strict=True)
-                stored = [Stored(v.type, dims) for v, dims in outputs]
-                before = time_before(analysis, self.target)
                 for edges in structures:
-                    times = measure.time(edges, stored) + before
-                    fits = may_store(analysis, measure, edges, targets)
-                    times = np.where(fits, times, np.inf)
                     draft = Draft(analysis, measure, targets, edges, 0, kind)
-                    picks.extend(best_sizes(times, draft))
+                    picks.extend(best_sizes(self._times(draft), draft))
         return picks
+
+    def _times(self, draft: Draft) -> np.ndarray[Any, Any]:
+        """Return the predicted µs of a draft at each choice of sizes."""
+        analysis = draft.analysis
+        outputs = zip(analysis.problem.outputs, analysis.dims, strict=True)
+        stored = [Stored(v.type, dims) for v, dims in outputs]
+        times = draft.measure.time(draft.edges, stored) + time_before(analysis, self.target)
+        fits = may_store(analysis, draft.measure, draft.edges, draft.targets)
+        return np.where(fits, times, np.inf)
 
     def _measure(
         self, analysis: Analysis, derivations: Derivations, columns: Columns, known: Known

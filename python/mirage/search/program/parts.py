@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from itertools import accumulate
-from math import prod
-from operator import mul
+from typing import NamedTuple
 
 from mirage.cost.copy_kernels import unfused_in, unfused_report
 from mirage.cost.kernel_time import HOT
 from mirage.cost.target import Target
 from mirage.search.kernel.problems.growth import Growth, growth_of
+from mirage.search.kernel.problems.one_tile import one_tile, side_by_side
 from mirage.search.kernel.workers import Region
 from mirage.search.limits import SearchReport
 from mirage.search.program.dag import Dag, Part
@@ -20,17 +19,21 @@ from mirage.search.program.storable import Storable
 from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.ugraph import KernelGraph, Matmul, Op, Value
 
-
-def regrouped(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
-    """Return whether each dimension of one shape is the product of consecutive dimensions of the
-    other, ignoring sizes of 1: 1024 is 8 times 128."""
-    short, long = sorted((tuple(n for n in s if n > 1) for s in (first, second)), key=len)
-    places = list(accumulate(long, mul))
-    return all(p in places for p in accumulate(short, mul)) and prod(short) == prod(long)
-
-
 NEAR = 4
 """The most values that kernels compute between consecutive results of one kernel, plus one."""
+
+
+class _Near(NamedTuple):
+    """What is directly before nodes: the nodes that each ``reads``, and the inputs of the program,
+    as bits."""
+
+    reads: tuple[tuple[int, ...], ...]
+    inputs: list[int]
+
+    def share(self, i: int, j: int) -> bool:
+        """Return whether two nodes read something that they have in common."""
+        common = not {*self.reads[i]}.isdisjoint(self.reads[j])
+        return common or bool(self.inputs[i] & self.inputs[j])
 
 
 class Program:
@@ -154,26 +157,33 @@ class Program:
 
     @cached_property
     def _read_between(self) -> list[int]:
-        """Return, for each node, the program's inputs between it and the nodes before, as bits."""
-        return self._between({v: 1 << i for i, v in enumerate(self.graph.inputs)}, lambda _: 0)
+        """The program's inputs between each node and the nodes before, as bits."""
+        return self._inputs_before(self.nodes)
+
+    def _inputs_before(self, nodes: list[Value]) -> list[int]:
+        bits = {v: 1 << i for i, v in enumerate(self.graph.inputs)}
+        return self._between(nodes, bits, lambda _: 0)
 
     @cached_property
     def _products(self) -> list[int]:
         """Return, for each node, the matmuls between it and the nodes before, as bits."""
         order = {op: i for i, op in enumerate(self.graph.ops)}
-        return self._between({}, lambda op: int(isinstance(op, Matmul)) << order[op])
+        own = {op: int(isinstance(op, Matmul)) << i for op, i in order.items()}
+        return self._between(self.nodes, {}, own.__getitem__)
 
-    def _between(self, bits: dict[Value, int], own: Callable[[Op], int]) -> list[int]:
+    def _between(
+        self, nodes: list[Value], bits: dict[Value, int], own: Callable[[Op], int]
+    ) -> list[int]:
         """Return, for each node, the union of ``bits`` of values and of ``own`` of ops between it
         and the nodes before."""
-        nodes = set(self.nodes)
+        ends = set(nodes)
         found = dict(bits)
         for op in self.graph.ops:
             union = own(op)
             for v in op.operands:
-                union |= 0 if v in nodes else found.get(v, 0)
+                union |= 0 if v in ends else found.get(v, 0)
             found.update(dict.fromkeys(op.results, union))
-        return [found[v] for v in self.nodes]
+        return [found[v] for v in nodes]
 
     def unfused(self, graph: KernelGraph) -> float:
         """Return the µs of a graph whose ops are separate kernels."""
@@ -187,15 +197,24 @@ class Program:
 
     def _dag(self, required: tuple[bool, ...]) -> Dag:
         reads = self._reads(self.nodes)
-        plain = Dag(reads, required)
+        plain, near = Dag(reads, required), _Near(reads, self._read_between)
         computed = [i for i in range(len(reads)) if not self.stays(self.nodes[i])]
         pairs = [(i, j) for at, j in enumerate(computed) for i in computed[max(0, at - NEAR) : at]]
         alike = frozenset(
-            (i, j)
-            for i, j in pairs
-            if self._alike(self.nodes[i], self.nodes[j]) and plain.wanted_beside(i, j)
+            (i, j) for i, j in pairs if self._together(near, i, j) and plain.wanted_beside(i, j)
         )
         return Dag(reads, required, alike)
+
+    def _together(self, near: _Near, i: int, j: int) -> bool:
+        """Return whether one kernel could compute two nodes."""
+        first, second = self.nodes[i], self.nodes[j]
+        return self._alike(first, second) or (self._beside(first, second) and near.share(i, j))
+
+    def _beside(self, first: Value, second: Value) -> bool:
+        """Return whether a kernel could compute both values side by side."""
+        if self.stays(first) or self.stays(second):
+            return False
+        return side_by_side(first.type, second.type)
 
     def _reads(self, nodes: list[Value]) -> tuple[tuple[int, ...], ...]:
         """Return, for each node, the nodes from which it is directly computed."""
@@ -212,13 +231,13 @@ class Program:
     def _ordered(self, nodes: list[Value]) -> list[Value]:
         """Return the nodes in the order of the program, except that parts of inputs come first, and
         that nodes which one kernel may compute together are adjacent if possible."""
-        reads = self._reads(nodes)
+        near = _Near(self._reads(nodes), self._inputs_before(nodes))
         done = [v for v in range(len(nodes)) if self._is_part_of_input(nodes[v])]
         left = [v for v in range(len(nodes)) if v not in done]
         while left:
-            ready = [v for v in left if {*reads[v]} <= {*done}]
-            last = nodes[done[-1]] if done else None
-            done.append(min(ready, key=lambda v: (self._distance(last, nodes[v]), v)))
+            ready = [v for v in left if {*near.reads[v]} <= {*done}]
+            last = done[-1] if done else None
+            done.append(min(ready, key=lambda v: (self._distance(nodes, near, last, v), v)))
             left.remove(done[-1])
         return [nodes[i] for i in done]
 
@@ -231,27 +250,22 @@ class Program:
             op = self.definitions[op.operands[0]]
         return False
 
-    def _distance(self, last: Value | None, value: Value) -> int:
-        if last is None or not self._alike(last, value):
-            return 2
-        return int(last.shape != value.shape)
+    def _distance(self, nodes: list[Value], near: _Near, last: int | None, v: int) -> int:
+        if last is None:
+            return 3
+        first, second = nodes[last], nodes[v]
+        if self._alike(first, second):
+            return 0 if first.shape == second.shape else 2
+        return 1 if self._beside(first, second) and near.share(last, v) else 3
 
     def _alike(self, first: Value, second: Value) -> bool:
-        """Return whether one block could compute a tile of each value: they have the same shape, or
-        one has size 1, or dimensions of one are several of the other; and both depend on a common
-        input of the program."""
+        """Return whether one block could compute a tile of each value: their tiles have the same
+        axes, and both depend on a common input of the program."""
         if self.stays(first) or self.stays(second):
             return False
-        large, small = sorted((first, second), key=lambda v: -v.type.size)
         if not self._sources[first] & self._sources[second]:
             return False
-        if first.type.size == second.type.size and regrouped(first.shape, second.shape):
-            return True
-        rank = len(small.shape)
-        if rank > len(large.shape):
-            return False
-        aligned = zip(small.shape, large.shape[len(large.shape) - rank :], strict=True)
-        return all(a in (1, b) for a, b in aligned)
+        return one_tile(first.type, second.type)
 
     @cached_property
     def _sources(self) -> dict[Value, frozenset[Value]]:

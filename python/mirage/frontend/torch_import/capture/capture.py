@@ -27,6 +27,7 @@ from mirage.frontend.torch_import.capture.complex_pairs import complex_as_pairs
 from mirage.frontend.torch_import.capture.data_dependent import check_control_flow, check_static
 from mirage.frontend.torch_import.capture.decompositions import decomposed
 from mirage.frontend.torch_import.capture.folding import fold
+from mirage.frontend.torch_import.capture.foreign_classes import foreign_class
 from mirage.frontend.torch_import.capture.memories import memories_of
 from mirage.frontend.torch_import.capture.places import is_user_file
 
@@ -245,6 +246,9 @@ def export_program(
                 _origin(error),
             ) from error
         except Exception as error:
+            foreign = foreign_class(error)
+            if foreign is not None:
+                raise GraphTypeError(foreign, _origin(error)) from error
             raise ImportFailedError(
                 f"torch.export could not capture {type(program).__name__}: {_first_line(error)}",
                 _origin(error),

@@ -22,6 +22,17 @@ def parameters_of(program: Any) -> dict[str, inspect.Parameter]:
         return {}
 
 
+def names_by_position(program: object, count: int) -> tuple[str, ...]:
+    """Return the names by which the first ``count`` parameters of a program can be passed as well
+    as by position; parameters that have only a position, or no names, are empty."""
+    if isinstance(program, torch.export.ExportedProgram):
+        signature = program.module_call_graph[0].signature
+        return tuple((signature and signature.forward_arg_names) or ())[:count]
+    both = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = (p.name if p.kind is both else "" for p in parameters_of(program).values())
+    return tuple(names)[:count]
+
+
 def are_names(program: object, example: object) -> bool:
     """Return whether an example is a dictionary by the names of parameters."""
     if type(example) is not dict or not example:

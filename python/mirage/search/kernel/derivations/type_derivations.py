@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from mirage.search.kernel.derivations.cancellation import cancels
 from mirage.search.kernel.derivations.derive import Derivations, Goal
 from mirage.search.kernel.derivations.groupings import LEFT_OUT
+from mirage.search.kernel.derivations.other_names import add_other_names
 from mirage.search.kernel.loop_nests.frames import FrameType
 from mirage.search.kernel.loop_nests.problem_axes import Analysis
 from mirage.search.kernel.problems.narrowing import Narrowing
@@ -72,6 +73,7 @@ class TypeDerivations:
             stage = 2 if kind.split is not None else 1
             targets = tuple(derivations.canonical((poly, stage)) for poly in polys)
             solved = all(derivations.solve(target) for target in targets)
+            add_other_names(derivations)
             self._count(derivations)
             doubtful |= derivations.wide
             if solved:

@@ -11,7 +11,7 @@ transposed) as needed.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
@@ -28,6 +28,7 @@ from mirage.search.kernel.derivations.moves import (
 )
 from mirage.search.kernel.emission.bodies import Bodies
 from mirage.search.kernel.emission.masked_padding import Padding, Sizes
+from mirage.search.kernel.emission.repeats import without_repeats
 from mirage.search.kernel.emission.tile_views import flipped, reshaped, turned, upright, viewed
 from mirage.semantics.builder import Builder, promote
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
@@ -75,7 +76,9 @@ class Emitter:
         axis if its first dimension counts parts)."""
         self._bodies.mark_early([s[0] for s in stores])
         outputs = [self._store(*s) for s in stores]
-        ops = self._bodies.ops(self.sizes.steps)
+        known: dict[Value, Value] = {}
+        ops = without_repeats(self._bodies.ops(self.sizes.steps), known)
+        outputs = [replace(o, value=known.get(o.value, o.value)) for o in outputs]
         grid = tuple(Axis(self.grid_name(a), n) for a, n in self._grid_order(stores) if n > 1)
         numbers = sorted(self._params)
         return Launch(

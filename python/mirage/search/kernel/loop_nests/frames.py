@@ -23,6 +23,8 @@ IntArray = np.ndarray[Any, np.dtype[np.int64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 SWIZZLED_ROW = 128
 """The bytes of a row of the widest swizzle of a tile in shared memory."""
+NARROWEST = 16
+"""The smallest tile extent along an axis of the rows or columns of a product that is longer."""
 RING_STAGES = (2, 3, 4, 6, 8)
 """The numbers of slots to try for the rings that warpgroups read: many, since data that is not in
 L2 takes long to arrive."""
@@ -80,6 +82,8 @@ class AxisUse:
     mixed: tuple[str, ...]  # both, or along which tiles are whole for another reason
     sizes: dict[str, int]
     matmuls: tuple[MatmulRoles, ...]
+    narrowest: int = NARROWEST
+    """The smallest tile extent along an axis of the columns of a product."""
 
     def types(self) -> list[FrameType]:
         """Return all frame types, the simplest first."""
@@ -196,9 +200,10 @@ def tile_options(axis: str, use: AxisUse) -> list[int]:
         merged = any(
             axis in side and len(side) > 1 for m in use.matmuls for side in (m.rows, m.columns)
         )
-        if size <= 16:
+        least = NARROWEST if rows else use.narrowest
+        if size <= least:
             return sorted({1, size} if merged else {size})
-        options = _dividing([o for o in _powers(16, limit) if o <= size], size)
+        options = _dividing([o for o in _powers(least, limit) if o <= size], size)
         if size <= limit:
             options = [*options, size]
         return sorted({*options, 1} if merged else set(options))

@@ -32,7 +32,7 @@ from mirage.search.algebra.normal_form import (
     inputs_of,
 )
 from mirage.search.algebra.normalizer import MatmulRoles, Normalizer
-from mirage.search.kernel.loop_nests.frames import AxisUse, FrameType
+from mirage.search.kernel.loop_nests.frames import NARROWEST, AxisUse, FrameType
 from mirage.search.kernel.problems.aligned import aligned_copies, aligned_type, may_align
 from mirage.search.kernel.problems.merges import Merges, find_merges, view_sizes
 from mirage.search.kernel.problems.narrowing import multiplied_only
@@ -234,7 +234,8 @@ def _axis_use(
     reduced = tuple(sorted((bound | every) - set(free)))
     whole = {atom.axis for atom in algebra.atoms if isinstance(atom, SoFarAtom)}
     mixed = tuple(sorted((bound | whole) & set(free)))
-    return AxisUse(free, reduced, mixed, problem.table.sizes, roles)
+    narrowest = max(1, NARROWEST // problem.narrower)
+    return AxisUse(free, reduced, mixed, problem.table.sizes, roles, narrowest)
 
 
 # ---- views
@@ -290,7 +291,7 @@ def _views(
     after = [(v, w) for v, w in zip(outputs, problem.outputs, strict=True) if v is not w]
     viewed = KernelProblem(
         outputs, tuple(read), problem.definitions, problem.table, problem.combine, frozenset(hot),
-        problem.scales, frozenset(viewed_tables),
+        problem.scales, problem.narrower, frozenset(viewed_tables),
     )  # fmt: skip
     return viewed, tuple(before), tuple(Reshape((v,), (w,)) for v, w in after)
 

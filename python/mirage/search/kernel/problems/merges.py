@@ -137,8 +137,11 @@ def find_merges(
 
 def _straddled(inner: int, roles: Sequence[MatmulRoles], axes: set[str]) -> bool:
     """Return whether tiles along two merged axes would contain the end of one row of the inner
-    axis, ``inner`` long, and the start of the next: no proof relates the two. Unmerged, each row
-    has a last tile that is cut short."""
+    axis, ``inner`` long, and the start of the next, in a kernel that multiplies other matrices in
+    other blocks: no proof relates the two. Unmerged, each row has a last tile that is cut short.
+    Rows that are all multiplied by the same matrices are one axis, as they lie."""
+    if not any(m.batch for m in roles):
+        return False
     sides = (side for m in roles for side in (m.rows, m.columns))
     return inner > MAX_ROWS and inner % MAX_ROWS > 0 and any(axes <= side for side in sides)
 

@@ -27,6 +27,9 @@ class KernelProblem:
         frozenset()
     )  # leaves that L2 still holds, as kernels before have just written them
     scales: Scales | None = None  # of the leaves, where they are values of a larger program
+    narrower: int = 1
+    """The number of times that another problem has as many columns whose tiles the same blocks
+    compute: tiles may be so many times narrower than usual."""
     tables: frozenset[tuple[Value, float]] = frozenset()
     """The leaves that are rows of a table with fewer rows, and its bytes: kernels will look them
     up, and read no more from device memory."""

@@ -1,0 +1,60 @@
+"""Values that a block would compute twice.
+
+A derivation names the axes of what it computes. So a product that is needed once with its rows and
+once with the rows exchanged (the halves of a rotary embedding) is derived twice, and written twice:
+the ops are the same, because an axis that a block has as a whole has no name in them. Sums over a
+loop are merged here, too: no compiler behind this one sees that two of them are always equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
+
+from mirage.semantics.substitute import with_operands
+from mirage.semantics.ugraph import Accumulator, Loop, Op, Value
+
+Known = dict[Value, Value]
+"""The first of the values that are equal, for each other one."""
+
+
+def without_repeats(ops: Iterable[Op], known: Known) -> list[Op]:
+    """Return ``ops`` of a block with each value computed once. ``known`` gets the values that are
+    left out; it may have some that are defined before."""
+    first: dict[tuple[object, ...], Op] = {}
+    kept: list[Op] = []
+    for op in ops:
+        renamed = with_operands(op, tuple(known.get(v, v) for v in op.operands))
+        if isinstance(renamed, Loop):
+            kept.append(_loop(renamed, known))
+            continue
+        earlier = first.setdefault(_key(renamed), renamed)
+        if earlier is renamed:
+            kept.append(renamed)
+        else:
+            known.update(zip(op.results, earlier.results, strict=True))
+    return kept
+
+
+def _key(op: Op) -> tuple[object, ...]:
+    """What determines the results of an op; attributes as text, as 1 is equal to True."""
+    skipped = ("operands", "results")
+    attributes = (repr(getattr(op, f.name)) for f in fields(op) if f.name not in skipped)
+    return type(op), op.operands, tuple(v.type for v in op.results), *attributes
+
+
+def _loop(loop: Loop, known: Known) -> Loop:
+    body = without_repeats(loop.body, known)
+    sums: dict[tuple[object, ...], Value] = {}
+    results: list[Value] = []
+    accumulators: list[Accumulator] = []
+    for one, result in zip(loop.accumulators, loop.results, strict=True):
+        value = known.get(one.value, one.value)
+        rescale = None if one.rescale is None else known.get(one.rescale, one.rescale)
+        earlier = sums.setdefault((one.fn, value, rescale), result)
+        if earlier is not result:
+            known[result] = earlier
+            continue
+        results.append(result)
+        accumulators.append(replace(one, value=value, rescale=rescale))
+    return replace(loop, results=tuple(results), body=tuple(body), accumulators=tuple(accumulators))

@@ -1,0 +1,42 @@
+"""Which values one derivation may compute, and which ones a kernel may compute side by side."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from math import prod
+from operator import mul
+
+from mirage.semantics.ugraph import TensorType
+
+MOST_TIMES = 16
+"""The largest ratio of the sizes of values that a kernel computes side by side."""
+LEAST = 128
+"""The least size of such a value: there must be a tile for each of many blocks."""
+
+
+def one_tile(first: TensorType, second: TensorType) -> bool:
+    """Return whether a tile of one value has the axes of a tile of the other: they have the same
+    shape, or one has size 1, or dimensions of one are several of the other."""
+    large, small = sorted((first, second), key=lambda t: -t.size)
+    if large.size == small.size and regrouped(large.shape, small.shape):
+        return True
+    rank = len(small.shape)
+    if rank > len(large.shape):
+        return False
+    aligned = zip(small.shape, large.shape[len(large.shape) - rank :], strict=True)
+    return all(a in (1, b) for a, b in aligned)
+
+
+def regrouped(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """Return whether each dimension of one shape is the product of consecutive dimensions of the
+    other, ignoring sizes of 1: 1024 is 8 times 128."""
+    short, long = sorted((tuple(n for n in s if n > 1) for s in (first, second)), key=len)
+    places = list(accumulate(long, mul))
+    return all(p in places for p in accumulate(short, mul)) and prod(short) == prod(long)
+
+
+def side_by_side(first: TensorType, second: TensorType) -> bool:
+    """Return whether as many blocks may compute tiles of one value as of the other, whose tiles
+    have other axes."""
+    large, small = sorted((first.size, second.size), reverse=True)
+    return small >= LEAST and large % small == 0 and large <= MOST_TIMES * small
