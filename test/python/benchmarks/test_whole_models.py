@@ -34,7 +34,15 @@ FEW = OptimizeOptions(
     finalists=1,
     jobs=1,
     check_kernels=False,
-    bounds=dict(plans=4, cuts=4, choices=1, samples=1, derivations=1, columns=20, goals=100),
+    bounds={
+        "plans": 4,
+        "cuts": 4,
+        "choices": 1,
+        "samples": 1,
+        "derivations": 1,
+        "columns": 20,
+        "goals": 100,
+    },
 )
 """A short search, which its bounds end: what is exported is run and compared in any case."""
 

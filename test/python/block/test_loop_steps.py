@@ -53,10 +53,15 @@ def test_window(chip: str, engine: str, window: int) -> None:
 
 
 @pytest.mark.parametrize(("chip", "engine"), ENGINES)
-@pytest.mark.parametrize(("rows", "keys"), [(200, 230), (130, 256), (256, 200)])
-def test_sizes_that_do_not_divide(chip: str, engine: str, rows: int, keys: int) -> None:
-    check(replace(CAUSAL, rows=rows, keys=keys), chip, engine)
-    check(replace(CAUSAL, rows=rows, keys=keys, seen=70), chip, engine)
+@pytest.mark.parametrize(
+    ("rows", "keys", "more"),
+    [(200, 230, {}), (200, 230, {"seen": 70}), (130, 256, {"seen": 70}), (256, 200, {})],
+    ids=str,
+)
+def test_sizes_that_do_not_divide(
+    chip: str, engine: str, rows: int, keys: int, more: dict[str, int]
+) -> None:
+    check(replace(CAUSAL, rows=rows, keys=keys, **more), chip, engine)
 
 
 @pytest.mark.parametrize(("tile", "warps"), [((128, 64), 8), ((64, 128), 4), ((128, 32), 4)])
