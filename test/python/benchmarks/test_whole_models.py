@@ -34,6 +34,7 @@ FEW = OptimizeOptions(
     finalists=1,
     jobs=1,
     check_kernels=False,
+    numerics=False,
     bounds={
         "plans": 4,
         "cuts": 4,
@@ -44,7 +45,8 @@ FEW = OptimizeOptions(
         "goals": 100,
     },
 )
-"""A short search, which its bounds end: what is exported is run and compared in any case."""
+"""A short search, which its bounds end. What is exported is run and compared in any case, its
+rounding errors with those of PyTorch."""
 
 
 @pytest.mark.parametrize("use", ["tiny_decode", "tiny_prefill"])
@@ -94,7 +96,7 @@ def test_a_step_of_decoding_is_bound_by_memory_and_a_prompt_is_not() -> None:
     ("use", "decoder"),
     [
         pytest.param("tiny_prefill", TINY, id="llama prefill"),
-        pytest.param("tiny_decode", DECODERS["tiny_capped"], id="gemma2 decode"),
+        pytest.param("tiny_decode", TINY, id="llama decode"),
         pytest.param("tiny_decode", DECODERS["tiny_latent"], id="deepseek2 decode"),
     ],
 )

@@ -33,8 +33,6 @@ OPTIMIZED = (
     "plain_encoder",
     "poolformer",
     "swiglu",
-    "t5_encoder",
-    "torch_attention",
 )
 """The cases that go through all stages."""
 IMPORTED = [c.name for c in cases() if c.name not in OPTIMIZED]
