@@ -16,7 +16,9 @@ from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External, Launch, Steps, loops
 
 Tensor = torch.Tensor
-OPTIONS = mi.OptimizeOptions(candidates=2, verify_seed=1, jobs=1, cubin=False)
+OPTIONS = mi.OptimizeOptions(
+    check_kernels=False, finalists=1, candidates=2, verify_seed=1, jobs=1, cubin=False
+)
 
 
 def rand(*shape: int) -> Tensor:

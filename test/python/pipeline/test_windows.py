@@ -14,7 +14,13 @@ from mirage.semantics.ugraph import Launch, launches
 from torch import nn
 
 OPTIONS = mi.OptimizeOptions(
-    candidates=2, finalists=1, verify_seed=1, jobs=1, budget=300.0, use_cache=False
+    check_kernels=False,
+    candidates=2,
+    finalists=1,
+    verify_seed=1,
+    jobs=1,
+    budget=300.0,
+    use_cache=False,
 )
 SHAPE = (2, 8, 7, 10)
 POOLS: dict[str, nn.Module] = {
