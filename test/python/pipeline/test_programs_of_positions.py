@@ -127,8 +127,7 @@ def left_out_and_shown(found: mi.Optimized) -> list[tuple[bool, bool]]:
 LONGER = (rand(2, 320, 32), rand(2, 320, 32) * 0.5, rand(2, 320, 32))
 
 
-@pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("program", [causal, sliding])
+@pytest.mark.parametrize(("program", "chip"), [(causal, "sm_80"), (sliding, "sm_90a")])
 def test_what_a_mask_empties_is_not_computed(program: Callable[..., Any], chip: str) -> None:
     found = check(program, *LONGER, options=replace(OPTIONS, chip=chip))
     steps = [s for s in steps_of(found) if s is not None]

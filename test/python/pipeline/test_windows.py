@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import mirage as mi
@@ -39,8 +40,9 @@ def pooled(pool: nn.Module, dtype: torch.dtype) -> tuple[ImportedGraph, torch.Te
     return mi.from_torch(lambda x: torch.relu(pool(2.0 * x)) - x.mean(), x), x
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["f32", "f16"])
-@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize(
+    ("name", "dtype"), zip(POOLS, itertools.cycle([torch.float16, torch.float32]))
+)
 def test_a_kernel_is_shown_for_windows(name: str, dtype: torch.dtype) -> None:
     imported, _ = pooled(POOLS[name], dtype)
     found = optimize(imported.program, replace(OPTIONS, compile=False))
