@@ -38,7 +38,7 @@ STEPS = frozenset(at - LENGTH for at in (12, 13, 15, 16, 31, 32, 63, 64, 75))
 the positions of their tokens are these."""
 
 
-@pytest.mark.parametrize("name", ["gemma2", "mixtral", "t5", "vit"])
+@pytest.mark.parametrize("name", ["gemma2", "gpt2", "mixtral", "bert", "t5", "vit"])
 def test_the_kernels_of_a_whole_model(name: str) -> None:
     chosen = model(name)
     chosen = replace(chosen, sizes={**chosen.sizes, **ONE_LAYER.get(name, {})})
