@@ -28,15 +28,10 @@ def exported(
     model: Decoder | Encoder,
     use: Use | None,
     folder: Path,
-    *,
-    chip: str,
-    budget: float,
-    watch: Callable[[str], None] | None = None,
-    jobs: int | None = None,
+    options: OptimizeOptions,
 ) -> Row:
     """Exports one model to ``<folder>/<model>.<layers>.<use>.mirage``; the row says what that took:
     seconds, MiB, what it consists of, and the predicted µs. Encoders have one use, a batch."""
-    options = OptimizeOptions(chip=chip, budget=budget, watch=watch, jobs=jobs)
     dtype = torch.bfloat16
     if isinstance(model, Encoder):
         name = f"{model.name}.{model.layers}.batch"

@@ -42,7 +42,13 @@ BATCH = "batch"
 def compile_all(arguments: argparse.Namespace) -> int:
     """One model after the other; rows are kept beside them."""
     from exported_models import exported, said
+    from mirage.pipeline.options import OptimizeOptions
 
+    options = OptimizeOptions(
+        chip=arguments.chip,
+        budget=arguments.budget,
+        watch=print if arguments.verbose else None,
+    )
     arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / COMPILED
     rows: dict[str, Row] = json.loads(path.read_text()) if path.exists() else {}
@@ -51,10 +57,7 @@ def compile_all(arguments: argparse.Namespace) -> int:
     for use in arguments.uses if arguments.model in DECODERS else [BATCH]:
         name = f"{model.name}.{model.layers}.{use}"
         try:
-            row = exported(
-                model, USES.get(use), arguments.out, chip=arguments.chip, budget=arguments.budget,
-                watch=print if arguments.verbose else None,
-            )  # fmt: skip
+            row = exported(model, USES.get(use), arguments.out, options)
         except Exception as error:
             traceback.print_exc()
             row, failed = {"name": name, "error": f"{type(error).__name__}: {error}"}, True

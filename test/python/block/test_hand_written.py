@@ -18,10 +18,16 @@ def test_small_graphs(pair: str, candidate: str, chip: str) -> None:
     check_graph(PAIRS[pair].candidates[candidate], PAIRS[pair].reference, chip=chip)
 
 
-@pytest.mark.parametrize("warps", [1, 2, 8])
-@pytest.mark.parametrize("stages", [1, 2, 4])
-@pytest.mark.parametrize("pair", ["rms_linear", "attention", "softmax"])
+@pytest.mark.parametrize(
+    ("pair", "warps", "stages"),
+    [
+        *(("rms_linear", 1, 1), ("rms_linear", 2, 2), ("rms_linear", 8, 4)),
+        *(("attention", 1, 2), ("attention", 2, 4), ("attention", 8, 1)),
+        *(("softmax", 1, 4), ("softmax", 2, 1), ("softmax", 8, 2)),
+    ],
+)
 def test_schedules(pair: str, warps: int, stages: int) -> None:
+    """Each two of the three together."""
     for graph in PAIRS[pair].candidates.values():
         check_graph(with_schedule(graph, warps, stages), PAIRS[pair].reference)
 

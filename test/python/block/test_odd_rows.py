@@ -14,14 +14,22 @@ from written_kernels.odd_products import linear, product
 DYNAMIC = ", dynamic = #kernel.dynamic<bound = 24, tensors = [0]>"
 
 
-@pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(
-    ("m", "n", "k"),
-    [(35, 37, 41), (33, 35, 64), (32, 33, 64), (33, 41, 65), (32, 131, 35), (64, 63, 127)],
+    ("m", "n", "k", "chips"),
+    [
+        (35, 37, 41, ("sm_80", "sm_90a")),
+        (33, 35, 64, ("sm_90a", "sm_80")),
+        (32, 33, 64, ("sm_80", "sm_90a")),
+        (33, 41, 65, ("sm_90a", "sm_80")),
+        (32, 131, 35, ("sm_80", "sm_90a")),
+        (64, 63, 127, ("sm_90a", "sm_80")),
+    ],
 )
 @pytest.mark.parametrize("stages", [1, 3])
-def test_products(chip: str, m: int, n: int, k: int, stages: int) -> None:
-    """An odd number of elements in all, or an even one; rows that end in a tile, or with one."""
+def test_products(chips: tuple[str, str], m: int, n: int, k: int, stages: int) -> None:
+    """An odd number of elements in all, or an even one; rows that end in a tile, or with one. The
+    chips are those for one stage and for three."""
+    chip = chips[stages == 3]
     text = product(m, n, k, (32, 32, 32), "f16" if stages == 1 else "bf16", stages)
     ptx = compile_mlir(text, chip).ptx()
     assert re.search(r"prmt\.b32\.f4e|shf\.r", ptx)

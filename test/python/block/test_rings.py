@@ -228,17 +228,19 @@ def test_wrong_parity_is_noticed() -> None:
 
 @pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
 @pytest.mark.parametrize(
-    ("tile", "warps"),
+    ("tile", "warps", "swapped_b"),
     [
-        ((128, 256, 64), 8),
-        ((128, 128, 64), 8),
-        ((64, 256, 64), 4),
-        ((256, 144, 64), 8),  # 144 sums of a thread: more than an even share has beside others
-        ((256, 208, 32), 8),
-        ((256, 128, 64), 16),
+        ((128, 256, 64), 8, False),
+        ((128, 256, 64), 8, True),
+        ((128, 128, 64), 8, False),
+        ((64, 256, 64), 4, True),
+        # 144 sums of a thread: more than an even share has beside others
+        ((256, 144, 64), 8, False),
+        ((256, 144, 64), 8, True),
+        ((256, 208, 32), 8, True),
+        ((256, 128, 64), 16, False),
     ],
 )
-@pytest.mark.parametrize("swapped_b", [False, True])
 def test_no_spills_and_no_serialised_products(
     tile: tuple[int, int, int], warps: int, swapped_b: bool
 ) -> None:

@@ -37,8 +37,10 @@ def total(case: ReadLoop, sums: Array, maxima: Array) -> Array:
     return (sums.astype(np.float64) * np.exp(maxima.astype(np.float64))).sum(axis=1)
 
 
-@pytest.mark.parametrize("name", list(READ))
-@pytest.mark.parametrize(("chip", "stages"), [("sm_80", 3), ("sm_90a", 1)])
+@pytest.mark.parametrize(
+    ("name", "chip", "stages"),
+    [(name, *(("sm_80", 3), ("sm_90a", 1))[n % 2]) for n, name in enumerate(READ)],
+)
 def test_all_kinds_of_integers(name: str, chip: str, stages: int) -> None:
     """No, one, an odd number of and all keys, and integers beyond, below zero and at the ends of
     the type: compared with float64."""
@@ -77,8 +79,18 @@ POSITIONS = [(0, 1, 130), (63, 64, 65), (255, 10**6, 2**62), (191, -1, -(2**63))
 """The positions of three heads; the result is 0/0 if no key is seen."""
 
 
-@pytest.mark.parametrize(("chip", "engine"), ENGINES)
-@pytest.mark.parametrize(("keys", "stages"), [(256, 2), (256, 4), (200, 3), (256, 1)])
+@pytest.mark.parametrize(
+    ("chip", "engine", "keys", "stages"),
+    [
+        ("sm_80", "warp", 256, 4),
+        ("sm_80", "warp", 200, 3),
+        ("sm_90a", "warp", 256, 2),
+        ("sm_90a", "warp", 256, 1),
+        ("sm_90a", "warpgroup", 256, 2),
+        ("sm_90a", "warpgroup", 200, 3),
+        ("sm_90a", "warpgroup", 256, 1),
+    ],
+)
 def test_caches(chip: str, engine: str, keys: int, stages: int) -> None:
     """Heads at different positions of their caches, in both kinds of loops."""
     a = replace(CACHE, keys=keys, stages=stages, engine=engine)

@@ -57,7 +57,7 @@ def tiles() -> list[tuple[tuple[int, int, int], int]]:
     rows, columns = (32, 48, 64, 96, 128, 192, 256), (8, 16, 32, 64, 80, 96, 128, 160)
     spread = [((m, n, k), w) for m in rows for n in columns for k in (16, 32, 64) for w in (4, 8)]
     fixed = [((96, 64, 64), 4), ((64, 96, 64), 4), ((64, 96, 64), 8), ((128, 96, 64), 8)]
-    return fixed + random.Random(1).sample(spread, 20)
+    return fixed + random.Random(1).sample(spread, 12)
 
 
 def test_search_and_compiler_agree_on_tiles() -> None:
@@ -66,7 +66,7 @@ def test_search_and_compiler_agree_on_tiles() -> None:
         for tile, warps in tiles()
     ]
     assert found[:4] == [False, True, False, True]
-    assert 6 < sum(found) < len(found) - 6
+    assert 4 < sum(found) < len(found) - 4
 
 
 def test_search_and_compiler_agree_on_tensors() -> None:
@@ -105,9 +105,17 @@ def test_a_right_factor_that_is_computed_is_refused() -> None:
         check_launch(launch, H200)
 
 
-@pytest.mark.parametrize("columns", [2048, 2056, 2049])
-@pytest.mark.parametrize("resident", [0, 4])
-@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize(
+    ("columns", "resident", "residual"),
+    [
+        (2048, 0, False),
+        (2048, 4, True),
+        (2056, 0, True),
+        (2056, 4, False),
+        (2049, 0, False),
+        (2049, 4, True),
+    ],
+)
 def test_shared_memory_is_what_is_planned(columns: int, resident: int, residual: bool) -> None:
     """The memory consists of slots, barriers, and the buffers for results. Sums of products stay in
     registers, so that a tensor can be added to them even if rings fill the memory."""

@@ -184,7 +184,6 @@ def fate(name: str, mutant: Mutant, right: bytes) -> str:
         ("split attention", "swizzle", 5, 2),
         ("norm tails", "bound", 10, None),
         ("norm tails", "mask", 3, None),
-        ("gated tails", "bound", 10, None),
         ("split attention tails", "bound", 10, None),
         ("split attention tails", "mask", 2, None),
         ("softmax tails", "bound", 8, None),

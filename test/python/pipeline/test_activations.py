@@ -5,6 +5,7 @@ error, row by row, in the interpreter.
 from __future__ import annotations
 
 import copy
+import itertools
 
 import numpy as np
 import pytest
@@ -46,8 +47,9 @@ def _set_gain(norm: nn.Module, value: float | None, single: bool) -> None:
         weight.data.copy_(gain)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("kind", NORMS)
+@pytest.mark.parametrize(
+    ("kind", "dtype"), zip(NORMS, itertools.cycle([torch.float16, torch.bfloat16]))
+)
 def test_before_a_linear_layer(kind: str, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     linear = nn.Linear(FEATURES, OUTPUTS, bias=False, dtype=dtype)

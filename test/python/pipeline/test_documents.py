@@ -13,7 +13,14 @@ from mirage.semantics.ugraph import Launch
 
 Tensor = torch.Tensor
 OPTIONS = mi.OptimizeOptions(
-    candidates=2, finalists=1, verify_seed=1, jobs=1, budget=300.0, use_cache=False, cubin=False
+    check_kernels=False,
+    candidates=2,
+    finalists=1,
+    verify_seed=1,
+    jobs=1,
+    budget=300.0,
+    use_cache=False,
+    cubin=False,
 )
 LARGE = 2**45
 IDS = {

@@ -13,7 +13,9 @@ from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External, Launch
 
 Tensor = torch.Tensor
-OPTIONS = mi.OptimizeOptions(candidates=1, verify_seed=1, jobs=1, cubin=False)
+OPTIONS = mi.OptimizeOptions(
+    check_kernels=False, finalists=1, candidates=1, verify_seed=1, jobs=1, cubin=False
+)
 PAD = 7
 
 

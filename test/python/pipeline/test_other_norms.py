@@ -50,13 +50,12 @@ INPUTS = {
 }
 
 
+# A group norm before a linear layer has bf16: what is found multiplies before it divides, and of
+# subnormal numbers of f16 too little is left.
 CASES = [
-    (kind, linear, dtype)
-    for kind in KINDS
+    (kind, linear, (torch.float16, torch.bfloat16)[(number + linear) % 2])
+    for number, kind in enumerate(KINDS)
     for linear in (False, True)
-    for dtype in (torch.float16, torch.bfloat16)
-    # what is found multiplies before it divides: of subnormal numbers of f16 too little is left
-    if (kind, linear, dtype) != ("group norm", True, torch.float16)
 ]
 
 

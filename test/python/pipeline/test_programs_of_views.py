@@ -17,7 +17,14 @@ from mirage.semantics.ugraph import External, KernelGraph, Launch
 
 Tensor = torch.Tensor
 OPTIONS = mi.OptimizeOptions(
-    candidates=2, finalists=1, verify_seed=1, jobs=1, budget=300.0, use_cache=False, cubin=False
+    check_kernels=False,
+    candidates=2,
+    finalists=1,
+    verify_seed=1,
+    jobs=1,
+    budget=300.0,
+    use_cache=False,
+    cubin=False,
 )
 CARD = target_for("h200")
 FIXED = 2.5

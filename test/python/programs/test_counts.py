@@ -15,7 +15,14 @@ from torch.nn import functional as F
 
 Tensor = torch.Tensor
 OPTIONS = mi.OptimizeOptions(
-    candidates=1, finalists=1, verify_seed=1, jobs=1, budget=60.0, use_cache=False, cubin=False
+    check_kernels=False,
+    candidates=1,
+    finalists=1,
+    verify_seed=1,
+    jobs=1,
+    budget=60.0,
+    use_cache=False,
+    cubin=False,
 )
 
 

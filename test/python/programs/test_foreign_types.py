@@ -24,7 +24,14 @@ from torch import nn
 
 Function = Callable[..., Any]
 OPTIONS = mi.OptimizeOptions(
-    candidates=1, finalists=1, verify_seed=1, jobs=1, budget=60.0, use_cache=False, cubin=False
+    check_kernels=False,
+    candidates=1,
+    finalists=1,
+    verify_seed=1,
+    jobs=1,
+    budget=60.0,
+    use_cache=False,
+    cubin=False,
 )
 
 

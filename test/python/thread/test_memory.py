@@ -218,9 +218,17 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("tile", ["swizzle = 64", "swizzle = 128", "pad = 8"])
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize(
+    ("dtype", "tile", "transposed"),
+    [
+        (np.float16, "swizzle = 64", False),
+        (np.float16, "swizzle = 128", True),
+        (np.float16, "pad = 8", True),
+        (np.float32, "swizzle = 64", True),
+        (np.float32, "swizzle = 128", False),
+        (np.float32, "pad = 8", False),
+    ],
+)
 def test_every_layout_through_shared_memory(dtype: type, tile: str, transposed: bool) -> None:
     """Stored in one layout, loaded in the next one, part by part of a larger tile."""
     name = "f16" if dtype is np.float16 else "f32"

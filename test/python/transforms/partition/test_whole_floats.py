@@ -152,7 +152,14 @@ def test_an_order_and_the_way_back_are_kernels() -> None:
     inputs = [torch.randn(s, generator=generator) for s in ((1, 16), (16, 8), (8, 16, 32))]
     source = mi.from_torch(routed, *inputs)
     options = mi.OptimizeOptions(
-        candidates=1, finalists=1, verify_seed=1, jobs=1, budget=120.0, use_cache=False, cubin=False
+        check_kernels=False,
+        candidates=1,
+        finalists=1,
+        verify_seed=1,
+        jobs=1,
+        budget=120.0,
+        use_cache=False,
+        cubin=False,
     )
     optimized = mi.optimize(source, options)
     calls = [s.external.target for s in optimized.steps if s.external is not None]

@@ -82,12 +82,12 @@ def test_an_operand_that_is_rounded_is_seen_at_every_seed(
     monkeypatch.setattr(situations, "_FEWEST", 1)
     monkeypatch.setattr(situations, "_ALL", 1.0)
     reference, candidate = (Table(dtype, rows).product(c) for c in (as_it_is, kept_in(kept)))
-    assert not any(accepted(reference, candidate, seed) for seed in range(40))
+    assert not any(accepted(reference, candidate, seed) for seed in range(12))
 
 
 def test_so_is_one_that_is_computed() -> None:
     reference, candidate = (Table(F16).exponentials(c) for c in (as_it_is, kept_in(F16)))
-    assert not any(accepted(reference, candidate, seed) for seed in range(40))
+    assert not any(accepted(reference, candidate, seed) for seed in range(12))
 
 
 @pytest.mark.parametrize("dtype", [F16, BF16])
@@ -99,14 +99,14 @@ def test_what_rounds_no_more_is_accepted(dtype: DType) -> None:
         "in f32": Table(dtype).product(wide=True),
     }
     for name, candidate in candidates.items():
-        assert all(accepted(reference, candidate, seed) for seed in range(8)), name
+        assert all(accepted(reference, candidate, seed) for seed in range(4)), name
 
 
 def test_a_cast_of_the_reference_may_be_left_out() -> None:
     """It is one of its roundings, not what the result is about, although nothing else is rounded
     where the other inputs have few digits."""
     reference = Table(F16).product(kept_in(F16))
-    assert all(accepted(reference, Table(F16).product(), seed) for seed in range(8))
+    assert all(accepted(reference, Table(F16).product(), seed) for seed in range(4))
 
 
 def test_each_input_has_its_digits_where_the_others_have_few() -> None:

@@ -21,7 +21,7 @@ from mirage.verify.pair.verification import Verification
 from mirage.workloads import get
 
 ROWS, WIDTH, KEYS = (2, 24), 64, 48
-SEEDS = range(8)
+SEEDS = range(4)
 
 
 class Scores:
@@ -124,7 +124,7 @@ def test_a_maximum_of_fewer_digits_is_refused_at_every_seed(
     """What it is off by grows with the scores, until none of a row's exponentials is held."""
     whole, coarse = (attention(rounded(to), weights, rows) for to in (DType.F32, DType.BF16))
     assert [subtracts_maxima(g) for g in (whole, coarse)] == [True, False]
-    for seed in range(40):
+    for seed in range(12):
         test = Verification(whole, coarse, 0, VerifyOptions(seed=seed), seed, None, {})
         assert test.tests(rounding=True) == (True, False), f"seed {seed}: {test.evidence}"
 

@@ -22,7 +22,7 @@ SIZES = [
     *((3, 5, DType.F16), (1, 64, DType.F16), (2, 1000, DType.F16), (3, 17, DType.F16)),
     *((3, 5, DType.BF16), (1, 64, DType.BF16), (2, 1000, DType.BF16)),
 ]
-SEEDS = range(40)
+SEEDS = range(12)
 
 
 class Norm:
@@ -93,7 +93,7 @@ def refused(reference: KernelGraph, candidate: KernelGraph, seeds: range = SEEDS
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("how", ["by a factor", "by a quotient", "by a matmul"])
 def test_a_variance_in_one_pass_is_never_accepted(size: tuple[int, int, DType], how: str) -> None:
-    seeds = SEEDS if how == "by a factor" else SEEDS[::5]
+    seeds = SEEDS if how == "by a factor" else SEEDS[::4]
     reference = Norm(size).whole()
     assert refused(reference, Norm(size).written("one pass", how), seeds)
 
@@ -122,15 +122,16 @@ def test_nor_is_one_of_a_row_and_another() -> None:
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("variance", ["two passes", "shifted"])
 def test_what_is_not_negative_is_accepted(size: tuple[int, int, DType], variance: str) -> None:
-    seeds = range(3)
-    reference = Norm(size).whole()
-    for how in ("by a factor", "by a matmul"):
-        assert accepted(reference, Norm(size).written(variance, how), seeds) == len(seeds)
+    """Each with one way to add, so that sizes and forms have both."""
+    seeds = range(2)
+    other = (SIZES.index(size) + (variance == "shifted")) % 2
+    candidate = Norm(size).written(variance, ("by a factor", "by a matmul")[other])
+    assert accepted(Norm(size).whole(), candidate, seeds) == len(seeds)
 
 
 @pytest.mark.parametrize("variance", ["one pass", "clamped"])
 def test_a_reference_that_is_no_better_asks_for_no_more(variance: str) -> None:
-    seeds = range(3)
+    seeds = range(2)
     for size in SIZES[:3]:
         reference = Norm(size).written(variance)
         candidate = Norm(size).written(variance, "by a quotient")
