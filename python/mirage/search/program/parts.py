@@ -239,11 +239,12 @@ class Program:
     def _alike(self, first: Value, second: Value) -> bool:
         """Return whether one block could compute a tile of each value: they have the same shape, or
         one has size 1, or dimensions of one are several of the other; and both depend on a common
-        input of the program."""
+        input of the program, or one of them on none."""
         if self.stays(first) or self.stays(second):
             return False
         large, small = sorted((first, second), key=lambda v: -v.type.size)
-        if not self._sources[first] & self._sources[second]:
+        known, others = self._sources[first], self._sources[second]
+        if known and others and not known & others:
             return False
         if first.type.size == second.type.size and regrouped(first.shape, second.shape):
             return True

@@ -22,6 +22,7 @@ def test_indices_are_sorted_and_there_once(rows: int, work: int, seed: int) -> N
     for index, size in zip(sample.outputs[0], y.shape, strict=True):
         if index is None:
             continue
-        assert 0 <= index[0] and index[-1] < size
+        assert index[0] >= 0
+        assert index[-1] < size
         assert (np.diff(index) > 0).all()
         assert len(index) == 1 or (index[0], index[-1]) == (0, size - 1)
