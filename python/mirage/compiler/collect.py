@@ -181,11 +181,10 @@ class _Collector:
         elif op.name == "kernel.slice":
             whole = self._view(op.operands[0], op)
             self.views[op.results[0]] = _View(whole.buffer, whole.offset + start_of(op))
-        elif op.name == "kernel.concat" and (
-            strides_of(op.operands[0]) is not None or self._is_stored(op)
-        ):
-            self.views[op.results[0]] = _View(self._view(op.operands[0], op).buffer)
-        elif op.name == "kernel.index_copy":  # a kernel has stored to the tensor
+        elif (
+            op.name == "kernel.concat"
+            and (strides_of(op.operands[0]) is not None or self._is_stored(op))
+        ) or op.name == "kernel.index_copy":
             self.views[op.results[0]] = self._view(op.operands[0], op)
         elif op.name == "kernel.return":
             for value in op.operands:
@@ -322,17 +321,27 @@ def _parts_of_joins(block: ir.Block) -> dict[ir.Value, _View]:
     """Return the results of kernels that are parts of a ``kernel.concat``, and their places."""
     found: dict[ir.Value, _View] = {}
     for op in block.operations:
-        if op.operation.name != "kernel.concat" or strides_of(op.operands[0]) is None:
-            continue
-        shape, dtype = tensor_type(op.results[0])
-        whole = _Buffer(shape, dtype)
-        dim = integer(op.operation, "dim")
-        step = dense(shape)[dim] * ELEMENT_BYTES[dtype]
-        offset = 0
-        for operand in op.operands:
-            part = operand
-            while part.owner.name == "kernel.reshape":
-                part = part.owner.operands[0]
-            found[part] = _View(whole, offset)
-            offset += tensor_type(operand)[0][dim] * step
+        is_join = op.operation.name == "kernel.concat" and strides_of(op.operands[0]) is not None
+        if is_join and strides_of(op.results[0]) is None:
+            whole = _Buffer(*tensor_type(op.results[0]))
+            found.update(_parts_of(op.operation, _View(whole), dense(whole.shape)))
     return found
+
+
+def _parts_of(
+    join: ir.Operation, view: _View, steps: tuple[int, ...]
+) -> Iterator[tuple[ir.Value, _View]]:
+    """Yield the results of kernels that a join consists of, which begins at ``view`` in a tensor
+    with these steps."""
+    dim = integer(join, "dim")
+    offset = view.offset
+    for operand in join.operands:
+        part, place = operand, _View(view.buffer, offset)
+        while part.owner.name == "kernel.reshape":
+            part = part.owner.operands[0]
+        if maker_of(part) == "kernel.concat":
+            yield from _parts_of(part.owner, place, steps)
+        else:
+            yield part, place
+        shape, dtype = tensor_type(operand)
+        offset += shape[dim] * steps[dim] * ELEMENT_BYTES[dtype]

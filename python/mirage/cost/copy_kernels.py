@@ -89,7 +89,7 @@ class _Views:
                 if views is not None:
                     found.update(views)
             elif op.joined_along is not None and (
-                self._is_stored(op) or self._is_written_in_parts(op)
+                self._is_stored(op) or self._is_written_in_parts(op, dense(op.result.shape))
             ):
                 found.add(op)
         # now it is known which joins are copied: they copy the parts of what they join
@@ -141,11 +141,19 @@ class _Views:
         readers = self.readers.get(op.result, [])
         return bool(readers) and all(reader.updates for reader in readers)
 
-    def _is_written_in_parts(self, op: Op) -> bool:
-        steps = dense(op.result.shape)
+    def _is_written_in_parts(self, op: Op, steps: Strides) -> bool:
+        """Return whether kernels write the parts of a concatenation to a tensor with these steps,
+        also those of concatenations that are parts of it alone."""
         return all(
-            v.dtype is op.result.dtype and self._is_written_for(v, steps) for v in op.operands
+            v.dtype is op.result.dtype
+            and (self._is_inner(v, steps) or self._is_written_for(v, steps))
+            for v in op.operands
         )
+
+    def _is_inner(self, part: Value, steps: Strides) -> bool:
+        op = self.definitions.get(part)
+        inner = op is not None and op.joined_along is not None and self.uses[part] == 1
+        return inner and op is not None and self._is_written_in_parts(op, steps)
 
     def _is_written_for(self, part: Value, strides: Strides) -> bool:
         """Return whether a kernel computes a part for this concatenation alone, so that it may

@@ -13,7 +13,10 @@ All but one of the summands are replaced by 0, whatever ``x`` holds there.
 Conditions: the pieces are equally long, have several elements, start at multiples of their length
 and are slices along one dimension only; their order is linear, ``k = i + c`` or ``k = c - i``;
 there are at most two functions, the second one for the last pieces; and only elementwise functions
-read the result, since a product or a caller needs it in memory anyway.
+read the result, since a product or a caller needs it in memory anyway. If everything that is
+computed of it is elementwise, up to what is stored, nothing is selected: the pieces of what is
+stored are computed side by side (:mod:`mirage.search.program.late_joins`), and each element of
+``x`` is read once.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from mirage.semantics.indexing.relations import Joined, Same, Taken
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import with_operands, without_dead_ops
-from mirage.semantics.ugraph import Elementwise, KernelGraph, Movement, Op, Value
+from mirage.semantics.ugraph import Boundary, Elementwise, KernelGraph, Movement, Op, Value, View
 
 MOST = 4
 """The most pieces of the tensor; each of them is considered for each element."""
@@ -50,6 +53,7 @@ def selected_pieces(graph: KernelGraph) -> KernelGraph:
         for v in op.operands:
             readers.setdefault(v, []).append(op)
     outputs = set(graph.outputs)
+    inside_of_others = _reduced_later(graph)
     same: dict[Value, Value] = {}
     ops: list[Op] = []
     build = Builder()
@@ -57,7 +61,7 @@ def selected_pieces(graph: KernelGraph) -> KernelGraph:
         operands = tuple(same.get(v, v) for v in op.operands)
         op = op if operands == op.operands else with_operands(op, operands)
         dim = _joined(op)
-        if dim is not None and op.result not in outputs:
+        if dim is not None and op.result not in outputs and op.result in inside_of_others:
             pieces = _pieces(op, dim, definitions)
             inside = all(isinstance(r, Elementwise) for r in readers.get(op.result, ()))
             start = len(build.ops)
@@ -70,6 +74,20 @@ def selected_pieces(graph: KernelGraph) -> KernelGraph:
     if not same:
         return graph
     return without_dead_ops(KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs))
+
+
+def _reduced_later(graph: KernelGraph) -> set[Value]:
+    """Return the values of which something is computed that is not elementwise, before it is
+    stored. What is joined with others is stored in parts of unlike sizes, in kernels of their
+    own."""
+    found: set[Value] = set()
+    for op in reversed(graph.ops):
+        if isinstance(op, Boundary):
+            continue
+        moved = isinstance(op, Elementwise | View)
+        if not moved or not found.isdisjoint(op.results):
+            found.update(op.operands)
+    return found
 
 
 def _joined(op: Op) -> int | None:

@@ -178,3 +178,14 @@ def test_a_join_for_another_one_alone_is_copied_by_that_one() -> None:
     assert copies_in(graph) == {b.ops[1]}
     kept = KernelGraph("g", (x, side, top), tuple(b.ops), (outer, inner))
     assert copies_in(kept) == {*b.ops}
+
+
+def test_what_kernels_compute_for_a_join_in_a_join_is_written_in_place() -> None:
+    """Unless something else reads the inner join."""
+    b, x = Builder(), half(8, 16)
+    parts = [b.unary(fn, x) for fn in (UnaryFn.EXP, UnaryFn.TANH, UnaryFn.ABS)]
+    inner = b.concat((parts[0], parts[1]), 0)
+    other = b.concat((parts[2], b.unary(UnaryFn.NEG, x)), 0)
+    outer = b.concat((inner, other), 1)
+    assert not copies_in(graph_of(b, (x,), outer))
+    assert {v for op in copies_in(graph_of(b, (x,), outer, inner)) for v in op.results} == {outer}

@@ -219,3 +219,12 @@ def test_scans_of_integers_are_one_call_each() -> None:
     )
     graph = mi.from_torch(lambda i: (i.cumsum(-1), i.cummin(0)[0]), i).graph
     assert sum(isinstance(op, Cumulate) for op in graph.ops) == 2
+
+
+def test_counts_of_given_truth_values_are_sums_of_floats() -> None:
+    """As those of truth values that the program computes are."""
+    truths = torch.tensor([[True, False, True, True]])
+    check(lambda m: m.cumsum(-1), truths)
+    graph = mi.from_torch(lambda m: m.cumsum(-1), truths).graph
+    (total,) = [op for op in graph.ops if isinstance(op, Cumulate)]
+    assert not total.result.dtype.is_integer

@@ -40,6 +40,11 @@ def rotary(x: Tensor, c: Tensor, s: Tensor) -> Tensor:
     return x * c + torch.cat((-b, a), -1) * s
 
 
+def rotary_planes(x: Tensor, c: Tensor, s: Tensor) -> Tensor:
+    a, b = x.view(*x.shape[:-1], 2, -1).unbind(-2)
+    return x * c + torch.stack((-b, a), -2).flatten(-2) * s
+
+
 def windows(x: Tensor) -> Tensor:
     n, h, w, c = x.shape
     return x.view(n, h // 7, 7, w // 7, 7, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, 49, c)
@@ -72,6 +77,14 @@ SMALL: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
     "joined slices": (
         lambda x, y: torch.cat((x[:, 8:], y[:, :20]), 1), (rand(40, 64), rand(40, 64)),
     ),
+    "padded on all sides": (
+        lambda x: F.relu(F.pad(x, (1, 2, 2, 1), value=3.0)), (rand(2, 3, 9, 13),),
+    ),
+    "joined twice": (
+        lambda x, y: torch.cat((torch.cat((x, y), 1) * 2, x.repeat(1, 2) + 1), 0) * 3,
+        (rand(5, 8), rand(5, 8)),
+    ),
+    "halves as planes": (rotary_planes, (rand(3, 5, 16), rand(5, 16), rand(5, 16))),
     "sum of all": (lambda x: x.float().sum(), (rand(1024, 2560),)),
     "mean of all": (lambda x: x.float().mean(), (rand(1023, 2051),)),
     "long rows": (lambda x: x + 1, (rand(7, 3000),)),
@@ -129,6 +142,13 @@ LARGE: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
     "every other column": (lambda x: x[:, ::2] + x[:, 1::2], (large(8192, 8192),)),
     "parts of heads": (parts_of_heads, (large(8, 1024, 3072),)),
     "images padded": (lambda x: F.pad(x, (1, 1, 1, 1)), (large(64, 64, 56, 56),)),
+    "images padded, with a function": (
+        lambda x: F.relu(F.pad(x, (1, 1, 1, 1))), (large(64, 64, 112, 112),),
+    ),
+    "rotary positions": (rotary, (large(32, 4096, 128), large(4096, 128), large(4096, 128))),
+    "rotary positions, planes": (
+        rotary_planes, (large(32, 4096, 128), large(4096, 128), large(4096, 128)),
+    ),
     "sums so far": (lambda x: x.cumsum(-1), (large(8192, 4096),)),
     "sums from here": (lambda x: x.flip(-1).cumsum(-1).flip(-1), (large(8192, 4096),)),
     "turned around": (lambda x: F.relu(x.permute(0, 2, 3, 1)), (large(64, 256, 64, 64),)),
@@ -158,13 +178,11 @@ def test_long_sums_so_far_read_twice_what_they_write() -> None:
 
 
 LATE: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
-    "rotary positions alone": (rotary, (large(32, 4096, 128), large(4096, 128), large(4096, 128))),
     "largest so far": (lambda x: x.cummax(-1), (large(8192, 1024).float(),)),
     "windows moved": (lambda x: F.relu(shifted(x)), (large(16, 56, 56, 96),)),
     "padded images": (lambda x: F.relu(F.pad(x, (0, 0, 1, 1, 1, 1))), (large(16, 56, 56, 96),)),
 }  # fmt: skip
-"""Halves are chosen in steps that most blocks leave out, and rows are looked up where they are
-loaded: both are found after the search."""
+"""Rows are looked up where they are loaded, which is decided after the search."""
 
 
 @pytest.mark.parametrize("name", LATE)

@@ -34,6 +34,16 @@ def by_pairs() -> KernelGraph:
     return graph("pairs", (x, c, s), b, b.cast(b.binary(BinaryFn.ADD, first, second), DType.F16))
 
 
+def of_planes() -> KernelGraph:
+    """Halves that are taken from a view with a dimension of its own for them."""
+    x, c, s, b = tensor("x", 5, 2, 8), tensor("c", 5, 1, 8), tensor("s", 5, 1, 8), Builder()
+    planes = b.reshape(x, (5, 2, 2, 4))
+    low, high = (b.slice(planes, (0, 0, i, 0), (5, 2, 1, 4)) for i in (0, 1))
+    turned = b.reshape(b.concat((b.unary(UnaryFn.NEG, high), low), 2), (5, 2, 8))
+    first, second = b.binary(BinaryFn.MUL, x, c), b.binary(BinaryFn.MUL, turned, s)
+    return graph("planes", (x, c, s), b, b.cast(b.binary(BinaryFn.ADD, first, second), DType.F16))
+
+
 def of_heads() -> KernelGraph:
     """Pairs of heads that were rows of a product, as complex numbers: cast, cut, joined, cast."""
     x, w, f, b = tensor("x", 5, 6), tensor("w", 6, 16), tensor("f", 5, 4, 2), Builder()
@@ -69,6 +79,19 @@ def test_rotary_positions_copy_nothing() -> None:
         check_graph(found)
         assert not copies_in(found), program.name
         assert same(program, found), program.name
+
+
+def test_what_is_cut_is_given() -> None:
+    """No computed value is stored to be cut, and each part of an input is cut once."""
+    for program in (by_halves(), by_pairs(), of_planes()):
+        _, found = searched(program)
+        check_graph(found)
+        assert same(program, found), program.name
+        made = {v: op for op in found.ops for v in op.results}
+        cuts = [op for op in found.ops if op.cut_at is not None]
+        sources = [op.operands[0] for op in cuts]
+        assert all(v not in made or made[v].renames for v in sources), program.name
+        assert len(cuts) == 6, program.name
 
 
 def test_joins_come_last_and_cuts_first() -> None:

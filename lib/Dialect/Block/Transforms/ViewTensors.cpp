@@ -112,7 +112,8 @@ struct ViewTensors : block::impl::ViewTensorsBase<ViewTensors> {
         viewSlice(slice);
     for (kernel::IndexCopyOp copy : graph.getOps<kernel::IndexCopyOp>())
       storeInPlace(copy);
-    for (kernel::ConcatOp concat : graph.getOps<kernel::ConcatOp>())
+    SmallVector<kernel::ConcatOp> joins(graph.getOps<kernel::ConcatOp>());
+    for (kernel::ConcatOp concat : llvm::reverse(joins)) // a join before its parts
       viewConcat(concat);
   }
 
@@ -211,30 +212,42 @@ private:
     RankedTensorType whole = getTensor(concat.getResult());
     if (whole.getEncoding())
       return;
-    Strides steps = getStrides(whole);
-    int64_t start = 0;
     SmallVector<std::pair<Value, Type>> found;
-    for (Value operand : concat.getInputs()) {
-      Value written = getWritten(operand);
-      RankedTensorType part = getTensor(operand);
-      if (!written || getPlace(written) || part.getEncoding() ||
-          part.getElementType() != whole.getElementType())
-        return;
-      int64_t align = std::gcd<int64_t>(16, start * steps[concat.getDim()] * getBytes(whole));
-      start += part.getDimSize(concat.getDim());
-      for (Value value = operand;;) {
-        std::optional<Strides> own = reshaped(part.getShape(), steps, getTensor(value).getShape());
-        if (!own)
-          return;
-        found.emplace_back(value, withSteps(getTensor(value), *own, align));
-        if (value == written)
-          break;
-        value = value.getDefiningOp<kernel::ReshapeOp>().getInput();
-      }
-    }
+    if (!findParts(concat, getStrides(whole), 0, found))
+      return;
     for (auto [value, type] : found)
       value.setType(type);
     ++numViews;
+  }
+
+  /// Finds the parts of a join that begins at element `start` of a tensor with these steps, and
+  /// those of joins that are parts of it alone, as views of that tensor. Returns whether launches
+  /// compute all of them.
+  static bool findParts(kernel::ConcatOp concat, const Strides &steps, int64_t start,
+                        SmallVectorImpl<std::pair<Value, Type>> &found) {
+    RankedTensorType whole = getTensor(concat.getResult());
+    for (Value operand : concat.getInputs()) {
+      RankedTensorType part = getTensor(operand);
+      if (part.getEncoding() || part.getElementType() != whole.getElementType())
+        return false;
+      auto inner = operand.getDefiningOp<kernel::ConcatOp>();
+      int64_t align = std::gcd<int64_t>(16, start * getBytes(whole));
+      if (inner ? !operand.hasOneUse() || !findParts(inner, steps, start, found)
+                : !getWritten(operand) || getPlace(getWritten(operand)))
+        return false;
+      for (Value value = operand;;) {
+        std::optional<Strides> own = reshaped(part.getShape(), steps, getTensor(value).getShape());
+        if (!own)
+          return false;
+        found.emplace_back(value, withSteps(getTensor(value), *own, align));
+        auto reshape = value.getDefiningOp<kernel::ReshapeOp>();
+        if (!reshape)
+          break;
+        value = reshape.getInput();
+      }
+      start += part.getDimSize(concat.getDim()) * steps[concat.getDim()];
+    }
+    return true;
   }
 
   //===--------------------------------------------------------------------===//

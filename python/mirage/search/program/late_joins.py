@@ -41,6 +41,7 @@ def with_late_joins(graph: KernelGraph) -> KernelGraph:
         best = min((_moved(graph, left[0], past) for past in (False, True)), key=_cost)
         if _cost(best) < _cost(graph):
             graph = best
+            tried.clear()  # a join inside of the one that moved can move now
 
 
 def _moved(graph: KernelGraph, join: Op, past: bool) -> KernelGraph:

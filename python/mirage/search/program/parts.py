@@ -260,10 +260,11 @@ class Program:
 
     def _alike(self, first: Value, second: Value) -> bool:
         """Return whether one block could compute a tile of each value: their tiles have the same
-        axes, and both depend on a common input of the program."""
+        axes, and both depend on a common input of the program, or one of them on none."""
         if self.stays(first) or self.stays(second):
             return False
-        if not self._sources[first] & self._sources[second]:
+        known, others = self._sources[first], self._sources[second]
+        if known and others and not known & others:
             return False
         return one_tile(first.type, second.type)
 

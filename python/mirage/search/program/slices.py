@@ -11,7 +11,9 @@ Slices of a value move together, and only if less is copied than before and no p
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import reduce
 from math import prod
 
 import numpy as np
@@ -56,13 +58,29 @@ def with_early_slices(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with its slices where the least is copied; the same object if nothing
     moves."""
     sources = dict.fromkeys(op.operands[0] for op in graph.ops if isinstance(op, Slice))
+    early = _early(graph, sources)
+    renamed = {r for op in graph.ops if op.renames for r in op.results}
+    views = [v for v in sources if v in renamed]
+    if not views or len(views) == len(sources):
+        return early
+    # cut from the tensor itself, a part of a view may be the part that another slice needs
+    others = _early(reduce(_moved, views, graph), [v for v in sources if v not in renamed])
+    return others if _cost(others) < _cost(early) else early
+
+
+def _early(graph: KernelGraph, sources: Iterable[Value]) -> KernelGraph:
+    """Return ``graph`` with the slices of some values moved, each if less is copied then."""
     for source in sources:
         if source in graph.inputs:
             continue
-        moved = each_view_once(_Rewriter(graph, source).run())
+        moved = _moved(graph, source)
         if _cost(moved) < _cost(graph) and _products(moved) <= _products(graph):
             graph = moved
     return graph
+
+
+def _moved(graph: KernelGraph, source: Value) -> KernelGraph:
+    return each_view_once(_Rewriter(graph, source).run())
 
 
 def _cost(graph: KernelGraph) -> tuple[int, int]:

@@ -95,6 +95,36 @@ kernel.graph @join(%x: tensor<8x16xf16>, %y: tensor<8x32xf16>) -> tensor<8x48xf1
 
 // -----
 
+// A join that is a part of another one: each launch stores to its part of the outer one.
+// CHECK-LABEL: @joined_twice
+// CHECK: kernel.launch{{.*}} -> tensor<8x5xf16, #kernel.strides<[18, 1], align = 16>>
+// CHECK: kernel.launch{{.*}} -> tensor<8x13xf16, #kernel.strides<[18, 1], align = 2>>
+// CHECK: kernel.launch{{.*}} -> tensor<2x18xf16, #kernel.strides<[18, 1], align = 16>>
+// CHECK: kernel.concat {{.*}} -> tensor<8x18xf16, #kernel.strides<[18, 1], align = 16>>
+// CHECK: kernel.concat {{.*}} -> tensor<10x18xf16>
+kernel.graph @joined_twice(%x: tensor<8x5xf16>, %y: tensor<8x13xf16>, %z: tensor<2x18xf16>) -> tensor<10x18xf16> {
+  %0 = kernel.launch(%x) grid [n = 1] schedule <warps = 4, stages = 1> : (tensor<8x5xf16>) -> tensor<8x5xf16> {
+  ^bb0(%p: tensor<8x5xf16>):
+    %t = block.load %p [[n], []] : tensor<8x5xf16> -> !block.tile<8x5xf16>
+    block.store %t [[n], []] : !block.tile<8x5xf16>
+  }
+  %1 = kernel.launch(%y) grid [n = 1] schedule <warps = 4, stages = 1> : (tensor<8x13xf16>) -> tensor<8x13xf16> {
+  ^bb0(%p: tensor<8x13xf16>):
+    %t = block.load %p [[n], []] : tensor<8x13xf16> -> !block.tile<8x13xf16>
+    block.store %t [[n], []] : !block.tile<8x13xf16>
+  }
+  %2 = kernel.launch(%z) grid [n = 1] schedule <warps = 4, stages = 1> : (tensor<2x18xf16>) -> tensor<2x18xf16> {
+  ^bb0(%p: tensor<2x18xf16>):
+    %t = block.load %p [[n], []] : tensor<2x18xf16> -> !block.tile<2x18xf16>
+    block.store %t [[n], []] : !block.tile<2x18xf16>
+  }
+  %3 = kernel.concat %0, %1 dim 1 : (tensor<8x5xf16>, tensor<8x13xf16>) -> tensor<8x18xf16>
+  %4 = kernel.concat %3, %2 dim 0 : (tensor<8x18xf16>, tensor<2x18xf16>) -> tensor<10x18xf16>
+  kernel.return %4 : tensor<10x18xf16>
+}
+
+// -----
+
 // A part that is there already is copied, and so is one that something else reads.
 // CHECK-LABEL: @copied
 // CHECK-NOT: #kernel.strides

@@ -191,9 +191,8 @@ class Lowering(Builder):
         return super().constant(value, dtype)
 
     def range_of(self, x: Value) -> Range:
-        """Return the known range of the elements of ``x``."""
-        found = ranges_of(KernelGraph("", (), tuple(self.ops), ()), self.given)
-        return found.get(x, (-math.inf, math.inf))
+        """Return the known range of the elements of ``x``, at least that of its type."""
+        return ranges_of(KernelGraph("", (x,), tuple(self.ops), ()), self.given)[x]
 
     def combine(self, fn: BinaryFn, a: Value | Number, b: Value | Number) -> Value:
         """Apply ``fn`` to two values, or to a value and a number."""

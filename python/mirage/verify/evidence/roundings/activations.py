@@ -249,7 +249,8 @@ class Activations:
         wanted, there = self.sample.demands[0].regions.get(v, have)[dim], have[dim]
         if wanted is None:
             return np.ones(self.shapes[i][dim], dtype=bool)
-        return np.isin(np.arange(v.shape[dim]) if there is None else there, wanted)
+        places = np.arange(v.shape[dim]) if there is None else there
+        return np.isin(places, wanted, kind="table")
 
     def rows(self) -> Iterator[Situation | None]:
         """Yield situations with rows of all kinds in one input, for each input in turn."""

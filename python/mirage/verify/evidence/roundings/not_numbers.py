@@ -179,7 +179,7 @@ def never_read(value: Value, have: Region, read: Mapping[Value, Region]) -> Arra
             places = np.arange(value.shape[dim]) if there is None else there
             along = [1] * found.ndim
             along[dim] = -1
-            found = found & np.isin(places, wanted).reshape(along)
+            found = found & np.isin(places, wanted, kind="table").reshape(along)
     return ~found
 
 

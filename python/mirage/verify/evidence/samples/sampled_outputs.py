@@ -137,7 +137,7 @@ class _Indices:
         self.at = float(rng.random())
 
     def first(self, count: int) -> Array | None:
-        """Return about ``count`` indices, sorted."""
+        """Return ``count`` indices, sorted."""
         if count >= self.n:
             return None
         if count == 1:
@@ -145,10 +145,8 @@ class _Indices:
         ends = max(1, count // 4)
         inner = count - 2 * ends
         start = ends + int(self.at * (self.n - 2 * ends - inner))
-        return np.unique(
-            np.concatenate(
-                [np.arange(ends), np.arange(start, start + inner), np.arange(self.n - ends, self.n)]
-            )
+        return np.concatenate(
+            [np.arange(ends), np.arange(start, start + inner), np.arange(self.n - ends, self.n)]
         )
 
 

@@ -1,0 +1,28 @@
+"""The part of the outputs that is compared: sorted indices, each once, of both ends too."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import DType, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, TensorType, Value
+from mirage.verify.evidence.samples.sampled_outputs import choose_sample
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(0, 2**32 - 1))
+def test_indices_are_sorted_and_there_once(rows: int, work: int, seed: int) -> None:
+    x = Value(TensorType((rows, 70), DType.F32), "x")
+    b = Builder()
+    y = b.unary(UnaryFn.RELU, x)
+    graph = KernelGraph("sampled", (x,), tuple(b.ops), (y,))
+    sample = choose_sample([graph], 64.0 * work, np.random.default_rng(seed))
+    for index, size in zip(sample.outputs[0], y.shape, strict=True):
+        if index is None:
+            continue
+        assert index[0] >= 0
+        assert index[-1] < size
+        assert (np.diff(index) > 0).all()
+        assert len(index) == 1 or (index[0], index[-1]) == (0, size - 1)
