@@ -127,13 +127,21 @@ def keeps_one(reading: Reading, mask: Value, dim: int) -> bool:
         return False
     count = mask.shape[dim]
     for places, number in (op.operands, op.operands[::-1]):
-        low, high = reading.range(reading.source(number))
-        inside = reading.is_whole(number) and low >= 0 and high < count
-        if not inside or _long(number, mask, dim):
+        if _long(number, mask, dim) or not _is_place(reading, number, mask, count):
             continue
         if _are_places(reading, places, mask, dim) or are_ranks(reading, places, mask, dim):
             return True
     return False
+
+
+def _is_place(reading: Reading, number: Value, mask: Value, count: int) -> bool:
+    """Return whether a number, an operand of ``mask``, is certainly one of so many places: by its
+    range, or as a rank among as many elements."""
+    low, high = reading.range(reading.source(number))
+    if reading.is_whole(number) and low >= 0 and high < count:
+        return True
+    rows = (d for d, n in enumerate(mask.shape) if n == count and _long(number, mask, d))
+    return any(are_ranks(reading, number, mask, d) for d in rows)
 
 
 def _long(x: Value, whole: Value, dim: int) -> bool:
