@@ -19,7 +19,7 @@ from itertools import product
 from typing import Any
 
 from mirage.semantics.builder import Builder
-from mirage.semantics.numbers import Number
+from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Elementwise, Movement, Op, Source, Value
 
@@ -54,7 +54,8 @@ Truth = tuple[Value, bool]
 def truth_of(x: Value, makers: Mapping[Value, Op]) -> Truth | None:
     """Return the truth value whose elements ``x`` has, whatever its type; None if it may have other
     numbers."""
-    known = _Known(makers, {})
+    numbers = {v: as_number(op.number) for v, op in makers.items() if op.number is not None}
+    known = _Known(makers, numbers)
     found = known.truth(x)
     return found if known.is_truth(found[0]) else None
 

@@ -19,7 +19,7 @@ from mirage.semantics.scalar import Array, DType
 from mirage.verify.evidence.roundings.explicit import nearby
 
 _CHOICE = 2.0**-7
-"""A change of a row by more than this is a decision (which number is larger), and not a rounding. It
+"""A change of a row by more than this is a decision (which number is larger) and not a rounding: it
 does not count."""
 
 
