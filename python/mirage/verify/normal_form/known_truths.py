@@ -69,6 +69,17 @@ def masked_truths_rule(reading: Reading, op: Op) -> Value | None:
     return reading.write(lambda b: b.binary(BinaryFn.AND, mask, truth))
 
 
+def factor_rule(reading: Reading, op: Op) -> Value | None:
+    """Return how to write a masked value as a product with the truth values, if it is a number
+    wherever the mask is false, too; None for other ops."""
+    if op.function is not BinaryFn.KEEP:
+        return None
+    mask, x = op.operands
+    if x.dtype is DType.I1 or not reading.certain.is_finite(x, total=True):
+        return None
+    return reading.write(lambda b: b.binary(BinaryFn.MUL, b.cast(mask, x.dtype), x))
+
+
 def whole_cast_rule(reading: Reading, op: Op) -> Value | None:
     """Return how to write a conversion to integers that changes no number, because its operand has
     known whole numbers; None for other ops."""
