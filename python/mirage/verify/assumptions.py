@@ -17,12 +17,15 @@ class Assumptions:
     result does not depend on their rounding; without it, every cast to 16 bits that the program
     writes is part of its meaning. ``finite_inputs``: inputs contain no NaN, so a candidate may lose
     one. ``indices_in_range``: every whole number with which either program picks elements of rows
-    names an element; none of them means that a class is left out."""
+    names an element; none of them means that a class is left out. ``rows_left``: each mask leaves
+    something of each row; PyTorch's fused attention gives zeros in a row of which nothing is left,
+    where a softmax is no number."""
 
     reassociation: bool = True
     more_precision: bool = True
     finite_inputs: bool = False
     indices_in_range: bool = False
+    rows_left: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -32,5 +35,6 @@ class Assumptions:
             "more precision inside": self.more_precision,
             "finite inputs": self.finite_inputs,
             "indices in range": self.indices_in_range,
+            "rows left by masks": self.rows_left,
         }
         return tuple(name for name, is_made in made.items() if is_made)

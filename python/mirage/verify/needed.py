@@ -123,6 +123,10 @@ _WANTS: tuple[tuple[str, str], ...] = (
         "indices that are in range: --assume indices-in-range, VerifyOptions.assume",
     ),
     (
+        r"equal wherever each mask leaves something",
+        "rows of which each mask leaves something: --assume rows-left, VerifyOptions.assume",
+    ),
+    (
         r"the difference is no larger than what rounding",
         "tables that hold their numbers exactly: what one program holds is rounded to f32; hold "
         "them in f64, or compute them in both programs",

@@ -17,6 +17,7 @@ from mirage.verify.evidence.samples.floats import Difference
 from mirage.verify.evidence.samples.held import held_difference
 from mirage.verify.pair.budget import Budget, usual_seconds
 from mirage.verify.pair.examine import examine
+from mirage.verify.pair.filled_rows import EMPTY_ROWS, IF_ROWS_ARE_LEFT, without_filled_rows
 from mirage.verify.pair.in_place import in_place
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
 from mirage.verify.shared_inputs.bound_tensors import Aligned
@@ -58,7 +59,27 @@ def verify_aligned(aligned: Aligned, options: VerifyOptions) -> Verdict:
     """Return the verdict on two programs with the tensors that they hold."""
     seconds = options.seconds
     budget = Budget(seconds or usual_seconds(aligned.reference, aligned.candidate))
-    return _with_cut(_of_aligned(aligned, options, budget), budget)
+    found = _of_aligned(aligned, options, budget)
+    return _with_cut(_where_rows_are_left(aligned, found, options, budget), budget)
+
+
+def _where_rows_are_left(
+    aligned: Aligned, found: Verdict, options: VerifyOptions, budget: Budget
+) -> Verdict:
+    """Return the verdict on programs that are not shown to be equal. The reference may give zeros
+    in rows of which a mask leaves nothing, and the candidate something else; if they are equal
+    everywhere else, the verdict depends on whether there are such rows."""
+    filled = None if found.equivalent else without_filled_rows(aligned.reference)
+    if filled is None:
+        return found
+    other = _of_aligned(replace(aligned, reference=filled), options, budget)
+    if not other.equivalent or not other.defined:
+        return found
+    if options.assume.rows_left:
+        text = "each mask leaves something of each row, as is assumed"
+        return replace(other, evidence=(Evidence(EMPTY_ROWS, True, text), *other.evidence))
+    evidence = Evidence(EMPTY_ROWS, None, IF_ROWS_ARE_LEFT)
+    return replace(found, kind=Kind.UNKNOWN, evidence=(*found.evidence, evidence), witness=None)
 
 
 def _with_cut(verdict: Verdict, budget: Budget) -> Verdict:

@@ -55,9 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--assume",
         action="append",
         default=[],
-        choices=["finite-inputs", "indices-in-range"],
+        choices=["finite-inputs", "indices-in-range", "rows-left"],
         help="inputs contain no NaN, so that one may be lost; integers that either program picks "
-        "elements with name one (no class that is left out)",
+        "elements with name one (no class that is left out); each mask leaves something of each "
+        "row",
     )
     parser.add_argument(
         "--no-assume",
@@ -94,6 +95,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             "more-precision" not in options.no_assume,
             "finite-inputs" in options.assume,
             "indices-in-range" in options.assume,
+            "rows-left" in options.assume,
         ),
     )
     try:

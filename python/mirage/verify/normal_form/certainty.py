@@ -12,7 +12,7 @@ from fractions import Fraction
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.ops.kinds import Contraction, Elementwise
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, RealDomain, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Op, Source, Structure, Value, View
+from mirage.semantics.ugraph import Movement, Op, Source, Structure, Value, View
 
 _DEEPEST = 8
 _NEVER_NEGATIVE = (UnaryFn.ABS, UnaryFn.EXP, UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.SQUARE,
@@ -110,7 +110,8 @@ class Certain:
             if total and not _is_total(op) and not self._is_defined(op):
                 return False
             plain = op.function is not None or op.number is not None
-            moved = _same_elements(op) or (isinstance(op, Source) and bool(op.operands))
+            moved = isinstance(op, Movement) or (isinstance(op, Source) and bool(op.operands))
+            moved = moved or _same_elements(op)
             if isinstance(op, Structure):
                 left += op.ends
             elif not plain and not moved and not isinstance(op, Contraction):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from mirage.semantics.bounds.integer_ranges import range_of
+import numpy as np
+
+from mirage.semantics.bounds.integer_ranges import may_wrap, range_of
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value
+from mirage.verify.normal_form.one_of_a_row import before_reshape
 from mirage.verify.normal_form.reading import Reading
 
 
@@ -31,6 +34,9 @@ def known_rule(reading: Reading, op: Op) -> Value | None:
         for x, other in (op.operands, op.operands[::-1]):
             if x.shape == result.shape and reading.is_true(other) is (op.function is BinaryFn.AND):
                 return x
+    if op.function is BinaryFn.REMAINDER and _is_below(reading, *op.operands):
+        x = op.operands[0]
+        return x if x.shape == result.shape else None
     if op.function is UnaryFn.BIAS and reading.is_true(op.operands[0]):
         return _number(reading, 0.0, result)
     low, high = range_of(op, result, [reading.range(v) for v in op.operands])
@@ -50,6 +56,56 @@ def masked_product_rule(reading: Reading, op: Op) -> Value | None:
         if masks and reading.certain.is_finite(x, total=True):
             return reading.write(lambda b, m=mask, x=x: b.binary(BinaryFn.KEEP, m, x))
     return None
+
+
+def masked_truths_rule(reading: Reading, op: Op) -> Value | None:
+    """Return how to write a number that is 1 where a truth value is true, and that a mask keeps, as
+    the conjunction of both; None for other ops."""
+    if op.function is not BinaryFn.KEEP:
+        return None
+    mask, truth = (_before_casts(reading, v) for v in op.operands)
+    if mask.dtype is not DType.I1 or truth.dtype is not DType.I1:
+        return None
+    return reading.write(lambda b: b.binary(BinaryFn.AND, mask, truth))
+
+
+def factor_rule(reading: Reading, op: Op) -> Value | None:
+    """Return how to write a masked value as a product with the truth values, if it is a number
+    wherever the mask is false, too; None for other ops."""
+    if op.function is not BinaryFn.KEEP:
+        return None
+    mask, x = op.operands
+    if x.dtype is DType.I1 or not reading.certain.is_finite(x, total=True):
+        return None
+    return reading.write(lambda b: b.binary(BinaryFn.MUL, b.cast(mask, x.dtype), x))
+
+
+def whole_cast_rule(reading: Reading, op: Op) -> Value | None:
+    """Return how to write a conversion to integers that changes no number, because its operand has
+    known whole numbers; None for other ops."""
+    if not isinstance(op, Elementwise) or not op.cuts:
+        return None
+    (x,), dtype = op.operands, op.results[0].dtype
+    known = np.isfinite(reading.range(x)).all()
+    if not known or may_wrap(op, {x: reading.range(x)}):
+        return None
+    return reading.write(lambda b: b.cast(x, dtype, whole=True))
+
+
+def _before_casts(reading: Reading, x: Value) -> Value:
+    """Return the value that ``x`` is a cast of, in the shape of ``x``."""
+    while (op := reading.makers.get(source := reading.source(x))) is not None and op.renames:
+        inner = before_reshape(reading, op)
+        if inner is None:
+            break
+        x = inner
+    return source
+
+
+def _is_below(reading: Reading, x: Value, count: Value) -> bool:
+    """Return whether whole numbers are certainly at least 0 and below other ones."""
+    (low, high), (least, _) = reading.range(x), reading.range(count)
+    return reading.is_whole(x) and low >= 0 and high < least
 
 
 def _is_where_not_zero(reading: Reading, mask: Value, x: Value) -> bool:

@@ -35,16 +35,32 @@ def one_index_rule(reading: Reading, op: Op) -> Value | None:
 
 def _is_sum(reading: Reading, x: Value) -> bool:
     """Return whether a value has the elements of a sum, in another shape or type."""
-    while (op := reading.makers.get(x)) is not None and (op.renames or _is_cast(op)):
+    while (op := reading.makers.get(x)) is not None and (
+        op.renames or is_cast(op) or turned(op) is not None
+    ):
         x = op.operands[0]
-    return op is not None and _sums(op)
+    return op is not None and sums(op)
 
 
-def _is_cast(op: Op) -> bool:
+def turned(op: Op | None) -> tuple[int, ...] | None:
+    """Return the dimensions of the operand in the order of the result, if an op only transposes."""
+    if not isinstance(op, View) or not op.whole or op.renames:
+        return None
+    dims, rank = op.source_dims(), len(op.operands[0].shape)
+    if dims is None or sorted(dims) != list(range(rank)) or set(dims.values()) != set(dims):
+        return None
+    order = tuple(dims[d] for d in range(rank))
+    alike = op.results[0].shape == tuple(op.operands[0].shape[d] for d in order)
+    return order if alike else None
+
+
+def is_cast(op: Op) -> bool:
+    """Return whether an op only converts the element type."""
     return isinstance(op, Elementwise) and op.identity and not op.cuts
 
 
-def _sums(op: Op) -> TypeIs[Contraction]:
+def sums(op: Op) -> TypeIs[Contraction]:
+    """Return whether an op is a sum over dimensions of its operand."""
     return isinstance(op, Contraction) and op.function is ReduceFn.SUM and len(op.operands) == 1
 
 
@@ -57,17 +73,21 @@ def _at(reading: Reading, x: Value, dim: int, index: int) -> Value:
         dims = unit_free_dims(op.operands[0].shape, x.shape)
         if dims is not None and dim in dims:
             inner = _at(reading, op.operands[0], dims[dim], index)
-            return reading.write(lambda b: b.reshape(inner, _with_one(x, dim)))
+            return reading.write(lambda b: b.reshape(inner, with_one(x, dim)))
+    order = turned(op)
+    if op is not None and order is not None:
+        inner = _at(reading, op.operands[0], order[dim], index)
+        return reading.write(lambda b: b.transpose(inner, order))
     if isinstance(op, Elementwise) and op.operands and not op.cuts:
         return reading.apply(op, tuple(_of(reading, v, x, dim, index) for v in op.operands))
-    if op is not None and _sums(op) and dim not in op.over[0]:
+    if op is not None and sums(op) and dim not in op.over[0]:
         inner = _at(reading, op.operands[0], dim, index)
         found = picked(reading, inner, op.over[0])
         return found or reading.write(lambda b: b.reduce(ReduceFn.SUM, inner, op.over[0]))
 
     def sliced(b: Builder) -> Value:
         offsets = tuple(index if d == dim else 0 for d in range(len(x.shape)))
-        return b.slice(x, offsets, _with_one(x, dim))
+        return b.slice(x, offsets, with_one(x, dim))
 
     return reading.write(sliced)
 
@@ -79,5 +99,6 @@ def _of(reading: Reading, v: Value, whole: Value, dim: int, index: int) -> Value
     return v if own < 0 else _at(reading, v, own, index)
 
 
-def _with_one(x: Value, dim: int) -> tuple[int, ...]:
+def with_one(x: Value, dim: int) -> tuple[int, ...]:
+    """Return the shape of ``x`` with one index of a dimension."""
     return tuple(1 if d == dim else n for d, n in enumerate(x.shape))

@@ -79,7 +79,9 @@ def first_place_rule(reading: Reading, op: Op) -> Value | None:
         left = b.binary(BinaryFn.KEEP, largest, b.binary(BinaryFn.SUB, end, places))
         return b.binary(BinaryFn.SUB, end, b.reduce(ReduceFn.MAX, left, (dim,)))
 
-    return reading.write(written)
+    place = reading.write(written)
+    reading.ranges[place] = 0.0, mask.shape[dim] - 1.0  # some element is the largest
+    return place
 
 
 def _end_of_ranks(reading: Reading, mask: Value, dim: int) -> tuple[Ranks, bool] | None:
@@ -127,24 +129,32 @@ def keeps_one(reading: Reading, mask: Value, dim: int) -> bool:
         return False
     count = mask.shape[dim]
     for places, number in (op.operands, op.operands[::-1]):
-        low, high = reading.range(reading.source(number))
-        inside = reading.is_whole(number) and low >= 0 and high < count
-        if not inside or _long(number, mask, dim):
+        if spans(number, mask, dim) or not _is_place(reading, number, mask, count):
             continue
         if _are_places(reading, places, mask, dim) or are_ranks(reading, places, mask, dim):
             return True
     return False
 
 
-def _long(x: Value, whole: Value, dim: int) -> bool:
-    """Return whether an operand has several elements along a dimension of the result."""
+def _is_place(reading: Reading, number: Value, mask: Value, count: int) -> bool:
+    """Return whether a number, an operand of ``mask``, is certainly one of so many places: by its
+    range, or as a rank among as many elements."""
+    low, high = reading.range(reading.source(number))
+    if reading.is_whole(number) and low >= 0 and high < count:
+        return True
+    rows = (d for d, n in enumerate(mask.shape) if n == count and spans(number, mask, d))
+    return any(are_ranks(reading, number, mask, d) for d in rows)
+
+
+def spans(x: Value, whole: Value, dim: int) -> bool:
+    """Return whether an operand has several elements along a dimension of the result ``whole``."""
     at = dim - len(whole.shape) + len(x.shape)
     return at >= 0 and x.shape[at] != 1
 
 
 def _are_places(reading: Reading, x: Value, whole: Value, dim: int) -> bool:
     elements = reading.elements(reading.source(x))
-    if elements is None or not _long(x, whole, dim):
+    if elements is None or not spans(x, whole, dim):
         return False
     at = dim - len(whole.shape) + len(x.shape)
     shape = tuple(-1 if d == at else 1 for d in range(len(x.shape)))
@@ -161,7 +171,7 @@ class Pick:
 
     def of(self, x: Value) -> Value:
         """Return the selected elements of ``x``, whose leading dimensions may be missing."""
-        if not _long(x, self.mask, self.dim):
+        if not spans(x, self.mask, self.dim):
             return x
         if x not in self.known:
             self.known[x] = self._of(x)
@@ -208,7 +218,7 @@ class Pick:
         return all(v.dtype is not DType.I1 or not self._stays(v) for v in op.operands)
 
     def _stays(self, v: Value) -> bool:
-        return _long(v, self.mask, self.dim)
+        return spans(v, self.mask, self.dim)
 
 
 def before_reshape(reading: Reading, view: Op) -> Value | None:

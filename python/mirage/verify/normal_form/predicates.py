@@ -19,9 +19,9 @@ from itertools import product
 from typing import Any
 
 from mirage.semantics.builder import Builder
-from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import Elementwise, Movement, Op, Source, Value
+from mirage.semantics.numbers import Number, as_number
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Contraction, Elementwise, Movement, Op, Source, Value
 
 Rule = Callable[[Builder], Value]
 _BEYOND = Fraction(2) ** 1100
@@ -54,7 +54,8 @@ Truth = tuple[Value, bool]
 def truth_of(x: Value, makers: Mapping[Value, Op]) -> Truth | None:
     """Return the truth value whose elements ``x`` has, whatever its type; None if it may have other
     numbers."""
-    known = _Known(makers, {})
+    numbers = {v: as_number(op.number) for v, op in makers.items() if op.number is not None}
+    known = _Known(makers, numbers)
     found = known.truth(x)
     return found if known.is_truth(found[0]) else None
 
@@ -270,7 +271,8 @@ class _Known:
             return False
         if op.function is BinaryFn.KEEP:  # the kept value, or zero
             return self.is_whole(op.operands[1])
-        if _same_elements(op) or op.function in _WHOLE:
+        combined = isinstance(op, Contraction) and op.function in (ReduceFn.SUM, ReduceFn.MAX)
+        if combined or _same_elements(op) or op.function in _WHOLE:
             return all(map(self.is_whole, op.operands))
         return self.is_truth(x)
 

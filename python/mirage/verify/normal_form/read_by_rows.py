@@ -13,7 +13,14 @@ from mirage.semantics.scalar import Array, BinaryFn, ReduceFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.normal_form.known_products import moved_columns_rule
-from mirage.verify.normal_form.known_truths import known_rule, masked_product_rule
+from mirage.verify.normal_form.known_truths import (
+    factor_rule,
+    known_rule,
+    masked_product_rule,
+    masked_truths_rule,
+    whole_cast_rule,
+)
+from mirage.verify.normal_form.last_writes import last_write_rule, written_rule
 from mirage.verify.normal_form.one_index import one_index_rule
 from mirage.verify.normal_form.one_of_a_row import first_place_rule, picked_rule
 from mirage.verify.normal_form.orders import compared_rule, largest_rule
@@ -23,6 +30,7 @@ from mirage.verify.normal_form.rows_by_sums import (
     looked_up_rule,
     numbers_looked_up,
 )
+from mirage.verify.normal_form.swapped_sums import swapped_sums_rule
 from mirage.verify.normal_form.table_indices import (
     looked_up_with,
     made_of_places,
@@ -34,11 +42,16 @@ from mirage.verify.normal_form.weighed_products import weighed_product_rule
 _RULES = (
     known_rule,
     masked_product_rule,
+    masked_truths_rule,
+    whole_cast_rule,
     looked_up_rule,
     below_zero_rule,
     one_index_rule,
+    last_write_rule,
+    written_rule,
     first_place_rule,
     picked_rule,
+    swapped_sums_rule,
     weighed_rule,
     weighed_product_rule,
     moved_columns_rule,
@@ -129,6 +142,14 @@ def in_range(graph: KernelGraph, places: Mapping[int, int]) -> KernelGraph:
         names[x] = b.binary(BinaryFn.MIN, least, most)
     body = rename_graph(KernelGraph(graph.name, (), graph.ops, graph.outputs), names)
     return KernelGraph(graph.name, graph.inputs, (*b.ops, *body.ops), body.outputs)
+
+
+def with_masks_as_factors(graph: KernelGraph, contents: Mapping[int, Array]) -> KernelGraph | None:
+    """Return a program of primitive ops in which masked values are products with truth values, so
+    that they may be multiplied out; None if there are none."""
+    found = without_dead_ops(read_again(graph, contents, {}, (factor_rule,)))
+    before, after = (sum(op.function is BinaryFn.KEEP for op in g.ops) for g in (graph, found))
+    return found if after < before else None
 
 
 def read_by_rows(

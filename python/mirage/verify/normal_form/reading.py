@@ -141,8 +141,9 @@ class Reading:
 
     def is_whole(self, x: Value) -> bool:
         """Return whether all elements are certainly whole numbers."""
-        while isinstance(op := self.makers.get(x), View) or (
-            isinstance(op, Elementwise) and op.identity and not op.cuts
+        while not x.dtype.is_integer and (
+            isinstance(op := self.makers.get(x), View)
+            or (isinstance(op, Elementwise) and op.identity and not op.cuts)
         ):
             x = op.operands[0]
         number = as_number(self.constants[x]) if x in self.constants else None

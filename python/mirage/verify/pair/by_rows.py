@@ -13,6 +13,7 @@ from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.proofs.exact import compare_exactly
+from mirage.verify.evidence.proofs.proof_in_place import prove_in_place
 from mirage.verify.evidence.samples.outside_of_rows import gives_no_number_outside
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
 from mirage.verify.normal_form.last_sums import without_last_sums
@@ -22,8 +23,9 @@ from mirage.verify.normal_form.read_by_rows import (
     named_places,
     read_by_rows,
     reads_otherwise,
+    with_masks_as_factors,
 )
-from mirage.verify.shared_inputs.free_positions import free_positions
+from mirage.verify.shared_inputs.free_positions import Freed, free_positions
 from mirage.verify.shared_inputs.free_values import with_free_values
 from mirage.verify.shared_inputs.shared_rows import cut_rows, has_rows, with_lines_of_indices
 from mirage.verify.verdict import Evidence
@@ -32,6 +34,7 @@ from mirage.verify.verify_options import VerifyOptions
 _SECONDS = 1.5
 """The most seconds of processor time for one comparison."""
 
+_READ = "read by what holds of rows (places, orders, what is picked): "
 IF_IN_RANGE = "equal wherever each index names an element of its row, which is not assumed"
 
 
@@ -115,7 +118,26 @@ def _proof(
             pair = cut[0].graph, cut[1].graph
         if (found := _compared(*pair, random.Random(seed))) is not None:
             return found
+        factors = [with_masks_as_factors(g, contents) for g in pair]
+        if any(g is not None for g in factors):
+            pair = factors[0] or pair[0], factors[1] or pair[1]
+            if (found := _compared(*pair, random.Random(seed))) is not None:
+                return found
+            if not lookups and (found := _in_place(*pair, freed, contents)) is not None:
+                return found
     return None
+
+
+def _in_place(
+    first: KernelGraph, second: KernelGraph, freed: Freed, contents: Mapping[int, Array]
+) -> Evidence | None:
+    """Return a proof with the positions and held tensors as they are."""
+    try:
+        with time_limit(math.inf, _SECONDS):
+            found = prove_in_place(first, second, {**contents, **freed.positions})
+    except OutOfTime:
+        return None
+    return replace(found, text=_READ + found.text) if found.holds else None
 
 
 def _compared(first: KernelGraph, second: KernelGraph, rng: random.Random) -> Evidence | None:
@@ -131,7 +153,6 @@ def _compared(first: KernelGraph, second: KernelGraph, rng: random.Random) -> Ev
             continue
         if found.proved:
             last = found.evidence[-1]
-            text = "read by what holds of rows (places, orders, what is picked): "
             # what was read holds at these sizes
-            return replace(last, text=text + last.text.partition(", for all inputs")[0])
+            return replace(last, text=_READ + last.text.partition(", for all inputs")[0])
     return None

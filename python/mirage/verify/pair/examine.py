@@ -22,11 +22,17 @@ from mirage.verify.normal_form.cumulations import as_choices
 from mirage.verify.normal_form.normalize import Depth, has_exponentials
 from mirage.verify.normal_form.real_functions import has_real_functions
 from mirage.verify.pair.budget import Budget
-from mirage.verify.pair.filled_rows import FILLED, without_filled_rows
+from mirage.verify.pair.filled_rows import EMPTY_ROWS, FILLED, without_filled_rows
 from mirage.verify.pair.guessed_values import guessed_hint, is_long
 from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.in_place import in_place
-from mirage.verify.pair.least_masks import READ, without_least_masks
+from mirage.verify.pair.least_masks import (
+    ALIKE,
+    READ,
+    stays_defined,
+    with_one_least_number,
+    without_least_masks,
+)
 from mirage.verify.pair.postponed import Open
 from mirage.verify.pair.verification import Patience, Verification
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
@@ -93,17 +99,33 @@ def examine(
         other = of(*written)
         if isinstance(other, Verdict) and other.equivalent:
             return other
-    for read, text in _READINGS if unknown else ():
-        if (other := read(candidate)) is not None:
-            found = _of_reading(found, of(reference, other), text)
+    open_ = hint is None and not _settles(found, contents)
+    pairs = _masks_read(reference, candidate, contents, options.work) if open_ else ()
+    for first, second, text in pairs:
+        found = _of_reading(found, of(first, second), text)
+        if _settles(found, contents):
+            break
     return found
 
 
-_READINGS: tuple[tuple[Callable[[KernelGraph], KernelGraph | None], str], ...] = (
-    (without_filled_rows, FILLED),
-    (without_least_masks, READ),
-)
-"""Readings of a candidate that give another result only where the reference gives no number."""
+def _masks_read(
+    reference: KernelGraph, candidate: KernelGraph, contents: Mapping[int, Array], work: float
+) -> Iterator[tuple[KernelGraph, KernelGraph, str]]:
+    """Yield both programs in readings of their masks. A reading of the candidate gives another
+    result only where the reference gives no number; one of the reference, nowhere."""
+    if (filled := without_filled_rows(candidate)) is not None:
+        yield reference, filled, FILLED
+    first, second = (without_least_masks(g, contents) for g in (reference, candidate))
+    if second is not None:
+        yield reference, second, READ
+    if first is not None and stays_defined(first, reference, contents, work):
+        yield first, candidate, READ
+        if second is not None:
+            yield first, second, READ
+            return
+    first, second = map(with_one_least_number, (reference, candidate))
+    if first is not None and second is not None:
+        yield first, second, ALIKE
 
 
 def _of_reading(found: Verdict | Open, other: Verdict | Open, text: str) -> Verdict | Open:
@@ -111,7 +133,7 @@ def _of_reading(found: Verdict | Open, other: Verdict | Open, text: str) -> Verd
     the reading is equivalent, and defined wherever the reference is."""
     if not isinstance(other, Verdict) or not other.equivalent or not other.defined:
         return found
-    named = Evidence("rows of which a mask leaves nothing", True, text)
+    named = Evidence(EMPTY_ROWS, True, text)
     return replace(other, evidence=(named, *other.evidence))
 
 

@@ -5,6 +5,9 @@ that avoid a division by zero: ``where(any(m), softmax(where(m, x, -inf)) v, 0)`
 choice, the candidate is NaN in those rows and the same in all others. If the candidate without the
 choice is equal to the reference, and defined wherever the reference is, then the reference is
 undefined in those rows, so it makes no difference what the candidate gives there.
+
+If it is the reference that fills such rows, a candidate that does not is another program, unless no
+row is empty: the caller may assume that.
 """
 
 from __future__ import annotations
@@ -23,7 +26,12 @@ from mirage.semantics.ugraph import (
 )
 from mirage.verify.normal_form.predicates import Truth, masks_of, truth_of
 
+EMPTY_ROWS = "rows of which a mask leaves nothing"
 FILLED = "rows of which a mask leaves nothing are NaN in the reference"
+IF_ROWS_ARE_LEFT = (
+    "equal wherever each mask leaves something of a row, which is not assumed; the reference gives "
+    "zeros elsewhere, and the candidate does not"
+)
 
 _Makers = Mapping[Value, Op]
 

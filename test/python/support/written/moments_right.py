@@ -108,4 +108,10 @@ MOMENTS_RIGHT: list[Pair] = [
         lambda a, b: torch.exp(-distances(a, b) / 20.0),
         lambda a, b: torch.exp(-distances(b, a).mT * 0.05),
     ),
+    Pair(
+        "differences of all pairs of sums",
+        UNLIKE,
+        lambda a, b: (a[:, None] - b[None]).sum(-1),
+        lambda a, b: a.sum(-1)[:, None] - b.sum(-1)[None],
+    ),
 ]

@@ -14,6 +14,26 @@ LORA = "16x64 64x64 64x8 8x64"
 THREE = "16x64 16x64 16x64"
 TOO_LARGE = [
     Pair(
+        "squares of differences that are multiplied out",
+        THREE,
+        lambda a, b, t: (a - b).square() + t,
+        lambda a, b, t: a * a - 2 * a * b + b * b + t,
+    ),
+    Pair(
+        "a variance in one pass",
+        THREE,
+        lambda a, b, t: (a + b + t).var(-1, correction=0),
+        lambda a, b, t: (a + b + t).square().mean(-1) - (a + b + t).mean(-1).square(),
+    ),
+    Pair(
+        "a logarithm of two exponentials from one of them",
+        THREE,
+        lambda a, b, t: torch.logaddexp(a, b) + t,
+        lambda a, b, t: a + torch.nn.functional.softplus(b - a) + t,
+    ),
+]
+SMALL = [
+    Pair(
         "a product of low rank in its weights",
         LORA,
         lambda x, w, a, b: x @ w + (x @ a) @ b * 2,
@@ -25,14 +45,6 @@ TOO_LARGE = [
         torch.lerp,
         lambda a, b, t: a * (1 - t) + b * t,
     ),
-    Pair(
-        "a logarithm of two exponentials from one of them",
-        THREE,
-        lambda a, b, t: torch.logaddexp(a, b) + t,
-        lambda a, b, t: a + torch.nn.functional.softplus(b - a) + t,
-    ),
-]
-SMALL = [
     Pair(
         "a mean of two with weights of a row in all",
         THREE,

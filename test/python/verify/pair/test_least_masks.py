@@ -1,17 +1,18 @@
-"""Masks that add the least number of a type are masks of minus infinity, if only exponentials
-depend on them and the reference has no number in a row of which nothing is left."""
+"""Masks that add a large negative number are masks of minus infinity, if only exponentials depend
+on them and the reference has no number in a row of which nothing is left, or no such rows."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from mirage.verify import Kind
-from mirage.verify.pair.least_masks import READ
+from mirage.verify.pair.least_masks import ALIKE, READ
 from written.pairs import Pair, verdict_of
 
 LEAST, INF = torch.finfo(torch.float32).min, float("inf")
 ABOVE = torch.ones(8, 8, dtype=torch.bool).triu(1)
-X, MASKED, SCALED = "8x8", "8x8 8x8:b", "8x8 8x1"
+X, MASKED, SCALED, HALF = "8x8", "8x8 8x8:b", "8x8 8x1", "8x8:f16"
+TWO = "8x8 8x8:b 8x8:b"
 
 
 def with_infinity(x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
@@ -46,6 +47,50 @@ SAME = [
         lambda x: with_infinity(x, ABOVE).softmax(-1),
         lambda x: shares(with_least(x, ABOVE)),
     ),
+    Pair(
+        "a billion",
+        MASKED,
+        lambda x, m: with_infinity(x, m).softmax(-1),
+        lambda x, m: x.masked_fill(m, -1e9).softmax(-1),
+    ),
+    Pair(
+        "a triangle of large numbers in the reference",
+        X,
+        lambda x: x.masked_fill(ABOVE, -1e9).softmax(-1),
+        lambda x: with_infinity(x, ABOVE).softmax(-1),
+    ),
+    Pair(
+        "a tensor of large numbers",
+        X,
+        lambda x: with_infinity(x, ABOVE).softmax(-1),
+        lambda x: (x + torch.full((8, 8), LEAST).triu(1)).softmax(-1),
+    ),
+    Pair(
+        "tensors of large numbers in both",
+        X,
+        lambda x: (x + (1.0 - torch.ones(8, 8).tril()) * -1e9).softmax(-1),
+        lambda x: (x + torch.full((8, 8), LEAST).triu(1)).softmax(-1),
+    ),
+    Pair(
+        "the least number of f16",
+        HALF,
+        lambda x: x.masked_fill(ABOVE, torch.finfo(torch.float16).min).softmax(-1),
+        lambda x: with_infinity(x, ABOVE).softmax(-1),
+    ),
+]
+ALIKE_ONES = [
+    Pair(
+        "any mask, of two numbers",
+        MASKED,
+        lambda x, m: with_least(x, m).softmax(-1),
+        lambda x, m: x.masked_fill(m, -1e9).softmax(-1),
+    ),
+    Pair(
+        "any mask, added",
+        MASKED,
+        lambda x, m: (x + (1.0 - m.float()) * -1e9).softmax(-1),
+        lambda x, m: (x + (~m) * -1e10).softmax(-1),
+    ),
 ]
 OTHERS = [
     Pair(
@@ -53,6 +98,48 @@ OTHERS = [
         MASKED,
         lambda x, m: with_least(x, m).softmax(-1),
         lambda x, m: with_infinity(x, m).softmax(-1),
+    ),
+    Pair(
+        "a billion in rows of which nothing is left",
+        MASKED,
+        lambda x, m: x.masked_fill(m, -1e9).softmax(-1),
+        lambda x, m: with_infinity(x, m).softmax(-1),
+    ),
+    Pair(
+        "triangles of which rows are empty",
+        X,
+        lambda x: x.masked_fill(ABOVE.T | ~ABOVE, -1e9).softmax(-1),
+        lambda x: with_infinity(x, ABOVE.T | ~ABOVE).softmax(-1),
+    ),
+    Pair(
+        "kept scores in rows of which nothing is left",
+        MASKED,
+        lambda x, m: (x + m * -1e9).softmax(-1),
+        lambda x, m: x.masked_fill(m, -1e9).softmax(-1),
+    ),
+    Pair(
+        "another mask of large numbers",
+        MASKED,
+        lambda x, m: x.masked_fill(m, -1e9).softmax(-1),
+        lambda x, m: x.masked_fill(m.flip(-1), -1e10).softmax(-1),
+    ),
+    Pair(
+        "two masks of two numbers",
+        TWO,
+        lambda x, m, n: (x + m * -1e9 + n * -1e10).softmax(-1),
+        lambda x, m, n: (x + m * -1e10 + n * -1e9).softmax(-1),
+    ),
+    Pair(
+        "two masks, added and joined",
+        TWO,
+        lambda x, m, n: (x + m * -1e9 + n * -1e9).softmax(-1),
+        lambda x, m, n: (x + (m | n) * -1e9).softmax(-1),
+    ),
+    Pair(
+        "a million",
+        X,
+        lambda x: with_infinity(x, ABOVE).softmax(-1),
+        lambda x: x.masked_fill(ABOVE, -1e6).softmax(-1),
     ),
     Pair(
         "zeros in rows of which nothing is left",
@@ -91,7 +178,7 @@ OTHERS = [
         lambda x: x.masked_fill(ABOVE, -1e4).softmax(-1),
     ),
 ]
-ALL = SAME + OTHERS
+ALL = SAME + ALIKE_ONES + OTHERS
 
 
 @pytest.mark.parametrize("pair", SAME, ids=lambda pair: pair.name)
@@ -102,8 +189,15 @@ def test_the_least_number_is_read_as_minus_infinity(pair: Pair) -> None:
     assert READ in [e.text for e in verdict.evidence]
 
 
+@pytest.mark.parametrize("pair", ALIKE_ONES, ids=lambda pair: pair.name)
+def test_two_large_numbers_are_read_as_one(pair: Pair) -> None:
+    verdict = verdict_of(pair, ALL)
+    assert verdict.accepted, verdict
+    assert ALIKE in [e.text for e in verdict.evidence]
+
+
 @pytest.mark.parametrize("pair", OTHERS, ids=lambda pair: pair.name)
 def test_where_the_number_matters_nothing_is_accepted(pair: Pair) -> None:
     verdict = verdict_of(pair, ALL)
     assert not verdict.accepted, verdict
-    assert READ not in [e.text for e in verdict.evidence]
+    assert not {READ, ALIKE} & {e.text for e in verdict.evidence}

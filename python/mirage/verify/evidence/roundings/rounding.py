@@ -42,6 +42,7 @@ from mirage.verify.evidence.roundings.explicit import (
 )
 from mirage.verify.evidence.roundings.not_numbers import NotNumbers
 from mirage.verify.evidence.roundings.pace import Pace
+from mirage.verify.evidence.roundings.rounded_inputs import off_by_a_rounding, small_changes
 from mirage.verify.evidence.roundings.row_errors import (
     SMALLEST,
     Errors,
@@ -215,11 +216,10 @@ class _Gate:
         before a softmax), the reference's error in one situation is a matter of luck, because its
         roundings may happen to cancel. A few such rows dominate the mean over many, so a row is
         also right if its typical error (the geometric mean) is. The order in which sums are added
-        is a matter of luck as well, so a candidate may be compared with either of two forms of the
-        reference."""
+        is a matter of luck as well, and no result is more certain than its inputs, so a candidate
+        may be compared with other forms of the reference."""
         graph = self.graphs[0]
         types = [v.dtype for v in graph.inputs]
-        references = (TypedFloat, SummedOtherwise) if has_sums(graph) else (TypedFloat,)
         found: list[list[Array]] = []
         errors = Errors(situation.name, 0.0, np.inf, False)
         work = 2.0 * sample.work / len(self.graphs)  # of the reference and one candidate
@@ -229,12 +229,13 @@ class _Gate:
             another = situation.again or partial(beside, situation.inputs, types)
             near = [another(k) if k else situation.inputs for k in range(len(found), count)]
             for sets in chunks(near, sample):
-                every = [self._of_reference(d, sets, sample) for d in (Yardstick, *references)]
+                every = self._references(sets, sample, len(found))
                 for values in zip(self._of_candidate(which, sets, sample), *every, strict=True):
                     each = [v[number] for v in values]
                     found.append([np.reshape(v, (-1, row_length(np.shape(v)))) for v in each])
             c, x, r, *others = (np.concatenate(v, axis=1) for v in zip(*found, strict=True))
             rs = [r, *(np.where(np.isfinite(o), o, r) for o in others)]
+            rs[-1] = small_changes(x, others[-1], r)
             names = graph.outputs[number].dtype, situation.name, f"output {number}", len(found)
             for sure in (True, False):
                 tried = [compare_rows(x, r, c, *names, sure=sure) for r in rs]
@@ -242,6 +243,21 @@ class _Gate:
                 if errors.holds and sure:
                     return errors
         return errors
+
+    def _references(
+        self, sets: Sequence[Sequence[Sampled]], sample: Sample, first: int
+    ) -> list[list[list[Array]]]:
+        """Return the results of the reference in float64, as it is computed, and as it might be: if
+        it has sums, with these added in another order, and with inputs that are off by a rounding.
+        ``first`` is the number of the first of the sets of inputs."""
+        graph = self.graphs[0]
+        types = [v.dtype for v in graph.inputs]
+        domains = (Yardstick, TypedFloat, *([SummedOtherwise] if has_sums(graph) else []))
+        off = [off_by_a_rounding(s, types, self.known, k) for k, s in enumerate(sets, first)]
+        return [
+            *(self._of_reference(domain, sets, sample) for domain in domains),
+            self._of_reference(TypedFloat, off, sample),
+        ]
 
     def errors(self, which: int, situation: Situation, sample: Sample, values: _Values) -> Errors:
         """Return the errors of all outputs of a candidate."""

@@ -1,0 +1,143 @@
+"""Elements that are scattered to different places.
+
+Where several elements may be written to one place, the last one stays: the place ``e`` gets element
+``k`` if ``k`` is the largest number with ``t[k] == e``. If all ``t[k]`` are different, as the
+places of the largest elements of a row are, that is the case wherever ``t[k] == e``, and a scatter
+of their shares is a sum of one-hot rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mirage.semantics.indexing.indices import unit_free_dims
+from mirage.semantics.scalar import BinaryFn, ReduceFn
+from mirage.semantics.ugraph import Contraction, Op, Value
+from mirage.verify.normal_form.one_index import is_cast, turned
+from mirage.verify.normal_form.one_of_a_row import keeps_one, masked, spans
+from mirage.verify.normal_form.reading import Reading
+
+
+def last_write_rule(reading: Reading, op: Op) -> Value | None:
+    """Return how to write the question whether an element is the last that is written to a place,
+    if it is the only one: whether it is written there. None for other ops."""
+    if op.function is not BinaryFn.EQ:
+        return None
+    for last, number in (op.operands, op.operands[::-1]):
+        found = _largest_kept(reading, last)
+        if found is None or found[0].results[0] is not last:
+            continue
+        total, mask, numbers = found
+        ((dim,),) = total.over
+        asked = op.results[0].shape == mask.shape and numbers is number
+        differ = asked and _differ(reading, numbers, _own(numbers, mask, dim))
+        if differ and _at_most_one(reading, mask, dim):
+            return mask
+    return None
+
+
+def written_rule(reading: Reading, op: Op) -> Value | None:
+    """Return how to write a sum of masked elements that is kept where one of the masks is true: it
+    is zero elsewhere. None for other ops."""
+    if op.function is not BinaryFn.KEEP:
+        return None
+    some, x = op.operands
+    asked = reading.makers.get(some)
+    if asked is None or asked.function is not BinaryFn.LT or some.shape != x.shape:
+        return None
+    if reading.range(asked.operands[0]) != (0.0, 0.0):
+        return None
+    found, total = _largest_kept(reading, asked.operands[1]), _made(reading, x)
+    if found is None or not isinstance(total, Contraction) or total.function is not ReduceFn.SUM:
+        return None
+    parts = masked(reading, total.operands[0])
+    alike = total.over == found[0].over and asked.operands[1].shape == x.shape
+    same = parts is not None and parts[0] is found[1] and total.operands[0].shape == parts[0].shape
+    return x if alike and same else None
+
+
+def _made(reading: Reading, x: Value) -> Op | None:
+    """Return the op that computes the elements of ``x``, in the same order."""
+    while (op := reading.makers.get(x)) is not None and (op.renames or is_cast(op)):
+        x = op.operands[0]
+    return op
+
+
+def _largest_kept(reading: Reading, x: Value) -> tuple[Contraction, Value, Value] | None:
+    """Return the op that computes ``x`` as the largest of some positive numbers that a mask keeps,
+    the mask and the numbers."""
+    op = _made(reading, x)
+    if not isinstance(op, Contraction) or op.function is not ReduceFn.MAX or len(op.over[0]) != 1:
+        return None
+    parts = masked(reading, op.operands[0])
+    if parts is None or parts[0].shape != op.operands[0].shape:
+        return None
+    elements = reading.elements(parts[1])
+    positive = elements is not None and (elements > 0).all()
+    return (op, *parts) if positive else None
+
+
+def _at_most_one(reading: Reading, mask: Value, dim: int) -> bool:
+    """Return whether a truth value is true at one place along a dimension, or at none."""
+    op = reading.makers.get(mask)
+    if op is None or op.function is not BinaryFn.EQ:
+        return False
+    return any(
+        not spans(other, mask, dim) and _differ(reading, x, _own(x, mask, dim))
+        for x, other in (op.operands, op.operands[::-1])
+    )
+
+
+def _own(x: Value, whole: Value, dim: int) -> int:
+    """Return the dimension of an operand that is a dimension of the result."""
+    return dim - len(whole.shape) + len(x.shape)
+
+
+def _differ(reading: Reading, x: Value, dim: int) -> bool:
+    """Return whether no two elements along a dimension of ``x`` are equal."""
+    if dim < 0 or x.shape[dim] == 1:
+        return dim >= 0
+    elements = reading.elements(x)
+    if elements is not None:
+        ordered = np.moveaxis(np.sort(elements, dim), dim, 0)
+        return bool((ordered[1:] > ordered[:-1]).all())
+    op = reading.makers.get(x)
+    if op is None:
+        return False
+    order = turned(op)
+    if order is not None:
+        return _differ(reading, op.operands[0], order[dim])
+    if op.renames:
+        dims = unit_free_dims(op.operands[0].shape, x.shape)
+        return dims is not None and dim in dims and _differ(reading, op.operands[0], dims[dim])
+    if is_cast(op):
+        return _differ(reading, op.operands[0], dim)
+    return isinstance(op, Contraction) and _picks_differ(reading, op, dim)
+
+
+def _picks_differ(reading: Reading, op: Contraction, dim: int) -> bool:
+    """Return whether an op picks an element of a row by each of different numbers along ``dim``,
+    and all elements of the row differ."""
+    if op.function not in (ReduceFn.SUM, ReduceFn.MAX) or len(op.over[0]) != 1:
+        return False
+    parts = masked(reading, op.operands[0])
+    ((row,),) = op.over
+    if parts is None or parts[0].shape != op.operands[0].shape or row == dim:
+        return False
+    mask, x = parts
+    if not keeps_one(reading, mask, row) or spans(x, mask, dim):
+        return False
+    if op.function is ReduceFn.MAX and reading.range(x)[0] < 0:
+        return False
+    by_different = any(
+        not spans(places, mask, dim)
+        and not spans(number, mask, row)
+        and _differ(reading, number, _own(number, mask, dim))
+        for places, number in _operands_both_ways(reading, mask)
+    )
+    return by_different and _differ(reading, x, _own(x, mask, row))
+
+
+def _operands_both_ways(reading: Reading, mask: Value) -> tuple[tuple[Value, ...], ...]:
+    operands = reading.makers[mask].operands
+    return operands, operands[::-1]

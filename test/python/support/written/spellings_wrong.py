@@ -1,0 +1,54 @@
+"""Wrong twins of common spellings."""
+
+from __future__ import annotations
+
+import torch
+
+from written.pairs import Pair
+from written.spellings_right import HEADS, MASK, PLACES, ROW, SCALE, divided_scores
+
+SPELLINGS_WRONG = [
+    Pair(
+        "scaled queries in f16", HEADS, divided_scores,
+        lambda q, k, v: ((q * SCALE).half().float() @ k.mT).softmax(-1) @ v,
+    ),
+    Pair(
+        "log_softmax without a maximum", ROW, lambda x: x.log_softmax(-1),
+        lambda x: x - x.exp().sum(-1, keepdim=True).log(),
+    ),
+    Pair(
+        "variance in one pass", ROW, lambda x: x.var(-1, correction=0),
+        lambda x: x.square().mean(-1) - x.mean(-1).square(),
+    ),
+    Pair(
+        "a difference of large numbers", ROW, lambda x: x - x.mean(-1, keepdim=True),
+        lambda x: (x * 4096.0 + x) - x * 4096.0 - x.mean(-1, keepdim=True),
+    ),
+    Pair(
+        "distances that are multiplied out", "6x16 6x16", lambda a, b: (a - b).square().sum(-1),
+        lambda a, b: a.square().sum(-1) - 2.0 * (a * b).sum(-1) + b.square().sum(-1),
+    ),
+    Pair(
+        "steps at a mean", ROW, lambda x: (x >= x.mean(-1, keepdim=True)) * x,
+        lambda x: (x - x.mean(-1, keepdim=True).bfloat16().float() >= 0) * x,
+    ),
+    Pair("second of the sorted", ROW, lambda x: x.sort(0)[0][-2], lambda x: x.amax(0)),
+    Pair("first of the sorted rows", ROW, lambda x: x.sort(-1)[0][0], lambda x: x.amin(0)),
+    Pair(
+        "sum of most of the sorted", ROW, lambda x: x.sort(-1)[0][:, 1:].sum(-1),
+        lambda x: x.sum(-1),
+    ),
+    Pair("sums of the sorted", ROW, lambda x: x.sort(-1)[0].sum(0), lambda x: x.sum(0)),
+    Pair(
+        "elements of another row", PLACES, lambda x, t: x.gather(1, t),
+        lambda x, t: torch.take_along_dim(x.flip(0), t, 1),
+    ),
+    Pair(
+        "elements counted from the end", PLACES, lambda x, t: torch.take_along_dim(x, t, 1),
+        lambda x, t: x.gather(1, t.clamp(min=0)),
+    ),
+    Pair(
+        "places without the last", MASK, lambda m: m.long().cumsum(-1),
+        lambda m: (m[:, None, :] & torch.ones(12, 12).tril(-1).bool()).sum(-1) + 1,
+    ),
+]  # fmt: skip
