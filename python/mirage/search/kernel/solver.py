@@ -251,9 +251,10 @@ class KernelSolver:
         tensors = list(problem.leaves)
         half = half_type(tensors)
         read = tuple(problem.read_bytes(v) for v in tensors)
+        cuts = dict(problem.cuts)
         return Measure(
             derivations, columns, tensors, problem.table.sizes, half is not None, problem.tf32,
-            analysis.coarse, self.target, read, known,
+            analysis.coarse, self.target, read, tuple(cuts.get(v) for v in tensors), known,
         )  # fmt: skip
 
     def _extract(
