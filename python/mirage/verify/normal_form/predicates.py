@@ -244,14 +244,27 @@ class _Known:
         return self._below_zero(b, BinaryFn.LT, b.binary(BinaryFn.SUB, difference, one))
 
     def _equal(self, b: Builder, x: Value, y: Value) -> Value:
+        if (asked := self._truth_asked_for(x, y)) is not None:
+            return self.negated(b, asked[0]) if asked[1] else asked[0]
         if not self._are_whole(x, y):
             return b.binary(BinaryFn.EQ, x, y)
         return _least(b, self._at_most(b, x, y), self._at_most(b, y, x))
 
     def _unequal(self, b: Builder, x: Value, y: Value) -> Value:
+        if (asked := self._truth_asked_for(x, y)) is not None:
+            return asked[0] if asked[1] else self.negated(b, asked[0])
         if not self._are_whole(x, y):
             return b.unary(UnaryFn.NOT, b.binary(BinaryFn.EQ, x, y))
         return b.binary(BinaryFn.MAX, self._less(b, x, y), self._less(b, y, x))
+
+    def _truth_asked_for(self, x: Value, y: Value) -> Truth | None:
+        """Return what the question whether a truth value is 1 (or 0) asks for; None for others."""
+        for value, number in ((x, y), (y, x)):
+            source, negative = self.truth(value)
+            known = self.constants.get(number)
+            if known in (0, 1) and source.dtype is DType.I1 and source not in self.constants:
+                return source, negative != (known == 0)
+        return None
 
     def _are_whole(self, x: Value, y: Value) -> bool:
         return DType.I1 not in (x.dtype, y.dtype) and self.is_whole(x) and self.is_whole(y)

@@ -193,8 +193,8 @@ def _as_they_are(
 
     pair = first.graph, second.graph
 
-    def by_parts() -> Verdict | None:
-        return _by_parts(pair, held, contents, seed, budget) if options.prove else None
+    def by_parts(programs: _Graphs = pair) -> Verdict | None:
+        return _by_parts(programs, held, contents, seed, budget) if options.prove else None
 
     if hint is None and options.prove and is_long(first.graph):
         return _of_long_programs(pair, by_parts, held, settled, budget)
@@ -246,16 +246,17 @@ def _by_parts(
 
 def _of_long_programs(
     pair: _Graphs,
-    by_parts: Callable[[], Verdict | None],
+    by_parts: Callable[[_Graphs], Verdict | None],
     held: _Held,
     settled: _Settled,
     budget: Budget,
 ) -> Verdict:
     """Return the verdict on two programs without hints about common values: by parts, or otherwise
     as a whole, as far as the time allows."""
-    found = by_parts() or Verdict(Kind.UNKNOWN, None, (), held(*pair, hint=None).seed)
+    one, other, constants = _read_alike(*pair)
+    found = by_parts((one, other)) or Verdict(Kind.UNKNOWN, None, (), held(*pair, hint=None).seed)
     if found.equivalent:
-        return found
+        return replace(found, evidence=(*_notes(constants, Depth.USUAL), *found.evidence))
     limit = WHOLE_SECONDS if math.isinf(budget.left) else math.inf
     try:
         with time_limit(math.inf, limit):
@@ -299,10 +300,8 @@ def _readings(
     first: KernelGraph, second: KernelGraph, kind: Kind, hint: Hint | None
 ) -> Iterator[tuple[Depth, _Pair]]:
     """Yield the other ways to read two programs."""
-    # the reference keeps the maxima of its softmaxes: its rounding errors are what is allowed
-    given = decompose(first, stable=True)
-    source, alike, read = read_alike(given, second)
-    pairs: list[_Pair] = [(first if source is given else source, alike, read)] if read else []
+    alike = _read_alike(first, second)
+    pairs: list[_Pair] = [alike] if alike[2] else []
     for pair in pairs:
         yield Depth.USUAL, pair
     if kind is not Kind.UNKNOWN:
@@ -316,6 +315,14 @@ def _readings(
     for depth in depths:
         for pair in pairs:
             yield depth, pair
+
+
+def _read_alike(first: KernelGraph, second: KernelGraph) -> _Pair:
+    """Return both programs with constants that compile to the same numbers."""
+    # the reference keeps the maxima of its softmaxes: its rounding errors are what is allowed
+    given = decompose(first, stable=True)
+    source, alike, read = read_alike(given, second)
+    return (first if source is given else source, alike, read) if read else (first, second, read)
 
 
 def _notes(constants: Mapping[Number, Number], depth: Depth) -> Iterator[Evidence]:
