@@ -262,7 +262,8 @@ class _Known:
         for value, number in ((x, y), (y, x)):
             source, negative = self.truth(value)
             known = self.constants.get(number)
-            if known in (0, 1) and source.dtype is DType.I1 and source not in self.constants:
+            free = source.dtype is DType.I1 and source not in self.constants
+            if known in (0, 1) and free and not number.shape:
                 return source, negative != (known == 0)
         return None
 
