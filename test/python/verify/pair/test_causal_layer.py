@@ -1,5 +1,5 @@
-"""A layer with a causal mask, written by hand and with PyTorch's fused functions, is proved by parts:
-the mask is computed in each part that reads it, and constants are those that compile to the same
+"""A layer with a causal mask, written by hand and with PyTorch's fused functions, is proved by
+parts: each part computes the mask that it reads, and constants are those that compile to the same
 numbers."""
 
 from __future__ import annotations
