@@ -285,8 +285,8 @@ class _Known:
             return False
         if op.function is BinaryFn.KEEP:  # the kept value, or zero
             return self.is_whole(op.operands[1])
-        combined = isinstance(op, Contraction) and op.function in (ReduceFn.SUM, ReduceFn.MAX)
-        if combined or _same_elements(op) or op.function in _WHOLE:
+        largest = isinstance(op, Contraction) and op.function is ReduceFn.MAX
+        if largest or _same_elements(op) or op.function in _WHOLE:
             return all(map(self.is_whole, op.operands))
         return self.is_truth(x)
 
