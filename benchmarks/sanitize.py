@@ -18,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -121,6 +122,7 @@ def check(folders: list[Path], arguments: argparse.Namespace) -> dict[str, Any]:
             stdout=logs[tool],
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
             env={**os.environ, **({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if empty else {})},
         )
     rows: dict[str, Any] = {}
@@ -128,7 +130,7 @@ def check(folders: list[Path], arguments: argparse.Namespace) -> dict[str, Any]:
         try:
             process.wait(max(1.0, arguments.seconds - (time.monotonic() - started)))
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # the program, too, which uses the GPU
             process.wait()
         logs[tool].seek(0)
         text = logs[tool].read()

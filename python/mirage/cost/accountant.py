@@ -133,7 +133,7 @@ class Accountant:
             else:
                 own[name] = np.maximum(have, amount) if name in MOST else have + amount
 
-    def read(self, total_bytes: float, run_bytes: Num) -> None:
+    def read(self, total_bytes: Num, run_bytes: Num) -> None:
         """Count one input tensor, whatever the number of loads from it; short rows use DRAM bursts
         badly."""
         total_bytes = total_bytes * self.around.share

@@ -11,7 +11,7 @@ from mirage.cost.cost_report import CostReport
 from mirage.cost.features import Resources, features_of
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.kernel_time import report
-from mirage.cost.overlapping_views import read_from_memory
+from mirage.cost.overlapping_views import Cut, read_from_memory
 from mirage.cost.target import Target
 from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.ugraph import (
@@ -33,12 +33,16 @@ def features_in(
     found: list[KernelFeatures] = []
     written: set[Value] = set()
     copies = copies_in(graph)
-    views = {op.results[0]: op for op in graph.ops if op.cut_at is not None and op not in copies}
+    cuts = {
+        op.results[0]: Cut(op.operands[0], op.cut_at)
+        for op in graph.ops
+        if op.cut_at is not None and op not in copies
+    }
     for op in graph.ops:
         if isinstance(op, Launch):
             hot = {v for v in op.operands if v in written and v.type.bytes < target.l2_size / 2}
             resources = compiled[len(found)] if compiled else None
-            once = read_from_memory(op, views)
+            once = read_from_memory(op, cuts)
             found.append(features_of(op, hot, resources, once))
         view = op.renames or isinstance(op, Lookup) or (moves_elements(op) and op not in copies)
         if not view or not written.isdisjoint(op.operands):

@@ -13,10 +13,10 @@ All but one of the summands are replaced by 0, whatever ``x`` holds there.
 Conditions: the pieces are equally long, have several elements, start at multiples of their length
 and are slices along one dimension only; their order is linear, ``k = i + c`` or ``k = c - i``;
 there are at most two functions, the second one for the last pieces; and only elementwise functions
-read the result, since a product or a caller needs it in memory anyway. If everything that is
-computed of it is elementwise, up to what is stored, nothing is selected: the pieces of what is
-stored are computed side by side (:mod:`mirage.search.program.late_joins`), and each element of
-``x`` is read once.
+read the result, since a product or a caller needs it in memory anyway. If ``x`` is given, or
+computed element by element, and so is everything that is computed of the result, up to what is
+stored, nothing is selected: the pieces of what is stored are computed side by side
+(:mod:`mirage.search.program.late_joins`), and each element of ``x`` is read once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def selected_pieces(graph: KernelGraph) -> KernelGraph:
         for v in op.operands:
             readers.setdefault(v, []).append(op)
     outputs = set(graph.outputs)
-    inside_of_others = _reduced_later(graph)
+    earlier, later = _reduced_earlier(graph), _reduced_later(graph)
     same: dict[Value, Value] = {}
     ops: list[Op] = []
     build = Builder()
@@ -61,9 +61,10 @@ def selected_pieces(graph: KernelGraph) -> KernelGraph:
         operands = tuple(same.get(v, v) for v in op.operands)
         op = op if operands == op.operands else with_operands(op, operands)
         dim = _joined(op)
-        if dim is not None and op.result not in outputs and op.result in inside_of_others:
+        if dim is not None and op.result not in outputs:
             pieces = _pieces(op, dim, definitions)
             inside = all(isinstance(r, Elementwise) for r in readers.get(op.result, ()))
+            inside &= op.result in later or any(p.source in earlier for p in pieces)
             start = len(build.ops)
             if inside and pieces and (found := _selection(build, op, dim, pieces)) is not None:
                 ops += build.ops[start:]
@@ -74,6 +75,19 @@ def selected_pieces(graph: KernelGraph) -> KernelGraph:
     if not same:
         return graph
     return without_dead_ops(KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs))
+
+
+def _reduced_earlier(graph: KernelGraph) -> set[Value]:
+    """Return the values that are computed of products or sums: a kernel that ends with these can
+    compute the values as well."""
+    found: set[Value] = set()
+    for op in graph.ops:
+        if isinstance(op, Boundary):
+            continue
+        moved = isinstance(op, Elementwise | View | Movement)
+        if not moved or not found.isdisjoint(op.operands):
+            found.update(op.results)
+    return found
 
 
 def _reduced_later(graph: KernelGraph) -> set[Value]:

@@ -128,6 +128,23 @@ def test_positional_arguments_have_the_names_of_parameters(folder: Path) -> None
         torch.testing.assert_close(loaded(folder)(*args[:first], **named)["y"], want)
 
 
+def test_named_arguments_may_be_passed_by_position(tmp_path: Path) -> None:
+    """As examples by name, or if a parameter between them keeps its default."""
+
+    def scaled(x: torch.Tensor, shift: float = 0.0, by: float = 1.0) -> torch.Tensor:
+        return torch.special.i0e(x) * by + shift
+
+    x = torch.randn(4)
+    path = tmp_path / "scaled.mirage"
+    mirage.export(scaled, x, path=path, options=OPTIONS, by=0.5)
+    want = scaled(x, by=0.5)
+    for given, named in (((x,), {"by": 0.5}), ((), {"by": 0.5, "x": x})):
+        torch.testing.assert_close(loaded(path)(*given, **named), want)
+    for given, named in (((x, 0.0, 0.5), {}), ((x, 0.5), {}), ((x,), {"x": x, "by": 0.5})):
+        with pytest.raises(CallError, match=r"positional arguments .* and the named ones by"):
+            loaded(path)(*given, **named)
+
+
 def test_what_is_in_it(folder: Path, model: Model) -> None:
     m = model.manifest
     steps = m.plan.steps

@@ -181,7 +181,7 @@ def test_long_scans_are_computed_in_blocks(length: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(scans, "BLOCK", 8)
     x = torch.randint(-3, 4, (2, length), generator=torch.Generator().manual_seed(length)).double()
     check(lambda x: (x.cumsum(-1), (x > 0).cumsum(1), *x.cummax(-1), *x.cummin(1)), x)
-    check(lambda x: (x.t().cumsum(0), *x.t().cummax(0)), x)
+    check(lambda x: (x.t().cumsum(0), *x.t().cummax(0), x[..., None].repeat(1, 1, 3).cumsum(1)), x)
     check(lambda x: (x.flip(1).cumsum(1).flip(0, 1), x.flip(-1).cummax(-1)[0].flip(-1)), x)
 
 

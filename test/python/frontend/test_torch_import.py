@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import mirage as mi
 import pytest
@@ -393,11 +392,6 @@ def test_fallback_passes_integers_one_by_one() -> None:
     assert len(imported.graph.ops) > len(calls)  # the lookup and the product stay ours
 
 
-@dataclass
-class Outcome:
-    y: Tensor
-
-
 class Counter(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -463,27 +457,6 @@ REFUSED: list[tuple[str, Callable[..., object], tuple[object, ...], type[Fronten
     ("bits", lambda x: x & 5, (torch.arange(4),), UnsupportedOpError, "by the mask 5"),
     ("no tensor", "module", (X,), GraphTypeError, "expected a torch.nn.Module, a function"),
     ("wrong shapes", lambda x: x @ x, (X,), ImportFailedError, "could not capture"),
-    (
-        "a result of another class",
-        lambda x: Outcome(x * 2),
-        (X,),
-        GraphTypeError,
-        "Outcome; return what it holds in a tuple or a dictionary",
-    ),
-    (
-        "an argument of another class",
-        lambda x: x.y,
-        (Outcome(X),),
-        GraphTypeError,
-        "Outcome; pass what it holds",
-    ),
-    (
-        "an array",
-        lambda x: x,
-        (X.numpy(),),
-        GraphTypeError,
-        "torch.from_numpy makes a tensor of it",
-    ),
     ("nothing", lambda x: None, (X,), FrontendError, ""),
     ("state", Counter(), (X,), ImportFailedError, "an update of 'count'"),
 ]

@@ -177,6 +177,15 @@ def test_long_sums_so_far_read_twice_what_they_write() -> None:
     assert best.cost.time <= 1.65 * least(graph)
 
 
+@pytest.mark.parametrize(("rows", "most"), [(4096, 1.25), (5003, 1.3), (8192, 1.8)])
+def test_sums_of_columns_so_far(rows: int, most: float) -> None:
+    """Rows beyond those of one block: their part alone, or all of it, is read twice."""
+    x = torch.empty(rows, 4096, device="meta")
+    graph = mi.from_torch(lambda x: x.cumsum(0), x).program.graph
+    best = superoptimize(graph, CARD).candidates[0]
+    assert best.cost.time <= most * least(graph)
+
+
 LATE: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
     "largest so far": (lambda x: x.cummax(-1), (large(8192, 1024).float(),)),
     "windows moved": (lambda x: F.relu(shifted(x)), (large(16, 56, 56, 96),)),

@@ -12,6 +12,8 @@ from written.corners_right import CORNERS_RIGHT
 from written.corners_wrong import CORNERS_WRONG
 from written.pairs import Pair, verdict_of
 
+CASTS = CASTS_RIGHT + CASTS_WRONG
+CORNERS = CORNERS_RIGHT + CORNERS_WRONG
 NOT_SHOWN = (
     "nothing seen is zero",
     "largest of what is bounded",  # what an order is
@@ -22,18 +24,18 @@ NOT_SHOWN = (
 
 @pytest.mark.parametrize("pair", CASTS_RIGHT, ids=lambda pair: pair.name)
 def test_casts_may_be_left_out_where_they_are_noise(pair: Pair) -> None:
-    verdict = verdict_of(pair, CASTS_RIGHT)
+    verdict = verdict_of(pair, CASTS)
     assert verdict.accepted, verdict
 
 
 @pytest.mark.parametrize("pair", CASTS_WRONG, ids=lambda pair: pair.name)
 def test_a_cast_that_a_program_is_about_is_kept(pair: Pair) -> None:
-    assert not verdict_of(pair, CASTS_WRONG).accepted
+    assert not verdict_of(pair, CASTS).accepted
 
 
 @pytest.mark.parametrize("pair", CORNERS_RIGHT, ids=lambda pair: pair.name)
 def test_the_same_program_at_a_corner_is_not_refuted(pair: Pair) -> None:
-    verdict = verdict_of(pair, CORNERS_RIGHT)
+    verdict = verdict_of(pair, CORNERS)
     assert verdict.kind is not Kind.REFUTED, verdict
     assert verdict.equivalent == (pair.name not in NOT_SHOWN), verdict
     assert verdict.accepted or not pair.rounding or not verdict.equivalent, verdict
@@ -41,4 +43,4 @@ def test_the_same_program_at_a_corner_is_not_refuted(pair: Pair) -> None:
 
 @pytest.mark.parametrize("pair", CORNERS_WRONG, ids=lambda pair: pair.name)
 def test_another_program_at_a_corner_is_not_accepted(pair: Pair) -> None:
-    assert not verdict_of(pair, CORNERS_WRONG).accepted
+    assert not verdict_of(pair, CORNERS).accepted

@@ -8,10 +8,12 @@ from written.large_right import LARGE_RIGHT
 from written.large_wrong import LARGE_WRONG
 from written.pairs import Pair, verdict_of
 
+ALL = LARGE_RIGHT + LARGE_WRONG
+
 
 @pytest.mark.parametrize("pair", LARGE_RIGHT, ids=lambda pair: pair.name)
 def test_the_same_program_is_shown_to_be(pair: Pair) -> None:
-    verdict = verdict_of(pair, LARGE_RIGHT)
+    verdict = verdict_of(pair, ALL)
     assert verdict.equivalent, verdict
     assert verdict.defined, verdict
     assert verdict.accepted or not pair.rounding, verdict
@@ -19,5 +21,5 @@ def test_the_same_program_is_shown_to_be(pair: Pair) -> None:
 
 @pytest.mark.parametrize("pair", LARGE_WRONG, ids=lambda pair: pair.name)
 def test_another_program_is_not_accepted(pair: Pair) -> None:
-    verdict = verdict_of(pair, LARGE_WRONG)
+    verdict = verdict_of(pair, ALL)
     assert not verdict.equivalent, verdict

@@ -9,7 +9,7 @@ from written.families_right import FAMILIES_RIGHT
 from written.families_wrong import FAMILIES_WRONG
 from written.functions_right import SAME_FUNCTIONS
 from written.functions_wrong import OTHER_FUNCTIONS
-from written.pairs import Pair, verdict_of
+from written.pairs import Pair, Program, verdict_of, written_as
 from written.positions_right import SAME_POSITIONS
 from written.positions_wrong import OTHER_POSITIONS
 from written.right import RIGHT
@@ -17,6 +17,9 @@ from written.wrong import WRONG
 
 ALL = RIGHT + WRONG
 FUNCTIONS = SAME_FUNCTIONS + OTHER_FUNCTIONS
+FAMILIES = FAMILIES_RIGHT + FAMILIES_WRONG
+POSITIONS = SAME_POSITIONS + OTHER_POSITIONS
+EIGHT_BITS = SAME_EIGHT_BITS + OTHER_EIGHT_BITS
 NOT_SHOWN = (
     "the sum of the largest",
     "an order turned round",
@@ -33,7 +36,7 @@ FAMILIES_NOT_SHOWN = (
 @pytest.mark.parametrize("pair", FAMILIES_RIGHT, ids=lambda pair: pair.name)
 def test_the_same_program_of_any_kind_is_not_refuted(pair: Pair) -> None:
     """Except for a few, they are shown to be the same."""
-    verdict = verdict_of(pair, FAMILIES_RIGHT)
+    verdict = verdict_of(pair, FAMILIES)
     assert verdict.kind is not Kind.REFUTED, verdict
     assert verdict.equivalent == (pair.name not in FAMILIES_NOT_SHOWN), verdict
     assert verdict.defined or not verdict.equivalent, verdict
@@ -42,7 +45,7 @@ def test_the_same_program_of_any_kind_is_not_refuted(pair: Pair) -> None:
 
 @pytest.mark.parametrize("pair", FAMILIES_WRONG, ids=lambda pair: pair.name)
 def test_another_program_of_any_kind_is_not_accepted(pair: Pair) -> None:
-    verdict = verdict_of(pair, FAMILIES_WRONG)
+    verdict = verdict_of(pair, FAMILIES)
     assert not verdict.accepted, verdict
     if not pair.rounding:
         assert not verdict.equivalent, verdict
@@ -67,7 +70,7 @@ def test_what_is_nearly_the_same_is_not_accepted(pair: Pair) -> None:
 @pytest.mark.parametrize("pair", SAME_POSITIONS, ids=lambda pair: pair.name)
 def test_the_same_program_of_positions_is_not_refuted(pair: Pair) -> None:
     """Except for a few, they are shown to be the same."""
-    verdict = verdict_of(pair, SAME_POSITIONS)
+    verdict = verdict_of(pair, POSITIONS)
     assert verdict.kind is not Kind.REFUTED, verdict
     assert verdict.equivalent == (pair.name not in NOT_SHOWN), verdict
     assert verdict.defined or not verdict.equivalent
@@ -75,19 +78,31 @@ def test_the_same_program_of_positions_is_not_refuted(pair: Pair) -> None:
 
 @pytest.mark.parametrize("pair", OTHER_POSITIONS, ids=lambda pair: pair.name)
 def test_another_program_of_positions_is_not_accepted(pair: Pair) -> None:
-    verdict = verdict_of(pair, OTHER_POSITIONS)
+    verdict = verdict_of(pair, POSITIONS)
     assert not verdict.equivalent, verdict
 
 
 @pytest.mark.parametrize("pair", SAME_EIGHT_BITS, ids=lambda pair: pair.name)
 def test_the_same_program_of_eight_bits_is_accepted(pair: Pair) -> None:
-    verdict = verdict_of(pair, SAME_EIGHT_BITS)
+    verdict = verdict_of(pair, EIGHT_BITS)
     assert verdict.equivalent, verdict
     assert verdict.accepted, verdict
 
 
 @pytest.mark.parametrize("pair", OTHER_EIGHT_BITS, ids=lambda pair: pair.name)
 def test_another_program_of_eight_bits_is_refused(pair: Pair) -> None:
-    verdict = verdict_of(pair, OTHER_EIGHT_BITS)
+    verdict = verdict_of(pair, EIGHT_BITS)
     assert not verdict.equivalent, verdict
     assert not verdict.accepted, verdict
+
+
+def test_what_is_written_alike_is_one_program() -> None:
+    """Other numbers, also those that are equal, make others of it."""
+
+    def by(factor: object) -> Program:
+        return lambda x: [y * factor for y in x]
+
+    factors = (1, 1.0, True, 0.0, -0.0, "1", by, [1])
+    assert len({written_as(by(factor)) for factor in factors * 2}) == len(factors)
+    alike: list[Program] = [lambda x: x + 0.0, lambda x: x + 0.0, lambda x: x + -0.0]
+    assert [written_as(f) == written_as(alike[0]) for f in alike] == [True, True, False]

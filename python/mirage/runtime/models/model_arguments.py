@@ -70,19 +70,30 @@ class ModelArguments:
 
     def _leaves(self, args: Sequence[Any], named: Mapping[str, Any]) -> Iterator[Any]:
         keys = self._named.keys
-        left = self._by_name[len(args) : self._count]
-        if left and len(args) + len(left) == self._count and named.keys() >= {*left}:
-            args = (*args, *[named[name] for name in left])
-            named = {name: value for name, value in named.items() if name not in left}
         if len(args) != self._count or set(named) != set(keys):
-            raise self._misfit(len(args), named)
+            args, named = self._as_exported(args, named)
         for number, (child, value) in enumerate(zip(self._positional, args)):
             yield from child.flatten(value, f"argument {number}")
         for key, child in zip(keys, self._named.children):
             yield from child.flatten(named[str(key)], str(key))
 
+    def _as_exported(
+        self, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """Return arguments by position and by name as the model was exported with them, given those
+        of a call that passes other ones by name."""
+        known = {name or i: i for i, name in enumerate(self._by_name)}
+        given: dict[int | str, Any] = dict(zip(range(len(known)), args))
+        given |= {known.get(name, name): value for name, value in named.items()}
+        wanted = [*range(self._count), *(known.get(str(k), str(k)) for k in self._named.keys)]
+        if len(given) != len(args) + len(named) or {*given} != {*wanted}:
+            raise self._misfit(len(args), named)
+        ordered = [given[place] for place in wanted]
+        left = dict(zip(map(str, self._named.keys), ordered[self._count :]))
+        return ordered[: self._count], left
+
     def _misfit(self, count: int, named: Mapping[str, Any]) -> ArgumentCountError:
-        own = ", ".join(filter(None, self._by_name))
+        own = ", ".join(filter(None, self._by_name[: self._count]))
         names = ", ".join(map(str, self._named.keys)) or "none"
         return ArgumentCountError(
             f"model {self.manifest.name!r}: expected {self._count} positional arguments"

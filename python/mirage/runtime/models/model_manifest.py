@@ -108,8 +108,8 @@ class ModelManifest:
     result_structure: Structure
     notes: Json = field(default_factory=dict[str, Any])
     parameters: tuple[str, ...] = ()
-    """The names of positional arguments, by which they can be passed as well; empty for those that
-    have none, and too few if the others have none."""
+    """The names of the parameters that can be passed by position or by name, in order; empty for
+    those that have no name. Arguments can be passed either way, however the model was exported."""
     size: ModelSize | None = None
     """The size, if it is known only at the call; the rest of the manifest is stated for the largest
     size."""

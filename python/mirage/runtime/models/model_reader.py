@@ -229,8 +229,8 @@ def _check(m: ModelManifest, where: str) -> None:
     top = m.structure
     kinds = [child.kind for child in top.children]
     need(top.kind == "tuple" and kinds == ["tuple", "dict"], "structure", "a tuple and a dict")
-    most = len(top.children[0].children)
-    need(len(m.parameters) <= most, "parameters", f"at most {most} of them")
+    names = [name for name in m.parameters if name]
+    need(len({*names}) == len(names), "parameters", "names that differ")
     known = set(range(m.plan.inputs))
     for i, step in enumerate(m.plan.steps):
         need(known.issuperset(step.operands), f"steps[{i}].operands", "tensors that are there")

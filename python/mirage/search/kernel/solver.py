@@ -19,9 +19,9 @@ from mirage.search.kernel.derivations.moves import Edge
 from mirage.search.kernel.derivations.type_derivations import Derived, TypeDerivations
 from mirage.search.kernel.emission.bodies import EmitError
 from mirage.search.kernel.emission.combine_kernels import Combination, CombineKernel, Key, key_of
+from mirage.search.kernel.emission.joint_kernels import WAYS, JointKernels, groups_of
 from mirage.search.kernel.emission.launches import Draft, write_draft
 from mirage.search.kernel.emission.picks import Pick, best_sizes
-from mirage.search.kernel.emission.side_by_side import WAYS, SideBySide, groups_of
 from mirage.search.kernel.estimates.derivation_costs import Known, Measure, Stored, half_type
 from mirage.search.kernel.estimates.floors import combined_floor, time_before
 from mirage.search.kernel.estimates.promising_sizes import may_store, promising
@@ -73,7 +73,7 @@ class KernelSolver:
         groups = groups_of(problem)
         if len(groups) > 1:
             each = [self.solve(group, WAYS) for group in groups]
-            return SideBySide(self.target, self._times, self._combine).picks(each)
+            return JointKernels(self.target, self._times, self._combine).picks(each)
         self.report.kernels += 1
         try:
             with Timer(self.report, "analyze"):
@@ -251,9 +251,10 @@ class KernelSolver:
         tensors = list(problem.leaves)
         half = half_type(tensors)
         read = tuple(problem.read_bytes(v) for v in tensors)
+        cuts = dict(problem.cuts)
         return Measure(
             derivations, columns, tensors, problem.table.sizes, half is not None, problem.tf32,
-            analysis.coarse, self.target, read, known,
+            analysis.coarse, self.target, read, tuple(cuts.get(v) for v in tensors), known,
         )  # fmt: skip
 
     def _extract(

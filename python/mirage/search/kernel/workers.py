@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from mirage.cost.cost_report import CostReport
+from mirage.cost.overlapping_views import Cut
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.emission.combine_kernels import CombineKernel
@@ -32,12 +33,14 @@ Key = tuple[tuple[Value, ...], frozenset[Value]]
 @dataclass(frozen=True)
 class Region:
     """A kernel problem as a graph, the inputs that L2 still holds, how they grow with the inputs of
-    the whole program, and the bytes of the tables of which they are rows."""
+    the whole program, the bytes of the tables of which they are rows, and where they begin in the
+    tensors of which they are blocks."""
 
     graph: KernelGraph
     hot: tuple[int, ...]
     scales: Scales
     tables: tuple[tuple[int, float], ...] = ()
+    cuts: tuple[tuple[int, Cut], ...] = ()
 
     @property
     def key(self) -> Key:
@@ -60,6 +63,7 @@ class Region:
             hot=hot,
             scales=self.scales,
             tables=tables,
+            cuts=frozenset((graph.inputs[i], cut) for i, cut in self.cuts),
         )
 
 

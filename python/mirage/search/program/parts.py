@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from mirage.cost.copy_kernels import unfused_in, unfused_report
 from mirage.cost.kernel_time import HOT
+from mirage.cost.overlapping_views import Cut, least_from_memory
 from mirage.cost.target import Target
 from mirage.search.kernel.problems.growth import Growth, growth_of
 from mirage.search.kernel.problems.one_tile import one_tile, side_by_side
@@ -82,7 +83,18 @@ class Program:
         graph = KernelGraph(self.graph.name, inputs, inside, values)
         sizes = ((i, self._read_bytes(v)) for i, v in enumerate(inputs))
         fewer = tuple((i, size) for i, size in sizes if 0.0 < size < inputs[i].type.bytes)
-        return Region(graph, tuple(hot), self._growth.scales(inputs), fewer)
+        cuts = ((i, self._cuts[v]) for i, v in enumerate(inputs) if v in self._cuts)
+        return Region(graph, tuple(hot), self._growth.scales(inputs), fewer, tuple(cuts))
+
+    @cached_property
+    def _cuts(self) -> dict[Value, Cut]:
+        """Where the blocks of tensors that lie in these, and that device memory reads, begin."""
+        whole = {v: i for i, v in enumerate((*self.graph.inputs, *self.definitions))}
+        return {
+            v: Cut(whole[op.operands[0]], op.cut_at)
+            for v, op in self.definitions.items()
+            if op.cut_at is not None and op not in self._moved and not self._is_hot(v)
+        }
 
     @cached_property
     def _growth(self) -> Growth:
@@ -142,7 +154,8 @@ class Program:
         cold = [v for v in inputs if v.type.size > elements and not self._is_hot(v)]
         latency = (t.latency if cold else HOT * t.latency) if inputs else 0.0
         start = latency + t.block_start if inputs else 0.0
-        size = sum(v.type.bytes for v in outputs) + sum(self._read_bytes(v) for v in cold)
+        read = {v: self._read_bytes(v) for v in cold}
+        size = sum(v.type.bytes for v in outputs) + least_from_memory(cold, self._cuts, read)
         moved = size / max(t.dram_bytes, 0.5 * t.l2_bytes)
         return t.launch + 0.6 * latency + max(start, moved)
 

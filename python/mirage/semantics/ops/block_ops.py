@@ -6,7 +6,7 @@ Axes and tile maps, by which they cut tensors, are explained in :mod:`mirage.sem
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -31,6 +31,11 @@ class Axis:
         return Axis(self.name, parts.after[self.name])
 
 
+def renamed_map(cuts: TileMap, names: Mapping[str, str]) -> TileMap:
+    """Return a tile map with other names of axes."""
+    return tuple(tuple(names.get(a, a) for a in axes) for axes in cuts)
+
+
 @dataclass(frozen=True, eq=False)
 class Load(Source):
     """This block's tile of a device tensor (a param of the block graph), at the current step of the
@@ -48,6 +53,9 @@ class Load(Source):
     @property
     def reads_axes(self) -> frozenset[str]:
         return frozenset(axis for axes in self.map for axis in axes)
+
+    def with_axes(self, names: Mapping[str, str]) -> Load:
+        return replace(self, map=renamed_map(self.map, names))
 
     def written(self, xs: Sequence[str]) -> str:
         return xs[0]
@@ -81,6 +89,9 @@ class Mask(Elementwise):
     @property
     def reads_axes(self) -> frozenset[str]:
         return frozenset(self.axes)
+
+    def with_axes(self, names: Mapping[str, str]) -> Mask:
+        return replace(self, axes=tuple(names.get(a, a) for a in self.axes))
 
     def with_parts(self, parts: Parts) -> Mask:
         tile = self.result.shape[self.dim]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
@@ -178,6 +178,13 @@ class Op:
         :class:`mirage.semantics.ops.part_counts.NothingLeftError`."""
         if self.reads_axes:
             raise unknown(self, "other numbers of parts")
+        return self
+
+    def with_axes(self, names: Mapping[str, str]) -> Op:
+        """Return this op with other names of the axes that it reads. Raises :class:`UnknownOp`
+        where an op does not say."""
+        if self.reads_axes:
+            raise unknown(self, "other names of axes")
         return self
 
     def written(self, xs: Sequence[str]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mirage.semantics.bounds.integer_ranges import may_wrap, range_of
-from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value
 from mirage.verify.normal_form.one_of_a_row import before_reshape
 from mirage.verify.normal_form.reading import Reading
@@ -69,6 +70,39 @@ def masked_truths_rule(reading: Reading, op: Op) -> Value | None:
     return reading.write(lambda b: b.binary(BinaryFn.AND, mask, truth))
 
 
+def outer_mask_rule(reading: Reading, op: Op) -> Value | None:
+    """Return how to write a function that is zero at zero, of a masked value, as the masked value
+    of the function; None for other ops."""
+    (result, *others) = op.results
+    if others or not isinstance(op, Elementwise) or not op.operands:
+        return None
+    kept = [_kept(reading, v) for v in op.operands]
+    masks = {k[0] for k in kept if k is not None}
+    if len(masks) != 1 or any(v.shape != result.shape for v in masks):
+        return None
+    if isinstance(op.function, UnaryFn):
+        applies = UNARY[op.function].zero_at_zero
+    else:
+        rest = [v for v, k in zip(op.operands, kept, strict=True) if k is None]
+        applies = op.function is BinaryFn.MUL and all(
+            reading.certain.is_finite(v, total=True) for v in rest
+        )
+    if not applies:
+        return None
+    (mask,) = masks
+    inside = [v if k is None else k[1] for v, k in zip(op.operands, kept, strict=True)]
+    value = reading.apply(op, tuple(inside))
+    return reading.write(lambda b: b.binary(BinaryFn.KEEP, mask, value))
+
+
+def _kept(reading: Reading, x: Value) -> tuple[Value, Value] | None:
+    """Return the mask and the operand of a masked value."""
+    op = reading.makers.get(x)
+    if op is None or op.function is not BinaryFn.KEEP:
+        return None
+    return op.operands[0], op.operands[1]
+
+
 def factor_rule(reading: Reading, op: Op) -> Value | None:
     """Return how to write a masked value as a product with the truth values, if it is a number
     wherever the mask is false, too; None for other ops."""
@@ -77,7 +111,16 @@ def factor_rule(reading: Reading, op: Op) -> Value | None:
     mask, x = op.operands
     if x.dtype is DType.I1 or not reading.certain.is_finite(x, total=True):
         return None
-    return reading.write(lambda b: b.binary(BinaryFn.MUL, b.cast(mask, x.dtype), x))
+    made = reading.makers.get(mask)
+    if made is None or made.function is not UnaryFn.NOT:
+        return reading.write(lambda b: b.binary(BinaryFn.MUL, b.cast(mask, x.dtype), x))
+    (opposite,) = made.operands
+
+    def left(b: Builder) -> Value:
+        factor = b.binary(BinaryFn.SUB, b.constant(1, x.dtype), b.cast(opposite, x.dtype))
+        return b.binary(BinaryFn.MUL, factor, x)
+
+    return reading.write(left)
 
 
 def whole_cast_rule(reading: Reading, op: Op) -> Value | None:

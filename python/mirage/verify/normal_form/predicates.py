@@ -244,14 +244,28 @@ class _Known:
         return self._below_zero(b, BinaryFn.LT, b.binary(BinaryFn.SUB, difference, one))
 
     def _equal(self, b: Builder, x: Value, y: Value) -> Value:
+        if (asked := self._truth_asked_for(x, y)) is not None:
+            return self.negated(b, asked[0]) if asked[1] else asked[0]
         if not self._are_whole(x, y):
             return b.binary(BinaryFn.EQ, x, y)
         return _least(b, self._at_most(b, x, y), self._at_most(b, y, x))
 
     def _unequal(self, b: Builder, x: Value, y: Value) -> Value:
+        if (asked := self._truth_asked_for(x, y)) is not None:
+            return asked[0] if asked[1] else self.negated(b, asked[0])
         if not self._are_whole(x, y):
             return b.unary(UnaryFn.NOT, b.binary(BinaryFn.EQ, x, y))
         return b.binary(BinaryFn.MAX, self._less(b, x, y), self._less(b, y, x))
+
+    def _truth_asked_for(self, x: Value, y: Value) -> Truth | None:
+        """Return what the question whether a truth value is 1 (or 0) asks for; None for others."""
+        for value, number in ((x, y), (y, x)):
+            source, negative = self.truth(value)
+            known = self.constants.get(number)
+            free = source.dtype is DType.I1 and source not in self.constants
+            if known in (0, 1) and free and not number.shape:
+                return source, negative != (known == 0)
+        return None
 
     def _are_whole(self, x: Value, y: Value) -> bool:
         return DType.I1 not in (x.dtype, y.dtype) and self.is_whole(x) and self.is_whole(y)
@@ -271,8 +285,8 @@ class _Known:
             return False
         if op.function is BinaryFn.KEEP:  # the kept value, or zero
             return self.is_whole(op.operands[1])
-        combined = isinstance(op, Contraction) and op.function in (ReduceFn.SUM, ReduceFn.MAX)
-        if combined or _same_elements(op) or op.function in _WHOLE:
+        largest = isinstance(op, Contraction) and op.function is ReduceFn.MAX
+        if largest or _same_elements(op) or op.function in _WHOLE:
             return all(map(self.is_whole, op.operands))
         return self.is_truth(x)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mirage.semantics.bounds.integer_ranges import Range
 from mirage.semantics.builder import Builder
-from mirage.semantics.ops.kinds import Contraction, Lookup
+from mirage.semantics.ops.kinds import Contraction, Elementwise, Lookup
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.scalar import Array, BinaryFn, ReduceFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
@@ -18,6 +18,7 @@ from mirage.verify.normal_form.known_truths import (
     known_rule,
     masked_product_rule,
     masked_truths_rule,
+    outer_mask_rule,
     whole_cast_rule,
 )
 from mirage.verify.normal_form.last_writes import last_write_rule, written_rule
@@ -43,6 +44,7 @@ _RULES = (
     known_rule,
     masked_product_rule,
     masked_truths_rule,
+    outer_mask_rule,
     whole_cast_rule,
     looked_up_rule,
     below_zero_rule,
@@ -70,7 +72,9 @@ def reads_otherwise(*graphs: KernelGraph) -> bool:
 
 
 def _is_read(op: Op) -> bool:
-    """Return whether an op is a lookup or a product of matrices."""
+    """Return whether an op is a lookup, a product of matrices, or a conversion to integers."""
+    if isinstance(op, Elementwise) and op.cuts:
+        return True
     return isinstance(op, Lookup) or (isinstance(op, Contraction) and len(op.operands) == 2)
 
 

@@ -22,18 +22,12 @@ from mirage.verify.normal_form.cumulations import as_choices
 from mirage.verify.normal_form.normalize import Depth, has_exponentials
 from mirage.verify.normal_form.real_functions import has_real_functions
 from mirage.verify.pair.budget import Budget
-from mirage.verify.pair.filled_rows import EMPTY_ROWS, FILLED, without_filled_rows
+from mirage.verify.pair.filled_rows import EMPTY_ROWS
 from mirage.verify.pair.guessed_values import guessed_hint, is_long
 from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.in_place import in_place
-from mirage.verify.pair.least_masks import (
-    ALIKE,
-    READ,
-    stays_defined,
-    with_one_least_number,
-    without_least_masks,
-)
 from mirage.verify.pair.postponed import Open
+from mirage.verify.pair.readings_of_masks import readings_of_masks
 from mirage.verify.pair.verification import Patience, Verification
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
 from mirage.verify.shared_inputs.choices_by_position import with_choices_cut
@@ -100,32 +94,12 @@ def examine(
         if isinstance(other, Verdict) and other.equivalent:
             return other
     open_ = hint is None and not _settles(found, contents)
-    pairs = _masks_read(reference, candidate, contents, options.work) if open_ else ()
+    pairs = readings_of_masks(reference, candidate, contents, options.work) if open_ else ()
     for first, second, text in pairs:
         found = _of_reading(found, of(first, second), text)
         if _settles(found, contents):
             break
     return found
-
-
-def _masks_read(
-    reference: KernelGraph, candidate: KernelGraph, contents: Mapping[int, Array], work: float
-) -> Iterator[tuple[KernelGraph, KernelGraph, str]]:
-    """Yield both programs in readings of their masks. A reading of the candidate gives another
-    result only where the reference gives no number; one of the reference, nowhere."""
-    if (filled := without_filled_rows(candidate)) is not None:
-        yield reference, filled, FILLED
-    first, second = (without_least_masks(g, contents) for g in (reference, candidate))
-    if second is not None:
-        yield reference, second, READ
-    if first is not None and stays_defined(first, reference, contents, work):
-        yield first, candidate, READ
-        if second is not None:
-            yield first, second, READ
-            return
-    first, second = map(with_one_least_number, (reference, candidate))
-    if first is not None and second is not None:
-        yield first, second, ALIKE
 
 
 def _of_reading(found: Verdict | Open, other: Verdict | Open, text: str) -> Verdict | Open:
@@ -193,8 +167,8 @@ def _as_they_are(
 
     pair = first.graph, second.graph
 
-    def by_parts() -> Verdict | None:
-        return _by_parts(pair, held, contents, seed, budget) if options.prove else None
+    def by_parts(programs: _Graphs = pair) -> Verdict | None:
+        return _by_parts(programs, held, contents, seed, budget) if options.prove else None
 
     if hint is None and options.prove and is_long(first.graph):
         return _of_long_programs(pair, by_parts, held, settled, budget)
@@ -246,16 +220,17 @@ def _by_parts(
 
 def _of_long_programs(
     pair: _Graphs,
-    by_parts: Callable[[], Verdict | None],
+    by_parts: Callable[[_Graphs], Verdict | None],
     held: _Held,
     settled: _Settled,
     budget: Budget,
 ) -> Verdict:
     """Return the verdict on two programs without hints about common values: by parts, or otherwise
     as a whole, as far as the time allows."""
-    found = by_parts() or Verdict(Kind.UNKNOWN, None, (), held(*pair, hint=None).seed)
+    one, other, constants = _read_alike(*pair)
+    found = by_parts((one, other)) or Verdict(Kind.UNKNOWN, None, (), held(*pair, hint=None).seed)
     if found.equivalent:
-        return found
+        return replace(found, evidence=(*_notes(constants, Depth.USUAL), *found.evidence))
     limit = WHOLE_SECONDS if math.isinf(budget.left) else math.inf
     try:
         with time_limit(math.inf, limit):
@@ -299,10 +274,8 @@ def _readings(
     first: KernelGraph, second: KernelGraph, kind: Kind, hint: Hint | None
 ) -> Iterator[tuple[Depth, _Pair]]:
     """Yield the other ways to read two programs."""
-    # the reference keeps the maxima of its softmaxes: its rounding errors are what is allowed
-    given = decompose(first, stable=True)
-    source, alike, read = read_alike(given, second)
-    pairs: list[_Pair] = [(first if source is given else source, alike, read)] if read else []
+    alike = _read_alike(first, second)
+    pairs: list[_Pair] = [alike] if alike[2] else []
     for pair in pairs:
         yield Depth.USUAL, pair
     if kind is not Kind.UNKNOWN:
@@ -316,6 +289,14 @@ def _readings(
     for depth in depths:
         for pair in pairs:
             yield depth, pair
+
+
+def _read_alike(first: KernelGraph, second: KernelGraph) -> _Pair:
+    """Return both programs with constants that compile to the same numbers."""
+    # the reference keeps the maxima of its softmaxes: its rounding errors are what is allowed
+    given = decompose(first, stable=True)
+    source, alike, read = read_alike(given, second)
+    return (first if source is given else source, alike, read) if read else (first, second, read)
 
 
 def _notes(constants: Mapping[Number, Number], depth: Depth) -> Iterator[Evidence]:

@@ -59,8 +59,8 @@ def guessed_hint(
             np.asarray(contents[i], np.float64) if i in contents else _drawn(v, rng)
             for i, v in enumerate(reference.inputs)
         ]
-        theirs = _by_kind(source, inputs)
-        ours = _by_kind(candidate, inputs)
+        theirs = _by_kind(source, inputs, contents)
+        ours = _by_kind(candidate, inputs, contents)
     except (EvaluationError, UnknownOp):
         return None
     pairs = [
@@ -82,19 +82,33 @@ def _drawn(v: Value, rng: np.random.Generator) -> Array:
 _Numbers = list[tuple[Value, Array]]
 
 
-def _by_kind(graph: KernelGraph, inputs: list[Array]) -> dict[tuple[int, bool], _Numbers]:
+def _by_kind(
+    graph: KernelGraph, inputs: list[Array], contents: Mapping[int, Array]
+) -> dict[tuple[int, bool], _Numbers]:
     """Group the intermediate values that consist of numbers, in row-major order, by their size and
-    by whether they are integers: a float may have lost digits of an integer."""
+    by whether they are integers: a float may have lost digits of an integer. Positions, and masks
+    that are computed from them, are left out, because they are whole numbers that every piece can
+    compute: as inputs of pieces, a mask and its opposite have nothing in common."""
+    known = _known(graph, contents)
     values = tuple(v for op in graph.ops if op.number is None for v in op.results)
     every = KernelGraph(graph.name, graph.inputs, graph.ops, values)
     found: dict[tuple[int, bool], _Numbers] = {}
     with np.errstate(all="ignore"):
         for v, x in zip(values, evaluate_floats(every, inputs), strict=True):
-            if np.isfinite(x).all():
+            if np.isfinite(x).all() and not (v in known and (x == np.trunc(x)).all()):
                 found.setdefault((v.type.size, v.dtype.is_integer), []).append(
                     (v, np.asarray(x).ravel())
                 )
     return found
+
+
+def _known(graph: KernelGraph, contents: Mapping[int, Array]) -> set[Value]:
+    """Return the values that depend on known inputs alone."""
+    known = {graph.inputs[i] for i in contents}
+    for op in graph.ops:
+        if known.issuperset(op.operands):
+            known.update(op.results)
+    return known
 
 
 def _same(numbers: Array, among: _Numbers) -> Value | None:

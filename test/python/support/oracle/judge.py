@@ -31,12 +31,14 @@ measured."""
 FAR = 4.0
 """The multiple of the promise beyond which errors are too large without any doubt."""
 
-_HALF_ULP = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "f64": 2.0**-53}
+_NEGLIGIBLE = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-18, "f64": 2.0**-53}
+"""Relative errors that are always right: in 16 bits a half rounding of the result."""
 _SMALLEST = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150}
 _LARGEST = {"f16": 65504.0, "bf16": 3.3e38, "f32": 3.3e38, "f64": 1e300}
 _NEIGHBOURS = 8
-_ROUNDING, _CHOICE = 2.0**-24, 2.0**-7
-"""A rounding of an input to f32, and the change of a row beyond which it has decided something."""
+_ROUNDING, _CHOICE = 2.0**-22, 2.0**-7
+"""A few roundings of an input to f32, and the change of a row beyond which they have decided
+something."""
 _BEHIND = 2.0**-40
 """A relative change: thousands of roundings of float64, and a thousandth of what counts as a
 difference."""
@@ -447,7 +449,7 @@ def excess_of(exact: Tensor, reference: Tensor, candidate: Tensor, dtype: DType)
         return ((torch.where(known, e, zero) ** 2).sum(1) / count).sqrt()
 
     size = torch.where(known, x, zero)
-    floor = _HALF_ULP[name] * size.abs() + _SMALLEST.get(name, 0.0)
+    floor = _NEGLIGIBLE[name] * size.abs() + _SMALLEST.get(name, 0.0)
     weights = torch.where(known, floor, zero) / floor.amax(1, keepdim=True).clamp(min=1e-300)
     effective = (weights**2).sum(1) ** 2 / (weights**4).sum(1).clamp(min=1e-300)
     slack = 1.0 + 3.0 / effective.clamp(min=1.0).sqrt()

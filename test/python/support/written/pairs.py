@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType
 
 import mirage as mi
 import torch
@@ -15,6 +17,7 @@ from mirage.verify.shared_inputs.bound_tensors import Aligned, Stated, align
 from mirage.verify.verifier import verify_aligned
 
 Program = Callable[..., object]
+TESTS = str(Path(__file__).parents[2])
 DTYPES = {
     "f32": torch.float32,
     "f16": torch.float16,
@@ -53,15 +56,42 @@ def tensors(inputs: str) -> list[torch.Tensor]:
     return found
 
 
+def _text(code: CodeType) -> CodeType:
+    """What is written, wherever it stands."""
+    consts = tuple(_text(x) if isinstance(x, CodeType) else x for x in code.co_consts)
+    return code.replace(co_consts=consts, co_firstlineno=1, co_linetable=b"")
+
+
+def _names(code: CodeType) -> set[str]:
+    inside = (_names(x) for x in code.co_consts if isinstance(x, CodeType))
+    return set(code.co_names).union(*inside)
+
+
+def written_as(x: object, within: tuple[object, ...] = ()) -> Hashable:
+    """Equal for functions of tests that have one text, whose names stand for the same; for numbers
+    and texts that are written in the same way; and otherwise for one object."""
+    if any(x is each for each in within):
+        return "itself"
+    if isinstance(x, FunctionType) and x.__code__.co_filename.startswith(TESTS):
+        known = {name: x.__globals__[name] for name in _names(x.__code__) & x.__globals__.keys()}
+        read = [cell.cell_contents for cell in x.__closure__ or ()]
+        read += [*(x.__defaults__ or ()), *(known[name] for name in sorted(known))]
+        meant = tuple(written_as(y, (*within, x)) for y in read)
+        return _text(x.__code__), tuple(sorted(known)), meant
+    return (type(x), repr(x)) if isinstance(x, bool | int | float | str) else id(x)
+
+
 @cache
-def _imported(pairs: tuple[Pair, ...]) -> Stated:
-    """All programs of pairs with the same inputs, as one: an export takes longer than a proof."""
-    programs = [p for pair in pairs for p in (pair.first, pair.second)]
+def _imported(pairs: tuple[Pair, ...]) -> tuple[Stated, dict[Hashable, int]]:
+    """All programs of pairs with the same inputs, as one: an export takes longer than a proof.
+    Those that are written alike are one program, whose number stands beside them."""
+    programs = {written_as(p): p for pair in pairs for p in (pair.first, pair.second)}
 
     def every(*xs: torch.Tensor) -> list[object]:
-        return [program(*xs) for program in programs]
+        return [program(*xs) for program in programs.values()]
 
-    return stated(mi.from_torch(every, *tensors(pairs[0].inputs)).program)
+    whole = stated(mi.from_torch(every, *tensors(pairs[0].inputs)).program)
+    return whole, {text: number for number, text in enumerate(programs)}
 
 
 def _one(every: Stated, number: int) -> Stated:
@@ -82,8 +112,8 @@ def _one(every: Stated, number: int) -> Stated:
 def aligned_of(pair: Pair, among: Sequence[Pair]) -> Aligned:
     """Both programs as they are compared; the others are imported with them."""
     alike = tuple(p for p in among if p.inputs == pair.inputs)
-    number = 2 * alike.index(pair)
-    first, second = (_one(_imported(alike), number + i) for i in (0, 1))
+    every, numbers = _imported(alike)
+    first, second = (_one(every, numbers[written_as(p)]) for p in (pair.first, pair.second))
     return align(first, second)
 
 

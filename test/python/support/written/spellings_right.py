@@ -12,12 +12,21 @@ from written.pairs import Pair
 
 HEADS, ROW = "2x3x8x24 2x3x8x24 2x3x8x24", "6x12"
 PLACES, MASK = "6x12 6x3:i64", "6x12:b"
+GATE = "6x8 6x8 8x8"
 SCALE = 24**-0.5
 Tensor = torch.Tensor
 
 
 def divided_scores(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return ((q @ k.mT) / math.sqrt(24)).softmax(-1) @ v
+
+
+def count_of(m: Tensor) -> Tensor:
+    return m.sum(-1, keepdim=True).clamp(min=1)
+
+
+def mean_of(x: Tensor, m: Tensor) -> Tensor:
+    return (x * m).sum(-1, keepdim=True) / count_of(m)
 
 
 SPELLINGS_RIGHT = [
@@ -47,5 +56,27 @@ SPELLINGS_RIGHT = [
     Pair(
         "places of what a mask leaves", MASK, lambda m: m.long().cumsum(-1) - 1,
         lambda m: (m[:, None, :] & torch.ones(12, 12).tril().bool()).sum(-1) - 1,
+    ),
+    Pair(
+        "variance of what a mask leaves", "4x10 4x10:b",
+        lambda x, m: ((x - mean_of(x, m)) ** 2 * m).sum(-1) / count_of(m)[:, 0],
+        lambda x, m: torch.where(m, x - mean_of(x, m), 0.0).square().sum(-1) / count_of(m)[:, 0],
+    ),
+    Pair("a count", MASK, lambda m: m.sum(-1), lambda m: m.float().sum(-1).long()),
+    Pair("a mask that is asked for", MASK, lambda m: m == 0, lambda m: ~m),
+    Pair("a mask that is asked for twice", MASK, lambda m: (m != 0) & (m == 1), lambda m: m),
+    Pair(
+        "a gate", GATE,
+        lambda x, h, w: (1 - (x @ w).sigmoid()) * x.tanh() + (x @ w).sigmoid() * h,
+        lambda x, h, w: torch.lerp(x.tanh(), h, (x @ w).sigmoid()),
+    ),
+    Pair(
+        "a gate of a difference", GATE,
+        lambda x, h, w: (x @ w).sigmoid() * x + (1 - (x @ w).sigmoid()) * h,
+        lambda x, h, w: h + (x @ w).sigmoid() * (x - h),
+    ),
+    Pair(
+        "contrastive loss", "6x16 6x16", lambda a, b: F.cross_entropy(a @ b.T, torch.arange(6)),
+        lambda a, b: ((a @ b.T).logsumexp(-1) - (a * b).sum(-1)).mean(),
     ),
 ]  # fmt: skip

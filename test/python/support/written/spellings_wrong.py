@@ -5,7 +5,17 @@ from __future__ import annotations
 import torch
 
 from written.pairs import Pair
-from written.spellings_right import HEADS, MASK, PLACES, ROW, SCALE, divided_scores
+from written.spellings_right import (
+    GATE,
+    HEADS,
+    MASK,
+    PLACES,
+    ROW,
+    SCALE,
+    count_of,
+    divided_scores,
+    mean_of,
+)
 
 SPELLINGS_WRONG = [
     Pair(
@@ -50,5 +60,18 @@ SPELLINGS_WRONG = [
     Pair(
         "places without the last", MASK, lambda m: m.long().cumsum(-1),
         lambda m: (m[:, None, :] & torch.ones(12, 12).tril(-1).bool()).sum(-1) + 1,
+    ),
+    Pair(
+        "variance with what a mask leaves out", "4x10 4x10:b",
+        lambda x, m: ((x - mean_of(x, m)) ** 2 * m).sum(-1) / count_of(m)[:, 0],
+        lambda x, m: (torch.where(m, x, 0.0) - mean_of(x, m)).square().sum(-1) / count_of(m)[:, 0],
+    ),
+    Pair("a count of the others", MASK, lambda m: m.sum(-1), lambda m: (~m).float().sum(-1).long()),
+    Pair("a mask that is not asked for", MASK, lambda m: m == 0, lambda m: m),
+    Pair("a mask in cosines", "6x12 6x12:b", lambda x, m: (x * m).cos(), lambda x, m: x.cos() * m),
+    Pair(
+        "a gate, turned", GATE,
+        lambda x, h, w: (1 - (x @ w).sigmoid()) * x.tanh() + (x @ w).sigmoid() * h,
+        lambda x, h, w: torch.lerp(h, x.tanh(), (x @ w).sigmoid()),
     ),
 ]  # fmt: skip

@@ -91,6 +91,12 @@ ALIKE_ONES = [
         lambda x, m: (x + (1.0 - m.float()) * -1e9).softmax(-1),
         lambda x, m: (x + (~m) * -1e10).softmax(-1),
     ),
+    Pair(
+        "any mask, compared with zero",
+        MASKED,
+        lambda x, m: x.masked_fill(m == 0, -1e9).softmax(-1),
+        lambda x, m: torch.where(m, x, -1e30).softmax(-1),
+    ),
 ]
 OTHERS = [
     Pair(

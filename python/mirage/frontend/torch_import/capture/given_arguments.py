@@ -23,14 +23,15 @@ def parameters_of(program: Any) -> dict[str, inspect.Parameter]:
 
 
 def names_by_position(program: object, count: int) -> tuple[str, ...]:
-    """Return the names by which the first ``count`` parameters of a program can be passed as well
-    as by position; parameters that have only a position, or no names, are empty."""
+    """Return the names of the parameters of a program that can be passed by position, in order;
+    those that have only a position are empty. Of an ``ExportedProgram`` they are known for
+    ``count`` arguments that it was exported with by position."""
     if isinstance(program, torch.export.ExportedProgram):
         signature = program.module_call_graph[0].signature
         return tuple((signature and signature.forward_arg_names) or ())[:count]
-    both = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = (p.name if p.kind is both else "" for p in parameters_of(program).values())
-    return tuple(names)[:count]
+    alone, both = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    found = [p for p in parameters_of(program).values() if p.kind in (alone, both)]
+    return tuple(p.name if p.kind is both else "" for p in found)
 
 
 def are_names(program: object, example: object) -> bool:

@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 
+from mirage.semantics.ops.block_ops import renamed_map
 from mirage.semantics.ugraph import (
     Accumulator,
     BlockGraph,
     Launch,
-    Load,
     Loop,
-    Mask,
     Op,
     Output,
-    Structure,
     Value,
+    loops,
 )
 
 
@@ -31,7 +30,7 @@ def joined(first: Launch, second: Launch) -> Launch | None:
         return None
     if [a.extent for a in first.grid] != [a.extent for a in second.grid]:
         return None
-    mine, its = (_in_parts(launch.body.ops) for launch in (first, second))
+    mine, its = (_in_parts(launch) for launch in (first, second))
     if mine is None or its is None or mine.steps != its.steps:
         return None
     names = {b.name: a.name for a, b in zip(first.grid, second.grid, strict=True)}
@@ -42,13 +41,13 @@ def joined(first: Launch, second: Launch) -> Launch | None:
     once, ops = _Once(same, {}), list[Op]()
     for place, (own, other) in enumerate(zip(mine.between, its.between, strict=True)):
         if place:
-            loops = mine.loops[place - 1], its.loops[place - 1]
-            inside = names | {loops[1].axis.name: loops[0].axis.name}
-            ops.append(_one_loop(loops, _Once(same, dict(once.known)), inside))
+            pair = mine.loops[place - 1], its.loops[place - 1]
+            inside = names | {pair[1].axis.name: pair[0].axis.name}
+            ops.append(_one_loop(pair, _Once(same, dict(once.known)), inside))
         ops += [*once.ops(own, {}), *once.ops(other, names)]
     outputs = [Output(same.get(o.value, o.value), o.map) for o in first.body.outputs]
     outputs += [
-        Output(same.get(o.value, o.value), _renamed_map(o.map, names)) for o in second.body.outputs
+        Output(same.get(o.value, o.value), renamed_map(o.map, names)) for o in second.body.outputs
     ]
     return replace(
         first,
@@ -71,29 +70,27 @@ class _Parts:
         return [loop.axis.extent for loop in self.loops]
 
 
-def _in_parts(ops: Iterable[Op]) -> _Parts | None:
+def _in_parts(launch: Launch) -> _Parts | None:
     """Return the parts of a block; None if a loop is in another one, or skips steps."""
+    every = [*loops(launch)]
     parts = _Parts([], [[]])
-    for op in ops:
-        if isinstance(op, Structure):
-            plain = isinstance(op, Loop) and op.steps is None
-            if not plain or any(isinstance(o, Structure) for o in op.body):
-                return None
-            parts.loops.append(op)
-            parts.between.append([])
-        elif op.reads_axes and not isinstance(op, Load | Mask):
-            return None
-        else:
+    for op in launch.body.ops:
+        loop = next((known for known in every if known is op), None)
+        if loop is None:
             parts.between[-1].append(op)
-    return parts
+        else:
+            parts.loops.append(loop)
+            parts.between.append([])
+    plain = len(parts.loops) == len(every) and all(loop.steps is None for loop in every)
+    return parts if plain else None
 
 
-def _one_loop(loops: tuple[Loop, Loop], once: _Once, names: Mapping[str, str]) -> Loop:
+def _one_loop(pair: tuple[Loop, Loop], once: _Once, names: Mapping[str, str]) -> Loop:
     """Return one loop that does what two do at each of their steps."""
-    first, second = loops
+    first, second = pair
     body = [*once.ops(first.body, {}), *once.ops(second.body, names)]
     sums: dict[tuple[object, ...], tuple[Accumulator, Value]] = {}
-    for loop in loops:
+    for loop in pair:
         for a, result in zip(loop.accumulators, loop.results, strict=True):
             rescale = None if a.rescale is None else once.same.get(a.rescale, a.rescale)
             mine = Accumulator(a.fn, once.same.get(a.value, a.value), rescale)
@@ -120,7 +117,7 @@ class _Once:
         written: list[Op] = []
         for op in ops:
             operands = tuple(self.same.get(v, v) for v in op.operands)
-            mine = replace(_renamed(op, names), operands=operands)
+            mine = replace(op.with_axes(names), operands=operands)
             key = (type(mine), operands, *_attributes(mine), *(v.type for v in mine.results))
             results = self.known.setdefault(key, mine.results)
             if results is mine.results:
@@ -133,17 +130,3 @@ class _Once:
 def _attributes(op: Op) -> list[object]:
     own = (f.name for f in fields(op) if f.name not in ("operands", "results"))
     return [str(getattr(op, name)) for name in own]
-
-
-def _renamed(op: Op, names: Mapping[str, str]) -> Op:
-    if isinstance(op, Load):
-        return replace(op, map=_renamed_map(op.map, names))
-    if isinstance(op, Mask):
-        return replace(op, axes=tuple(names.get(a, a) for a in op.axes))
-    return op
-
-
-def _renamed_map(
-    cuts: tuple[tuple[str, ...], ...], names: Mapping[str, str]
-) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(names.get(a, a) for a in axes) for axes in cuts)

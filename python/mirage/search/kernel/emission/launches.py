@@ -3,7 +3,7 @@ and the views that they need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mirage.cost.clusters import with_clusters
@@ -11,6 +11,7 @@ from mirage.cost.compilable import check_launch
 from mirage.cost.cost_report import CostReport
 from mirage.cost.features import features_of
 from mirage.cost.kernel_time import report
+from mirage.cost.overlapping_views import read_from_memory
 from mirage.cost.registers import check_registers
 from mirage.cost.resident import with_resident_blocks
 from mirage.cost.target import Target
@@ -23,7 +24,7 @@ from mirage.search.kernel.emission.masked_padding import Sizes
 from mirage.search.kernel.estimates.derivation_costs import Measure, half_type
 from mirage.search.kernel.loop_nests.frames import FrameType
 from mirage.search.kernel.loop_nests.problem_axes import Analysis
-from mirage.search.kernel.problems.problem import Solution
+from mirage.search.kernel.problems.problem import KernelProblem, Solution
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, launches
 
@@ -83,10 +84,16 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
     parts = tuple(
         second.report(launch, hot, target)
         if launch in second.found
-        else report(features_of(launch, hot, tables=problem.tables), target)
+        else report(features_of(launch, hot, tables=_read_bytes(problem, launch)), target)
         for launch in kernels
     )
     return Solution(ops, CostReport.sequence(parts, target), str(draft.kind))
+
+
+def _read_bytes(problem: KernelProblem, launch: Launch) -> Iterator[tuple[Value, float]]:
+    """Yield the operands of which device memory reads fewer bytes than they have."""
+    yield from problem.tables
+    yield from read_from_memory(launch, dict(problem.cuts))
 
 
 def _parts(

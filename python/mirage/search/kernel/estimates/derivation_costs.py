@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ from mirage.cost.accountant import Accountant
 from mirage.cost.compilable import MAX_WIDE_DIMS
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.kernel_time import HOT
+from mirage.cost.overlapping_views import Cut
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normal_form import InAtom, SubAxis
@@ -67,6 +68,7 @@ class Measure(EdgeAccounts):
 
     target: Target
     read_bytes: tuple[float, ...]  # of each tensor, from device memory
+    cuts: tuple[Cut | None, ...]  # of each tensor, where it is a block of one
     known: Known = field(default_factory=Known)
 
     def work(self, edge: Edge) -> tuple[dict[str, Num], Num]:
@@ -260,7 +262,7 @@ class Measure(EdgeAccounts):
         feasible: Num = np.ones(columns.count, dtype=bool)
         if self._has_warpgroups:
             feasible = ~columns.warpgroups | self._suits_warpgroups(edges, outputs)
-        read: set[int] = set()
+        read: dict[int, InAtom] = {}
         products = {e.goal for e in edges if isinstance(e, Product)}
         gathered: set[Goal] = set()
         again = self._again(edges)
@@ -281,15 +283,30 @@ class Measure(EdgeAccounts):
                 atom = self.derivations.algebra.atoms[edge.atom]
                 assert isinstance(atom, InAtom)
                 if atom.tensor not in read and self.read_bytes[atom.tensor]:
-                    read.add(atom.tensor)
                     width = self.tensors[atom.tensor].dtype.bytes
-                    account.read(self.read_bytes[atom.tensor], self._run(atom.dims) * width)
+                    size = self.read_bytes[atom.tensor] * (1.0 - self._common(atom, read.values()))
+                    account.read(size, self._run(atom.dims) * width)
+                    read[atom.tensor] = atom
             if isinstance(edge, Gather):
                 gathered.add(edge.children[0])
         extra = self._store(account, gathered, outputs)
         if self._has_warpgroups and products:
             feasible = feasible & self._count_registers(account.features, edges)
         return account.features, feasible, extra
+
+    def _common(self, atom: InAtom, read: Iterable[InAtom]) -> Num:
+        """Return the share of a tensor's tiles that other views of the same tensor, which are cut
+        into tiles in the same way, have read at the same step."""
+        cut = self.cuts[atom.tensor]
+        if cut is None:
+            return 0.0
+        tile, shape = [self.elements(dim) for dim in atom.dims], self.tensors[atom.tensor].shape
+        shares: Num = 0.0
+        for other in read:
+            view = self.cuts[other.tensor]
+            if view and other.dims == atom.dims and self.tensors[other.tensor].shape == shape:
+                shares = np.maximum(shares, cut.common_share(view, tile))
+        return shares
 
     def _store(self, account: Accountant, gathered: set[Goal], outputs: Sequence[Stored]) -> Num:
         """Count what a kernel stores: the outputs or, if there are any, the partial results that

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mirage.cost.features import features_of
 from mirage.cost.kernel_time import HOT, report
+from mirage.cost.overlapping_views import least_from_memory
 from mirage.cost.target import Target
 from mirage.search.kernel.loop_nests.frames import FrameType
 from mirage.search.kernel.loop_nests.problem_axes import Analysis
@@ -19,7 +20,8 @@ def combined_floor(
         return 0.0
     t, problem = target, analysis.problem
     tensors = {problem.leaves[atom.tensor] for atom in analysis.reads_first(kind)}
-    read = sum(problem.read_bytes(v) for v in tensors)
+    sizes = {v: problem.read_bytes(v) for v in problem.leaves if v in tensors}
+    read = least_from_memory(sizes, dict(problem.cuts), sizes)
     latency = t.latency if read else HOT * t.latency
     moved = max(latency + t.block_start, (read + partial) / t.dram_bytes)
     size = partial + sum(v.type.bytes for v in problem.outputs)

@@ -292,6 +292,7 @@ def _views(
     viewed = KernelProblem(
         outputs, tuple(read), problem.definitions, problem.table, problem.combine, frozenset(hot),
         problem.scales, problem.narrower, frozenset(viewed_tables),
+        frozenset((v, cut) for v, cut in problem.cuts if v in read),
     )  # fmt: skip
     return viewed, tuple(before), tuple(Reshape((v,), (w,)) for v, w in after)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirage.cost.cost_report import CostReport
+from mirage.cost.overlapping_views import Cut
 from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.problems.growth import Scales
 from mirage.semantics.scalar import DType
@@ -33,6 +34,9 @@ class KernelProblem:
     tables: frozenset[tuple[Value, float]] = frozenset()
     """The leaves that are rows of a table with fewer rows, and its bytes: kernels will look them
     up, and read no more from device memory."""
+
+    cuts: frozenset[tuple[Value, Cut]] = frozenset()
+    """The leaves that are blocks of tensors, which may overlap."""
 
     def read_bytes(self, leaf: Value) -> float:
         """Return the bytes of device memory that kernels read for a leaf."""

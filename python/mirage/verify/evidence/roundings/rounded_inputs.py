@@ -1,4 +1,4 @@
-"""The results of a program whose inputs are off by one rounding to f32.
+"""The results of a program whose inputs are off by a few roundings to f32.
 
 ``log_softmax`` subtracts the maximum first, so for scores about 50 its errors are those of numbers
 about 1. ``x - logsumexp(x)`` has errors of a rounding of 50, and so does every program whose scores
@@ -26,8 +26,8 @@ does not count."""
 def off_by_a_rounding(
     inputs: Sequence[Sampled], types: Sequence[DType], fixed: frozenset[int], seed: int
 ) -> list[Sampled]:
-    """Return inputs with relative changes as large as a rounding to f32, whatever their types are;
-    integers, f64 and the ``fixed`` ones are as they were."""
+    """Return inputs with relative changes as large as a few roundings to f32, whatever their types
+    are; integers, f64 and the ``fixed`` ones are as they were."""
     kinds = [
         DType.I32 if i in fixed or t is DType.F64 or t.is_integer else DType.F32
         for i, t in enumerate(types)

@@ -5,8 +5,8 @@ accumulation) and compared with float64, in many situations
 (:mod:`mirage.verify.evidence.roundings.activations`).
 
 A *row* of an output runs along its last dimension. In each row, and over all rows, the root mean
-square of the candidate's errors may be at most twice that of the reference's errors, or the error
-that rounding the output alone may cause, if that is larger. Where the reference or float64 gives no
+square of the candidate's errors may be at most twice that of the reference's errors, or what is
+negligible in the output's type, if that is larger. Where the reference or float64 gives no
 finite number, the candidate need not give one either; everywhere else it must.
 """
 

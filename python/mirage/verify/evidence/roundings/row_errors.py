@@ -19,6 +19,12 @@ SMALLEST = dict.fromkeys(DType, 0.0) | {
     DType.F8E5M2: 2.0**-17,
 }
 
+NEGLIGIBLE = HALF_ULP | {DType.F32: 2.0**-18}
+"""Errors relative to the size of a row that need no comparison with those of the reference. In 16
+bits this is the largest error of rounding the row itself. In f32 it is 64 times as large, which no
+use of such numbers distinguishes: the reference may be exact by chance, and a gate
+``b + s (a - b)`` need not be as exact as ``s a + (1 - s) b`` where ``s`` is 1."""
+
 _SURE, _UNSURE = 0.5, 3.0
 """The numbers of standard errors within which a row's typical error is accepted at once, and in the
 end."""
@@ -75,7 +81,7 @@ def compare_rows(
         x = np.where(known, x, 0.0)
         error_r = np.where(known, r - x, 0.0)
         error_c = np.where(known, np.where(np.isfinite(c), c - x, np.inf), 0.0)
-        floor = np.where(known, HALF_ULP[dtype] * np.abs(x) + SMALLEST[dtype], 0.0)
+        floor = np.where(known, NEGLIGIBLE[dtype] * np.abs(x) + SMALLEST[dtype], 0.0)
     size = float(np.abs(x).max()) or 1.0
     count = _count(known, None)
     rms_r, rms_c = (float(_rms(e, count, None)) / size for e in (error_r, error_c))
@@ -84,7 +90,7 @@ def compare_rows(
         return Errors(name, rms_r, rms_c, False, output, certain=True)
     # The largest of a sample of errors is uncertain by itself: twice that of the mean.
     loose = float(_slack(floor.reshape(1, -1))[0])
-    least_error = max(HALF_ULP[dtype], SMALLEST[dtype] / size)
+    least_error = max(NEGLIGIBLE[dtype], SMALLEST[dtype] / size)
     fine = rms_c <= 2.0 * loose * max(rms_r, least_error / 2.0)
     if not (fine and most_c <= 4.0 * loose * max(most_r, least_error)):
         return Errors(name, rms_r, rms_c, False, output)

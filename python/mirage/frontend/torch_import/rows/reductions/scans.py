@@ -27,6 +27,9 @@ LARGE = 1e38
 LONGEST, BLOCK = 4096, 128
 """The most elements of a row that one block scans, and the least number of elements of the blocks
 of a longer row; the largest number that divides the size is chosen."""
+COLUMNS = 4
+"""The number by which blocks are shorter if neighbours in memory belong to different rows: tiles of
+several rows are read and written in whole sectors."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,8 @@ def _running_sum(b: Lowering, c: Call) -> Value:
 def _running(b: Lowering, fn: ReduceFn, x: Value, dim: int, reversed: bool = False) -> Value:
     """Return the sum or the largest of all elements up to each one along ``dim``, or from each one
     on."""
-    if x.shape[dim] <= LONGEST or x.dtype.is_integer:
-        return _of_row(b, Way(fn, reversed), x, dim)
-    return b.swapped(_in_blocks(b, Way(fn, reversed), b.swapped(x, dim, -1)), dim, -1)
+    way = Way(fn, reversed)
+    return _of_row(b, way, x, dim) if x.dtype.is_integer else _in_blocks(b, way, x, dim)
 
 
 def _of_row(b: Lowering, way: Way, x: Value, dim: int) -> Value:
@@ -72,33 +74,41 @@ def _of_row(b: Lowering, way: Way, x: Value, dim: int) -> Value:
     return b.filled(NOTHING[way.fn], x.type) if way.exclusive else x
 
 
-def _in_blocks(b: Lowering, way: Way, x: Value) -> Value:
-    """Scan the last dimension, block by block. The last block may be shorter."""
-    size = x.shape[-1]
+def _in_blocks(b: Lowering, way: Way, x: Value, dim: int) -> Value:
+    """Scan a dimension, block by block. The last block may be shorter."""
+    size = x.shape[dim]
     if size <= LONGEST:
-        return _of_row(b, way, x, len(x.shape) - 1)
-    length = next((n for n in range(LONGEST, BLOCK - 1, -1) if size % n == 0), LONGEST)
+        return _of_row(b, way, x, dim)
+    most = LONGEST if dim == len(x.shape) - 1 else max(BLOCK, LONGEST // COLUMNS)
+    length = next((n for n in range(most, BLOCK - 1, -1) if size % n == 0), most)
     if size % length:
-        return _in_two(b, way, x, size - size % length, length)
-    blocks = b.reshape(x, (*x.shape[:-1], size // length, length))
-    totals = b.reduced(way.fn, blocks, (-1,), False)
-    before = _in_blocks(b, replace(way, exclusive=True), totals)
-    column = b.reshape(before, (*before.shape, 1))
-    y = b.binary(COMBINED[way.fn], _of_row(b, way, blocks, len(blocks.shape) - 1), column)
+        return _in_two(b, way, x, dim, size - size % length, length)
+    blocks = _as_blocks(b, x, dim, length)
+    totals = b.reduced(way.fn, blocks, (dim + 1,), False)
+    before = _in_blocks(b, replace(way, exclusive=True), totals, dim)
+    beside = b.reshape(before, (*before.shape[: dim + 1], 1, *before.shape[dim + 1 :]))
+    y = b.binary(COMBINED[way.fn], _of_row(b, way, blocks, dim + 1), beside)
     return b.reshape(y, x.shape)
 
 
-def _in_two(b: Lowering, way: Way, x: Value, at: int, length: int) -> Value:
-    """Scan the last dimension in two parts, of which the first one consists of blocks of
-    ``length``: what comes before the later part is all of the other one."""
-    head, tail = b.cut(x, -1, 0, at), b.cut(x, -1, at, x.shape[-1] - at)
-    first, last = (_in_blocks(b, way, part) for part in (head, tail))
+def _as_blocks(b: Lowering, x: Value, dim: int, length: int) -> Value:
+    """Split a dimension into blocks of ``length``, and the places in them."""
+    blocks = x.shape[dim] // length
+    return b.reshape(x, (*x.shape[:dim], blocks, length, *x.shape[dim + 1 :]))
+
+
+def _in_two(b: Lowering, way: Way, x: Value, dim: int, at: int, length: int) -> Value:
+    """Scan a dimension in two parts, of which the first one consists of blocks of ``length``: what
+    comes before the later part is all of the other one."""
+    head, tail = b.cut(x, dim, 0, at), b.cut(x, dim, at, x.shape[dim] - at)
+    first, last = (_in_blocks(b, way, part, dim) for part in (head, tail))
     if way.reversed:
-        first = b.binary(COMBINED[way.fn], first, b.reduced(way.fn, tail, (-1,), True))
-        return b.concat((first, last), -1)
-    blocks = b.reshape(head, (*head.shape[:-1], at // length, length))
-    total = b.reduced(way.fn, b.reduced(way.fn, blocks, (-1,), False), (-1,), True)
-    return b.concat((first, b.binary(COMBINED[way.fn], last, total)), -1)
+        first = b.binary(COMBINED[way.fn], first, b.reduced(way.fn, tail, (dim,), True))
+        return b.concat((first, last), dim)
+    if at > LONGEST:  # the same totals are needed to scan the first part
+        head = b.reduced(way.fn, _as_blocks(b, head, dim, length), (dim + 1,), False)
+    total = b.reduced(way.fn, head, (dim,), True)
+    return b.concat((first, b.binary(COMBINED[way.fn], last, total)), dim)
 
 
 def _scan(b: Lowering, fn: BinaryFn, x: Value, dim: int) -> Value:

@@ -95,7 +95,7 @@ def _part(problem: KernelProblem, outputs: tuple[Value, ...], narrower: int) -> 
 
 
 @dataclass(frozen=True)
-class SideBySide:
+class JointKernels:
     """Joins the kernels of groups. ``times`` estimates drafts, and ``combine`` finds the kernels
     that they may need."""
 
@@ -163,21 +163,21 @@ class SideBySide:
 def _joined(solutions: Sequence[Solution]) -> tuple[Launch | Reshape, ...] | None:
     """Return the kernels of several solutions as one, with the views before and after them; None if
     one of them has several, or if they cannot be joined."""
-    before: dict[tuple[Value, TensorType], Reshape] = {}
+    before: dict[tuple[tuple[Value, ...], TensorType], Reshape] = {}
     after: list[Launch | Reshape] = []
     kernel: Launch | None = None
     for solution in solutions:
-        place = next(i for i, op in enumerate(solution.ops) if isinstance(op, Launch))
+        own, *more = launches(solution.ops)
+        place = solution.ops.index(own)
         same: dict[Value, Value] = {}
         for view in solution.ops[:place]:
-            (operand,) = (same.get(v, v) for v in view.operands)
-            new = Reshape((operand,), view.results)
-            same[view.result] = before.setdefault((operand, view.result.type), new).result
-        own = solution.ops[place]
-        assert isinstance(own, Launch)
+            operands = tuple(same.get(v, v) for v in view.operands)
+            (result,) = view.results
+            new = Reshape(operands, view.results)
+            same[result] = before.setdefault((operands, result.type), new).result
         own = replace(own, operands=tuple(same.get(v, v) for v in own.operands))
         kernel = own if kernel is None else joined(kernel, own)
-        if kernel is None or any(isinstance(op, Launch) for op in solution.ops[place + 1 :]):
+        if kernel is None or more:
             return None
         after += solution.ops[place + 1 :]
     assert kernel is not None

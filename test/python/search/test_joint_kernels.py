@@ -10,7 +10,7 @@ from example_programs.search_programs import graph, tensor
 from mirage.cost import H200
 from mirage.search import SearchLimits, SearchReport, superoptimize
 from mirage.search.kernel.emission.joined_launches import joined
-from mirage.search.kernel.emission.side_by_side import groups_of
+from mirage.search.kernel.emission.joint_kernels import groups_of
 from mirage.search.kernel.problems.one_tile import one_tile, side_by_side
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.kernel.workers import Region

@@ -1,0 +1,36 @@
+"""Readings of the masks of two programs, tried if nothing else shows that these are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.pair.filled_rows import FILLED, without_filled_rows
+from mirage.verify.pair.least_masks import (
+    ALIKE,
+    READ,
+    stays_defined,
+    with_one_least_number,
+    without_least_masks,
+)
+
+
+def readings_of_masks(
+    reference: KernelGraph, candidate: KernelGraph, contents: Mapping[int, Array], work: float
+) -> Iterator[tuple[KernelGraph, KernelGraph, str]]:
+    """Yield both programs in readings of their masks. A reading of the candidate gives another
+    result only where the reference gives no number; one of the reference, nowhere."""
+    if (filled := without_filled_rows(candidate)) is not None:
+        yield reference, filled, FILLED
+    first, second = (without_least_masks(g, contents) for g in (reference, candidate))
+    if second is not None:
+        yield reference, second, READ
+    if first is not None and stays_defined(first, reference, contents, work):
+        yield first, candidate, READ
+        if second is not None:
+            yield first, second, READ
+            return
+    first, second = map(with_one_least_number, (reference, candidate))
+    if first is not None and second is not None:
+        yield first, second, ALIKE
