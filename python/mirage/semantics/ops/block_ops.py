@@ -180,6 +180,16 @@ class Loop(Structure):
         )
         return replace(self, body=inside, accumulators=accumulators)
 
+    def with_each_once(self, inside: tuple[Op, ...], known: dict[Value, Value]) -> Loop:
+        loop = super().with_each_once(inside, known)
+        sums: dict[tuple[AccumulateFn, Value, Value | None], tuple[Value, Accumulator]] = {}
+        for one, result in zip(loop.accumulators, loop.results, strict=True):
+            first, _ = sums.setdefault((one.fn, one.value, one.rescale), (result, one))
+            if first is not result:
+                known[result] = first
+        results, accumulators = zip(*sums.values(), strict=True)
+        return replace(loop, results=results, accumulators=accumulators)
+
     def with_parts(self, parts: Parts) -> Loop:
         body = tuple(op.with_parts(parts) for op in self.body)
         return replace(self, axis=self.axis.with_parts(parts), body=body)

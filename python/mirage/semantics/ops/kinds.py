@@ -220,6 +220,11 @@ class Structure(Op, kind=True):
         """Return the same structure with the ops ``inside``; ``new`` maps the values that it
         ``defines`` and its ``ends`` to their replacements."""
 
+    def with_each_once(self, inside: tuple[Op, ...], known: dict[Value, Value]) -> Self:
+        """Return the op with other ops inside, whose values are the ``known`` ones where these are
+        equal. Results that are equal then are left out, and become known."""
+        return self.rebuilt(inside, lambda v: known.get(v, v))
+
     def with_parts(self, parts: Parts) -> Op:
         raise unknown(self, "other numbers of parts")
 

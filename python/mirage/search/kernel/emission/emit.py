@@ -27,8 +27,8 @@ from mirage.search.kernel.derivations.moves import (
     Reduction,
 )
 from mirage.search.kernel.emission.bodies import Bodies
+from mirage.search.kernel.emission.computed_once import without_repeats
 from mirage.search.kernel.emission.masked_padding import Padding, Sizes
-from mirage.search.kernel.emission.repeats import without_repeats
 from mirage.search.kernel.emission.tile_views import flipped, reshaped, turned, upright, viewed
 from mirage.semantics.builder import Builder, promote
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn

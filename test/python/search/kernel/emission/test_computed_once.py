@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirage.search.kernel.emission.repeats import without_repeats
+from mirage.search.kernel.emission.computed_once import without_repeats
 from mirage.semantics.builder import Builder
 from mirage.semantics.ops.block_ops import AccumulateFn
 from mirage.semantics.scalar import DType

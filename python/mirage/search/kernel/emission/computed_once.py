@@ -9,10 +9,10 @@ loop are merged here, too: no compiler behind this one sees that two of them are
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import fields
 
 from mirage.semantics.substitute import with_operands
-from mirage.semantics.ugraph import Accumulator, Loop, Op, Value
+from mirage.semantics.ugraph import Op, Structure, Value
 
 Known = dict[Value, Value]
 """The first of the values that are equal, for each other one."""
@@ -25,8 +25,9 @@ def without_repeats(ops: Iterable[Op], known: Known) -> list[Op]:
     kept: list[Op] = []
     for op in ops:
         renamed = with_operands(op, tuple(known.get(v, v) for v in op.operands))
-        if isinstance(renamed, Loop):
-            kept.append(_loop(renamed, known))
+        if isinstance(renamed, Structure):
+            inside = tuple(without_repeats(renamed.inside, known))
+            kept.append(renamed.with_each_once(inside, known))
             continue
         earlier = first.setdefault(_key(renamed), renamed)
         if earlier is renamed:
@@ -41,20 +42,3 @@ def _key(op: Op) -> tuple[object, ...]:
     skipped = ("operands", "results")
     attributes = (repr(getattr(op, f.name)) for f in fields(op) if f.name not in skipped)
     return type(op), op.operands, tuple(v.type for v in op.results), *attributes
-
-
-def _loop(loop: Loop, known: Known) -> Loop:
-    body = without_repeats(loop.body, known)
-    sums: dict[tuple[object, ...], Value] = {}
-    results: list[Value] = []
-    accumulators: list[Accumulator] = []
-    for one, result in zip(loop.accumulators, loop.results, strict=True):
-        value = known.get(one.value, one.value)
-        rescale = None if one.rescale is None else known.get(one.rescale, one.rescale)
-        earlier = sums.setdefault((one.fn, value, rescale), result)
-        if earlier is not result:
-            known[result] = earlier
-            continue
-        results.append(result)
-        accumulators.append(replace(one, value=value, rescale=rescale))
-    return replace(loop, results=tuple(results), body=tuple(body), accumulators=tuple(accumulators))
