@@ -8,6 +8,7 @@ import mirage as mi
 import pytest
 import torch
 import torch.nn.functional as F
+from executed_programs import executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.scalar import BinaryFn
 from torch_programs.imported_programs import check, rand
@@ -113,16 +114,7 @@ def test_padding_reaches_no_token_of_another_layer() -> None:
     x = rand(3, 2, 16, 16).float()
     seen = torch.arange(16)[None] >= torch.tensor([0, 5, 9])[:, None]
     assert padded(x, seen).isfinite().all()
-    options = mi.OptimizeOptions(
-        check_kernels=False,
-        candidates=1,
-        finalists=1,
-        verify_seed=1,
-        jobs=1,
-        budget=60.0,
-        use_cache=False,
-        cubin=False,
-    )
+    options = executed(budget=60.0, use_cache=False)
     optimized = mi.optimize(mi.from_torch(padded, x, seen), options)
     (got,) = emulate(optimized, x, seen)
     torch.testing.assert_close(got, padded(x, seen), rtol=2e-3, atol=2e-3)

@@ -9,22 +9,13 @@ import mirage as mi
 import pytest
 import torch
 import torch.nn.functional as F
+from executed_programs import executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import axis_extents, launches, loops
 from torch import nn
 
 Tensor = torch.Tensor
-OPTIONS = mi.OptimizeOptions(
-    check_kernels=False,
-    candidates=1,
-    finalists=1,
-    verify_seed=1,
-    jobs=1,
-    budget=300.0,
-    use_cache=False,
-    cubin=False,
-    chip="sm_90a",
-)
+OPTIONS = executed(budget=300.0, use_cache=False, chip="sm_90a")
 N = 384
 
 

@@ -8,20 +8,12 @@ import mirage as mi
 import pytest
 import torch
 import torch.nn.functional as F
+from executed_programs import executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import Launch
 
 Tensor = torch.Tensor
-OPTIONS = mi.OptimizeOptions(
-    check_kernels=False,
-    candidates=2,
-    finalists=1,
-    verify_seed=1,
-    jobs=1,
-    budget=300.0,
-    use_cache=False,
-    cubin=False,
-)
+OPTIONS = executed(candidates=2, budget=300.0, use_cache=False)
 LARGE = 2**45
 IDS = {
     "few": [0] * 40 + [1] * 50 + [2] * 38,

@@ -9,13 +9,12 @@ import mirage as mi
 import pytest
 import torch
 import torch.nn.functional as F
+from executed_programs import executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External, Launch
 
 Tensor = torch.Tensor
-OPTIONS = mi.OptimizeOptions(
-    check_kernels=False, finalists=1, candidates=1, verify_seed=1, jobs=1, cubin=False
-)
+OPTIONS = executed()
 PAD = 7
 
 

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from executed_programs import executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External, Launch, Steps, loops
 
 Tensor = torch.Tensor
-OPTIONS = mi.OptimizeOptions(
-    check_kernels=False, finalists=1, candidates=2, verify_seed=1, jobs=1, cubin=False
-)
+OPTIONS = executed(candidates=2)
 
 
 def rand(*shape: int) -> Tensor:

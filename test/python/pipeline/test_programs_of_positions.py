@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from executed_programs import executed
 from mirage.frontend.torch_import.capture import folding
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.alternatives import parts_of
@@ -19,15 +20,7 @@ from mirage.semantics.positions import Lookup, TileGather, TileIota
 from mirage.semantics.ugraph import External, Launch, Steps, all_ops, loops
 
 Tensor = torch.Tensor
-OPTIONS = mi.OptimizeOptions(
-    check_kernels=False,
-    finalists=1,
-    candidates=2,
-    verify_seed=1,
-    jobs=1,
-    cubin=False,
-    budget=3600.0,
-)
+OPTIONS = executed(candidates=2, budget=3600.0)
 """More time than any machine needs: what is found does not depend on how busy it is."""
 
 

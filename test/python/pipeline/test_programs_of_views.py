@@ -10,22 +10,14 @@ import mirage as mi
 import pytest
 import torch
 import torch.nn.functional as F
+from executed_programs import executed
 from mirage.cost.target import target_for
 from mirage.pipeline.commands.emulate import emulate
 from mirage.search import superoptimize
 from mirage.semantics.ugraph import External, KernelGraph, Launch
 
 Tensor = torch.Tensor
-OPTIONS = mi.OptimizeOptions(
-    check_kernels=False,
-    candidates=2,
-    finalists=1,
-    verify_seed=1,
-    jobs=1,
-    budget=300.0,
-    use_cache=False,
-    cubin=False,
-)
+OPTIONS = executed(candidates=2, budget=300.0, use_cache=False)
 CARD = target_for("h200")
 FIXED = 2.5
 """µs of a launch, of the first byte's way, and of what no other block hides."""

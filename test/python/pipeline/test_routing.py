@@ -9,13 +9,12 @@ from typing import Any
 import mirage as mi
 import torch
 import torch.nn.functional as F
+from executed_programs import executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External, Launch
 
 Tensor = torch.Tensor
-OPTIONS = mi.OptimizeOptions(
-    check_kernels=False, finalists=1, candidates=2, verify_seed=1, jobs=1, cubin=False
-)
+OPTIONS = executed(candidates=2)
 grouped: Any = torch.ops.aten._grouped_mm.default
 
 

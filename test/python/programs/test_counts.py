@@ -8,22 +8,14 @@ from collections.abc import Callable
 import mirage as mi
 import pytest
 import torch
+from executed_programs import executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External
 from mirage.transforms.partition.exact_integers import integers_as_calls
 from torch.nn import functional as F
 
 Tensor = torch.Tensor
-OPTIONS = mi.OptimizeOptions(
-    check_kernels=False,
-    candidates=1,
-    finalists=1,
-    verify_seed=1,
-    jobs=1,
-    budget=60.0,
-    use_cache=False,
-    cubin=False,
-)
+OPTIONS = executed(budget=60.0, use_cache=False)
 
 
 def normal(*shape: int) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import mirage as mi
 import pytest
 import torch
+from executed_programs import executed
 from mirage.mlir_io import graph_from_text, graph_to_text
 from mirage.pipeline.commands.compare import verify_programs
 from mirage.pipeline.commands.emulate import emulate
@@ -23,16 +24,7 @@ from mirage.verify import SignatureMismatch
 from torch import nn
 
 Function = Callable[..., Any]
-OPTIONS = mi.OptimizeOptions(
-    check_kernels=False,
-    candidates=1,
-    finalists=1,
-    verify_seed=1,
-    jobs=1,
-    budget=60.0,
-    use_cache=False,
-    cubin=False,
-)
+OPTIONS = executed(budget=60.0, use_cache=False)
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
