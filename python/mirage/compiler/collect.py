@@ -340,7 +340,7 @@ def _parts_of(
         while part.owner.name == "kernel.reshape":
             part = part.owner.operands[0]
         if maker_of(part) == "kernel.concat":
-            yield from _parts_of(part.owner, place, steps)
+            yield from _parts_of(part.owner.operation, place, steps)
         else:
             yield part, place
         shape, dtype = tensor_type(operand)
