@@ -111,7 +111,9 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
     def write(how: str) -> None:
         script = tmp_path / "ptxas"
-        script.write_text(f"#!/bin/sh\ncode={tmp_path}/code\nfor out; do :; done\n{how}\n")
+        asked = '[ "$1" != --version ] || exit 0'
+        out = f"code={tmp_path}/code\nfor out; do :; done"
+        script.write_text(f"#!/bin/sh\n{asked}\n{out}\n{how}\n")
         script.chmod(0o755)
         monkeypatch.setenv("MIRAGE_PTXAS", str(script))
 
