@@ -332,6 +332,33 @@ class NormalForms:
         return None
 
 
+@dataclass(frozen=True)
+class Names:
+    """Other names of axes in an atom: of the axes of a tensor, of summed sub-axes, and of the one
+    axis along which something is so far."""
+
+    dims: Callable[[Dims], Dims]
+    bound: Callable[[tuple[SubAxis, ...]], tuple[SubAxis, ...]]
+    axis: Callable[[str], str]
+
+
+def rebuilt(atom: Atom, names: Names, poly: Callable[[int], int]) -> Atom:
+    """Return an atom with other names, of the polynomials that ``poly`` gives for its own."""
+    match atom:
+        case InAtom(tensor, dims):
+            return InAtom(tensor, names.dims(dims))
+        case FnAtom(fn, arg):
+            return FnAtom(fn, poly(arg))
+        case Fn2Atom(fn, a, b):
+            return Fn2Atom(fn, poly(a), poly(b))
+        case MaxAtom(bound, arg):
+            return MaxAtom(names.bound(bound), poly(arg))
+        case SoFarAtom():
+            return replace(atom, axis=names.axis(atom.axis), arg=poly(atom.arg))
+        case IdAtom(arg):
+            return IdAtom(poly(arg))
+
+
 def renamed(algebra: NormalForms, poly: int, old: str, new: str) -> int:
     """Return a polynomial with another name for an axis on which it depends; ``new`` is a name of
     an equally long axis that does not occur in it, and both have the same levels."""
@@ -339,23 +366,12 @@ def renamed(algebra: NormalForms, poly: int, old: str, new: str) -> int:
     def name(axis: str) -> str:
         return new if axis == old else axis
 
+    names = Names(lambda dims: tuple(tuple(map(name, d)) for d in dims), lambda b: b, name)
+
     def atom(number: int) -> int:
         if not any(axis == old for axis, _ in algebra.atom_free[number]):
             return number
-        match algebra.atoms[number]:
-            case InAtom(tensor, dims):
-                other: Atom = InAtom(tensor, tuple(tuple(map(name, dim)) for dim in dims))
-            case FnAtom(fn, arg):
-                other = FnAtom(fn, poly_of(arg))
-            case Fn2Atom(fn, a, b):
-                other = Fn2Atom(fn, poly_of(a), poly_of(b))
-            case MaxAtom(bound, arg):
-                other = MaxAtom(bound, poly_of(arg))
-            case SoFarAtom() as so_far:
-                other = replace(so_far, axis=name(so_far.axis), arg=poly_of(so_far.arg))
-            case IdAtom(arg):
-                other = IdAtom(poly_of(arg))
-        return algebra.atom(other)
+        return algebra.atom(rebuilt(algebra.atoms[number], names, poly_of))
 
     def poly_of(number: int) -> int:
         return algebra.poly(

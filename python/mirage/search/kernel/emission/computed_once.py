@@ -20,7 +20,7 @@ Known = dict[Value, Value]
 
 def without_repeats(ops: Iterable[Op], known: Known) -> list[Op]:
     """Return ``ops`` of a block with each value computed once. ``known`` gets the values that are
-    left out; it may have some that are defined before."""
+    left out; it may have some before, such as two names of one tensor."""
     first: dict[tuple[object, ...], Op] = {}
     kept: list[Op] = []
     for op in ops:

@@ -8,11 +8,11 @@ tiles may differ: 256 blocks compute 16 of 4096 columns and 4 of 1024.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
+from mirage.search.kernel.emission.computed_once import without_repeats
 from mirage.semantics.ops.block_ops import renamed_map
 from mirage.semantics.ugraph import (
-    Accumulator,
     BlockGraph,
     Launch,
     Loop,
@@ -38,13 +38,12 @@ def joined(first: Launch, second: Launch) -> Launch | None:
     same: dict[Value, Value] = {}
     for operand, param in zip(second.operands, second.body.params, strict=True):
         same[param] = params.setdefault(operand, param)
-    once, ops = _Once(same, {}), list[Op]()
+    both: list[Op] = []
     for place, (own, other) in enumerate(zip(mine.between, its.between, strict=True)):
         if place:
-            pair = mine.loops[place - 1], its.loops[place - 1]
-            inside = names | {pair[1].axis.name: pair[0].axis.name}
-            ops.append(_one_loop(pair, _Once(same, dict(once.known)), inside))
-        ops += [*once.ops(own, {}), *once.ops(other, names)]
+            both.append(_one_loop(mine.loops[place - 1], its.loops[place - 1], names))
+        both += [*own, *_with_axes(other, names)]
+    ops = without_repeats(both, same)
     outputs = [Output(same.get(o.value, o.value), o.map) for o in first.body.outputs]
     outputs += [
         Output(same.get(o.value, o.value), renamed_map(o.map, names)) for o in second.body.outputs
@@ -85,48 +84,16 @@ def _in_parts(launch: Launch) -> _Parts | None:
     return parts if plain else None
 
 
-def _one_loop(pair: tuple[Loop, Loop], once: _Once, names: Mapping[str, str]) -> Loop:
+def _one_loop(first: Loop, second: Loop, names: Mapping[str, str]) -> Loop:
     """Return one loop that does what two do at each of their steps."""
-    first, second = pair
-    body = [*once.ops(first.body, {}), *once.ops(second.body, names)]
-    sums: dict[tuple[object, ...], tuple[Accumulator, Value]] = {}
-    for loop in pair:
-        for a, result in zip(loop.accumulators, loop.results, strict=True):
-            rescale = None if a.rescale is None else once.same.get(a.rescale, a.rescale)
-            mine = Accumulator(a.fn, once.same.get(a.value, a.value), rescale)
-            known = sums.setdefault((mine.fn, mine.value, mine.rescale), (mine, result))
-            if known[1] is not result:
-                once.same[result] = known[1]
-    return Loop(
-        (), tuple(r for _, r in sums.values()), first.axis, tuple(body),
-        tuple(a for a, _ in sums.values()),
-    )  # fmt: skip
+    body = _with_axes(second.body, {**names, second.axis.name: first.axis.name})
+    return replace(
+        first,
+        results=(*first.results, *second.results),
+        body=(*first.body, *body),
+        accumulators=(*first.accumulators, *second.accumulators),
+    )
 
 
-class _Once:
-    """Ops that are written once, whoever computes them. ``same`` maps values to those that stand
-    for them, and ``known`` has the results of the ops that were written."""
-
-    def __init__(
-        self, same: dict[Value, Value], known: dict[tuple[object, ...], tuple[Value, ...]]
-    ) -> None:
-        self.same, self.known = same, known
-
-    def ops(self, ops: Iterable[Op], names: Mapping[str, str]) -> list[Op]:
-        """Return the ops with other names of axes, without those that were written before."""
-        written: list[Op] = []
-        for op in ops:
-            operands = tuple(self.same.get(v, v) for v in op.operands)
-            mine = replace(op.with_axes(names), operands=operands)
-            key = (type(mine), operands, *_attributes(mine), *(v.type for v in mine.results))
-            results = self.known.setdefault(key, mine.results)
-            if results is mine.results:
-                written.append(mine)
-            else:
-                self.same.update(zip(mine.results, results, strict=True))
-        return written
-
-
-def _attributes(op: Op) -> list[object]:
-    own = (f.name for f in fields(op) if f.name not in ("operands", "results"))
-    return [str(getattr(op, name)) for name in own]
+def _with_axes(ops: Iterable[Op], names: Mapping[str, str]) -> list[Op]:
+    return [op.with_axes(names) for op in ops]

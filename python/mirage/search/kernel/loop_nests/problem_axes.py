@@ -13,23 +13,21 @@ start at odd places can be copied into longer rows, from which boxes can be copi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 from mirage.search.algebra.axes import Dims, UnlabelableError
 from mirage.search.algebra.normal_form import (
     Coefficient,
-    Fn2Atom,
-    FnAtom,
-    IdAtom,
     InAtom,
-    MaxAtom,
     Mono,
+    Names,
     NormalForms,
     SoFarAtom,
     SubAxis,
     inputs_of,
+    rebuilt,
 )
 from mirage.search.algebra.normalizer import MatmulRoles, Normalizer
 from mirage.search.kernel.loop_nests.frames import NARROWEST, AxisUse, FrameType
@@ -307,6 +305,7 @@ class _Relabel:
         self.algebra = NormalForms(levels, source.sizes, source.expand)
         self.algebra.truncated = source.truncated
         self.algebra.sum_products = source.sum_products
+        self._names = Names(merges.dims, self._bound, lambda axis: merges.labels((axis,))[0])
         self._polys: dict[int, int] = {}
         self._atoms: dict[int, int] = {}
 
@@ -326,19 +325,6 @@ class _Relabel:
 
     def _atom(self, number: int) -> int:
         if number not in self._atoms:
-            match self.source.atoms[number]:
-                case InAtom(tensor, dims):
-                    atom = InAtom(tensor, self.merges.dims(dims))
-                case FnAtom(fn, arg):
-                    atom = FnAtom(fn, self.poly(arg))
-                case Fn2Atom(fn, a, b):
-                    atom = Fn2Atom(fn, self.poly(a), self.poly(b))
-                case MaxAtom(bound, arg):
-                    atom = MaxAtom(self._bound(bound), self.poly(arg))
-                case SoFarAtom(axis=axis, arg=arg) as so_far:
-                    (axis,) = self.merges.labels((axis,))
-                    atom = replace(so_far, axis=axis, arg=self.poly(arg))
-                case IdAtom(arg):
-                    atom = IdAtom(self.poly(arg))
+            atom = rebuilt(self.source.atoms[number], self._names, self.poly)
             self._atoms[number] = self.algebra.atom(atom)
         return self._atoms[number]
