@@ -8,21 +8,14 @@ from dataclasses import replace
 import mirage as mi
 import pytest
 import torch
+from executed_programs import executed
 from mirage.frontend.torch_import import ImportedGraph
 from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.semantics.ugraph import Launch, launches
 from torch import nn
 
-OPTIONS = mi.OptimizeOptions(
-    check_kernels=False,
-    candidates=2,
-    finalists=1,
-    verify_seed=1,
-    jobs=1,
-    budget=300.0,
-    use_cache=False,
-)
+OPTIONS = executed(candidates=2, budget=300.0, use_cache=False)
 SHAPE = (2, 8, 7, 10)
 POOLS: dict[str, nn.Module] = {
     "as PoolFormer's": nn.AvgPool2d(3, 1, 1, count_include_pad=False),

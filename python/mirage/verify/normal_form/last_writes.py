@@ -30,7 +30,7 @@ def last_write_rule(reading: Reading, op: Op) -> Value | None:
         total, mask, numbers = found
         ((dim,),) = total.over
         asked = op.results[0].shape == mask.shape and numbers is number
-        differ = asked and _differ(reading, numbers, _own(numbers, mask, dim))
+        differ = asked and _differ_in(reading, numbers, mask, dim)
         if differ and _at_most_one(reading, mask, dim):
             return mask
     return None
@@ -83,20 +83,22 @@ def _at_most_one(reading: Reading, mask: Value, dim: int) -> bool:
     if op is None or op.function is not BinaryFn.EQ:
         return False
     return any(
-        not spans(other, mask, dim) and _differ(reading, x, _own(x, mask, dim))
+        not spans(other, mask, dim) and _differ_in(reading, x, mask, dim)
         for x, other in (op.operands, op.operands[::-1])
     )
 
 
-def _own(x: Value, whole: Value, dim: int) -> int:
-    """Return the dimension of an operand that is a dimension of the result."""
-    return dim - len(whole.shape) + len(x.shape)
+def _differ_in(reading: Reading, x: Value, whole: Value, dim: int) -> bool:
+    """Return whether no two elements of an operand are equal along a dimension of the result: a
+    single one is repeated there."""
+    own = dim - len(whole.shape) + len(x.shape)
+    return whole.shape[dim] == 1 or (spans(x, whole, dim) and _differ(reading, x, own))
 
 
 def _differ(reading: Reading, x: Value, dim: int) -> bool:
     """Return whether no two elements along a dimension of ``x`` are equal."""
-    if dim < 0 or x.shape[dim] == 1:
-        return dim >= 0
+    if x.shape[dim] == 1:
+        return True
     elements = reading.elements(x)
     if elements is not None:
         ordered = np.moveaxis(np.sort(elements, dim), dim, 0)
@@ -132,10 +134,10 @@ def _picks_differ(reading: Reading, op: Contraction, dim: int) -> bool:
     by_different = any(
         not spans(places, mask, dim)
         and not spans(number, mask, row)
-        and _differ(reading, number, _own(number, mask, dim))
+        and _differ_in(reading, number, mask, dim)
         for places, number in _operands_both_ways(reading, mask)
     )
-    return by_different and _differ(reading, x, _own(x, mask, row))
+    return by_different and _differ_in(reading, x, mask, row)
 
 
 def _operands_both_ways(reading: Reading, mask: Value) -> tuple[tuple[Value, ...], ...]:

@@ -35,7 +35,18 @@ def equal_places(g: Tensor) -> Tensor:
     return torch.zeros_like(g).scatter(1, at[:, :1].expand(-1, 2), shares)
 
 
+def counted(g: Tensor) -> tuple[Tensor, Tensor]:
+    """Shares, and for each of them how many experts have it: one."""
+    shares, at = chosen(g)
+    return shares, F.one_hot(at, 4).sum(-1)
+
+
 EXPERTS_WRONG = [
+    Pair(
+        "a number picked by different places", SCORES,
+        lambda g: torch.zeros_like(g).scatter(1, counted(g)[1], counted(g)[0]),
+        lambda g: (F.one_hot(counted(g)[1], 4).to(g.dtype) * counted(g)[0][..., None]).sum(1),
+    ),
     Pair("places that may be equal", "6x2 6x2:i64", written_twice, added_up),
     Pair(
         "the last of equal places", SCORES, equal_places,
