@@ -3,7 +3,8 @@
 A sum is a linear form in its terms (symbols, products of symbols, exponentials). The terms are
 taken to be independent of each other, except that exponentials are positive. If the signs cannot
 occur for independent terms, they cannot occur for real numbers either; the converse is not claimed.
-Fourier-Motzkin elimination decides, one term at a time.
+What is zero is solved for one of its terms; Fourier-Motzkin elimination decides about the rest, one
+term at a time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from math import gcd, lcm
 
 Term = tuple[int, int]
 Form = Mapping[Term, Fraction]
@@ -18,17 +20,61 @@ _UNIT: Term = (0, 0)
 _MOST = 400
 """The most inequalities that elimination may create; beyond it, the signs count as possible."""
 
-_Row = tuple[dict[Term, Fraction], bool]
-"""A linear form and whether it is positive (True) or nonnegative (False)."""
+_Whole = dict[Term, int]
+"""A form times a positive number that makes its factors whole numbers without a common divisor."""
+
+_Row = tuple[_Whole, bool]
+"""A form and whether it is positive (True) or nonnegative (False)."""
 
 
 def can_be(signed: Iterable[tuple[Form, int]]) -> bool:
     """Return False only if the forms cannot all have these signs (-1, 0, 1) at the same time."""
+    zeros: list[_Whole] = []
     rows: list[_Row] = []
     for form, sign in signed:
-        up = {t: Fraction(c) for t, c in form.items() if c}
-        down = {t: -c for t, c in up.items()}
-        rows += [(up, False), (down, False)] if sign == 0 else [(up if sign > 0 else down, True)]
+        whole = _whole(form)
+        if sign:
+            rows.append((whole if sign > 0 else {t: -c for t, c in whole.items()}, True))
+        else:
+            zeros.append(whole)
+    while zeros:
+        zero = zeros.pop()
+        term = next((t for t in zero if t != _UNIT), None)
+        if term is not None:
+            zeros = [_solved(form, zero, term) for form in zeros]
+            rows = [(_solved(form, zero, term), strict) for form, strict in rows]
+        elif zero:  # a number that is not zero
+            return False
+    return _are_possible(rows)
+
+
+def _whole(form: Form) -> _Whole:
+    scale = lcm(*(c.denominator for c in form.values()))
+    return _reduced({t: c.numerator * (scale // c.denominator) for t, c in form.items()})
+
+
+def _reduced(form: _Whole) -> _Whole:
+    common = gcd(*form.values())
+    return {t: c // common for t, c in form.items() if c}
+
+
+def _sum(one: _Whole, a: int, other: _Whole, b: int) -> _Whole:
+    """Return ``a * one + b * other``, reduced."""
+    found = {t: a * c for t, c in one.items()}
+    for t, c in other.items():
+        found[t] = found.get(t, 0) + b * c
+    return _reduced(found)
+
+
+def _solved(form: _Whole, zero: _Whole, term: Term) -> _Whole:
+    """Return the form without the term, which is put as ``zero`` = 0 gives it."""
+    if term not in form:
+        return form
+    factor = zero[term]
+    return _sum(form, abs(factor), zero, -form[term] if factor > 0 else form[term])
+
+
+def _are_possible(rows: list[_Row]) -> bool:
     while True:
         if any(not _is_possible(row) for row in rows):
             return False
@@ -46,7 +92,7 @@ def _pairs(rows: list[_Row]) -> Counter[Term]:
     above, below = Counter[Term](), Counter[Term]()
     for form, _ in rows:
         for term, factor in form.items():
-            (above if factor.numerator > 0 else below)[term] += 1
+            (above if factor > 0 else below)[term] += 1
     return Counter({t: n * below[t] for t, n in above.items()})
 
 
@@ -54,7 +100,7 @@ def _is_possible(row: _Row) -> bool:
     form, strict = row
     if any(t != _UNIT for t in form):
         return True
-    number = form.get(_UNIT, Fraction(0))
+    number = form.get(_UNIT, 0)
     return number > 0 if strict else number >= 0
 
 
@@ -62,11 +108,8 @@ def _without(term: Term, rows: list[_Row]) -> list[_Row]:
     """Eliminate one term, which may be any number, from the inequalities."""
     above = [row for row in rows if row[0].get(term, 0) > 0]
     below = [row for row in rows if row[0].get(term, 0) < 0]
-    found = [row for row in rows if not row[0].get(term, 0)]
+    found = [row for row in rows if term not in row[0]]
     for one, first in above:
         for other, second in below:
-            a, b = one[term], -other[term]
-            terms = (one.keys() | other.keys()) - {term}
-            both = {t: one.get(t, Fraction(0)) / a + other.get(t, Fraction(0)) / b for t in terms}
-            found.append(({t: c for t, c in both.items() if c}, first or second))
+            found.append((_sum(one, -other[term], other, one[term]), first or second))
     return found

@@ -18,11 +18,12 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.arithmetic.cases import Cases
-from mirage.verify.arithmetic.linear_signs import can_be
+from mirage.verify.arithmetic.linear_signs import Form, can_be
 from mirage.verify.arithmetic.whole_numbers import quotient
 from mirage.verify.evidence.proofs.proof_by_cases import prove_by_cases
 
 X, Y, ONE = (0, 1), (0, 2), (0, 0)
+NUMBERS = st.fractions(-4, 4, max_denominator=6)
 
 
 @given(st.lists(st.tuples(*[st.integers(-3, 3)] * 3, st.sampled_from((-1, 0, 1))), max_size=5))
@@ -35,6 +36,34 @@ def test_what_there_is_can_be(rows: list[tuple[int, int, int, int]]) -> None:
     for a, b, c, s in rows:
         there &= np.sign(a * x + b * y + 6 * c) == s
     assert can_be(signed) or not there.any()
+
+
+FORMS = st.lists(
+    st.dictionaries(st.tuples(st.integers(0, 2), st.integers(0, 3)), NUMBERS), max_size=7
+)
+
+
+@given(FORMS, st.lists(NUMBERS, min_size=12, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_the_signs_at_a_point_can_be(forms: list[Form], point: list[Fraction]) -> None:
+    at = dict(zip(itertools.product(range(3), range(4)), point, strict=True)) | {ONE: Fraction(1)}
+    values = [sum((c * at[t] for t, c in form.items()), Fraction(0)) for form in forms]
+    assert can_be([(f, (v > 0) - (v < 0)) for f, v in zip(forms, values, strict=True)])
+
+
+@given(FORMS.filter(bool), st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_sum_has_a_sign_of_what_is_added(forms: list[Form], data: st.DataObject) -> None:
+    """A sum of positive, zero and at least one positive number cannot be negative or zero."""
+    signs = [data.draw(st.integers(0, 1)) for _ in forms]
+    signs[0] = 1
+    total: dict[tuple[int, int], Fraction] = {}
+    for form, sign in zip(forms, signs, strict=True):
+        factor = data.draw(NUMBERS.filter(lambda c: c > 0)) if sign else data.draw(NUMBERS)
+        for term, c in form.items():
+            total[term] = total.get(term, Fraction(0)) + factor * c
+    for sign in (0, -1):
+        assert not can_be([*zip(forms, signs, strict=True), (total, sign)])
 
 
 def test_what_cannot_be() -> None:
