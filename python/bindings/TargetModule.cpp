@@ -175,13 +175,7 @@ static void addStaging(nb::module_ &module) {
   module.attr("MAX_BOX_ROWS") = maxBoxRows;
   module.attr("BOX_ROW_UNIT") = boxRowUnit;
   module.attr("BOX_TILE_UNIT") = boxTileUnit;
-  module.def(
-      "shared_rows",
-      [](int64_t rows, int64_t rowBytes) {
-        SharedRows how = getSharedRows(rows, rowBytes);
-        return nb::make_tuple(how.swizzle, how.pad);
-      },
-      nb::arg("rows"), nb::arg("row_bytes"));
+  module.def("shared_swizzle", &getSharedSwizzle, nb::arg("rows"), nb::arg("row_bytes"));
   module.def("skewed_pad", &getSkewedPad, nb::arg("row_bytes"), nb::arg("stride_bytes"));
   module.def("shared_alignment", &getSharedAlignment, nb::arg("swizzle"));
 }

@@ -31,17 +31,15 @@ inline constexpr int64_t narrowRows = 8;
 inline constexpr int64_t minBoxRank = 2, maxBoxRank = 5, maxBoxRows = 256, boxRowUnit = 16,
                          boxTileUnit = 32;
 
-/// How a staged tile of rows of `rowBytes` lies in shared memory: the largest
-/// swizzle that its rows are multiples of, else rows that are padded against
-/// bank conflicts. In bytes.
-struct SharedRows {
-  int64_t swizzle, pad;
-};
-inline SharedRows getSharedRows(int64_t rows, int64_t rowBytes) {
+/// The bytes of the swizzle of a staged tile of rows of `rowBytes` in shared
+/// memory: the largest that its rows are multiples of. Without one (0), rows
+/// need no pad: where they are multiples of 16 bytes, these are odd multiples,
+/// and eight rows start in different banks.
+inline int64_t getSharedSwizzle(int64_t rows, int64_t rowBytes) {
   for (int64_t swizzle : {128, 64, 32})
     if (rows > 1 && rowBytes % swizzle == 0)
-      return {swizzle, 0};
-  return {0, rows > 1 && rowBytes % 16 == 0 ? 16 : 0};
+      return swizzle;
+  return 0;
 }
 
 /// The unit in which asynchronous copies are the fastest, and at whose multiples both of

@@ -129,10 +129,16 @@ class BlockAnalysis:
 
     # ---- matmuls
 
+    @staticmethod
+    def swapped(op: Matmul) -> bool:
+        """Return whether a product of few rows is computed transposed (``prefersSwapped`` in the
+        compiler)."""
+        return op.result.shape[-2] <= 8 < op.result.shape[-1]
+
     def product(self, op: Matmul) -> Product:
         """Return a matmul as the instruction computes it: transposed if it has few rows."""
         m, n = (self.padded(x) for x in op.result.shape[-2:])
-        if op.result.shape[-2] <= 8 < op.result.shape[-1]:
+        if self.swapped(op):
             m, n = n, m
         width = min(op.operands[0].dtype.bytes, 4)
         k = round_up(op.operands[0].shape[-1], 16)

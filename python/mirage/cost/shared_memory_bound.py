@@ -23,6 +23,7 @@ from mirage.cost.analysis import BlockAnalysis, round_up
 from mirage.cost.skewed_rows import skewed_factors
 from mirage.cost.warpgroup_limits import is_box
 from mirage.semantics.ugraph import (
+    Cast,
     Elementwise,
     Launch,
     Load,
@@ -122,7 +123,7 @@ class _Planner(BlockAnalysis):
         for value in self.kept:
             rows, cols = (self.padded(n) for n in value.shape[-2:])
             row = cols * value.dtype.bytes
-            swizzle, _ = _target.shared_rows(rows, row)
+            swizzle = _target.shared_swizzle(rows, row)
             size = round_up(rows * row, _target.shared_alignment(swizzle))
             first = next(
                 number
@@ -272,19 +273,35 @@ class _Planner(BlockAnalysis):
             rows, cols = (1, 1, *wide)[-2:]
             rows, cols = self._spread(rows), self._spread(cols)
         else:
-            rows, cols = (self.padded(n) for n in shape)
+            rows, cols = self.padded(shape[0]), self._padded_columns(load, shape[1])
         row = cols * width
-        swizzle, _ = _target.shared_rows(rows, row)
+        swizzle = _target.shared_swizzle(rows, row)
         if load.result in self.skewed:
             row += _target.skewed_pad(row, load.operands[0].shape[-1] * width)
-        elif not swizzle and rows > 1:
-            row += 16  # rows of odd sizes get no pad: a bound from above
         return slots * round_up(rows * row, _target.shared_alignment(swizzle))
 
     @cached_property
     def skewed(self) -> set[Value]:
         """The factors whose rows keep where they start in lines."""
         return skewed_factors(self)
+
+    def _padded_columns(self, load: Load, extent: int) -> int:
+        """Return the padded columns of a factor: few columns suit the narrow side of the
+        instruction where they are the columns of right factors alone, and the rows of the products
+        lie on its wide side."""
+        padded = self.padded(extent)
+        if extent < padded <= 16 and self._are_narrow_columns(load.result):
+            return round_up(extent, 8)
+        return padded
+
+    def _are_narrow_columns(self, value: Value) -> bool:
+        return all(
+            self._are_narrow_columns(op.result)
+            if isinstance(op, Cast)
+            else isinstance(op, Matmul) and op.operands[0] is not value and not self.swapped(op)
+            for op in all_ops(self.launch.body.ops)
+            if value in op.operands
+        )
 
     def _spread(self, extent: int) -> int:
         """Return the extent of a tile that no instruction reads: a power of two, or up to a quarter

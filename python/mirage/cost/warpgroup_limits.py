@@ -42,8 +42,8 @@ def fills_ring(source: Op | None) -> bool:
         n * width % _target.BOX_ROW_UNIT for n in (table.shape[-1], columns)
     ):
         return False
-    _, pad = _target.shared_rows(prod(tile.shape[:-1]), columns * width)
-    return pad == 0
+    rows = prod(tile.shape[:-1])
+    return rows == 1 or _target.shared_swizzle(rows, columns * width) > 0
 
 
 def instruction_depth(width: int) -> int:

@@ -225,9 +225,10 @@ def test_products_that_the_search_gives_to_warpgroups_can_be_shared() -> None:
 
 def test_staged_rows() -> None:
     for rows, row in product((1, 2, 64), (8, 16, 24, 32, 64, 96, 128, 200, 256)):
-        swizzle, pad = _target.shared_rows(rows, row)
+        swizzle = _target.shared_swizzle(rows, row)
         assert swizzle == next((s for s in (128, 64, 32) if rows > 1 and row % s == 0), 0)
-        assert pad in ((16, 0) if not swizzle else (0,))
+        if rows > 1 and row % 16 == 0 and not swizzle:  # eight rows are in different banks
+            assert len({r * row // 16 % 8 for r in range(8)}) == 8
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ using thread::SharedType;
 
 SharedType mirage::block::getSharedType(int64_t rows, int64_t cols, Type elementType) {
   int64_t bytes = elementType.getIntOrFloatBitWidth() / 8;
-  SharedRows how = getSharedRows(rows, cols * bytes);
-  return SharedType::get({rows, cols}, elementType, how.swizzle, how.pad / bytes);
+  return SharedType::get({rows, cols}, elementType, getSharedSwizzle(rows, cols * bytes),
+                         /*pad=*/0);
 }
 
 std::optional<std::string> mirage::block::whyNoBox(RankedTensorType tensor, TileType type) {
@@ -36,7 +36,7 @@ std::optional<std::string> mirage::block::whyNoBox(RankedTensorType tensor, Tile
   if (rows > maxBoxRows)
     return say("at most ", maxBoxRows, " rows of a tile, got ", type);
   // Rows of a swizzle are copied by panels, others whole.
-  if (!getSharedRows(rows, tile.back() * bytes).swizzle && tile.back() > maxBoxRows)
+  if (!getSharedSwizzle(rows, tile.back() * bytes) && tile.back() > maxBoxRows)
     return say("at most ", maxBoxRows, " elements of a single row, got ", type);
   return std::nullopt;
 }
@@ -78,7 +78,8 @@ bool mirage::block::canFillRing(GatherOp gather) {
   if (!canGatherAsync(gather))
     return false;
   ArrayRef<int64_t> matrix = getTile(getMatrix(gather.getResult())).getShape();
-  return getSharedType(matrix[0], matrix[1], gather.getType().getElementType()).getPad() == 0;
+  return matrix[0] == 1 ||
+         getSharedType(matrix[0], matrix[1], gather.getType().getElementType()).getSwizzle();
 }
 
 static kernel::TensorMapAttr getBox(unsigned parameter, TileType tile, SharedType held,

@@ -9,7 +9,7 @@ and stages are compared.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -95,6 +95,22 @@ def _part(problem: KernelProblem, outputs: tuple[Value, ...], narrower: int) -> 
 
 
 @dataclass(frozen=True)
+class _Estimate:
+    """The predicted µs of a draft, and the bytes of shared memory for tiles of each leaf."""
+
+    time: float
+    draft: Draft
+    held: Mapping[Value, int]
+
+
+def _bytes_together(estimates: Sequence[_Estimate]) -> int:
+    """Return the bytes of shared memory for the tiles of one kernel, which loads a leaf that
+    several groups read once."""
+    leaves = {leaf for e in estimates for leaf in e.held}
+    return sum(max(e.held.get(leaf, 0) for e in estimates) for leaf in leaves)
+
+
+@dataclass(frozen=True)
 class JointKernels:
     """Joins the kernels of groups. ``times`` estimates drafts, and ``combine`` finds the kernels
     that they may need."""
@@ -122,22 +138,27 @@ class JointKernels:
         best: list[tuple[float, list[list[Draft]]]] = []
         for drafts in product(*([self._at_sizes(d) for d in group] for group in groups)):
             common = set(drafts[0]).intersection(*drafts[1:])
-            sums = sorted((sum(d[key][0] for d in drafts), str(key), key) for key in common)
+            sums = sorted(
+                (sum(d[key].time for d in drafts), str(key), key)
+                for key in common
+                if _bytes_together([d[key] for d in drafts]) <= self.target.shared_block
+            )
             if sums:
-                first = [[d[key][1] for d in drafts] for *_, key in sums[:WRITTEN]]
+                first = [[d[key].draft for d in drafts] for *_, key in sums[:WRITTEN]]
                 best.append((sums[0][0], first))
         for _, several in sorted(best, key=lambda b: b[0])[:COMBINED]:
             yield from several
 
-    def _at_sizes(self, draft: Draft) -> dict[Sizes, tuple[float, Draft]]:
-        """Return a derivation at its fastest choice of sizes, and the time of that, for each choice
-        of common sizes."""
+    def _at_sizes(self, draft: Draft) -> dict[Sizes, _Estimate]:
+        """Return a derivation at its fastest choice of sizes for each choice of common sizes."""
         times = self.times(draft)
-        found: dict[Sizes, tuple[float, Draft]] = {}
+        tiles = draft.tiles()
+        found: dict[Sizes, _Estimate] = {}
         for column in np.argsort(times, kind="stable")[:SIZES].tolist():
             key = _common_sizes(draft, column)
-            if key is not None and math.isfinite(times[column]):
-                found.setdefault(key, (float(times[column]), replace(draft, column=column)))
+            if key is not None and key not in found and math.isfinite(times[column]):
+                held = {leaf: int(size[column]) for leaf, size in tiles.items()}
+                found[key] = _Estimate(float(times[column]), replace(draft, column=column), held)
         return found
 
     def _written(self, drafts: Sequence[Draft]) -> Solution | None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from mirage.cost.clusters import with_clusters
 from mirage.cost.compilable import check_launch
 from mirage.cost.cost_report import CostReport
@@ -16,13 +18,14 @@ from mirage.cost.registers import check_registers
 from mirage.cost.resident import with_resident_blocks
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import Dims
-from mirage.search.kernel.derivations.moves import Edge, Goal
+from mirage.search.algebra.normal_form import InAtom
+from mirage.search.kernel.derivations.moves import Edge, Goal, Load
 from mirage.search.kernel.emission.combine import combine_program
 from mirage.search.kernel.emission.combine_kernels import Combination
 from mirage.search.kernel.emission.emit import Emitter
 from mirage.search.kernel.emission.masked_padding import Sizes
 from mirage.search.kernel.estimates.derivation_costs import Measure, half_type
-from mirage.search.kernel.loop_nests.frames import FrameType
+from mirage.search.kernel.loop_nests.frames import FrameType, IntArray
 from mirage.search.kernel.loop_nests.problem_axes import Analysis
 from mirage.search.kernel.problems.problem import KernelProblem, Solution
 from mirage.semantics.scalar import DType
@@ -43,6 +46,33 @@ class Draft:
     edges: list[Edge]
     column: int
     kind: FrameType
+
+    def tiles(self) -> dict[Value, IntArray]:
+        """Return the bytes of shared memory for the tiles of each leaf, for each choice of sizes.
+        Factors are padded to what instructions read, of left factors to 16 rows."""
+        measure = self.measure
+        found: dict[Value, IntArray] = {}
+        for edge in self.edges:
+            atom = self._atom(edge)
+            if atom is not None:
+                axes, contracted = set(measure.labels(edge.goal)), measure.factors.get(edge.goal)
+                size = measure.elements(tuple(sorted(axes)))
+                if contracted and axes - contracted:
+                    unit = 16 if contracted.intersection(atom.dims[-1]) else 8
+                    free = measure.elements(tuple(sorted(axes - contracted)))
+                    size = size / free * np.ceil(free / unit) * unit
+                leaf = self.analysis.problem.leaves[atom.tensor]
+                slots = measure.columns.stages if measure.in_loop(edge.goal) else 1
+                held = (size * leaf.dtype.bytes * slots).astype(np.int64)
+                found[leaf] = found.get(leaf, 0) + held
+        return found
+
+    def _atom(self, edge: Edge) -> InAtom | None:
+        """Return what a tile is loaded from."""
+        if not isinstance(edge, Load):
+            return None
+        atom = self.measure.derivations.algebra.atoms[edge.atom]
+        return atom if isinstance(atom, InAtom) else None
 
 
 def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
