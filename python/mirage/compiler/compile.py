@@ -156,7 +156,8 @@ def lower(text: str, chip: str, *, follows: bool = False) -> ir.Module:
         try:
             module = ir.Module.parse(text)
             first, last = PASSES
-            pipeline = f"{first}{{chip={chip} follows={str(follows).lower()}}},{last}{{chip={chip}}}"
+            options = f"chip={chip} follows={str(follows).lower()}"
+            pipeline = f"{first}{{{options}}},{last}{{chip={chip}}}"
             passmanager.PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
         except ir.MLIRError as e:
             message = f"lowering to {chip} failed: {_diagnostics(e)}"

@@ -27,7 +27,7 @@ from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 def copies() -> KernelGraph:
     """x is copied three times and y twice, in turns: the kernels that copy y are apart from those
     before them."""
-    x, y = (Value(TensorType(shape, DType.F16), n) for shape, n in (((33, 67), "x"), ((16, 40), "y")))
+    x, y = Value(TensorType((33, 67), DType.F16), "x"), Value(TensorType((16, 40), DType.F16), "y")
     a, b, d = (Value(aligned_type(x.type), name) for name in "abd")
     c, e = (Value(aligned_type(y.type), name) for name in "ce")
     pairs = [(x, a), (a, b), (y, c), (b, d), (c, e)]
@@ -58,8 +58,8 @@ def with_buffer(manifest: Manifest, number: int, offset: int) -> Manifest:
 
 
 def results(artifact: Artifact, manifest: Manifest, *, early: bool) -> tuple[bool, ...]:
-    """Say which results are right, with the workspace as it is planned; with ``early``, those that work beside
-    others run before these."""
+    """Say which results are right, with the workspace as it is planned. With ``early``, kernels
+    that work beside others run before these."""
 
     def placed(kernel: KernelLaunch) -> KernelLaunch:
         arguments = tuple(

@@ -150,9 +150,8 @@ private:
 
   void overlap(kernel::GraphOp graph) {
     // A function has one place where it waits, so one that is called again waits first.
-    auto beside = thread::kernelsBeside(graph, [&](kernel::InvokeOp invoke) {
-      return calls.lookup(invoke.getCallee()) == 1;
-    });
+    auto beside = thread::kernelsBeside(
+        graph, [&](kernel::InvokeOp invoke) { return calls.lookup(invoke.getCallee()) == 1; });
     kernel::InvokeOp before;
     bool isFirst = true;
     for (Operation &op : graph.getBody().front().without_terminator()) {

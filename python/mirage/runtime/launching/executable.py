@@ -176,9 +176,7 @@ class Executable:
         with torch.cuda.device(device):
             self._launch_here(read, written, device, follows)
 
-    def _launch_here(
-        self, read: list[int], written: list[int], device: int, follows: bool
-    ) -> None:
+    def _launch_here(self, read: list[int], written: list[int], device: int, follows: bool) -> None:
         """Launch on the current device; ``read`` and ``written`` are addresses."""
         stream = self._current_stream(device)
         early = follows and _is_capturing()

@@ -127,9 +127,7 @@ class Surroundings:
     current_stream: Callable[[int], int]
 
 
-FastCall: TypeAlias = (
-    "Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor] | None, bool], Any]"
-)
+FastCall: TypeAlias = "Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor] | None, bool], Any]"
 """A function of the inputs, of tensors for the results (or None), and of whether the kernels of
 another artifact have been launched just before. It returns the results, or
 None if an argument is not as expected. Raises :class:`DriverError`."""

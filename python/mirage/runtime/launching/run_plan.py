@@ -24,7 +24,6 @@ class Launcher(Protocol):
     ) -> Sequence[torch.Tensor]: ...
 
 
-
 class Steps:
     """A plan with its calls resolved. ``device`` is the program's device (None: that of the inputs
     of each call). Raises :class:`~mirage.runtime.errors.MissingOpError`."""

@@ -144,8 +144,8 @@ static int readKernel(const Program *self, PyObject *tuple, Kernel *kernel, int 
   unsigned shared;
   int64_t found[6];
   if (!PyArg_ParseTuple(tuple, "KO!IO!pO!O!", &function, &PyTuple_Type, &sizes, &shared,
-                        &PyTuple_Type, &cluster, &kernel->early, &PyTuple_Type, &rows, &PyTuple_Type,
-                        &params))
+                        &PyTuple_Type, &cluster, &kernel->early, &PyTuple_Type, &rows,
+                        &PyTuple_Type, &params))
     return -1;
   if (numbers(sizes, found, 6) != 6)
     return invalid("expected six sizes");

@@ -135,9 +135,12 @@ def test_a_refused_update_has_not_begun() -> None:
     with pytest.raises(InterruptedUpdateError, match="half of it"):
         Steps(STORED)(args, broken, write=True)
     twice = Plan(2, (*STORED.steps, Launch(1, (0, 3), (4, 5), updates=(1,))), (5,), updates=(1,))
-    parts = [storing, refused]
+
+    def second_refused(part: int, given: list[torch.Tensor], follows: bool) -> list[torch.Tensor]:
+        return (refused if part else storing)(part, given, follows)
+
     with pytest.raises(InterruptedUpdateError, match="no memory of its own"):
-        Steps(twice)(args, lambda part, given, follows: parts[part](part, given, follows), write=True)
+        Steps(twice)(args, second_refused, write=True)
 
 
 def test_a_part_follows_another_only_without_anything_between() -> None:
