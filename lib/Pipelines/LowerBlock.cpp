@@ -27,6 +27,7 @@ void mirage::buildLowerBlock(OpPassManager &manager, const LowerBlockOptions &op
   manager.addPass(createCSEPass());
   manager.addPass(thread::createOrderColumns());
   manager.addPass(thread::createPlanSharedMemory({options.chip.getValue()}));
-  manager.addPass(thread::createOverlapLaunches({options.chip.getValue()}));
+  manager.addPass(
+      thread::createOverlapLaunches({options.chip.getValue(), options.follows.getValue()}));
   manager.addPass(thread::createGrantRegisters({options.chip.getValue()}));
 }

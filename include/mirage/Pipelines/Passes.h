@@ -37,6 +37,9 @@ void buildThreadToPTX(mlir::OpPassManager &manager, const ThreadToPTXOptions &op
 /// Options of `mirage-lower-block`.
 struct LowerBlockOptions : public mlir::PassPipelineOptions<LowerBlockOptions> {
   Option<std::string> chip{*this, "chip", llvm::cl::desc(chipHelp), llvm::cl::init(defaultChip)};
+  Option<bool> follows{*this, "follows",
+                       llvm::cl::desc("kernels of other graphs run before and after"),
+                       llvm::cl::init(false)};
 };
 
 /// From graphs of launches with schedules to GPU functions of thread ops.

@@ -351,7 +351,7 @@ private:
         ArrayRef<int64_t>{blocks, 1, 1}, ArrayRef<int64_t>{threads, 1, 1}, /*shared=*/0,
         cluster > 1 ? builder.getDenseI64ArrayAttr({cluster, 1, 1}) : DenseI64ArrayAttr(),
         tensorMaps.empty() ? ArrayAttr() : builder.getArrayAttr(tensorMaps),
-        /*dependent=*/false, kernel::DynamicAttr(), DenseI64ArrayAttr());
+        /*dependent=*/false, /*beside=*/IntegerAttr(), kernel::DynamicAttr(), DenseI64ArrayAttr());
     for (auto [before, now] : llvm::zip_equal(op->getResults(), invoke->getResults()))
       if (dynamicValues.contains(before))
         dynamicValues.insert(now);

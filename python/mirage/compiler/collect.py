@@ -30,6 +30,7 @@ from mirage.compiler.lowered_ops import (
 )
 from mirage.compiler.workspace import Lifetime, plan
 from mirage.runtime.serialization.artifact import Artifact, sha256
+from mirage.runtime.serialization.kernels_beside import conflicts
 from mirage.runtime.serialization.manifest import (
     ELEMENT_BYTES,
     Argument,
@@ -145,6 +146,8 @@ class _Collector:
             size=size,
             updates=tuple(self.updates),
         )
+        for conflict in conflicts(manifest):
+            raise CompileError(f"graph {name!r}: {conflict}")
         return Artifact(manifest, files)
 
     def _inputs(self) -> tuple[TensorSpec, ...]:
@@ -167,10 +170,12 @@ class _Collector:
     def _visit(self, op: ir.Operation, outputs: list[TensorSpec]) -> None:
         number = len(self.kernels)
         if op.name == "kernel.invoke":
+            # What it writes is apart from what is touched while it works.
+            first = number - _beside(op)
             for value in op.results:
                 view = self.parts.get(value) or _View(_Buffer(*tensor_type(value)))
                 if view.buffer.first < 0:
-                    view.buffer.first = number
+                    view.buffer.first = first
                 self.views[value] = view
             views = [self._view(v, op) for v in (*op.operands, *op.results)]
             for view in views:
@@ -313,8 +318,15 @@ class _Collector:
             arguments=arguments,
             cluster=None if cluster is None else triple(op, cluster),
             dependent="dependent" in op.attributes,
+            beside=_beside(op),
+            writes=tuple(range(len(op.operands), len(tensors))),
             rows=pair(integers(op, "rows")) if "rows" in op.attributes else None,
         )
+
+
+def _beside(op: ir.Operation) -> int:
+    """Return the number of kernels before this one that may run while it works."""
+    return integer(op, "beside") if "beside" in op.attributes else 0
 
 
 def _parts_of_joins(block: ir.Block) -> dict[ir.Value, _View]:

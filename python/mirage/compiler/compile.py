@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PASSES = ("mirage-lower-block", "mirage-thread-to-ptx")
 """The passes from form ``selected`` (or ``scheduled``) to ``binary``; each takes the chip as an
-option."""
+option, and the first one whether the graph follows others."""
 
 log = logging.getLogger("mirage.compiler")
 
@@ -41,12 +41,14 @@ log = logging.getLogger("mirage.compiler")
 @dataclass(frozen=True)
 class CompileOptions:
     """``chip``: a chip or card of the table, by default this machine's GPU. ``cubin``: also
-    assemble machine code where ptxas is there. ``use_cache``: reuse earlier results.
+    assemble machine code where ptxas is there. ``use_cache``: reuse earlier results. ``follows``:
+    kernels of other graphs run before and after, so the first kernel may start early, too.
     """
 
     chip: str = field(default_factory=default_chip)
     cubin: bool = True
     use_cache: bool = True
+    follows: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -128,6 +130,7 @@ def compile_text(
     settings = {
         "cubin": ptxas_version(ptxas) if ptxas else None,
         "names": [names.inputs, names.outputs, sorted(names.parameters.items())],
+        "follows": options.follows,
     }
     key = kept_artifacts.cache_key(text, options.code_chip, settings)
     found = kept_artifacts.lookup(key) if options.use_cache else None
@@ -143,7 +146,7 @@ def compile_text(
     return replace(compiled, artifact=replace(compiled.artifact, manifest=manifest))
 
 
-def lower(text: str, chip: str) -> ir.Module:
+def lower(text: str, chip: str, *, follows: bool = False) -> ir.Module:
     """Lower ``text`` (form ``selected`` or later) to form ``binary``. Raises :class:`CompileError`
     with the diagnostics.
     """
@@ -152,7 +155,9 @@ def lower(text: str, chip: str) -> ir.Module:
     with ir.Context(load_on_create_dialects=()):  # parsing and passes load what they need
         try:
             module = ir.Module.parse(text)
-            pipeline = ",".join(f"{name}{{chip={chip}}}" for name in PASSES)
+            first, last = PASSES
+            options = f"chip={chip} follows={str(follows).lower()}"
+            pipeline = f"{first}{{{options}}},{last}{{chip={chip}}}"
             passmanager.PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
         except ir.MLIRError as e:
             message = f"lowering to {chip} failed: {_diagnostics(e)}"
@@ -172,7 +177,7 @@ def _diagnostics(error: Any) -> str:
 
 
 def _compile(text: str, options: CompileOptions, names: Names) -> Compiled:
-    module = lower(text, options.code_chip)
+    module = lower(text, options.code_chip, follows=options.follows)
     artifact = collect(module, f"mirage {mirage.__version__}", options.code_chip, names)
     if not options.cubin:
         return Compiled(artifact)

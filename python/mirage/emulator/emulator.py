@@ -16,6 +16,7 @@ from mirage.emulator.counters import Counters
 from mirage.emulator.errors import LaunchError
 from mirage.emulator.launch_arguments import ArgumentMemory, Uninitialised, aligned, parameters_of
 from mirage.emulator.launch_limits import Limits
+from mirage.emulator.launch_order import Waits
 from mirage.emulator.machine.machine import Machine
 from mirage.emulator.machine.memory import SHARED_RESERVED
 from mirage.emulator.ptx.parser import parse
@@ -84,12 +85,13 @@ class Emulator:
         checks: bool = True,
         stats: bool = True,
         only: Sequence[int] | None = None,
+        waits: Waits = Waits.NOWHERE,
     ) -> LaunchResult:
         """Run a kernel to the end.
 
         grid, block, cluster: up to three extents, x first; `shared_bytes`: dynamic shared memory.
         `only`: numbers of clusters (of blocks, if a cluster is one block), x fastest; others do not
-        run.
+        run. `waits`: where the kernel has to wait for earlier grids.
         args: see the package. checks=False leaves out races, waits, fences and initialisation;
         stats=False leaves out sectors, bank conflicts and bytes in flight.
         Raises a subclass of EmulatorError."""
@@ -125,10 +127,10 @@ class Emulator:
                 checks=checks,
                 stats=stats,
                 counters=counters,
+                waits=waits,
             )
             _run(program, machine, numbers, batch)
-            counters.blocks, counters.warps = total, total * -(-int(np.prod(block3)) // 32)
-            _summarise(counters, program, size - SHARED_RESERVED)
+            _summarise(counters, program, size - SHARED_RESERVED, total, block3)
         return LaunchResult(counters)
 
     def _place_globals(self, memory: ArgumentMemory) -> None:
@@ -232,7 +234,10 @@ def _batch(
     return min(total, count * cluster)
 
 
-def _summarise(counters: Counters, program: Program, shared: int) -> None:
+def _summarise(
+    counters: Counters, program: Program, shared: int, blocks: int, block: Sequence[int]
+) -> None:
+    counters.blocks, counters.warps = blocks, blocks * -(-int(np.prod(block)) // 32)
     for step in program.steps:
         if step.count:
             kinds = counters.instructions_by_class

@@ -21,9 +21,10 @@ from mirage.emulator.emulator import emulator_of
 from mirage.emulator.errors import EmulatorError, LaunchError
 from mirage.emulator.launch_arguments import Uninitialised, memory_of
 from mirage.emulator.launch_limits import Limits
+from mirage.emulator.launch_order import Waits
 from mirage.emulator.tensor_map import Swizzle, TensorMap
 from mirage.runtime.serialization.artifact import Artifact
-from mirage.runtime.serialization.manifest import Argument, Manifest, TensorSpec
+from mirage.runtime.serialization.manifest import Argument, KernelLaunch, Manifest, TensorSpec
 from mirage.runtime.serialization.manifest import TensorMap as Description
 
 Array = np.ndarray[Any, Any]
@@ -163,6 +164,7 @@ def run_artifact(
                 limits=limits,
                 checks=checks,
                 stats=stats,
+                waits=waits_of(kernel),
             )
             counters.append(result.stats)
     for (kind, i), argument in fresh.items():
@@ -175,6 +177,13 @@ def run_artifact(
     outputs = tuple(buffers["output", i] for i in range(len(manifest.outputs)))
     updated = tuple(buffers["input", i] for i in manifest.updates)
     return ArtifactRun(outputs, tuple(counters), updated)
+
+
+def waits_of(kernel: KernelLaunch) -> Waits:
+    """Return where a kernel of an artifact waits for those before it."""
+    if not kernel.dependent:
+        return Waits.NOWHERE
+    return Waits.LAST if kernel.beside else Waits.FIRST
 
 
 _SWIZZLES: dict[int, Swizzle] = {0: "none", 32: "32B", 64: "64B", 128: "128B"}

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from mirage.pipeline.result import Step
     from mirage.pipeline.sized_plan import SizedPlan
 
-Launcher: TypeAlias = "Callable[[int, Compiled, list[torch.Tensor]], Sequence[torch.Tensor]]"
-"""A function that runs a compiled part, given by its number, on contiguous tensors."""
+Launcher: TypeAlias = "Callable[[int, Compiled, list[torch.Tensor], bool], Sequence[torch.Tensor]]"
+"""A function that runs a compiled part, given by its number, on contiguous tensors; the last
+argument says that the kernels of another part have been launched just before."""
 
 
 def on_gpu(executables: dict[int, Executable]) -> Launcher:
@@ -33,23 +34,23 @@ def on_gpu(executables: dict[int, Executable]) -> Launcher:
     call."""
 
     def launch(
-        number: int, compiled: Compiled, inputs: list[torch.Tensor]
+        number: int, compiled: Compiled, inputs: list[torch.Tensor], follows: bool
     ) -> Sequence[torch.Tensor]:
         executable = executables.get(number)
         if executable is None:
             executable = executables[number] = Executable(compiled.artifact)
-        return executable(inputs=inputs)
+        return executable(inputs=inputs, follows=follows)
 
     return launch
 
 
 def in_emulator(
-    number: int, compiled: Compiled, inputs: list[torch.Tensor]
+    number: int, compiled: Compiled, inputs: list[torch.Tensor], follows: bool
 ) -> Sequence[torch.Tensor]:
     """Execute a part on the CPU: exactly, with all checks, and slowly."""
     from mirage.emulator.tensors import run_on_tensors
 
-    del number
+    del number, follows
     return run_on_tensors(compiled.artifact, inputs)
 
 
@@ -98,7 +99,9 @@ class Runner:
         arguments = _arguments(program, tensors, inputs)
         try:
             outputs = self.steps(
-                arguments, lambda part, given: launch(part, self.parts[part], given), write=write
+                arguments,
+                lambda part, given, follows: launch(part, self.parts[part], given, follows),
+                write=write,
             )
         except AttributeError:  # looked for only then: calls are to take little time
             _need_tensors(program, arguments)
@@ -167,7 +170,7 @@ class SizedRunner:
         if self._launch is None:
             self._launch = launcher(self.plan)
         launch = self._launch
-        outputs = steps(inputs, lambda part, given: launch(part, size, given), write=write)
+        outputs = steps(inputs, lambda part, given, _: launch(part, size, given), write=write)
         return self.program.returned(outputs)
 
 

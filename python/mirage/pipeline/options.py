@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import enum
-import gc
-import logging
-import multiprocessing
 import os
-import signal
-import time
-from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
-from multiprocessing.process import BaseProcess
 from numbers import Integral, Real
-from typing import Any, ParamSpec, TypeVar
-
-from threadpoolctl import threadpool_limits
+from typing import Any, TypeVar
 
 from mirage.cache import as_plain
 from mirage.compiler.chips import default_chip
 from mirage.cost.target import name_in_table, target_for
 from mirage.errors import MirageError
+from mirage.pipeline.worker_processes import worker_processes
 from mirage.search import BOUNDS, SearchLimits
 from mirage.search.limits import SPARE, VERIFIED
 from mirage.verify import VerifyOptions
 
-log = logging.getLogger("mirage.pipeline")
-
 T = TypeVar("T")
-P = ParamSpec("P")
 
 
 class OptionError(MirageError, TypeError):
@@ -41,49 +29,6 @@ class OptionError(MirageError, TypeError):
 
 class NothingFoundError(MirageError):
     """No program, or more or fewer than one artifact, can be returned; the message says why."""
-
-
-def _start_worker() -> None:
-    """Set up a worker process. It leaves Ctrl-C to its parent and ends with it (on Linux). It uses
-    one thread for matrix products, since there is a worker for each core. Its garbage collector
-    skips inherited objects, since visiting them would copy their memory."""
-    gc.freeze()
-    threadpool_limits(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-class _Workers(ProcessPoolExecutor):
-    """A pool whose processes start while signals wait. What a handler raises in the middle of a
-    fork is lost: Python ignores exceptions there."""
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
-        try:
-            return super().submit(fn, *args, **kwargs)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _be_there() -> None:
-    """Do nothing; a pool starts all of its processes when it gets its first work."""
-
-
-def _end(before: set[BaseProcess], patience: float) -> None:
-    """End the processes that this one has started since, within so many seconds."""
-    until = time.monotonic() + patience
-    for worker in {*multiprocessing.active_children()} - before:
-        worker.join(max(0.0, until - time.monotonic()))
-        worker.terminate()
-
-
-_ENDING = (signal.SIGINT, signal.SIGTERM)
-_PR_SET_PDEATHSIG = 1
-_PATIENCE = 0.5
-"""The seconds that workers have to end by themselves."""
 
 
 class Matters(enum.Enum):
@@ -218,36 +163,10 @@ class OptimizeOptions:
         """The number of workers."""
         return self.jobs or len(os.sched_getaffinity(0))
 
-    @contextmanager
-    def workers(self) -> Generator[Executor | None]:
-        """Yield processes that share the work, or None if there is only one.
-
-        They are forked, so that nothing is imported again and the caller's script needs no guard;
-        they use NumPy alone.
-        """
-        jobs = self.processes
-        if jobs == 1 or "fork" not in multiprocessing.get_all_start_methods():
-            yield None
-            return
-        context = multiprocessing.get_context("fork")
-        before: set[BaseProcess] = set(multiprocessing.active_children())
-        try:
-            pool = _Workers(jobs, context, initializer=_start_worker)
-            pool.submit(_be_there)  # all of them start now, so what they lack is known now
-        except OSError as error:  # of shared memory, of files, of memory for a copy of this process
-            _end(before, 0.0)
-            log.warning(
-                "no processes can be started to share the work (%s): one does it all",
-                error.strerror or error,
-            )
-            yield None
-            return
-        try:
-            yield pool
-        finally:
-            # whoever ends early does not wait for what is still under way
-            pool.shutdown(wait=False, cancel_futures=True)
-            _end(before, _PATIENCE)
+    def workers(self) -> AbstractContextManager[Executor | None]:
+        """Return the context of processes that share the work: they use NumPy alone, and None
+        stands for this process."""
+        return worker_processes(self.processes)
 
     def limits(self) -> SearchLimits:
         """Return the search's limits. Raises :class:`mirage.search.LimitError`."""

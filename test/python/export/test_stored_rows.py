@@ -195,7 +195,7 @@ def test_without_writing_the_input_stays_as_it_was() -> None:
         assert torch.equal(mine[3], old[3]) != write
 
 
-def emulated(number: int, compiled: Any, given: list[torch.Tensor]) -> Any:
+def emulated(number: int, compiled: Any, given: list[torch.Tensor], follows: bool) -> Any:
     return run_on_tensors(compiled.artifact, given)
 
 

@@ -4,8 +4,6 @@ something is missing."""
 from __future__ import annotations
 
 import errno
-import multiprocessing
-import os
 import resource
 import subprocess
 import tempfile
@@ -16,8 +14,6 @@ from typing import Any
 import mirage
 import pytest
 from mirage.compiler import compile as compile_module
-from mirage.pipeline import options as pipeline_options
-from mirage.pipeline.options import OptimizeOptions
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
@@ -82,38 +78,3 @@ def test_without_room_for_the_assembler(
         assert compiled.artifact.manifest.modules[0].cubin is None
     (said,) = (r for r in caplog.records if r.name == "mirage.compiler")
     assert "ptxas has no room for its files (" in said.getMessage()
-
-
-def test_without_memory_for_all_workers(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A process that holds much memory may have too little for copies of itself."""
-    fork, started = os.fork, list[int]()
-
-    def once() -> int:
-        if started:
-            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
-        started.append(0)
-        return fork()
-
-    monkeypatch.setattr(os, "fork", once)
-    before = set(multiprocessing.active_children())
-    with OptimizeOptions(jobs=3, chip="sm_90a").workers() as pool:
-        assert pool is None
-    assert started
-    assert "no processes can be started to share the work (Cannot allocate memory" in caplog.text
-    for worker in set(multiprocessing.active_children()) - before:
-        worker.join(5.0)
-        assert not worker.is_alive()
-
-
-def test_without_room_for_workers(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def no_pool(*_: object, **__: object) -> None:
-        raise FULL
-
-    monkeypatch.setattr(pipeline_options, "_Workers", no_pool)
-    with OptimizeOptions(jobs=3, chip="sm_90a").workers() as pool:
-        assert pool is None
-    assert "no processes can be started to share the work (No space left" in caplog.text

@@ -272,7 +272,7 @@ def test_a_failure_after_an_update_is_no_silent_repetition() -> None:
         ]
         steps = Steps(plan_of_pieces(graph, pieces, program.updates))
 
-        def fail(part: int, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        def fail(part: int, tensors: list[torch.Tensor], follows: bool) -> list[torch.Tensor]:
             raise RuntimeError("out of memory")
 
         return lambda *tensors: steps(tensors, fail, write=True)

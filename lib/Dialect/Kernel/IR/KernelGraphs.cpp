@@ -309,6 +309,9 @@ LogicalResult InvokeOp::verify() {
       if (failed(verifyRows(*this, dynamic, tensors[number], "tensor " + Twine(number))))
         return failure();
     }
+  if (getBeside() && (!getDependent() || *getBeside() < 1))
+    return emitOpError("expected 'beside' of a dependent kernel and a positive number, got ")
+           << *getBeside();
   if (!getRows())
     return success();
   if (!getDynamic())

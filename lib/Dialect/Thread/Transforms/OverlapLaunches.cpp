@@ -1,5 +1,7 @@
 //===- OverlapLaunches.cpp - kernels start before others end --------------===//
 
+#include "KernelsBeside.h"
+
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
 #include "mirage/Dialect/Thread/IR/Thread.h"
 #include "mirage/Dialect/Thread/Transforms/Passes.h"
@@ -33,23 +35,17 @@ struct OverlapLaunches : thread::impl::OverlapLaunchesBase<OverlapLaunches> {
       return signalPassFailure();
     if (!(*target)->has(Ability::DependentLaunch))
       return markAllAnalysesPreserved();
+    getOperation()->walk([&](kernel::InvokeOp invoke) { ++calls[invoke.getCallee()]; });
     getOperation()->walk([&](kernel::GraphOp graph) { overlap(graph); });
     // A kernel is called in several places at times: waiting where nothing is to be waited for,
     // and letting start what does not start early, do no harm.
     for (Operation *function : functions)
-      if (waiting.contains(function))
+      if (late.contains(function))
+        waitLast(cast<gpu::GPUFuncOp>(function));
+      else if (waiting.contains(function))
         wait(cast<gpu::GPUFuncOp>(function));
-    for (auto &[function, next] : followers) {
-      OpBuilder builder(&getContext());
-      Operation *loop = lastLoop(function);
-      if (loop && !llvm::all_of(next, [&](Operation *f) { return loadsEarly.contains(f); }))
-        builder.setInsertionPointAfter(loop);
-      else if (Operation *waits = waiting.lookup(function))
-        builder.setInsertionPointAfter(waits);
-      else
-        builder.setInsertionPointToStart(&cast<gpu::GPUFuncOp>(function).getBody().front());
-      thread::DependentLaunchOp::create(builder, function->getLoc());
-    }
+    for (auto &[function, next] : followers)
+      letStart(cast<gpu::GPUFuncOp>(function), next);
   }
 
 private:
@@ -61,6 +57,25 @@ private:
       return WalkResult::skip();
     });
     return last;
+  }
+
+  /// Lets the kernels that come `next` start, which may be unknown ones (null).
+  void letStart(gpu::GPUFuncOp function, ArrayRef<Operation *> next) {
+    OpBuilder builder(function.getBody());
+    Operation *loop = lastLoop(function);
+    bool isUseful = llvm::all_of(
+        next, [&](Operation *f) { return f && (loadsEarly.contains(f) || late.contains(f)); });
+    if (loop && !isUseful)
+      builder.setInsertionPointAfter(loop);
+    else if (Operation *waits = waiting.lookup(function); waits && !late.contains(function))
+      builder.setInsertionPointAfter(waits);
+    thread::DependentLaunchOp::create(builder, function->getLoc());
+  }
+
+  /// Waits before the end: later kernels rely on everything before this one.
+  void waitLast(gpu::GPUFuncOp function) {
+    OpBuilder builder(function.getBody().front().getTerminator());
+    waiting[function] = thread::DependentWaitOp::create(builder, function.getLoc());
   }
 
   /// Waits before the first op that may touch what the kernels before write. What the kernel loads
@@ -134,20 +149,35 @@ private:
   }
 
   void overlap(kernel::GraphOp graph) {
+    // A function has one place where it waits, so one that is called again waits first.
+    auto beside = thread::kernelsBeside(
+        graph, [&](kernel::InvokeOp invoke) { return calls.lookup(invoke.getCallee()) == 1; });
     kernel::InvokeOp before;
-    for (Operation &op : graph.getBody().front()) {
-      // No more than addresses: what is copied or joined elsewhere is a kernel of its own by now.
-      if (isa<kernel::ReshapeOp, kernel::SliceOp, kernel::ConcatOp, kernel::IndexCopyOp>(op))
+    bool isFirst = true;
+    for (Operation &op : graph.getBody().front().without_terminator()) {
+      if (thread::isViewOfMemory(op))
         continue;
       auto invoke = dyn_cast<kernel::InvokeOp>(op);
-      if (before && invoke) {
+      if (invoke && (before || (follows && isFirst))) {
         invoke.setDependent(true);
         ++numDependent;
-        waiting.try_emplace(note(invoke), nullptr);
-        followers[note(before)].push_back(note(invoke));
+        Operation *function = note(invoke);
+        waiting.try_emplace(function, nullptr);
+        if (before)
+          followers[note(before)].push_back(function);
+        else // of what it reads, kernels that are not known may write anything
+          inputs[function].reset();
+        if (int64_t number = beside.lookup(invoke)) {
+          invoke.setBeside(number);
+          late.insert(function);
+          ++numBeside;
+        }
       }
       before = invoke;
+      isFirst = false;
     }
+    if (before && follows)
+      followers[note(before)].push_back(nullptr);
   }
 
   Operation *note(kernel::InvokeOp invoke) {
@@ -175,6 +205,10 @@ private:
   DenseMap<Operation *, Operation *> waiting;
   /// The kernels that are let start, and those that come after them.
   llvm::MapVector<Operation *, SmallVector<Operation *>> followers;
+  /// How often each kernel is called.
+  DenseMap<Attribute, unsigned> calls;
+  /// The kernels that wait at their end.
+  DenseSet<Operation *> late;
   /// The kernels that load something before they wait.
   DenseSet<Operation *> loadsEarly;
   /// Which arguments of a kernel are inputs of the graph wherever it is called.

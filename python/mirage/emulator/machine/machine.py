@@ -10,6 +10,7 @@ import numpy as np
 
 from mirage.emulator.counters import Counters
 from mirage.emulator.errors import EmulatorError, MissingWaitError, Thread
+from mirage.emulator.launch_order import Waits
 from mirage.emulator.machine.barriers import BlockBarriers, ClusterBarriers
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import all_of, any_of
@@ -49,6 +50,7 @@ class Machine:
         checks: bool,
         stats: bool,
         counters: Counters,
+        waits: Waits,
     ) -> None:
         self.program = program
         self.grid, self.block, self.cluster = grid, block, cluster
@@ -75,7 +77,7 @@ class Machine:
         self.bulk_group = np.ones(self.warps, np.int32)
         self.bulk_issued = np.zeros(self.warps, np.int32)
         self.bulk_step = np.zeros(self.warps, np.int32)
-        self.waited = np.zeros((self.warps, 32), bool)
+        self.waits, self.waited = waits, np.zeros((self.warps, 32), bool)
 
         self.registers_of_row = np.full(self.warps, program.registers_per_thread(self.threads))
         self.free_registers = np.zeros(self.blocks, np.int64)
@@ -226,10 +228,18 @@ class Machine:
                 self.scheduler.push(pc + 1, ready.rows, ready.mask)
 
     def check_exit(self) -> None:
-        """Check, when all threads have ended, that nothing can still read or write the blocks'
-        shared memory."""
+        """Check, when all threads have ended, that they have waited for earlier grids, and that
+        nothing can still read or write the blocks' shared memory."""
         if not self.checks:
             return
+        missing = np.argwhere(self.valid & ~self.waited)
+        if self.waits is not Waits.NOWHERE and len(missing):
+            raise MissingWaitError(
+                "expected griddepcontrol.wait before the thread ends, as later grids wait for this "
+                "one only",
+                site=self.program.kernel.body[-1].site,
+                thread=self.thread(*map(int, missing[0])),
+            )
         if "bulk_store" in self.program.features:
             agent = self.bulk_agent + self.agent_of_row
             seen = self.clocks[np.arange(self.warps), agent]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirage.emulator.errors import DeadlockError, OutOfBoundsError, TrapError
+from mirage.emulator.errors import DeadlockError, MissingWaitError, OutOfBoundsError, TrapError
+from mirage.emulator.launch_order import Waits
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.operands import read_raw, reader
@@ -148,15 +149,25 @@ def compile_dependency(
     context: Context, instruction: Instruction, modifiers: Modifiers
 ) -> Compiled:
     """Return at once in both forms, since the emulator runs one grid after another; `wait` is
-    recorded, so that reads of a previous grid's results before it can be reported."""
+    recorded, so that reads of a previous grid's results before it can be reported, and that later
+    grids start before it."""
     form = modifiers.take("wait", "launch_dependents")
     if form is None:
         raise modifiers.unknown()
     operands(instruction, 0)
 
     def run(c: Cohort) -> None:
+        waited = c.machine.waited[c.rows]
         if form == "wait":
-            c.machine.waited[c.rows] |= c.active()
+            c.machine.waited[c.rows] = waited | c.active()
+        elif c.machine.checks and c.machine.waits is Waits.FIRST and any_of(c.active() & ~waited):
+            c.machine.fail(
+                MissingWaitError,
+                "expected griddepcontrol.wait before later grids start, as they rely on all "
+                "grids before this one",
+                c,
+                c.active() & ~waited,
+            )
 
     return Compiled("synchronise", run=run)
 

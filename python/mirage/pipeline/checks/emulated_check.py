@@ -24,6 +24,8 @@ from mirage.emulator.errors import (
 )
 from mirage.emulator.launch_arguments import Dependent
 from mirage.emulator.launch_limits import Limits
+from mirage.emulator.launch_order import Waits
+from mirage.emulator.run_artifact import waits_of
 from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome
 from mirage.pipeline.checks.kernel_memory import (
     KernelMemory,
@@ -221,13 +223,18 @@ def _run(
     most: int,
 ) -> int:
     """Run some blocks and return the number of warp-instructions. For a kernel that starts early,
-    the results of other kernels are absent until it has waited for them."""
-    given = zip(kernel.arguments, memory.arguments, strict=True)
+    the results of other kernels are absent until it has waited for them; if it is the first one,
+    they may be any of its inputs."""
+    waits = waits_of(kernel)
+    first = artifact.manifest.kernels[0]
+    is_first = first.dependent and kernel.entry == first.entry
     args = [
         Dependent(a)
-        if kernel.dependent and argument.kind != "input" and isinstance(a, np.ndarray)
+        if waits is Waits.FIRST
+        and (is_first or argument.kind != "input")
+        and isinstance(a, np.ndarray)
         else a
-        for argument, a in given
+        for argument, a in zip(kernel.arguments, memory.arguments, strict=True)
     ]
     with emulator_of(artifact.ptx(kernel.module)) as emulator:
         ran = emulator.launch(
@@ -240,5 +247,6 @@ def _run(
             limits=Limits(max_instructions=most),
             stats=False,
             only=blocks,
+            waits=waits,
         )
     return ran.stats.instructions

@@ -35,7 +35,7 @@ def emulate(
     """
 
     def launch(
-        number: int, compiled: Compiled, inputs: list[torch.Tensor]
+        number: int, compiled: Compiled, inputs: list[torch.Tensor], follows: bool
     ) -> Sequence[torch.Tensor]:
         return run_on_tensors(compiled.artifact, inputs, checks=checks, counters=counters)
 

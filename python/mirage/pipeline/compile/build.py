@@ -74,7 +74,7 @@ class Builder:
         for piece in pieces:
             if isinstance(piece, KernelGraph) and self.ahead is not None:
                 text, names = self._written(piece, alone)
-                self.ahead.start(text, self._options, names)
+                self.ahead.start(text, self._options(alone), names)
 
     def _pieces(self, selected: KernelGraph) -> list[External | KernelGraph]:
         """Return the parts of a program and the calls between them, in the order in which they
@@ -89,7 +89,7 @@ class Builder:
         text, names = self._written(part, alone)
         if text not in self.made:
             try:
-                self.made[text] = self._made(text, names)
+                self.made[text] = self._made(text, names, alone)
             except CompileError as error:
                 self.made[text] = error
         compiled = self.made[text]
@@ -110,17 +110,16 @@ class Builder:
         )
         return replace(compiled, artifact=replace(compiled.artifact, manifest=manifest))
 
-    def _made(self, text: str, names: Names) -> Compiled:
+    def _made(self, text: str, names: Names, alone: bool) -> Compiled:
         from mirage.compiler import compile_text
 
         compiled = None if self.ahead is None else self.ahead.take(text, names)
-        return compiled or compile_text(text, self._options, names=names)
+        return compiled or compile_text(text, self._options(alone), names=names)
 
-    @property
-    def _options(self) -> CompileOptions:
+    def _options(self, alone: bool) -> CompileOptions:
         from mirage.compiler import CompileOptions
 
-        return CompileOptions(chip=self.chip, cubin=self.cubin, use_cache=self.use_cache)
+        return CompileOptions(self.chip, self.cubin, self.use_cache, follows=not alone)
 
     def _written(self, part: KernelGraph, alone: bool) -> tuple[str, Names]:
         """Return a part as text, and the names of its inputs and outputs; these are the program's

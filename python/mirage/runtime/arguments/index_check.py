@@ -53,15 +53,15 @@ def check_indices(x: torch.Tensor, what: str, below: int) -> None:
 
 
 def checked_launcher(
-    launch: Callable[[int, list[torch.Tensor]], Sequence[torch.Tensor]],
+    launch: Callable[[int, list[torch.Tensor], bool], Sequence[torch.Tensor]],
     manifests: Sequence[Manifest],
-) -> Callable[[int, list[torch.Tensor]], Sequence[torch.Tensor]]:
+) -> Callable[[int, list[torch.Tensor], bool], Sequence[torch.Tensor]]:
     """Return a launcher of a model's parts that first checks the indices of each part. An error
     names the input of the part."""
     checks = [IndexCheck(m) for m in manifests]
 
-    def run(part: int, given: list[torch.Tensor]) -> Sequence[torch.Tensor]:
+    def run(part: int, given: list[torch.Tensor], _: bool) -> Sequence[torch.Tensor]:
         checks[part](given)
-        return launch(part, given)
+        return launch(part, given, False)
 
     return run

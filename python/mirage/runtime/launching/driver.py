@@ -111,7 +111,8 @@ def ensure_context(device: int) -> None:
 
 
 class LoadedKernel:
-    """A kernel on a device, to be called with the address of a stream.
+    """A kernel on a device, to be called with the address of a stream. If it is dependent, it may
+    start ``early``, before the kernel that was launched last has ended.
 
     ``params`` is the address of its ``kernelParams``; the parameters themselves are read during the
     call. ``modules`` keeps the code loaded.
@@ -129,13 +130,15 @@ class LoadedKernel:
         self._geometry = (*launch.grid, *launch.block, launch.shared_bytes)
         self._launch = d.cuLaunchKernel
         self._config = _config(launch) if launch.cluster or launch.dependent else None
+        self._attributes = 0 if self._config is None else int(self._config.numAttrs)
 
-    def __call__(self, stream: int) -> None:
+    def __call__(self, stream: int, early: bool = True) -> None:
         if self._config is None:
             (code,) = self._launch(self.function, *self._geometry, stream, self.params, 0)
         else:
             d = driver()
             self._config.hStream = d.CUstream(stream)
+            self._config.numAttrs = self._attributes - (self.launch.dependent and not early)
             (code,) = d.cuLaunchKernelEx(self._config, self.function, self.params, 0)
         if code != self._success:
             k = self.launch
@@ -147,7 +150,8 @@ class LoadedKernel:
 
 
 def _config(launch: KernelLaunch) -> Any:
-    """Return the launch attributes besides the geometry: clusters of blocks, an early start."""
+    """Return the launch attributes besides the geometry: clusters of blocks, at last an early
+    start."""
     d = driver()
     config = d.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = launch.grid

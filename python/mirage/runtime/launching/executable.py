@@ -70,16 +70,19 @@ class Executable:
         *tensors: torch.Tensor | Sequence[torch.Tensor],
         inputs: Sequence[torch.Tensor] | None = None,
         out: Sequence[torch.Tensor] | None = None,
+        follows: bool = False,
     ) -> tuple[torch.Tensor, ...]:
         """Launch the program and return its outputs.
 
-        Inputs are given one by one, as one list, or as ``inputs=``. Raises
+        Inputs are given one by one, as one list, or as ``inputs=``. If it ``follows`` kernels of
+        another artifact, without anything in between, its first kernel may start before they have
+        ended while a CUDA graph is captured. Raises
         :class:`~mirage.runtime.errors.CallError` if they do not match the manifest,
         :class:`NoGpuError`, and the errors of
         :func:`~mirage.runtime.launching.driver.load_kernels`.
         """
         given = given_tensors(tensors, inputs)
-        results = None if self._check_indices else self.fast_results(given, out)
+        results = None if self._check_indices else self.fast_results(given, out, follows)
         if results is not None:
             return results
         read, device = self.checked(given)
@@ -91,7 +94,7 @@ class Executable:
         else:
             results = tuple(out)
             written = self._tensors.written(results, read, device)
-        self._launch(read, written, device)
+        self._launch(read, written, device, follows)
         return results
 
     def checked(self, given: Sequence[torch.Tensor]) -> tuple[list[int], int]:
@@ -107,7 +110,10 @@ class Executable:
         return CapturedProgram(self, inputs)
 
     def fast_results(
-        self, given: Sequence[torch.Tensor], out: Sequence[torch.Tensor] | None = None
+        self,
+        given: Sequence[torch.Tensor],
+        out: Sequence[torch.Tensor] | None = None,
+        follows: bool = False,
     ) -> Any:
         """Return the outputs, computed by the compiled launcher; None if it declines the call."""
         fast = self._fast
@@ -115,11 +121,11 @@ class Executable:
             return None
         if len(fast) > 1:
             try:
-                return fast[given[0].get_device()](given, out)
+                return fast[given[0].get_device()](given, out, follows)
             except (AttributeError, LookupError):
                 return None
         (call,) = fast.values()
-        return call(given, out)
+        return call(given, out, follows)
 
     def prepare(self, device: int = 0) -> None:
         """Load the code onto a device now rather than at the first call."""
@@ -159,18 +165,21 @@ class Executable:
         found = [self._packing.slots_of(kind, len(all)) for kind, all in counts.items()]
         return found[0], found[1], found[2]
 
-    def _launch(self, read: list[int], written: list[int], device: int) -> None:
+    def _launch(
+        self, read: list[int], written: list[int], device: int, follows: bool = False
+    ) -> None:
         if self._current_device() == device:
-            self._launch_here(read, written, device)
+            self._launch_here(read, written, device, follows)
             return
         import torch
 
         with torch.cuda.device(device):
-            self._launch_here(read, written, device)
+            self._launch_here(read, written, device, follows)
 
-    def _launch_here(self, read: list[int], written: list[int], device: int) -> None:
+    def _launch_here(self, read: list[int], written: list[int], device: int, follows: bool) -> None:
         """Launch on the current device; ``read`` and ``written`` are addresses."""
         stream = self._current_stream(device)
+        early = follows and _is_capturing()
         with self._lock:
             slots = self._packing.slots
             input_slots, output_slots, workspace_slots = self._slots
@@ -191,7 +200,8 @@ class Executable:
                         slots[slot] = base + buffer.offset + offset
             self._packing.update_maps()
             for kernel in kernels:
-                kernel(stream)
+                kernel(stream, early)
+                early = True
 
     def _load(self, device: int) -> tuple[LoadedKernel, ...]:
         if device not in self._kernels:
@@ -227,7 +237,7 @@ class Executable:
         import torch
 
         tensor = self._workspaces.get((device, stream))
-        capturing = torch.cuda.is_current_stream_capturing()
+        capturing = _is_capturing()
         if tensor is None or capturing:
             whole = self if self._shares is None else self._shares
             size = max(whole.manifest.workspace_bytes, 1)
@@ -235,6 +245,13 @@ class Executable:
             if not capturing:
                 self._workspaces[(device, stream)] = tensor
         return tensor
+
+
+def _is_capturing() -> bool:
+    """Return whether what is launched goes to a CUDA graph."""
+    import torch
+
+    return torch.cuda.is_current_stream_capturing()
 
 
 def ready_threads(device: int) -> threading.local:

@@ -52,7 +52,7 @@ _KINDS = {
 }  # fmt: skip
 """DLPack's codes of element types."""
 _EXCHANGE = ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__")
-VERSION = 3
+VERSION = 4
 """The version of the compiled launcher; a launcher of another version takes other arguments and is
 not used."""
 _KINDS_OF_BUFFERS = ("input", "output", "workspace")
@@ -127,8 +127,9 @@ class Surroundings:
     current_stream: Callable[[int], int]
 
 
-FastCall: TypeAlias = "Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor] | None], Any]"
-"""A function of the inputs and of tensors for the results (or None). It returns the results, or
+FastCall: TypeAlias = "Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor] | None, bool], Any]"
+"""A function of the inputs, of tensors for the results (or None), and of whether the kernels of
+another artifact have been launched just before. It returns the results, or
 None if an argument is not as expected. Raises :class:`DriverError`."""
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mirage.runtime.dispatch.plan import Call, Launch, Plan
 from mirage.runtime.dispatch.plan_constants import Constants
@@ -14,9 +14,14 @@ from mirage.runtime.launching.fast import ALIGNMENT
 if TYPE_CHECKING:
     import torch
 
-Launcher = Callable[[int, "list[torch.Tensor]"], "Sequence[torch.Tensor]"]
-"""A function that runs a compiled part, by its number, on tensors that are contiguous and
-aligned."""
+
+class Launcher(Protocol):
+    """A function that runs a compiled part, by its number, on tensors that are contiguous and
+    aligned. ``follows`` says that the kernels of another part have been launched just before."""
+
+    def __call__(
+        self, part: int, given: list[torch.Tensor], follows: bool, /
+    ) -> Sequence[torch.Tensor]: ...
 
 
 class Steps:
@@ -53,14 +58,16 @@ class Steps:
         values.update(constants)
         copies: dict[int, Any] = {}  # of tensors that kernels cannot take as they are
         wrote = begun = False  # by this step, before it
+        follows = False
         try:
             for step, call, unused in prepared.steps:
                 begun = wrote
                 if call is None:
                     assert isinstance(step, Launch)
                     wrote |= write and bool(step.updates)
-                    results = _launched(launch, step, values, copies, write)
+                    results, follows = _launched(launch, step, values, copies, write, follows)
                 else:
+                    follows = False
                     changes = write and call.call.in_place
                     wrote |= changes
                     results = call([values[v] for v in step.operands], changes)
@@ -102,25 +109,34 @@ def _device_of(tensors: Sequence[Any]) -> torch.device | None:
 
 
 def _launched(
-    launch: Launcher, step: Launch, values: dict[int, Any], copies: dict[int, Any], write: bool
-) -> Sequence[Any]:
-    """Return the results of a part. With ``write``, tensors that it updates are written in place;
-    otherwise copies are."""
+    launch: Launcher,
+    step: Launch,
+    values: dict[int, Any],
+    copies: dict[int, Any],
+    write: bool,
+    follows: bool,
+) -> tuple[Sequence[Any], bool]:
+    """Return the results of a part, and whether its kernels are the last thing that was launched.
+    ``follows`` says so of the step before. With ``write``, tensors that the part updates are
+    written in place; otherwise copies are."""
     given = [_ready(v, values, copies) for v in step.operands]
+    follows &= all(x is values[v] for x, v in zip(given, step.operands, strict=True))
     if not step.updates:
-        return launch(step.part, given)
+        return launch(step.part, given, follows), True
     updated: list[Any] = []
     for place in step.updates:
         number = step.operands[place]
         if not write:
             given[place] = given[place].clone()
         updated.append(values[number] if write else given[place])
-    results = launch(step.part, given)
+    results = launch(step.part, given, follows and write)
+    is_last = True
     for place, x in zip(step.updates, updated):
         if given[place] is not x:  # a copy, as kernels could not take it as it is
             x.copy_(given[place])
             copies.pop(step.operands[place], None)
-    return (*results, *updated)
+            is_last = False
+    return (*results, *updated), is_last
 
 
 def _ready(number: int, values: dict[int, Any], copies: dict[int, Any]) -> torch.Tensor:

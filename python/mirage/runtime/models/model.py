@@ -280,9 +280,9 @@ def launcher(artifact: ModelArtifact, code: Mapping[str, Executable]) -> Launche
     parts = artifact.manifest.parts
     if parts and not code:
         run = emulator()
-        return lambda part, given: run(artifact.part(part), given)
+        return lambda part, given, _: run(artifact.part(part), given)
     ready = [code[part.folder] for part in parts]
-    return lambda part, given: ready[part](inputs=given)
+    return lambda part, given, follows: ready[part](inputs=given, follows=follows)
 
 
 def direct_call(

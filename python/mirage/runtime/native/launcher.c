@@ -426,8 +426,9 @@ static int encodeMap(Launcher *self, int number, uint64_t address,
   return code;
 }
 
-// All kernels, one after the other.
-static int launchKernels(Launcher *self, int64_t size, void *stream,
+// All kernels, one after the other. Where the first one is dependent it may
+// start `early`, before what was launched last has ended; the others always do.
+static int launchKernels(Launcher *self, int64_t size, void *stream, int early,
                          int *failed) {
   const Program *p = &self->program;
   int code = 0;
@@ -438,7 +439,10 @@ static int launchKernels(Launcher *self, int64_t size, void *stream,
     if (kernel->partBlocks)
       kernel->config.grid[0] =
           kernel->partBlocks * (unsigned)partsAt(kernel, size);
-    code = self->launch(&kernel->config, kernel->function,
+    Config config = kernel->config;
+    if (kernel->early && !i && !early)
+      --config.count; // that attribute is the last one
+    code = self->launch(&config, kernel->function,
                         self->pointers + kernel->first, NULL);
   }
   return code;
@@ -454,7 +458,7 @@ static int isRecorded(Launcher *self, Recording *recording, int64_t size) {
   if (recording->seen++ < all->needed)
     return 0;
   if (!beginRecording(all, &mode)) {
-    int code = launchKernels(self, size, all->aside, &failed);
+    int code = launchKernels(self, size, all->aside, 0, &failed);
     if (endRecording(all, recording, mode, code))
       return 1;
   }
@@ -474,10 +478,11 @@ static int encodeMaps(Launcher *self, const uint64_t *values, int64_t size,
   return code;
 }
 
-// All launches. The driver's error code, and what failed: a kernel, their
+// All launches. With `follows`, kernels were launched just before; if a graph is
+// captured, the first one may start before they have ended. The driver's error code, and what failed: a kernel, their
 // number for a graph of them all, or -1 less the number of a map.
 static int launchAll(Launcher *self, const uint64_t *values, int64_t size,
-                     void *stream, int *failed) {
+                     void *stream, int follows, int *failed) {
   const Program *p = &self->program;
   int code = 0;
   pthread_mutex_lock(&self->mutex);
@@ -490,7 +495,8 @@ static int launchAll(Launcher *self, const uint64_t *values, int64_t size,
     *failed = p->kernels;
     code = self->recordings.driver.start(recording->exec, stream);
   } else if (!code) {
-    code = launchKernels(self, size, stream, failed);
+    int early = follows && isCaptured(&self->recordings, stream);
+    code = launchKernels(self, size, stream, early, failed);
   }
   pthread_mutex_unlock(&self->mutex);
   return code;
@@ -506,7 +512,8 @@ static int asked(PyObject *found, uint64_t *number) {
 }
 
 // Launches with all addresses found. -1 on an error, with the exception set.
-static int launchOn(Launcher *self, int64_t size, uint64_t *addresses) {
+static int launchOn(Launcher *self, int64_t size, int follows,
+                    uint64_t *addresses) {
   const Program *p = &self->program;
   uint64_t stream, workspace = 0;
   PyObject *number = self->held[Number], *room = NULL;
@@ -537,7 +544,8 @@ static int launchOn(Launcher *self, int64_t size, uint64_t *addresses) {
   }
   int code, failed = 0;
   Py_BEGIN_ALLOW_THREADS;
-  code = launchAll(self, values, size, (void *)(uintptr_t)stream, &failed);
+  code = launchAll(self, values, size, (void *)(uintptr_t)stream, follows,
+                   &failed);
   Py_END_ALLOW_THREADS;
   Py_XDECREF(room);
   if (code)
@@ -564,7 +572,7 @@ static int isHere(Launcher *self) {
 // The results as a new tuple; None, as a new reference, where something is not
 // as it should be; NULL on an error.
 static PyObject *run(Launcher *self, PyObject *tensors, PyObject *out,
-                     uint64_t *addresses) {
+                     int follows, uint64_t *addresses) {
   int64_t size = 0;
   int here = isHere(self);
   int given = out != Py_None;
@@ -590,17 +598,21 @@ static PyObject *run(Launcher *self, PyObject *tensors, PyObject *out,
     Py_DECREF(results);
     Py_RETURN_NONE;
   }
-  if (launchOn(self, size, addresses) < 0)
+  if (launchOn(self, size, follows, addresses) < 0)
     Py_CLEAR(results);
   return results;
 }
 
-// call(tensors, out): a tuple of results; None where a tensor does not fit.
+// call(tensors, out, follows): a tuple of results; None where a tensor does not
+// fit.
 static PyObject *call(PyObject *object, PyObject *const *args,
                       Py_ssize_t count) {
   Launcher *self = (Launcher *)object;
-  if (count != 2) {
-    PyErr_SetString(PyExc_TypeError, "expected tensors and results or None");
+  int follows = count == 3 ? PyObject_IsTrue(args[2]) : -1;
+  if (follows < 0) {
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_TypeError,
+                      "expected tensors, results or None, and a truth value");
     return NULL;
   }
   size_t all = (size_t)(self->program.sources + self->program.params + 1);
@@ -608,7 +620,7 @@ static PyObject *call(PyObject *object, PyObject *const *args,
   uint64_t *addresses = all <= 96 ? few : malloc(sizeof(uint64_t) * all);
   if (!addresses)
     return PyErr_NoMemory();
-  PyObject *found = run(self, args[0], args[1], addresses);
+  PyObject *found = run(self, args[0], args[1], follows, addresses);
   if (addresses != few)
     free(addresses);
   return found;
@@ -627,7 +639,7 @@ static PyObject *recorded(PyObject *object, PyObject *unused) {
 
 static PyMethodDef methods[] = {
     {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL,
-     "call(tensors, out): the results, None where a tensor does not fit."},
+     "call(tensors, out, follows): the results, None where a tensor does not fit."},
     {"recorded", recorded, METH_NOARGS,
      "recorded(): how many graphs were made; -1 where there are none."},
     {NULL, NULL, 0, NULL}};
@@ -650,7 +662,7 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__launcher(void) {
   PyObject *module = PyModule_Create(&definition);
   PyObject *type = module ? PyType_FromSpec(&description) : NULL;
-  if (!type || PyModule_AddIntConstant(module, "VERSION", 3) < 0 ||
+  if (!type || PyModule_AddIntConstant(module, "VERSION", 4) < 0 ||
       PyModule_AddObject(module, "Launcher", type) < 0) {
     Py_XDECREF(type);
     Py_XDECREF(module);

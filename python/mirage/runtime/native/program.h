@@ -42,6 +42,7 @@ typedef struct {
   Attribute attributes[2];
   void *function;
   int first, count;    // its parameters
+  int early;           // whether it may start before the one before has ended
   int64_t rows[2];     // ceil(size * rows[0] / rows[1]) parts of its grid run
   unsigned partBlocks; // along x; 0 where the whole grid runs at any size
 } Kernel;
@@ -140,12 +141,11 @@ static int64_t partsAt(const Kernel *kernel, int64_t size) {
 static int readKernel(const Program *self, PyObject *tuple, Kernel *kernel, int *param) {
   unsigned long long function;
   PyObject *sizes, *cluster, *rows, *params;
-  int early;
   unsigned shared;
   int64_t found[6];
   if (!PyArg_ParseTuple(tuple, "KO!IO!pO!O!", &function, &PyTuple_Type, &sizes, &shared,
-                        &PyTuple_Type, &cluster, &early, &PyTuple_Type, &rows, &PyTuple_Type,
-                        &params))
+                        &PyTuple_Type, &cluster, &kernel->early, &PyTuple_Type, &rows,
+                        &PyTuple_Type, &params))
     return -1;
   if (numbers(sizes, found, 6) != 6)
     return invalid("expected six sizes");
@@ -166,7 +166,7 @@ static int readKernel(const Program *self, PyObject *tuple, Kernel *kernel, int 
     for (int i = 0; i < 3; ++i)
       attribute->value.cluster[i] = (unsigned)found[i];
   }
-  if (early) {
+  if (kernel->early) {
     Attribute *attribute = &kernel->attributes[config->count++];
     attribute->id = EarlyStart;
     attribute->value.flag = 1;

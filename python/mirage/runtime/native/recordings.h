@@ -91,6 +91,13 @@ static uint64_t hashOf(const uint64_t *values, int count) {
   return hash;
 }
 
+// Whether a graph is captured of what is launched on a stream; not where that is
+// not known.
+static int isCaptured(Recordings *self, void *stream) {
+  int capturing = 0;
+  return self->driver.isCapturing && !self->driver.isCapturing(stream, &capturing) && capturing;
+}
+
 // The place for calls with these values, a new one where they are new; NULL where
 // a call has to be launched kernel by kernel.
 static Recording *recordingOf(Recordings *self, const uint64_t *values, int64_t size,

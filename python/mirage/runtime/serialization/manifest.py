@@ -16,7 +16,7 @@ from mirage.runtime.serialization.json_reader import Json
 from mirage.runtime.serialization.sizes import Size
 
 FORMAT = "mirage-artifact"
-VERSION = 8
+VERSION = 9
 """The format version. It increases whenever the meaning of a manifest changes; a runtime reads one
 version."""
 
@@ -121,8 +121,12 @@ class KernelLaunch:
     memory and parameters.
 
     A ``dependent`` kernel may start before the previous kernel has ended; it waits for that
-    kernel's results itself. ``rows = (a, b)``: at a size ``n`` below the largest, only the first
-    ``ceil(n * a / b)`` parts of the grid run, of the number that the largest size has.
+    kernel's results itself. If the first kernel is dependent, it may start so behind kernels of
+    another artifact. A kernel that works ``beside`` the last so many kernels touches nothing that
+    they write, writes nothing that they touch, and waits for them at its end only.
+    ``writes`` has the numbers of the arguments that the kernel writes to. ``rows = (a, b)``: at a
+    size ``n`` below the largest, only the first ``ceil(n * a / b)`` parts of the grid run, of the
+    number that the largest size has.
     """
 
     module: int
@@ -133,6 +137,8 @@ class KernelLaunch:
     arguments: tuple[Argument, ...]
     cluster: tuple[int, int, int] | None = None
     dependent: bool = False
+    beside: int = 0
+    writes: tuple[int, ...] = ()
     rows: tuple[int, int] | None = None
 
 

@@ -8,6 +8,7 @@ from typing import cast
 
 from mirage.runtime.errors import UnreadableArtifactError
 from mirage.runtime.serialization.json_reader import Json, Reader, opened
+from mirage.runtime.serialization.kernels_beside import conflicts
 from mirage.runtime.serialization.manifest import (
     FORMAT,
     VERSION,
@@ -106,6 +107,8 @@ def _kernel(r: Reader) -> KernelLaunch:
         arguments=tuple(map(_argument, r.items("arguments"))),
         cluster=r.triple("cluster") if has_cluster else None,
         dependent=r.truth("dependent"),
+        beside=r.integer("beside"),
+        writes=r.integers("writes"),
         rows=_rows(r),
     )
     r.finish()
@@ -182,12 +185,19 @@ def _check_references(m: Manifest, where: str) -> None:
                 f"{where}: kernels[{i}].module: expected one of {len(m.modules)} modules, got "
                 f"{kernel.module}"
             )
+        if any(n >= len(kernel.arguments) for n in kernel.writes):
+            raise UnreadableArtifactError(
+                f"{where}: kernels[{i}].writes: expected some of {len(kernel.arguments)} arguments,"
+                f" got {list(kernel.writes)}"
+            )
         for j, a in enumerate(kernel.arguments):
             if a.index >= counts[a.kind]:
                 raise UnreadableArtifactError(
                     f"{where}: kernels[{i}].arguments[{j}]: expected one of {counts[a.kind]} "
                     f"{'sizes' if a.kind == 'size' else f'{a.kind} buffers'}, got {a.index}"
                 )
+    for conflict in conflicts(m):
+        raise UnreadableArtifactError(f"{where}: {conflict}")
     written = {a.index for k in m.kernels for a in k.arguments if a.kind == "output"}
     missing = set(range(len(m.outputs))) - written
     if missing:

@@ -232,7 +232,9 @@ def test_what_passed_is_not_run_again(
     assert again.checks == first.checks
 
 
-def on_the_cpu(number: int, compiled: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+def on_the_cpu(
+    number: int, compiled: Any, inputs: list[torch.Tensor], follows: bool
+) -> list[torch.Tensor]:
     """The emulator in the place of a GPU."""
     run = run_artifact(compiled.artifact, [x.double().numpy() for x in inputs], checks=False)
     specs = compiled.artifact.manifest.outputs

@@ -146,8 +146,8 @@ class RecordingDriver:
         return (self.CUresult.CUDA_SUCCESS,)
 
     def _launch_with(self, config: Any, function: str, params: int, extra: int) -> tuple[Any]:
-        assert config.numAttrs == len(config.attrs)
-        self.attributes.append((function, [(a.id, vars(a.value)) for a in config.attrs]))
+        attributes = config.attrs[: config.numAttrs]
+        self.attributes.append((function, [(a.id, vars(a.value)) for a in attributes]))
         grid = (config.gridDimX, config.gridDimY, config.gridDimZ)
         block = (config.blockDimX, config.blockDimY, config.blockDimZ)
         geometry = (*grid, *block, config.sharedMemBytes)
@@ -200,6 +200,18 @@ def test_kernels_that_start_early(recorder: RecordingDriver) -> None:
     assert vars(clusters[1]["clusterDim"]) == {"x": 2, "y": 1, "z": 1}
     assert early[0] == "early"
     assert early[1]["programmaticStreamSerializationAllowed"] == 1
+
+    recorder.attributes.clear()
+    first = replace(kernels[0], dependent=True)
+    (both, _) = load_kernels(
+        Artifact(replace(artifact.manifest, kernels=(first, second)), artifact.files), 0,
+        packing.params,
+    )  # fmt: skip
+    for start_early in (False, True, False):
+        both(77, start_early)
+    assert [[name for name, _ in found] for _, found in recorder.attributes] == [
+        ["cluster"], ["cluster", "early"], ["cluster"],
+    ]  # fmt: skip
 
 
 def test_wrong_chip(recorder: RecordingDriver) -> None:

@@ -102,6 +102,34 @@ def test_a_graph_that_is_captured_gets_the_kernels() -> None:
     assert len(graphs.started) == 1
 
 
+@pytest.mark.parametrize("cluster", [None, (2, 1, 1)])
+def test_a_part_of_a_captured_graph_starts_before_the_last_one_ends(
+    cluster: tuple[int, int, int] | None,
+) -> None:
+    """Only there, and only where nothing else was launched between: the first kernel."""
+    graphs, manifest = Graphs(), longer(small_artifact().manifest)
+    kernels = tuple(replace(k, dependent=True, cluster=cluster) for k in manifest.kernels)
+    driver = Driver(replace(manifest, kernels=kernels), graphs=graphs)
+    program = program_of(driver)
+    x, y = torch.zeros(8, 8), torch.zeros(8, 8)
+    clusters = [] if cluster is None else [(4, list(cluster))]
+    early = [*clusters, (6, [1, 0, 0])]
+
+    def attributes(follows: bool) -> list[Any]:
+        program(x, out=[y], follows=follows)
+        return [launch[5] for launch in driver.launches[-4:]]
+
+    assert attributes(True) == [clusters, early, early, early]
+    graphs.capturing.add(77)
+    assert attributes(True) == [early] * 4
+    assert attributes(False) == [clusters, early, early, early]
+    graphs.capturing.clear()
+    for _ in range(PLAIN):
+        program(x, out=[y], follows=True)
+    (_, launches), *_ = started(driver)
+    assert [launch[4] for launch in launches] == [clusters, early, early, early]
+
+
 def test_tensor_maps_are_those_of_the_recording() -> None:
     manifest = small_artifact().manifest
     view = TensorMap((8, 8), "f32", (4, 8), 0)

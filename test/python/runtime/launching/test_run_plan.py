@@ -15,7 +15,7 @@ I64 = ElementType("i64")
 OPTIONS = (("layout", None), ("device", None), ("pin_memory", None))
 
 
-def no_launch(part: int, given: list[torch.Tensor]) -> list[torch.Tensor]:
+def no_launch(part: int, given: list[torch.Tensor], follows: bool) -> list[torch.Tensor]:
     raise AssertionError
 
 
@@ -85,7 +85,7 @@ def test_what_is_random_or_large_is_no_constant() -> None:
 
 
 def test_kernels_read_constants() -> None:
-    def launch(part: int, given: list[torch.Tensor]) -> list[torch.Tensor]:
+    def launch(part: int, given: list[torch.Tensor], follows: bool) -> list[torch.Tensor]:
         return [given[0] + given[1]]
 
     plan = Plan(1, (scalar(1, 7), Launch(0, (0, 1), (2,))), (2,))
@@ -93,7 +93,7 @@ def test_kernels_read_constants() -> None:
     assert y.item() == 8
 
 
-def storing(part: int, given: list[torch.Tensor]) -> list[torch.Tensor]:
+def storing(part: int, given: list[torch.Tensor], follows: bool) -> list[torch.Tensor]:
     """A part that adds to its second operand and gives the double of the first."""
     given[1].add_(given[0])
     return [given[0] * 2]
@@ -122,10 +122,10 @@ def test_what_kernels_cannot_take_as_it_is_is_updated_too() -> None:
 
 
 def test_a_refused_update_has_not_begun() -> None:
-    def refused(part: int, given: list[torch.Tensor]) -> list[torch.Tensor]:
+    def refused(part: int, given: list[torch.Tensor], follows: bool) -> list[torch.Tensor]:
         raise ArgumentAliasError("no memory of its own")
 
-    def broken(part: int, given: list[torch.Tensor]) -> list[torch.Tensor]:
+    def broken(part: int, given: list[torch.Tensor], follows: bool) -> list[torch.Tensor]:
         given[1].add_(1)
         raise RuntimeError("half of it")
 
@@ -135,6 +135,33 @@ def test_a_refused_update_has_not_begun() -> None:
     with pytest.raises(InterruptedUpdateError, match="half of it"):
         Steps(STORED)(args, broken, write=True)
     twice = Plan(2, (*STORED.steps, Launch(1, (0, 3), (4, 5), updates=(1,))), (5,), updates=(1,))
-    parts = [storing, refused]
+
+    def second_refused(part: int, given: list[torch.Tensor], follows: bool) -> list[torch.Tensor]:
+        return (refused if part else storing)(part, given, follows)
+
     with pytest.raises(InterruptedUpdateError, match="no memory of its own"):
-        Steps(twice)(args, lambda part, given: parts[part](part, given), write=True)
+        Steps(twice)(args, second_refused, write=True)
+
+
+def test_a_part_follows_another_only_without_anything_between() -> None:
+    """Neither a call, nor a copy of what kernels cannot take or give back."""
+    seen: list[tuple[int, bool]] = []
+
+    def launch(part: int, given: list[torch.Tensor], follows: bool) -> list[torch.Tensor]:
+        seen.append((part, follows))
+        return [given[0] + 1]
+
+    double = Call("aten.mul.Tensor", (4,), (5,), (("other", 2),))
+    parts = [Launch(i, (a,), (b,)) for i, (a, b) in enumerate([(0, 2), (2, 3), (3, 4)])]
+    strided, last = Launch(3, (5,), (6,)), Launch(4, (1, 6), (7,))
+    plan = Plan(2, (*parts, double, strided, last), (7,))
+    Steps(plan)((torch.ones(3), torch.ones(4, 3)[:, 1]), launch)
+    assert seen == [(0, False), (1, True), (2, True), (3, False), (4, False)]
+
+    seen.clear()
+    again = (Launch(0, (0, 1), (2, 3), updates=(1,)), Launch(1, (2, 3), (4, 5), updates=(1,)))
+    twice = Plan(2, again, (5,), updates=(1,))
+    Steps(twice)((torch.ones(4), torch.ones(4)), launch, write=True)
+    Steps(twice)((torch.ones(4), torch.ones(4, 3)[:, 1]), launch, write=True)
+    Steps(twice)((torch.ones(4), torch.ones(4)), launch)  # copies are written to
+    assert [follows for _, follows in seen] == [False, True, False, False, False, False]

@@ -35,7 +35,7 @@ def op_by_op(program: Program, options: Mapping[str, Any]) -> Any:
     def call(*tensors: torch.Tensor) -> tuple[Any, ...]:
         given = iter(tensors)
         values = [held[i] if i in held else next(given) for i in range(len(graph.inputs))]
-        outputs = steps(values, lambda part, xs: kernel(parts[part], xs), write=True)
+        outputs = steps(values, lambda part, xs, _: kernel(parts[part], xs), write=True)
         return program.returned(outputs)
 
     return call

@@ -170,7 +170,9 @@ def Kernel_InvokeOp : Kernel_Op<"invoke", [Pure]> {
     the results as parameters. `grid` is in blocks, `block` is in threads, and `shared`
     is the dynamic shared memory of a block in bytes. Tensor maps are further
     parameters, after the tensors. A `dependent` kernel may start before the kernel
-    before it has ended, and itself waits for the memory that that kernel writes.
+    before it has ended, and itself waits for the memory that that kernel writes. If it
+    is `beside` the last `n` kernels, it has no tensor in common with them that one of
+    them writes, so it works while they run, and only ends after they have.
 
     With `dynamic` tensors the size is one more parameter, the last one, and `grid` is the
     grid for the bound. `rows = [a, b]` says how many blocks a smaller size `n` needs. The
@@ -189,12 +191,13 @@ def Kernel_InvokeOp : Kernel_Op<"invoke", [Pure]> {
                        OptionalAttr<DenseI64ArrayAttr>:$cluster,
                        OptionalAttr<TypedArrayAttrBase<Kernel_TensorMapAttr, "tensor maps">>:$tensor_maps,
                        UnitAttr:$dependent,
+                       OptionalAttr<I64Attr>:$beside,
                        OptionalAttr<Kernel_DynamicAttr>:$dynamic,
                        OptionalAttr<DenseI64ArrayAttr>:$rows);
   let results = (outs Variadic<Kernel_Tensor>:$results);
   let assemblyFormat = [{
     $callee `(` $inputs `)` `grid` $grid `block` $block (`cluster` $cluster^)? `shared` $shared
-    (`maps` $tensor_maps^)? (`dependent` $dependent^)? (`dynamic` $dynamic^)? (`rows` $rows^)? attr-dict `:` functional-type($inputs, $results)
+    (`maps` $tensor_maps^)? (`dependent` $dependent^)? (`beside` $beside^)? (`dynamic` $dynamic^)? (`rows` $rows^)? attr-dict `:` functional-type($inputs, $results)
   }];
   let hasVerifier = 1;
 }

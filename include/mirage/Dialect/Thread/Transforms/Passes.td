@@ -114,9 +114,25 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
     has passed its wait, all kernels before the one that it waited for have ended as
     well, and memory is reused in order. Only views may be between two kernels that
     overlap.
+
+    *Beside.* A kernel may have no memory in common with the one before it that either
+    of them writes: the product of the queries after that of the values. It then works
+    at once, lets the next one start at once, and waits before it ends, because later
+    kernels wait for this one only. The next kernel starts while both run, so it waits
+    first, unless it is apart from both. `beside = n` on the call says how many kernels
+    may run while it works; who places intermediate tensors in memory must keep apart
+    what this kernel writes and what these touch. On an H200, a layer of Llama (127 µs)
+    with one such kernel takes 1.7 µs less. A kernel that is called in several places
+    waits first.
+
+    *Other graphs.* With `follows`, the graph is one of several that are launched one
+    after the other: its first kernel waits before it touches anything, so it may be
+    launched as a dependent one behind any kernel, and its last one lets the next start.
   }];
-  let options = [ChipOption];
-  let statistics = [Statistic<"numDependent", "dependent", "kernels that start early">];
+  let options = [ChipOption, Option<"follows", "follows", "bool", "false",
+                                    "kernels of other graphs run before and after">];
+  let statistics = [Statistic<"numDependent", "dependent", "kernels that start early">,
+                    Statistic<"numBeside", "beside", "kernels that work beside others">];
   let dependentDialects = ["::mirage::thread::ThreadDialect"];
 }
 

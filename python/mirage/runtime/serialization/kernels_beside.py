@@ -1,0 +1,60 @@
+"""Kernels that work while those before them run (``KernelLaunch.beside``).
+
+Such a kernel may not touch memory that one of the others writes, nor they what it writes. This is
+read off the manifest's places in memory alone, so it holds for the dependences of the program as
+well as for the plan of the workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from mirage.runtime.serialization.manifest import KernelLaunch, Manifest
+
+_Range: TypeAlias = tuple[str, int, int]
+"""Memory: a space, and the bytes from and up to which."""
+
+
+def conflicts(manifest: Manifest) -> Iterator[str]:
+    """Describe the kernels that cannot work beside as many kernels as the manifest says."""
+    before = 0
+    for number, kernel in enumerate(manifest.kernels):
+        running, before = before + 1, kernel.beside
+        if not kernel.beside:
+            continue
+        if not kernel.dependent or kernel.beside != running or kernel.beside > number:
+            yield (
+                f"kernel {number}: expected beside 0, or {min(running, number)} of a dependent "
+                f"kernel, got {kernel.beside}"
+            )
+            continue
+        for other in range(number - kernel.beside, number):
+            if shared := _shared(manifest, kernel, manifest.kernels[other]):
+                yield (
+                    f"kernels {other} and {number} may run at once: expected no memory in common "
+                    f"that one of them writes, got {shared}"
+                )
+
+
+def _shared(manifest: Manifest, a: KernelLaunch, b: KernelLaunch) -> str | None:
+    """Return a place that both kernels touch and one of them writes."""
+    for written, touched in ((a, b), (b, a)):
+        all_of = list(_memory(manifest, touched, range(len(touched.arguments))))
+        for space, start, end in _memory(manifest, written, written.writes):
+            if any(s == space and start < e and t < end for s, t, e in all_of):
+                return f"{space} from byte {start}" if space == "workspace" else space
+    return None
+
+
+def _memory(
+    manifest: Manifest, kernel: KernelLaunch, numbers: range | tuple[int, ...]
+) -> Iterator[_Range]:
+    """Yield the memory of some of a kernel's arguments; of inputs and outputs, all of it."""
+    for number in numbers:
+        a = kernel.arguments[number]
+        if a.kind == "workspace":
+            buffer = manifest.workspace[a.index]
+            yield a.kind, buffer.offset, buffer.offset + buffer.bytes
+        elif a.kind != "size":
+            yield f"{a.kind} {a.index}", 0, 1
