@@ -15,6 +15,8 @@ scores without it.
 
 These readings hold for scores below 2^28 (2^14 in f16, whose numbers end at 2^16), and only if
 nothing but exponentials, or maxima that are subtracted from their arguments, depends on the number.
+Whether scores are that small is seen where the programs are tested as they are written
+(:mod:`mirage.verify.pair.as_written`).
 """
 
 from __future__ import annotations
@@ -31,19 +33,21 @@ from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View
 from mirage.verify.evidence.defined.evidence_of_definedness import defined_evidence
+from mirage.verify.evidence.roundings.input_roles import least
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.normal_form.predicates import Truth, truth_of
 from mirage.verify.shared_inputs.held_positions import Held, read, with_positions_written
 
-READ = "large negative numbers that masks add to exponents are read as minus infinity"
-ALIKE = "large negative numbers that masks add to exponents are read as the same number"
+READ = (
+    "large negative numbers that masks add to exponents are read as minus infinity, for scores "
+    "that are much smaller than these"
+)
+ALIKE = (
+    "large negative numbers that masks add to exponents are read as the same number, for scores "
+    "that are much smaller than these"
+)
 
 _CARRIED = (BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MAX, ReduceFn.MAX)
-
-
-def least(dtype: DType) -> float:
-    """Return the largest number that counts as minus infinity among the numbers of a type."""
-    return -(2.0**15) if dtype is DType.F16 else -(2.0**29)
 
 
 def without_least_masks(

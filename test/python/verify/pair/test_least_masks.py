@@ -184,7 +184,39 @@ OTHERS = [
         lambda x: x.masked_fill(ABOVE, -1e4).softmax(-1),
     ),
 ]
-ALL = SAME + ALIKE_ONES + OTHERS
+LARGE_SCORES = [
+    Pair(
+        "a reference whose scores are far below a billion",
+        X,
+        lambda x: (x * 1e10).masked_fill(ABOVE, -1e9).softmax(-1),
+        lambda x: with_infinity(x * 1e10, ABOVE).softmax(-1),
+    ),
+    Pair(
+        "scores that may be far below a billion",
+        MASKED,
+        lambda x, m: with_infinity(x * 1e8, m).softmax(-1),
+        lambda x, m: (x * 1e8).masked_fill(m, -1e9).softmax(-1),
+    ),
+    Pair(
+        "exponentials as scores",
+        MASKED,
+        lambda x, m: with_infinity(-(x * 20).exp(), m).softmax(-1),
+        lambda x, m: (-(x * 20).exp()).masked_fill(m, -1e9).softmax(-1),
+    ),
+    Pair(
+        "squares as scores",
+        MASKED,
+        lambda x, m: with_infinity(-(x * 1e4).square(), m).softmax(-1),
+        lambda x, m: (-(x * 1e4).square()).masked_fill(m, -1e9).softmax(-1),
+    ),
+    Pair(
+        "scores of a half type that are not small",
+        "8x8:f16 8x8:b",
+        lambda x, m: with_infinity(x * 8, m).softmax(-1),
+        lambda x, m: (x * 8).masked_fill(m, -33000.0).softmax(-1),
+    ),
+]
+ALL = SAME + ALIKE_ONES + OTHERS + LARGE_SCORES
 
 
 @pytest.mark.parametrize("pair", SAME, ids=lambda pair: pair.name)
@@ -207,3 +239,13 @@ def test_where_the_number_matters_nothing_is_accepted(pair: Pair) -> None:
     verdict = verdict_of(pair, ALL)
     assert not verdict.accepted, verdict
     assert not {READ, ALIKE} & {e.text for e in verdict.evidence}
+
+
+@pytest.mark.parametrize("pair", LARGE_SCORES, ids=lambda pair: pair.name)
+def test_scores_as_large_as_the_number_are_compared_as_they_are(pair: Pair) -> None:
+    verdict = verdict_of(pair, ALL)
+    assert not verdict.accepted, verdict
+
+
+def test_scores_that_are_usually_larger_refute() -> None:
+    assert verdict_of(LARGE_SCORES[0], ALL).kind is Kind.REFUTED
