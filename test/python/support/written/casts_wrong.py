@@ -327,9 +327,9 @@ CASTS_WRONG: list[Pair] = [
         "places of the largest in bf16",
         "2x300",
         lambda x: torch.zeros(2, 300).scatter(1, x.topk(2, -1).indices, 1.0),
-        lambda x: (x.topk(2, -1).indices.to(BF16)[..., None] == torch.arange(300).to(BF16))
-        .float()
-        .sum(1),
+        lambda x: (
+            (x.topk(2, -1).indices.to(BF16)[..., None] == torch.arange(300).to(BF16)).float().sum(1)
+        ),
     ),
     Pair(
         "the sum of what is sorted in f16",

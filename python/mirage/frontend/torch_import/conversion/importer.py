@@ -40,7 +40,7 @@ from mirage.frontend.torch_import.known_tensors.known_indices import with_known_
 from mirage.frontend.torch_import.known_tensors.moved_rows import rows_by_index
 from mirage.frontend.torch_import.rows.foreign import Carried
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Unsupported
-from mirage.frontend.torch_import.rows.op_table import IGNORED, TABLE
+from mirage.frontend.torch_import.rows.op_table import IGNORED, TABLE, WITHOUT_CALLS
 from mirage.semantics.builder import ShapeError
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import DType
@@ -173,13 +173,14 @@ class Importer:
         return self.lowering.filled(_as_it_is(rounded), result)
 
     def _call(self, call: Call, location: SourceLocation | None) -> object:
-        row = TABLE.get(call.op)
+        tables = (TABLE,) if self.allow_fallback else (TABLE, WITHOUT_CALLS)
+        rows = [table[call.op] for table in tables if call.op in table]
         start = len(self.lowering.ops)
         reason = "an op without a meaning in Mirage"
         foreign = foreign_in(call)
         if foreign:
-            reason = f"kernels have no tensors of {foreign}"
-        elif row is not None:
+            reason, rows = f"kernels have no tensors of {foreign}", []
+        for row in rows:
             try:
                 return self._checked(call, row(self.lowering, call))
             except (Unsupported, ShapeError) as error:
