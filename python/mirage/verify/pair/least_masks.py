@@ -27,7 +27,7 @@ import numpy as np
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
-from mirage.semantics.numbers import Number, as_number
+from mirage.semantics.numbers import Number
 from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import with_operands, without_dead_ops
@@ -36,6 +36,7 @@ from mirage.verify.evidence.defined.evidence_of_definedness import defined_evide
 from mirage.verify.evidence.roundings.input_roles import least
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.normal_form.predicates import Truth, truth_of
+from mirage.verify.pair.added_masks import added_masks, number_of
 from mirage.verify.shared_inputs.held_positions import Held, read, with_positions_written
 
 READ = (
@@ -72,8 +73,9 @@ def with_one_least_number(graph: KernelGraph) -> KernelGraph | None:
     def finite(b: Builder, truth: Truth, dtype: DType) -> Value:
         return b.binary(BinaryFn.MUL, _as_number(b, truth, dtype), b.constant(least(dtype)))
 
-    makers = {v: op for op in decompose(graph, stable=True).ops for v in op.results}
-    numbers = {found[1] for op in graph.ops if (found := _masked(op, makers)) is not None}
+    written = decompose(added_masks(graph)[0], stable=True)
+    makers = {v: op for op in written.ops for v in op.results}
+    numbers = {found[1] for op in written.ops if (found := _masked(op, makers)) is not None}
     return _written(graph, {}, finite) if len(numbers) == 1 else None
 
 
@@ -82,6 +84,7 @@ def _written(
     contents: Mapping[int, Array],
     write: Callable[[Builder, Truth, DType], Value],
 ) -> KernelGraph | None:
+    graph, contents = added_masks(graph, contents)
     written = decompose(graph, stable=True)  # values keep their identity except inside composites
     makers = {v: op for op in written.ops for v in op.results}
     masks = {op.results[0]: found[0] for op in graph.ops if (found := _masked(op, makers))}
@@ -144,8 +147,7 @@ def _masked(op: Op, makers: Mapping[Value, Op]) -> tuple[Truth, Number] | None:
     if op.function is not BinaryFn.MUL:
         return None
     for x, factor in (op.operands, op.operands[::-1]):
-        made = makers.get(factor)
-        number = None if made is None or made.number is None else as_number(made.number)
+        number = number_of(factor, makers)
         if number is None or not number <= least(op.results[0].dtype):
             continue
         truth = truth_of(x, makers)

@@ -72,6 +72,24 @@ SAME = [
         lambda x: (x + torch.full((8, 8), LEAST).triu(1)).softmax(-1),
     ),
     Pair(
+        "any mask, subtracted",
+        MASKED,
+        lambda x, m: with_infinity(x, m).softmax(-1),
+        lambda x, m: (x - 1e9 * m).softmax(-1),
+    ),
+    Pair(
+        "a triangle, subtracted",
+        X,
+        lambda x: with_infinity(x, ABOVE).softmax(-1),
+        lambda x: (x - 1e10 * ABOVE.float()).softmax(-1),
+    ),
+    Pair(
+        "a triangle that the reference subtracts",
+        X,
+        lambda x: (x - 1e9 * torch.ones(8, 8).triu(1)).softmax(-1),
+        lambda x: with_infinity(x, ABOVE).softmax(-1),
+    ),
+    Pair(
         "the least number of f16",
         HALF,
         lambda x: x.masked_fill(ABOVE, torch.finfo(torch.float16).min).softmax(-1),
@@ -98,7 +116,39 @@ ALIKE_ONES = [
         lambda x, m: torch.where(m, x, -1e30).softmax(-1),
     ),
 ]
+ALIKE_ONES += [
+    Pair(
+        "any mask, subtracted and added",
+        MASKED,
+        lambda x, m: (x - 1e9 * (1 - m.float())).softmax(-1),
+        lambda x, m: (x + (~m) * LEAST).softmax(-1),
+    ),
+    Pair(
+        "any mask, less one",
+        MASKED,
+        lambda x, m: (x + (m.float() - 1) * 1e9).softmax(-1),
+        lambda x, m: (x + (1 - m.float()) * -1e10).softmax(-1),
+    ),
+]
 OTHERS = [
+    Pair(
+        "scores that are subtracted from a mask",
+        MASKED,
+        lambda x, m: with_infinity(x, m).softmax(-1),
+        lambda x, m: (1e9 * m - x).softmax(-1),
+    ),
+    Pair(
+        "a mask less one that is subtracted",
+        MASKED,
+        lambda x, m: (x + (m.float() - 1) * 1e9).softmax(-1),
+        lambda x, m: (x - (m.float() - 1) * 1e9).softmax(-1),
+    ),
+    Pair(
+        "a triangle that is subtracted and used otherwise",
+        X,
+        lambda x: with_infinity(x, ABOVE).softmax(-1),
+        lambda x: (lambda h: (x - h).softmax(-1) + h * 1e-9)(1e9 * ABOVE.float()),
+    ),
     Pair(
         "a reference with numbers in rows of which nothing is left",
         MASKED,

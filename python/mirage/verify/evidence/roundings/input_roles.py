@@ -76,10 +76,13 @@ def least(dtype: DType) -> float:
 def may_be_masks(graph: KernelGraph, contents: Mapping[int, Array] = {}) -> set[int]:
     """Return the inputs that may hold minus infinity: those that are only added to something,
     compared, or passed to an exponential. There are none if the program, or a tensor that it holds,
-    has large negative numbers in the place of minus infinity."""
+    has large numbers, which masks add or subtract in the place of minus infinity."""
     held = ((x, graph.inputs[i].dtype) for i, x in contents.items())
-    if any((np.isfinite(x) & (x <= least(t))).any() for x, t in held) or any(
-        op.number is not None and least(op.results[0].dtype) >= op.number > -inf for op in graph.ops
+    factors = {v for op in graph.ops if op.function is BinaryFn.MUL for v in op.operands}
+    made = (op for op in graph.ops if op.number is not None and op.results[0] in factors)
+    numbers = ((op.number or 0, op.results[0].dtype) for op in made)
+    if any((np.isfinite(x) & (np.abs(x) >= -least(t))).any() for x, t in held) or any(
+        inf > abs(n) >= -least(t) for n, t in numbers
     ):
         return set()
     state = {v: {i} for i, v in enumerate(graph.inputs)}  # of which inputs a value is a view

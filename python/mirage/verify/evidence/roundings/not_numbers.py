@@ -58,8 +58,9 @@ class LeftOut(Yardstick):
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         y = super().binary(fn, a, b, dtype)
-        if fn is BinaryFn.ADD:
-            left_out = _far_below(a[0], dtype) | _far_below(b[0], dtype)
+        if fn in (BinaryFn.ADD, BinaryFn.SUB):
+            added = b[0] if fn is BinaryFn.ADD else -b[0]
+            left_out = _far_below(a[0], dtype) | _far_below(added, dtype)
             return (np.where(left_out & np.isnan(y[0]), _LEAST, y[0]),)
         if fn is BinaryFn.MUL:
             zero = _zeros(a[0]) | _zeros(b[0])
