@@ -55,7 +55,8 @@ def turned(op: Op | None) -> tuple[int, ...] | None:
 
 
 def is_cast(op: Op) -> bool:
-    """Return whether an op only converts the element type."""
+    """Return whether an op only converts the element type. Narrowing ones count too: casts are
+    the identity of real numbers: what they round is seen in rounding errors."""
     return isinstance(op, Elementwise) and op.identity and not op.cuts
 
 

@@ -21,11 +21,13 @@ from mirage.verify.normal_form.constants import read_alike
 from mirage.verify.normal_form.cumulations import as_choices
 from mirage.verify.normal_form.normalize import Depth, has_exponentials
 from mirage.verify.normal_form.real_functions import has_real_functions
+from mirage.verify.pair.as_written import as_written
 from mirage.verify.pair.budget import Budget
 from mirage.verify.pair.filled_rows import EMPTY_ROWS
 from mirage.verify.pair.guessed_values import guessed_hint, is_long
 from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.in_place import in_place
+from mirage.verify.pair.least_masks import ALIKE
 from mirage.verify.pair.postponed import Open
 from mirage.verify.pair.readings_of_masks import readings_of_masks
 from mirage.verify.pair.verification import Patience, Verification
@@ -68,7 +70,9 @@ def examine(
         seed = secrets.randbits(128) if options.seed is None else options.seed
     drawn, budget = seed, budget or Budget()
 
-    def of(first: KernelGraph, second: KernelGraph) -> Verdict | Open:
+    def of(
+        first: KernelGraph, second: KernelGraph, *, options: VerifyOptions = options
+    ) -> Verdict | Open:
         return _as_they_are(
             first,
             second,
@@ -94,21 +98,33 @@ def examine(
         if isinstance(other, Verdict) and other.equivalent:
             return other
     open_ = hint is None and not _settles(found, contents)
-    pairs = readings_of_masks(reference, candidate, contents, options.work) if open_ else ()
-    for first, second, text in pairs:
-        found = _of_reading(found, of(first, second), text)
-        if _settles(found, contents):
-            break
-    return found
+    given = reference, candidate, contents, options
+    return (_by_readings_of_masks(*given, of) if open_ else None) or found
 
 
-def _of_reading(found: Verdict | Open, other: Verdict | Open, text: str) -> Verdict | Open:
-    """Return the verdict on a candidate, given the verdict on a reading of it: this counts only if
-    the reading is equivalent, and defined wherever the reference is."""
-    if not isinstance(other, Verdict) or not other.equivalent or not other.defined:
-        return found
-    named = Evidence(EMPTY_ROWS, True, text)
-    return replace(other, evidence=(named, *other.evidence))
+def _by_readings_of_masks(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    contents: Mapping[int, Array],
+    options: VerifyOptions,
+    of: Callable[..., Verdict | Open],
+) -> Verdict | None:
+    """Return the verdict on two programs of which readings are equal, or None."""
+    unmeasured = replace(options, numerics=False)
+    for first, second, text in readings_of_masks(reference, candidate, contents, options.work):
+        read = _of_reading(of(first, second, options=unmeasured), text)
+        if read is not None:
+            refutes = text != ALIKE  # where rows are empty, float64 sees what numbers they are
+            return as_written(reference, candidate, read, contents, options, refutes=refutes)
+    return None
+
+
+def _of_reading(read: Verdict | Open, text: str) -> Verdict | None:
+    """Return the verdict on a reading of a candidate: this counts only if the reading is
+    equivalent, and defined wherever the reference is."""
+    if not isinstance(read, Verdict) or not read.equivalent or not read.defined:
+        return None
+    return replace(read, evidence=(Evidence(EMPTY_ROWS, True, text), *read.evidence))
 
 
 def _settles(found: Verdict | Open, contents: Mapping[int, Array]) -> bool:

@@ -15,6 +15,8 @@ scores without it.
 
 These readings hold for scores below 2^28 (2^14 in f16, whose numbers end at 2^16), and only if
 nothing but exponentials, or maxima that are subtracted from their arguments, depends on the number.
+Whether scores are that small is seen where the programs are tested as they are written
+(:mod:`mirage.verify.pair.as_written`).
 """
 
 from __future__ import annotations
@@ -25,25 +27,28 @@ import numpy as np
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
-from mirage.semantics.numbers import Number, as_number
+from mirage.semantics.numbers import Number
 from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View
 from mirage.verify.evidence.defined.evidence_of_definedness import defined_evidence
+from mirage.verify.evidence.roundings.input_roles import least
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.normal_form.predicates import Truth, truth_of
+from mirage.verify.pair.added_masks import added_masks, number_of
 from mirage.verify.shared_inputs.held_positions import Held, read, with_positions_written
 
-READ = "large negative numbers that masks add to exponents are read as minus infinity"
-ALIKE = "large negative numbers that masks add to exponents are read as the same number"
+READ = (
+    "large negative numbers that masks add to exponents are read as minus infinity, for scores "
+    "that are much smaller than these"
+)
+ALIKE = (
+    "large negative numbers that masks add to exponents are read as the same number, for scores "
+    "that are much smaller than these"
+)
 
 _CARRIED = (BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MAX, ReduceFn.MAX)
-
-
-def least(dtype: DType) -> float:
-    """Return the largest number that counts as minus infinity among the numbers of a type."""
-    return -(2.0**15) if dtype is DType.F16 else -(2.0**29)
 
 
 def without_least_masks(
@@ -68,8 +73,9 @@ def with_one_least_number(graph: KernelGraph) -> KernelGraph | None:
     def finite(b: Builder, truth: Truth, dtype: DType) -> Value:
         return b.binary(BinaryFn.MUL, _as_number(b, truth, dtype), b.constant(least(dtype)))
 
-    makers = {v: op for op in decompose(graph, stable=True).ops for v in op.results}
-    numbers = {found[1] for op in graph.ops if (found := _masked(op, makers)) is not None}
+    written = decompose(added_masks(graph)[0], stable=True)
+    makers = {v: op for op in written.ops for v in op.results}
+    numbers = {found[1] for op in written.ops if (found := _masked(op, makers)) is not None}
     return _written(graph, {}, finite) if len(numbers) == 1 else None
 
 
@@ -78,6 +84,7 @@ def _written(
     contents: Mapping[int, Array],
     write: Callable[[Builder, Truth, DType], Value],
 ) -> KernelGraph | None:
+    graph, contents = added_masks(graph, contents)
     written = decompose(graph, stable=True)  # values keep their identity except inside composites
     makers = {v: op for op in written.ops for v in op.results}
     masks = {op.results[0]: found[0] for op in graph.ops if (found := _masked(op, makers))}
@@ -140,8 +147,7 @@ def _masked(op: Op, makers: Mapping[Value, Op]) -> tuple[Truth, Number] | None:
     if op.function is not BinaryFn.MUL:
         return None
     for x, factor in (op.operands, op.operands[::-1]):
-        made = makers.get(factor)
-        number = None if made is None or made.number is None else as_number(made.number)
+        number = number_of(factor, makers)
         if number is None or not number <= least(op.results[0].dtype):
             continue
         truth = truth_of(x, makers)

@@ -23,7 +23,7 @@ import numpy as np
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import Array, DType, UnaryFn
 from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import KernelGraph, Op, Value
+from mirage.semantics.ugraph import Cast, KernelGraph, Op, TensorType, Value
 from mirage.verify.shared_inputs.held_parts import joined_of_others, with_parts_joined
 from mirage.verify.shared_inputs.held_positions import read, with_positions_written
 from mirage.verify.shared_inputs.sums_of_held import (
@@ -105,6 +105,7 @@ def align(
         raise SignatureMismatch(
             f"inputs: expected {passed} that a caller passes, got {len(_passed(candidate))}"
         )
+    types = _types([(reference, first_keys), (candidate, second_keys)])
     slots: dict[str, int] = {}
     contents: dict[int, Array] = {}
     first, other = dict[Value, Value](), dict[Value, Value]()
@@ -116,9 +117,9 @@ def align(
             value = stated.graph.inputs[bound.index]
             if key not in slots:
                 slots[key] = len(inputs)
-                inputs.append(Value(value.type, bound.name))
+                inputs.append(Value(types[key], bound.name))
             slot = slots[key]
-            if inputs[slot].type != value.type:
+            if inputs[slot].type != value.type and not key.startswith(_CONTENT):
                 raise SignatureMismatch(
                     f"{bound.name!r}: expected {inputs[slot].type}, got {value.type}"
                 )
@@ -178,11 +179,28 @@ def _passed(stated: Stated) -> tuple[Value, ...]:
     return tuple(v for i, v in enumerate(stated.graph.inputs) if i not in bound)
 
 
+def _types(programs: Sequence[tuple[Stated, Sequence[str]]]) -> dict[str, TensorType]:
+    """Return the type of each tensor: if the programs hold the same elements in two types, as truth
+    values and as ones and zeros, the narrower one."""
+    types: dict[str, TensorType] = {}
+    for stated, keys in programs:
+        for bound, key in zip(stated.bound, keys, strict=True):
+            given = stated.graph.inputs[bound.index].type
+            known = types.setdefault(key, given)
+            if key.startswith(_CONTENT):
+                types[key] = min(known, given, key=lambda t: (t.dtype.bits, not t.dtype.is_integer))
+    return types
+
+
 def _with_inputs(
     graph: KernelGraph, names: Mapping[Value, Value], inputs: Sequence[Value]
 ) -> KernelGraph:
-    renamed = rename_graph(graph, dict(names))
-    return KernelGraph(graph.name, tuple(inputs), renamed.ops, renamed.outputs)
+    """Return a program with other inputs; ``names`` maps its own ones to these."""
+    different = {v: x for v, x in names.items() if x.type != v.type}
+    casts = {v: Cast((x,), (Value(v.type, v.name),)) for v, x in different.items()}
+    renamed = rename_graph(graph, {**names, **{v: op.results[0] for v, op in casts.items()}})
+    ops = (*casts.values(), *renamed.ops)
+    return KernelGraph(graph.name, tuple(inputs), ops, renamed.outputs)
 
 
 # ---- which is which

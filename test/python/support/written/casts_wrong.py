@@ -303,4 +303,44 @@ CASTS_WRONG: list[Pair] = [
             x.float() - x.float().mean(-1, keepdim=True).to(BF16).float()
         ),
     ),
+    Pair(
+        "one class of those that bf16 tells apart",
+        "4x300 4:i64",
+        lambda x, t: x.gather(1, t[:, None])[:, 0],
+        lambda x, t: (x * (torch.arange(300).to(BF16) == t[:, None].to(BF16))).sum(-1),
+    ),
+    Pair(
+        "a mask by positions in bf16",
+        "4x300",
+        lambda x: torch.where(torch.arange(300) < 257, x, 0.0),
+        lambda x: torch.where(torch.arange(300).to(BF16) < 257, x, 0.0),
+    ),
+    Pair(
+        "a triangle of positions in bf16",
+        "300x300",
+        lambda x: x.masked_fill(torch.arange(300) > torch.arange(300)[:, None], -torch.inf),
+        lambda x: x.masked_fill(
+            torch.arange(300).to(BF16) > torch.arange(300).to(BF16)[:, None], -torch.inf
+        ),
+    ),
+    Pair(
+        "places of the largest in bf16",
+        "2x300",
+        lambda x: torch.zeros(2, 300).scatter(1, x.topk(2, -1).indices, 1.0),
+        lambda x: (
+            (x.topk(2, -1).indices.to(BF16)[..., None] == torch.arange(300).to(BF16)).float().sum(1)
+        ),
+    ),
+    Pair(
+        "the sum of what is sorted in f16",
+        "4x9",
+        lambda x: x.sort(-1).values.sum(-1),
+        lambda x: x.half().sort(-1).values.float().sum(-1),
+    ),
+    Pair(
+        "the least in f16",
+        "4x9",
+        lambda x: x.sort(-1).values[:, 0],
+        lambda x: x.half().sort(-1).values[:, 0].float(),
+    ),
 ]

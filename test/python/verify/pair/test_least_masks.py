@@ -72,6 +72,24 @@ SAME = [
         lambda x: (x + torch.full((8, 8), LEAST).triu(1)).softmax(-1),
     ),
     Pair(
+        "any mask, subtracted",
+        MASKED,
+        lambda x, m: with_infinity(x, m).softmax(-1),
+        lambda x, m: (x - 1e9 * m).softmax(-1),
+    ),
+    Pair(
+        "a triangle, subtracted",
+        X,
+        lambda x: with_infinity(x, ABOVE).softmax(-1),
+        lambda x: (x - 1e10 * ABOVE.float()).softmax(-1),
+    ),
+    Pair(
+        "a triangle that the reference subtracts",
+        X,
+        lambda x: (x - 1e9 * torch.ones(8, 8).triu(1)).softmax(-1),
+        lambda x: with_infinity(x, ABOVE).softmax(-1),
+    ),
+    Pair(
         "the least number of f16",
         HALF,
         lambda x: x.masked_fill(ABOVE, torch.finfo(torch.float16).min).softmax(-1),
@@ -98,7 +116,39 @@ ALIKE_ONES = [
         lambda x, m: torch.where(m, x, -1e30).softmax(-1),
     ),
 ]
+ALIKE_ONES += [
+    Pair(
+        "any mask, subtracted and added",
+        MASKED,
+        lambda x, m: (x - 1e9 * (1 - m.float())).softmax(-1),
+        lambda x, m: (x + (~m) * LEAST).softmax(-1),
+    ),
+    Pair(
+        "any mask, less one",
+        MASKED,
+        lambda x, m: (x + (m.float() - 1) * 1e9).softmax(-1),
+        lambda x, m: (x + (1 - m.float()) * -1e10).softmax(-1),
+    ),
+]
 OTHERS = [
+    Pair(
+        "scores that are subtracted from a mask",
+        MASKED,
+        lambda x, m: with_infinity(x, m).softmax(-1),
+        lambda x, m: (1e9 * m - x).softmax(-1),
+    ),
+    Pair(
+        "a mask less one that is subtracted",
+        MASKED,
+        lambda x, m: (x + (m.float() - 1) * 1e9).softmax(-1),
+        lambda x, m: (x - (m.float() - 1) * 1e9).softmax(-1),
+    ),
+    Pair(
+        "a triangle that is subtracted and used otherwise",
+        X,
+        lambda x: with_infinity(x, ABOVE).softmax(-1),
+        lambda x: (lambda h: (x - h).softmax(-1) + h * 1e-9)(1e9 * ABOVE.float()),
+    ),
     Pair(
         "a reference with numbers in rows of which nothing is left",
         MASKED,
@@ -184,7 +234,39 @@ OTHERS = [
         lambda x: x.masked_fill(ABOVE, -1e4).softmax(-1),
     ),
 ]
-ALL = SAME + ALIKE_ONES + OTHERS
+LARGE_SCORES = [
+    Pair(
+        "a reference whose scores are far below a billion",
+        X,
+        lambda x: (x * 1e10).masked_fill(ABOVE, -1e9).softmax(-1),
+        lambda x: with_infinity(x * 1e10, ABOVE).softmax(-1),
+    ),
+    Pair(
+        "scores that may be far below a billion",
+        MASKED,
+        lambda x, m: with_infinity(x * 1e8, m).softmax(-1),
+        lambda x, m: (x * 1e8).masked_fill(m, -1e9).softmax(-1),
+    ),
+    Pair(
+        "exponentials as scores",
+        MASKED,
+        lambda x, m: with_infinity(-(x * 20).exp(), m).softmax(-1),
+        lambda x, m: (-(x * 20).exp()).masked_fill(m, -1e9).softmax(-1),
+    ),
+    Pair(
+        "squares as scores",
+        MASKED,
+        lambda x, m: with_infinity(-(x * 1e4).square(), m).softmax(-1),
+        lambda x, m: (-(x * 1e4).square()).masked_fill(m, -1e9).softmax(-1),
+    ),
+    Pair(
+        "scores of a half type that are not small",
+        "8x8:f16 8x8:b",
+        lambda x, m: with_infinity(x * 8, m).softmax(-1),
+        lambda x, m: (x * 8).masked_fill(m, -33000.0).softmax(-1),
+    ),
+]
+ALL = SAME + ALIKE_ONES + OTHERS + LARGE_SCORES
 
 
 @pytest.mark.parametrize("pair", SAME, ids=lambda pair: pair.name)
@@ -207,3 +289,13 @@ def test_where_the_number_matters_nothing_is_accepted(pair: Pair) -> None:
     verdict = verdict_of(pair, ALL)
     assert not verdict.accepted, verdict
     assert not {READ, ALIKE} & {e.text for e in verdict.evidence}
+
+
+@pytest.mark.parametrize("pair", LARGE_SCORES, ids=lambda pair: pair.name)
+def test_scores_as_large_as_the_number_are_compared_as_they_are(pair: Pair) -> None:
+    verdict = verdict_of(pair, ALL)
+    assert not verdict.accepted, verdict
+
+
+def test_scores_that_are_usually_larger_refute() -> None:
+    assert verdict_of(LARGE_SCORES[0], ALL).kind is Kind.REFUTED

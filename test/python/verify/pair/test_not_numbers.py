@@ -15,6 +15,8 @@ from written.pairs import Pair, aligned_of, verdict_of
 ONE = "8x12"
 OF_ROWS = "6x8 6:b"
 TRIANGLE = torch.ones(12, 12).tril()
+SLOPES = -0.5 * (torch.arange(12)[:, None] - torch.arange(12))
+ABOVE = torch.full((12, 12), -torch.inf).triu(1)
 EITHER = [
     Pair(
         "a running sum as a product with a triangle",
@@ -46,6 +48,18 @@ EITHER = [
         "6x8 6x8:b",
         lambda x, m: x.masked_fill(m, -torch.inf).softmax(-1),
         lambda x, m: (x + torch.zeros(6, 8).masked_fill(m, -torch.inf)).softmax(-1),
+    ),
+    Pair(
+        "a held bias with minus infinity, and a mask beside a bias",
+        "12x8 12x8",
+        lambda q, k: (q @ k.T + (SLOPES + ABOVE)).softmax(-1),
+        lambda q, k: (q @ k.T + SLOPES).masked_fill(TRIANGLE == 0, -torch.inf).softmax(-1),
+    ),
+    Pair(
+        "a billion beside scores, and in their place",
+        "12x8 12x8",
+        lambda q, k: (q @ k.T + (1 - TRIANGLE) * -1e9).softmax(-1),
+        lambda q, k: (q @ k.T).masked_fill(TRIANGLE == 0, -1e9).softmax(-1),
     ),
     Pair(
         "a part as a product with zeros elsewhere",

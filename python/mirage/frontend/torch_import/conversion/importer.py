@@ -39,8 +39,8 @@ from mirage.frontend.torch_import.conversion.updates import may_stay, op_name, s
 from mirage.frontend.torch_import.known_tensors.known_indices import with_known_indices
 from mirage.frontend.torch_import.known_tensors.moved_rows import rows_by_index
 from mirage.frontend.torch_import.rows.foreign import Carried
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Unsupported
-from mirage.frontend.torch_import.rows.op_table import IGNORED, TABLE
+from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.rows.op_table import IGNORED, TABLE, WITHOUT_CALLS
 from mirage.semantics.builder import ShapeError
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import DType
@@ -173,21 +173,29 @@ class Importer:
         return self.lowering.filled(_as_it_is(rounded), result)
 
     def _call(self, call: Call, location: SourceLocation | None) -> object:
-        row = TABLE.get(call.op)
-        start = len(self.lowering.ops)
+        tables = (TABLE,) if self.allow_fallback else (TABLE, WITHOUT_CALLS)
+        rows = [table[call.op] for table in tables if call.op in table]
         reason = "an op without a meaning in Mirage"
         foreign = foreign_in(call)
         if foreign:
-            reason = f"kernels have no tensors of {foreign}"
-        elif row is not None:
-            try:
-                return self._checked(call, row(self.lowering, call))
-            except (Unsupported, ShapeError) as error:
-                del self.lowering.ops[start:]
-                reason = str(error)
+            reason, rows = f"kernels have no tensors of {foreign}", []
+        for row in rows:
+            found = self._written(call, row)
+            if not isinstance(found, str):
+                return found
+            reason = found
         if self.allow_fallback:
             return self._external(call, location, reason)
         raise unsupported(call.op, location, reason, call)
+
+    def _written(self, call: Call, row: Row) -> object:
+        """Return what a row makes of a call, or the reason why it cannot express it."""
+        start = len(self.lowering.ops)
+        try:
+            return self._checked(call, row(self.lowering, call))
+        except (Unsupported, ShapeError) as error:
+            del self.lowering.ops[start:]
+            return str(error)
 
     def _checked(self, call: Call, got: object) -> object:
         """Return the values of a row, in the types that PyTorch gives them."""

@@ -15,6 +15,10 @@ from mirage.frontend.torch_import.rows.movement.indexing import INDEXING
 from mirage.frontend.torch_import.rows.movement.resize import RESIZE
 from mirage.frontend.torch_import.rows.movement.views import VIEWS
 from mirage.frontend.torch_import.rows.products.contraction import CONTRACTION
+from mirage.frontend.torch_import.rows.products.convolutions import (
+    CONVOLUTIONS,
+    CONVOLUTIONS_BY_PLACES,
+)
 from mirage.frontend.torch_import.rows.products.distances import DISTANCES
 from mirage.frontend.torch_import.rows.products.experts import EXPERTS
 from mirage.frontend.torch_import.rows.reductions.accumulate import ACCUMULATE
@@ -30,6 +34,7 @@ TABLE: dict[str, Row] = {
     **ELEMENTWISE,
     **FUNCTIONS,
     **CONTRACTION,
+    **CONVOLUTIONS,
     **NORMS,
     **REDUCTIONS,
     **VIEWS,
@@ -45,6 +50,11 @@ TABLE: dict[str, Row] = {
     **SCANS,
     **DISTANCES,
 }
+
+WITHOUT_CALLS: dict[str, Row] = {**CONVOLUTIONS_BY_PLACES}
+"""Further rows of ops that a call of PyTorch computes faster: they are for programs in which no
+call may remain.
+"""
 
 IGNORED = frozenset(
     {"aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_constrain_range_for_size"}

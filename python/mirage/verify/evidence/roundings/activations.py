@@ -107,7 +107,7 @@ class Activations:
         self.weights = {i for i, s in enumerate(natural) if s < 1.0}
         self.gains = gains_of(graph)
         self._reduced = reduced_channels(graph)
-        self.masks = may_be_masks(graph)
+        self.masks = may_be_masks(graph, contents)
         self.meeting = rows_meet(graph)
         outputs = zip(graph.outputs, sample.outputs, strict=True)
         together = [joined_dims(region_shape(r, v.shape)) for v, r in outputs]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+import numpy as np
+
+from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Contraction,
     Elementwise,
@@ -65,9 +68,23 @@ def _reduced_rows(graph: KernelGraph, beside: bool = False) -> set[Value]:
     return found
 
 
-def may_be_masks(graph: KernelGraph) -> set[int]:
+def least(dtype: DType) -> float:
+    """Return the largest number that counts as minus infinity among the numbers of a type."""
+    return -(2.0**15) if dtype is DType.F16 else -(2.0**29)
+
+
+def may_be_masks(graph: KernelGraph, contents: Mapping[int, Array] = {}) -> set[int]:
     """Return the inputs that may hold minus infinity: those that are only added to something,
-    compared, or passed to an exponential."""
+    compared, or passed to an exponential. There are none if the program, or a tensor that it holds,
+    has large numbers, which masks add or subtract in the place of minus infinity."""
+    held = ((x, graph.inputs[i].dtype) for i, x in contents.items())
+    factors = {v for op in graph.ops if op.function is BinaryFn.MUL for v in op.operands}
+    made = (op for op in graph.ops if op.number is not None and op.results[0] in factors)
+    numbers = ((op.number or 0, op.results[0].dtype) for op in made)
+    if any((np.isfinite(x) & (np.abs(x) >= -least(t))).any() for x, t in held) or any(
+        inf > abs(n) >= -least(t) for n, t in numbers
+    ):
+        return set()
     state = {v: {i} for i, v in enumerate(graph.inputs)}  # of which inputs a value is a view
     found = set(range(len(graph.inputs)))
     for op in graph.ops:

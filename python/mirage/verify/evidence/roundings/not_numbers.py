@@ -8,9 +8,9 @@ itself: its fused kernels leave masked scores out, and its composed ones add min
 So a candidate may do either, and two things remain:
 
 *A NaN must not be lost.* Where the reference gives NaN, the candidate must not give a number,
-unless the reference would give one if the zeros of tensors, and the minus infinity of masks, left
-out what they meet, or unless the row of the result shows a NaN in another place (sorts differ in
-where they put it).
+unless the reference would give one if the zeros of tensors, and the minus infinity of masks (or a
+large negative number in its place), left out what they meet, or unless the row of the result shows
+a NaN in another place (sorts differ in where they put it).
 
 *What the caller leaves out must stay out.* If the reference gives a number only because it chooses
 by a mask of truth values, a length, or by asking whether a number is NaN, then the candidate must
@@ -34,6 +34,7 @@ from mirage.semantics.ops.tensor_ops import Binary
 from mirage.semantics.region import demand, region_shape
 from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value
+from mirage.verify.evidence.roundings.input_roles import least
 from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 
@@ -47,7 +48,7 @@ _EQUALITIES = (BinaryFn.EQ, BinaryFn.NE)
 
 class LeftOut(Yardstick):
     """float64 in which masks replace elements instead of adding to them, and zeros of tensors leave
-    out what they are multiplied with. A constant zero does not: nobody writes it as a mask."""
+    out what they are multiplied with. Constants do not: nobody writes them as a mask."""
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         y = super().unary(fn, x, dtype)
@@ -57,8 +58,9 @@ class LeftOut(Yardstick):
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         y = super().binary(fn, a, b, dtype)
-        if fn is BinaryFn.ADD:
-            left_out = (a[0] == _LEAST) | (b[0] == _LEAST)
+        if fn in (BinaryFn.ADD, BinaryFn.SUB):
+            added = b[0] if fn is BinaryFn.ADD else -b[0]
+            left_out = _far_below(a[0], dtype) | _far_below(added, dtype)
             return (np.where(left_out & np.isnan(y[0]), _LEAST, y[0]),)
         if fn is BinaryFn.MUL:
             zero = _zeros(a[0]) | _zeros(b[0])
@@ -77,6 +79,11 @@ class LeftOut(Yardstick):
 def _in_rows(x: Array) -> Array:
     """Return the rows that have a true element."""
     return np.asarray(x.any(-1)) if x.ndim else x
+
+
+def _far_below(x: Array, dtype: DType) -> Array:
+    """Return where a mask adds minus infinity, or a large negative number in its place."""
+    return (x <= least(dtype)) & (x.size > 1)
 
 
 def _zeros(x: Array) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mirage.frontend.torch_import.rows.elements.comparisons import choose
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
 from mirage.semantics.builder import normalize_dims
+from mirage.semantics.numbers import Number
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import Concat, TensorType, Value
@@ -159,16 +160,21 @@ def _pad(b: Lowering, c: Call) -> Value:
     """
     x, pads = c.value(0), c.integers(1)
     for index in range(len(pads) // 2):
-        dim, (low, high) = len(x.shape) - 1 - index, pads[2 * index : 2 * index + 2]
-        start = max(-low, 0)
-        parts = [b.cut(x, dim, start, x.shape[dim] - start - max(-high, 0))]
-        for length, place in ((low, 0), (high, 1)):
-            if length > 0:
-                shape = tuple(length if i == dim else n for i, n in enumerate(parts[0].shape))
-                fill = b.filled(c.number(2, 0.0), TensorType(shape, x.dtype))
-                parts.insert(place * len(parts), fill)
-        x = parts[0] if len(parts) == 1 else b.concat(tuple(parts), dim)
+        low, high = pads[2 * index : 2 * index + 2]
+        x = padded(b, x, len(x.shape) - 1 - index, low, high, c.number(2, 0.0))
     return x
+
+
+def padded(b: Lowering, x: Value, dim: int, low: int, high: int, number: Number = 0.0) -> Value:
+    """Return ``x`` with ``low`` numbers before it along ``dim``, and ``high`` after it; negative
+    lengths cut."""
+    start = max(-low, 0)
+    parts = [b.cut(x, dim, start, x.shape[dim] - start - max(-high, 0))]
+    for length, place in ((low, 0), (high, 1)):
+        if length > 0:
+            shape = tuple(length if i == dim else n for i, n in enumerate(parts[0].shape))
+            parts.insert(place * len(parts), b.filled(number, TensorType(shape, x.dtype)))
+    return parts[0] if len(parts) == 1 else b.concat(tuple(parts), dim)
 
 
 def _roll(b: Lowering, c: Call) -> Value:

@@ -1,11 +1,8 @@
-"""Rows of matrix products, convolutions and attention."""
+"""Rows of matrix products and attention."""
 
 from __future__ import annotations
 
-import math
-
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
-from mirage.frontend.torch_import.rows.movement.views import strided
 from mirage.frontend.torch_import.rows.products.fused_attention import attention
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import Value
@@ -66,38 +63,6 @@ def _scaled_product(b: Lowering, c: Call) -> Value:
     return z if bias is None else b.binary(BinaryFn.ADD, z, b.typed(bias, DType.F32))
 
 
-def _convolution(b: Lowering, c: Call) -> Value:
-    """``op(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)`` if no
-    two outputs read the same input, as in pointwise convolutions (strided ones too) and patch
-    embeddings: a product of the weights with the patches.
-    """
-    x, weight, bias = c.value(0), c.value(1), c.optional(2)
-    batch, channels, *space = x.shape
-    kernel = weight.shape[2:]
-    strides, padding = c.integers(3), c.integers(4)
-    stride = strides * len(space) if len(strides) == 1 else strides
-    pointwise = all(k == 1 for k in kernel)
-    if c.arg(6) or c.integer(8) != 1 or any(padding) or not (pointwise or stride == kernel):
-        raise Unsupported("a convolution whose kernel is not its stride, or padded, or in groups")
-    if any(d != 1 for d in c.integers(5)) and not pointwise:
-        raise Unsupported("a convolution with dilation")
-    counts = list(c.result.shape[2:])
-    for i, (n, k, step) in enumerate(zip(counts, kernel, stride, strict=True)):
-        whole = step == k
-        x = b.cut(x, i + 2, 0, n * k) if whole else strided(b, x, i + 2, 0, step, n)
-    if not pointwise:
-        pairs = [n for pair in zip(counts, kernel, strict=True) for n in pair]
-        x = b.reshape(x, (batch, channels, *pairs))
-        inner, outer = range(3, len(x.shape), 2), range(2, len(x.shape), 2)
-        x = b.permuted(x, (0, 1, *inner, *outer))
-    depth = weight.type.size // weight.shape[0]
-    x = b.reshaped(x, (batch, depth, math.prod(counts)))
-    y = b.matmul(b.reshaped(weight, (weight.shape[0], depth)), x)
-    if bias is not None:
-        y = b.binary(BinaryFn.ADD, y, b.reshape(bias, (weight.shape[0], 1)))
-    return b.reshaped(y, (batch, weight.shape[0], *counts))
-
-
 CONTRACTION: dict[str, Row] = {
     "aten.mm": _matmul,
     "aten.bmm": _matmul,
@@ -109,7 +74,6 @@ CONTRACTION: dict[str, Row] = {
     "aten._scaled_mm": lambda b, c: b.typed(_scaled_product(b, c), c.result.dtype),
     "aten.baddbmm": _addmm,
     "aten.addmv": _addmm,
-    "aten.convolution": _convolution,
     "aten.scaled_dot_product_attention": attention,
 }
 """Torch ops that contract dimensions of two tensors."""
