@@ -64,7 +64,7 @@ def holds_far_numbers(dtype: DType) -> bool:
 
 @cache
 def _passes_on(fn: UnaryFn | BinaryFn, operand: int) -> bool:
-    """Return whether a function may be a far number where this operand is one and others are not."""
+    """Return whether a function may be far where this operand is, and others are not."""
     if isinstance(fn, UnaryFn):
         others, evaluate = 0, UNARY[fn].evaluate
     else:

@@ -36,7 +36,8 @@ class Maxima:
     def take(
         self, shift: Shift, argument: Value, b: Builder, *, floor: float | None = None
     ) -> None:
-        """Take the maximum of a shift over ``argument``, which has the shift's shape, and ``floor``."""
+        """Take the maximum of a shift over ``argument``, which has the shift's shape, and of
+        ``floor``."""
         self.arguments[shift] = argument
         maximum = argument
         if shift.reduced:

@@ -124,15 +124,16 @@ def _inputs(
     inside: bool = False,
 ) -> list[Sampled]:
     """Draw inputs. With ``inside``, integers that are compared with others (targets with classes)
-    are below the largest of these: a mean over many rows is a number only if no row is beyond."""
+    are below the largest of these: a mean over many rows is a number only if no row is beyond.
+    Integers that are compared with nothing are 0 or 1 then: they may be truth values."""
     extents, rows = compared_with(graph), looked_up(graph)
     inputs: list[Sampled] = []
     for i, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
         x = None if known is None else known[i]
         if x is None and v.dtype.is_integer:
             below = rows.get(v)
-            if inside and below is None and v in extents:
-                below = max(extents[v] - 1, 1)
+            if inside and below is None:
+                below = max(extents[v] - 1, 1) if v in extents else 2
             x = draw_integers(rng, v, region, extents.get(v, 0), below)
         elif x is None:
             x = v.dtype.round(draw(region_shape(region, v.shape)))
