@@ -45,9 +45,12 @@ weights exist."""
 def first_without_numbers(graph: KernelGraph, held: Held) -> Op | None:
     """Return the first op that depends on inputs and gives no finite number, if the program's
     results contain no finite number for any of the inputs that are drawn. Return None for programs
-    that have one, and for those that cannot be decided (calls of PyTorch, too large)."""
+    that have one, and for those that cannot be decided (calls of PyTorch, tensors without elements,
+    too large)."""
     graph = decompose(graph, stable=True)
     outputs = tuple(v for v in graph.outputs if v.type.size)
+    if any(v.type.size == 0 for op in graph.ops for v in (*op.operands, *op.results)):
+        return None
     if not outputs or any(v.dtype.is_integer for v in outputs):
         return None
     graph = replace(graph, outputs=outputs)
