@@ -17,6 +17,11 @@
 // Scores that are loaded are exact: a row of which one is far above the others gets that one's
 // value, without an error, from a softmax in 16 bits as well.
 //
+// Neither form is right for scores that are huge: what a program adds to masked scores (the lowest
+// number of a type, -1e9) makes the rounding of m * log2(e) overflow the exponential of a row that
+// is masked completely. Programs say so by the lowest number that they let a maximum have; the
+// difference, which is exact then, is computed before it is multiplied.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Patterns.h"
@@ -24,6 +29,8 @@
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/DenseSet.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace mirage;
@@ -76,13 +83,13 @@ SmallVector<Value> sourcesOf(Value value) {
   return sources;
 }
 
-/// Whether a product within the kernel is among what a value is computed of.
-bool comesFromProduct(Value value) {
+/// Whether something that a value is computed of, within the kernel, satisfies a condition.
+bool comesFrom(Value value, llvm::function_ref<bool(Value)> condition) {
   SmallVector<Value> open = {value};
   llvm::DenseSet<Value> seen = {value};
   while (!open.empty()) {
     Value current = open.pop_back_val();
-    if (isa_and_nonnull<MmaOp, WgmmaOp>(current.getDefiningOp()))
+    if (condition(current))
       return true;
     for (Value source : sourcesOf(current))
       if (seen.insert(source).second)
@@ -91,46 +98,66 @@ bool comesFromProduct(Value value) {
   return false;
 }
 
-/// Whether no more than 16 bits of a function's results count, and less work suffices for these.
-bool isCoarse(UnaryOp op) {
-  if (!op.getType().getElementType().isF32())
+bool isProduct(Value value) { return isa_and_nonnull<MmaOp, WgmmaOp>(value.getDefiningOp()); }
+
+/// Whether it is a maximum that may be as low as any number.
+bool isLowMaximum(Value value) {
+  auto op = value.getDefiningOp<BinaryOp>();
+  if (!op || op.getFn() != BinaryFn::Max)
     return false;
-  if (op.getFn() == UnaryFn::Exp)
-    return isRounded(op.getResult()) && comesFromProduct(op.getOperand());
-  return op.getFn() == UnaryFn::Gelu && isOnlyRounded(op.getResult());
+  return llvm::any_of(op->getOperands(), [](Value operand) {
+    auto constant = operand.getDefiningOp<ConstantOp>();
+    return constant && constant.getValue().convertToDouble() == -std::numeric_limits<float>::max();
+  });
+}
+
+/// How a function is emitted if not as it is on its own: of an exponential of scores that may be
+/// huge, or where no more than 16 bits of its results count and less work suffices for these.
+EmitScalar emitterOf(UnaryOp op) {
+  if (!op.getType().getElementType().isF32())
+    return nullptr;
+  if (op.getFn() == UnaryFn::Gelu)
+    return isOnlyRounded(op.getResult()) ? emitCoarseGelu : nullptr;
+  if (op.getFn() != UnaryFn::Exp)
+    return nullptr;
+  if (comesFrom(op.getOperand(), isLowMaximum))
+    return emitFarExp;
+  return isRounded(op.getResult()) && comesFrom(op.getOperand(), isProduct) ? emitCoarseExp
+                                                                            : nullptr;
 }
 
 struct CoarseLowering : ThreadPattern<UnaryOp> {
   CoarseLowering(const TypeConverter &converter, MLIRContext *context,
-                 const llvm::DenseSet<Operation *> &coarse)
-      : ThreadPattern(converter, context, /*benefit=*/2), coarse(coarse) {}
+                 const ScalarEmitters &emitters)
+      : ThreadPattern(converter, context, /*benefit=*/2), emitters(emitters) {}
 
   LogicalResult lower(UnaryOp op, Adaptor operands, Emitter &e, Results &results) const override {
-    if (!coarse.contains(op))
+    EmitScalar emit = emitters.lookup(op);
+    if (!emit)
       return failure();
     SmallVector<Value> scalars = unpack(e, op.getType(), operands.getOperand());
     for (Value &scalar : scalars)
-      scalar = op.getFn() == UnaryFn::Exp ? emitCoarseExp(e, scalar) : emitCoarseGelu(e, scalar);
+      scalar = emit(e, scalar);
     results.push_back(pack(e, op.getType(), scalars));
     return success();
   }
 
 private:
-  const llvm::DenseSet<Operation *> &coarse;
+  const ScalarEmitters &emitters;
 };
 } // namespace
 
-llvm::DenseSet<Operation *> mirage::thread::findCoarseFunctions(Operation *root) {
-  llvm::DenseSet<Operation *> found;
+ScalarEmitters mirage::thread::findScalarEmitters(Operation *root) {
+  ScalarEmitters found;
   root->walk([&](UnaryOp op) {
-    if (isCoarse(op))
-      found.insert(op);
+    if (EmitScalar emit = emitterOf(op))
+      found[op] = emit;
   });
   return found;
 }
 
 void mirage::thread::populateCoarsePatterns(const TypeConverter &converter,
                                             RewritePatternSet &patterns,
-                                            const llvm::DenseSet<Operation *> &coarse) {
-  patterns.add<CoarseLowering>(converter, patterns.getContext(), coarse);
+                                            const ScalarEmitters &emitters) {
+  patterns.add<CoarseLowering>(converter, patterns.getContext(), emitters);
 }

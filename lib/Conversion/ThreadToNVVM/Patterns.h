@@ -60,11 +60,13 @@ inline mlir::LogicalResult missingScratch(mlir::Operation *op, int64_t bytes) {
 }
 
 void populateElementwisePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
-/// The functions of `coarse` are computed by fewer instructions than others.
+/// A scalar function of an f32.
+using EmitScalar = mlir::Value (*)(Emitter &, mlir::Value);
+/// The functions that are emitted in another way than on their own (see CoarseFunctions.cpp).
+using ScalarEmitters = llvm::DenseMap<mlir::Operation *, EmitScalar>;
+ScalarEmitters findScalarEmitters(mlir::Operation *root);
 void populateCoarsePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &,
-                            const llvm::DenseSet<mlir::Operation *> &coarse);
-/// The functions within `root` of whose results no more than 16 bits count.
-llvm::DenseSet<mlir::Operation *> findCoarseFunctions(mlir::Operation *root);
+                            const ScalarEmitters &emitters);
 void populateReshapePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateCumulatePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateReducePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);

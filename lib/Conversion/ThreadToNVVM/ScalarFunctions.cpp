@@ -111,7 +111,7 @@ Value exp(Emitter &e, Value x) {
   // The difference of a scaled value and another one is rounded once instead of twice.
   if (Difference of(x); of.left && of.scale != 1)
     x = e.fma(of.left, e.f32(of.scale), arith::NegFOp::create(e, of.right));
-  return exp2(e, e.fmul(x, e.f32(kLog2E)));
+  return emitFarExp(e, x);
 }
 
 /// 1 / (1 + exp(-x)): exp overflows to infinity, its reciprocal is 0.
@@ -340,6 +340,8 @@ Value mirage::thread::emitCoarseExp(Emitter &e, Value x) {
   Value right = arith::NegFOp::create(e, e.fmul(of.right, e.f32(kLog2E)));
   return exp2(e, e.fma(of.left, e.f32(of.scale * kLog2E), right));
 }
+
+Value mirage::thread::emitFarExp(Emitter &e, Value x) { return exp2(e, e.fmul(x, e.f32(kLog2E))); }
 
 Value mirage::thread::emitCoarseGelu(Emitter &e, Value x) {
   return gelu(e, x,

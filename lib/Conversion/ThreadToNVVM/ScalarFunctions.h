@@ -12,6 +12,8 @@ mlir::Value emitUnary(Emitter &e, UnaryFn fn, mlir::Value x);
 /// `exp` of a difference of two f32s in one instruction less (see CoarseFunctions.cpp): that of 0
 /// is 1 only as far as the sides of the difference, times log2(e), are rounded.
 mlir::Value emitCoarseExp(Emitter &e, mlir::Value x);
+/// `exp` of a difference of two f32s that may be huge: that of 0 is 1.
+mlir::Value emitFarExp(Emitter &e, mlir::Value x);
 /// `gelu` of an f32 by half the terms of a polynomial: exact to 2^-16.
 mlir::Value emitCoarseGelu(Emitter &e, mlir::Value x);
 /// `fn` of two f32s. `constant` is the second operand where it is known.

@@ -266,8 +266,8 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
       return isa<gpu::GPUModuleOp, gpu::GPUFuncOp>(op) || converter.isLegal(op);
     });
     RewritePatternSet patterns(context);
-    llvm::DenseSet<Operation *> coarse = findCoarseFunctions(module);
-    populateCoarsePatterns(converter, patterns, coarse);
+    ScalarEmitters emitters = findScalarEmitters(module);
+    populateCoarsePatterns(converter, patterns, emitters);
     populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
     for (auto populate :

@@ -1,4 +1,4 @@
-"""Programs with results of no elements, compared: one clear verdict."""
+"""Programs with tensors of no elements, compared and executed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 import mirage as mi
 import pytest
 import torch
+import torch.nn.functional as F
+from executed_programs import executed
 from mirage.pipeline.commands.compare import verify_programs
+from mirage.pipeline.commands.emulate import emulate
 from mirage.verify import Kind, Verdict, VerifyOptions
 
 Function = Callable[[torch.Tensor], Any]
@@ -40,3 +43,22 @@ def test_no_elements_are_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", OTHER)
 def test_other_types_are_not(name: str) -> None:
     assert verdict(*OTHER[name]).kind is Kind.REFUTED
+
+
+ATTENDED: dict[str, Callable[..., torch.Tensor]] = {
+    "plain": F.scaled_dot_product_attention,
+    "a mask": lambda q, k, v: F.scaled_dot_product_attention(
+        q, k, v, torch.ones(4, 0, dtype=torch.bool)
+    ) + q,
+    "causal": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True) + q,
+    "logsumexp": lambda q, k, v: torch.logsumexp(k, 1) + q[:, 0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ATTENDED)
+def test_no_keys(name: str) -> None:
+    """Attention to no keys is zero, and the logarithm of a sum of nothing is minus infinity."""
+    q, k = torch.randn(2, 4, 8), torch.randn(2, 0, 8)
+    found = mi.optimize(mi.from_torch(ATTENDED[name], q, k, k), executed())
+    (got,) = emulate(found, q, k, k)
+    torch.testing.assert_close(got, ATTENDED[name](q, k, k))

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+import numpy as np
+
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Loop, Value
@@ -13,7 +15,11 @@ from mirage.transforms.online_max.padding import LOW
 from mirage.transforms.shifts.shifts import Align, Shift
 
 FLOOR = LOW
-"""Smallest maximum: far below any real score, and finite, so that ``FLOOR - FLOOR`` is 0."""
+"""Smallest maximum of scores that are never far from 0: far below any of them, and finite, so that
+``FLOOR - FLOOR`` is 0."""
+LOWEST = -float(np.finfo(np.float32).max)
+"""Smallest maximum of scores that may be any numbers. The lowering computes the difference of such
+a score and its maximum exactly (``CoarseFunctions.cpp`` finds them by this number)."""
 
 
 class Maxima:
@@ -27,14 +33,17 @@ class Maxima:
         self._rescales: dict[tuple[Shift, Fraction, Align, int], Value] = {}
         self._factors: dict[tuple[Shift, Value, Fraction], Value] = {}
 
-    def take(self, shift: Shift, argument: Value, b: Builder, *, floor: bool) -> None:
-        """Take the maximum of a shift over ``argument``, which has the shift's shape."""
+    def take(
+        self, shift: Shift, argument: Value, b: Builder, *, floor: float | None = None
+    ) -> None:
+        """Take the maximum of a shift over ``argument``, which has the shift's shape, and of
+        ``floor``."""
         self.arguments[shift] = argument
         maximum = argument
         if shift.reduced:
             maximum = b.reduce(ReduceFn.MAX, maximum, shift.reduced)
-        if floor:
-            maximum = b.binary(BinaryFn.MAX, maximum, b.constant(FLOOR, wide(maximum.dtype)))
+        if floor is not None:
+            maximum = b.binary(BinaryFn.MAX, maximum, b.constant(floor, wide(maximum.dtype)))
         self._local[shift] = maximum
         if shift.running:
             maximum = b.running_max(maximum)
@@ -51,7 +60,7 @@ class Maxima:
         largest = parts[0]
         for part in parts[1:]:
             largest = b.binary(BinaryFn.MAX, largest, part)
-        self.take(shift, largest, b, floor=False)
+        self.take(shift, largest, b)
 
     def part_factor(self, shift: Shift, part: Shift, power: Fraction) -> Value:
         """Return the factor that converts values that carry a part of a merged shift to the

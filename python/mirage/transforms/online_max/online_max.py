@@ -6,11 +6,12 @@ Gimelshein, arXiv 1805.02867; Dao et al., arXiv 2205.14135). Values that carry d
 brought to the larger one where they are added; partial results of several blocks are brought to
 their common maximum by the launch that reads them.
 
-``m`` is never below ``FLOOR``. A tile all of whose scores are minus infinity (keys beyond the end,
-or masked by the program) would otherwise give ``-inf - (-inf)``, which is NaN. With a finite ``m``
-its exponentials are ``exp(-inf) = 0``, exactly, and the next real score ``x`` rescales what was
-summed before (zeros) by ``exp(FLOOR - x) = 0``. Scores themselves are never replaced by ``FLOOR``:
-``exp(FLOOR)`` is not zero in exact arithmetic, ``exp(-inf)`` is.
+``m`` is never below ``FLOOR``, or below ``LOWEST`` where scores may be finite numbers below
+``FLOOR``. A tile all of whose scores are minus infinity (keys beyond the end, or masked by the
+program) would otherwise give ``-inf - (-inf)``, which is NaN. With a finite ``m`` its exponentials
+are ``exp(-inf) = 0``, exactly, and the next real score ``x`` rescales what was summed before
+(zeros) by ``exp(FLOOR - x) = 0``. Scores themselves are never replaced by ``FLOOR``: ``exp(FLOOR)``
+is not zero in exact arithmetic, ``exp(-inf)`` is.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
 )
-from mirage.transforms.online_max.maxima import Maxima, arrange
+from mirage.transforms.online_max.far_scores import FarScores
+from mirage.transforms.online_max.maxima import FLOOR, LOWEST, Maxima, arrange
 from mirage.transforms.online_max.padding import Pad, Padding
 from mirage.transforms.online_max.summands import Missing
 from mirage.transforms.shifts.facts import LaunchFacts
@@ -81,6 +83,7 @@ class _Rewriter:
         self.masked: dict[Value, set[tuple[int, Pad]]] = {}  # where exponentials are 0 already
         self.stepped: dict[tuple[Shift, Fraction, TileMap, Loop | None], Value] = {}
         self.builders: dict[Loop | None, Builder] = {None: Builder(in_block=True)}
+        self.far = FarScores(launch)
         self.maxima = Maxima(self.builders.__getitem__)
         self.missing = Missing(self.maxima)
 
@@ -158,7 +161,8 @@ class _Rewriter:
                 argument = b.mask(argument, dim, pad.axes, pad.extent, -inf)
                 self.masked.setdefault(op.result, set()).add((dim, pad))
         if not taken.again:
-            self.maxima.take(taken.shift, argument, b, floor=True)
+            floor = LOWEST if op.operands[0] in self.far else FLOOR
+            self.maxima.take(taken.shift, argument, b, floor=floor)
         elif taken.shift.origin is Origin.LOADED:
             self._take_loaded(taken.shift)
         maximum = arrange(b, self.maxima.shifted[taken.shift], taken.align)
@@ -193,8 +197,8 @@ class _Rewriter:
         home = self.builders[shift.loop]
         argument = self._maximum_tile(shift, shift.map, shift.shape, home)
         overhang = self._overhang(shift, shift.map, shift.shape)
-        floor = any(d in overhang for d in shift.reduced)
-        self.maxima.take(shift, argument, home, floor=floor)
+        absent = any(d in overhang for d in shift.reduced)
+        self.maxima.take(shift, argument, home, floor=LOWEST if absent else None)
 
     def _maximum_tile(
         self, shift: Shift, tile_map: TileMap, tile: tuple[int, ...], b: Builder
@@ -272,7 +276,7 @@ class _Rewriter:
         results = outer.loop(op.axis, body, tuple(accumulators))
         self.new.update(zip(op.results, results, strict=False))
         for after, argument in zip(shifts, results[len(op.results) :], strict=True):
-            self.maxima.take(after, argument, outer, floor=False)
+            self.maxima.take(after, argument, outer)
         for original in op.results:
             for shift in self.facts.terms.get(original, {}):
                 if shift in shifts and shift.moves:

@@ -61,6 +61,16 @@ def test_a_mean_over_rows_each_of_which_has_a_class(rows: int, classes: int) -> 
     check_defined_somewhere(mi.from_torch(torch.nn.functional.cross_entropy, x, target).program)
 
 
+def test_zeros_and_ones_in_place_of_truth_values() -> None:
+    """Any other number makes what is added infinite."""
+    lowest = torch.finfo(torch.float32).min
+    x, left = torch.randn(2, 4, 24), torch.ones(2, 24, dtype=torch.int64)
+    imported = mi.from_torch(
+        lambda x, left: torch.softmax(x + (1.0 - left[:, None].float()) * lowest, -1), x, left
+    )
+    check_defined_somewhere(imported.program)
+
+
 @pytest.mark.parametrize("name", NOWHERE)
 def test_a_program_that_is_defined_nowhere(name: str) -> None:
     function, what = NOWHERE[name]

@@ -45,9 +45,12 @@ weights exist."""
 def first_without_numbers(graph: KernelGraph, held: Held) -> Op | None:
     """Return the first op that depends on inputs and gives no finite number, if the program's
     results contain no finite number for any of the inputs that are drawn. Return None for programs
-    that have one, and for those that cannot be decided (calls of PyTorch, too large)."""
+    that have one, and for those that cannot be decided (calls of PyTorch, tensors without elements,
+    too large)."""
     graph = decompose(graph, stable=True)
     outputs = tuple(v for v in graph.outputs if v.type.size)
+    if any(v.type.size == 0 for op in graph.ops for v in (*op.operands, *op.results)):
+        return None
     if not outputs or any(v.dtype.is_integer for v in outputs):
         return None
     graph = replace(graph, outputs=outputs)
@@ -124,15 +127,16 @@ def _inputs(
     inside: bool = False,
 ) -> list[Sampled]:
     """Draw inputs. With ``inside``, integers that are compared with others (targets with classes)
-    are below the largest of these: a mean over many rows is a number only if no row is beyond."""
+    are below the largest of these: a mean over many rows is a number only if no row is beyond.
+    Integers that are compared with nothing are 0 or 1 then: they may be truth values."""
     extents, rows = compared_with(graph), looked_up(graph)
     inputs: list[Sampled] = []
     for i, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
         x = None if known is None else known[i]
         if x is None and v.dtype.is_integer:
             below = rows.get(v)
-            if inside and below is None and v in extents:
-                below = max(extents[v] - 1, 1)
+            if inside and below is None:
+                below = max(extents[v] - 1, 1) if v in extents else 2
             x = draw_integers(rng, v, region, extents.get(v, 0), below)
         elif x is None:
             x = v.dtype.round(draw(region_shape(region, v.shape)))

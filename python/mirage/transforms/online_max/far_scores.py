@@ -1,0 +1,78 @@
+"""Whether scores may be finite numbers that are as far from 0 as those that programs write in place
+of minus infinity.
+
+A row that such a mask (-1e9, the lowest number of a type) masks completely has a maximum like that
+one, and its exponentials are ``exp(x - m)`` of two huge numbers: they are 1 where the numbers are
+equal. Scores of a product are assumed to be small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import product
+from math import isfinite
+
+import numpy as np
+
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import Contraction, Launch, Load, Loop, Op, Value
+
+FAR = 2.0**20
+"""From here on, a product of a number and a constant is off by so much that its exponential is."""
+_HUGE = float(np.finfo(np.float32).max)
+
+
+class FarScores:
+    """The values of a launch that may be far numbers."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._far: set[Value] = set()
+        self._run(launch.body.ops)
+
+    def __contains__(self, value: Value) -> bool:
+        return value in self._far
+
+    def _run(self, ops: Sequence[Op]) -> None:
+        for op in ops:
+            if isinstance(op, Loop):
+                self._run(op.body)
+                pairs = zip(op.results, op.accumulators, strict=True)
+                self._far.update(r for r, a in pairs if a.value in self)
+            elif self._may_be_far(op):
+                self._far.update(op.results)
+
+    def _may_be_far(self, op: Op) -> bool:
+        if op.number is not None:
+            return isfinite(op.number) and abs(op.number) >= FAR
+        if isinstance(op, Load):
+            return holds_far_numbers(op.operands[0].dtype)
+        if isinstance(op, Contraction) and op.sums:
+            return False
+        fn = op.function
+        if isinstance(fn, UnaryFn | BinaryFn):
+            return any(v in self and _passes_on(fn, i) for i, v in enumerate(op.operands))
+        return any(v in self for v in op.operands)
+
+
+def holds_far_numbers(dtype: DType) -> bool:
+    """Return whether a type has finite numbers that are far."""
+    if dtype.is_integer:
+        return 2.0 ** (dtype.bits - 1) >= FAR
+    return bool(dtype.round(np.array(FAR)) == FAR)
+
+
+@cache
+def _passes_on(fn: UnaryFn | BinaryFn, operand: int) -> bool:
+    """Return whether a function may be far where this operand is, and others are not."""
+    if isinstance(fn, UnaryFn):
+        others, evaluate = 0, UNARY[fn].evaluate
+    else:
+        others, evaluate = 1, BINARY[fn].evaluate
+    with np.errstate(all="ignore"):
+        values = [
+            np.abs(evaluate(*map(np.array, (*small[:operand], far, *small[operand:]))))
+            for far in (-_HUGE, _HUGE)
+            for small in product((-1.0, 0.0, 1.0), repeat=others)
+        ]
+    return any(np.isfinite(x) and x >= FAR for x in values)
