@@ -104,6 +104,13 @@ def test_stages(stages: int, steps: int) -> None:
     check(replace(SMALL, m=64, n=64, k=64 * steps, stages=stages))
 
 
+@pytest.mark.parametrize(("rows", "warps"), [(128, 4), (192, 4), (256, 8)])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_sums_of_several_instructions_in_few_steps(rows: int, warps: int, steps: int) -> None:
+    """Sums of known zeros are written to the registers of all instructions before the fence."""
+    check(Product(rows, 16, 32 * steps, (rows, 16, 32), warps=warps, stages=2, swapped_b=True))
+
+
 @pytest.mark.parametrize(("dtype", "out"), [("bf16", "bf16"), ("f16", "f32")])
 def test_element_types(dtype: str, out: str) -> None:
     check(replace(SMALL, dtype=dtype, out=out))
