@@ -150,9 +150,9 @@ void TileEmitter::emitProducer() {
   if (!launch->hasAttr(block::kRegisterShares))
     return forEachPosition(fill);
   int64_t warps = launch.getSchedule()->getWarps();
-  Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
-  Value copies = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, thread,
-                                       index(32 * (warps + 1)));
+  Value warp = gpu::SubgroupIdOp::create(builder, loc, builder.getIndexType(), IntegerAttr());
+  Value copies =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, warp, index(warps + 1));
   auto branch = scf::IfOp::create(builder, loc, copies, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
@@ -266,8 +266,8 @@ Value TileEmitter::createTurns(int64_t number) {
 
 /// Number of the group of four warps, in the role that computes.
 Value TileEmitter::getGroup() {
-  Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
-  return arith::DivUIOp::create(builder, loc, thread, index(thread::kGroupThreads));
+  Value warp = gpu::SubgroupIdOp::create(builder, loc, builder.getIndexType(), IntegerAttr());
+  return arith::DivUIOp::create(builder, loc, warp, index(thread::kGroupThreads / 32));
 }
 
 /// Adds a loaded tile to the boxes of a fill.

@@ -2,6 +2,8 @@
 
 #include "Emitter.h"
 
+#include "WarpNumber.h"
+
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -16,6 +18,7 @@ FailureOr<Role> mirage::thread::getRole(Operation *op) {
     return op->emitOpError("expected a gpu.func around it with known_block_size, a multiple of 32");
   Role role;
   role.numWarps = *numWarps;
+  role.warpNumber = getWarpNumber(op);
   if (auto warps = op->getParentOfType<WarpsOp>()) {
     role.firstWarp = warps.getFirst();
     role.barrier = warps.getBarrier();
@@ -117,8 +120,14 @@ Value Emitter::thread() {
   return tid;
 }
 Value Emitter::lane() { return laneId ? laneId : laneId = bitAnd(thread(), 31); }
-Value Emitter::warp() { return warpId ? warpId : warpId = shiftRight(thread(), 5); }
-Value Emitter::group() { return shiftRight(thread(), llvm::Log2_64(kGroupThreads)); }
+Value Emitter::warp() {
+  if (warpId)
+    return warpId;
+  if (!role.warpNumber)
+    return warpId = shiftRight(thread(), 5);
+  return warpId = role.firstWarp ? sub(role.warpNumber, i32(role.firstWarp)) : role.warpNumber;
+}
+Value Emitter::group() { return shiftRight(warp(), llvm::Log2_64(kGroupThreads / 32)); }
 Value Emitter::isFirstOfGroup() {
   return compare(arith::CmpIPredicate::eq, bitAnd(thread(), kGroupThreads - 1), i32(0));
 }

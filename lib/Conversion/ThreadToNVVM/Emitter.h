@@ -27,6 +27,8 @@ struct Role {
   int64_t numWarps = 1;
   /// Hardware barrier; 0 is the whole block's.
   int64_t barrier = 0;
+  /// Number of the warp in the block, where there are roles (WarpNumber.h).
+  mlir::Value warpNumber;
 
   int64_t numThreads() const { return numWarps * 32; }
 };

@@ -2,6 +2,7 @@
 
 #include "GlobalAccess.h"
 #include "Patterns.h"
+#include "WarpNumber.h"
 
 #include "mirage/Conversion/ThreadToNVVM/Passes.h"
 
@@ -210,9 +211,9 @@ void lowerRoles(gpu::GPUModuleOp module) {
   for (WarpsOp role : roles) {
     OpBuilder builder(role);
     Emitter e(builder, role.getLoc(), Role());
-    Value warp = e.warp();
-    Value inside = e.compare(arith::CmpIPredicate::ult, e.sub(warp, e.i32(role.getFirst())),
-                             e.i32(role.getCount()));
+    Value inside =
+        e.compare(arith::CmpIPredicate::ult, e.sub(getWarpNumber(role), e.i32(role.getFirst())),
+                  e.i32(role.getCount()));
     auto branch = scf::IfOp::create(e, inside, /*withElseRegion=*/false);
     Block *body = &role.getBody().front();
     body->getTerminator()->erase();
@@ -236,6 +237,7 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
       setParameterAttributes(kernel);
       limitUnrolling(kernel);
       fixRegisterCount(kernel);
+      createWarpNumber(kernel);
     }
     if (failed(convert(module)))
       return signalPassFailure();
@@ -255,6 +257,7 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     target.addLegalDialect<arith::ArithDialect, LLVM::LLVMDialect, NVVM::NVVMDialect,
                            vector::VectorDialect, scf::SCFDialect>();
     target.addIllegalDialect<ThreadDialect>();
+    target.addIllegalOp<gpu::SubgroupIdOp>();
     target.addLegalOp<WarpsOp, EndOp>();
     target.addDynamicallyLegalOp<arith::SelectOp>(
         [&](arith::SelectOp select) { return converter.isLegal(select.getOperation()); });
@@ -270,11 +273,11 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     populateCoarsePatterns(converter, patterns, emitters);
     populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
-    for (auto populate :
-         {populateElementwisePatterns, populateReshapePatterns, populateReducePatterns,
-          populateCumulatePatterns, populateGlobalPatterns, populateGatherPatterns,
-          populateRowCopyPatterns, populateSharedPatterns, populateCopyPatterns,
-          populateMmaPatterns, populateSyncPatterns, populateBulkPatterns, populateWgmmaPatterns})
+    for (auto populate : {populateElementwisePatterns, populateReshapePatterns,
+                          populateReducePatterns, populateCumulatePatterns, populateGlobalPatterns,
+                          populateGatherPatterns, populateRowCopyPatterns, populateSharedPatterns,
+                          populateCopyPatterns, populateMmaPatterns, populateSyncPatterns,
+                          populateBulkPatterns, populateWgmmaPatterns, populateWarpNumberPatterns})
       populate(converter, patterns);
     return applyPartialConversion(module, target, std::move(patterns));
   }

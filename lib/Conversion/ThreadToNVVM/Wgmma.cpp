@@ -27,6 +27,8 @@ using namespace mlir;
 using namespace mirage::thread;
 
 namespace {
+constexpr StringLiteral kFence = "wgmma.fence.sync.aligned;";
+
 /// A factor in shared memory: `outer` is its M or N.
 struct SharedFactor {
   SharedType tile;
@@ -133,27 +135,19 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
       results.push_back(values);
       return success();
     }
-    bool fence = true;
-    if (!lhsTile) {
+    if (!lhsTile)
       for (Value pair : operands.getLhs())
         words.push_back(e.bitcast(pair, e.getI32Type()));
-      fenceRegisters(e, values, words, op.getFromZero());
-      fence = false;
-    }
+    fenceRegisters(e, values, words, op.getFromZero());
     for (int64_t k = 0; k < depth; k += op.getDepth()) {
       for (const Block &block : blocks) {
-        Instruction instruction{op,
-                                fence,
-                                lhsTile != nullptr,
-                                lhs.outerContiguous,
-                                rhs.outerContiguous,
+        Instruction instruction{op, lhsTile != nullptr, lhs.outerContiguous, rhs.outerContiguous,
                                 op.getFromZero() && k == 0};
         SmallVector<Value> left =
             lhsTile ? SmallVector<Value>{advance(e, lhsStart, lhs.offset(block.row, k))}
                     : registersOf(op, words, block.row, k);
         Value right = advance(e, rhsStart, rhs.offset(block.col, k));
         emit(e, instruction, left, right, block, values);
-        fence = false;
       }
     }
     results.push_back(values);
@@ -165,12 +159,9 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
                           Value lhsStart, Value rhsStart, int64_t depth, const Block &block,
                           SmallVector<Value> &sums) {
     SmallVector<Value> product(sums.size());
+    e.ptx(kFence, "", {});
     for (int64_t k = 0; k < depth; k += op.getDepth()) {
-      Instruction instruction{op,
-                              /*fence=*/k == 0,
-                              /*lhsShared=*/true,
-                              lhs.outerContiguous,
-                              rhs.outerContiguous,
+      Instruction instruction{op, /*lhsShared=*/true, lhs.outerContiguous, rhs.outerContiguous,
                               /*fromZero=*/k == 0};
       emit(e, instruction, {advance(e, lhsStart, lhs.offset(block.row, k))},
            advance(e, rhsStart, rhs.offset(block.col, k)), block, product);
@@ -215,29 +206,33 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
     return SmallVector<Value>(words.slice(first, 4));
   }
 
-  /// The fence, which the registers pass through: whatever computes them must come
-  /// before it, while the instructions that name them follow one by one. Only for
-  /// sums that are not under way.
+  /// The fence, which all registers pass through that the instructions read: whatever computes
+  /// or copies them must come before it, while the instructions that name them follow one by one.
   static void fenceRegisters(Emitter &e, SmallVector<Value> &values, SmallVector<Value> &words,
                              bool fromZero) {
-    SmallVector<Value> passed;
+    SmallVector<Value *> passed;
     if (!fromZero)
-      llvm::append_range(passed, values);
-    llvm::append_range(passed, words);
+      for (Value &value : values)
+        passed.push_back(&value);
+    for (Value &word : words)
+      passed.push_back(&word);
+    if (passed.empty()) {
+      e.ptx(kFence, "", {});
+      return;
+    }
     std::string outputs, inputs;
+    SmallVector<Value> before;
     SmallVector<Type> types;
     for (auto [number, value] : llvm::enumerate(passed)) {
-      outputs += value.getType().isF32() ? "=f," : "=r,";
+      outputs += value->getType().isF32() ? "=f," : "=r,";
       inputs += llvm::formatv("{0}{1}", number, number + 1 < passed.size() ? "," : "").str();
-      types.push_back(value.getType());
+      before.push_back(*value);
+      types.push_back(value->getType());
     }
     auto result = LLVM::LLVMStructType::getLiteral(e.getContext(), types);
-    Value all = e.ptx("wgmma.fence.sync.aligned;", outputs + inputs, passed, result);
+    Value all = e.ptx(kFence, outputs + inputs, before, result);
     for (auto [number, value] : llvm::enumerate(passed))
-      value = LLVM::ExtractValueOp::create(e, all, number);
-    if (!fromZero)
-      values.assign(passed.begin(), passed.end() - words.size());
-    words.assign(passed.end() - words.size(), passed.end());
+      *value = LLVM::ExtractValueOp::create(e, all, number);
   }
 
   /// The descriptor of the warpgroup's part, as i64.
@@ -262,7 +257,7 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
 
   struct Instruction {
     WgmmaOp op;
-    bool fence, lhsShared, lhsTransposed, rhsTransposed, fromZero;
+    bool lhsShared, lhsTransposed, rhsTransposed, fromZero;
   };
 
   static StringRef getTypeName(Type type) {
@@ -314,10 +309,10 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
     if (chooses)
       flags += instruction.rhsTransposed ? ", 1" : ", 0";
     std::string text = llvm::formatv(
-        "{{\n.reg .pred scale;\nsetp.ne.b32 scale, {7}, 0;\n"
-        "{0}wgmma.mma_async.sync.aligned.m64n{1}k{8}.f32.{2}.{9} {{{3}}, {4}, ${5}, {6};\n}",
-        instruction.fence ? "wgmma.fence.sync.aligned;\n" : "", columns, getTypeName(leftType),
-        list, left, next, flags, instruction.fromZero ? 0 : 1, op.getDepth(), getTypeName(right));
+        "{{\n.reg .pred scale;\nsetp.ne.b32 scale, {6}, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n{0}k{7}.f32.{1}.{8} {{{2}}, {3}, ${4}, {5};\n}",
+        columns, getTypeName(leftType), list, left, next, flags, instruction.fromZero ? 0 : 1,
+        op.getDepth(), getTypeName(right));
     auto result =
         LLVM::LLVMStructType::getLiteral(e.getContext(), SmallVector<Type>(count, e.getF32Type()));
     Value product = e.ptx(text, outputs + inputs + "l", args, result);

@@ -16,7 +16,8 @@
 // CHECK: scf.yield %{{.*}}, %[[AFTER]]
 // CHECK: thread.warps first 0 count 8
 // The second group of warps begins a step later, if the block has a tile.
-// CHECK: %[[GROUP:.*]] = arith.divui %{{.*}}, %c128
+// CHECK: %[[WARP:.*]] = gpu.subgroup_id
+// CHECK: %[[GROUP:.*]] = arith.divui %[[WARP]], %c4
 // CHECK: %[[LATER:.*]] = arith.cmpi ugt, %[[GROUP]], %c0
 // CHECK: %[[WAITS:.*]] = arith.andi %[[LATER]], %{{.*}} : i1
 // CHECK: scf.if %[[WAITS]] {

@@ -15,6 +15,10 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %s = thread.shared_alloc 0 : !tile
     %full = thread.mbarrier_alloc 8192 : !thread.mbarrier<1>
+    // The first thread of each warp says which warp it is, once: roles are branches on that.
+    // CHECK: mov.u32 %[[THREAD:r[0-9]+]], %tid.x
+    // CHECK: shr.u32 %[[OWN:r[0-9]+]], %[[THREAD]], 5
+    // CHECK: shfl.sync.idx.b32 %[[WARP:r[0-9]+]], %[[OWN]], 0, 31, -1
     // CHECK: prefetch.tensormap
     thread.prefetch_map %map : !map
     // CHECK: mbarrier.init.shared::cta.b64
@@ -22,6 +26,8 @@ gpu.module @kernels {
     thread.mbarrier_init %full arrivals 1 : !thread.mbarrier<1>
     // CHECK: bar.sync 0
     thread.barrier
+    // CHECK: setp.ne.b32 {{.*}}, %[[WARP]], 4
+    // CHECK-NOT: shfl
     thread.warps first 4 count 1 barrier 1 {
       // CHECK: setmaxnreg.dec.sync.aligned.u32 40;
       thread.set_max_registers decrease 40

@@ -18,6 +18,7 @@ from mirage.emulator.run_artifact import check_artifact
 from written_kernels.warpgroup_graphs import Product
 
 SMALL = Product(128, 128, 192)
+TYPES = ("f16", "bf16")
 
 
 def check(product: Product) -> None:
@@ -104,9 +105,33 @@ def test_stages(stages: int, steps: int) -> None:
     check(replace(SMALL, m=64, n=64, k=64 * steps, stages=stages))
 
 
+@pytest.mark.parametrize(("rows", "warps"), [(128, 4), (192, 4), (256, 8)])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_sums_of_several_instructions_in_few_steps(rows: int, warps: int, steps: int) -> None:
+    """Sums of known zeros are written to the registers of all instructions before the fence."""
+    check(Product(rows, 16, 32 * steps, (rows, 16, 32), warps=warps, stages=2, swapped_b=True))
+
+
 @pytest.mark.parametrize(("dtype", "out"), [("bf16", "bf16"), ("f16", "f32")])
 def test_element_types(dtype: str, out: str) -> None:
     check(replace(SMALL, dtype=dtype, out=out))
+
+
+@pytest.mark.parametrize("product", [SMALL, replace(SMALL, resident=2), replace(SMALL, cluster=2)])
+def test_both_types_of_16_bits_have_the_same_instructions(product: Product) -> None:
+    """Hence they take the same time."""
+    f16, bf16 = (compile_mlir(replace(product, dtype=t, out=t).text()).ptx() for t in TYPES)
+    assert "bf16.bf16" in bf16
+    assert bf16.replace("bf16", "f16") == f16
+
+
+@pytest.mark.parametrize(
+    "product", [SMALL, replace(SMALL, epilogue=True, tile=(128, 64, 64), warps=8)]
+)
+def test_no_barrier_of_the_whole_block_stands_in_a_loop(product: Product) -> None:
+    """The last one stands behind the barriers of the ring that it publishes."""
+    ptx = compile_mlir(product.text()).ptx()
+    assert 0 < ptx.rindex("bar.sync \t0;") < ptx.index("mbarrier.try_wait")
 
 
 def test_epilogue_and_batch() -> None:

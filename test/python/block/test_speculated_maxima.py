@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
+from faults.noticed import Original
+from faults.ptx_mutants import Kind, wrong_parities
 from lowering import check_mlir, compile_mlir
 from mirage.emulator.run_artifact import random_inputs, run_artifact
 from mirage.runtime.serialization.artifact import Artifact
@@ -89,3 +93,39 @@ def test_steps_that_are_done_again() -> None:
     assert right(attention, LIMIT)
     assert right(attention, "0f00000000")
     assert not right(attention, "0f7F800000")
+
+
+IN_TURN = Attention(128, 96, tile=(128, 32), warps=8)
+TURNS = 3  # places where a group waits for its turn: the first step, the loop, behind it
+
+
+@cache
+def _in_turn() -> Original:
+    assert speculates(IN_TURN)
+    return Original(compile_mlir(IN_TURN.text()))
+
+
+@pytest.mark.parametrize("kind", ["wait", "fence"])
+def test_missing_synchronisation_of_groups_in_turn_is_noticed(kind: Kind) -> None:
+    """A turn only says who comes first: what is left out beside these waits is what loops without
+    turns can do without, too (test_warpgroup_loops.py says why)."""
+    missed = _in_turn().unnoticed(kind)
+    missed = [m for m in missed if not m.startswith("fence.mbarrier_init")]
+    assert len(missed) <= (2 if kind == "fence" else 2 + TURNS)
+
+
+def test_turns_that_are_not_passed_on_are_noticed() -> None:
+    original = _in_turn()
+    arrivals = list(
+        re.finditer(r"@taken mbarrier\.arrive\.shared::cta\.b64 _, \[(%r\d+)\];", original.ptx)
+    )
+    passes = [at for at in arrivals if sum(at[1] == other[1] for other in arrivals) == TURNS]
+    assert len(passes) == TURNS
+    for at in passes:
+        assert original.notices(original.ptx[: at.start()] + original.ptx[at.end() :])
+
+
+def test_wrong_parities_of_groups_in_turn_are_noticed() -> None:
+    """With a wrong parity of a turn, groups do not wait for each other, and compute the same."""
+    missed = [broken for broken in wrong_parities(_in_turn().ptx) if not _in_turn().notices(broken)]
+    assert len(missed) <= TURNS

@@ -103,6 +103,22 @@ def test_large_products_use_warpgroups() -> None:
         assert all(d.dtype.is_half for d in matmul.operands)
 
 
+@pytest.mark.parametrize(("m", "k", "n"), [(1024, 1024, 1024), (16, 4096, 4096), (129, 520, 256)])
+def test_both_types_of_16_bits_have_the_same_kernels(m: int, k: int, n: int) -> None:
+    f16, bf16 = (
+        [
+            (
+                x.grid,
+                x.schedule,
+                [op.result.shape for op in all_ops(x.body.ops) if isinstance(op, Matmul)],
+            )
+            for x in launches(product(m, k, n, dtype))
+        ]
+        for dtype in (DType.F16, DType.BF16)
+    )
+    assert f16 == bf16
+
+
 @pytest.mark.parametrize(
     ("graph", "target"),
     [
