@@ -48,12 +48,15 @@ class Impossible(NoProof):
 
 class Cases(KnownNumbers):
     """The domain described in the module's docstring. ``signed`` are sums and their signs (-1, 0 or
-    1); ``truths`` the symbols that are 0 or 1."""
+    1); ``truths`` the symbols that are 0 or 1, ``positive`` and
+    ``not_negative`` others of which this is known."""
 
     def __init__(self, *, most_work: int) -> None:
         super().__init__(most_work=most_work)
         self.signed: list[tuple[Sum, int]] = []
         self.truths: set[int] = set()
+        self.not_negative: set[int] = set()
+        self.positive: set[int] = set()
 
     # ---- signs -----------------------------------------------------------------------------------
 
@@ -80,12 +83,30 @@ class Cases(KnownNumbers):
             return sign
         if len(a) == 2 and (difference := self._of_exponents(a)) is not None:
             return self._sign_of_sum(difference)
-        return self._decided(a)
+        cleared = self._without_divisors(a)
+        return self._decided(a) if cleared is a else self._sign_of_sum(cleared)
+
+    def _without_divisors(self, a: Sum) -> Sum:
+        """Return a sum times its divisors that are not negative: as they are not zero either, its
+        sign stays the same."""
+        powers: dict[int, int] = {}
+        for _, monomial in a:
+            for symbol, power in self._monomials[monomial]:
+                if power < 0 and symbol in self.positive | self.not_negative:
+                    powers[symbol] = max(powers.get(symbol, 0), -power)
+        if not powers:
+            return a
+        divisors = Ratio({(0, self._monomial(tuple(sorted(powers.items())))): 1})
+        found = self.mul(Ratio(a), divisors)
+        return found.top if isinstance(found, Ratio) and found.bottom is None else a
 
     def _sign_of_symbol(self, symbol: int) -> int:
         if symbol in self._positives:
             return 1
-        return self._decided({(0, self._monomial(((symbol, 1),))): 1})
+        return self._decided(self._of_itself(symbol))
+
+    def _of_itself(self, symbol: int) -> Sum:
+        return {(0, self._monomial(((symbol, 1),))): 1}
 
     def _of_exponents(self, a: Sum) -> Sum | None:
         """Return ``x - y`` for ``c (e^x - e^y)``, multiplied by the sign of ``c``."""
@@ -99,7 +120,8 @@ class Cases(KnownNumbers):
 
     def _decided(self, a: Sum) -> int:
         known = [*((_form(form), s) for form, s in self.signed), *self._facts(a)]
-        signs = [s for s in (1, -1, 0) if can_be([*known, (_form(a), s)])]
+        least = [_form(self._of_itself(symbol)) for symbol in self.not_negative]
+        signs = [s for s in (1, -1, 0) if can_be([*known, (_form(a), s)], least)]
         if not signs:
             raise Impossible("no numbers have these signs")
         if len(signs) > 1:
@@ -107,10 +129,11 @@ class Cases(KnownNumbers):
         return signs[0]
 
     def _facts(self, a: Sum) -> list[tuple[Form, int]]:
-        """Return what holds for terms in every case: exponentials are positive. (Squares are not
-        negative, but that does not give their sign.)"""
+        """Return what holds for terms in every case: exponentials are positive, and so are some
+        symbols. (Squares are not negative, but that does not give their sign.)"""
         terms = {t for form in (a, *(known for known, _ in self.signed)) for t in form}
-        return [({t: Fraction(1)}, 1) for t in terms if t[0] and not t[1]]
+        exponentials = [({t: Fraction(1)}, 1) for t in terms if t[0] and not t[1]]
+        return [*exponentials, *((_form(self._of_itself(s)), 1) for s in self.positive)]
 
     # ---- functions -------------------------------------------------------------------------------
 

@@ -45,6 +45,11 @@ def test_what_cannot_be() -> None:
     assert can_be([(x, 1), (y, 1), (both, -1)])
     assert can_be([(x, 0), (up, -1)])
     assert not can_be([(x, 0), (up, 0)])
+    assert not can_be([(x, -1)], [x])
+    assert can_be([(x, 0)], [x])
+    assert can_be([(both, -1)], [x, y])
+    assert not can_be([(both, -1), (y, -1)], [x])
+    assert not can_be([({X: Fraction(1), Y: Fraction(1)}, -1)], [x, y])
 
 
 @given(
