@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from mirage.verify.arithmetic.pairwise_maxima import pairwise_maxima
 from mirage.verify.arithmetic.ratios import Element, Ratio
 
 _UNIT = (0, 0)
+_MOST_ZEROS = 3
+"""The most symbols that are not negative for which zero is tried; the others may have any sign."""
 _HOLDS = {
     BinaryFn.LT: (-1,),
     BinaryFn.LE: (-1, 0),
@@ -120,13 +123,19 @@ class Cases(KnownNumbers):
 
     def _decided(self, a: Sum) -> int:
         known = [*((_form(form), s) for form, s in self.signed), *self._facts(a)]
-        least = [_form(self._of_itself(symbol)) for symbol in self.not_negative]
-        signs = [s for s in (1, -1, 0) if can_be([*known, (_form(a), s)], least)]
+        signs = [s for s in (1, -1, 0) if self._can_be([*known, (_form(a), s)])]
         if not signs:
             raise Impossible("no numbers have these signs")
         if len(signs) > 1:
             raise Open(a, signs)
         return signs[0]
+
+    def _can_be(self, known: Sequence[tuple[Form, int]]) -> bool:
+        """Return False only if the forms cannot have these signs, whichever of the symbols that are
+        not negative are zero."""
+        least = [_form(self._of_itself(s)) for s in sorted(self.not_negative)[:_MOST_ZEROS]]
+        cases = product((1, 0), repeat=len(least))
+        return any(can_be([*known, *zip(least, signs, strict=True)]) for signs in cases)
 
     def _facts(self, a: Sum) -> list[tuple[Form, int]]:
         """Return what holds for terms in every case: exponentials are positive, and so are some

@@ -22,10 +22,9 @@ _Row = tuple[dict[Term, Fraction], bool]
 """A linear form and whether it is positive (True) or nonnegative (False)."""
 
 
-def can_be(signed: Iterable[tuple[Form, int]], not_negative: Iterable[Form] = ()) -> bool:
-    """Return False only if the forms cannot all have these signs (-1, 0, 1) at the same time, while
-    others are ``not_negative``."""
-    rows: list[_Row] = [({t: Fraction(c) for t, c in f.items() if c}, False) for f in not_negative]
+def can_be(signed: Iterable[tuple[Form, int]]) -> bool:
+    """Return False only if the forms cannot all have these signs (-1, 0, 1) at the same time."""
+    rows: list[_Row] = []
     for form, sign in signed:
         up = {t: Fraction(c) for t, c in form.items() if c}
         down = {t: -c for t, c in up.items()}
