@@ -368,7 +368,9 @@ def test_unknown_op_is_named_with_its_place() -> None:
 
 def test_unknown_op_in_code_of_pytorch_is_named_with_its_submodule() -> None:
     module = nn.Sequential(nn.ReLU(), nn.ConvTranspose2d(3, 8, 3))
-    with pytest.raises(UnsupportedOpError, match="^submodule 1: ConvTranspose2d: aten.convolution"):
+    with pytest.raises(
+        UnsupportedOpError, match=r"^submodule 1: ConvTranspose2d: aten\.convolution"
+    ):
         mi.from_torch(module, torch.zeros(1, 3, 8, 8))
 
 
