@@ -39,6 +39,14 @@ LIMITS_RIGHT = [
         lambda x: (lambda c: c * (size(x) - 0.5 * c))(size(x).clamp(max=1)),
     ),
     Pair(
+        "a quotient that a choice drops", ROW, lambda x: x * (1 / size(x).clamp(min=1.0)),
+        lambda x: torch.where(size(x) > 1, x / size(x), x),
+    ),
+    Pair(
+        "a quotient of either side", ROW, F.softsign,
+        lambda x: torch.where(x > 0, x / (1 + x), x / (1 - x)),
+    ),
+    Pair(
         "a smooth loss", TWO, F.smooth_l1_loss,
         lambda a, b: (lambda d, c: c * (d - 0.5 * c))(
             (a - b).abs(), (a - b).abs().clamp(max=1)

@@ -38,6 +38,26 @@ LIMITS_WRONG = [
         lambda a, b: (lambda d, c: c * (d - c))((a - b).abs(), (a - b).abs().clamp(max=1)).mean(),
     ),
     Pair(
+        "a quotient that is used beside its choice", ROW,
+        lambda x: x * (1 / (size(x) - 3).abs().clamp(min=1.0)),
+        lambda x: (lambda n, q: torch.where(n > 1, q, x) + 0 * q)(
+            (size(x) - 3).abs(), x / (size(x) - 3).abs()
+        ),
+    ),
+    Pair(
+        "a quotient of which the reference drops a part", ROW,
+        lambda x: (lambda n: torch.where(n > 1, x / n, x))((size(x) - 3).abs()),
+        lambda x: (lambda n: (x / n) * n.clamp(max=1.0))((size(x) - 3).abs()),
+    ),
+    Pair(
+        "the other side of a quotient", ROW, F.softsign,
+        lambda x: torch.where(x > 0, x / (1 - x), x / (1 + x)),
+    ),
+    Pair(
+        "a choice by another number", ROW, lambda x: x * (1 / size(x).clamp(min=1.0)),
+        lambda x: torch.where(size(x) ** 2 > 1, x / size(x), x),
+    ),
+    Pair(
         "a focal loss of the other class", "6x4 6x4:b",
         lambda x, y: (
             torch.where(y, x.sigmoid(), 1 - x.sigmoid()) ** 2
