@@ -247,22 +247,6 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
         ),
         (B, rand(5, 3, 2, 2)),
     ),
-    "convolution of patches that overlap": (
-        lambda x, w: (
-            F.conv2d(x, w, padding=1),
-            F.conv2d(x, w, w[:, 0, 0, 0], stride=2, padding=(0, 1), dilation=(1, 2)),
-            F.conv1d(x[:, :, 0], w[:, :, 0], stride=2, padding=2),
-        ),
-        (B, rand(5, 3, 2, 2)),
-    ),
-    "convolution in groups": (
-        lambda x, w, v: (
-            F.conv2d(x, w[:3, :1], padding=1, groups=3),
-            F.conv2d(x, w[:, :1], w[:, 0, 0, 0], groups=3),
-            F.conv1d(x[:, :2].flatten(2).repeat(1, 2, 1), v, padding=2, groups=2)[..., :-2],
-        ),
-        (B, rand(6, 1, 3, 3), rand(4, 2, 3)),
-    ),
     "logarithms": (
         lambda x: (torch.log1p(x.abs()), F.softplus(x), F.softplus(8 * x, beta=2, threshold=30)),
         (X,),
@@ -383,12 +367,11 @@ def test_unknown_op_is_named_with_its_place() -> None:
 
 
 def test_unknown_op_in_code_of_pytorch_is_named_with_its_submodule() -> None:
-    module = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.ConvTranspose2d(3, 8, 3))
-    with pytest.raises(UnsupportedOpError) as caught:
+    module = nn.Sequential(nn.ReLU(), nn.ConvTranspose2d(3, 8, 3))
+    with pytest.raises(
+        UnsupportedOpError, match=r"^submodule 1: ConvTranspose2d: aten\.convolution"
+    ):
         mi.from_torch(module, torch.zeros(1, 3, 8, 8))
-    assert str(caught.value).startswith(
-        "submodule 1: ConvTranspose2d: aten.convolution on 1x3x8x8xf32"
-    )
 
 
 def test_fallback_keeps_the_op() -> None:

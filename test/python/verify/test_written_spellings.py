@@ -6,12 +6,14 @@ from __future__ import annotations
 import pytest
 from written.experts_right import EXPERTS_RIGHT
 from written.experts_wrong import EXPERTS_WRONG
+from written.limits_right import LIMITS_RIGHT
+from written.limits_wrong import LIMITS_WRONG
 from written.pairs import Pair, verdict_of
 from written.spellings_right import SPELLINGS_RIGHT
 from written.spellings_wrong import SPELLINGS_WRONG
 
-RIGHT = (*SPELLINGS_RIGHT, *EXPERTS_RIGHT)
-WRONG = (*SPELLINGS_WRONG, *EXPERTS_WRONG)
+RIGHT = (*SPELLINGS_RIGHT, *EXPERTS_RIGHT, *LIMITS_RIGHT)
+WRONG = (*SPELLINGS_WRONG, *EXPERTS_WRONG, *LIMITS_WRONG)
 
 
 @pytest.mark.parametrize("pair", RIGHT, ids=lambda pair: pair.name)

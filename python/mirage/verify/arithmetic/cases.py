@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from mirage.verify.arithmetic.pairwise_maxima import pairwise_maxima
 from mirage.verify.arithmetic.ratios import Element, Ratio
 
 _UNIT = (0, 0)
+_MOST_ZEROS = 3
+"""The most symbols that are not negative for which zero is tried; the others may have any sign."""
 _HOLDS = {
     BinaryFn.LT: (-1,),
     BinaryFn.LE: (-1, 0),
@@ -48,12 +51,15 @@ class Impossible(NoProof):
 
 class Cases(KnownNumbers):
     """The domain described in the module's docstring. ``signed`` are sums and their signs (-1, 0 or
-    1); ``truths`` the symbols that are 0 or 1."""
+    1); ``truths`` the symbols that are 0 or 1, ``positive`` and
+    ``not_negative`` others of which this is known."""
 
     def __init__(self, *, most_work: int) -> None:
         super().__init__(most_work=most_work)
         self.signed: list[tuple[Sum, int]] = []
         self.truths: set[int] = set()
+        self.not_negative: set[int] = set()
+        self.positive: set[int] = set()
 
     # ---- signs -----------------------------------------------------------------------------------
 
@@ -80,12 +86,30 @@ class Cases(KnownNumbers):
             return sign
         if len(a) == 2 and (difference := self._of_exponents(a)) is not None:
             return self._sign_of_sum(difference)
-        return self._decided(a)
+        cleared = self._without_divisors(a)
+        return self._decided(a) if cleared is a else self._sign_of_sum(cleared)
+
+    def _without_divisors(self, a: Sum) -> Sum:
+        """Return a sum times its divisors that are not negative: as they are not zero either, its
+        sign stays the same."""
+        powers: dict[int, int] = {}
+        for _, monomial in a:
+            for symbol, power in self._monomials[monomial]:
+                if power < 0 and symbol in self.positive | self.not_negative:
+                    powers[symbol] = max(powers.get(symbol, 0), -power)
+        if not powers:
+            return a
+        divisors = Ratio({(0, self._monomial(tuple(sorted(powers.items())))): 1})
+        found = self.mul(Ratio(a), divisors)
+        return found.top if isinstance(found, Ratio) and found.bottom is None else a
 
     def _sign_of_symbol(self, symbol: int) -> int:
         if symbol in self._positives:
             return 1
-        return self._decided({(0, self._monomial(((symbol, 1),))): 1})
+        return self._decided(self._of_itself(symbol))
+
+    def _of_itself(self, symbol: int) -> Sum:
+        return {(0, self._monomial(((symbol, 1),))): 1}
 
     def _of_exponents(self, a: Sum) -> Sum | None:
         """Return ``x - y`` for ``c (e^x - e^y)``, multiplied by the sign of ``c``."""
@@ -99,18 +123,26 @@ class Cases(KnownNumbers):
 
     def _decided(self, a: Sum) -> int:
         known = [*((_form(form), s) for form, s in self.signed), *self._facts(a)]
-        signs = [s for s in (1, -1, 0) if can_be([*known, (_form(a), s)])]
+        signs = [s for s in (1, -1, 0) if self._can_be([*known, (_form(a), s)])]
         if not signs:
             raise Impossible("no numbers have these signs")
         if len(signs) > 1:
             raise Open(a, signs)
         return signs[0]
 
+    def _can_be(self, known: Sequence[tuple[Form, int]]) -> bool:
+        """Return False only if the forms cannot have these signs, whichever of the symbols that are
+        not negative are zero."""
+        least = [_form(self._of_itself(s)) for s in sorted(self.not_negative)[:_MOST_ZEROS]]
+        cases = product((1, 0), repeat=len(least))
+        return any(can_be([*known, *zip(least, signs, strict=True)]) for signs in cases)
+
     def _facts(self, a: Sum) -> list[tuple[Form, int]]:
-        """Return what holds for terms in every case: exponentials are positive. (Squares are not
-        negative, but that does not give their sign.)"""
+        """Return what holds for terms in every case: exponentials are positive, and so are some
+        symbols. (Squares are not negative, but that does not give their sign.)"""
         terms = {t for form in (a, *(known for known, _ in self.signed)) for t in form}
-        return [({t: Fraction(1)}, 1) for t in terms if t[0] and not t[1]]
+        exponentials = [({t: Fraction(1)}, 1) for t in terms if t[0] and not t[1]]
+        return [*exponentials, *((_form(self._of_itself(s)), 1) for s in self.positive)]
 
     # ---- functions -------------------------------------------------------------------------------
 

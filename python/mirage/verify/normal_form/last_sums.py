@@ -25,6 +25,10 @@ class _Sum:
     value: Value
     factor: Fraction
 
+    def elements(self, b: Builder) -> Value:
+        """Return all summands."""
+        return b.binary(BinaryFn.MUL, self.value, b.constant(self.factor))
+
     def rows(self, b: Builder, count: int) -> Value | None:
         """Return the summands of each of that many rows; None if there are no such rows."""
         long = [d for d, n in enumerate(self.value.shape) if n != 1]
@@ -53,8 +57,11 @@ def without_last_sums(
         for (one, other), v, w in zip(pairs, first.outputs, second.outputs, strict=True):
             rows: list[Value | None] = [None, None]
             if one is not None and other is not None:
-                count = _count(one, whole)
-                rows = [s.rows(b, count) for s, b in zip((one, other), builders, strict=True)]
+                count, alike = _count(one, whole), one.value.shape == other.value.shape
+                rows = [
+                    s.elements(b) if whole and alike else s.rows(b, count)
+                    for s, b in zip((one, other), builders, strict=True)
+                ]
             for place, (found, given) in enumerate(zip(rows, (v, w), strict=True)):
                 outputs[place].append(given if None in rows or found is None else found)
         if outputs != (list(first.outputs), list(second.outputs)):

@@ -144,7 +144,7 @@ def _compared(first: KernelGraph, second: KernelGraph, rng: random.Random) -> Ev
     """Return a proof of equality, either of the summands of the programs' last sums or of their
     results."""
     pairs = [*without_last_sums(first, second), (first, second)]
-    for one, other in chain(pairs, *(with_free_values(*p) for p in pairs)):
+    for one, other in chain(pairs, (freed.pair for p in pairs for freed in with_free_values(*p))):
         a, b = (normalize(g, Depth.EXPONENTIALS) for g in (one, other))
         try:
             with time_limit(math.inf, _SECONDS):

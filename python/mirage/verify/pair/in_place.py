@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +25,7 @@ from mirage.verify.evidence.proofs.proof_in_place import (
 from mirage.verify.evidence.proofs.proof_in_place import NAME as PROOF_IN_PLACE
 from mirage.verify.evidence.roundings.rounding import measure_together
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
+from mirage.verify.normal_form.last_sums import without_last_sums
 from mirage.verify.normal_form.normalize import Depth, normalize
 from mirage.verify.normal_form.read_by_rows import in_range, within_places
 from mirage.verify.pair.budget import Budget
@@ -136,7 +137,7 @@ def _proof(
         proof = budget.attempt(PROOF_IN_PLACE, lambda: prove_in_place(*pair, contents, most))
     if (proof is not None and proof.holds) or verdict.kind is not Kind.UNKNOWN:
         return proof
-    cases = budget.attempt(PROOF_BY_CASES, lambda: prove_by_cases(*pair, contents))
+    cases = budget.attempt(PROOF_BY_CASES, lambda: _by_cases(*pair, contents))
     if cases is not None and cases.holds:
         return cases
     freed = budget.attempt(
@@ -147,6 +148,22 @@ def _proof(
     return freed or proof
 
 
+def _by_cases(
+    first: KernelGraph,
+    second: KernelGraph,
+    contents: Mapping[int, Array],
+    *signs: Collection[int],
+) -> Evidence:
+    """Return the first proof by cases that holds, of the summands of the programs' last sums or of
+    their results, or the last one."""
+    found = Evidence(PROOF_BY_CASES, None, "nothing is compared")
+    for pair in (*without_last_sums(first, second), (first, second)):
+        found = prove_by_cases(*pair, contents, *signs)
+        if found.holds:
+            break
+    return found
+
+
 def _with_free_values(
     reference: KernelGraph, candidate: KernelGraph, contents: Mapping[int, Array], verdict: Verdict
 ) -> Evidence | None:
@@ -154,11 +171,15 @@ def _with_free_values(
     small programs counts only if float64 has shown no difference at the real sizes."""
     rng = random.Random(verdict.seed)
     tested = any(e.name == AT_REAL_SIZES and e.holds is True for e in verdict.evidence)
-    for first, second in with_free_values(decompose(reference), decompose(candidate)):
+    for freed in with_free_values(decompose(reference), decompose(candidate)):
+        first, second = freed.pair
         count = len(first.inputs) - len(reference.inputs)
         text = f"whatever {count} values inside are: "
         if contents and (proof := prove_in_place(first, second, contents)).holds:
             return replace(proof, text=text + proof.text)
+        cases = _by_cases(first, second, contents, freed.not_negative, freed.positive)
+        if cases.holds:
+            return replace(cases, text=text + cases.text)
         if not tested:
             continue
         one, other = (normalize(g, Depth.EXPONENTIALS) for g in (first, second))

@@ -14,18 +14,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, Source, Structure, Value, View
+from mirage.verify.normal_form.certainty import Certain
 
 Pair = tuple[KernelGraph, KernelGraph]
+
+
+@dataclass(frozen=True)
+class Freed:
+    """Two programs with further inputs, some of which stand for values that are ``not_negative``,
+    or ``positive``."""
+
+    pair: Pair
+    not_negative: frozenset[int]
+    positive: frozenset[int]
+
+
 _UNSAFE = (UnaryFn.BIAS, UnaryFn.LOG, UnaryFn.LOG1P, BinaryFn.KEEP)
 """Functions of finite numbers that may be infinite."""
 
 
-def with_free_values(first: KernelGraph, second: KernelGraph) -> Iterator[Pair]:
+def with_free_values(first: KernelGraph, second: KernelGraph) -> Iterator[Freed]:
     """Yield both programs (with the same inputs, in primitive ops) with such values as further
     inputs: first the shifts of exponentials, then also the values that they share. Nothing is
     yielded if there are no such values."""
@@ -116,13 +129,21 @@ def _all_shared(op: Op, own: Mapping[Value, int], others: frozenset[int]) -> boo
     return all(own[v] in others for v in op.results)
 
 
-def _freed(pair: Pair, chosen: Sequence[Mapping[Value, int]]) -> Pair:
+def _freed(pair: Pair, chosen: Sequence[Mapping[Value, int]]) -> Freed:
     """Replace the chosen values in both programs by inputs, one input for all values computed
     alike."""
     inputs: dict[int, Value] = {}
-    for some in chosen:
+    not_negative, positive = set[int](), set[int]()
+    for graph, some in zip(pair, chosen, strict=True):
+        makers = {v: op for op in graph.ops for v in op.results}
+        numbers = {v: op.number for v, op in makers.items() if op.number is not None}
+        certain = Certain(makers, numbers)
         for value, key in some.items():
             inputs.setdefault(key, Value(value.type, "any"))
+            if certain.is_positive(value):
+                positive.add(key)
+            elif certain.not_negative(value):
+                not_negative.add(key)
     found: list[KernelGraph] = []
     for graph, some in zip(pair, chosen, strict=True):
         names = {value: inputs[key] for value, key in some.items()}
@@ -130,4 +151,8 @@ def _freed(pair: Pair, chosen: Sequence[Mapping[Value, int]]) -> Pair:
         renamed = rename_graph(replace(graph, ops=kept), names)
         given = (*graph.inputs, *inputs.values())
         found.append(without_dead_ops(replace(renamed, inputs=given)))
-    return found[0], found[1]
+    numbered = list(enumerate(inputs, len(pair[0].inputs)))
+    signs = (
+        frozenset(i for i, key in numbered if key in some) for some in (not_negative, positive)
+    )
+    return Freed((found[0], found[1]), *signs)

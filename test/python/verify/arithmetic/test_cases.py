@@ -146,6 +146,23 @@ def test_what_is_equal_is_put_in_place() -> None:
     assert prove_by_cases(program(difference), program(nothing), {}).holds
 
 
+def test_what_is_known_of_signs() -> None:
+    """``max(x, -1)`` is ``x`` if this is not negative; ``max(y / x, 1) x`` is ``max(x, y)``."""
+    limited = program(lambda b, x, y: b.binary(BinaryFn.MAX, x, b.constant(-1.0)))
+    itself = program(lambda b, x, y: b.binary(BinaryFn.ADD, x, b.constant(0.0)))
+    assert prove_by_cases(limited, itself, {}, {0}).holds
+    assert not prove_by_cases(limited, itself, {}, {1}).holds
+
+    def of_quotient(b: Builder, x: Value, y: Value) -> Value:
+        ratio = b.binary(BinaryFn.MAX, b.binary(BinaryFn.DIV, y, x), b.constant(1.0))
+        return b.binary(BinaryFn.MUL, ratio, x)
+
+    larger = program(lambda b, x, y: b.binary(BinaryFn.MAX, x, y))
+    assert prove_by_cases(program(of_quotient), larger, {}, (), {0}).holds
+    for known in ((), {1}):
+        assert not prove_by_cases(program(of_quotient), larger, {}, (), known).holds
+
+
 def drawn(seed: int, change: bool) -> KernelGraph:
     """Maxima, magnitudes and choices at random; one of them another one with ``change``."""
     own = random.Random(seed)

@@ -31,7 +31,8 @@ def log_of_sum(b: Builder, x: Value, *, above: float = float("inf")) -> Value:
 
 def test_what_keeps_exponentials_small_is_any_number() -> None:
     graph = program(lambda b: log_of_sum(b, X))
-    ((first, second),) = with_free_values(graph, graph)
+    (freed,) = with_free_values(graph, graph)
+    first, second = freed.pair
     assert len(first.inputs) == len(second.inputs) == 3
     x, y = np.random.default_rng(0).normal(size=(2, 3, 4))
     for shift in (0.0, -2.0, 3.0):
@@ -52,7 +53,8 @@ def test_shared_values_are_those_that_one_reads_otherwise() -> None:
 
     one = program(lambda b: b.binary(BinaryFn.MUL, softmax(b), Y))
     other = program(lambda b: b.binary(BinaryFn.MUL, Y, softmax(b)))
-    ((first, second),) = with_free_values(one, other)
+    (freed,) = with_free_values(one, other)
+    first, second = freed.pair
     assert [v.shape for v in first.inputs[2:]] == [(3, 4)]
     assert len(first.ops) == len(second.ops) == 1
 

@@ -33,6 +33,8 @@ _SURE = 2.0**-20
 """A computed number of at least this magnitude is not 0: it is far above rounding errors."""
 _SAME = 1e-11
 """Relative difference below which two arguments count as the same."""
+_LIMITED = 2.0**-20
+"""The part by which the number of a limited value is off, so that it is no other value's."""
 
 
 @dataclass
@@ -123,6 +125,8 @@ class Defined(Domain):
         if self.smooth and fn in BINARY_STEPS and free.any():
             decides = a[4] if fn is BinaryFn.KEEP else free
             value = np.where(decides, BINARY_STEPS[fn](a[0], b[0]), value)
+        if self._is_limited(fn, a, b):
+            value = value * (1.0 + _LIMITED)
         bad = a[2] | b[2]
         if fn in (BinaryFn.DIV, BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):
             bad = bad | self._unsettled(b, ZERO)
@@ -145,6 +149,15 @@ class Defined(Domain):
         if fn in BINARY_STEPS and not self.smooth:
             real = b[3] if fn is BinaryFn.KEEP else real & (fn is BinaryFn.REMAINDER)
         return self._whole(value, signs, bad, real, free)
+
+    def _is_limited(self, fn: BinaryFn, a: Planes, b: Planes) -> bool:
+        """Return whether a maximum is positive, or a minimum negative, because of a constant. The
+        sign is known then, and that of the other operand, which has the same value wherever it is
+        beyond the constant, is not."""
+        signs = {BinaryFn.MAX: 1.0, BinaryFn.MIN: -1.0}
+        return fn in signs and any(
+            self._is_constant(x[0]) and bool((signs[fn] * x[0] > 0).all()) for x in (a, b)
+        )
 
     def cut(self, x: Planes, given: DType, dtype: DType) -> Planes | None:
         floor = UNARY_STEPS[UnaryFn.FLOOR]

@@ -33,6 +33,7 @@ from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Structure, Value, all_ops
 from mirage.verify.evidence.defined.domains import Defined, Owed
 from mirage.verify.evidence.defined.factors import not_zero
+from mirage.verify.evidence.defined.kept_values import with_bounds
 from mirage.verify.evidence.samples.held import part_of
 from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers, looked_up
 from mirage.verify.evidence.samples.real_sizes import constants_of, restrict
@@ -67,6 +68,7 @@ def defined_evidence(
     """Whether ``candidate`` is defined wherever the first of the ``references`` is; the others are
     the same program, decomposed otherwise. Graphs are free of composites. ``contents`` maps the
     numbers of inputs to the values that they always hold."""
+    references, candidate, sample = _with_bounds(references, candidate, sample, order)
     by_sign = by_reference = 0
     shapes = [region_shape(r, v.shape) for r, v in _outputs(references[0], sample)]
     seen = [np.zeros(shape, int) for shape in shapes]
@@ -92,6 +94,22 @@ def defined_evidence(
         f"{by_reference} as the reference's"
     )
     return Evidence(NAME, True, text, {"by_sign": by_sign, "by_reference": by_reference})
+
+
+def _with_bounds(
+    references: Sequence[KernelGraph], candidate: KernelGraph, sample: Sample, order: Sequence[int]
+) -> tuple[Sequence[KernelGraph], KernelGraph, Sample]:
+    """Return the programs with values within the bounds where they are kept, and their sample."""
+    given = *references, candidate
+    *references, candidate = map(with_bounds, given)
+    if given == (*references, candidate):
+        return references, candidate, sample
+    regions = dict(zip(order, sample.outputs, strict=True))
+    demands = (
+        demand(references[0], sample.outputs),
+        demand(candidate, [regions[j] for j in range(len(regions))]),
+    )
+    return references, candidate, replace(sample, demands=demands)
 
 
 def _not_defined(output: int, bad: Array, sample: Sample) -> Evidence:

@@ -7,13 +7,14 @@ is zero, one of its symbols is replaced by its value in terms of the others. Tru
 one case and 1 in the other.
 
 If all ops of a program are elementwise, one element represents all elements that read the same
-known numbers: each is the same function of the elements that it reads at its place.
+known numbers: each is the same function of the elements that it reads at its place. (Tensors may be
+broadcast: elements of a row may read one number.)
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -56,15 +57,21 @@ class _Case:
 
 
 def prove_by_cases(
-    reference: KernelGraph, candidate: KernelGraph, contents: Mapping[int, Array]
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    contents: Mapping[int, Array],
+    not_negative: Collection[int] = (),
+    positive: Collection[int] = (),
 ) -> Evidence:
     """Compare in each case. ``holds`` is True if the outputs are equal in all cases, else None.
-    Both programs have the same inputs, of which ``contents`` are known."""
+    Both programs have the same inputs, of which ``contents`` are known, and some are
+    ``not_negative`` or ``positive``."""
     graphs = [normalize(decompose(g), Depth.EXPONENTIALS) for g in (reference, candidate)]
+    signs = {**dict.fromkeys(not_negative, 0), **dict.fromkeys(positive, 1)}
     if not any(_decides(g) for g in graphs):
         return Evidence(NAME, None, "nothing is compared")
     try:
-        attempt = _Attempt(reference, graphs, contents)
+        attempt = _Attempt(reference, graphs, contents, signs)
         cases = attempt.run()
     except (NoProof, EvaluationError, UnknownOp) as reason:
         return Evidence(NAME, None, str(reason))
@@ -79,10 +86,15 @@ def _decides(graph: KernelGraph) -> bool:
 
 class _Attempt:
     def __init__(
-        self, reference: KernelGraph, graphs: Sequence[KernelGraph], contents: Mapping[int, Array]
+        self,
+        reference: KernelGraph,
+        graphs: Sequence[KernelGraph],
+        contents: Mapping[int, Array],
+        signs: Mapping[int, int],
     ) -> None:
+        """``signs`` are the least signs of some inputs."""
         read = {v for g in graphs for v in (*(v for op in g.ops for v in op.operands), *g.outputs)}
-        self.graphs = graphs
+        self.graphs, self.signs = graphs, signs
         self.contents = {
             i: x for i, x in contents.items() if read.intersection(g.inputs[i] for g in graphs)
         }
@@ -137,6 +149,9 @@ class _Attempt:
             self.own.update(found)
             if v.dtype is DType.I1:
                 self.domain.truths.update(found)
+            elif i in self.signs:
+                least = self.domain.positive if self.signs[i] else self.domain.not_negative
+                least.update(found)
 
     def _shape(self, i: int) -> tuple[int, ...]:
         return (1,) * len(self.inputs[i].shape) if self.alike else self.inputs[i].shape
@@ -241,14 +256,20 @@ def _first(indices: Indices) -> int:
 
 def _is_elementwise(graph: KernelGraph) -> bool:
     """Return whether each element of an output is the same function of the inputs' elements at its
-    place."""
+    place, where tensors may be broadcast."""
     shape = graph.outputs[0].shape
     return all(v.shape == shape for v in graph.outputs) and all(
         op.number is not None
         or (isinstance(op, View) and not op.operands[0].shape)
-        or (isinstance(op, Elementwise) and op.results[0].shape in (shape, ()))
+        or (isinstance(op, Elementwise) and _is_broadcast(op.results[0].shape, shape))
         for op in graph.ops
     )
+
+
+def _is_broadcast(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Return whether a tensor is as large as others along each of its dimensions, or has size 1."""
+    sizes = zip(reversed(own), reversed(shape), strict=False)
+    return len(own) <= len(shape) and all(n in (1, size) for n, size in sizes)
 
 
 def _same(domain: Cases, a: Element, b: Element) -> bool:

@@ -1,0 +1,104 @@
+"""Values that are kept only where a number is above or below another one.
+
+``where(n > 1, x / n, x)`` divides by ``n`` where ``n`` is larger than 1, and drops the quotient
+everywhere else. So it is ``where(n > 1, x / max(n, 1), x)``, whose divisor is positive everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.substitute import with_operands, without_dead_ops
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, TensorType, Value
+
+_OWES = (
+    UnaryFn.RECIPROCAL, UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.LOG, UnaryFn.LOG1P, BinaryFn.DIV,
+    BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER, BinaryFn.POW,
+)  # fmt: skip
+"""Functions that are not defined for all numbers."""
+_BELOW = (BinaryFn.LT, BinaryFn.LE)
+
+_Makers = Mapping[Value, Op]
+
+
+def with_bounds(graph: KernelGraph) -> KernelGraph:
+    """Return a program in which values that are kept only where a number is within bounds are
+    computed from the number within these bounds, if they may be undefined elsewhere. It is the same
+    function, element by element."""
+    makers: dict[Value, Op] = {v: op for op in graph.ops for v in op.results}
+    ops: list[Op] = []
+    for op in graph.ops:
+        if op.function is BinaryFn.KEEP:
+            b = Builder()
+            kept = _within_bounds(b, op, makers)
+            ops += b.ops
+            op = with_operands(op, (op.operands[0], kept)) if b.ops else op
+        ops.append(op)
+    changed = len(ops) != len(graph.ops)
+    return without_dead_ops(replace(graph, ops=tuple(ops))) if changed else graph
+
+
+def _within_bounds(b: Builder, op: Op, makers: dict[Value, Op]) -> Value:
+    """Write the value that an op keeps."""
+    kept = op.operands[1]
+    for x, fn, bound in _bounds(op.operands[0], makers):
+        limited = Builder()
+        again = _Again(makers, x, limited.binary(fn, x, bound))
+        found = again.of(kept)
+        if again.owes:
+            kept = found
+            b.ops += [*limited.ops, *again.ops]
+            makers.update((v, o) for o in b.ops for v in o.results)
+    return kept
+
+
+def _bounds(
+    truth: Value, makers: _Makers, *, holds: bool = True
+) -> Iterator[tuple[Value, BinaryFn, Value]]:
+    """Yield numbers that are at least (``max``) or at most (``min``) a constant where a truth value
+    holds, or does not hold."""
+    op = makers.get(truth)
+    if op is None:
+        return
+    if op.function is UnaryFn.NOT:
+        yield from _bounds(op.operands[0], makers, holds=not holds)
+    elif op.function is (BinaryFn.AND if holds else BinaryFn.OR):
+        for v in op.operands:
+            yield from _bounds(v, makers, holds=holds)
+    elif op.function in _BELOW:
+        low, high = op.operands if holds else op.operands[::-1]
+        for x, fn, bound in ((high, BinaryFn.MAX, low), (low, BinaryFn.MIN, high)):
+            made = makers.get(bound)
+            same = x.dtype is bound.dtype and not x.dtype.is_integer
+            if made is not None and made.number is not None and same and not bound.shape:
+                yield x, fn, bound
+
+
+class _Again:
+    """Elementwise ops, with another number in the place of one of the values that they read."""
+
+    def __init__(self, makers: _Makers, x: Value, instead: Value) -> None:
+        self.makers, self.found = makers, {x: instead}
+        self.ops: list[Op] = []
+        self.owes = False
+
+    def of(self, value: Value) -> Value:
+        """Return the value, computed from the other number if it depends on it."""
+        if value not in self.found:
+            self.found[value] = self._made(value)
+        return self.found[value]
+
+    def _made(self, value: Value) -> Value:
+        op = self.makers.get(value)
+        if not isinstance(op, Elementwise):
+            return value
+        operands = tuple(map(self.of, op.operands))
+        if operands == op.operands:
+            return value
+        result = Value(TensorType(value.shape, value.dtype))
+        self.owes = self.owes or op.function in _OWES
+        self.ops.append(replace(with_operands(op, operands), results=(result,)))
+        return result
