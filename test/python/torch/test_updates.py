@@ -95,6 +95,17 @@ def into_a_view(cache: torch.Tensor, at: torch.Tensor, x: torch.Tensor) -> torch
     return cache.sum(1)
 
 
+def into_slots(cache: torch.Tensor, at: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    slots = at + LENGTH * torch.arange(ROWS)
+    cache.view(-1, WIDTH).index_copy_(0, slots, x[:, 0] * 2)
+    return cache.sum(1)
+
+
+def put_into_slots(cache: torch.Tensor, at: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    cache.flatten(0, 1)[at + LENGTH * torch.arange(ROWS)] = x[:, 0] * 2
+    return cache.sum(1)
+
+
 def twice(cache: torch.Tensor, at: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     cache.index_copy_(1, at, x)
     y = cache.sum(1, keepdim=True)
@@ -115,7 +126,7 @@ def a_result(cache: torch.Tensor, at: torch.Tensor, x: torch.Tensor) -> Any:
 
 IN_PLACE: list[Update] = [
     index_copy, index_put, scatter, scatter_add, a_slice, one_place, a_part_of_a_part, into_a_view,
-    twice, from_the_old, a_result,
+    into_slots, put_into_slots, twice, from_the_old, a_result,
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from example_programs import graphs
 from example_programs.one_liners import function
 from mirage.semantics.domain import Float64, TypedFloat
 from mirage.semantics.evaluation.evaluate import evaluate_floats
+from mirage.semantics.ops import cumulation
 from mirage.semantics.scalar import DType, ReduceFn
 from mirage.semantics.ugraph import External
 from mirage.transforms.partition.calls import as_calls
@@ -50,3 +51,24 @@ def test_meaning_and_calls(fn: ReduceFn, exclusive: bool, turned: bool) -> None:
             )
             value = found[0] if isinstance(found, tuple) else found
         torch.testing.assert_close(value, torch.from_numpy(want).float(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.F32])
+@pytest.mark.parametrize(("exclusive", "turned"), WAYS)
+def test_parts_that_fit_a_cache(
+    dtype: DType, exclusive: bool, turned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is evaluated in parts is the same to the last bit."""
+    x = np.random.default_rng(0).normal(size=(3, 7, 5))
+    for dim in range(3):
+        graph = function(
+            lambda b, x, dim=dim: b.cumulate(
+                ReduceFn.SUM, x, dim, exclusive=exclusive, reversed=turned
+            ),
+            graphs.tensor(3, 7, 5, dtype=dtype),
+        )
+        (whole,) = evaluate_floats(graph, [dtype.round(x)], TypedFloat())
+        with monkeypatch.context() as m:
+            m.setattr(cumulation, "_AT_ONCE", 16)
+            (parts,) = evaluate_floats(graph, [dtype.round(x)], TypedFloat())
+        np.testing.assert_array_equal(whole, parts)

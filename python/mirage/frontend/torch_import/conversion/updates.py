@@ -12,6 +12,8 @@ from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Value
 
 ir: Any = untyped_ir
+_RESHAPES = frozenset({"aten.view", "aten.reshape", "aten.unsqueeze", "aten.squeeze.dim"})
+"""The ops whose results have the elements of the operand in the same order."""
 
 
 def stores_to(updated: Any, new: Any) -> set[Any]:
@@ -26,23 +28,22 @@ def stores_to(updated: Any, new: Any) -> set[Any]:
 
 
 def _collect(value: Any, start: Any, found: set[Any]) -> bool:
-    """Return whether ``value`` is ``start`` after stores (or any value after stores, without
-    ``start``); add their results to ``found``."""
-    while (name := store_name(value)) is not None:
+    """Return whether ``value`` is ``start`` after stores, possibly in another shape (or any value
+    after stores, without ``start``); add their results to ``found``."""
+    while is_store(name := maker_of(value)) or name in _RESHAPES:
         operands = value.owner.operands
-        found.add(value)
+        if name not in _RESHAPES:
+            found.add(value)
         if name.endswith("_scatter") and start is not None:
             _collect(operands[1], None, found)
         value = operands[0]
     return start is None or value == start
 
 
-def store_name(value: Any) -> str | None:
-    """Return the name of the store that computes a value ("aten.index_copy"); None if it is not a
-    store."""
+def maker_of(value: Any) -> str:
+    """Return the name of the op that computes a value ("aten.index_copy"); "" if none does."""
     operation = getattr(value.owner, "operation", value.owner)
-    name = op_name(operation) if hasattr(operation, "attributes") else ""
-    return name if is_store(name) else None
+    return op_name(operation) if hasattr(operation, "attributes") else ""
 
 
 def op_name(operation: Any) -> str:

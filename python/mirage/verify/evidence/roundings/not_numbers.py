@@ -219,9 +219,11 @@ class NotNumbers:
         with np.errstate(invalid="ignore"):  # infinite ones are not compared
             others = known & numbers & (np.abs(exact - candidate) > far)
             others &= np.abs(reference - candidate) > far
-        ranked = others & np.isnan(self._reached[number])
-        picked = np.isin(np.abs(candidate), self._sizes)
-        return "another number" if (others & ~(ranked & picked)).any() else ""
+        if not others.any():
+            return ""
+        ranked = np.isnan(self._reached[number])
+        picked = np.isin(np.abs(candidate[others]), self._sizes)
+        return "" if ranked[others].all() and picked.all() else "another number"
 
     @cached_property
     def _sizes(self) -> Array:

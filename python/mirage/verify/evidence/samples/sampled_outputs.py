@@ -25,6 +25,7 @@ from mirage.semantics.region import (
 )
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import (
+    Cumulation,
     KernelGraph,
     Launch,
     Loop,
@@ -36,6 +37,8 @@ from mirage.semantics.ugraph import (
 
 _FEWEST = 64  # output elements: fewer say too little about rounding errors
 _FLOPS_PER_ELEMENT = 25  # multiply-adds of a matmul that take as long as one element of another op
+
+_PASSES_PER_ELEMENT = 4  # passes of a cumulation, within a cache, as long as one element of an op
 
 
 @dataclass(frozen=True)
@@ -199,6 +202,8 @@ def graph_work(graph: KernelGraph, wanted: Demand) -> float:
             work += elements
             if isinstance(op, Matmul):
                 work += elements * op.operands[0].shape[-1] / _FLOPS_PER_ELEMENT
+            elif isinstance(op, Cumulation):
+                work += elements * op.passes / _PASSES_PER_ELEMENT
             for v in op.operands:  # a reduction reads more than it writes
                 r = wanted.regions.get(v, whole(len(v.shape)))
                 work += 0.25 * prod(region_shape(r, v.shape))
@@ -241,6 +246,8 @@ def _work_of_blocks(launch: Launch, steps: Mapping[str, int]) -> float:
             if isinstance(op, Source):
                 elements = trips * prod(steps[a] for a in axes) * op.result.type.size * 0.25
             work += elements
+            if isinstance(op, Cumulation):
+                work += elements * op.passes / _PASSES_PER_ELEMENT
             if isinstance(op, Matmul):
                 flops = op.result.type.size * op.operands[0].shape[-1]
                 work += trips * prod(steps[a] for a in axes) * flops / _FLOPS_PER_ELEMENT

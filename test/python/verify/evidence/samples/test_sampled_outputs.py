@@ -6,9 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.semantics.builder import Builder
-from mirage.semantics.scalar import DType, UnaryFn
+from mirage.semantics.region import whole_demand
+from mirage.semantics.scalar import DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
-from mirage.verify.evidence.samples.sampled_outputs import choose_sample
+from mirage.verify.evidence.samples.sampled_outputs import choose_sample, graph_work
 
 
 @settings(max_examples=60, deadline=None)
@@ -26,3 +27,15 @@ def test_indices_are_sorted_and_there_once(rows: int, work: int, seed: int) -> N
         assert index[-1] < size
         assert (np.diff(index) > 0).all()
         assert len(index) == 1 or (index[0], index[-1]) == (0, size - 1)
+
+
+def test_sums_so_far_are_work() -> None:
+    """Each of their passes counts."""
+    x = Value(TensorType((64, 4096), DType.F32), "x")
+    work: list[float] = []
+    for scan in (False, True):
+        b = Builder()
+        y = b.cumulate(ReduceFn.SUM, x, 1) if scan else b.unary(UnaryFn.RELU, x)
+        graph = KernelGraph("sampled", (x,), tuple(b.ops), (y,))
+        work.append(graph_work(graph, whole_demand(graph)))
+    assert work[1] > 2 * work[0]
