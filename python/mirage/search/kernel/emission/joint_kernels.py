@@ -110,11 +110,12 @@ class JointKernels:
         """Return kernels that compute all groups, given the ways to compute each, the cheapest
         first."""
         kinds = [_by_kind(picks) for picks in groups]
+        written: dict[Draft, Solution | None] = {}
         found: list[Solution] = []
         for kind in kinds[0]:
             if all(kind in group for group in kinds):
                 for drafts in self._fastest([group[kind] for group in kinds]):
-                    solution = self._written(drafts)
+                    solution = self._written(drafts, written)
                     found += [] if solution is None else [solution]
         found.sort(key=lambda s: s.cost.time)
         return [Pick(s.cost.time, None, s, number=i) for i, s in enumerate(found)]
@@ -143,24 +144,40 @@ class JointKernels:
                 found.setdefault(key, (float(times[column]), replace(draft, column=column)))
         return found
 
-    def _written(self, drafts: Sequence[Draft]) -> Solution | None:
+    def _written(
+        self, drafts: Sequence[Draft], written: dict[Draft, Solution | None]
+    ) -> Solution | None:
         """Return the kernel of a draft for each group; None if it exceeds a limit of the code
-        generator, or if their launches cannot be joined."""
-        try:
-            solutions = [write_draft(draft, self.target, self.combine) for draft in drafts]
-            ops = _joined(solutions)
-            if ops is None:
+        generator, or if their launches cannot be joined. ``written`` has those of single groups."""
+        solutions: list[Solution] = []
+        for draft in drafts:
+            if draft not in written:
+                written[draft] = self._alone(draft)
+            solution = written[draft]
+            if solution is None:
                 return None
-            (kernel,) = launches(ops)
+            solutions.append(solution)
+        ops = _joined(solutions)
+        if ops is None:
+            return None
+        (kernel,) = launches(ops)
+        try:
             check_launch(kernel, self.target)
             check_registers(kernel, self.target.registers_sm)
-        except (EmitError, CheckError):
+        except CheckError:
             return None
         problems = [d.analysis.problem for d in drafts]
         hot = frozenset(v for p in problems for v in p.hot)
         tables = {t for p in problems for t in p.tables}
         cost = report(features_of(kernel, hot, tables=tables), self.target)
         return Solution(ops, cost, " beside ".join(s.description for s in solutions))
+
+    def _alone(self, draft: Draft) -> Solution | None:
+        """Return the kernel of one group; None if it exceeds a limit."""
+        try:
+            return write_draft(draft, self.target, self.combine)
+        except (EmitError, CheckError):
+            return None
 
 
 def _joined(solutions: Sequence[Solution]) -> tuple[Launch | Reshape, ...] | None:
