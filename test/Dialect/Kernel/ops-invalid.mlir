@@ -311,6 +311,14 @@ kernel.graph @invoke(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
+kernel.graph @beside(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{expected 'beside' of a dependent kernel and a positive number, got 1}}
+  %y = kernel.invoke @kernels::@f(%x) grid [4, 1, 1] block [128, 1, 1] shared 0 beside 1 : (tensor<8xf32>) -> tensor<8xf32>
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
 kernel.graph @comparison_type(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error @+1 {{expected a result of element type 'i1', got 'f32'}}
   %0 = kernel.binary lt %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

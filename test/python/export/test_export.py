@@ -411,5 +411,12 @@ def test_a_program_of_several_parts_is_saved_whole(tmp_path: Path) -> None:
 
     x, w = torch.randn(4, 8), torch.randn(8, 8)
     found = mirage.from_torch(function, x, w, allow_fallback=True).superoptimize(**OPTIONS)
-    got = loaded(found.save(tmp_path / "m"))(x, w)
-    torch.testing.assert_close(got, function(x, w), rtol=1e-4, atol=1e-5)
+    model = loaded(found.save(tmp_path / "m"))
+    torch.testing.assert_close(model(x, w), function(x, w), rtol=1e-4, atol=1e-5)
+    # each part may start before the last one has ended
+    parts = [model.artifact.part(i).manifest for i in range(len(model.manifest.parts))]
+    assert [m.kernels[0].dependent for m in parts] == [True] * 2
+
+    alone = mirage.from_torch(torch.matmul, x, w).superoptimize(**OPTIONS)
+    (artifact,) = alone.artifacts
+    assert not artifact.manifest.kernels[0].dependent

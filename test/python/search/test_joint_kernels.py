@@ -9,6 +9,7 @@ import pytest
 from example_programs.search_programs import graph, tensor
 from mirage.cost import H200
 from mirage.search import SearchLimits, SearchReport, superoptimize
+from mirage.search.kernel.emission import joint_kernels
 from mirage.search.kernel.emission.joined_launches import joined
 from mirage.search.kernel.emission.joint_kernels import groups_of
 from mirage.search.kernel.problems.one_tile import one_tile, side_by_side
@@ -88,6 +89,23 @@ def test_the_search_finds_it() -> None:
     best = superoptimize(projections(1), H200, SearchLimits(columns=800)).candidates[0]
     (kernel,) = launches(best.graph.ops)
     assert len(kernel.results) == 3
+
+
+def test_the_best_common_sizes_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of 4096 and 1024 columns: no kernel is possible at the sizes that are the fastest
+    for both alone, and others are not far from the best of all."""
+    b, x = Builder(), tensor("x", 8, 4096)
+    weights = [tensor(f"w{i}", 4096, n) for i, n in enumerate((4096, 1024))]
+    program = graph("unlike", (x, *weights), b, *(b.matmul(x, w) for w in weights))
+    problem = region(program).problem()
+
+    def best() -> float:
+        picks = KernelSolver(H200, SearchLimits(columns=800), SearchReport()).solve(problem, 8)
+        return picks[0].time
+
+    usual = best()
+    monkeypatch.setattr(joint_kernels, "WRITTEN", 1000)
+    assert usual <= 1.01 * best()
 
 
 def test_groups_have_tiles_in_common(program: KernelGraph) -> None:

@@ -44,9 +44,12 @@ DERIVED = 2
 """The derivations of a group that are considered, of each kind."""
 SIZES = 512
 """The choices of sizes of each that are considered, the fastest first."""
-COMBINED, WRITTEN = 3, 3
+COMBINED, WRITTEN = 3, 24
 """The combinations of derivations of each kind that are written, and the common sizes at which each
-is written, the fastest first: the kernels' costs decide."""
+is written, the fastest first: the kernels' costs decide. The sum of times by which sizes are
+ordered counts for each group what the joined kernel does once (loads of common factors, steps of
+the loop), so the best of some 200 sizes is often the tenth, and at the first ones no kernel may be
+possible."""
 
 Sizes = tuple[object, ...]
 """The numbers that the launches of all groups have in common."""
@@ -123,11 +126,12 @@ class JointKernels:
         """Return kernels that compute all groups, given the ways to compute each, the cheapest
         first."""
         kinds = [_by_kind(picks) for picks in groups]
+        written: dict[Draft, Solution | None] = {}
         found: list[Solution] = []
         for kind in kinds[0]:
             if all(kind in group for group in kinds):
                 for drafts in self._fastest([group[kind] for group in kinds]):
-                    solution = self._written(drafts)
+                    solution = self._written(drafts, written)
                     found += [] if solution is None else [solution]
         found.sort(key=lambda s: s.cost.time)
         return [Pick(s.cost.time, None, s, number=i) for i, s in enumerate(found)]
@@ -161,24 +165,40 @@ class JointKernels:
                 found[key] = _Estimate(float(times[column]), replace(draft, column=column), held)
         return found
 
-    def _written(self, drafts: Sequence[Draft]) -> Solution | None:
+    def _written(
+        self, drafts: Sequence[Draft], written: dict[Draft, Solution | None]
+    ) -> Solution | None:
         """Return the kernel of a draft for each group; None if it exceeds a limit of the code
-        generator, or if their launches cannot be joined."""
-        try:
-            solutions = [write_draft(draft, self.target, self.combine) for draft in drafts]
-            ops = _joined(solutions)
-            if ops is None:
+        generator, or if their launches cannot be joined. ``written`` has those of single groups."""
+        solutions: list[Solution] = []
+        for draft in drafts:
+            if draft not in written:
+                written[draft] = self._alone(draft)
+            solution = written[draft]
+            if solution is None:
                 return None
-            (kernel,) = launches(ops)
+            solutions.append(solution)
+        ops = _joined(solutions)
+        if ops is None:
+            return None
+        (kernel,) = launches(ops)
+        try:
             check_launch(kernel, self.target)
             check_registers(kernel, self.target.registers_sm)
-        except (EmitError, CheckError):
+        except CheckError:
             return None
         problems = [d.analysis.problem for d in drafts]
         hot = frozenset(v for p in problems for v in p.hot)
         tables = {t for p in problems for t in p.tables}
         cost = report(features_of(kernel, hot, tables=tables), self.target)
         return Solution(ops, cost, " beside ".join(s.description for s in solutions))
+
+    def _alone(self, draft: Draft) -> Solution | None:
+        """Return the kernel of one group; None if it exceeds a limit."""
+        try:
+            return write_draft(draft, self.target, self.combine)
+        except (EmitError, CheckError):
+            return None
 
 
 def _joined(solutions: Sequence[Solution]) -> tuple[Launch | Reshape, ...] | None:
