@@ -16,7 +16,7 @@ from math import isfinite
 import numpy as np
 
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import Contraction, Launch, Load, Loop, Op, Value
+from mirage.semantics.ugraph import Contraction, Launch, Op, Source, Structure, Value
 
 FAR = 2.0**20
 """From here on, a product of a number and a constant is off by so much that its exponential is."""
@@ -35,18 +35,18 @@ class FarScores:
 
     def _run(self, ops: Sequence[Op]) -> None:
         for op in ops:
-            if isinstance(op, Loop):
-                self._run(op.body)
-                pairs = zip(op.results, op.accumulators, strict=True)
-                self._far.update(r for r, a in pairs if a.value in self)
-            elif self._may_be_far(op):
+            if isinstance(op, Structure):
+                self._run(op.inside)
+            if self._may_be_far(op):
                 self._far.update(op.results)
 
     def _may_be_far(self, op: Op) -> bool:
         if op.number is not None:
             return isfinite(op.number) and abs(op.number) >= FAR
-        if isinstance(op, Load):
+        if isinstance(op, Source) and op.operands:  # of a tensor
             return holds_far_numbers(op.operands[0].dtype)
+        if isinstance(op, Structure):
+            return any(v in self for v in op.ends)
         if isinstance(op, Contraction) and op.sums:
             return False
         fn = op.function
