@@ -40,6 +40,19 @@ def added(b: Builder, x: Value) -> Value:
     return b.binary(BinaryFn.ADD, product(b, x), b.cast(x, DType.F32))
 
 
+def sloped(b: Builder, x: Value) -> Value:
+    wide = b.cast(x, DType.F32)
+    return b.binary(BinaryFn.ADD, product(b, x), b.binary(BinaryFn.MUL, wide, wide))
+
+
+def scaled(b: Builder, x: Value) -> Value:
+    return b.binary(BinaryFn.MUL, added(b, x), b.constant(0.3, DType.F32))
+
+
+def of_no_product(b: Builder, x: Value) -> Value:
+    return b.binary(BinaryFn.MUL, x, x)
+
+
 def capped(b: Builder, x: Value) -> Value:
     return b.unary(UnaryFn.TANH, b.cast(x, DType.F32))
 
@@ -60,6 +73,9 @@ def normed(b: Builder, x: Value) -> Value:
         (plus(100.0), DType.F16, False),
         (masked, DType.F16, True),
         (added, DType.BF16, True),
+        (sloped, DType.F32, False),
+        (scaled, DType.F32, True),
+        (of_no_product, DType.F32, True),
         (capped, DType.BF16, False),
         (normed, DType.BF16, False),
     ],
