@@ -48,7 +48,7 @@ class FarScores:
                 self._run(op.inside)
             read = op.ends if isinstance(op, Structure) else op.operands
             sums = isinstance(op, Contraction) and op.sums
-            if op.number is not None:
+            if op.number is not None or (read and self._numbers.issuperset(read)):
                 self._numbers.update(op.results)
             if not self._products.isdisjoint(read) or (sums and len(op.operands) == 2):
                 self._products.update(op.results)

@@ -36,6 +36,12 @@ def masked(b: Builder, x: Value) -> Value:
     return b.binary(BinaryFn.ADD, product(b, x), low)
 
 
+def masked_by_a_tile(b: Builder, x: Value) -> Value:
+    absent = b.binary(BinaryFn.LT, b.cast(x, DType.F32), b.constant(1.0, DType.F32))
+    low = b.broadcast(b.constant(-1e9, DType.F32), absent.shape)
+    return b.binary(BinaryFn.ADD, product(b, x), b.binary(BinaryFn.MUL, absent, low))
+
+
 def added(b: Builder, x: Value) -> Value:
     return b.binary(BinaryFn.ADD, product(b, x), b.cast(x, DType.F32))
 
@@ -72,6 +78,7 @@ def normed(b: Builder, x: Value) -> Value:
         (plus(-float("inf")), DType.F16, False),
         (plus(100.0), DType.F16, False),
         (masked, DType.F16, True),
+        (masked_by_a_tile, DType.F16, True),
         (added, DType.BF16, True),
         (sloped, DType.F32, False),
         (scaled, DType.F32, True),
