@@ -74,6 +74,8 @@ SmallVector<Value> sourcesOf(Value value) {
     return {loop.getTiedLoopInit(argument)->get(), loop.getTiedLoopYieldedValue(argument)->get()};
   }
   auto result = cast<OpResult>(value);
+  if (isa<WgmmaWaitOp>(result.getOwner())) // hands its operands on
+    return {result.getOwner()->getOperand(result.getResultNumber())};
   SmallVector<Value> sources;
   for (Region &region : result.getOwner()->getRegions())
     if (!region.empty() && isa<scf::YieldOp>(region.back().getTerminator()))
@@ -83,7 +85,10 @@ SmallVector<Value> sourcesOf(Value value) {
   return sources;
 }
 
-/// Whether something that a value is computed of, within the kernel, satisfies a condition.
+bool isProduct(Value value) { return isa_and_nonnull<MmaOp, WgmmaOp>(value.getDefiningOp()); }
+
+/// Whether something that a value is computed of, within the kernel, satisfies a condition: up to
+/// products, whose factors do not count.
 bool comesFrom(Value value, llvm::function_ref<bool(Value)> condition) {
   SmallVector<Value> open = {value};
   llvm::DenseSet<Value> seen = {value};
@@ -91,14 +96,14 @@ bool comesFrom(Value value, llvm::function_ref<bool(Value)> condition) {
     Value current = open.pop_back_val();
     if (condition(current))
       return true;
+    if (isProduct(current))
+      continue;
     for (Value source : sourcesOf(current))
       if (seen.insert(source).second)
         open.push_back(source);
   }
   return false;
 }
-
-bool isProduct(Value value) { return isa_and_nonnull<MmaOp, WgmmaOp>(value.getDefiningOp()); }
 
 /// Whether it is a maximum that may be as low as any number.
 bool isLowMaximum(Value value) {

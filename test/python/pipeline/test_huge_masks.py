@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from executed_programs import executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import Launch
+from mirage.transforms.online_max import online_max
 
 Tensor = torch.Tensor
 Program = Callable[..., Tensor]
@@ -92,3 +93,12 @@ def test_rows_of_which_nothing_is_left_have_numbers(name: str) -> None:
     expected = program(*inputs)
     tolerance = 3e-2 if expected.dtype is BF16 else 1e-5
     torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_kernels_that_have_none_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(online_max, "LOWEST", -1e30)
+    program, inputs = CASES["softmax of what is given"]
+    imported = mi.from_torch(program, torch.zeros_like(inputs[0]))
+    found = mi.optimize(imported, executed(compile=False, use_cache=False))
+    assert found.verdicts
+    assert not any(c.kept for c in found.verdicts)

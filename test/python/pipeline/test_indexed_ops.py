@@ -80,3 +80,21 @@ def test_executed(name: str) -> None:
     (got,) = emulate(found, *inputs)
     expected = program(*(x.double() if x.is_floating_point() else x for x in inputs))
     torch.testing.assert_close(got.double(), expected.double(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("store", ["index_copy", "index_put"])
+def test_several_rows_are_stored_by_two_kernels(store: str) -> None:
+    """The last index of each place, and what is stored there: nothing else is written."""
+    x, rows, index = rand(6, 20), rand(2, 20), torch.tensor([4, 1])
+    programs: dict[str, Program] = {
+        "index_copy": lambda x, i, s: x.index_copy(0, i, s) * 2.0,
+        "index_put": lambda x, i, s: x.index_put((i.clamp(0),), s) * 2.0,
+    }
+    found = mi.optimize(mi.from_torch(programs[store], x, index, rows), OPTIONS)
+    assert not found.report.notes
+    ops = [op for step in found.steps if step.graph is not None for op in step.graph.ops]
+    launches = [op for op in ops if isinstance(op, Launch)]
+    assert len(launches) == 2
+    assert max(v.type.size for op in launches[:-1] for v in op.results) <= 6
+    (got,) = emulate(found, x, index, rows)
+    torch.testing.assert_close(got, programs[store](x, index, rows))

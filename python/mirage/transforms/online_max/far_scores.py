@@ -16,43 +16,59 @@ from math import isfinite
 import numpy as np
 
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import Contraction, Launch, Load, Loop, Op, Value
+from mirage.semantics.ugraph import Contraction, Launch, Op, Source, Structure, Value
 
 FAR = 2.0**20
 """From here on, a product of a number and a constant is off by so much that its exponential is."""
 _HUGE = float(np.finfo(np.float32).max)
+_SCALES = (BinaryFn.MUL, BinaryFn.DIV)
 
 
 class FarScores:
-    """The values of a launch that may be far numbers."""
+    """The values of a launch that may be far numbers.
+
+    Of scores that come from a product, a tensor that is multiplied by another one (slopes by
+    distances, a gain) is assumed to be no mask: there it costs an instruction per element to allow
+    for far numbers.
+    """
 
     def __init__(self, launch: Launch) -> None:
+        self._numbers: set[Value] = set()  # values of constants alone
         self._far: set[Value] = set()
+        self._masks: set[Value] = set()  # far, but not because of a tensor that is multiplied
+        self._products: set[Value] = set()  # computed from products
         self._run(launch.body.ops)
 
     def __contains__(self, value: Value) -> bool:
-        return value in self._far
+        return value in (self._masks if value in self._products else self._far)
 
     def _run(self, ops: Sequence[Op]) -> None:
         for op in ops:
-            if isinstance(op, Loop):
-                self._run(op.body)
-                pairs = zip(op.results, op.accumulators, strict=True)
-                self._far.update(r for r, a in pairs if a.value in self)
-            elif self._may_be_far(op):
-                self._far.update(op.results)
+            if isinstance(op, Structure):
+                self._run(op.inside)
+            read = op.ends if isinstance(op, Structure) else op.operands
+            sums = isinstance(op, Contraction) and op.sums
+            if op.number is not None or (read and self._numbers.issuperset(read)):
+                self._numbers.update(op.results)
+            if not self._products.isdisjoint(read) or (sums and len(op.operands) == 2):
+                self._products.update(op.results)
+            if sums:
+                continue
+            for far, among_masks in ((self._far, False), (self._masks, True)):
+                if self._may_be_far(op, read, far, among_masks):
+                    far.update(op.results)
 
-    def _may_be_far(self, op: Op) -> bool:
+    def _may_be_far(self, op: Op, read: Sequence[Value], far: set[Value], masks: bool) -> bool:
         if op.number is not None:
             return isfinite(op.number) and abs(op.number) >= FAR
-        if isinstance(op, Load):
+        if isinstance(op, Source) and op.operands:  # of a tensor
             return holds_far_numbers(op.operands[0].dtype)
-        if isinstance(op, Contraction) and op.sums:
-            return False
         fn = op.function
-        if isinstance(fn, UnaryFn | BinaryFn):
-            return any(v in self and _passes_on(fn, i) for i, v in enumerate(op.operands))
-        return any(v in self for v in op.operands)
+        if not isinstance(fn, UnaryFn | BinaryFn):
+            return not far.isdisjoint(read)
+        if masks and fn in _SCALES and self._numbers.isdisjoint(read):
+            return False
+        return any(v in far and _passes_on(fn, i) for i, v in enumerate(read))
 
 
 def holds_far_numbers(dtype: DType) -> bool:

@@ -10,7 +10,7 @@ itself ends a part too (:mod:`mirage.transforms.partition.compared`)."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -117,7 +117,7 @@ class _Cutter:
                 ends.update([op] if op not in self.early else [])
             self.depth.update(dict.fromkeys(op.results, level + (op in ends)))
         self._go_later(ends)
-        self.carried |= self._read_later()
+        self.carried |= self._read_later(ends)
         called = {v for op in graph.ops if isinstance(op, Boundary) for v in op.operands}
         self.exported = called.union(graph.outputs)
         self.placed: set[Value] = set()  # carried values that are in a part
@@ -127,13 +127,8 @@ class _Cutter:
         reads the same floats as a call stays before the call if it was: the call may store into
         them, and would have to copy them first."""
         calls: dict[Value, list[tuple[int, Op]]] = {}
-        for op in self.graph.ops:
-            if not isinstance(op, Boundary) or isinstance(op, Lookup):
-                continue
-            for v in map(self._root, op.operands):
-                given = v not in self.definitions or isinstance(self.definitions[v], Boundary)
-                if given and not v.dtype.is_integer:
-                    calls.setdefault(v, []).append((own[op], op))
+        for v, op in self._given_to_calls():
+            calls.setdefault(v, []).append((own[op], op))
         last = max(self.levels, default=0)
         read: dict[Value, int] = {}  # the first level that reads a value
         found: dict[Op, int] = {}
@@ -149,6 +144,16 @@ class _Cutter:
             for v in op.operands:
                 read[v] = min(read.get(v, last), level)
         return found
+
+    def _given_to_calls(self) -> Iterator[tuple[Value, Op]]:
+        """Yield floats in memory that calls read, and may store into, with the calls."""
+        for op in self.graph.ops:
+            if not isinstance(op, Boundary) or isinstance(op, Lookup):
+                continue
+            for v in map(self._root, op.operands):
+                given = v not in self.definitions or isinstance(self.definitions[v], Boundary)
+                if given and not v.dtype.is_integer:
+                    yield v, op
 
     def _go_later(self, ends: Container[Op]) -> None:
         """Move ops that read no result of a part to their last possible level, and let the rest
@@ -203,22 +208,44 @@ class _Cutter:
         stored = {v for op in elsewhere for v in op.operands}.union(self.graph.outputs)
         return divide(computed, self.definitions, self.largest, stored)
 
-    def _read_later(self) -> set[Op]:
+    def _read_later(self, ends: Container[Op]) -> set[Op]:
         """Return the functions that give truth values, or other integers, to later levels: those
-        compute them again, which takes less time than to write and read them."""
+        compute them again, which takes less time than to write and read them. So do functions that
+        give nothing to their own level and read little that is not in memory."""
         found: set[Op] = set()
-        latest: dict[Value, int] = {}  # the level that reads a value
+        read: dict[Value, tuple[int, int]] = {}  # the levels that read a value: the first, the last
         own = {op: level for level, ops in self.levels.items() for op in ops}
+        outputs = set(self.graph.outputs)
+        given = {v for v, _ in self._given_to_calls()}
         for op in reversed(self.graph.ops):
-            level = max((latest.get(v, 0) for v in op.results), default=0)
+            levels = [n for v in op.results for n in read.get(v, ())]
+            first, last = min(levels, default=0), max(levels, default=0)
             integers = all(v.dtype.is_integer for v in op.results)
-            if isinstance(op, Elementwise) and integers and level > own[op]:
+            later = (
+                first > own[op]
+                and op not in ends
+                and outputs.isdisjoint(op.results)
+                and given.isdisjoint(map(self._root, op.operands))
+                and self._reads_little(op)
+            )
+            if isinstance(op, Elementwise) and last > own[op] and (integers or later):
                 found.add(op)
             elif not isinstance(op, View):
-                level = own[op]
+                first = last = own[op]
             for v in op.operands:
-                latest[v] = max(latest.get(v, 0), level)
+                known = read.get(v, (first, last))
+                read[v] = min(known[0], first), max(known[1], last)
         return found
+
+    def _reads_little(self, op: Op) -> bool:
+        """Return whether what a function reads beside inputs and results of calls takes fewer bytes
+        than its result."""
+        made = 0
+        for v in op.operands:
+            root = self.definitions.get(self._root(v))
+            if root is not None and not isinstance(root, Boundary | Source):
+                made += v.type.bytes
+        return made < sum(v.type.bytes for v in op.results)
 
     def _leaves(self, op: Op) -> bool:
         """Return whether a view of a computed value leaves the part."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial, reduce
 from itertools import product
@@ -21,7 +22,16 @@ from typing import Any
 from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Contraction, Elementwise, Movement, Op, Source, Value
+from mirage.semantics.ugraph import (
+    Contraction,
+    Elementwise,
+    Movement,
+    Op,
+    Source,
+    TensorType,
+    Value,
+    View,
+)
 
 Rule = Callable[[Builder], Value]
 _BEYOND = Fraction(2) ** 1100
@@ -212,6 +222,11 @@ class _Known:
         fn = None if op is None else op.function
         if op is not None and fn is UnaryFn.NOT and self.is_truth(op.operands[0]):
             return op.operands[0]
+        if isinstance(op, View):  # what is moved is negated before
+            moved = self.negated(b, op.operands[0])
+            result = Value(TensorType(op.result.shape, moved.dtype))
+            b.ops.append(replace(op, operands=(moved,), results=(result,)))
+            return result
         if op is not None and len(op.operands) == 2:
             first, second = (self.reached(b, v) for v in op.operands)
             if fn is BinaryFn.LT:

@@ -36,8 +36,27 @@ def masked(b: Builder, x: Value) -> Value:
     return b.binary(BinaryFn.ADD, product(b, x), low)
 
 
+def masked_by_a_tile(b: Builder, x: Value) -> Value:
+    absent = b.binary(BinaryFn.LT, b.cast(x, DType.F32), b.constant(1.0, DType.F32))
+    low = b.broadcast(b.constant(-1e9, DType.F32), absent.shape)
+    return b.binary(BinaryFn.ADD, product(b, x), b.binary(BinaryFn.MUL, absent, low))
+
+
 def added(b: Builder, x: Value) -> Value:
     return b.binary(BinaryFn.ADD, product(b, x), b.cast(x, DType.F32))
+
+
+def sloped(b: Builder, x: Value) -> Value:
+    wide = b.cast(x, DType.F32)
+    return b.binary(BinaryFn.ADD, product(b, x), b.binary(BinaryFn.MUL, wide, wide))
+
+
+def scaled(b: Builder, x: Value) -> Value:
+    return b.binary(BinaryFn.MUL, added(b, x), b.constant(0.3, DType.F32))
+
+
+def of_no_product(b: Builder, x: Value) -> Value:
+    return b.binary(BinaryFn.MUL, x, x)
 
 
 def capped(b: Builder, x: Value) -> Value:
@@ -59,7 +78,11 @@ def normed(b: Builder, x: Value) -> Value:
         (plus(-float("inf")), DType.F16, False),
         (plus(100.0), DType.F16, False),
         (masked, DType.F16, True),
+        (masked_by_a_tile, DType.F16, True),
         (added, DType.BF16, True),
+        (sloped, DType.F32, False),
+        (scaled, DType.F32, True),
+        (of_no_product, DType.F32, True),
         (capped, DType.BF16, False),
         (normed, DType.BF16, False),
     ],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
-from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Boundary, External, KernelGraph, Op, TensorType, Value
 from mirage.transforms.partition.partition import Part, Step, partition
 from torch_programs.external_calls import call_external
@@ -64,6 +64,22 @@ def test_products_of_what_a_call_reads_stay_together() -> None:
     before, after = computed(partition(graph))
     assert {op.result for op in before} == {h, key, query}
     assert scores in {op.result for op in after}
+
+
+def test_a_function_that_reads_little_goes_with_its_reader() -> None:
+    """What is kept of an input is not stored for the part that adds to it; sums that are as large
+    are."""
+    build = Builder()
+    x, rows = f32(4, 8), f32(4, 8)
+    most = build.reduce(ReduceFn.MAX, rows, (1,))
+    near = build.binary(BinaryFn.MUL, most, x)
+    twice = build.binary(BinaryFn.ADD, build.unary(UnaryFn.TANH, rows), x)
+    other = call(build, "aten.abs.default", most)
+    y = build.binary(BinaryFn.ADD, build.binary(BinaryFn.MUL, near, other), twice)
+    graph = KernelGraph("step", (x, rows), tuple(build.ops), (y,))
+    first, second = (s.graph for s in partition(graph) if isinstance(s, Part))
+    assert first.outputs == (most,)
+    assert {near, twice, y} <= {v for op in second.ops for v in op.results}
 
 
 def test_what_reads_a_cache_stays_before_what_may_store_into_it() -> None:

@@ -50,7 +50,19 @@ def causal(b: Builder, r: Value, c: Value) -> Value:
     return b.binary(LE, c, r)
 
 
+def not_as_a_line(b: Builder, x: Value) -> Value:
+    return b.reshape(not_(b, b.reshape(x, (x.type.size,))), x.shape)
+
+
 SAME: dict[str, tuple[Mask, Mask]] = {
+    "not the opposite, in another shape": (
+        causal,
+        lambda b, r, c: not_as_a_line(b, b.binary(LT, r, c)),
+    ),
+    "of the opposite's elements in another shape": (
+        causal,
+        lambda b, r, c: not_(b, b.transpose(b.transpose(b.binary(LT, r, c), (1, 0)), (1, 0))),
+    ),
     "not the opposite": (causal, lambda b, r, c: not_(b, b.binary(LT, r, c))),
     "a difference": (
         causal,

@@ -90,6 +90,7 @@ MASKS: tuple[Kind, ...] = (
     ("first half masked by -inf", _masked(-np.inf, 0.5)),
     ("all but the last masked by -inf", _masked(-np.inf, 0.99)),
     ("all masked by -inf", _constant(-np.inf)),
+    ("all masked by -1e38", _constant(-1e38)),
 )
 """Further kinds of rows, which masks and scores have."""
 
