@@ -131,7 +131,8 @@ def keeps_one(reading: Reading, mask: Value, dim: int) -> bool:
     for places, number in (op.operands, op.operands[::-1]):
         if spans(number, mask, dim) or not _is_place(reading, number, mask, count):
             continue
-        if _are_places(reading, places, mask, dim) or are_ranks(reading, places, mask, dim):
+        ordered = _are_places(reading, places, mask, dim, in_order=False)
+        if ordered or are_ranks(reading, places, mask, dim):
             return True
     return False
 
@@ -152,12 +153,18 @@ def spans(x: Value, whole: Value, dim: int) -> bool:
     return at >= 0 and x.shape[at] != 1
 
 
-def _are_places(reading: Reading, x: Value, whole: Value, dim: int) -> bool:
+def _are_places(
+    reading: Reading, x: Value, whole: Value, dim: int, *, in_order: bool = True
+) -> bool:
+    """Return whether an operand has the numbers of all places along a dimension, each of them
+    once."""
     elements = reading.elements(reading.source(x))
     if elements is None or not spans(x, whole, dim):
         return False
     at = dim - len(whole.shape) + len(x.shape)
     shape = tuple(-1 if d == at else 1 for d in range(len(x.shape)))
+    if not in_order:
+        elements = np.sort(elements, at)
     return bool((elements == np.arange(x.shape[at]).reshape(shape)).all())
 
 
@@ -168,6 +175,7 @@ class Pick:
         self.reading, self.mask, self.dim = reading, mask, dim
         self.known: dict[Value, Value] = {}
         self.end = _end_of_ranks(reading, mask, dim)
+        self.ranked = _ranked(reading, mask, dim)
 
     def of(self, x: Value) -> Value:
         """Return the selected elements of ``x``, whose leading dimensions may be missing."""
@@ -181,6 +189,8 @@ class Pick:
         reading = self.reading
         if (extreme := self._extreme(x)) is not None:
             return extreme
+        if self.ranked is not None and _has_elements(reading, x, self.ranked[0], self.mask):
+            return self._of_rank(x, *self.ranked)
         op = reading.makers.get(x)
         if op is not None and op.renames and (inner := before_reshape(reading, op)) is not None:
             return self.of(inner)
@@ -198,10 +208,7 @@ class Pick:
         if self.end is None:
             return None
         ranks, last = self.end
-        viewed = places_of(self.reading, x)
-        if viewed is None or viewed[0] is not ranks.value:
-            return None
-        if not np.array_equal(np.broadcast_to(viewed[1], self.mask.shape), ranks.at):
+        if not _has_elements(self.reading, x, ranks, self.mask):
             return None
         turned = ranks.largest_first == last
 
@@ -213,12 +220,60 @@ class Pick:
         dims = (self.dim,)
         return self.reading.write(written)
 
+    def _of_rank(self, x: Value, ranks: Ranks, number: Value) -> Value:
+        """Return the elements of ``x``, which are ranked, that have a rank: the number of larger
+        ones. Which of equal ones come first makes no difference."""
+        n = self.mask.shape[self.dim]
+
+        def written(b: Builder) -> Value:
+            own = self.dim - len(self.mask.shape) + len(x.shape)
+            asked = number if number.dtype is DType.I64 else b.cast(number, DType.I64, whole=True)
+            if not ranks.largest_first:
+                asked = b.binary(BinaryFn.SUB, b.constant(n - 1, DType.I64), asked)
+            rank = b.reshape(_larger(b, places, x, own), x.shape)
+            mask = b.binary(BinaryFn.EQ, rank, asked)
+            return b.reduce(ReduceFn.SUM, b.binary(BinaryFn.KEEP, mask, x), (self.dim,))
+
+        places = self.reading.places(n)
+        return self.reading.write(written)
+
     def _are_numbers(self, op: Op) -> bool:
         """Return whether all operands can be summed: truth values cannot, and stay as they are."""
         return all(v.dtype is not DType.I1 or not self._stays(v) for v in op.operands)
 
     def _stays(self, v: Value) -> bool:
         return spans(v, self.mask, self.dim)
+
+
+def _ranked(reading: Reading, mask: Value, dim: int) -> tuple[Ranks, Value] | None:
+    """Return the ranks that a mask compares, and the number of the rank that it keeps."""
+    op = reading.makers[mask]
+    for places, number in (op.operands, op.operands[::-1]):
+        if not spans(number, mask, dim):
+            ranks = ranks_of(reading, places, mask, dim)
+            if ranks is not None:
+                return ranks, number
+    return None
+
+
+def _has_elements(reading: Reading, x: Value, ranks: Ranks, mask: Value) -> bool:
+    """Return whether ``x`` has, at each place, the element whose rank is there."""
+    viewed = places_of(reading, x)
+    if viewed is None or viewed[0] is not ranks.value:
+        return False
+    return np.array_equal(np.broadcast_to(viewed[1], mask.shape), ranks.at)
+
+
+def _larger(b: Builder, places: Value, x: Value, dim: int) -> Value:
+    """Write how many elements along a dimension are larger than each, or equal and before it."""
+    front, n, back = x.shape[:dim], x.shape[dim], x.shape[dim + 1 :]
+    own, other = (b.reshape(x, (*front, *sizes, *back)) for sizes in ((n, 1), (1, n)))
+    ones = (1,) * len(back)
+    at, before = (b.reshape(places, (*sizes, *ones)) for sizes in ((n, 1), (1, n)))
+    first = b.binary(BinaryFn.LT, before, at)
+    equal = b.binary(BinaryFn.AND, b.binary(BinaryFn.EQ, own, other), first)
+    larger = b.binary(BinaryFn.OR, b.binary(BinaryFn.LT, own, other), equal)
+    return b.reduce(ReduceFn.SUM, b.cast(larger, DType.I64), (dim + 1,))
 
 
 def before_reshape(reading: Reading, view: Op) -> Value | None:

@@ -177,9 +177,10 @@ def _with_free_values(
         text = f"whatever {count} values inside are: "
         if contents and (proof := prove_in_place(first, second, contents)).holds:
             return replace(proof, text=text + proof.text)
-        cases = _by_cases(first, second, contents, freed.not_negative, freed.positive)
-        if cases.holds:
-            return replace(cases, text=text + cases.text)
+        if freed.total:
+            cases = _by_cases(first, second, contents, freed.not_negative, freed.positive)
+            if cases.holds:
+                return replace(cases, text=text + cases.text)
         if not tested:
             continue
         one, other = (normalize(g, Depth.EXPONENTIALS) for g in (first, second))

@@ -27,11 +27,13 @@ Pair = tuple[KernelGraph, KernelGraph]
 @dataclass(frozen=True)
 class Freed:
     """Two programs with further inputs, some of which stand for values that are ``not_negative``,
-    or ``positive``."""
+    or ``positive``. ``total`` says that these values are numbers for all inputs; otherwise a mask
+    may keep away where one of them is not defined."""
 
     pair: Pair
     not_negative: frozenset[int]
     positive: frozenset[int]
+    total: bool
 
 
 _UNSAFE = (UnaryFn.BIAS, UnaryFn.LOG, UnaryFn.LOG1P, BinaryFn.KEEP)
@@ -133,13 +135,14 @@ def _freed(pair: Pair, chosen: Sequence[Mapping[Value, int]]) -> Freed:
     """Replace the chosen values in both programs by inputs, one input for all values computed
     alike."""
     inputs: dict[int, Value] = {}
-    not_negative, positive = set[int](), set[int]()
+    not_negative, positive, total = set[int](), set[int](), True
     for graph, some in zip(pair, chosen, strict=True):
         makers = {v: op for op in graph.ops for v in op.results}
         numbers = {v: op.number for v, op in makers.items() if op.number is not None}
         certain = Certain(makers, numbers)
         for value, key in some.items():
             inputs.setdefault(key, Value(value.type, "any"))
+            total = total and certain.is_finite(value, total=True)
             if certain.is_positive(value):
                 positive.add(key)
             elif certain.not_negative(value):
@@ -152,7 +155,7 @@ def _freed(pair: Pair, chosen: Sequence[Mapping[Value, int]]) -> Freed:
         given = (*graph.inputs, *inputs.values())
         found.append(without_dead_ops(replace(renamed, inputs=given)))
     numbered = list(enumerate(inputs, len(pair[0].inputs)))
-    signs = (
+    least, above = (
         frozenset(i for i, key in numbered if key in some) for some in (not_negative, positive)
     )
-    return Freed((found[0], found[1]), *signs)
+    return Freed((found[0], found[1]), least, above, total)

@@ -47,6 +47,18 @@ SPELLINGS_RIGHT = [
     ),
     Pair("largest of the sorted", ROW, lambda x: x.sort(0)[0][-1], lambda x: x.amax(0)),
     Pair("first of the sorted", ROW, lambda x: x.sort(0, True)[0][0], lambda x: x.max(0).values),
+    Pair(
+        "sorted from the other end", "4x6", lambda x: x.sort(-1, descending=True).values,
+        lambda x: x.sort(-1).values.flip(-1),
+    ),
+    Pair(
+        "the smallest as the last", "4x6", lambda x: x.topk(3, -1, largest=False).values,
+        lambda x: x.sort(-1, descending=True).values.flip(-1)[:, :3],
+    ),
+    Pair(
+        "the largest as the last", "4x6", lambda x: x.topk(2, -1).values,
+        lambda x: x.sort(-1).values.flip(-1)[:, :2],
+    ),
     Pair("sum of the sorted", ROW, lambda x: x.sort(-1)[0].sum(-1), lambda x: x.sum(-1)),
     Pair("mean of the sorted", ROW, lambda x: x.sort(0)[0].mean(0), lambda x: x.mean(0)),
     Pair(

@@ -74,4 +74,17 @@ SPELLINGS_WRONG = [
         lambda x, h, w: (1 - (x @ w).sigmoid()) * x.tanh() + (x @ w).sigmoid() * h,
         lambda x, h, w: torch.lerp(h, x.tanh(), (x @ w).sigmoid()),
     ),
+    Pair(
+        "places from the other end, of equal ones too", "4x6",
+        lambda x: torch.sort(x, -1, descending=True).indices,
+        lambda x: torch.sort(x, -1).indices.flip(-1),
+    ),
+    Pair(
+        "the largest but one", "4x6", lambda x: x.topk(2, -1).values,
+        lambda x: x.sort(-1).values.flip(-1)[:, 1:3],
+    ),
+    Pair(
+        "sorted by another row", "4x6 4x6", lambda x, y: x.sort(-1, descending=True).values,
+        lambda x, y: x.gather(-1, y.sort(-1).indices).flip(-1),
+    ),
 ]  # fmt: skip

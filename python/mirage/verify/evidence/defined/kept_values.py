@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from mirage.semantics.builder import Builder
-from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.substitute import with_operands, without_dead_ops
-from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, TensorType, Value
+from mirage.semantics.ugraph import Binary, Elementwise, KernelGraph, Op, TensorType, Value
 
 _OWES = (
     UnaryFn.RECIPROCAL, UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.LOG, UnaryFn.LOG1P, BinaryFn.DIV,
@@ -36,9 +36,44 @@ def with_bounds(graph: KernelGraph) -> KernelGraph:
             kept = _within_bounds(b, op, makers)
             ops += b.ops
             op = with_operands(op, (op.operands[0], kept)) if b.ops else op
+        op = _as_limit(op, makers) or op
         ops.append(op)
-    changed = len(ops) != len(graph.ops)
+    changed = tuple(ops) != graph.ops
     return without_dead_ops(replace(graph, ops=tuple(ops))) if changed else graph
+
+
+def _as_limit(op: Op, makers: _Makers) -> Op | None:
+    """Return the larger or the smaller of a number and a constant, if an op chooses it."""
+    if op.function is not BinaryFn.ADD:
+        return None
+    for one, other in (op.operands, op.operands[::-1]):
+        first, second = _kept(one, makers), _kept(other, makers)
+        if first is None or second is None:
+            continue
+        (p, a), (q, c) = first, second
+        negated, compared = makers.get(q), makers.get(p)
+        if negated is None or negated.function is not UnaryFn.NOT or negated.operands[0] is not p:
+            continue
+        if compared is not None and compared.function in _BELOW and {*compared.operands} == {a, c}:
+            fn = BinaryFn.MIN if compared.operands[0] is a else BinaryFn.MAX
+            if op.results[0].shape in (a.shape, c.shape):
+                return Binary((a, c), op.results, fn)
+    return None
+
+
+def _kept(x: Value, makers: _Makers) -> tuple[Value, Value] | None:
+    """Return a truth value, and what it keeps: a value, or a constant that it is multiplied by."""
+    op = makers.get(x)
+    if op is None or op.function not in (BinaryFn.KEEP, BinaryFn.MUL):
+        return None
+    truth, kept = op.operands
+    if op.function is BinaryFn.KEEP:
+        return truth, kept
+    cast, constant = makers.get(truth), makers.get(kept)
+    if cast is None or constant is None or constant.number is None:
+        return None
+    is_truth = isinstance(cast, Elementwise) and cast.identity
+    return (cast.operands[0], kept) if is_truth and cast.operands[0].dtype is DType.I1 else None
 
 
 def _within_bounds(b: Builder, op: Op, makers: dict[Value, Op]) -> Value:
