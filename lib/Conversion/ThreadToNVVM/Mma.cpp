@@ -73,29 +73,30 @@ struct MmaLowering : ThreadPattern<MmaOp> {
   }
 
   /// f32 numbers as sums of two TF32 numbers (each with 11 significant bits), up
-  /// to a relative error of 2^-22. An infinity becomes inf + NaN. No low numbers
-  /// where they are all zero, or left out (`rounds`).
+  /// to a relative error of 2^-22. An infinity becomes inf + NaN, and so may a NaN.
+  /// No low numbers where they are all zero, or left out (`rounds`).
   struct Split {
     SmallVector<Value> high, low;
   };
 
   static Split split(Emitter &e, Value fragment, ValueRange values, bool rounds) {
+    // The bits that TF32 lacks, and half of the last one that it has.
+    constexpr int64_t kLast = int64_t{1} << 13, kHalf = kLast / 2;
     Split result;
-    if (wasHalf(fragment)) {
-      for (Value value : values)
-        result.high.push_back(e.bitcast(value, e.getI32Type()));
-      return result;
-    }
-    auto round = [&](Value value) {
-      return e.intrinsic("llvm.nvvm.f2tf32.rna", e.getI32Type(), {value});
-    };
     for (Value value : values) {
-      Value high = round(value);
-      result.high.push_back(high);
-      if (rounds)
-        continue;
-      Value rest = e.fsub(value, e.bitcast(high, e.getF32Type()));
-      result.low.push_back(round(rest));
+      Value bits = e.bitcast(value, e.getI32Type());
+      if (wasHalf(fragment)) {
+        result.high.push_back(bits);
+      } else if (rounds) {
+        result.high.push_back(e.intrinsic("llvm.nvvm.f2tf32.rna", e.getI32Type(), {value}));
+      } else {
+        // To nearest, but for the special numbers that the low part keeps. What this leaves has
+        // twelve bits, of which the last is cut off.
+        Value high = e.bitAnd(e.add(bits, kHalf), -kLast);
+        Value rest = e.fsub(value, e.bitcast(high, e.getF32Type()));
+        result.high.push_back(high);
+        result.low.push_back(e.bitAnd(e.bitcast(rest, e.getI32Type()), -kLast));
+      }
     }
     return result;
   }

@@ -34,7 +34,8 @@ BESIDE = 4.0  # products that go on side by side; of f32 factors four times as m
 TF32_CHAIN = 6.0  # times the steps along K of f32 factors: 8 of K at a time, three products each
 TF32_DEPTH = 8.0  # of the contraction, whose sums are added by ordinary additions
 ROUNDING = 1.0  # lane operations that round one
-SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
+WIDENING = 1.0  # lane operations that make one of a number of 16 bits
+SPLIT = 10.0  # that make two of a number of 32 bits: four, which wait for each other
 PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
 SKEWED_READ = 1.25
 """The factor by which skewed rows take longer to read: nine words where aligned rows have eight.
@@ -204,8 +205,9 @@ class Accountant:
         down = np.minimum(np.maximum(1.0, warps / across), np.maximum(1.0, np.ceil(m / 16.0)))
         reads = (k * m * across, k * n * down)
         for read, exact in zip(reads, operands.exact, strict=True):
-            if not (half or exact):
-                self._add("alu", (ROUNDING if operands.tf32 else SPLIT) * read, in_loop)
+            if not half:
+                each = WIDENING if exact else ROUNDING if operands.tf32 else SPLIT
+                self._add("alu", each * read, in_loop)
         widths = (2.0 if half or exact else 4.0 for exact in operands.exact)
         slower = [np.where(skewed, SKEWED_READ, 1.0) for skewed in operands.skewed]
         move = sum(w * s * read for w, s, read in zip(widths, slower, reads, strict=True))
@@ -252,7 +254,8 @@ class Accountant:
             held = np.where(narrow, part, 0.0)
             self.features.live = np.maximum(self.features.live, held)
         elif not (operands.half or operands.tf32):
-            self._add("alu", results * np.ceil(k / TF32_DEPTH), in_loop)
+            fragments = padded / _up(k, 16)
+            self._add("alu", (results + fragments) * np.ceil(k / TF32_DEPTH), in_loop)
 
     def _contraction_warps(self, size: Num, k: Num) -> Num:
         """Return the number of warps that share a contraction: all, if the result has fewer

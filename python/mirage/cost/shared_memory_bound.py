@@ -23,7 +23,6 @@ from mirage.cost.analysis import BlockAnalysis, round_up
 from mirage.cost.skewed_rows import skewed_factors
 from mirage.cost.warpgroup_limits import is_box
 from mirage.semantics.ugraph import (
-    Cast,
     Elementwise,
     Launch,
     Load,
@@ -295,12 +294,17 @@ class _Planner(BlockAnalysis):
         return padded
 
     def _are_narrow_columns(self, value: Value) -> bool:
-        return all(
-            self._are_narrow_columns(op.result)
-            if isinstance(op, Cast)
-            else isinstance(op, Matmul) and op.operands[0] is not value and not self.swapped(op)
+        products = [op for op in self.matmuls if value in op.operands]
+        others = [
+            op
             for op in all_ops(self.launch.body.ops)
-            if value in op.operands
+            if value in op.operands and op not in products
+        ]
+        return all(op.operands[0] is not value and not self.swapped(op) for op in products) and all(
+            isinstance(op, Elementwise)
+            and op.result.shape == value.shape
+            and self._are_narrow_columns(op.result)
+            for op in others
         )
 
     def _spread(self, extent: int) -> int:

@@ -58,7 +58,7 @@ def _errors(pair: Freed, known: Mapping[int, Array], options: VerifyOptions) -> 
     try:
         graphs, sample = make_joint(stable, options.work, rng)
     except TooMuchWork as reason:
-        return Evidence(REAL_SIZES, None, f"the programs as they are written: {reason}")
+        return Evidence(REAL_SIZES, None, str(reason))
     order = tuple(range(len(graphs[0].outputs)))
     contents = {} if sample.fixed else known
     (found,) = measure_together(

@@ -101,7 +101,7 @@ def test_the_search_goes_on_without_what_does_not_compile(
         if numbers:
             raise broken_in(part, CompileError("no registers", numbers if named else ()))
         text, names = self._written(part, alone)
-        return real(text, self._options, names=names)
+        return real(text, self._options(alone), names=names)
 
     monkeypatch.setattr(build_module.Builder, "_compile", steps)
     found = optimize(linear().program(), options)

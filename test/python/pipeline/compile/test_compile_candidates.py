@@ -64,7 +64,7 @@ def compiler(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> CandidateCompiler:
     clock = SimpleNamespace(time=lambda: slow.now, perf_counter=lambda: slow.now)
     monkeypatch.setattr(deadline_module, "time", clock)
     monkeypatch.setattr(compile_candidates, "time", clock)
-    monkeypatch.setattr(Builder, "_made", lambda self, text, names: slow.compiles(text))
+    monkeypatch.setattr(Builder, "_made", lambda self, text, names, alone: slow.compiles(text))
     monkeypatch.setattr(Builder, "_told", lambda self, part, compiled, text: compiled)
     monkeypatch.setattr("mirage.pipeline.rank.finalist", _finalist)
     progress = Progress(OPTIONS, Deadline(OPTIONS.budget))
