@@ -163,10 +163,13 @@ def test_product_of_a_product() -> None:
     assert "shuffle" not in result.stats.table()
 
 
-def test_infinite_f32_factors_are_never_lost() -> None:
+@pytest.mark.parametrize("bits", [0x7F800000, 0xFF800000, 0x7FFFFFFF, 0xFFC00000, 0x7F800001])
+@pytest.mark.parametrize("left", [True, False])
+def test_special_f32_factors_are_never_lost(bits: int, left: bool) -> None:
+    """An infinity, or a NaN of whatever bits, in either factor."""
     a, b, c = mma_layouts(16, 8, 8, Grid(), 4)
     x, w, out = random((16, 8), "f32"), random((8, 8), "f32"), np.zeros((16, 8), np.float32)
-    x[3, 2] = np.inf
+    (x if left else w).view(np.uint32)[3, 2] = bits
     body = f"""
     %x = thread.load_global %a0[%c0, %c0] dims [0, 1] in_bounds [true, true] : {memref(x)} -> {a.fragment("f32")}
     %w = thread.load_global %a1[%c0, %c0] dims [0, 1] in_bounds [true, true] : {memref(w)} -> {b.fragment("f32")}
@@ -175,9 +178,11 @@ def test_infinite_f32_factors_are_never_lost() -> None:
     thread.store_global %r, %a2[%c0, %c0] dims [0, 1] in_bounds [true, true] : {c.fragment("f32")}, {memref(out)}
 """
     Kernel(body, 1).run(x, w, out)
-    expected = x.astype(np.float64) @ w.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        expected = x.astype(np.float64) @ w.astype(np.float64)
     finite = np.isfinite(expected)
     assert np.array_equal(np.isfinite(out), finite)
+    assert np.isnan(out[np.isnan(expected)]).all()
     assert np.allclose(out[finite], expected[finite], atol=1e-5)
 
 
