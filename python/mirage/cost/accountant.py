@@ -35,7 +35,7 @@ TF32_CHAIN = 6.0  # times the steps along K of f32 factors: 8 of K at a time, th
 TF32_DEPTH = 8.0  # of the contraction, whose sums are added by ordinary additions
 ROUNDING = 1.0  # lane operations that round one
 WIDENING = 1.0  # lane operations that make one of a number of 16 bits
-SPLIT = 10.0  # that make two of a number of 32 bits: four, which wait for each other
+SPLIT = 14.0  # that make two of a number of 32 bits: four, which wait for each other
 PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
 SKEWED_READ = 1.25
 """The factor by which skewed rows take longer to read: nine words where aligned rows have eight.
@@ -204,8 +204,9 @@ class Accountant:
         across = np.minimum(warps, np.maximum(1.0, np.ceil(n / 16.0)))
         down = np.minimum(np.maximum(1.0, warps / across), np.maximum(1.0, np.ceil(m / 16.0)))
         reads = (k * m * across, k * n * down)
-        for read, exact in zip(reads, operands.exact, strict=True):
-            if not half:
+        if not half:  # warps that share a contraction read different parts of both factors
+            across, down = (np.maximum(1.0, ways / shared) for ways in (across, down))
+            for read, exact in zip((k * m * across, k * n * down), operands.exact, strict=True):
                 each = WIDENING if exact else ROUNDING if operands.tf32 else SPLIT
                 self._add("alu", each * read, in_loop)
         widths = (2.0 if half or exact else 4.0 for exact in operands.exact)

@@ -4,8 +4,8 @@
 
 // CHECK: kernel.alternatives
 // CHECK: }, {
-// CHECK: kernel.launch(%[[A:.*]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) grid [b = 2, m = {{[0-9]+}}, n_part = [[N:[0-9]+]]] {{.*}} -> (tensor<[[N]]x2x256x64xf32>, tensor<[[N]]x2x256x1xf32>) {
-// CHECK: ^bb0(%[[Q:.*]]: tensor<2x256x64xf16>, %[[K:.*]]: tensor<2x4096x64xf16>, %[[V:.*]]: tensor<2x4096x64xf16>, %[[GQ:.*]]: tensor<64xf16>, %[[GK:.*]]: tensor<64xf16>):
+// CHECK: kernel.launch(%[[A:.*]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) grid [b = 2, m = {{[0-9]+}}, n_part = [[N:[0-9]+]]] {{.*}} -> (tensor<[[N]]x2x64x64xf32>, tensor<[[N]]x2x64x1xf32>) {
+// CHECK: ^bb0(%[[Q:.*]]: tensor<2x64x64xf16>, %[[K:.*]]: tensor<2x4096x64xf16>, %[[V:.*]]: tensor<2x4096x64xf16>, %[[GQ:.*]]: tensor<64xf16>, %[[GK:.*]]: tensor<64xf16>):
 // CHECK: %[[L:.*]]:3 = block.loop
 // CHECK-DAG: block.load %[[GQ]] {{\[\[k\]\]}}
 // CHECK-DAG: block.load %[[GK]] {{\[\[k\]\]}}
@@ -27,12 +27,12 @@
 // CHECK-NOT: kernel.launch
 // CHECK: kernel.yield
 
-kernel.graph @qk_norm(%arg0: tensor<2x256x64xf16>, %arg1: tensor<2x4096x64xf16>, %arg2: tensor<2x4096x64xf16>, %arg3: tensor<64xf16>, %arg4: tensor<64xf16>) -> tensor<2x256x64xf16> attributes {form = #kernel.form<reference>} {
-  %0 = kernel.rms_norm %arg0, %arg3 eps 1.000000e-06 dims 1 : (tensor<2x256x64xf16>, tensor<64xf16>) -> tensor<2x256x64xf16>
+kernel.graph @qk_norm(%arg0: tensor<2x64x64xf16>, %arg1: tensor<2x4096x64xf16>, %arg2: tensor<2x4096x64xf16>, %arg3: tensor<64xf16>, %arg4: tensor<64xf16>) -> tensor<2x64x64xf16> attributes {form = #kernel.form<reference>} {
+  %0 = kernel.rms_norm %arg0, %arg3 eps 1.000000e-06 dims 1 : (tensor<2x64x64xf16>, tensor<64xf16>) -> tensor<2x64x64xf16>
   %1 = kernel.rms_norm %arg1, %arg4 eps 1.000000e-06 dims 1 : (tensor<2x4096x64xf16>, tensor<64xf16>) -> tensor<2x4096x64xf16>
   %2 = kernel.transpose %1 [0, 2, 1] : (tensor<2x4096x64xf16>) -> tensor<2x64x4096xf16>
-  %3 = kernel.matmul %0, %2 : (tensor<2x256x64xf16>, tensor<2x64x4096xf16>) -> tensor<2x256x4096xf16>
-  %4 = kernel.softmax %3 dim 2 : (tensor<2x256x4096xf16>) -> tensor<2x256x4096xf16>
-  %5 = kernel.matmul %4, %arg2 : (tensor<2x256x4096xf16>, tensor<2x4096x64xf16>) -> tensor<2x256x64xf16>
-  kernel.return %5 : tensor<2x256x64xf16>
+  %3 = kernel.matmul %0, %2 : (tensor<2x64x64xf16>, tensor<2x64x4096xf16>) -> tensor<2x64x4096xf16>
+  %4 = kernel.softmax %3 dim 2 : (tensor<2x64x4096xf16>) -> tensor<2x64x4096xf16>
+  %5 = kernel.matmul %4, %arg2 : (tensor<2x64x4096xf16>, tensor<2x4096x64xf16>) -> tensor<2x64x64xf16>
+  kernel.return %5 : tensor<2x64x64xf16>
 }

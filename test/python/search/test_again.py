@@ -46,7 +46,7 @@ def test_kernels_that_are_refused_give_way_to_others() -> None:
 
 def test_kernels_whose_sizes_are_to_blame_give_way_to_other_sizes() -> None:
     """Not all kernels of their structure are of no use."""
-    planner = Planner(rms_linear(8, 256, 256), H200, LIMITS)
+    planner = Planner(rms_swiglu_down(8, 256, 512), H200, LIMITS)
     wrong = kernels_of(planner.run())
     others = planner.again(wrong, 60.0, sizes=True)
     assert not {id(p) for p in kernels_of(others)} & {id(p) for p in wrong}
