@@ -78,7 +78,8 @@ def test_signals(
         until = time.monotonic() + 120.0
         # A search that has not begun has nothing to keep.
         while len(workers := workers_of(run.pid)) < 2 or not any(map(is_working, workers)):
-            assert run.poll() is None and time.monotonic() < until
+            assert run.poll() is None
+            assert time.monotonic() < until
             time.sleep(0.02)
         assert workers
         run.send_signal(number)
