@@ -13,7 +13,7 @@
 namespace mirage::block {
 
 /// The shared tile for a load: the largest swizzle that its rows are multiples
-/// of, else rows that are padded by 16 bytes against bank conflicts.
+/// of, else rows without a pad.
 thread::SharedType getSharedType(int64_t rows, int64_t cols, mlir::Type elementType);
 
 /// Why a tile of a tensor is no box that the tensor memory accelerator copies; nullopt
