@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from mirage import _target
 from mirage.cost.warps import Product, WarpGrid, chain_costs, grid_costs, near_best
 from mirage.semantics.ugraph import (
     AccumulateFn,
@@ -133,7 +134,7 @@ class BlockAnalysis:
     def swapped(op: Matmul) -> bool:
         """Return whether a product of few rows is computed transposed (``prefersSwapped`` in the
         compiler)."""
-        return op.result.shape[-2] <= 8 < op.result.shape[-1]
+        return op.result.shape[-2] <= _target.NARROW_ROWS < op.result.shape[-1]
 
     def product(self, op: Matmul) -> Product:
         """Return a matmul as the instruction computes it: transposed if it has few rows."""

@@ -121,9 +121,9 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
     kernels wait for this one only. The next kernel starts while both run, so it waits
     first, unless it is apart from both. `beside = n` on the call says how many kernels
     may run while it works; who places intermediate tensors in memory must keep apart
-    what this kernel writes and what these touch. On an H200, a layer of Llama (127 µs)
-    with one such kernel takes 1.7 µs less. A kernel that is called in several places
-    waits first.
+    what this kernel writes and what these touch. On an H200, steps of Llama 3 8B and
+    Gemma 2 9B with and without this, and what follows, differ by 0.7 % at most. A kernel
+    that is called in several places waits first.
 
     *Other graphs.* With `follows`, the graph is one of several that are launched one
     after the other: its first kernel waits before it touches anything, so it may be
