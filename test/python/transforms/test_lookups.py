@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ from mirage.semantics.ugraph import (
     Op,
     Output,
     TensorType,
+    Unary,
     Value,
     all_ops,
     launches,
@@ -44,6 +46,7 @@ from mirage.transforms.lookups import fused
 from mirage.transforms.partition.calls import as_calls
 from mirage.transforms.partition.exact_integers import integers_as_calls
 from mirage.transforms.partition.partition import Part, partition
+from mirage.verify.evidence.samples.defined_nowhere import first_without_numbers
 
 
 def value(*shape: int, dtype: DType = DType.F32) -> Value:
@@ -325,6 +328,18 @@ def test_loops_keep_their_lookups() -> None:
     (loop,) = (op for op in launch.body.ops if isinstance(op, Loop))
     inside: list[type[Op]] = [type(op) for op in loop.body]
     assert TileGather in inside
+
+
+def test_numbers_are_found_in_what_kernels_look_up() -> None:
+    graph = fused(rows_and_positions())
+    assert first_without_numbers(graph, lambda number, region: None) is None
+    b = Builder(ops=list(graph.ops))
+    exponential = b.unary(UnaryFn.EXP, graph.outputs[0])
+    nothing = b.unary(UnaryFn.LOG, b.binary(BinaryFn.SUB, exponential, exponential))
+    nowhere = replace(graph, ops=tuple(b.ops), outputs=(nothing,))
+    found = first_without_numbers(nowhere, lambda number, region: None)
+    assert isinstance(found, Unary)
+    assert found.fn is UnaryFn.LOG
 
 
 def test_kernels_that_look_rows_up_are_made_safe_from_overflow() -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import TypedFloat
 from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
+from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.indexing.indices import Region
 from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.region import region_shape
@@ -47,7 +48,7 @@ def first_without_numbers(graph: KernelGraph, held: Held) -> Op | None:
     results contain no finite number for any of the inputs that are drawn. Return None for programs
     that have one, and for those that cannot be decided (calls of PyTorch, tensors without elements,
     too large)."""
-    graph = decompose(graph, stable=True)
+    graph = decompose(loaded(graph), stable=True)
     outputs = tuple(v for v in graph.outputs if v.type.size)
     if any(v.type.size == 0 for op in graph.ops for v in (*op.operands, *op.results)):
         return None
