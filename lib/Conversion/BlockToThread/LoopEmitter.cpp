@@ -21,6 +21,7 @@
 #include "TileEmitter.h"
 
 #include "mirage/Dialect/Block/Analysis/LayoutModel.h"
+#include "mirage/Dialect/Block/Analysis/ShiftedBoxes.h"
 #include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -135,6 +136,9 @@ static Value emitStepNumber(OpBuilder &builder, Location loc, AffineExpr expr,
 LoopSteps TileEmitter::getSteps(block::LoopOp op) {
   int64_t extent = op.getExtent();
   std::optional<AffineMap> steps = op.getSteps();
+  if (launch.getSchedule()->usesWarpgroups())
+    if (block::LoadOp shifted = block::getShiftedLoad(op))
+      return getShiftedSteps(op, shifted);
   if (!steps)
     return {index(0), index(extent), index(extent)};
   SmallVector<Value> positions;

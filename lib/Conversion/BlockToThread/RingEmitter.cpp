@@ -285,6 +285,7 @@ void TileEmitter::addBox(block::LoadOp load, Boxes &boxes) {
     Value before = arith::MulIOp::create(builder, loc, clusterRank, part);
     at[dim] = arith::AddIOp::create(builder, loc, at[dim], before);
   }
+  shiftBox(load, at);
   llvm::append_range(boxes.coordinates, at);
 }
 

@@ -2,6 +2,8 @@
 
 #include "RingLoop.h"
 
+#include "mirage/Dialect/Block/Analysis/ShiftedBoxes.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -324,6 +326,8 @@ void RingLoop::waitForSlot(const block::RingLoads &loads, Value ring, Value step
   };
   for (auto [number, tile] : llvm::enumerate(wait.getTiles())) {
     Value loaded = loads.loads[number]->getResult(0);
+    if (auto load = dyn_cast<block::LoadOp>(loads.loads[number]); load && block::isShifted(load))
+      tiles.clearBeyondRows(load, tile, step, steps.count);
     tiles.sharedViews[loaded] = {tile, false};
     emitViews(emitViews, loaded);
   }

@@ -220,6 +220,11 @@ private:
   void emitFills(block::LoopOp op);
   mlir::Value getTensorMap(kernel::TensorMapAttr map);
 
+  // Loops that begin before their first tile (ShiftedLoops.cpp).
+  LoopSteps getShiftedSteps(block::LoopOp op, block::LoadOp load);
+  void shiftBox(block::LoadOp load, llvm::SmallVectorImpl<mlir::Value> &at);
+  void clearBeyondRows(block::LoadOp load, mlir::Value tile, mlir::Value step, mlir::Value count);
+
   // Results that leave through shared memory (BoxStores.cpp).
   bool emitBoxStore(block::StoreOp op, unsigned number, mlir::Value fragment,
                     const TilePlace &place);
@@ -294,6 +299,8 @@ private:
   /// Of lookups of one row, in the role that copies.
   llvm::DenseMap<mlir::Operation *, TableRow> tableRows;
   llvm::DenseMap<mlir::Operation *, mlir::Value> stepsBefore, stepsHere;
+  /// Of loops that begin before their first tile: by how many elements.
+  llvm::DenseMap<mlir::Operation *, mlir::Value> shifts;
   /// Of loops in which groups of warps take turns.
   llvm::DenseMap<mlir::Operation *, mlir::Value> turns;
   /// Position along each grid axis and each loop around.

@@ -234,9 +234,10 @@ struct MaskLowering : ThreadPattern<MaskOp> {
     Value left = e.sub(e.i32(op.getExtent()), e.toI32(single(operands.getOffset())));
     left = e.sub(left, e.threadOffset(layout, op.getDim()));
     Value padding = e.constant(type.getElementType(), op.getFill().convertToDouble());
+    auto isKept = op.getBelow() ? arith::CmpIPredicate::sge : arith::CmpIPredicate::slt;
     results.push_back(map(e, type, operands.getOperand(), [&](size_t i, Value x) {
       Value index = e.i32(layout.getRegister(i)[op.getDim()]);
-      return e.select(e.compare(arith::CmpIPredicate::slt, index, left), x, padding);
+      return e.select(e.compare(isKept, index, left), x, padding);
     }));
     return success();
   }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import prod
 from typing import TYPE_CHECKING
 
 from mirage.compiler.errors import CompileError
@@ -50,6 +51,8 @@ def tensor_maps(op: ir.Operation) -> Iterator[tuple[int, TensorMap]]:
         number = int(match[1])
         shape, dtype = tensor_type(tensors[number])
         box = tuple(int(n) for n in match[2].split(","))
+        # the last extent of a box of fewer dimensions is one of the last dimensions together
+        shape = (*shape[: len(box) - 1], prod(shape[len(box) - 1 :]))
         strides = _map_strides(shape, strides_of(tensors[number]), ELEMENT_BYTES[dtype])
         tf32 = "tf32 = true" in text
         yield number, TensorMap(shape, dtype, box, int(match[3]), strides, tf32)

@@ -4,6 +4,7 @@
 
 #include "mirage/Dialect/Block/Analysis/Clusters.h"
 #include "mirage/Dialect/Block/Analysis/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/ShiftedBoxes.h"
 #include "mirage/Dialect/Common/ElementTypes.h"
 #include "mirage/Dialect/Common/Say.h"
 #include "mirage/Target/Staging.h"
@@ -20,14 +21,12 @@ SharedType mirage::block::getSharedType(int64_t rows, int64_t cols, Type element
                          /*pad=*/0);
 }
 
-std::optional<std::string> mirage::block::whyNoBox(RankedTensorType tensor, TileType type) {
+/// Why a tile of a tensor whose rows start at multiples of 16 bytes is no box.
+static std::optional<std::string> whyTooLarge(RankedTensorType tensor, TileType type) {
   ArrayRef<int64_t> tile = type.getShape();
   int64_t bytes = tensor.getElementType().getIntOrFloatBitWidth() / 8, rank = tensor.getRank();
   if (rank < minBoxRank || rank > maxBoxRank)
     return say("a tensor of ", minBoxRank, " to ", maxBoxRank, " dimensions, got ", tensor);
-  if (kernel::getRowAlign(tensor) % boxRowUnit)
-    return say("rows of the tensor that start at multiples of ", boxRowUnit, " bytes, got ",
-               tensor);
   if (tile.back() * bytes % boxTileUnit)
     return say("rows of the tile of a multiple of ", boxTileUnit, " bytes, got ", type);
   int64_t rows = 1;
@@ -41,9 +40,19 @@ std::optional<std::string> mirage::block::whyNoBox(RankedTensorType tensor, Tile
   return std::nullopt;
 }
 
-bool mirage::block::isBox(LoadOp load) {
-  return !whyNoBox(cast<RankedTensorType>(load.getSource().getType()), load.getType());
+std::optional<std::string> mirage::block::whyNoBox(RankedTensorType tensor, TileType type) {
+  if (kernel::getRowAlign(tensor) % boxRowUnit)
+    return say("rows of the tensor that start at multiples of ", boxRowUnit, " bytes, got ",
+               tensor);
+  return whyTooLarge(tensor, type);
 }
+
+std::optional<std::string> mirage::block::whyNoBox(LoadOp load) {
+  auto tensor = cast<RankedTensorType>(load.getSource().getType());
+  return isShifted(load) ? whyTooLarge(tensor, load.getType()) : whyNoBox(tensor, load.getType());
+}
+
+bool mirage::block::isBox(LoadOp load) { return !whyNoBox(load); }
 
 bool mirage::block::canGatherAsync(GatherOp gather) {
   constexpr int64_t piece = 16;
@@ -103,6 +112,10 @@ kernel::TensorMapAttr mirage::block::getTensorMap(LoadOp load) {
   SmallVector<int64_t> part(tile.getShape());
   if (int64_t sharers = getSharers(load); sharers > 1)
     part[getPartDim(tile)] /= sharers;
+  if (isShifted(load)) {
+    auto tensor = cast<RankedTensorType>(load.getSource().getType());
+    part.erase(part.end() - getJoinedDims(tensor, tile), part.end() - 1);
+  }
   return getBox(cast<BlockArgument>(load.getSource()).getArgNumber(),
                 TileType::get(part, tile.getElementType()), getShared(load.getResult()),
                 /*tf32=*/onlyFeedsTf32(load.getResult()));

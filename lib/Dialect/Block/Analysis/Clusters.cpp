@@ -3,6 +3,7 @@
 #include "mirage/Dialect/Block/Analysis/Clusters.h"
 
 #include "mirage/Dialect/Block/Analysis/Boxes.h"
+#include "mirage/Dialect/Block/Analysis/ShiftedBoxes.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -95,6 +96,12 @@ std::optional<std::string> mirage::block::whyNoCluster(kernel::LaunchOp launch, 
   // What warps write to their rings themselves is not for others.
   if (launch.getBody().walk([](GatherOp) { return WalkResult::interrupt(); }).wasInterrupted())
     return "tiles that are loaded, got ones of rows by index";
+  // Neighbours may be shifted otherwise.
+  auto isShiftedLoop = [](LoopOp loop) {
+    return getShiftedLoad(loop) ? WalkResult::interrupt() : WalkResult::advance();
+  };
+  if (launch.getBody().walk(isShiftedLoop).wasInterrupted())
+    return "rows that start at multiples of 16 bytes, got some that boxes are shifted for";
   // Blocks of a cluster take the same steps.
   for (auto loop : launch.getBody().getOps<LoopOp>()) {
     if (!loop.getSteps())

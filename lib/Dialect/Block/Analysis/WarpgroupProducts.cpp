@@ -2,6 +2,7 @@
 
 #include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 
+#include "mirage/Dialect/Block/Analysis/Boxes.h"
 #include "mirage/Dialect/Block/Analysis/HeldTile.h"
 #include "mirage/Dialect/Common/ElementTypes.h"
 #include "mirage/Dialect/Common/Say.h"
@@ -77,7 +78,7 @@ static std::optional<std::string> whyNotShared(Value factor) {
   if (tensor.getElementType() != load.getType().getElementType() &&
       !isEightBitFloat(tensor.getElementType()))
     return say("factors in the type of their tensors, got ", tensor);
-  return whyNoBox(tensor, load.getType());
+  return whyNoBox(load);
 }
 
 /// The tensor of 8-bit floats that a factor is a tile of, or null.
@@ -87,14 +88,14 @@ static RankedTensorType getEightBits(Value factor) {
   return tensor && isEightBitFloat(tensor.getElementType()) ? tensor : RankedTensorType();
 }
 
-/// Whether dimension `dim` of a view is the last one of the tile that it is a view of, dimensions
-/// of size 1 aside.
-static bool isLastOfLoad(Value view, int64_t dim) {
+std::optional<std::pair<LoadOp, int64_t>> mirage::block::getDimOfLoad(Value view, int64_t dim) {
   auto getPlace = [](ArrayRef<int64_t> shape, int64_t dim) {
     return llvm::count_if(shape.take_front(dim), [](int64_t size) { return size > 1; });
   };
   while (!view.getDefiningOp<LoadOp>()) {
     Operation *op = view.getDefiningOp();
+    if (!op || !isa<ReshapeOp, TransposeOp>(op))
+      return std::nullopt;
     Value source = op->getOperand(0);
     ArrayRef<int64_t> from = getTile(source).getShape(), to = getTile(view).getShape();
     if (auto transpose = dyn_cast<TransposeOp>(op)) {
@@ -102,17 +103,25 @@ static bool isLastOfLoad(Value view, int64_t dim) {
     } else {
       auto isWide = [](int64_t size) { return size > 1; };
       if (!llvm::equal(llvm::make_filter_range(from, isWide), llvm::make_filter_range(to, isWide)))
-        return false;
+        return std::nullopt;
       int64_t place = getPlace(to, dim);
       for (dim = 0; from[dim] == 1 || getPlace(from, dim) != place; ++dim)
         if (dim + 1 == int64_t(from.size()))
-          return false;
+          return std::nullopt;
     }
     view = source;
   }
-  ArrayRef<int64_t> shape = getTile(view).getShape();
-  return shape[dim] > 1 &&
-         llvm::all_of(shape.drop_front(dim + 1), [](int64_t size) { return size == 1; });
+  if (getTile(view).getShape()[dim] == 1)
+    return std::nullopt;
+  return std::pair(view.getDefiningOp<LoadOp>(), dim);
+}
+
+/// Whether dimension `dim` of a view is the last one of the tile that it is a view of, dimensions
+/// of size 1 aside.
+static bool isLastOfLoad(Value view, int64_t dim) {
+  std::optional<std::pair<LoadOp, int64_t>> source = getDimOfLoad(view, dim);
+  return source && llvm::all_of(source->first.getType().getShape().drop_front(source->second + 1),
+                                [](int64_t size) { return size == 1; });
 }
 
 /// Whether nothing but products reads a tile and its views.

@@ -298,7 +298,8 @@ LogicalResult InvokeOp::verify() {
       return emitOpError("expected a tensor map of one of ")
              << tensors.size() << " tensors, got parameter " << map.getParameter();
     auto tensor = cast<RankedTensorType>(tensors[map.getParameter()]);
-    if (tensor.getRank() != int64_t(map.getBox().size()))
+    if (tensor.getRank() < int64_t(map.getBox().size()) ||
+        (tensor.getRank() > int64_t(map.getBox().size()) && tensor.getEncoding()))
       return emitOpError("expected a box with the rank of ") << tensor << ", got " << map;
   }
   if (DynamicAttr dynamic = getDynamicAttr())

@@ -20,6 +20,9 @@ thread::SharedType getSharedType(int64_t rows, int64_t cols, mlir::Type elementT
 /// where it is one.
 std::optional<std::string> whyNoBox(mlir::RankedTensorType tensor, TileType tile);
 
+/// The same of a load's tile, which may also be a shifted box (ShiftedBoxes.h).
+std::optional<std::string> whyNoBox(LoadOp load);
+
 /// Whether the tensor memory accelerator can copy the load's tile.
 bool isBox(LoadOp load);
 

@@ -36,6 +36,10 @@ std::optional<std::string> whyNotResident(kernel::LaunchOp launch);
 /// are. Precondition: layouts are assigned, the launch uses warpgroups.
 bool hasWrittenTiles(kernel::LaunchOp launch);
 
+/// The load that a matrix is a view of, and which of the tile's dimensions is dimension `dim`
+/// of the view; nullopt where it is none, or of size 1.
+std::optional<std::pair<LoadOp, int64_t>> getDimOfLoad(mlir::Value view, int64_t dim);
+
 /// Whether a left factor of warpgroups is computed outside of the product's loop, so that
 /// all steps read the same.
 bool isComputedBefore(mlir::Value factor, MatmulOp matmul);

@@ -138,7 +138,8 @@ def Kernel_TensorMapAttr : Kernel_Attr<"TensorMap", "tensor_map"> {
   let description = [{
     `parameter` is the number of the tensor among the kernel's operands followed by
     its results; `box` is the part that one copy moves, one extent for each of the
-    tensor's dimensions; `swizzle` is the swizzle, in bytes, of the tile in shared
+    tensor's dimensions (where there are fewer, the last one counts elements of the last
+    dimensions of a dense tensor, as if they were one); `swizzle` is the swizzle, in bytes, of the tile in shared
     memory. With `tf32`, copies round elements in f32 to TF32, for products of
     warpgroups.
 

@@ -124,16 +124,17 @@ def Thread_MaskOp : Thread_FragmentOp<"mask", [AllTypesMatch<["operand", "result
   let summary = "overwrites what lies outside a tensor";
   let description = [{
     Element `i` along `dim` is kept where `offset + i < extent`, and replaced by
-    `fill` elsewhere.
+    `fill` elsewhere; with `below` it is kept where `offset + i >= extent`.
 
     ```mlir
     %m = thread.mask %x dim 1 at %col extent 100 fill 0xFFF0000000000000 : !thread.fragment<16x8xf32, #layout>
     ```
   }];
   let arguments = (ins Thread_FragmentType:$operand, I64Attr:$dim, Index:$offset, I64Attr:$extent,
-                       F64Attr:$fill);
+                       F64Attr:$fill, UnitAttr:$below);
   let assemblyFormat = [{
-    $operand `dim` $dim `at` $offset `extent` $extent `fill` $fill attr-dict `:` type($result)
+    $operand `dim` $dim `at` $offset (`below` $below^)? `extent` $extent `fill` $fill attr-dict
+    `:` type($result)
   }];
   let hasVerifier = 1;
 }
