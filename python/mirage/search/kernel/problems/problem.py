@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirage.cost.cost_report import CostReport
@@ -9,7 +10,16 @@ from mirage.cost.overlapping_views import Cut
 from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.problems.growth import Scales
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import Contraction, Launch, Op, Reshape, Value
+from mirage.semantics.substitute import rename_ops
+from mirage.semantics.ugraph import (
+    Contraction,
+    Launch,
+    Op,
+    Reshape,
+    Value,
+    launches,
+    values_in,
+)
 
 
 @dataclass(frozen=True)
@@ -65,3 +75,14 @@ class Solution:
     ops: tuple[Launch | Reshape, ...]
     cost: CostReport
     description: str
+
+    def renamed(self, names: Mapping[Value, Value]) -> Solution:
+        """Return the same for other inputs and outputs, without a value in common."""
+        own = {v: Value(v.type, v.name) for v in values_in(self.ops)}
+        own.update(names)
+        for launch in launches(self.ops):
+            for operand, param in zip(launch.operands, launch.body.params, strict=True):
+                own[param] = Value(param.type, own.get(operand, operand).name)
+        ops = rename_ops(self.ops, own)
+        written = tuple(op for op in ops if isinstance(op, Launch | Reshape))
+        return Solution(written, self.cost, self.description)
