@@ -210,11 +210,12 @@ def _joined(parts: Sequence[Written]) -> Written | None:
 
 def _by_kind(picks: Sequence[Pick]) -> Kinds:
     """Return the first derivations that are one kernel without nested loops, by the kinds of their
-    moves: those that multiply on tensor cores may round factors, and others may not."""
+    moves: those that multiply on tensor cores may round factors, and others may not. One that needs
+    fewer loops than its frame has is a derivation in a frame with fewer, too."""
     found: dict[object, dict[frozenset[Edge], Draft]] = {}
     for draft in (p.draft for p in picks if p.draft is not None):
         kind = draft.kind
-        if kind.split is None and kind.inner is None:
+        if kind.split is None and kind.inner is None and draft.loops == kind.passes:
             multiplies = any(isinstance(e, Product) for e in draft.edges)
             moves = kind.loop is not None, kind.passes, multiplies
             found.setdefault(moves, {}).setdefault(frozenset(draft.edges), draft)

@@ -48,6 +48,13 @@ class Draft:
     column: int
     kind: FrameType
 
+    @property
+    def loops(self) -> int:
+        """The number of loops over an axis, one after the other; 1 if there is none."""
+        ended = self.measure.derivations.phases.ended
+        inside = (e.goal[0] for e in self.edges if self.measure.in_loop(e.goal))
+        return 1 + max((ended(poly) for poly in inside), default=0)
+
     def tiles(self) -> dict[Value, IntArray]:
         """Return the bytes of shared memory for the tiles of each leaf, for each choice of sizes.
         Factors are padded to what instructions read, of left factors to 16 rows."""
