@@ -21,12 +21,12 @@ from mirage.search.kernel.emission.combine_kernels import CombineKernel
 from mirage.search.kernel.emission.combine_kernels import Key as CombineKey
 from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.problems.growth import Scales
-from mirage.search.kernel.problems.problem import KernelProblem, Solution
+from mirage.search.kernel.problems.problem import KernelProblem, Solution, as_written
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
 from mirage.semantics.signature import signature
 from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value
+from mirage.semantics.ugraph import KernelGraph, Value
 
 Key = tuple[tuple[Value, ...], frozenset[Value]]
 
@@ -163,8 +163,7 @@ class Remote:
                 picks.append(Pick(predicted, None, refused=True, number=work))
                 continue
             graph, cost, words = solution
-            ops = rename_graph(graph, names).ops
-            written = tuple(op for op in ops if isinstance(op, Launch | Reshape))
+            written = as_written(rename_graph(graph, names).ops)
             picks.append(Pick(predicted, None, Solution(written, cost, words), number=work))
         return picks
 

@@ -23,10 +23,10 @@ from mirage.cost.registers import check_registers
 from mirage.cost.target import Target
 from mirage.search.kernel.derivations.moves import Edge, EmitError, Product
 from mirage.search.kernel.emission.joined_launches import joined
-from mirage.search.kernel.emission.launches import Combine, Draft, Written, launches_of
+from mirage.search.kernel.emission.launches import Combine, Draft, launches_of
 from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.loop_nests.frames import IntArray
-from mirage.search.kernel.problems.problem import KernelProblem, Solution
+from mirage.search.kernel.problems.problem import KernelProblem, Solution, Written
 from mirage.semantics.ugraph import (
     Launch,
     Reshape,

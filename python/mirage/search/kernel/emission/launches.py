@@ -27,11 +27,10 @@ from mirage.search.kernel.emission.masked_padding import Sizes
 from mirage.search.kernel.estimates.derivation_costs import Measure, half_type
 from mirage.search.kernel.loop_nests.frames import FrameType, IntArray
 from mirage.search.kernel.loop_nests.problem_axes import Analysis
-from mirage.search.kernel.problems.problem import KernelProblem, Solution
+from mirage.search.kernel.problems.problem import KernelProblem, Solution, Written
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, launches
 
-Written = tuple[Launch | Reshape, ...]
 Combine = Callable[[KernelGraph, frozenset[Value]], Combination]
 """A function that finds the kernel for a combine program, given the inputs that L2 holds; it raises
 :class:`EmitError`."""

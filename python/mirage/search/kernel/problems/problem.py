@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mirage.cost.cost_report import CostReport
@@ -67,12 +67,16 @@ class KernelProblem:
         return bool(products) and all(products)
 
 
+Written = tuple[Launch | Reshape, ...]
+"""The launches of a kernel, with the views that they need."""
+
+
 @dataclass(frozen=True)
 class Solution:
     """Launches (a kernel and perhaps its combine kernel) that compute a problem's outputs, with the
     views of tensors that they need; and their cost."""
 
-    ops: tuple[Launch | Reshape, ...]
+    ops: Written
     cost: CostReport
     description: str
 
@@ -83,6 +87,11 @@ class Solution:
         for launch in launches(self.ops):
             for operand, param in zip(launch.operands, launch.body.params, strict=True):
                 own[param] = Value(param.type, own.get(operand, operand).name)
-        ops = rename_ops(self.ops, own)
-        written = tuple(op for op in ops if isinstance(op, Launch | Reshape))
-        return Solution(written, self.cost, self.description)
+        return Solution(as_written(rename_ops(self.ops, own)), self.cost, self.description)
+
+
+def as_written(ops: Sequence[Op]) -> Written:
+    """Return ops of which all are launches or views, as such."""
+    written = tuple(op for op in ops if isinstance(op, Launch | Reshape))
+    assert len(written) == len(ops)
+    return written
