@@ -23,14 +23,15 @@ from mirage.search.kernel.emission.combine_kernels import Combination, CombineKe
 from mirage.search.kernel.emission.joint_kernels import WAYS, JointKernels
 from mirage.search.kernel.emission.launches import Draft, write_draft
 from mirage.search.kernel.emission.picks import Pick, best_sizes
-from mirage.search.kernel.estimates.derivation_costs import Known, Measure, Stored, half_type
+from mirage.search.kernel.estimates.derivation_costs import Measure, Stored
+from mirage.search.kernel.estimates.edge_costs import Known
 from mirage.search.kernel.estimates.floors import combined_floor, time_before
 from mirage.search.kernel.estimates.promising_sizes import may_store, promising
 from mirage.search.kernel.estimates.sizing import Sizing
 from mirage.search.kernel.loop_nests.frames import SWIZZLED_ROW, Columns, FrameType, columns_of
 from mirage.search.kernel.loop_nests.nested import nested_types
 from mirage.search.kernel.loop_nests.problem_axes import Analysis, analyze
-from mirage.search.kernel.problems.narrowing import Narrowing, narrowing_of
+from mirage.search.kernel.problems.narrowing import Narrowing, half_type, narrowing_of
 from mirage.search.kernel.problems.problem import KernelProblem, Solution
 from mirage.search.kernel.problems.tile_groups import groups_of
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer

@@ -24,9 +24,10 @@ from mirage.search.kernel.emission.combine import combine_program
 from mirage.search.kernel.emission.combine_kernels import Combination
 from mirage.search.kernel.emission.emit import Emitter
 from mirage.search.kernel.emission.masked_padding import Sizes
-from mirage.search.kernel.estimates.derivation_costs import Measure, half_type
+from mirage.search.kernel.estimates.derivation_costs import Measure
 from mirage.search.kernel.loop_nests.frames import FrameType, IntArray
 from mirage.search.kernel.loop_nests.problem_axes import Analysis
+from mirage.search.kernel.problems.narrowing import half_type
 from mirage.search.kernel.problems.problem import KernelProblem, Solution, Written
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, launches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirage.search.kernel.estimates.derivation_costs import Known
+from mirage.search.kernel.estimates.edge_costs import Known
 from mirage.search.kernel.loop_nests.frames import Columns
 
 SURROGATE_COLUMNS = 384

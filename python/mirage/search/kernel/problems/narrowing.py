@@ -92,6 +92,15 @@ class Narrowing:
                 return self._of(algebra, arg)
 
 
+def half_type(tensors: list[Value]) -> DType | None:
+    """Return the 16-bit type of a program whose inputs are 16-bit in tiles, or None."""
+    kinds = [v.dtype.in_tile for v in tensors if v.type.size > 1]
+    halves = [k for k in kinds if k.is_half]
+    if not halves or any(k is DType.F64 for k in kinds):
+        return None
+    return max(sorted(set(halves), key=lambda k: k.value), key=halves.count)
+
+
 def narrowing_of(problem: KernelProblem, half: DType | None) -> Narrowing:
     """Return the values that may be rounded to ``half``, the type of products' operands."""
     if half is None:
