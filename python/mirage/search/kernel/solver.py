@@ -28,7 +28,8 @@ from mirage.search.kernel.estimates.edge_costs import Known
 from mirage.search.kernel.estimates.floors import combined_floor, time_before
 from mirage.search.kernel.estimates.promising_sizes import may_store, promising
 from mirage.search.kernel.estimates.sizing import Sizing
-from mirage.search.kernel.loop_nests.frames import SWIZZLED_ROW, Columns, FrameType, columns_of
+from mirage.search.kernel.loop_nests.columns import SWIZZLED_ROW, Columns, columns_of
+from mirage.search.kernel.loop_nests.frames import FrameType
 from mirage.search.kernel.loop_nests.nested import nested_types
 from mirage.search.kernel.loop_nests.problem_axes import Analysis, analyze
 from mirage.search.kernel.problems.narrowing import Narrowing, half_type, narrowing_of

@@ -25,7 +25,7 @@ from mirage.search.kernel.derivations.moves import Edge, EmitError, Product
 from mirage.search.kernel.emission.joined_launches import joined
 from mirage.search.kernel.emission.launches import Combine, Draft, launches_of
 from mirage.search.kernel.emission.picks import Pick
-from mirage.search.kernel.loop_nests.frames import IntArray
+from mirage.search.kernel.loop_nests.columns import IntArray
 from mirage.search.kernel.problems.problem import KernelProblem, Solution, Written
 from mirage.semantics.ugraph import (
     Launch,

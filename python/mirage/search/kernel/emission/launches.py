@@ -17,15 +17,16 @@ from mirage.cost.overlapping_views import read_from_memory
 from mirage.cost.registers import check_registers
 from mirage.cost.resident import with_resident_blocks
 from mirage.cost.target import Target
+from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import Dims
-from mirage.search.algebra.normal_form import InAtom
 from mirage.search.kernel.derivations.moves import Edge, Goal, Load
 from mirage.search.kernel.emission.combine import combine_program
 from mirage.search.kernel.emission.combine_kernels import Combination
 from mirage.search.kernel.emission.emit import Emitter
 from mirage.search.kernel.emission.masked_padding import Sizes
 from mirage.search.kernel.estimates.derivation_costs import Measure
-from mirage.search.kernel.loop_nests.frames import FrameType, IntArray
+from mirage.search.kernel.loop_nests.columns import IntArray
+from mirage.search.kernel.loop_nests.frames import FrameType
 from mirage.search.kernel.loop_nests.problem_axes import Analysis
 from mirage.search.kernel.problems.narrowing import half_type
 from mirage.search.kernel.problems.problem import KernelProblem, Solution, Written

@@ -12,8 +12,8 @@ import numpy as np
 from mirage.cost.accountant import Accountant
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.kernel_time import HOT
+from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import Dims
-from mirage.search.algebra.normal_form import InAtom
 from mirage.search.kernel.derivations.moves import Accumulate, Edge, Gather, Goal, Load, Product
 from mirage.search.kernel.estimates.edge_costs import EdgeCosts
 from mirage.search.kernel.estimates.held_registers import fits_and_serial, held_between

@@ -15,7 +15,7 @@ from mirage.cost.compilable import MAX_WIDE_DIMS
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.overlapping_views import Cut
 from mirage.cost.target import Target
-from mirage.search.algebra.normal_form import SubAxis
+from mirage.search.algebra.atoms import SubAxis
 from mirage.search.kernel.derivations.moves import Edge, Gather, Goal, Load
 from mirage.search.kernel.estimates.known_times import KnownTimes
 from mirage.search.kernel.estimates.op_costs import EdgeAccounts

@@ -17,18 +17,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+from mirage.search.algebra.atoms import InAtom, Names, SoFarAtom, SubAxis, rebuilt
 from mirage.search.algebra.axes import Dims, UnlabelableError
-from mirage.search.algebra.normal_form import (
-    Coefficient,
-    InAtom,
-    Mono,
-    Names,
-    NormalForms,
-    SoFarAtom,
-    SubAxis,
-    inputs_of,
-    rebuilt,
-)
+from mirage.search.algebra.normal_form import Coefficient, Mono, NormalForms, inputs_of
 from mirage.search.algebra.normalizer import MatmulRoles, Normalizer
 from mirage.search.kernel.loop_nests.frames import NARROWEST, AxisUse, FrameType
 from mirage.search.kernel.problems.aligned import aligned_copies, aligned_type, may_align

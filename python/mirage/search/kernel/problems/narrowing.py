@@ -12,15 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mirage.search.algebra.normal_form import (
-    Fn2Atom,
-    FnAtom,
-    IdAtom,
-    InAtom,
-    MaxAtom,
-    NormalForms,
-    SoFarAtom,
-)
+from mirage.search.algebra.atoms import Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom, SoFarAtom
+from mirage.search.algebra.normal_form import NormalForms
 from mirage.search.kernel.problems.growth import Scales, Sizes, growth_of, of_function
 from mirage.search.kernel.problems.problem import KernelProblem
 from mirage.semantics.scalar import BinaryFn, DType
