@@ -62,7 +62,7 @@ def examine(
     measurements that candidates of one program can share. ``positions`` are the numbers in inputs
     that stand for positions: except for definedness, the verdict holds for any other numbers too.
     Proofs end with the ``budget``. The random tests have the ``seed``, otherwise that of the
-    options, otherwise a secret one; it is no seed of rounding errors."""
+    options, otherwise a secret one; it is not a seed of rounding errors."""
     check_graph(reference)
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
