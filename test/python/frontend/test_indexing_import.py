@@ -84,6 +84,10 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
         lambda i, s: torch.zeros_like(i).scatter(1, s, 1),
         (torch.arange(12).reshape(3, 4), torch.tensor([[1], [3], [0]])),
     ),
+    "scatter of truth values": (
+        lambda x, i, p: torch.where(torch.zeros_like(x).bool().scatter(1, i, p), -1.0, x),
+        (X[0], torch.tensor([[5, 0], [1, 4], [3, 2], [0, 5], [2, 3]]), rand(5, 2) > 0),
+    ),
     "index_copy": (
         lambda x, i, s, one: (x.index_copy(1, i, s), x.index_copy(1, one, s[:, :1])),
         (X, IDS[0], rand(4, 3, 6), torch.tensor([2])),

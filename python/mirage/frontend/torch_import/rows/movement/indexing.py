@@ -231,7 +231,9 @@ def _scatter(b: Lowering, c: Call) -> Value:
     if not isinstance(source, Value):
         stored: Value | float = source  # pyright: ignore
     else:
-        part = b.slice(source, (0,) * rank, index.shape)
+        part = source
+        for d in range(rank):
+            part = b.cut(part, d, 0, index.shape[d])
         stored = _chosen(b, b.swapped(b.typed(part, x.dtype), dim, -1), last)
     y = choose(b, hit, stored, b.swapped(x, dim, -1), x.dtype)
     return b.swapped(y, dim, -1)
@@ -247,7 +249,8 @@ def _chosen(b: Lowering, source: Value, last: Value) -> Value:
     here = b.reshape(last, (*last.shape[:-1], 1, last.shape[-1]))
     own = b.binary(BinaryFn.EQ, here, b.reshape(number, (count, 1)))
     kept = b.binary(BinaryFn.KEEP, own, b.reshape(source, (*source.shape, 1)))
-    return b.reduced(ReduceFn.SUM, kept, (-2,), False)
+    one_of_them = ReduceFn.MAX if source.dtype is DType.I1 else ReduceFn.SUM
+    return b.reduced(one_of_them, kept, (-2,), False)
 
 
 def _put(b: Lowering, x: Value, dim: int, index: Value, values: Value) -> Value:
