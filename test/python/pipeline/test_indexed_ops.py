@@ -58,10 +58,6 @@ ROWS: dict[str, tuple[Program, tuple[Tensor, ...]]] = {
     "grid_sample": (
         lambda x, g: F.grid_sample(x, g, align_corners=False) * 2.0, (IMAGE, GRID)
     ),
-    "scatter of truth values": (
-        lambda x, i, p: torch.where(torch.zeros_like(x).bool().scatter(1, i, p), -1.0, x),
-        (S[:, :4], torch.tensor([[3, 0]] * 7), S[:, :2] > 0),
-    ),
     "logcumsumexp": (lambda x: x.logcumsumexp(-1) * 2.0, (rand(4, 8),)),
     "mode": (lambda x: (x * 2.0).round().mode(-1).values * 2.0, (rand(4, 8),)),
     "erfinv": (lambda x: torch.erfinv(torch.tanh(x)) * 2.0, (rand(4, 8),)),

@@ -248,9 +248,11 @@ def _chosen(b: Lowering, source: Value, last: Value) -> Value:
     number = b.combine(BinaryFn.ADD, iota(b, (count,), 0), 1)
     here = b.reshape(last, (*last.shape[:-1], 1, last.shape[-1]))
     own = b.binary(BinaryFn.EQ, here, b.reshape(number, (count, 1)))
+    truth = source.dtype is DType.I1
+    source = b.cast(source, DType.F32) if truth else source
     kept = b.binary(BinaryFn.KEEP, own, b.reshape(source, (*source.shape, 1)))
-    one_of_them = ReduceFn.MAX if source.dtype is DType.I1 else ReduceFn.SUM
-    return b.reduced(one_of_them, kept, (-2,), False)
+    one = b.reduced(ReduceFn.SUM, kept, (-2,), False)
+    return b.combine(BinaryFn.NE, one, 0) if truth else one
 
 
 def _put(b: Lowering, x: Value, dim: int, index: Value, values: Value) -> Value:
