@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.frontend.errors import UnsupportedOpError
-from mirage.semantics.ugraph import External
+from mirage.semantics.ugraph import Elementwise, External
 from torch_programs.imported_programs import check, evaluate, rand
 
 Tensor = torch.Tensor
@@ -284,3 +284,12 @@ def test_many_stores_stay_one_call() -> None:
         "aten.index_copy"
     ]
     assert "4096 stores to 4096 places" in imported.stays[0].reason
+
+
+def test_a_line_that_is_repeated_is_looked_up_once() -> None:
+    """Weights of classes, as a loss reads them: no place in a table of all rows is computed."""
+    w, targets = rand(6), torch.tensor([[4], [0], [2]])
+    imported = mi.from_torch(lambda w, t: w.expand(3, 6).gather(1, t), w, targets)
+    assert not any(isinstance(op, Elementwise) for op in imported.graph.ops)
+    assert max(v.type.size for op in imported.graph.ops[1:] for v in op.operands) == 6
+    check(lambda w, t: w.expand(3, 6).gather(1, t), w, targets)
