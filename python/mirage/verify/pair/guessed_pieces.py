@@ -47,13 +47,14 @@ def _readings(piece: Piece, rng: random.Random) -> Iterator[Callable[[], Shown]]
     """Yield attempts at a proof in other readings."""
     pair = piece.first, piece.second
 
-    def written(depth: Depth) -> Iterator[KernelGraph]:
-        return (normalize(decompose(g), depth) for g in pair)
+    def written(depth: Depth) -> tuple[KernelGraph, KernelGraph]:
+        first, second = (normalize(decompose(g), depth) for g in pair)
+        return first, second
 
     if all(is_elementwise(decompose(g)) for g in pair):
         yield lambda: _by_cases(piece)
     if has_exponentials(*pair):
-        yield lambda: compare_exactly(*written(Depth.EXPONENTIALS), rng).shown
+        yield lambda: compare_exactly(*written(Depth.EXPONENTIALS), rng=rng).shown
     if has_real_functions(*pair):
         yield lambda: compare_real_functions(*written(Depth.REALS)).shown
 
