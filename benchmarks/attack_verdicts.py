@@ -24,7 +24,7 @@ TWICE = 0.3
 EVERY = 1000
 """All situations."""
 LONGEST = 30.0
-"""Processor time for both verdicts on one mutant; what takes longer is noted, and is no failure."""
+"""Processor time for both verdicts on one mutant; to take longer is noted, but is not a failure."""
 LATE = "late"
 PATIENCE = 4.0
 """Times the usual work for the oracle where a mutant is refuted in which it sees nothing."""

@@ -82,7 +82,7 @@ def measure(
 
 def without_weights(layer: Layer) -> Layer:
     """The layer with weights that nobody has written to: the system gives them no memory. What they
-    hold is no matter for what is optimized; buffers hold constants, and keep them."""
+    hold does not matter for what is optimized; buffers hold constants, and keep them."""
     for parameter in layer.module.parameters():
         parameter.data = mapped(parameter.data)
     return layer

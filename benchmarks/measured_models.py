@@ -130,7 +130,7 @@ class Bench:
                 call = prepare(peer)
                 graphs[peer.name] = timing.capture(call, [0])
                 calls[peer.name] = call
-            except Exception as error:  # a peer that fails is no failure of ours
+            except Exception as error:  # a peer that fails is not a failure of ours
                 row["failed"][peer.name] = f"{type(error).__name__}: {error}"[:300]
             print(f"   {peer.name}: {time.perf_counter() - begin:.1f} s", flush=True)
         row["graph"] = {k: asdict(t) for k, t in

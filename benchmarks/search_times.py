@@ -5,8 +5,9 @@ cost no time costs none.
     git worktree add ../before COMMIT
     python benchmarks/search_times.py --beside before=../before --out benchmarks/results
 
-Each tree has one process with its own ``python/mirage``; the compiled half is that of this tree,
-from which the search reads only the table of chips. For each program the trees take turns, in a
+Each tree has one process with its own ``python/mirage``. The compiled half, from which the search
+reads the table of chips and the rules for shared memory, is also its own if the tree is built;
+otherwise it is that of this tree. For each program the trees take turns, in a
 different order each time, ``--runs`` times, each time in a fork of the tree's process: nothing is
 kept from one measurement to the next. Programs whose times differ much are measured ``--again``.
 All trees do the same: :func:`superoptimize` of a built-in program for one chip, with the same
@@ -96,7 +97,8 @@ class Tree:
         self.commit = _git(folder, "describe", "--always", "--dirty")
         given = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
         others = [p for p in given if not (Path(p) / "mirage" / "__init__.py").exists()]
-        compiled = others or [str(HERE.parents[1] / "build" / "python_packages")]
+        own, here = (str(tree / "build/python_packages") for tree in (folder, HERE.parents[1]))
+        compiled = [own] if Path(own).exists() else others or [here]
         path = os.pathsep.join((str(folder.resolve() / "python"), *compiled))
         self._process = subprocess.Popen(
             [sys.executable, str(HERE), "--serve", *options],

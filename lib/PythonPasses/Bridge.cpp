@@ -41,7 +41,7 @@ static Location readLocation(const json::Object &diagnostic, Operation *op) {
   std::optional<StringRef> text = diagnostic.getString("location");
   if (!text)
     return op->getLoc();
-  // A location is parsed for its value; that it fails to parse is no news.
+  // A location is parsed for its value; that it fails to parse is not news.
   ScopedDiagnosticHandler ignore(op->getContext(), [](Diagnostic &) { return success(); });
   mlir::Attribute parsed = parseAttribute(*text, op->getContext());
   if (auto location = dyn_cast_or_null<LocationAttr>(parsed))

@@ -144,7 +144,7 @@ private:
     return concat && isPartOfJoin(concat);
   }
 
-  /// Whether an op becomes a kernel: a launch, or a copy of what is no address.
+  /// Whether an op becomes a kernel: a launch, or a copy of what is not an address.
   static bool isKernel(Operation *op) {
     auto slice = dyn_cast<kernel::SliceOp>(op);
     auto concat = dyn_cast<kernel::ConcatOp>(op);

@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirage.cache.store import KINDS, LARGEST, DamagedEntryError, Header, Store, unpacked
+from mirage.cache.entry_file import LARGEST, DamagedEntryError, Header, unpacked
+from mirage.cache.store import KINDS, Store
 from mirage.errors import MirageError
 
 

@@ -1,9 +1,9 @@
 """Entries on disk, each a file that states its kind, key and version.
 
-A file is written under another name and renamed, so a reader sees all of it or nothing; processes
-share the folder without locks. A file is a line with the hash of the rest, a line of JSON (the
-header), and the compressed payload. An unreadable entry counts as absent, and an entry that cannot
-be written is not kept: neither is an error, and each is logged once in ``mirage.cache``.
+A file (:mod:`mirage.cache.entry_file`) is written under another name and renamed, so a reader sees
+all of it or nothing; processes share the folder without locks. An unreadable entry counts as
+absent, and an entry that cannot be written is not kept: neither is an error, and each is logged
+once in ``mirage.cache``.
 
 If the folder exceeds its limit, the least recently used entries are removed. Everything may be
 deleted at any time.
@@ -18,18 +18,15 @@ import os
 import shutil
 import tempfile
 import time
-import zlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+from mirage.cache.entry_file import DamagedEntryError, Header, packed, unpacked
 from mirage.cache.folder import BadSizeError, cache_folder, size_limit
-from mirage.cache.plain import from_plain
 
 log = logging.getLogger("mirage.cache")
-
-FORMAT = "mirage-cache 1"
 
 KINDS = {
     "import": "a graph of PyTorch as a program",
@@ -45,29 +42,12 @@ KINDS = {
 OLD = ("artifacts", "verdicts", "checks")
 """The folders of older versions, which had several caches."""
 
-LARGEST = 1 << 30
-"""The most bytes of one entry."""
 USED = 600.0
 """The seconds between two notes that an entry was used."""
 ABANDONED = 3600.0
 """The seconds after which a temporary file counts as abandoned."""
 ROOM = 0.9
 """The share of the limit that remains after entries are removed."""
-
-
-class DamagedEntryError(ValueError):
-    """A file differs from what was written; the message says how."""
-
-
-@dataclass(frozen=True)
-class Header:
-    """The header of a file. ``about`` is for people; ``created`` is in seconds since the epoch."""
-
-    kind: str
-    key: str
-    version: str
-    about: str
-    created: float
 
 
 @dataclass(frozen=True)
@@ -86,33 +66,6 @@ def key_of(kind: str, version: str, *parts: object) -> str:
     """Return the key of a value that depends on ``parts`` (plain data) and on a version."""
     text = json.dumps([kind, version, *parts], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def packed(header: Header, payload: bytes) -> bytes:
-    """Return the contents of a file."""
-    body = json.dumps(asdict(header)).encode() + b"\n" + zlib.compress(payload, 3)
-    return f"{FORMAT} {hashlib.sha256(body).hexdigest()}\n".encode() + body
-
-
-def unpacked(content: bytes) -> tuple[Header, bytes]:
-    """Return the header and payload of contents that :func:`packed` made. Raises
-    :class:`DamagedEntryError`."""
-    first, _, body = content.partition(b"\n")
-    name, _, digest = first.decode(errors="replace").rpartition(" ")
-    if name != FORMAT:
-        raise DamagedEntryError(f"expected a file that starts with {FORMAT!r}, got {name[:40]!r}")
-    if hashlib.sha256(body).hexdigest() != digest:
-        raise DamagedEntryError("its contents do not have the hash that it says")
-    line, _, data = body.partition(b"\n")
-    try:
-        header = from_plain(Header, json.loads(line))
-        stream = zlib.decompressobj()
-        payload = stream.decompress(data, LARGEST)
-    except (ValueError, zlib.error) as error:
-        raise DamagedEntryError(str(error)) from None
-    if not stream.eof:
-        raise DamagedEntryError("its payload is cut off, or too large")
-    return header, payload
 
 
 class Store:

@@ -21,7 +21,7 @@ Arguments, one for each parameter of the entry, in order:
   an access outside the memory that its elements span is an error. The same array (or views of one
   base) passed twice is one allocation.
 * ``Uninitialised(array)``: the same, filled with NaN poison first; reading an element before the
-  kernel wrote it is an error. ``module.uninitialised(array)`` is a synonym.
+  kernel wrote it is an error.
 * ``Dependent(array)``: an array that the previous grid of a programmatic dependent launch writes;
   accessing it before ``griddepcontrol.wait`` is an error.
 * an int, float, bool or NumPy scalar for a scalar parameter.

@@ -14,7 +14,7 @@ import numpy as np
 from mirage.emulator.compiled_kernel import Program
 from mirage.emulator.counters import Counters
 from mirage.emulator.errors import LaunchError
-from mirage.emulator.launch_arguments import ArgumentMemory, Uninitialised, aligned, parameters_of
+from mirage.emulator.launch_arguments import ArgumentMemory, aligned, parameters_of
 from mirage.emulator.launch_limits import Limits
 from mirage.emulator.launch_order import Waits
 from mirage.emulator.machine.machine import Machine
@@ -57,11 +57,6 @@ class Emulator:
     def kernels(self) -> tuple[str, ...]:
         """The names of the entries."""
         return tuple(self.module.kernels)
-
-    @staticmethod
-    def uninitialised(array: Array) -> Uninitialised:
-        """Wrap an array; see `Uninitialised`."""
-        return Uninitialised(array)
 
     def program(self, name: str) -> Program:
         """Return the compiled kernel; unknown instructions are found here."""

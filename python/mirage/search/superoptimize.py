@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from mirage.cost.target import Target
 from mirage.search.best_candidates import Candidate, Candidates
 from mirage.search.kernel.emission.picks import Pick
+from mirage.search.kernel.equal_regions import EqualRegions
 from mirage.search.kernel.problems.problem import Solution
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.kernel.workers import Key, Region, Remote
@@ -120,6 +121,7 @@ class Planner:
         self.program = Program(graph, target, self.report)
         self._candidates = Candidates(graph, target, self.solver, self.program)
         self.memo: dict[Key, list[Pick]] = {}
+        self._equal = EqualRegions(self.solver.write)
         self._blamed: set[Key] = set()
         self._wrong: dict[Key, set[object]] = {}  # structures that were refused
         self._few: dict[Key, Region] = {}  # solved for a few ways only
@@ -181,10 +183,12 @@ class Planner:
         return written_first(sorted(left, key=lambda p: p.time), self.solver.write)
 
     def go_on(self, limits: SearchLimits, executor: Executor | None = None) -> SearchResult:
-        """Continue the search within other limits and with other workers, keeping all results."""
+        """Continue the search within other limits and with other workers, keeping all results of
+        regions, but not for equal ones: within these limits more may be found for them."""
         self.start = time.perf_counter()
         self.limits = self.solver.limits = limits
         self.solver.deadline = self.start + limits.budget
+        self._equal = EqualRegions(self.solver.write)
         self.remote = Remote(executor, self.target, limits, self.report) if executor else None
         if self._cuts is not None and self._cuts.hurried:
             self._cuts = None
@@ -247,11 +251,19 @@ class Planner:
     def _solve(self, region: Region) -> list[Pick]:
         key = region.key
         if key not in self.memo:
-            picks = self.remote.result(region) if self.remote is not None else None
+            whole = self._is_whole(region)
+            picks = None if whole else self._equal.picks(region)
             if picks is None:
-                whole = self._is_whole(region)
-                count = 2 * self.limits.candidates if whole else self.limits.choices
-                picks = self.solver.solve(region.problem(), count)[:count]
-            self.memo[key] = written_first(picks, self.solver.write)
+                picks = self._solved(region, 2 * self.limits.candidates if whole else None)
+                if not whole:
+                    self._equal.add(region, picks)
+            self.memo[key] = picks
             self._few[key] = region
         return self.memo[key]
+
+    def _solved(self, region: Region, count: int | None) -> list[Pick]:
+        picks = self.remote.result(region) if self.remote is not None else None
+        if picks is None:
+            count = self.limits.choices if count is None else count
+            picks = self.solver.solve(region.problem(), count)[:count]
+        return written_first(picks, self.solver.write)

@@ -20,6 +20,7 @@ which graphs may not have).
 
 _SIMPLE = 1 << 40  # products of numerator and denominator that no double comes close to by chance
 _DIGITS = 15  # decimal ones that every double keeps apart
+_FEW_DIGITS = 12  # decimal ones that a number has hardly by chance
 _BITS = 24  # binary ones of an f32
 
 
@@ -61,6 +62,24 @@ def read(value: float) -> Fraction:
         return simple
     digits = Decimal(repr(value)).normalize().as_tuple().digits
     return Fraction(repr(value)) if len(digits) <= _DIGITS else itself
+
+
+def is_simple(value: Fraction) -> bool:
+    """Return whether a number is anything but a double with more digits than an f32 has."""
+    a_double = value.denominator & (value.denominator - 1) == 0
+    return not a_double or _odd_part(abs(value.numerator)).bit_length() <= _BITS
+
+
+def simplest_near(value: Fraction, off: Fraction) -> Fraction | None:
+    """Return a simple fraction at most ``off`` away from a number, otherwise a decimal of a few
+    digits, otherwise None."""
+    size = abs(value)
+    if size > off:
+        simple = _between(size - off, size + off)
+        if simple.numerator * simple.denominator <= _SIMPLE:
+            return simple if value > 0 else -simple
+    decimal = Fraction(f"{nearest(value):.{_FEW_DIGITS}g}")
+    return decimal if abs(decimal - value) <= off else None
 
 
 def _odd_part(n: int) -> int:

@@ -191,7 +191,8 @@ def _logic(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
 
 
 def _gelu(x: Array) -> Array:
-    erf: Callable[[Any], Any] = np.vectorize(math.erf, otypes=[np.float64])
+    """In the type of ``x``, as PyTorch computes it: far below zero ``1 + erf`` has few digits."""
+    erf: Callable[[Any], Any] = np.vectorize(math.erf, otypes=[np.asarray(x).dtype])
     return 0.5 * x * (1.0 + erf(x / math.sqrt(2.0)))
 
 
@@ -200,7 +201,9 @@ def _gelu_tanh(x: Array) -> Array:
 
 
 def _sigmoid(x: Array) -> Array:
-    return 0.5 * (1.0 + np.tanh(0.5 * x))
+    """As PyTorch computes it: small results keep their digits, which ``1 + tanh`` does not have."""
+    with np.errstate(over="ignore"):  # the result is zero
+        return 1.0 / (1.0 + np.exp(-x))
 
 
 def conversion(dtype: DType) -> tuple[tuple[str, object], ...]:

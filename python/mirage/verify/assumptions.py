@@ -19,7 +19,7 @@ class Assumptions:
     one. ``indices_in_range``: every whole number with which either program picks elements of rows
     names an element; none of them means that a class is left out. ``rows_left``: each mask leaves
     something of each row; PyTorch's fused attention gives zeros in a row of which nothing is left,
-    where a softmax is no number."""
+    where a softmax is not a number."""
 
     reassociation: bool = True
     more_precision: bool = True

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from mirage.cache import KINDS, Store, key_of
 from mirage.cache.archive import ArchiveError, export_archive, import_archive
-from mirage.cache.store import Header, packed
+from mirage.cache.entry_file import Header, packed
 
 LIMIT = 1 << 20
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirage.cache import KINDS, BadSizeError, Store, cache_folder, key_of, shared_store
-from mirage.cache import store as store_module
+from mirage.cache import KINDS, BadSizeError, Store, cache_folder, entry_file, key_of, shared_store
+from mirage.cache.entry_file import DamagedEntryError, Header, packed, unpacked
 from mirage.cache.folder import parse_size, shown_size, size_limit
-from mirage.cache.store import DamagedEntryError, Header, packed, unpacked
 
 LIMIT = 1 << 20
 
@@ -93,7 +92,7 @@ def test_an_entry_under_another_name_is_none(store: Store) -> None:
 def test_a_payload_that_grows_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     content = packed(Header("code", "0" * 64, "v", "", 0.0), b"\0" * 100_000)
     assert unpacked(content)[1] == b"\0" * 100_000
-    monkeypatch.setattr(store_module, "LARGEST", 1000)
+    monkeypatch.setattr(entry_file, "LARGEST", 1000)
     with pytest.raises(DamagedEntryError, match="too large"):
         unpacked(content)
 

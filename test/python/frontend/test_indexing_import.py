@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.frontend.errors import UnsupportedOpError
-from mirage.semantics.ugraph import External
+from mirage.semantics.ugraph import Elementwise, External
 from torch_programs.imported_programs import check, evaluate, rand
 
 Tensor = torch.Tensor
@@ -83,6 +83,10 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
     "scatter of integers": (
         lambda i, s: torch.zeros_like(i).scatter(1, s, 1),
         (torch.arange(12).reshape(3, 4), torch.tensor([[1], [3], [0]])),
+    ),
+    "scatter of truth values": (
+        lambda x, i, p: torch.where(torch.zeros_like(x).bool().scatter(1, i, p), -1.0, x),
+        (X[0], torch.tensor([[5, 0], [1, 4], [3, 2], [0, 5], [2, 3]]), rand(5, 2) > 0),
     ),
     "index_copy": (
         lambda x, i, s, one: (x.index_copy(1, i, s), x.index_copy(1, one, s[:, :1])),
@@ -280,3 +284,12 @@ def test_many_stores_stay_one_call() -> None:
         "aten.index_copy"
     ]
     assert "4096 stores to 4096 places" in imported.stays[0].reason
+
+
+def test_a_line_that_is_repeated_is_looked_up_once() -> None:
+    """Weights of classes, as a loss reads them: no place in a table of all rows is computed."""
+    w, targets = rand(6), torch.tensor([[4], [0], [2]])
+    imported = mi.from_torch(lambda w, t: w.expand(3, 6).gather(1, t), w, targets)
+    assert not any(isinstance(op, Elementwise) for op in imported.graph.ops)
+    assert max(v.type.size for op in imported.graph.ops[1:] for v in op.operands) == 6
+    check(lambda w, t: w.expand(3, 6).gather(1, t), w, targets)

@@ -29,6 +29,7 @@ def complex_parts(x: Tensor) -> tuple[Tensor, ...]:
 CASES: dict[str, tuple[Program, Tensor]] = {
     "products": (lambda x: (x.cumprod(-1), x.cumprod(0), x[:, :1].cumprod(1)), X),
     "products of integers": (lambda x: (x.cumprod(1), x.prod(), x.prod(1)), INTS[:1]),
+    "how many are accepted": (lambda x: (x == 1).long().cumprod(1).sum(1), INTS),
     "products of truth values": (lambda x: (x.cumprod(1), x.prod(1)), TRUTH),
     "maxima": (lambda x: (*x.cummax(1), *x.cummin(-1)), X.round()),
     "maxima of no numbers": (lambda x: (*x.cummax(1), *x.cummin(-1)), LINE),

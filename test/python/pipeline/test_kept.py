@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from example_programs.built import linear
 from mirage.cache import shared_store
-from mirage.cache.store import packed, unpacked
+from mirage.cache.entry_file import packed, unpacked
 from mirage.compiler import CompileError
 from mirage.pipeline.commands import compile_process
 from mirage.pipeline.compile.build import Builder as KernelBuilder

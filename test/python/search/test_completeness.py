@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 from example_programs.search_programs import graph, tensor
 from mirage.cost import H200
+from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import AxisTable
-from mirage.search.algebra.normal_form import InAtom
 from mirage.search.kernel.derivations.derive import Derivations, Goal
 from mirage.search.kernel.derivations.extract import Choices
 from mirage.search.kernel.derivations.moves import (

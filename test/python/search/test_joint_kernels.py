@@ -11,8 +11,10 @@ from mirage.cost import H200
 from mirage.search import SearchLimits, SearchReport, superoptimize
 from mirage.search.kernel.emission import joint_kernels
 from mirage.search.kernel.emission.joined_launches import joined
-from mirage.search.kernel.emission.joint_kernels import groups_of
+from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.problems.one_tile import one_tile, side_by_side
+from mirage.search.kernel.problems.problem import KernelProblem
+from mirage.search.kernel.problems.tile_groups import groups_of
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.kernel.workers import Region
 from mirage.search.program.parts import Program
@@ -20,7 +22,16 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType
-from mirage.semantics.ugraph import KernelGraph, Launch, Load, TensorType, all_ops, launches, loops
+from mirage.semantics.ugraph import (
+    KernelGraph,
+    Launch,
+    Load,
+    TensorType,
+    Value,
+    all_ops,
+    launches,
+    loops,
+)
 
 ROWS, WIDTH, COLUMNS = 4, 256, (1024, 256, 256)
 
@@ -162,3 +173,27 @@ def test_which_values_are_computed_side_by_side() -> None:
     assert side_by_side(of(4, 256), of(4, 1024))
     assert not side_by_side(of(4, 1024), of(4, 768))  # not the same number of blocks
     assert not side_by_side(of(1, 4096), of(1, 16))  # tiles of no columns
+
+
+def test_a_group_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries are joined to keys, and to keys and values: the second time they are known, and the
+    kernels are those that are found without that."""
+    solved: list[tuple[Value, ...]] = []
+    solve = KernelSolver.solve
+
+    def counted(self: KernelSolver, problem: KernelProblem, count: int | None = None) -> list[Pick]:
+        solved.append(problem.outputs)
+        return solve(self, problem, count)
+
+    def times(solver: KernelSolver, outputs: tuple[Value, ...]) -> list[float]:
+        part = Program(program, H200, SearchReport()).region(outputs, ())
+        return [pick.time for pick in solver.solve(part.problem())]
+
+    monkeypatch.setattr(KernelSolver, "solve", counted)
+    program = projections()
+    queries, keys, _ = program.outputs
+    solver, other = (KernelSolver(H200, SearchLimits(columns=800), SearchReport()) for _ in "ab")
+    assert times(solver, program.outputs)
+    assert times(solver, (queries, keys))
+    assert solved.count((queries,)) == 1
+    assert times(solver, (queries, keys)) == times(other, (queries, keys))

@@ -8,7 +8,7 @@ from mirage.cost import H200
 from mirage.search import SearchLimits, SearchReport
 from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.estimates.derivation_costs import Measure
-from mirage.search.kernel.loop_nests.frames import Columns
+from mirage.search.kernel.loop_nests.columns import Columns
 from mirage.search.kernel.problems.problem import Solution
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.kernel.workers import Region

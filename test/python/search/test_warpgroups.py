@@ -13,7 +13,8 @@ from mirage.frontend.kernel_graph import new_kernel_graph
 from mirage.search.algebra.normalizer import MatmulRoles
 from mirage.search.kernel.emission import launches as launches_module
 from mirage.search.kernel.estimates import derivation_costs
-from mirage.search.kernel.loop_nests.frames import AxisUse, FrameType, columns_of
+from mirage.search.kernel.loop_nests.columns import columns_of
+from mirage.search.kernel.loop_nests.frames import AxisUse, FrameType
 from mirage.search.kernel.solver import TRUSTED, KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
 from mirage.search.program.parts import Program

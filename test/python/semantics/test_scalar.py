@@ -171,6 +171,15 @@ def test_pytorch_computes_the_same(fn: UnaryFn) -> None:
     np.testing.assert_allclose(result, values(fn, points), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("fn", [UnaryFn.SIGMOID, UnaryFn.SILU, UnaryFn.TANH, UnaryFn.EXP])
+def test_small_results_have_the_digits_that_pytorch_gives_them(fn: UnaryFn) -> None:
+    import torch
+
+    points = np.linspace(-80.0, -4.0, 50, dtype=np.float32)
+    result = _call(UNARY[fn].call, torch.from_numpy(points)).numpy()
+    np.testing.assert_allclose(UNARY[fn].evaluate(points), result, rtol=1e-6)
+
+
 @pytest.mark.parametrize("fn", list(BinaryFn))
 def test_pytorch_computes_the_same_of_two(fn: BinaryFn) -> None:
     import torch

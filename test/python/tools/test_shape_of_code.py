@@ -62,7 +62,7 @@ CLASS_TESTS = {
     "frontend": 2,
     "mlir_io": 5,
     "pipeline": 3,
-    "search": 39,
+    "search": 38,
     "semantics": 58,
     "transforms": 70,
     "verify": 84,

@@ -66,7 +66,7 @@ bool mirage::block::isKeptFactor(ConvertLayoutOp convert) {
          });
 }
 
-/// Why a factor is no tile in shared memory: a box that the loop or the launch
+/// Why a factor is not a tile in shared memory: a box that the loop or the launch
 /// loads and does not change, or looked up rows in pieces of 16 bytes.
 static std::optional<std::string> whyNotShared(Value factor) {
   if (getRingGather(factor))

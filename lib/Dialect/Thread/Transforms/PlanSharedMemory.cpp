@@ -95,7 +95,7 @@ private:
                 .wasInterrupted();
   }
 
-  /// All roles of the function, and the only one that is no producer, if so.
+  /// All roles of the function, and the only one that is not a producer, if so.
   void findRoles() {
     SmallVector<WarpsOp> readers;
     for (auto role : function.getBody().getOps<WarpsOp>()) {

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirage.cli.artifacts import add_chip_argument, chip_of
-from mirage.cli.given_inputs import Wanted, given_inputs
+from mirage.cli.artifacts import add_chip_argument
+from mirage.cli.given_inputs import given_inputs
 from mirage.cli.output import Output
-from mirage.cli.programs import HELP, LoadedProgram, load_program
+from mirage.cli.programs import HELP, LoadedProgram
 from mirage.cli.python_files import BadProgramError
 from mirage.cli.run_model import run_model
+from mirage.cli.runnable import Runnable, is_artifact, runnable
 from mirage.cli.tensor_archives import (
     DTYPES,
     check_kind,
@@ -26,8 +26,6 @@ from mirage.runtime.serialization.manifest import TORCH_NAMES
 
 if TYPE_CHECKING:
     from mirage.emulator import Counters
-    from mirage.pipeline.result import Optimized
-    from mirage.runtime.serialization.artifact import Artifact
 
 SUMMARY = "run an artifact or a program, on a GPU or in the emulator"
 DESCRIPTION = """\
@@ -80,10 +78,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
         raise BadProgramError("expected --emulate together with --stats, got --stats alone")
     if options.outputs is not None:
         check_kind(options.outputs)
-    if _is_artifact(options.artifact) and is_model(options.artifact):
+    if is_artifact(options.artifact) and is_model(options.artifact):
         return run_model(options, output)
     tensors = None if options.inputs is None else read_tensors(options.inputs)
-    what, program = _runnable(options, output)
+    what, program = runnable(options, output)
     if options.outputs is not None:
         check_writable(options.outputs, {spec.name: spec.dtype for spec in what.outputs})
     inputs, want = _problem(what, program, options, tensors)
@@ -129,91 +127,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     return code
 
 
-@dataclass(frozen=True)
-class _Runnable:
-    """Something that can be run: an artifact, or an optimized program that may be more than one."""
-
-    name: str
-    inputs: tuple[Wanted, ...]
-    outputs: tuple[_Output, ...]
-    artifact: Artifact | None = None
-    optimized: Optimized | None = None
-
-
-@dataclass(frozen=True)
-class _Output:
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-
-
-def _of_artifact(artifact: Artifact) -> _Runnable:
-    m = artifact.manifest
-    inputs = tuple(
-        Wanted(tuple(dict.fromkeys((t.name, t.parameter or t.name))), t.shape, t.dtype)
-        for t in m.inputs
-    )
-    outputs = tuple(_Output(t.name, t.shape, t.dtype) for t in m.outputs)
-    return _Runnable(m.name, inputs, outputs, artifact)
-
-
-def _of_optimized(o: Optimized) -> _Runnable:
-    """Return the artifact if the program is one; otherwise the program, with its weights as
-    ordinary inputs."""
-    from mirage.pipeline.options import NothingFoundError
-    from mirage.pipeline.result import Optimized
-
-    with suppress(NothingFoundError):
-        return _of_artifact(o.artifact)
-    program = replace(o.program, parameters=())
-    optimized = Optimized(program, o.options, o.graph, o.steps, o.mlir, o.report, o.finalists)
-    graph = program.graph
-    names = {p.index: p.name for p in o.program.parameters}
-    inputs = tuple(
-        Wanted(
-            tuple(dict.fromkeys((v.name or f"x{i}", names.get(i, v.name or f"x{i}")))),
-            v.shape,
-            v.dtype.value,
-        )
-        for i, v in enumerate(graph.inputs)
-    )
-    outputs = tuple(
-        _Output(v.name or f"y{i}", v.shape, v.dtype.value) for i, v in enumerate(graph.outputs)
-    )
-    return _Runnable(graph.name, inputs, outputs, None, optimized)
-
-
-def _runnable(
-    options: argparse.Namespace, output: Output
-) -> tuple[_Runnable, LoadedProgram | None]:
-    """Return what to run, and the program that it should compute, if known."""
-    from mirage.runtime.serialization.artifact import read_artifact
-
-    compares = None if options.program is None else load_program(options.program)
-    if _is_artifact(options.artifact):
-        return _of_artifact(read_artifact(options.artifact)), compares
-    from mirage.pipeline.optimize import compile_graph, optimize
-    from mirage.pipeline.options import OptimizeOptions
-    from mirage.semantics.ugraph import Structure
-
-    loaded = load_program(options.artifact)
-    settings = OptimizeOptions(
-        chip=chip_of(options), watch=lambda text: output.say(text, style="dim")
-    )
-    written = all(isinstance(op, Structure) for op in loaded.graph.ops)
-    optimized = (compile_graph if written else optimize)(loaded.program, settings)
-    return _of_optimized(optimized), compares or loaded
-
-
-def _is_artifact(name: str) -> bool:
-    """Return whether a path is a folder, or can be nothing else (even if it does not exist)."""
-    path = Path(name)
-    is_file = ".py" in path.name or ".mlir" in path.name
-    return path.is_dir() or path.suffix == ".mirage" or (len(path.parts) > 1 and not is_file)
-
-
 def _problem(
-    what: _Runnable,
+    what: Runnable,
     program: LoadedProgram | None,
     options: argparse.Namespace,
     tensors: dict[str, Any] | None,
@@ -246,7 +161,7 @@ def _problem(
     return inputs, evaluate_floats(program.graph, inputs)
 
 
-def _check_indices(what: _Runnable, inputs: tuple[Any, ...]) -> None:
+def _check_indices(what: Runnable, inputs: tuple[Any, ...]) -> None:
     """Raise :class:`~mirage.runtime.errors.ArgumentIndexError` for an index that is outside of its
     dimension."""
     from mirage.runtime.arguments.index_check import IndexCheck
@@ -260,7 +175,7 @@ def _check_indices(what: _Runnable, inputs: tuple[Any, ...]) -> None:
 
 
 def _emulate(
-    what: _Runnable,
+    what: Runnable,
     inputs: tuple[Any, ...],
     options: argparse.Namespace,
     output: Output,
@@ -292,7 +207,7 @@ def _emulate(
 
 
 def _emulate_program(
-    what: _Runnable, inputs: tuple[Any, ...], checks: bool, counters: list[Counters]
+    what: Runnable, inputs: tuple[Any, ...], checks: bool, counters: list[Counters]
 ) -> tuple[Any, ...]:
     from mirage.pipeline.commands.emulate import emulate
 
@@ -302,7 +217,7 @@ def _emulate_program(
     return _arrays(results)
 
 
-def _tensors(what: _Runnable, inputs: tuple[Any, ...], device: str) -> list[Any]:
+def _tensors(what: Runnable, inputs: tuple[Any, ...], device: str) -> list[Any]:
     """Return the inputs as tensors."""
     import torch
 
@@ -324,7 +239,7 @@ def _arrays(results: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _launch(
-    what: _Runnable, inputs: tuple[Any, ...], output: Output, data: dict[str, Any]
+    what: Runnable, inputs: tuple[Any, ...], output: Output, data: dict[str, Any]
 ) -> tuple[Any, ...]:
     from mirage.runtime import NoGpuError
     from mirage.runtime.launching.executable import Executable

@@ -13,6 +13,7 @@ import numpy as np
 
 from mirage.emulator.run_artifact import TOLERANCE
 from mirage.pipeline.checks.kernel_memory import KernelMemory, stray_bytes, written_elements
+from mirage.pipeline.checks.named_rows import with_named_rows
 from mirage.semantics.domain import Float64, TypedFloat
 from mirage.semantics.evaluation.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.evaluation.tile_lookups import loaded
@@ -44,12 +45,14 @@ def compare(op: Op, memory: KernelMemory, positions: int) -> int:
             )
     else:
         tiles = [[_hull(w, v) for w, v in zip(written, op.results, strict=True)]]
-    graph = loaded(KernelGraph("kernel", tuple(dict.fromkeys(op.operands)), (op,), op.results))
+    arrays = dict(zip(op.operands, memory.operands, strict=True))
+    graph = loaded(KernelGraph("kernel", tuple(arrays), (op,), op.results))
+    graph, given = with_named_rows(graph, tuple(arrays.values()))
     seen = [np.zeros(len(w), bool) for w in written]
     tolerance = _tolerance(op)
     compared = 0
     for tile in tiles:
-        wants, nears = _values(op, graph, memory, tile)
+        wants, nears = _values(op, graph, given, tile)
         for number, value in enumerate(op.results):
             places = _places(tile[number], value.shape)
             at = np.searchsorted(written[number], places)
@@ -198,12 +201,11 @@ def _places(region: Region, shape: tuple[int, ...]) -> Array:
 
 
 def _values(
-    op: Op, graph: KernelGraph, memory: KernelMemory, tile: Sequence[Region]
+    op: Op, graph: KernelGraph, arrays: Sequence[Array], tile: Sequence[Region]
 ) -> tuple[list[Array], list[Array]]:
     """Return the elements of a tile in float64, and rounded as a GPU rounds them."""
     wanted = demand(graph, tile)
-    arrays = dict(zip(op.operands, memory.operands, strict=True))
-    given = [_operand(v, arrays[v], wanted) for v in graph.inputs]
+    given = [_operand(v, x, wanted) for v, x in zip(graph.inputs, arrays, strict=True)]
     found: list[list[Array]] = []
     for domain in (Float64(), TypedFloat()):
         inputs = [

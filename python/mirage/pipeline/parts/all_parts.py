@@ -22,6 +22,7 @@ from mirage.pipeline.parts.kept_part import KeptParts, reference_of
 from mirage.pipeline.parts.part import PartSolver
 from mirage.pipeline.parts.part_data import PartOptions, SolvedPart
 from mirage.pipeline.parts.runs import Runs
+from mirage.pipeline.parts.seconds import shares_of
 from mirage.semantics.alternatives import Alternatives, applied_to
 from mirage.semantics.bounds.idle_steps import positions_of
 from mirage.semantics.positions import Iota
@@ -168,7 +169,7 @@ class Parts:
         left = every = self._size(self.solvers)
         longest = 0.0
         begun: list[PartSolver] = []
-        for key in sorted(self.solvers, key=lambda key: -self._promise(key)):
+        for key in self._most_promising(self.solvers):
             solver, start = self.solvers[key], self.deadline.left
             compiling = sum(s.compiling_about() for s in (*begun, solver))
             if start - compiling <= longest:
@@ -193,17 +194,29 @@ class Parts:
         sought if there is no time to verify it."""
         begun = self._begun()
         compiling = sum(s.compiling() for s in begun.values())
-        order = sorted(begun, key=lambda key: -self._promise(key))
-        left = every = self._size(order)
+        order = self._most_promising(begun)
+        shares, every = self._shares(order), self._size(order)
         for key in order:
             solver, whole = begun[key], self.deadline.portion(1.0, but=compiling)
             if whole.left > AGAIN * solver.took:
                 solver.within(whole)
-                share = max(self.sizes[key] / left, solver.took / whole.left)
+                share = max(shares[key], solver.took / whole.left)
                 solver.better(share, self._turn(whole, self.sizes[key] / every))
-            left -= self.sizes[key]
         for key in order:
             begun[key].await_first()
+
+    def _most_promising(self, keys: Collection[str]) -> list[str]:
+        """Return the parts in the order in which they get time."""
+        return sorted(keys, key=lambda key: -self._promise(key))
+
+    def _shares(self, keys: Sequence[str]) -> dict[str, float]:
+        """Return the share of the time left at its turn that each of several parts gets. If all
+        have a first answer, their predicted times count as well."""
+        sizes = [self.sizes[key] for key in keys]
+        times = [0.0 for _ in keys]
+        if self.hurried:
+            times = [self.solvers[key].time * self.places[key] for key in keys]
+        return dict(zip(keys, shares_of(sizes, times), strict=True))
 
     def _promise(self, key: str) -> float:
         """Return the predicted µs of a part in all of its places, divided by the ops that a search
@@ -212,20 +225,20 @@ class Parts:
 
     def _finish(self, executor: Executor | None) -> None:
         """Solve the parts one after the other, and put those together that nothing was found
-        for."""
+        for. With little time, the parts where most may be gained come first."""
         reserved = {key: s.compiling() for key, s in self._begun().items()}  # seconds
-        left = self._size(self.solvers)
-        for key, solver in self.solvers.items():
+        order = self._most_promising(self.solvers) if self.hurried else list(self.solvers)
+        shares = self._shares(order)
+        for key in order:
             reserved.pop(key, None)
-            others = sum(reserved.values())
+            solver, others = self.solvers[key], sum(reserved.values())
             try:
-                solver.within(self.deadline.portion(self.sizes[key] / left, but=others))
+                solver.within(self.deadline.portion(shares[key], but=others))
                 self.solved[key] = solver.solved() if solver.left_alone else solver.run()
                 reserved[key] = solver.compiling()
             except KeyboardInterrupt:
                 self.deadline.stop(INTERRUPTED)
                 self.solved[key] = solver.solved()
-            left -= self.sizes[key]
         without = [k for k in self.solvers if self.solved[k].fell_back and k not in self.runs.cuts]
         try:
             self._put_together(

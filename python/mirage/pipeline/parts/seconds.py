@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 SEARCHED = 0.5
 """The share of the time left that the search may take, so that its results can be verified."""
@@ -39,3 +40,14 @@ def compiling_own_ops(kernels: int) -> float:
     """Estimate the seconds to compile a program that keeps its own ops, which are this number of
     different kernels. The estimate is rather too high than too low."""
     return busy() * (COMPILE + COMPILE_OWN * kernels)
+
+
+def shares_of(sizes: Sequence[float], times: Sequence[float]) -> list[float]:
+    """Return the shares of the time that parts get one after the other, each of the time that is
+    left at its turn. Half of the time is for their ``sizes``, which say how long a search takes,
+    and half for the predicted ``times``, which say how much may be gained; all of it is for their
+    sizes if no times are known."""
+    wanted = [size / sum(sizes) for size in sizes]
+    if sum(times):
+        wanted = [(w + t / sum(times)) / 2 for w, t in zip(wanted, times, strict=True)]
+    return [w / sum(wanted[place:]) for place, w in enumerate(wanted)]

@@ -21,7 +21,7 @@ enum {
   FirstNeeded = 3,   // calls that a recording follows
   LeastKernels = 3,  // of a program for which a graph takes less time
   NonBlocking = 1,   // a stream that does not wait for the default one
-  RelaxedCapture = 2 // what other threads do is no concern of the recording
+  RelaxedCapture = 2 // what other threads do does not concern the recording
 };
 
 typedef struct {

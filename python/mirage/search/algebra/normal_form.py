@@ -17,74 +17,29 @@ multiplies out (which is what lets a mean be subtracted after a loop).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 
-from mirage.search.algebra.axes import Dims
+from mirage.search.algebra.atoms import (
+    Atom,
+    Fn2Atom,
+    FnAtom,
+    IdAtom,
+    InAtom,
+    MaxAtom,
+    Names,
+    SoFarAtom,
+    SubAxis,
+    rebuilt,
+)
 from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, UnaryFn
 
-SubAxis = tuple[str, str]
 Mono = tuple[tuple[int, ...], tuple[SubAxis, ...]]
 """The sorted atoms (with repetition) and the sorted summed sub-axes of a monomial."""
 Coefficient = Number | int
 Terms = tuple[tuple[Mono, Coefficient], ...]
 MAX_TERMS = 24
-
-
-@dataclass(frozen=True)
-class InAtom:
-    """An input tensor, read with the given axes."""
-
-    tensor: int
-    dims: Dims
-
-
-@dataclass(frozen=True)
-class FnAtom:
-    """A scalar function of a polynomial."""
-
-    fn: UnaryFn
-    arg: int
-
-
-@dataclass(frozen=True)
-class Fn2Atom:
-    """A function of two polynomials that is not a ring operation (max, min, pow)."""
-
-    fn: BinaryFn
-    a: int
-    b: int
-
-
-@dataclass(frozen=True)
-class MaxAtom:
-    """The maximum of a polynomial over sub-axes."""
-
-    bound: tuple[SubAxis, ...]
-    arg: int
-
-
-@dataclass(frozen=True)
-class SoFarAtom:
-    """The sum or maximum of a polynomial over the indices of an axis up to each one, or before
-    each one if ``exclusive``; from the last one on if ``reversed``."""
-
-    fn: ReduceFn
-    exclusive: bool
-    reversed: bool
-    axis: str
-    arg: int
-
-
-@dataclass(frozen=True)
-class IdAtom:
-    """A polynomial that is kept as one factor."""
-
-    arg: int
-
-
-Atom = InAtom | FnAtom | Fn2Atom | MaxAtom | SoFarAtom | IdAtom
 
 
 @dataclass
@@ -330,33 +285,6 @@ class NormalForms:
                 out = self.mul(out, a)
             return self.inverse(out) if exponent < 0 else out
         return None
-
-
-@dataclass(frozen=True)
-class Names:
-    """Other names of axes in an atom: of the axes of a tensor, of summed sub-axes, and of the one
-    axis along which something is so far."""
-
-    dims: Callable[[Dims], Dims]
-    bound: Callable[[tuple[SubAxis, ...]], tuple[SubAxis, ...]]
-    axis: Callable[[str], str]
-
-
-def rebuilt(atom: Atom, names: Names, poly: Callable[[int], int]) -> Atom:
-    """Return an atom with other names, of the polynomials that ``poly`` gives for its own."""
-    match atom:
-        case InAtom(tensor, dims):
-            return InAtom(tensor, names.dims(dims))
-        case FnAtom(fn, arg):
-            return FnAtom(fn, poly(arg))
-        case Fn2Atom(fn, a, b):
-            return Fn2Atom(fn, poly(a), poly(b))
-        case MaxAtom(bound, arg):
-            return MaxAtom(names.bound(bound), poly(arg))
-        case SoFarAtom():
-            return replace(atom, axis=names.axis(atom.axis), arg=poly(atom.arg))
-        case IdAtom(arg):
-            return IdAtom(poly(arg))
 
 
 def renamed(algebra: NormalForms, poly: int, old: str, new: str) -> int:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mirage.search.algebra.atoms import InAtom, MaxAtom, SoFarAtom
 from mirage.search.algebra.axes import AxisTable, Dims, UnlabelableError, regroup
-from mirage.search.algebra.normal_form import InAtom, MaxAtom, NormalForms, SoFarAtom
+from mirage.search.algebra.normal_form import NormalForms
 from mirage.semantics.scalar import ReduceFn
 from mirage.semantics.ugraph import (
     Binary,

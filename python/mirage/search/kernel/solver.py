@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from bisect import insort
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -19,18 +20,21 @@ from mirage.search.kernel.derivations.moves import Edge
 from mirage.search.kernel.derivations.type_derivations import Derived, TypeDerivations
 from mirage.search.kernel.emission.bodies import EmitError
 from mirage.search.kernel.emission.combine_kernels import Combination, CombineKernel, Key, key_of
-from mirage.search.kernel.emission.joint_kernels import WAYS, JointKernels, groups_of
+from mirage.search.kernel.emission.joint_kernels import WAYS, JointKernels
 from mirage.search.kernel.emission.launches import Draft, write_draft
 from mirage.search.kernel.emission.picks import Pick, best_sizes
-from mirage.search.kernel.estimates.derivation_costs import Known, Measure, Stored, half_type
+from mirage.search.kernel.estimates.derivation_costs import Measure, Stored
+from mirage.search.kernel.estimates.edge_costs import Known
 from mirage.search.kernel.estimates.floors import combined_floor, time_before
 from mirage.search.kernel.estimates.promising_sizes import may_store, promising
 from mirage.search.kernel.estimates.sizing import Sizing
-from mirage.search.kernel.loop_nests.frames import SWIZZLED_ROW, Columns, FrameType, columns_of
+from mirage.search.kernel.loop_nests.columns import SWIZZLED_ROW, Columns, columns_of
+from mirage.search.kernel.loop_nests.frames import FrameType
 from mirage.search.kernel.loop_nests.nested import nested_types
 from mirage.search.kernel.loop_nests.problem_axes import Analysis, analyze
-from mirage.search.kernel.problems.narrowing import Narrowing, narrowing_of
+from mirage.search.kernel.problems.narrowing import Narrowing, half_type, narrowing_of
 from mirage.search.kernel.problems.problem import KernelProblem, Solution
+from mirage.search.kernel.problems.tile_groups import groups_of
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.semantics.ugraph import KernelGraph, Value
 
@@ -61,6 +65,15 @@ class KernelSolver:
     combined: dict[Key, CombineKernel] = field(default_factory=dict[Key, CombineKernel])
     _left_out: int = 0  # types of the problem that were not looked at
 
+    @cached_property
+    def _joint(self) -> JointKernels:
+        """What joins the kernels of groups of results."""
+
+        def solve(group: KernelProblem) -> list[Pick]:
+            return self.solve(group, WAYS)
+
+        return JointKernels(self.target, solve, self._times, self._combine)
+
     @property
     def derivations(self) -> TypeDerivations:
         """The derivations in each type of frame."""
@@ -72,8 +85,7 @@ class KernelSolver:
         examined."""
         groups = groups_of(problem)
         if len(groups) > 1:
-            each = [self.solve(group, WAYS) for group in groups]
-            return JointKernels(self.target, self._times, self._combine).picks(each)
+            return self._joint.picks(groups)
         self.report.kernels += 1
         try:
             with Timer(self.report, "analyze"):
@@ -284,6 +296,9 @@ class KernelSolver:
         """Return the launches of a pick, or None if they exceed a limit of the code generator."""
         if pick.ready is not None:
             pick.written = pick.ready
+        elif pick.like is not None and pick.written is None:
+            like = self.write(pick.like)
+            pick.written = None if like is None else like.renamed(pick.names)
         elif pick.draft is not None and pick.written is None and not pick.refused:
             try:
                 with Timer(self.report, "emit"):

@@ -11,7 +11,7 @@ import contextlib
 import time
 from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from mirage.cost.cost_report import CostReport
 from mirage.cost.overlapping_views import Cut
@@ -21,11 +21,12 @@ from mirage.search.kernel.emission.combine_kernels import CombineKernel
 from mirage.search.kernel.emission.combine_kernels import Key as CombineKey
 from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.problems.growth import Scales
-from mirage.search.kernel.problems.problem import KernelProblem, Solution
+from mirage.search.kernel.problems.problem import KernelProblem, Solution, as_written
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
+from mirage.semantics.signature import signature
 from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value
+from mirage.semantics.ugraph import KernelGraph, Value
 
 Key = tuple[tuple[Value, ...], frozenset[Value]]
 
@@ -44,8 +45,14 @@ class Region:
 
     @property
     def key(self) -> Key:
-        """A key that is equal for equal regions."""
+        """A key that is equal for regions of the same values."""
         return self.graph.outputs, frozenset(self.graph.inputs)
+
+    @cached_property
+    def kind(self) -> object:
+        """A key that is equal for regions that differ in nothing but their values, such as those
+        of the keys and of the values of an attention: what solves one solves the other."""
+        return signature(self.graph), self.hot, self.scales.kind, self.tables, self.cuts
 
     def problem(self) -> KernelProblem:
         """Return the problem, with axes named for it alone."""
@@ -121,24 +128,25 @@ class Remote:
         self._executor, self._target, self._limits = executor, target, limits
         self._report = report
         self._deadline = time.time() + limits.budget
-        self._futures: dict[Key, Future[RemoteResult]] = {}
+        self._futures: dict[object, Future[RemoteResult]] = {}
+        """What solves a region, by the kind of the region."""
 
     def end_in(self, seconds: float) -> None:
         """Set the deadline of further submissions to this number of seconds from now."""
         self._deadline = time.time() + seconds
 
     def submit(self, region: Region, count: int) -> None:
-        """Start solving a region, unless it was submitted before."""
-        if region.key not in self._futures:
+        """Start solving a region, unless it or an equal one was submitted before."""
+        if region.kind not in self._futures:
             with contextlib.suppress(BrokenExecutor):
-                self._futures[region.key] = self._executor.submit(
+                self._futures[region.kind] = self._executor.submit(
                     solve_region, region, self._target, self._limits, self._deadline, count
                 )
 
     def result(self, region: Region) -> list[Pick] | None:
         """Return the solutions of a region in the program's values; None if it was not
         submitted."""
-        future = self._futures.get(region.key)
+        future = self._futures.get(region.kind)
         if future is None:
             return None
         try:
@@ -155,8 +163,7 @@ class Remote:
                 picks.append(Pick(predicted, None, refused=True, number=work))
                 continue
             graph, cost, words = solution
-            ops = rename_graph(graph, names).ops
-            written = tuple(op for op in ops if isinstance(op, Launch | Reshape))
+            written = as_written(rename_graph(graph, names).ops)
             picks.append(Pick(predicted, None, Solution(written, cost, words), number=work))
         return picks
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,8 +23,8 @@ COMBINED = {ReduceFn.SUM: BinaryFn.ADD, ReduceFn.MAX: BinaryFn.MAX}
 """The function of two elements of which each reduction is made."""
 NOTHING = {ReduceFn.SUM: 0.0, ReduceFn.MAX: -math.inf}
 """The reduction of no element."""
-_AT_ONCE = 1 << 16
-"""The elements that are evaluated together: so many stay in a cache from pass to pass."""
+_GROUP = 8
+"""The neighbouring elements that are combined one after the other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,42 +46,24 @@ class Cumulate(Cumulation):
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
-        x, axis = xs[0], self.dim + lead
-        sizes = shape_of(x)
-        others = [n if d != axis else 0 for d, n in enumerate(sizes)]
-        along = int(np.argmax(others))
-        count = min(others[along], -(-math.prod(sizes) // _AT_ONCE))
-        if count <= 1:
-            return self._scanned(domain, x, axis)
-        ends = [sizes[along] * k // count for k in range(count + 1)]
-        parts = [_part(x, along, start, end) for start, end in pairwise(ends)]
-        return domain.concat([self._scanned(domain, part, axis) for part in parts], along)
-
-    def _scanned(self, domain: Domain, x: Planes, axis: int) -> Planes:
-        dtype = self.result.dtype
+        axis, dtype = self.dim + lead, self.result.dtype
         wide = DType.F32 if dtype.is_half else dtype
-        count = shape_of(x)[axis]
+        count = shape_of(xs[0])[axis]
 
         def turned(x: Planes) -> Planes:
             return map_planes(lambda p: np.flip(p, axis), x) if self.reversed else x
 
-        x = domain.cast(turned(x), wide)  # once: parts of unlike types would be converted each time
+        x = domain.cast(turned(xs[0]), wide)  # once: each of its parts would be converted again
         if self.exclusive:
             one = shape_of(_part(x, axis, 0, 1))
             nothing = domain.constant(NOTHING[self.fn], wide)
             first = map_planes(lambda p: np.broadcast_to(p, one), nothing)
             x = domain.concat((first, _part(x, axis, 0, count - 1)), axis)
-        step = 1
-        while step < count:  # as the parts of a block are combined
-            earlier, later = _part(x, axis, 0, count - step), _part(x, axis, step, count)
-            sums = domain.binary(COMBINED[self.fn], later, earlier, wide)
-            x = domain.concat((_part(x, axis, 0, step), sums), axis)
-            step *= 2
-        return domain.cast(turned(x), dtype)
 
-    @property
-    def passes(self) -> int:
-        return (self.operands[0].shape[self.dim] - 1).bit_length()
+        def combined(later: Planes, earlier: Planes) -> Planes:
+            return domain.binary(COMBINED[self.fn], later, earlier, wide)
+
+        return domain.cast(turned(_so_far(domain, combined, x, axis)), dtype)
 
     def made(self, region: Region) -> Region:
         return tuple(None if d == self.dim else r for d, r in enumerate(region))
@@ -93,6 +75,45 @@ class Cumulate(Cumulation):
         words = ("after", "from_here") if self.reversed else ("before", "so_far")
         before = words[0] if self.exclusive else words[1]
         return called(f"{self.fn.value}_{before}{self.dim}", xs)
+
+
+def _so_far(
+    domain: Domain, combined: Callable[[Planes, Planes], Planes], x: Planes, axis: int
+) -> Planes:
+    """Return the reduction of all elements up to each one along ``axis``: of a few neighbours one
+    after the other, then of these groups, as the threads of a block share the work."""
+    count = shape_of(x)[axis]
+    groups = count // _GROUP
+    if groups <= 1:
+        return _one_by_one(domain, combined, x, axis)
+    whole = groups * _GROUP
+    inside = _one_by_one(domain, combined, _cut(_part(x, axis, 0, whole), axis, groups), axis + 1)
+    totals = _part(inside, axis + 1, _GROUP - 1, _GROUP)
+    before = _cut(_so_far(domain, combined, _joined(totals, axis), axis), axis, groups)
+    others = combined(_part(inside, axis, 1, groups), _part(before, axis, 0, groups - 1))
+    parts = [_joined(_part(inside, axis, 0, 1), axis), _joined(others, axis)]
+    if whole < count:
+        rest = _one_by_one(domain, combined, _part(x, axis, whole, count), axis)
+        last = _joined(_part(before, axis, groups - 1, groups), axis)
+        parts.append(combined(rest, last))
+    return domain.concat(parts, axis)
+
+
+def _one_by_one(
+    domain: Domain, combined: Callable[[Planes, Planes], Planes], x: Planes, axis: int
+) -> Planes:
+    elements = [_part(x, axis, k, k + 1) for k in range(shape_of(x)[axis])]
+    return domain.concat(list(accumulate(elements, lambda so_far, e: combined(e, so_far))), axis)
+
+
+def _cut(x: Planes, axis: int, groups: int) -> Planes:
+    """Divide ``axis`` into groups, which become a dimension of their own before it."""
+    return map_planes(lambda p: p.reshape(*p.shape[:axis], groups, -1, *p.shape[axis + 1 :]), x)
+
+
+def _joined(x: Planes, axis: int) -> Planes:
+    """Join ``axis`` with the dimension after it."""
+    return map_planes(lambda p: p.reshape(*p.shape[:axis], -1, *p.shape[axis + 2 :]), x)
 
 
 def _part(x: Planes, dim: int, start: int, end: int) -> Planes:

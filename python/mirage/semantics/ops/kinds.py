@@ -184,11 +184,6 @@ class Scan(Op):
 class Cumulation(Op, kind=True):
     """An op whose result depends on the elements of its operand so far along a dimension."""
 
-    @property
-    @abstractmethod
-    def passes(self) -> int:
-        """How often its evaluation combines all elements with others."""
-
 
 @dataclass(frozen=True, eq=False)
 class Structure(Op, kind=True):

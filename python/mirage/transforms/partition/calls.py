@@ -200,7 +200,14 @@ def _iota(w: _Writer, op: Iota) -> None:
 
 def _reduce(w: _Writer, op: Reduce) -> None:
     dims: Arguments = (("dim", op.dims), ("keepdim", True))
-    w.typed(op, REDUCE[op.fn], (*dims, ("dtype", None)) if op.fn is ReduceFn.SUM else dims)
+    own = _own_type(op.result.dtype)
+    w.typed(op, REDUCE[op.fn], (*dims, *own) if op.fn is ReduceFn.SUM else dims)
+
+
+def _own_type(dtype: DType) -> Arguments:
+    """Return the argument that keeps the type of a sum: sums of integers of all types are i64
+    otherwise."""
+    return (("dtype", (DTYPE, dtype.value) if dtype.is_integer else None),)
 
 
 def _cumulate(w: _Writer, op: Cumulate) -> None:
@@ -217,7 +224,7 @@ def _cumulate(w: _Writer, op: Cumulate) -> None:
     alike = x.dtype is op.result.dtype and not op.reversed
     result = op.result if alike else Value(x.type)
     if op.fn is ReduceFn.SUM:
-        w.call("cumsum.default", (x,), result, (("dim", op.dim), ("dtype", None)))
+        w.call("cumsum.default", (x,), result, (("dim", op.dim), *_own_type(x.dtype)))
     else:
         places = Value(TensorType(x.shape, DType.I64))
         w.ops.append(External((x,), (result, places), "aten.cummax.default", (("dim", op.dim),)))

@@ -21,9 +21,9 @@ _INTEGERS = 1 << 40
 LARGEST = 43
 """The most primitive ops, not counting views, of a part that is searched as one."""
 REMAINDER = 0.25
-"""A run that is no heavier than this share of the largest one is merged into a neighbour, which may
-then be heavier by as much: a few ops by themselves could not form one kernel with the ops that they
-read from."""
+"""A run that is not heavier than this share of the largest one is merged into a neighbour, which
+may then be heavier by as much: a few ops by themselves could not form one kernel with the ops that
+they read from."""
 
 
 def weight(op: Op) -> int:

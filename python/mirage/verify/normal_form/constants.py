@@ -36,6 +36,11 @@ from mirage.semantics.ugraph import (
     all_ops,
 )
 from mirage.verify.normal_form.exponents import WRITTEN
+from mirage.verify.normal_form.simple_constants import (
+    Logarithm,
+    simple_number,
+    with_logarithms,
+)
 
 _MOST_FACTORS = 3
 _MOST_NUMBERS = 20_000  # that are tried
@@ -62,6 +67,30 @@ def read_alike(
 
     The reference has no composite ops.
     """
+    simple = {
+        value: found
+        for op in (*_constants(reference), *_constants(candidate))
+        if (found := simple_number(value := op.value)) is not None
+    }
+    first, second = (_with(graph, simple) for graph in (reference, candidate))
+    one, other, read = _read_as_combinations(first, second)
+    return one, other, _changed((reference, one), (candidate, other)) if simple else read
+
+
+def with_logarithms_read(
+    reference: KernelGraph, candidate: KernelGraph
+) -> tuple[KernelGraph, KernelGraph, dict[Number, Logarithm]]:
+    """Return both programs with constants written as logarithms that compile to the same number,
+    and these constants."""
+    (first, some), (second, others) = (
+        with_logarithms(graph, compiled) for graph in (reference, candidate)
+    )
+    return first, second, some | others
+
+
+def _read_as_combinations(
+    reference: KernelGraph, candidate: KernelGraph
+) -> tuple[KernelGraph, KernelGraph, dict[Number, Number]]:
     foreign = [
         [op for op in _constants(graph) if op.value not in {x.value for x in _constants(other)}]
         for graph, other in ((reference, candidate), (candidate, reference))
@@ -76,6 +105,16 @@ def read_alike(
         read = _read(foreign[0], own)
         return _with(reference, read), candidate, read
     return reference, _with(candidate, read), read
+
+
+def _changed(*pairs: tuple[KernelGraph, KernelGraph]) -> dict[Number, Number]:
+    """Return what the constants of programs are read as; both have them in the same order."""
+    return {
+        old.value: new.value
+        for given, read in pairs
+        for old, new in zip(_constants(given), _constants(read), strict=True)
+        if old.value != new.value
+    }
 
 
 def _constants(graph: KernelGraph) -> list[Constant]:

@@ -261,16 +261,26 @@ class _Known(Certain):
         return found or (lambda b: b.unary(UnaryFn.SQRT, x))
 
     def power(self, op: Op) -> Rule | None:
-        """Write ``x^(n + 1/2)`` as ``x^n sqrt(x)``."""
+        """Write ``x^(n + m / 2^k)`` with roots of roots: ``x^(3/2)`` as ``sqrt(x) x``, ``x^(1/4)``
+        as ``sqrt(sqrt(x))``."""
         x, exponent = op.operands[0], self.number(op.operands[1])
-        if exponent is None or exponent.denominator != 2 or abs(exponent) > _DEEPEST:
+        if exponent is None or abs(exponent) > _DEEPEST or exponent.denominator not in (2, 4, 8):
             return None
-        count = int(abs(exponent) - Fraction(1, 2))
 
         def written(b: Builder) -> Value:
-            y = self._root(x, 0)(b)
-            for _ in range(count):
-                y = b.binary(BinaryFn.MUL, y, x)
-            return y if exponent > 0 else b.unary(UnaryFn.RECIPROCAL, y)
+            root, size, found = x, abs(exponent), None
+            whole = int(size)
+            part = size - whole
+            while part:
+                # the first root sees what x is made of
+                root = self._root(x, 0)(b) if root is x else b.unary(UnaryFn.SQRT, root)
+                part *= 2
+                if part >= 1:
+                    part -= 1
+                    found = root if found is None else b.binary(BinaryFn.MUL, found, root)
+            assert found is not None
+            for _ in range(whole):
+                found = b.binary(BinaryFn.MUL, found, x)
+            return found if exponent > 0 else b.unary(UnaryFn.RECIPROCAL, found)
 
         return written

@@ -17,10 +17,11 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, launches
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
-from mirage.verify.normal_form.constants import read_alike
+from mirage.verify.normal_form.constants import read_alike, with_logarithms_read
 from mirage.verify.normal_form.cumulations import as_choices
 from mirage.verify.normal_form.normalize import Depth, has_exponentials
 from mirage.verify.normal_form.real_functions import has_real_functions
+from mirage.verify.normal_form.simple_constants import Logarithm
 from mirage.verify.pair.as_written import as_written
 from mirage.verify.pair.budget import Budget
 from mirage.verify.pair.filled_rows import EMPTY_ROWS
@@ -62,7 +63,7 @@ def examine(
     measurements that candidates of one program can share. ``positions`` are the numbers in inputs
     that stand for positions: except for definedness, the verdict holds for any other numbers too.
     Proofs end with the ``budget``. The random tests have the ``seed``, otherwise that of the
-    options, otherwise a secret one; it is no seed of rounding errors."""
+    options, otherwise a secret one; it is not a seed of rounding errors."""
     check_graph(reference)
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
@@ -282,7 +283,7 @@ def _read_otherwise(
     return parts if parts is not None and parts.equivalent else settled(found)
 
 
-_Pair = tuple[KernelGraph, KernelGraph, Mapping[Number, Number]]
+_Pair = tuple[KernelGraph, KernelGraph, Mapping[Number, Number | Logarithm]]
 """Two programs, and the constants that were read as other numbers."""
 
 
@@ -292,6 +293,9 @@ def _readings(
     """Yield the other ways to read two programs."""
     alike = _read_alike(first, second)
     pairs: list[_Pair] = [alike] if alike[2] else []
+    one, other, logarithms = with_logarithms_read(*alike[:2])
+    if logarithms:
+        pairs.append((one, other, {**alike[2], **logarithms}))
     for pair in pairs:
         yield Depth.USUAL, pair
     if kind is not Kind.UNKNOWN:
@@ -300,7 +304,7 @@ def _readings(
     depths: list[Depth] = []
     if has_exponentials(first, second):
         depths.append(Depth.EXPONENTIALS)
-    if hint is None and has_real_functions(first, second):
+    if hint is None and has_real_functions(*pairs[-1][:2]):
         depths.append(Depth.REALS)
     for depth in depths:
         for pair in pairs:
@@ -309,17 +313,16 @@ def _readings(
 
 def _read_alike(first: KernelGraph, second: KernelGraph) -> _Pair:
     """Return both programs with constants that compile to the same numbers."""
-    # the reference keeps the maxima of its softmaxes: its rounding errors are what is allowed
-    given = decompose(first, stable=True)
-    source, alike, read = read_alike(given, second)
-    return (first if source is given else source, alike, read) if read else (first, second, read)
+    # softmaxes keep their maxima: the reference's rounding errors are those that are allowed
+    one, other, read = read_alike(*(decompose(g, stable=True) for g in (first, second)))
+    return (one, other, read) if read else (first, second, read)
 
 
-def _notes(constants: Mapping[Number, Number], depth: Depth) -> Iterator[Evidence]:
+def _notes(constants: Mapping[Number, Number | Logarithm], depth: Depth) -> Iterator[Evidence]:
     """Yield evidence that says how the programs were read, since they are not shown to be equal as
     they are."""
     if constants:
-        pairs = (f"{nearest(a)!r} as {b}" for a, b in sorted(constants.items()))
+        pairs = (f"{nearest(a)!r} as {b}" for a, b in sorted(constants.items(), key=lambda c: c[0]))
         text = f"read what compiles to the same: {', '.join(pairs)}"
         yield Evidence("constants", True, text)
     if depth is Depth.EXPONENTIALS:

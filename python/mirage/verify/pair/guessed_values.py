@@ -9,7 +9,7 @@ by itself or dropped.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from mirage.semantics.evaluation.evaluate import EvaluationError, evaluate_float
 from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.region import whole_demand
 from mirage.semantics.scalar import Array
-from mirage.semantics.ugraph import KernelGraph, Value
+from mirage.semantics.ugraph import KernelGraph, Value, View
 from mirage.verify.evidence.samples.sampled_outputs import graph_work
 from mirage.verify.pieces.kernel_by_kernel import Hint
 
@@ -70,7 +70,25 @@ def guessed_hint(
         if v not in candidate.outputs
         and (found := _same(numbers, theirs.get(kind, []))) is not None
     ]
+    pairs = _without_views(source, candidate, pairs)
     return Hint(source, source, tuple(pairs)) if pairs else None
+
+
+def _without_views(
+    source: KernelGraph, candidate: KernelGraph, pairs: Sequence[tuple[Value, Value]]
+) -> list[tuple[Value, Value]]:
+    """Leave out the views of other values in common: a piece that gets both a value and its
+    transpose does not know that they are the same elements."""
+    first, second = ({v: op for op in g.ops for v in op.results} for g in (source, candidate))
+    common = {*pairs, *zip(source.inputs, candidate.inputs, strict=True)}
+
+    def of_common(a: Value, b: Value) -> bool:
+        one, other = first.get(a), second.get(b)
+        if not isinstance(one, View) or not isinstance(other, View):
+            return False
+        return (one.operands[0], other.operands[0]) in common
+
+    return [pair for pair in pairs if not of_common(*pair)]
 
 
 def _drawn(v: Value, rng: np.random.Generator) -> Array:

@@ -31,6 +31,7 @@ from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.normal_form.cumulations import with_shared_weights
 from mirage.verify.normal_form.normalize import Depth, normalize
 from mirage.verify.pair.budget import Budget
+from mirage.verify.pair.guessed_pieces import show_guessed
 from mirage.verify.pair.in_floats import floats_at_real_sizes
 from mirage.verify.pair.output_order import order_of_outputs
 from mirage.verify.pair.postponed import (
@@ -291,6 +292,8 @@ class Verification:
         def prove(piece: Piece) -> Shown:
             found = self.known.get(piece.key)
             left = min(limit.piece, until - time.process_time())
+            if found is None and self.guessed:
+                return show_guessed(piece, rng.getrandbits(128), left)
             return found or show(piece, rng.getrandbits(128), processor_seconds=left)
 
         accounts = self.accounts = accounts_of(self.hint, self.candidate, prove)

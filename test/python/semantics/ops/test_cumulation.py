@@ -9,7 +9,6 @@ from example_programs import graphs
 from example_programs.one_liners import function
 from mirage.semantics.domain import Float64, TypedFloat
 from mirage.semantics.evaluation.evaluate import evaluate_floats
-from mirage.semantics.ops import cumulation
 from mirage.semantics.scalar import DType, ReduceFn
 from mirage.semantics.ugraph import External
 from mirage.transforms.partition.calls import as_calls
@@ -53,22 +52,15 @@ def test_meaning_and_calls(fn: ReduceFn, exclusive: bool, turned: bool) -> None:
         torch.testing.assert_close(value, torch.from_numpy(want).float(), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", [DType.F16, DType.F32])
 @pytest.mark.parametrize(("exclusive", "turned"), WAYS)
-def test_parts_that_fit_a_cache(
-    dtype: DType, exclusive: bool, turned: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is evaluated in parts is the same to the last bit."""
-    x = np.random.default_rng(0).normal(size=(3, 7, 5))
-    for dim in range(3):
-        graph = function(
-            lambda b, x, dim=dim: b.cumulate(
-                ReduceFn.SUM, x, dim, exclusive=exclusive, reversed=turned
-            ),
-            graphs.tensor(3, 7, 5, dtype=dtype),
-        )
-        (whole,) = evaluate_floats(graph, [dtype.round(x)], TypedFloat())
-        with monkeypatch.context() as m:
-            m.setattr(cumulation, "_AT_ONCE", 16)
-            (parts,) = evaluate_floats(graph, [dtype.round(x)], TypedFloat())
-        np.testing.assert_array_equal(whole, parts)
+@pytest.mark.parametrize("count", [8, 15, 16, 64, 600, 1025])
+def test_groups_of_neighbours(count: int, exclusive: bool, turned: bool) -> None:
+    """Every number of whole groups, and of what is left."""
+    x = np.random.default_rng(0).integers(-9, 9, (2, count, 3)).astype(np.float64)
+    graph = function(
+        lambda b, x: b.cumulate(ReduceFn.SUM, x, 1, exclusive=exclusive, reversed=turned),
+        graphs.tensor(2, count, 3, dtype=DType.F32),
+    )
+    for domain in (Float64(), TypedFloat()):
+        (got,) = evaluate_floats(graph, [x], domain)
+        np.testing.assert_array_equal(got, expected(ReduceFn.SUM, x, 1, exclusive, turned))

@@ -87,6 +87,24 @@ CORNERS_WRONG: list[Pair] = [
         lambda i, j: (i.float() == j.float()).float(),
     ),
     Pair("whole numbers through f32", WHOLE, lambda i: i * 1, lambda i: i.float().long()),
+    # small results of functions
+    Pair("small sigmoids as one less large ones", ONE, torch.sigmoid, lambda x: 1 - (-x).sigmoid()),
+    Pair(
+        "small sigmoids by a tangent", ONE, torch.sigmoid, lambda x: 0.5 + 0.5 * torch.tanh(x / 2)
+    ),
+    Pair("small gates as one less large ones", ONE, F.silu, lambda x: x * (1 - (-x).sigmoid())),
+    Pair(
+        "softplus without log1p",
+        ONE,
+        F.softplus,
+        lambda x: F.relu(x) + (1 + (-x.abs()).exp()).log(),
+    ),
+    Pair(
+        "slope of a sigmoid where it is flat",
+        ONE,
+        lambda x: x.sigmoid() * (-x).sigmoid(),
+        lambda x: x.sigmoid() * (1 - x.sigmoid()),
+    ),
     # ties
     Pair("last of the largest", ONE, lambda x: x.argmax(-1), lambda x: 11 - x.flip(-1).argmax(-1)),
     Pair(

@@ -54,6 +54,20 @@ def attention(q, k, v):
     return (q @ k.mT * 96**-0.5).softmax(-1) @ v
 
 
+def linear_attention(features, q, k, v):
+    f, g = features(q), features(k)
+    return f @ (g.mT @ v) / (f @ g.sum(1)[..., None] + 1e-6)
+
+
+def linear_attention_by_scores(features, q, k, v):
+    scores = features(q) @ features(k).mT
+    return scores @ v / (scores.sum(-1, keepdim=True) + 1e-6)
+
+
+def chosen_features(x):
+    return torch.where(x > 0, x + 1, torch.exp(x))
+
+
 def parts_of_attention(q, k, v, cuts):
     """What parts of the keys give, and the logarithms of the sums of their exponentials."""
     found = []
@@ -165,5 +179,12 @@ LARGE_RIGHT: list[Pair] = [
         lambda x, y: torch.sign(x) * torch.sign(y) * x * y,
         lambda x, y: x.abs() * y.abs(),
         False,
+    ),
+    # one reading for a part, another for the rest
+    Pair(
+        "features by a choice",
+        ATTENTION,
+        lambda q, k, v: linear_attention(lambda x: F.elu(x) + 1, q, k, v),
+        lambda q, k, v: linear_attention_by_scores(chosen_features, q, k, v),
     ),
 ]

@@ -16,7 +16,10 @@ from written.large_right import (
     WIDE_COS,
     WIDE_SIN,
     attention,
+    chosen_features,
     joined_by_a_maximum,
+    linear_attention,
+    linear_attention_by_scores,
     parts_of_attention,
     rotate_half,
     softmax,
@@ -148,4 +151,11 @@ LARGE_WRONG: list[Pair] = [
     Pair("both signs subtracted", SIGNS, torch.abs, lambda x: F.relu(x) - F.relu(-x), False),
     Pair("the sign of the next", SIGNS, torch.abs, lambda x: x * torch.sign(x.roll(1, -1)), False),
     Pair("a sign for a number", SIGNS, torch.abs, lambda x: torch.sign(x) * torch.sign(x), False),
+    Pair(
+        "features that are turned",
+        ATTENTION,
+        lambda q, k, v: linear_attention(lambda x: F.elu(x) + 1, q, k, v),
+        lambda q, k, v: linear_attention_by_scores(lambda x: chosen_features(-x), q, k, v),
+        False,
+    ),
 ]

@@ -281,6 +281,7 @@ SERVING_RIGHT: list[Pair] = [
         "6x16 6x16",
         lambda x, y: torch.sigmoid(x) * y,
         lambda x, y: 0.5 * y * (torch.tanh(0.5 * x) + 1.0),
+        rounding=False,
     ),
     Pair(
         "experts by their weights",

@@ -7,6 +7,7 @@ import pytest
 import torch
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluation.evaluate import evaluate_floats
+from mirage.semantics.positions import iota
 from mirage.semantics.scalar import UNARY, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     External,
@@ -108,3 +109,17 @@ def test_composites() -> None:
 
 def _graph(b: Builder, inputs: tuple[Value, ...], *outputs: Value) -> KernelGraph:
     return KernelGraph("g", inputs, tuple(b.ops), outputs)
+
+
+@pytest.mark.parametrize("dtype", [DType.I1, DType.I32, DType.I64])
+def test_sums_of_integers_keep_their_type(dtype: DType) -> None:
+    """PyTorch would make all of them i64."""
+    b = Builder()
+    x = Value(TensorType((3, 5), dtype))
+    one = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.EQ, iota(b, (3, 5), 1), b.constant(2)), x)
+    total = b.reduce(ReduceFn.SUM, one, (1,))
+    outputs = (total,) if dtype is DType.I1 else (total, b.cumulate(ReduceFn.SUM, one, 1))
+    graph = KernelGraph("sums", (x,), tuple(b.ops), outputs)
+    numbers = np.arange(15).reshape(3, 5) % 2 if dtype is DType.I1 else np.arange(15).reshape(3, 5)
+    for got, want in zip(run(graph, [numbers]), evaluate_floats(graph, [numbers]), strict=True):
+        np.testing.assert_array_equal(got, want)

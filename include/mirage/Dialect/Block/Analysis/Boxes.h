@@ -16,7 +16,7 @@ namespace mirage::block {
 /// of, else rows without a pad.
 thread::SharedType getSharedType(int64_t rows, int64_t cols, mlir::Type elementType);
 
-/// Why a tile of a tensor is no box that the tensor memory accelerator copies; nullopt
+/// Why a tile of a tensor is not a box that the tensor memory accelerator copies; nullopt
 /// where it is one.
 std::optional<std::string> whyNoBox(mlir::RankedTensorType tensor, TileType tile);
 
@@ -56,7 +56,7 @@ struct BoxStore {
 };
 
 /// How the tensor memory accelerator stores result `number`; nullopt where the
-/// tile is no box, or not all blocks store it. Precondition as above.
+/// tile is not a box, or not all blocks store it. Precondition as above.
 std::optional<BoxStore> getBoxStore(StoreOp store, unsigned number);
 
 /// How blocks that go on with another tile store one: part by part, columns of one

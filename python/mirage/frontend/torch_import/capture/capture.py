@@ -355,7 +355,7 @@ def _with_parameter_names(
     arguments: list[Argument], program: object, example_inputs: Sequence[object]
 ) -> list[Argument]:
     """Name the arguments by position after the function's parameters (the wrapper around it has no
-    names of its own). Numbers and None are no arguments, and tensors inside of something have the
+    names of its own). Numbers and None are not arguments, and tensors inside of something have the
     names that PyTorch gives them."""
     if not isinstance(program, FunctionType):
         return arguments

@@ -65,7 +65,8 @@ class Importer:
         self.allow_fallback = allow_fallback
         self.name = name
         self.is_sized = is_sized
-        self.lowering = Lowering(tf32=torch.get_float32_matmul_precision() != "highest")
+        tf32 = torch.get_float32_matmul_precision() != "highest"
+        self.lowering = Lowering(tf32=tf32, may_stay=allow_fallback)
         self.values: dict[Any, object] = {}
         self.locations: dict[Op, SourceLocation] = {}
         self.stays: dict[Value, Stays] = {}  # by the first result

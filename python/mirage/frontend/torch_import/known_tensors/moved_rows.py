@@ -80,7 +80,7 @@ class _Chains:
         return op.result in self.outputs or not all(isinstance(r, Movement) for r in readers)
 
     def moved(self, op: Op) -> _Moved | None:
-        """Return the rows that the chain to ``op`` moves; None if they are no rows, or if a lookup
+        """Return the rows that the chain to ``op`` moves; None if they are not rows, or if a lookup
         is not worthwhile."""
         size, dtype = op.result.type.size, op.result.dtype
         if not 0 < size <= MOST_ELEMENTS or dtype not in _TYPES:

@@ -26,6 +26,7 @@ from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import ROUNDING_TO, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
+    Broadcast,
     Contraction,
     Elementwise,
     KernelGraph,
@@ -136,11 +137,11 @@ Range: TypeAlias = "tuple[float, float]"
 
 class Lowering(Builder):
     """A builder whose binary ops also accept numbers, and that has PyTorch's views. ``tf32``:
-    PyTorch multiplies matrices of f32 as TF32."""
+    PyTorch multiplies matrices of f32 as TF32. ``may_stay``: ops may remain in PyTorch."""
 
-    def __init__(self, *, tf32: bool = False) -> None:
+    def __init__(self, *, tf32: bool = False, may_stay: bool = False) -> None:
         super().__init__()
-        self.tf32 = tf32
+        self.tf32, self.may_stay = tf32, may_stay
         self.given: dict[Value, Range] = {}
         """The ranges of integers that are computed at import."""
         self.held: dict[Value, Array] = {}
@@ -190,6 +191,11 @@ class Lowering(Builder):
             _check_held(value, DType.F64 if dtype is DType.F64 else DType.F32)
         return super().constant(value, dtype)
 
+    def rather_stays(self, reason: str) -> None:
+        """Leave the op to PyTorch if it may stay there: several calls would make it otherwise."""
+        if self.may_stay:
+            raise Unsupported(reason)
+
     def range_of(self, x: Value) -> Range:
         """Return the known range of the elements of ``x``, at least that of its type."""
         return ranges_of(KernelGraph("", (x,), tuple(self.ops), ()), self.given)[x]
@@ -221,6 +227,17 @@ class Lowering(Builder):
         while isinstance(op, View) or (isinstance(op, Elementwise) and op.identity):
             op = made.get(op.operands[0])
         return isinstance(op, Elementwise | Contraction)
+
+    def repeated_line(self, x: Value, dim: int) -> Value | None:
+        """Return the line along ``dim`` that ``x`` repeats, if it repeats one."""
+        made = {v: op for op in self.ops for v in op.results}
+        op, line = made.get(x), x.shape[dim]
+        if not isinstance(op, Broadcast) or op.operands[0].type.size != line:
+            return None
+        source = op.operands[0]
+        back = len(x.shape) - dim
+        alike = back <= len(source.shape) and source.shape[-back] == line
+        return self.reshaped(source, (line,)) if alike else None
 
     def spread(self, x: Value, shape: tuple[int, ...]) -> Value:
         """Broadcast ``x`` to a shape, unless it already has that shape."""

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mirage.search.algebra.normal_form import (
-    Atom,
-    Fn2Atom,
-    FnAtom,
-    IdAtom,
-    InAtom,
-    MaxAtom,
-    NormalForms,
-    SoFarAtom,
-)
+from mirage.search.algebra.atoms import Atom, Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom, SoFarAtom
+from mirage.search.algebra.normal_form import NormalForms
 from mirage.semantics.scalar import UnaryFn
 
 _ROOTS = (UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.RECIPROCAL, UnaryFn.LOG)

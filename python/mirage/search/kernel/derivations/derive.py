@@ -16,18 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from mirage.search.algebra.normal_form import (
-    Fn2Atom,
-    FnAtom,
-    IdAtom,
-    InAtom,
-    MaxAtom,
-    Mono,
-    NormalForms,
-    SoFarAtom,
-    SubAxis,
-    inputs_of,
-)
+from mirage.search.algebra.atoms import Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom, SoFarAtom, SubAxis
+from mirage.search.algebra.normal_form import Mono, NormalForms, inputs_of
 from mirage.search.kernel.derivations.groupings import Groupings, Summands
 from mirage.search.kernel.derivations.moves import (
     SUMS,

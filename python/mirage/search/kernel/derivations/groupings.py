@@ -12,18 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from mirage.search.algebra.normal_form import (
-    Coefficient,
-    Fn2Atom,
-    FnAtom,
-    IdAtom,
-    InAtom,
-    MaxAtom,
-    Mono,
-    NormalForms,
-    SoFarAtom,
-    SubAxis,
-)
+from mirage.search.algebra.atoms import Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom, SoFarAtom, SubAxis
+from mirage.search.algebra.normal_form import Coefficient, Mono, NormalForms
 
 Summands = list[tuple[Mono, Coefficient]]
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from mirage.cost.accountant import Accountant
 from mirage.cost.compilable import MAX_WIDE_DIMS
-from mirage.search.algebra.normal_form import SoFarAtom
+from mirage.search.algebra.atoms import SoFarAtom
 from mirage.search.kernel.derivations.moves import (
     Above,
     Accounts,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import Dims
-from mirage.search.algebra.normal_form import InAtom
 from mirage.search.kernel.derivations.derive import Derivations, Goal
 from mirage.search.kernel.derivations.moves import Edge, EmitError, Load
 from mirage.semantics.builder import Builder

@@ -10,9 +10,10 @@ from mirage.cost.cost_report import CostReport
 from mirage.cost.features import features_of
 from mirage.cost.kernel_time import report
 from mirage.cost.target import Target
+from mirage.search.kernel.problems.problem import Written, as_written
 from mirage.semantics.signature import signature
 from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, launches, values_in
+from mirage.semantics.ugraph import KernelGraph, Launch, Value, launches, values_in
 
 
 @dataclass
@@ -22,7 +23,7 @@ class CombineKernel:
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    ops: tuple[Launch | Reshape, ...]
+    ops: Written
     _reports: dict[tuple[Launch, frozenset[Value]], CostReport] = field(
         default_factory=dict[tuple[Launch, frozenset[Value]], CostReport]
     )
@@ -33,8 +34,7 @@ class CombineKernel:
         names = {v: Value(v.type, v.name) for v in values_in(found.ops)}
         names.update(zip(found.inputs, graph.inputs, strict=True))
         names.update(zip(found.outputs, graph.outputs, strict=True))
-        renamed = rename_graph(found, names).ops
-        ops = tuple(op for op in renamed if isinstance(op, Launch | Reshape))
+        ops = as_written(rename_graph(found, names).ops)
         return Combination(self, ops, dict(zip(launches(ops), launches(self.ops), strict=True)))
 
     def report(self, launch: Launch, hot: frozenset[Value], target: Target) -> CostReport:
@@ -51,7 +51,7 @@ class Combination:
     launch."""
 
     kernel: CombineKernel = field(default_factory=lambda: CombineKernel((), (), ()))
-    ops: tuple[Launch | Reshape, ...] = ()
+    ops: Written = ()
     found: Mapping[Launch, Launch] = field(default_factory=dict[Launch, Launch])
 
     def report(self, launch: Launch, hot: Collection[Value], target: Target) -> CostReport:

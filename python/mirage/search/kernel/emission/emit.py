@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
+from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import Dims
-from mirage.search.algebra.normal_form import InAtom
 from mirage.search.kernel.derivations.derive import Derivations, Goal
 from mirage.search.kernel.derivations.moves import (
     Accumulate,

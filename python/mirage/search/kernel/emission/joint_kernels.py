@@ -8,10 +8,10 @@ and stages are compared.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import dataclass, field, replace
+from itertools import islice, product
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,17 +21,14 @@ from mirage.cost.features import features_of
 from mirage.cost.kernel_time import report
 from mirage.cost.registers import check_registers
 from mirage.cost.target import Target
-from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.derivations.moves import Edge, EmitError, Product
 from mirage.search.kernel.emission.joined_launches import joined
-from mirage.search.kernel.emission.launches import Combine, Draft, write_draft
+from mirage.search.kernel.emission.launches import Combine, Draft, launches_of
 from mirage.search.kernel.emission.picks import Pick
-from mirage.search.kernel.problems.one_tile import one_tile
-from mirage.search.kernel.problems.problem import KernelProblem, Solution
+from mirage.search.kernel.loop_nests.columns import IntArray
+from mirage.search.kernel.problems.problem import KernelProblem, Solution, Written
 from mirage.semantics.ugraph import (
-    KernelGraph,
     Launch,
-    Op,
     Reshape,
     TensorType,
     Value,
@@ -52,57 +49,27 @@ the loop), so the best of some 200 sizes is often not among the first three."""
 
 Sizes = tuple[object, ...]
 """The numbers that the launches of all groups have in common."""
+Kinds = dict[object, list[Draft]]
+"""Derivations of a group by the kinds of their moves."""
 Array = np.ndarray[Any, Any]
 Times = Callable[[Draft], Array]
 """A function that returns the predicted µs of a draft at each choice of sizes."""
 
 
-def groups_of(problem: KernelProblem) -> list[KernelProblem]:
-    """Return the problems whose results have tiles in common; the problem itself if all have."""
-    groups: list[list[Value]] = []
-    for output in problem.outputs:
-        for group in groups:
-            if one_tile(group[0].type, output.type):
-                group.append(output)
-                break
-        else:
-            groups.append([output])
-    if len(groups) == 1:
-        return [problem]
-    most = max(group[0].type.size for group in groups)
-    return [_part(problem, tuple(g), most // max(1, g[0].type.size)) for g in groups]
-
-
-def _part(problem: KernelProblem, outputs: tuple[Value, ...], narrower: int) -> KernelProblem:
-    """Return the problem of computing some of the outputs."""
-    needed = {*outputs}
-    ops: list[Op] = []
-    for op in reversed(list(dict.fromkeys(problem.definitions.values()))):
-        if not needed.isdisjoint(op.results):
-            needed.update(op.operands)
-            ops.append(op)
-    kept = [i for i, v in enumerate(problem.leaves) if v in needed]
-    leaves = tuple(problem.leaves[i] for i in kept)
-    graph = KernelGraph("part", leaves, tuple(reversed(ops)), outputs)
-    scales = problem.scales
-    if scales is not None:
-        scales = replace(scales, leaves=tuple(scales.leaves[i] for i in kept))
-    return replace(
-        problem, outputs=outputs, leaves=leaves,
-        definitions={r: op for op in graph.ops for r in op.results},
-        table=AxisTable.of(graph, together=True), hot=problem.hot.intersection(leaves),
-        scales=scales, narrower=narrower,
-        tables=frozenset(t for t in problem.tables if t[0] in leaves),
-    )  # fmt: skip
-
-
 @dataclass(frozen=True)
 class _Estimate:
-    """The predicted µs of a draft, and the bytes of shared memory for tiles of each leaf."""
+    """The predicted µs of a draft at a choice of sizes, and the bytes of shared memory for tiles of
+    each leaf."""
 
     time: float
-    draft: Draft
+    column: int
     held: Mapping[Value, int]
+
+
+_Estimates = dict[Sizes, _Estimate]
+"""The estimates of a draft by the sizes that others must have, too."""
+_At = tuple[Draft, int]
+"""A draft at a choice of sizes."""
 
 
 def _bytes_together(estimates: Sequence[_Estimate]) -> int:
@@ -112,72 +79,85 @@ def _bytes_together(estimates: Sequence[_Estimate]) -> int:
     return sum(max(e.held.get(leaf, 0) for e in estimates) for leaf in leaves)
 
 
-@dataclass(frozen=True)
+@dataclass
 class JointKernels:
-    """Joins the kernels of groups. ``times`` estimates drafts, and ``combine`` finds the kernels
-    that they may need."""
+    """Joins the kernels of groups. ``solve`` finds ways to compute a group, ``times`` estimates
+    drafts, and ``combine`` finds the kernels that they may need. What is found for a group is
+    kept, since the same group occurs beside several others."""
 
     target: Target
+    solve: Callable[[KernelProblem], Sequence[Pick]]
     times: Times
     combine: Combine
+    _kinds: dict[object, Kinds] = field(default_factory=dict[object, "Kinds"])
+    _estimates: dict[Draft, _Estimates] = field(default_factory=dict[Draft, "_Estimates"])
+    _written: dict[_At, Written | None] = field(default_factory=dict["_At", "Written | None"])
 
-    def picks(self, groups: Sequence[Sequence[Pick]]) -> list[Pick]:
-        """Return kernels that compute all groups, given the ways to compute each, the cheapest
-        first."""
-        kinds = [_by_kind(picks) for picks in groups]
-        written: dict[Draft, Solution | None] = {}
+    def picks(self, groups: Sequence[KernelProblem]) -> list[Pick]:
+        """Return kernels that compute all groups, the cheapest first."""
+        kinds: list[Kinds] = []
+        for group in groups:
+            kinds.append(self._kinds_of(group))
+            if not kinds[-1]:
+                return []
         found: list[Solution] = []
         for kind in kinds[0]:
             if all(kind in group for group in kinds):
                 for drafts in self._fastest([group[kind] for group in kinds]):
-                    solution = self._written(drafts, written)
+                    solution = self._joint(drafts)
                     found += [] if solution is None else [solution]
         found.sort(key=lambda s: s.cost.time)
         return [Pick(s.cost.time, None, s, number=i) for i, s in enumerate(found)]
 
-    def _fastest(self, groups: Sequence[Sequence[Draft]]) -> Iterator[list[Draft]]:
+    def _kinds_of(self, group: KernelProblem) -> Kinds:
+        """Return the derivations of a group that may be joined to others. Problems of the same
+        values in one program are the same problem."""
+        key = group.outputs, group.leaves, group.narrower, group.hot
+        if key not in self._kinds:
+            self._kinds[key] = _by_kind(self.solve(group))
+        return self._kinds[key]
+
+    def _fastest(self, groups: Sequence[Sequence[Draft]]) -> Iterator[list[_At]]:
         """Yield a draft of each group, all with common sizes, for the combinations that are
         estimated to be the fastest."""
-        best: list[tuple[float, list[list[Draft]]]] = []
-        for drafts in product(*([self._at_sizes(d) for d in group] for group in groups)):
-            common = set(drafts[0]).intersection(*drafts[1:])
-            sums = sorted(
-                (sum(d[key].time for d in drafts), str(key), key)
-                for key in common
-                if _bytes_together([d[key] for d in drafts]) <= self.target.shared_block
+        best: list[tuple[float, list[list[_At]]]] = []
+        for drafts in product(*groups):
+            estimates = [self._at_sizes(draft) for draft in drafts]
+            common = set(estimates[0]).intersection(*estimates[1:])
+            sums = ((sum(e[key].time for e in estimates), str(key), key) for key in common)
+            fitting = (
+                (time, [(d, e[key].column) for d, e in zip(drafts, estimates, strict=True)])
+                for time, _, key in sorted(sums)
+                if _bytes_together([e[key] for e in estimates]) <= self.target.shared_block
             )
-            if sums:
-                first = [[d[key].draft for d in drafts] for *_, key in sums[:WRITTEN]]
-                best.append((sums[0][0], first))
-        for _, several in sorted(best, key=lambda b: b[0])[:COMBINED]:
+            if first := [*islice(fitting, WRITTEN)]:
+                best.append((first[0][0], [several for _, several in first]))
+        for _, several in sorted(best, key=itemgetter(0))[:COMBINED]:
             yield from several
 
-    def _at_sizes(self, draft: Draft) -> dict[Sizes, _Estimate]:
+    def _at_sizes(self, draft: Draft) -> _Estimates:
         """Return a derivation at its fastest choice of sizes for each choice of common sizes."""
-        times = self.times(draft)
-        tiles = draft.tiles()
-        found: dict[Sizes, _Estimate] = {}
-        for column in np.argsort(times, kind="stable")[:SIZES].tolist():
-            key = _common_sizes(draft, column)
-            if key is not None and key not in found and math.isfinite(times[column]):
-                held = {leaf: int(size[column]) for leaf, size in tiles.items()}
-                found[key] = _Estimate(float(times[column]), replace(draft, column=column), held)
-        return found
+        if draft not in self._estimates:
+            times, tiles = self.times(draft), draft.tiles()
+            fastest = np.argsort(times, kind="stable")[:SIZES]
+            fastest = fastest[np.isfinite(times[fastest])]
+            found = self._estimates[draft] = {}
+            for column, key in zip(fastest.tolist(), _common_sizes(draft, fastest), strict=True):
+                if key is not None and key not in found:
+                    held = {leaf: int(size[column]) for leaf, size in tiles.items()}
+                    found[key] = _Estimate(float(times[column]), column, held)
+        return self._estimates[draft]
 
-    def _written(
-        self, drafts: Sequence[Draft], written: dict[Draft, Solution | None]
-    ) -> Solution | None:
+    def _joint(self, drafts: Sequence[_At]) -> Solution | None:
         """Return the kernel of a draft for each group; None if it exceeds a limit of the code
-        generator, or if their launches cannot be joined. ``written`` has those of single groups."""
-        solutions: list[Solution] = []
+        generator, or if their launches cannot be joined."""
+        parts: list[Written] = []
         for draft in drafts:
-            if draft not in written:
-                written[draft] = self._alone(draft)
-            solution = written[draft]
-            if solution is None:
+            part = self._alone(draft)
+            if part is None:
                 return None
-            solutions.append(solution)
-        ops = _joined(solutions)
+            parts.append(part)
+        ops = _joined(parts)
         if ops is None:
             return None
         (kernel,) = launches(ops)
@@ -186,31 +166,35 @@ class JointKernels:
             check_registers(kernel, self.target.registers_sm)
         except CheckError:
             return None
-        problems = [d.analysis.problem for d in drafts]
+        problems = [draft.analysis.problem for draft, _ in drafts]
         hot = frozenset(v for p in problems for v in p.hot)
         tables = {t for p in problems for t in p.tables}
         cost = report(features_of(kernel, hot, tables=tables), self.target)
-        return Solution(ops, cost, " beside ".join(s.description for s in solutions))
+        return Solution(ops, cost, " beside ".join(str(draft.kind) for draft, _ in drafts))
 
-    def _alone(self, draft: Draft) -> Solution | None:
+    def _alone(self, at: _At) -> Written | None:
         """Return the kernel of one group; None if it exceeds a limit."""
-        try:
-            return write_draft(draft, self.target, self.combine)
-        except (EmitError, CheckError):
-            return None
+        if at not in self._written:
+            draft, column = at
+            try:
+                ops, _ = launches_of(replace(draft, column=column), self.target, self.combine)
+            except (EmitError, CheckError):
+                ops = None
+            self._written[at] = ops
+        return self._written[at]
 
 
-def _joined(solutions: Sequence[Solution]) -> tuple[Launch | Reshape, ...] | None:
-    """Return the kernels of several solutions as one, with the views before and after them; None if
-    one of them has several, or if they cannot be joined."""
+def _joined(parts: Sequence[Written]) -> Written | None:
+    """Return several kernels as one, with the views before and after them; None if there are
+    several kernels in one part, or if they cannot be joined."""
     before: dict[tuple[tuple[Value, ...], TensorType], Reshape] = {}
     after: list[Launch | Reshape] = []
     kernel: Launch | None = None
-    for solution in solutions:
-        own, *more = launches(solution.ops)
-        place = solution.ops.index(own)
+    for ops in parts:
+        own, *more = launches(ops)
+        place = ops.index(own)
         same: dict[Value, Value] = {}
-        for view in solution.ops[:place]:
+        for view in ops[:place]:
             operands = tuple(same.get(v, v) for v in view.operands)
             (result,) = view.results
             new = Reshape(operands, view.results)
@@ -219,35 +203,33 @@ def _joined(solutions: Sequence[Solution]) -> tuple[Launch | Reshape, ...] | Non
         kernel = own if kernel is None else joined(kernel, own)
         if kernel is None or more:
             return None
-        after += solution.ops[place + 1 :]
+        after += ops[place + 1 :]
     assert kernel is not None
     return (*before.values(), kernel, *after)
 
 
-def _by_kind(picks: Sequence[Pick]) -> dict[object, list[Draft]]:
+def _by_kind(picks: Sequence[Pick]) -> Kinds:
     """Return the first derivations that are one kernel without nested loops, by the kinds of their
-    moves: those that multiply on tensor cores may round factors, and others may not."""
+    moves: those that multiply on tensor cores may round factors, and others may not. One that needs
+    fewer loops than its frame has is a derivation in a frame with fewer, too."""
     found: dict[object, dict[frozenset[Edge], Draft]] = {}
     for draft in (p.draft for p in picks if p.draft is not None):
         kind = draft.kind
-        if kind.split is None and kind.inner is None:
+        if kind.split is None and kind.inner is None and draft.loops == kind.passes:
             multiplies = any(isinstance(e, Product) for e in draft.edges)
             moves = kind.loop is not None, kind.passes, multiplies
             found.setdefault(moves, {}).setdefault(frozenset(draft.edges), draft)
     return {moves: list(drafts.values())[:DERIVED] for moves, drafts in found.items()}
 
 
-def _common_sizes(draft: Draft, column: int) -> Sizes | None:
-    """Return the numbers that launches must have in common; None if warpgroups multiply."""
-    columns = draft.measure.columns
-    if columns.warpgroups[column]:
-        return None
+def _common_sizes(draft: Draft, chosen: IntArray) -> Iterator[Sizes | None]:
+    """Yield the numbers that launches must have in common, for some choices of sizes; None if
+    warpgroups multiply."""
+    columns = draft.measure.columns.take(chosen)
     axes = dict.fromkeys((*(a for dim in draft.analysis.dims[0] for a in dim), *columns.grid))
-    extents = (int(columns.grid[a][column]) for a in axes if a in columns.grid)
+    parts = [columns.grid[a].tolist() for a in axes if a in columns.grid]
     loop = draft.kind.loop
-    return (
-        tuple(n for n in extents if n > 1),
-        None if loop is None else int(columns.steps[loop][column]),
-        int(columns.warps[column]),
-        int(columns.stages[column]),
-    )
+    steps = [None] * columns.count if loop is None else columns.steps[loop].tolist()
+    schedules = (columns.warps.tolist(), columns.stages.tolist(), columns.warpgroups.tolist())
+    for step, warps, stages, groups, *extents in zip(steps, *schedules, *parts, strict=True):
+        yield None if groups else (tuple(n for n in extents if n > 1), step, warps, stages)

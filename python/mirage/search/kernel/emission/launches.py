@@ -17,17 +17,19 @@ from mirage.cost.overlapping_views import read_from_memory
 from mirage.cost.registers import check_registers
 from mirage.cost.resident import with_resident_blocks
 from mirage.cost.target import Target
+from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import Dims
-from mirage.search.algebra.normal_form import InAtom
 from mirage.search.kernel.derivations.moves import Edge, Goal, Load
 from mirage.search.kernel.emission.combine import combine_program
 from mirage.search.kernel.emission.combine_kernels import Combination
 from mirage.search.kernel.emission.emit import Emitter
 from mirage.search.kernel.emission.masked_padding import Sizes
-from mirage.search.kernel.estimates.derivation_costs import Measure, half_type
-from mirage.search.kernel.loop_nests.frames import FrameType, IntArray
+from mirage.search.kernel.estimates.derivation_costs import Measure
+from mirage.search.kernel.loop_nests.columns import IntArray
+from mirage.search.kernel.loop_nests.frames import FrameType
 from mirage.search.kernel.loop_nests.problem_axes import Analysis
-from mirage.search.kernel.problems.problem import KernelProblem, Solution
+from mirage.search.kernel.problems.narrowing import half_type
+from mirage.search.kernel.problems.problem import KernelProblem, Solution, Written
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, launches
 
@@ -46,6 +48,13 @@ class Draft:
     edges: list[Edge]
     column: int
     kind: FrameType
+
+    @property
+    def loops(self) -> int:
+        """The number of loops over an axis, one after the other; 1 if there is none."""
+        ended = self.measure.derivations.phases.ended
+        inside = (e.goal[0] for e in self.edges if self.measure.in_loop(e.goal))
+        return 1 + max((ended(poly) for poly in inside), default=0)
 
     def tiles(self) -> dict[Value, IntArray]:
         """Return the bytes of shared memory for the tiles of each leaf, for each choice of sizes.
@@ -76,7 +85,25 @@ class Draft:
 
 
 def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
-    """Write the launches of a draft and return them with their cost.
+    """Write the launches of a draft and return them with their cost, as :func:`launches_of`
+    does."""
+    problem = draft.analysis.problem
+    ops, second = launches_of(draft, target, combine)
+    kernels = list(launches(ops))
+    hot = set(problem.hot) | {v for launch in kernels[:-1] for v in launch.results}
+    hot = frozenset(v for v in hot if v.type.bytes < target.l2_size / 2)
+    parts = tuple(
+        second.report(launch, hot, target)
+        if launch in second.found
+        else report(features_of(launch, hot, tables=_read_bytes(problem, launch)), target)
+        for launch in kernels
+    )
+    return Solution(ops, CostReport.sequence(parts, target), str(draft.kind))
+
+
+def launches_of(draft: Draft, target: Target, combine: Combine) -> tuple[Written, Combination]:
+    """Write the launches of a draft, with the views that they need, and return the combine kernel
+    among them.
 
     Raises :class:`EmitError` and :class:`mirage.cost.compilable.CheckError` if they exceed a limit
     of the code generator.
@@ -89,7 +116,6 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
         half_type(measure.tensors), problem.tf32,
     )  # fmt: skip
     second = Combination()
-    ops: tuple[Launch | Reshape, ...]
     if draft.kind.split is None:
         whole: list[tuple[Goal, Value, Dims, str | None]] = [
             (goal, output, dims, None)
@@ -98,26 +124,16 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
             )
         ]
         first = _in_best_order(emitter.launch(whole), target)
-        ops = (first,)
     else:
         stores, program, hot = _parts(draft, choice, sizes.grid[draft.kind.split], target)
         first = _in_best_order(emitter.launch(stores), target)
         second = combine(program, hot)
-        ops = (first, *second.ops)
+    ops: Written = (first, *second.ops)
     ops = _needed(analysis.before, ops) + ops + analysis.after
-    kernels = list(launches(ops))
-    for launch in kernels:
+    for launch in launches(ops):
         if launch not in (first, *second.found):
             _check(launch, target)
-    hot = set(problem.hot) | {v for launch in kernels[:-1] for v in launch.results}
-    hot = frozenset(v for v in hot if v.type.bytes < target.l2_size / 2)
-    parts = tuple(
-        second.report(launch, hot, target)
-        if launch in second.found
-        else report(features_of(launch, hot, tables=_read_bytes(problem, launch)), target)
-        for launch in kernels
-    )
-    return Solution(ops, CostReport.sequence(parts, target), str(draft.kind))
+    return ops, second
 
 
 def _read_bytes(problem: KernelProblem, launch: Launch) -> Iterator[tuple[Value, float]]:
@@ -180,9 +196,7 @@ def _sizes(draft: Draft) -> Sizes:
     )
 
 
-def _needed(
-    views: tuple[Launch | Reshape, ...], ops: tuple[Launch | Reshape, ...]
-) -> tuple[Launch | Reshape, ...]:
+def _needed(views: Written, ops: Written) -> Written:
     read = {v for op in ops for v in op.operands}
     needed: list[Launch | Reshape] = []
     for view in reversed(views):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from mirage.search.kernel.emission.launches import Draft
 from mirage.search.kernel.loop_nests.frames import FrameType
 from mirage.search.kernel.problems.problem import Solution
+from mirage.semantics.ugraph import Value
 
 OTHER_COLUMNS = 64
 """The number of choices of sizes of a derivation that are tried before it counts as impossible to
@@ -18,8 +20,8 @@ write."""
 
 @dataclass(eq=False)
 class Pick:
-    """One way to compute a value: a draft that is written on demand, or a solution that a worker
-    has written."""
+    """One way to compute a value: a draft that is written on demand, a solution that a worker has
+    written, or another way with other values."""
 
     time: float
     draft: Draft | None
@@ -28,6 +30,9 @@ class Pick:
     refused: bool = False
     others: tuple[tuple[float, int], ...] = ()  # times and columns to try where it is refused
     number: int | None = None  # what a worker says instead of :attr:`work`
+    like: Pick | None = None  # the way that this one is with other values
+    names: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
+    """The values of this way for those of ``like``."""
 
     @property
     def sizes(self) -> tuple[FrameType, int] | None:
@@ -38,10 +43,14 @@ class Pick:
     def work(self) -> object:
         """The property that ways to compute a value share if they do the same work: the same
         estimate at the same sizes."""
+        if self.like is not None:
+            return self.like.work
         return self.number if self.draft is None else (self.sizes, self.time)
 
     def next(self) -> Pick | None:
         """Return the same derivation at the next best sizes."""
+        if self.like is not None and (other := self.like.next()) is not None:
+            return Pick(other.time, None, like=other, names=self.names)
         if self.draft is None or not self.others:
             return None
         (time, column), *others = self.others

@@ -3,7 +3,8 @@ zero there, or at least finite, so that a sum over the axis needs no mask."""
 
 from __future__ import annotations
 
-from mirage.search.algebra.normal_form import FnAtom, IdAtom, InAtom, NormalForms
+from mirage.search.algebra.atoms import FnAtom, IdAtom, InAtom
+from mirage.search.algebra.normal_form import NormalForms
 from mirage.semantics.scalar import UNARY, Algebra
 
 _ATOMS = {fn: row for fn, row in UNARY.items() if row.algebra is Algebra.OPAQUE}

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mirage.cost.accountant import Accountant
-from mirage.cost.compilable import MAX_WIDE_DIMS
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.kernel_time import HOT
-from mirage.cost.overlapping_views import Cut
-from mirage.cost.target import Target
+from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import Dims
-from mirage.search.algebra.normal_form import InAtom, SubAxis
 from mirage.search.kernel.derivations.moves import Accumulate, Edge, Gather, Goal, Load, Product
+from mirage.search.kernel.estimates.edge_costs import EdgeCosts
 from mirage.search.kernel.estimates.held_registers import fits_and_serial, held_between
-from mirage.search.kernel.estimates.known_times import KnownTimes
-from mirage.search.kernel.estimates.op_costs import EdgeAccounts, readers_of
+from mirage.search.kernel.estimates.op_costs import readers_of
 from mirage.search.kernel.estimates.warpgroup_products import (
     computes_a_right_factor,
     gains_by_warpgroups,
 )
 from mirage.search.kernel.loop_nests.phases import Where
-from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import TensorType, Value
+from mirage.semantics.ugraph import TensorType
 
 
 @dataclass(frozen=True)
@@ -39,200 +35,11 @@ class Stored:
 
 
 Num = Any
-_Kind = tuple[object, ...]
-_Work = tuple[dict[str, Num], Num]
-_GIVEN = frozenset(("blocks", "steps", "uneven", "runs", "warps", "stages", "warpgroups"))
-_COUNTED = {k: v for k, v in vars(KernelFeatures()).items() if k not in _GIVEN}
-"""The features that an account counts, with their initial values."""
 
 
 @dataclass
-class Known:
-    """Results for kinds of edges at some columns, which hold for all derivations."""
-
-    work: dict[_Kind, _Work] = field(default_factory=dict["_Kind", "_Work"])
-    costs: dict[_Kind, tuple[Num, bool]] = field(default_factory=dict["_Kind", tuple[Num, bool]])
-    times: KnownTimes = field(default_factory=KnownTimes)
-
-    def clear(self) -> None:
-        """Forget all results."""
-        self.work.clear()
-        self.costs.clear()
-        self.times.clear()
-
-
-@dataclass
-class Measure(EdgeAccounts):
-    """Computes the costs of derivations of one AND-OR graph over columns of sizes. ``known`` is
-    shared with other graphs of the same problem and loops, at the same columns."""
-
-    target: Target
-    read_bytes: tuple[float, ...]  # of each tensor, from device memory
-    cuts: tuple[Cut | None, ...]  # of each tensor, where it is a block of one
-    known: Known = field(default_factory=Known)
-
-    def work(self, edge: Edge) -> tuple[dict[str, Num], Num]:
-        """Return the amounts that an edge adds to each feature, and where sizes permit it."""
-        return self._work_of(edge, self._kind(edge))
-
-    def _work_of(self, edge: Edge, kind: _Kind) -> tuple[dict[str, Num], Num]:
-        found = self.known.work.get(kind)
-        if found is None:
-            columns = self.columns
-            account = Accountant(KernelFeatures(warps=self._warps, warpgroups=columns.warpgroups))
-            feasible = self.account(account, edge)
-            counted = vars(account.features)
-            added = {
-                k: v
-                for k, unchanged in _COUNTED.items()
-                if (v := counted[k]) is not unchanged and (isinstance(v, np.ndarray) or v)
-            }
-            found = self.known.work[kind] = (added, feasible)
-        return found
-
-    def edge_costs(self, edges: Sequence[Sequence[tuple[Edge, Sequence[int]]]]) -> Num:
-        """Return the µs of one block alone for each edge, one row each, as a guide for extraction;
-        infinite where sizes forbid the edge.
-
-        ``edges`` are the edges of each goal, with the places of the goals that each needs, which
-        precede it: if no sizes permit one of these goals, none permit the edge."""
-        rows: list[Num] = []
-        possible: list[bool] = []
-        for own in edges:
-            some = False
-            for edge, children in own:
-                row: Num = None
-                if all(possible[c] for c in children):
-                    row, fits = self._edge_cost(edge)
-                    some |= fits
-                rows.append(self._never if row is None else row)
-            possible.append(some)
-        return np.array(rows)
-
-    @cached_property
-    def _never(self) -> Num:
-        return np.full(self.columns.count, np.inf)
-
-    def _edge_cost(self, edge: Edge) -> tuple[Num, bool]:
-        """Return the cost of an edge, and whether any sizes permit it."""
-        kind = self._kind(edge)
-        found = self.known.costs.get(kind)
-        if found is None:
-            found = self.known.costs[kind] = self._cost_of(edge, kind)
-        return found
-
-    def _kind(self, edge: Edge) -> _Kind:
-        """Return the kind of an edge: edges of one kind do the same work on different values."""
-        free, atoms = self.derivations.algebra.free, self.derivations.algebra.atoms
-        children = tuple((free(c[0]), self._loaded(c), self.odd_load(c)) for c in edge.children)
-        sort = edge.sort
-        if isinstance(edge, Load):
-            sort = atoms[edge.atom], self.factors.get(edge.goal)
-        return type(edge), sort, free(edge.goal[0]), edge.goal[1], children
-
-    def _cost_of(self, edge: Edge, kind: _Kind) -> tuple[Num, bool]:
-        labels = self.labels(edge.goal)
-        if edge.goal[1] != 2 and self.wide(labels).min() > MAX_WIDE_DIMS:
-            return self._never, False
-        added, ok = self._work_of(edge, kind)
-        once: Num = 1e-6
-        step: Num = 0.0
-        for name, amount in added.items():
-            what, _, when = name.rpartition("_")
-            if what in self._rates:
-                own = amount / self._rates[what]
-                if when == "step":
-                    step = step + own
-                else:
-                    once = once + own
-        time: Num = once + step * self._steps
-        if "accumulators" in added:
-            time = time + added["accumulators"] * 1e-6
-        if edge.goal[1] == 2:
-            time = time + 0.01
-        if isinstance(edge, Gather):
-            time = time + self.partial_bytes(edge.children[0]) / self.target.l2_bytes
-        fits = bool(np.any(ok))
-        return np.where(ok, time, self._never), fits
-
-    @cached_property
-    def _steps(self) -> Num:
-        return self.steps()
-
-    @cached_property
-    def _blocks(self) -> Num:
-        return self.columns.blocks().astype(float)
-
-    @cached_property
-    def _warps(self) -> Num:
-        return self.columns.warps.astype(float)
-
-    @cached_property
-    def _stages(self) -> Num:
-        return self.columns.stages.astype(float)
-
-    @cached_property
-    def _rates(self) -> dict[str, Num]:
-        """The work per µs of a block, for each kind of work."""
-        t = self.target
-        return {
-            "load": t.dram_bytes / t.sms,
-            "mma": t.mma_half,
-            "mma32": t.mma_f32,
-            "alu": t.alu,
-            "sfu": t.sfu,
-            "move": t.shared_bytes,
-            "clocks": 2.0 * t.clock,
-            "exchanges": t.clock / (t.exchange + t.exchange_warp * self.columns.warps),
-            "rows": t.clock / (t.exchange + t.exchange_warp * self.columns.warps),
-        }
-
-    def steps(self) -> Num:
-        """Return the steps of the loop, or those of the inner loop over all steps of the outer
-        one."""
-        kind = self.derivations.kind
-        steps = np.ones(self.columns.count)
-        for axis in (kind.loop, kind.inner):
-            if axis is not None:
-                steps = steps * self.columns.steps[axis]
-        return steps
-
-    def partial_bytes(self, goal: Goal) -> Num:
-        """Return the bytes of a partial result in device memory."""
-        axes = self.derivations.algebra.free(goal[0])
-        found = self._partial_bytes.get(axes)
-        if found is None:
-            found = self._partial_bytes[axes] = self._counted_partial_bytes(axes)
-        return found
-
-    @cached_property
-    def _partial_bytes(self) -> dict[frozenset[SubAxis], Num]:
-        return {}
-
-    def _counted_partial_bytes(self, axes: frozenset[SubAxis]) -> Num:
-        out: Num = np.full(self.columns.count, 4.0)
-        for a, level in sorted(axes):
-            if level == "L":
-                out = out * self.columns.tile[a] * self.columns.grid[a]
-            elif level == "G":
-                out = out * self.columns.grid[a]
-        return out
-
-    def least_partial_bytes(self, target: Goal) -> float:
-        """Return the least bytes of partial results that any derivation of a goal stores: some path
-        of each leads to a goal that is gathered."""
-        least: dict[Goal, float] = {}
-        for goal in self.derivations.order:  # children first
-            least[goal] = min(
-                (
-                    float(self.partial_bytes(edge.children[0]).min())
-                    if isinstance(edge, Gather)
-                    else max((least[child] for child in edge.children), default=0.0)
-                    for edge in self.derivations.edges[goal]
-                ),
-                default=0.0,
-            )
-        return least[target]
+class Measure(EdgeCosts):
+    """Computes the costs of derivations of one AND-OR graph over columns of sizes."""
 
     def features(
         self, edges: list[Edge], outputs: Sequence[Stored]
@@ -407,12 +214,3 @@ class Measure(EdgeAccounts):
         features, feasible, extra = self.features(edges, outputs)
         time = self.known.times.of(features, self.target) + extra
         return np.where(feasible, time, np.inf)
-
-
-def half_type(tensors: list[Value]) -> DType | None:
-    """Return the 16-bit type of a program whose inputs are 16-bit in tiles, or None."""
-    kinds = [v.dtype.in_tile for v in tensors if v.type.size > 1]
-    halves = [k for k in kinds if k.is_half]
-    if not halves or any(k is DType.F64 for k in kinds):
-        return None
-    return max(sorted(set(halves), key=lambda k: k.value), key=halves.count)

@@ -14,11 +14,11 @@ from mirage.cost.accountant import Accountant, Around, Operands
 from mirage.cost.compilable import MAX_BOX, MAX_BOX_RANK, MAX_COLUMNS, MAX_WIDE_DIMS
 from mirage.cost.skewed_rows import is_odd, may_skew
 from mirage.cost.warpgroup_limits import instruction_depth
+from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import Dims
-from mirage.search.algebra.normal_form import InAtom
 from mirage.search.kernel.derivations.derive import Derivations, Goal
 from mirage.search.kernel.derivations.moves import Accumulate, Edge, Load, Product
-from mirage.search.kernel.loop_nests.frames import Columns
+from mirage.search.kernel.loop_nests.columns import Columns
 from mirage.search.kernel.loop_nests.phases import Where
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirage.search.kernel.estimates.derivation_costs import Known
-from mirage.search.kernel.loop_nests.frames import Columns
+from mirage.search.kernel.estimates.edge_costs import Known
+from mirage.search.kernel.loop_nests.columns import Columns
 
 SURROGATE_COLUMNS = 384
 """The choices of sizes at which all edges are costed in order to choose those for extraction."""

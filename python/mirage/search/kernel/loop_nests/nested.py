@@ -15,7 +15,8 @@ from math import ceil, inf, prod
 
 from mirage.cost.compilable import MAX_COLUMNS
 from mirage.cost.target import Target
-from mirage.search.algebra.normal_form import Fn2Atom, InAtom, MaxAtom, NormalForms
+from mirage.search.algebra.atoms import Fn2Atom, InAtom, MaxAtom
+from mirage.search.algebra.normal_form import NormalForms
 from mirage.search.kernel.loop_nests.frames import FrameType
 from mirage.search.kernel.loop_nests.problem_axes import Analysis
 from mirage.search.kernel.problems.merges import below

@@ -27,16 +27,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from mirage.search.algebra.normal_form import (
-    Fn2Atom,
-    FnAtom,
-    IdAtom,
-    InAtom,
-    MaxAtom,
-    NormalForms,
-    SoFarAtom,
-    SubAxis,
-)
+from mirage.search.algebra.atoms import Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom, SoFarAtom, SubAxis
+from mirage.search.algebra.normal_form import NormalForms
 from mirage.search.kernel.loop_nests.frames import FrameType
 
 

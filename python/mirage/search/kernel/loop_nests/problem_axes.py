@@ -17,24 +17,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+from mirage.search.algebra.atoms import InAtom, Names, SoFarAtom, SubAxis, rebuilt
 from mirage.search.algebra.axes import Dims, UnlabelableError
-from mirage.search.algebra.normal_form import (
-    Coefficient,
-    InAtom,
-    Mono,
-    Names,
-    NormalForms,
-    SoFarAtom,
-    SubAxis,
-    inputs_of,
-    rebuilt,
-)
+from mirage.search.algebra.normal_form import Coefficient, Mono, NormalForms, inputs_of
 from mirage.search.algebra.normalizer import MatmulRoles, Normalizer
 from mirage.search.kernel.loop_nests.frames import NARROWEST, AxisUse, FrameType
 from mirage.search.kernel.problems.aligned import aligned_copies, aligned_type, may_align
 from mirage.search.kernel.problems.merges import Merges, find_merges, view_sizes
 from mirage.search.kernel.problems.narrowing import multiplied_only
-from mirage.search.kernel.problems.problem import KernelProblem
+from mirage.search.kernel.problems.problem import KernelProblem, Written
 from mirage.search.kernel.problems.repeats import repeated
 from mirage.semantics.ugraph import Launch, Reshape, TensorType, Value
 
@@ -46,7 +37,7 @@ class Analysis:
     problem: KernelProblem
     dims: tuple[Dims, ...]  # axes of each output
     use: AxisUse
-    before: tuple[Launch | Reshape, ...]  # views of the leaves
+    before: Written  # views of the leaves
     after: tuple[Reshape, ...]  # the outputs, out of their views
     _merged: Merges
     _plain: dict[bool, tuple[NormalForms, tuple[int, ...]]]
@@ -245,7 +236,7 @@ def _views(
     dims: tuple[Dims, ...],
     merges: Merges,
     copied: frozenset[int],
-) -> tuple[KernelProblem, tuple[Launch | Reshape, ...], tuple[Reshape, ...]]:
+) -> tuple[KernelProblem, Written, tuple[Reshape, ...]]:
     """Return the problem on views of its tensors (of aligned copies of those in ``copied``), the
     ops that make these, and the ops that make the outputs from theirs."""
 

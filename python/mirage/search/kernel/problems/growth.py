@@ -52,6 +52,14 @@ class Scales:
     leaves: tuple[Sizes, ...]
     kept: Sizes
 
+    @property
+    def kind(self) -> bytes:
+        """What scales of tensors of equal roles in the program have in common: their sizes where
+        one or two of the program's inputs are large, in any order. Which input is which does not
+        matter, and the scales that are drawn only sample what is between these."""
+        rows = np.stack([*self.leaves, self.kept])[:, :-_DRAWN] + 0.0  # no zero has a sign
+        return np.unique(rows, axis=1).tobytes()
+
 
 @dataclass(frozen=True)
 class Growth:

@@ -8,8 +8,9 @@ from itertools import pairwise
 from math import prod
 
 from mirage.cost.compilable import MAX_ROWS
+from mirage.search.algebra.atoms import Atom, Fn2Atom, InAtom, MaxAtom, SoFarAtom
 from mirage.search.algebra.axes import Dims
-from mirage.search.algebra.normal_form import Atom, Fn2Atom, InAtom, MaxAtom, NormalForms, SoFarAtom
+from mirage.search.algebra.normal_form import NormalForms
 from mirage.search.algebra.normalizer import MatmulRoles
 from mirage.search.kernel.problems.problem import KernelProblem
 

@@ -12,15 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mirage.search.algebra.normal_form import (
-    Fn2Atom,
-    FnAtom,
-    IdAtom,
-    InAtom,
-    MaxAtom,
-    NormalForms,
-    SoFarAtom,
-)
+from mirage.search.algebra.atoms import Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom, SoFarAtom
+from mirage.search.algebra.normal_form import NormalForms
 from mirage.search.kernel.problems.growth import Scales, Sizes, growth_of, of_function
 from mirage.search.kernel.problems.problem import KernelProblem
 from mirage.semantics.scalar import BinaryFn, DType
@@ -90,6 +83,15 @@ class Narrowing:
                 return both if fn in (BinaryFn.MAX, BinaryFn.MIN) else np.zeros_like(both)
             case MaxAtom(_, arg) | SoFarAtom(arg=arg) | IdAtom(arg):
                 return self._of(algebra, arg)
+
+
+def half_type(tensors: list[Value]) -> DType | None:
+    """Return the 16-bit type of a program whose inputs are 16-bit in tiles, or None."""
+    kinds = [v.dtype.in_tile for v in tensors if v.type.size > 1]
+    halves = [k for k in kinds if k.is_half]
+    if not halves or any(k is DType.F64 for k in kinds):
+        return None
+    return max(sorted(set(halves), key=lambda k: k.value), key=halves.count)
 
 
 def narrowing_of(problem: KernelProblem, half: DType | None) -> Narrowing:

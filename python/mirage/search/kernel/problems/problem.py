@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mirage.cost.cost_report import CostReport
@@ -9,7 +10,16 @@ from mirage.cost.overlapping_views import Cut
 from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.problems.growth import Scales
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import Contraction, Launch, Op, Reshape, Value
+from mirage.semantics.substitute import rename_ops
+from mirage.semantics.ugraph import (
+    Contraction,
+    Launch,
+    Op,
+    Reshape,
+    Value,
+    launches,
+    values_in,
+)
 
 
 @dataclass(frozen=True)
@@ -57,11 +67,31 @@ class KernelProblem:
         return bool(products) and all(products)
 
 
+Written = tuple[Launch | Reshape, ...]
+"""The launches of a kernel, with the views that they need."""
+
+
 @dataclass(frozen=True)
 class Solution:
     """Launches (a kernel and perhaps its combine kernel) that compute a problem's outputs, with the
     views of tensors that they need; and their cost."""
 
-    ops: tuple[Launch | Reshape, ...]
+    ops: Written
     cost: CostReport
     description: str
+
+    def renamed(self, names: Mapping[Value, Value]) -> Solution:
+        """Return the same for other inputs and outputs, without a value in common."""
+        own = {v: Value(v.type, v.name) for v in values_in(self.ops)}
+        own.update(names)
+        for launch in launches(self.ops):
+            for operand, param in zip(launch.operands, launch.body.params, strict=True):
+                own[param] = Value(param.type, own.get(operand, operand).name)
+        return Solution(as_written(rename_ops(self.ops, own)), self.cost, self.description)
+
+
+def as_written(ops: Sequence[Op]) -> Written:
+    """Return ops of which all are launches or views, as such."""
+    written = tuple(op for op in ops if isinstance(op, Launch | Reshape))
+    assert len(written) == len(ops)
+    return written

@@ -103,7 +103,7 @@ class _Attempt:
         self.left = _MOST_CASES
         self.inputs = reference.inputs
         self.own: set[int] = set()
-        self.alike = all(map(_is_elementwise, graphs))
+        self.alike = all(map(is_elementwise, graphs))
         self.read = [whole(len(v.shape)) for v in self.inputs]
         self.held: list[Planes] = []
 
@@ -254,7 +254,7 @@ def _first(indices: Indices) -> int:
     return int(indices[0])
 
 
-def _is_elementwise(graph: KernelGraph) -> bool:
+def is_elementwise(graph: KernelGraph) -> bool:
     """Return whether each element of an output is the same function of the inputs' elements at its
     place, where tensors may be broadcast."""
     shape = graph.outputs[0].shape

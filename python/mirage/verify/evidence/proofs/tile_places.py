@@ -19,6 +19,7 @@ from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
     Contraction,
+    Cumulate,
     Elementwise,
     Launch,
     Load,
@@ -201,6 +202,8 @@ def _rule_of(op: Op) -> _Rule | None:
             return _product
         case Reduce():
             return _reduced
+        case Cumulate():
+            return _so_far
         case View():
             return _reshaped if op.renames else _viewed
         case Source():
@@ -253,6 +256,12 @@ def _aligned(
 def _reduced(op: Reduce, labels: Sequence[Label]) -> Label | None:
     (label,) = labels
     return tuple(WHOLE if d in op.dims else cut for d, cut in enumerate(label))
+
+
+def _so_far(op: Cumulate, labels: Sequence[Label]) -> Label | None:
+    """Only along a dimension that is not cut does a tile have all that is so far."""
+    (label,) = labels
+    return label if label[op.dim] == WHOLE else None
 
 
 def _viewed(op: View, labels: Sequence[Label]) -> Label | None:

@@ -51,15 +51,14 @@ def cancelling_sums(draw: Activations, graphs: Sequence[KernelGraph]) -> Iterato
     tries. ``graphs`` are the reference and the candidates."""
     if not any(map(adds_rounded, graphs[1:])):
         return
-    constant = {i: np.full(draw.shapes[i], _CONSTANT * draw.scales[i]) for i in draw.free}
     inputs = draw.free[:_MOST_INPUTS]
     for i in inputs:
         for dim, size in enumerate(draw.shapes[i]):
             for counts in _counts(draw, size) if size > 1 else ():
-                yield _of_total(draw, i, dim, counts, constant) if draw.mine() else None
+                yield _of_total(draw, i, dim, counts) if draw.mine() else None
     for i, j in combinations(inputs, 2):
         if draw.shapes[i] and draw.shapes[i] == draw.shapes[j]:
-            yield _opposite(draw, i, j, constant) if draw.mine() else None
+            yield _opposite(draw, i, j) if draw.mine() else None
     for i in _added_inputs(draw, graphs[0], inputs):
         yield _opposite_of_rest(draw, graphs[0], i) if draw.mine() else None
 
@@ -71,9 +70,19 @@ def _counts(draw: Activations, size: int) -> list[Array]:
     return list(cells.values()) or [np.ones(size)]
 
 
-def _of_total(
-    draw: Activations, i: int, dim: int, counts: Array, constant: dict[int, Array]
-) -> Situation:
+def _constants(draw: Activations, what: str, again: int) -> dict[int, Array]:
+    """Return a constant for each input. The rounding of what is computed from constants alone is
+    the same for all elements, hence a matter of luck; so each further draw has other ones."""
+    factors = np.full(len(draw.free), _CONSTANT)
+    if again:
+        factors *= 2.0 ** draw.stream(what, "constants", again).random(len(factors))
+    return {
+        i: np.full(draw.shapes[i], f * draw.scales[i])
+        for i, f in zip(draw.free, factors, strict=True)
+    }
+
+
+def _of_total(draw: Activations, i: int, dim: int, counts: Array) -> Situation:
     """Draw an input whose sums along a dimension are small; the others are constant."""
     what = f"sums of input {i} along dimension {dim} cancel"
     shape = draw.shapes[i]
@@ -83,7 +92,8 @@ def _of_total(
     def inputs(again: int) -> list[Sampled]:
         x = draw.stream(what, counts.tobytes(), again).standard_normal(shape)
         x += left - (x * share).sum(dim, keepdims=True)
-        return draw.situation(what, {**constant, i: x * draw.scales[i]}).inputs
+        special = {**_constants(draw, what, again), i: x * draw.scales[i]}
+        return draw.situation(what, special).inputs
 
     return _situation(what, inputs)
 
@@ -93,7 +103,7 @@ def _situation(what: str, inputs: Callable[[int], list[Sampled]]) -> Situation:
     return Situation(what, inputs(0), again=inputs, casts=False)
 
 
-def _opposite(draw: Activations, i: int, j: int, constant: dict[int, Array]) -> Situation:
+def _opposite(draw: Activations, i: int, j: int) -> Situation:
     """Draw two inputs that are nearly each other's negatives; the others are constant."""
     what = f"inputs {i} and {j} cancel"
 
@@ -101,7 +111,7 @@ def _opposite(draw: Activations, i: int, j: int, constant: dict[int, Array]) -> 
         rng, shape = draw.stream(what, again), draw.shapes[i]
         x = rng.standard_normal(shape) * draw.scales[i]
         y = -x * (1.0 + _LEFT * rng.standard_normal(shape))
-        return draw.situation(what, {**constant, i: x, j: y}).inputs
+        return draw.situation(what, {**_constants(draw, what, again), i: x, j: y}).inputs
 
     return _situation(what, inputs)
 

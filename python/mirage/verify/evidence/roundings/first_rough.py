@@ -67,7 +67,7 @@ def first_rough(
         ours = _run(second, TypedFloat(), situation.inputs, regions)
     except EvaluationError:  # the values need other parts of the inputs than the outputs do
         return None
-    # a tensor of fewer digits than the value is no fault as long as another one is worse
+    # a tensor of fewer digits than the value is not a fault as long as another one is worse
     for of_value in (False, True):
         for (p, c), x, r, y in zip(pairs, exact, reference, ours, strict=True):
             dtype = p.dtype if of_value else c.dtype

@@ -42,7 +42,7 @@ _LEAST = -1.7e308
 """The number that replaces the minus infinity that a mask adds; a sum of it and a score is about
 this number, too."""
 _FAR = 0.125
-"""The difference, relative to the largest number of an output, that is no rounding error."""
+"""The difference, relative to the largest number of an output, that is not a rounding error."""
 _EQUALITIES = (BinaryFn.EQ, BinaryFn.NE)
 
 

@@ -97,10 +97,13 @@ def compare_rows(
     count = _count(known, 1)
     rows_r, rows_c, rows_floor = (_rms(e, count, 1) for e in (error_r, error_c, floor))
     slack = _slack(floor)
-    # A single element's error may be 0 by chance: that of its column in all rows is not.
+    # A single element's error may be 0 by chance: that of its column in all rows, each relative to
+    # the size of its row, is not.
     if (slack > _FEW).any():
-        columns = np.broadcast_to(_rms(error_r, _count(known, 0), 0), error_r.shape)
-        rows_r = np.where(slack > _FEW, np.maximum(rows_r, _rms(columns, count, 1)), rows_r)
+        sizes = np.maximum(_rms(x, count, 1), SMALLEST[dtype])
+        columns = _rms(error_r / sizes[:, None], _count(known, 0), 0)
+        others = sizes * _rms(np.broadcast_to(columns, error_r.shape), count, 1)
+        rows_r = np.where(slack > _FEW, np.maximum(rows_r, others), rows_r)
     allowed = 2.0 * slack * np.maximum(rows_r, rows_floor / 2.0)
     wrong = rows_c > allowed
     if draws > 1:

@@ -74,6 +74,8 @@ ROWS: tuple[Kind, ...] = (
     ("a constant", _any_constant),
     ("another constant", _any_constant),
     ("all but the last masked by -1e4", _masked(-1e4, 0.99)),
+    ("mean -8", _shifted(-8.0)),
+    ("mean -16", _shifted(-16.0)),
 )
 """The kinds of rows that activations have."""
 
@@ -82,7 +84,9 @@ BOTH_SIGNS = ("mean 300", "mean -1000")
 where all rows are alike."""
 
 ABOUT_A_MEAN = tuple(
-    kind for kind in ROWS if kind[0] in (*BOTH_SIGNS, "mean 30, std 0.1", "all about -1e4")
+    kind
+    for kind in ROWS
+    if kind[0] in (*BOTH_SIGNS, "mean -8", "mean -16", "mean 30, std 0.1", "all about -1e4")
 )
 """Rows whose deviation is no larger than what a few roundings to 16 bits move them by."""
 

@@ -38,7 +38,9 @@ from mirage.semantics.ugraph import (
 _FEWEST = 64  # output elements: fewer say too little about rounding errors
 _FLOPS_PER_ELEMENT = 25  # multiply-adds of a matmul that take as long as one element of another op
 
-_PASSES_PER_ELEMENT = 4  # passes of a cumulation, within a cache, as long as one element of an op
+_FAR_MORE = 2.0
+"""Samples that are still that many times above the budget touch as few tiles as possible."""
+_OPS_OF_A_CUMULATION = 4  # elementwise ops that take as long as a cumulation
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,18 @@ class Sampler:
             if best is None:
                 break
             sample, self.counts = best
+        if sample.work > _FAR_MORE * budget:
+            sample = self._in_fewer_runs(graphs, sample)
         return replace(sample, fixed=fixed or {})
+
+    def _in_fewer_runs(self, graphs: Sequence[KernelGraph], sample: Sample) -> Sample:
+        """Return a sample of as many indices that touches fewer tiles, if there is one."""
+        for indices in self._order.values():
+            indices.in_one_run = True
+            smaller = _sample(graphs, self.counts, self._order)
+            indices.in_one_run = smaller.work < sample.work
+            sample = smaller if indices.in_one_run else sample
+        return sample
 
     def _smaller(
         self, graphs: Sequence[KernelGraph], sample: Sample, step: int
@@ -133,11 +146,13 @@ def choose_sample(
 
 
 class _Indices:
-    """Nested samples of ``range(n)``: a quarter at each end, and the rest in a run in between."""
+    """Nested samples of ``range(n)``: a quarter at each end, and the rest in a run in between; or,
+    ``in_one_run``, the last ones, where tails of tiles are."""
 
     def __init__(self, n: int, rng: np.random.Generator) -> None:
         self.n = n
         self.at = float(rng.random())
+        self.in_one_run = False
 
     def first(self, count: int) -> Array | None:
         """Return ``count`` indices, sorted."""
@@ -145,6 +160,8 @@ class _Indices:
             return None
         if count == 1:
             return np.array([int(self.at * self.n)])
+        if self.in_one_run:
+            return np.arange(self.n - count, self.n)
         ends = max(1, count // 4)
         inner = count - 2 * ends
         start = ends + int(self.at * (self.n - 2 * ends - inner))
@@ -203,7 +220,7 @@ def graph_work(graph: KernelGraph, wanted: Demand) -> float:
             if isinstance(op, Matmul):
                 work += elements * op.operands[0].shape[-1] / _FLOPS_PER_ELEMENT
             elif isinstance(op, Cumulation):
-                work += elements * op.passes / _PASSES_PER_ELEMENT
+                work += elements * _OPS_OF_A_CUMULATION
             for v in op.operands:  # a reduction reads more than it writes
                 r = wanted.regions.get(v, whole(len(v.shape)))
                 work += 0.25 * prod(region_shape(r, v.shape))
@@ -247,7 +264,7 @@ def _work_of_blocks(launch: Launch, steps: Mapping[str, int]) -> float:
                 elements = trips * prod(steps[a] for a in axes) * op.result.type.size * 0.25
             work += elements
             if isinstance(op, Cumulation):
-                work += elements * op.passes / _PASSES_PER_ELEMENT
+                work += elements * _OPS_OF_A_CUMULATION
             if isinstance(op, Matmul):
                 flops = op.result.type.size * op.operands[0].shape[-1]
                 work += trips * prod(steps[a] for a in axes) * flops / _FLOPS_PER_ELEMENT

@@ -6,7 +6,8 @@ import torch
 from mirage.cost import H200
 from mirage.frontend.torch_import import from_torch
 from mirage.search import SearchLimits, superoptimize
-from mirage.search.algebra.normal_form import FnAtom, InAtom, NormalForms
+from mirage.search.algebra.atoms import FnAtom, InAtom
+from mirage.search.algebra.normal_form import NormalForms
 from mirage.search.kernel.derivations.derive import Derivations
 from mirage.search.kernel.derivations.other_names import Rename, add_other_names
 from mirage.search.kernel.loop_nests.frames import FrameType

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from mirage.cost import TARGETS
 from mirage.search import SearchLimits, superoptimize
+from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import AxisTable
-from mirage.search.algebra.normal_form import InAtom, NormalForms
+from mirage.search.algebra.normal_form import NormalForms
 from mirage.search.kernel.problems.growth import growth_of
 from mirage.search.kernel.problems.narrowing import narrowing_of
 from mirage.search.kernel.problems.problem import KernelProblem

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from example_programs import graphs
 from mirage.semantics.builder import Builder
-from mirage.semantics.scalar import DType, UnaryFn
+from mirage.semantics.scalar import DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Axis, BlockGraph, Launch, Op, Output, TensorType, Value
 from mirage.verify.evidence.proofs.tile_places import WHOLE, Cut, Label, Places
 from new_ops import Clamp, Flip, Twice
@@ -57,3 +57,8 @@ def test_a_dimension_that_is_cut_and_moved_within_is_nowhere() -> None:
 def test_tiles_side_by_side_are_cut_as_each_is() -> None:
     assert label_of(lambda b, x: b.concat((x, x), 1)) == (OF_ROWS, WHOLE)
     assert label_of(lambda b, x: b.concat((x, x), 0)) is None
+
+
+def test_what_is_so_far_needs_the_dimension_as_a_whole() -> None:
+    assert label_of(lambda b, x: b.cumulate(ReduceFn.SUM, x, 1)) == (OF_ROWS, WHOLE)
+    assert label_of(lambda b, x: b.cumulate(ReduceFn.SUM, x, 0)) is None

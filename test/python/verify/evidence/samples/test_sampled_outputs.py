@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mirage as mi
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,7 +31,7 @@ def test_indices_are_sorted_and_there_once(rows: int, work: int, seed: int) -> N
 
 
 def test_sums_so_far_are_work() -> None:
-    """Each of their passes counts."""
+    """They take as long as several other ops."""
     x = Value(TensorType((64, 4096), DType.F32), "x")
     work: list[float] = []
     for scan in (False, True):
@@ -39,3 +40,19 @@ def test_sums_so_far_are_work() -> None:
         graph = KernelGraph("sampled", (x,), tuple(b.ops), (y,))
         work.append(graph_work(graph, whole_demand(graph)))
     assert work[1] > 2 * work[0]
+
+
+def test_what_needs_too_much_work_touches_few_tiles() -> None:
+    """A part of each column needs the tiles of 64 columns in which it lies: with indices at both
+    ends and in between three tiles, in one run one."""
+    g = mi.new_kernel_graph()
+    x = g.new_input((512, 4096))
+    block = mi.new_threadblock_graph({"n": 64})
+    block.new_output(block.sum(block.new_input(x, {"n": 1}), 0), {"n": 1})
+    g.mark_output(*g.customized([x], block))
+    graph = g.build()
+    some = choose_sample([graph], 32.0 * 4096, np.random.default_rng(0), columns=32)
+    few = choose_sample([graph], 100.0, np.random.default_rng(0), columns=32)
+    assert few.outputs[0][1] is not None
+    assert few.read == 512 * 64 < some.read
+    assert few.elements == some.elements

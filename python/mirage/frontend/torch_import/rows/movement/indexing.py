@@ -20,6 +20,9 @@ from mirage.semantics.ugraph import Value
 MOST_COMPARED = 1 << 22
 """The most pairs of a place and an index that are compared to find the element that is stored at
 each place."""
+_LITTLE = 1 << 25
+"""The bytes of a result from which on it takes longer to write and read it than to launch several
+calls on indices."""
 
 
 def places_from_the_end(b: Lowering, index: Value, size: int) -> Value:
@@ -42,6 +45,17 @@ def _inside(b: Lowering, index: Value, size: int) -> Value | None:
     if high >= size:
         tests.append(b.combine(BinaryFn.LT, index, size))
     return None if not tests else tests[0] if len(tests) == 1 else b.binary(BinaryFn.AND, *tests)
+
+
+def _rather_stays(b: Lowering, indices: Sequence[Value], sizes: Sequence[int], c: Call) -> None:
+    """Leave a lookup by several indices to PyTorch unless its result is large or all indices are
+    known to be inside: calls would make one index of them, and none of these is as quick as the
+    lookup."""
+    places = zip(indices, sizes, strict=True)
+    if len(sizes) > 1 and any(_inside(b, i, n) is not None for i, n in places):
+        (found,) = c.results
+        if found is not None and found.bytes <= _LITTLE:
+            b.rather_stays("a lookup by several indices")
 
 
 def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
@@ -133,6 +147,7 @@ def _index(b: Lowering, c: Call) -> Value:
     sizes = [x.shape[d] for d in dims]
     rest = [d for d in range(len(x.shape)) if d not in dims]
     indices = [places_from_the_end(b, i, n) for (_, i), n in zip(entries, sizes, strict=True)]
+    _rather_stays(b, indices, sizes, c)
     place = linear(b, indices, sizes)
     table = b.permuted(x, (*dims, *rest))
     table = b.reshaped(table, (math.prod(sizes), *(x.shape[d] for d in rest)))
@@ -158,6 +173,8 @@ def _gather(b: Lowering, c: Call) -> Value:
     if index.shape[dim] == 1 and not x.dtype.is_integer and b.is_computed(x):
         return _picked(b, x, dim, index)
     kept = [d for d in range(rank) if d == dim or index.shape[d] != 1]
+    if (line := b.repeated_line(x, dim)) is not None:
+        x, kept = line, [dim]
     table = b.reshaped(x, (x.type.size, 1))
     if kept == [dim]:  # one line
         flat = gather(b, table, b.reshaped(index, (index.type.size,)))
@@ -171,6 +188,7 @@ def _gather(b: Lowering, c: Call) -> Value:
         return b.reshaped(line, tuple(n if i == j else 1 for j, n in enumerate(lines)))
 
     places = [own(i, d) for i, d in enumerate(kept)]
+    _rather_stays(b, places, [x.shape[d] for d in kept], c)
     place = linear(b, places, [x.shape[d] for d in kept])
     return b.reshaped(gather(b, table, b.reshaped(place, (index.type.size,))), index.shape)
 
@@ -231,7 +249,9 @@ def _scatter(b: Lowering, c: Call) -> Value:
     if not isinstance(source, Value):
         stored: Value | float = source  # pyright: ignore
     else:
-        part = b.slice(source, (0,) * rank, index.shape)
+        part = source
+        for d in range(rank):
+            part = b.cut(part, d, 0, index.shape[d])
         stored = _chosen(b, b.swapped(b.typed(part, x.dtype), dim, -1), last)
     y = choose(b, hit, stored, b.swapped(x, dim, -1), x.dtype)
     return b.swapped(y, dim, -1)
@@ -246,8 +266,11 @@ def _chosen(b: Lowering, source: Value, last: Value) -> Value:
     number = b.combine(BinaryFn.ADD, iota(b, (count,), 0), 1)
     here = b.reshape(last, (*last.shape[:-1], 1, last.shape[-1]))
     own = b.binary(BinaryFn.EQ, here, b.reshape(number, (count, 1)))
+    truth = source.dtype is DType.I1
+    source = b.cast(source, DType.F32) if truth else source
     kept = b.binary(BinaryFn.KEEP, own, b.reshape(source, (*source.shape, 1)))
-    return b.reduced(ReduceFn.SUM, kept, (-2,), False)
+    one = b.reduced(ReduceFn.SUM, kept, (-2,), False)
+    return b.combine(BinaryFn.NE, one, 0) if truth else one
 
 
 def _put(b: Lowering, x: Value, dim: int, index: Value, values: Value) -> Value:

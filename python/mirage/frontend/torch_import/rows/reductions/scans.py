@@ -3,8 +3,9 @@
 A running sum of floats is one op if a block can hold the row. A longer row is computed in blocks:
 the running sum of each block, plus the sum of all blocks before it, which is a running sum itself
 (G. E. Blelloch, Prefix sums and their applications, 1990). Maxima are computed in the same way.
-Products take ``log2`` steps: after step ``k`` each element is combined with the ``2^k - 1`` before
-it (W. D. Hillis, G. L. Steele, Data parallel algorithms, 1986).
+Products of zeros and ones are made of maxima; others take ``log2`` steps: after step ``k`` each
+element is combined with the ``2^k - 1`` before it (W. D. Hillis, G. L. Steele, Data parallel
+algorithms, 1986).
 """
 
 from __future__ import annotations
@@ -122,8 +123,17 @@ def _scan(b: Lowering, fn: BinaryFn, x: Value, dim: int) -> Value:
 
 
 def _running_product(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, dtype)``."""
+    """``op(x, dim, dtype)``. A product of zeros and ones is one as long as all of them are ones
+    (how many drafted tokens are accepted). Products of other integers are left to PyTorch."""
     x, dtype = c.value(0), c.result.dtype
+    low, high = b.range_of(x)
+    if x.shape and low >= 0 and high <= 1:
+        (dim,) = normalize_dims((c.integer(1),), len(x.shape))
+        failed = b.combine(BinaryFn.SUB, 1, b.typed(x, DType.F32))
+        so_far = _running(b, ReduceFn.MAX, failed, dim)
+        return b.typed(b.combine(BinaryFn.SUB, 1, so_far), dtype)
+    if dtype.is_integer:
+        b.rather_stays("products of integers that f32 may not hold")
     y = b.typed(x, dtype) if dtype.is_integer else wide(b, b.typed(x, dtype))
     if not x.shape:
         return b.typed(y, dtype)
