@@ -150,12 +150,14 @@ class Accountant:
         in_loop: bool,
         factor: bool = True,
         skewed: Num = False,
+        shifted: Num = False,
     ) -> None:
         """Count a tile of ``elements`` of a tensor, ``run`` of them contiguous. ``factor``: a
         product may read it. ``skewed``: its rows start in shared memory as they do in lines of
-        the tensor, whatever element that is."""
+        the tensor, whatever element that is. ``shifted``: a box begins at the multiple of 16
+        bytes before each row."""
         width = type_.dtype.bytes
-        odd = np.where(skewed, 0.0, 1.0) if is_odd(type_) else 0.0
+        odd = np.where(skewed | np.asarray(shifted), 0.0, 1.0) if is_odd(type_) else 0.0
         self._add("odd", odd * elements, in_loop)
         wasted = np.maximum(1.0, SECTOR / (run * width))
         narrow = np.where(run * width < 16, 2.0, 1.0)  # element-wise copies instead of 16-byte ones

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mirage.cost.analysis import BlockAnalysis
 from mirage.cost.features import features_of
 from mirage.cost.kernel_time import report
 from mirage.cost.shared_tiles import given_loads
+from mirage.cost.shifted_loops import shifted_loads
 from mirage.cost.target import Target
 from mirage.semantics.ugraph import Launch, loops
 
@@ -24,6 +26,8 @@ def with_clusters(launch: Launch, target: Target) -> Launch:
         return launch
     if any(loop.steps is not None for loop in loops(launch)):
         return launch  # neighbours may take different steps
+    if shifted_loads(BlockAnalysis(launch)):
+        return launch  # neighbours may begin elsewhere
     paired = replace(launch, schedule=replace(schedule, cluster=PAIR))
     if not given_loads(paired):
         return launch

@@ -8,10 +8,12 @@ from functools import lru_cache
 from math import prod
 
 from mirage.cost.accountant import Accountant, Around, Operands
+from mirage.cost.boxes import shifted_steps
 from mirage.cost.kernel_features import KernelFeatures, Known
 from mirage.cost.registers import RegisterEstimator, estimator_of, with_enough_warps
 from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.cost.shared_tiles import given_loads
+from mirage.cost.shifted_loops import shifted_factors, shifted_loads
 from mirage.cost.skewed_rows import is_odd, skewed_factors
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
@@ -91,8 +93,9 @@ def _features(
         p for p, v in zip(launch.body.params, launch.operands, strict=True) if v in hot
     }
     estimated = estimator_of(launch)
+    shifted = shifted_loads(estimated)
     shared = {op: grid.k for op, grid in estimated.grid.items()}
-    taken = {loop: _steps_of(launch, loop) for loop in loops(launch)}
+    taken = {loop: _steps_of(launch, loop, shifted) for loop in loops(launch)}
     trips = list(_trips(launch.body.ops, taken)) or [(1.0, 1.0, True)]
     most, steps, _ = max(trips)
     account.features.steps, account.features.runs = most, most / steps
@@ -108,6 +111,7 @@ def _features(
             _exact(launch),
             _tiles_of(launch, is_odd),
             skewed_factors(estimated),
+            shifted_factors(estimated),
             _tiles_of(launch, lambda tensor: tensor.dtype.is_eight_bits),
             _tiles_of(launch, lambda _: True),
             estimated.computed_with,
@@ -173,7 +177,10 @@ class _Steps:
     share: float = 1.0
 
 
-def _steps_of(launch: Launch, loop: Loop) -> _Steps:
+def _steps_of(launch: Launch, loop: Loop, shifted: Collection[Op]) -> _Steps:
+    for load in shifted.intersection(loop.body):
+        tensor, tile = load.operands[0].type, load.result.shape[-1]
+        return _Steps(float(shifted_steps(tensor.shape[-1], tile, tensor.dtype.bytes)))
     if loop.steps is None:
         return _Steps(float(loop.axis.extent))
     extents, extent = axis_extents(launch), loop.axis.extent
@@ -202,6 +209,7 @@ class _Facts:
     exact: set[Value]  # of more than 16 bits, whose elements were numbers of 16 bits
     odd: set[Value]  # tiles of tensors whose rows start at odd elements
     skewed: set[Value]  # those of them whose rows start in shared memory as in the tensor
+    shifted: set[Value]  # those of them that are shifted boxes
     eight_bits: set[Value]  # tiles of tensors of 8-bit floats, as they are loaded
     loaded: set[Value]  # tiles of any tensors, as they are loaded
     computed_with: set[Value]  # what other ops than products read
@@ -322,7 +330,10 @@ def _count(
                 size_read = facts.tables.get(source, float(source.type.bytes))
                 account.read(size_read, float(_run_of(op) * source.dtype.bytes))
             skewed = op.result in facts.skewed
-            account.load(size, float(_run_of(op)), source.type, in_loop, skewed=skewed)
+            shifted = op.result in facts.shifted
+            account.load(
+                size, float(_run_of(op)), source.type, in_loop, skewed=skewed, shifted=shifted
+            )
         case Source(operands=(table, indices)):
             _count_rows(account, op, (table, indices), in_loop, read)
         case Matmul():
@@ -359,7 +370,7 @@ def _count_product(
         if factor in facts.eight_bits and not account.features.warpgroups:
             account.convert(float(factor.type.size), in_loop)
     for factor in (a, b):
-        if factor in facts.odd - facts.skewed:
+        if factor in facts.odd - facts.skewed - facts.shifted:
             account.copy_odd(float(factor.type.size), in_loop)
     rows = float(a.shape[-2]) * float(prod(op.result.shape[:-2]))
     n, k = float(b.shape[-1]), float(a.shape[-1])

@@ -20,8 +20,8 @@ from math import prod
 
 from mirage import _target
 from mirage.cost.analysis import BlockAnalysis, round_up
+from mirage.cost.boxes import is_box
 from mirage.cost.skewed_rows import skewed_factors
-from mirage.cost.warpgroup_limits import is_box
 from mirage.semantics.ugraph import (
     Elementwise,
     Launch,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from mirage.cost.warpgroup_limits import is_box
+from mirage.cost.boxes import is_box
 from mirage.semantics.ugraph import Launch, Source, loops
 
 PART_ROWS = 8

@@ -3,32 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from math import prod
 
 from mirage import _target
 from mirage.cost.analysis import BlockAnalysis
+from mirage.cost.boxes import fits_box, is_box
+from mirage.cost.shifted_loops import dim_of_load, shifted_loads
 from mirage.semantics.ugraph import (
     Launch,
+    Load,
     Matmul,
     Op,
     Rearrangement,
-    TensorType,
     Value,
     all_ops,
     loops,
 )
-
-
-def is_box(tensor: TensorType, tile: Sequence[int]) -> bool:
-    """Return whether the tensor memory accelerator copies a tile of a tensor."""
-    width, rank = tensor.dtype.bytes, len(tensor.shape)
-    return (
-        _target.MIN_BOX_RANK <= rank <= _target.MAX_BOX_RANK
-        and tensor.shape[-1] * width % _target.BOX_ROW_UNIT == 0
-        and tile[-1] * width % _target.BOX_TILE_UNIT == 0
-        and prod(tile[:-1]) <= _target.MAX_BOX_ROWS
-    )
 
 
 def fills_ring(source: Op | None) -> bool:
@@ -77,11 +68,12 @@ def _reasons(launch: Launch) -> Iterator[str]:
             yield "no loops inside of loops"
         if not any(op in analysis.matmuls for op in loop.body):
             yield "loops that multiply"
+    shifted = shifted_loads(analysis)
     for op in analysis.matmuls:
-        yield from _reasons_of(op, analysis)
+        yield from _reasons_of(op, analysis, shifted)
 
 
-def _reasons_of(op: Matmul, analysis: BlockAnalysis) -> Iterator[str]:
+def _reasons_of(op: Matmul, analysis: BlockAnalysis, shifted: Collection[Load]) -> Iterator[str]:
     left, right = op.operands
     if op.tf32:
         yield from _reasons_of_tf32(op, analysis)
@@ -104,7 +96,8 @@ def _reasons_of(op: Matmul, analysis: BlockAnalysis) -> Iterator[str]:
             kind = load.operands[0].dtype
             if load.result.dtype is not kind and not kind.is_eight_bits:
                 yield f"factors in the type of their tensors, got {load.operands[0].type}"
-            if not is_box(load.operands[0].type, load.result.shape):
+            fits = fits_box if load in shifted else is_box
+            if not fits(load.operands[0].type, load.result.shape):
                 yield f"tiles that are boxes, got {load.result.shape} of {load.operands[0].type}"
         elif factor is right and not fills_ring(analysis.source(factor)):
             # What is computed comes from registers, on the left only.
@@ -149,14 +142,8 @@ def _reasons_of_eight_bits(op: Matmul, analysis: BlockAnalysis) -> Iterator[str]
 def _runs_along(value: Value, dim: int, analysis: BlockAnalysis) -> bool:
     """Return whether a dimension of a view is the last one of its source tile, ignoring dimensions
     of size 1."""
-    view = analysis.definitions[value]
-    while isinstance(view, Rearrangement):
-        dims = view.source_dims()
-        if dims is None or dim not in dims:
-            return False
-        dim, value = dims[dim], view.operands[0]
-        view = analysis.definitions[value]
-    return value.shape[dim] > 1 and prod(value.shape[dim + 1 :]) == 1
+    found = dim_of_load(value, dim, analysis)
+    return found is not None and prod(found[0].result.shape[found[1] + 1 :]) == 1
 
 
 def _read_by_others(analysis: BlockAnalysis) -> Iterator[Value]:

@@ -59,7 +59,7 @@ static bool contractsSteps(MatmulOp product, LoopOp loop) {
         getDimAlong(source->first, loop.getAxis()) != source->second)
       return false;
   }
-  return isOnlySummed(product) && !product.getDeferred();
+  return isOnlySummed(product);
 }
 
 /// Whether the loop does nothing but sum products of the tiles that its steps cut.

@@ -145,8 +145,11 @@ class KernelSolver:
             self.report.stop = StopReason.BUDGET
             return True
 
+        if analysis.shifted is not None and not self.target.has_warpgroups:
+            return picks
         for kind in analysis.use.types():
-            if analysis.problem.combine and kind.split is not None:
+            whole = analysis.problem.combine or analysis.shifted is not None
+            if whole and kind.split is not None:
                 continue
             if late():
                 return picks
@@ -155,7 +158,7 @@ class KernelSolver:
                 self._left_out += 1
                 continue
             picks.extend(self._solve_type(analysis, kind, narrowing, limit))
-        if analysis.problem.combine:
+        if analysis.problem.combine or analysis.shifted is not None:
             return picks
         best = min((p.time for p in (*picks, *others)), default=inf)
         for kind in nested_types(analysis, self.target, best):
@@ -266,7 +269,8 @@ class KernelSolver:
         cuts = dict(problem.cuts)
         return Measure(
             derivations, columns, tensors, problem.table.sizes, half is not None, problem.tf32,
-            analysis.coarse, self.target, read, tuple(cuts.get(v) for v in tensors), known,
+            analysis.coarse, analysis.shifted, self.target, read,
+            tuple(cuts.get(v) for v in tensors), known,
         )  # fmt: skip
 
     def _extract(

@@ -66,7 +66,8 @@ class Measure(EdgeCosts):
                 warpgroups=columns.warpgroups,
             )
         )
-        feasible: Num = np.ones(columns.count, dtype=bool)
+        # rows are cut into classes for shifted boxes alone
+        feasible: Num = columns.warpgroups | (self.shifted is None)
         if self._has_warpgroups:
             feasible = ~columns.warpgroups | self._suits_warpgroups(edges, outputs)
         read: dict[int, InAtom] = {}

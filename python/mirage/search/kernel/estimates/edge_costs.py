@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mirage.cost.accountant import Accountant
+from mirage.cost.boxes import shifted_steps
 from mirage.cost.compilable import MAX_WIDE_DIMS
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.overlapping_views import Cut
@@ -177,7 +178,14 @@ class EdgeCosts(EdgeAccounts):
         for axis in (kind.loop, kind.inner):
             if axis is not None:
                 steps = steps * self.columns.steps[axis]
-        return steps
+        if self.shifted is None or kind.loop is None:
+            return steps
+        width, extent = self.tensors[self.shifted].dtype.bytes, self.sizes[kind.loop]
+        return np.where(
+            self.columns.warpgroups,
+            shifted_steps(extent, self.columns.tile[kind.loop], width),
+            steps,
+        )
 
     def partial_bytes(self, goal: Goal) -> Num:
         """Return the bytes of a partial result in device memory."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from mirage import _target
 from mirage.cost.accountant import Accountant, Around, Operands
+from mirage.cost.boxes import starts_anywhere
 from mirage.cost.compilable import MAX_BOX, MAX_BOX_RANK, MAX_COLUMNS, MAX_WIDE_DIMS
 from mirage.cost.skewed_rows import is_odd, may_skew
 from mirage.cost.warpgroup_limits import instruction_depth
@@ -50,6 +51,8 @@ class EdgeAccounts:
     """Whether f32 factors of products may be rounded to TF32."""
     coarse: frozenset[int]
     """The tensors of 8-bit floats whose products may be summed as in hardware."""
+    shifted: int | None
+    """The tensor whose boxes warpgroups shift, if there is one."""
 
     def __post_init__(self) -> None:
         kind = self.derivations.kind
@@ -145,7 +148,8 @@ class EdgeAccounts:
         assert isinstance(atom, InAtom)
         own = self.tensors[atom.tensor].type
         run, skewed = self._run(atom.dims), self._skewed(edge.goal)
-        account.load(size, run, own, inside, edge.goal in self.factors, skewed)
+        shifted = self.columns.warpgroups & (atom.tensor == self.shifted)
+        account.load(size, run, own, inside, edge.goal in self.factors, skewed, shifted)
         # converted tensors are loaded into registers
         direct = own.dtype.in_tile is not own.dtype
         return self.map_ok(atom.dims) & (~self._ring(edge.goal) | self._box(atom) | direct)
@@ -200,7 +204,7 @@ class EdgeAccounts:
         rows: Num = np.ones(self.columns.count)
         for extent in extents[:-1]:
             rows = rows * extent
-        aligned = bool(tensor.shape) and tensor.shape[-1] * tensor.dtype.bytes % 16 == 0
+        aligned = atom.tensor == self.shifted or starts_anywhere(tensor.type)
         fits = aligned and 2 <= len(tensor.shape) <= MAX_BOX_RANK
         return fits & (last % 32 == 0) & (rows <= MAX_BOX)
 
@@ -237,7 +241,8 @@ class EdgeAccounts:
         half = self.half and not edge.wide
         for child in edge.children:
             if self._loaded(child)[1]:
-                size = np.where(self._skewed(child), 0.0, self.elements(self.labels(child)))
+                kept = self._skewed(child) | (self.columns.warpgroups & (self.shifted is not None))
+                size = np.where(kept, 0.0, self.elements(self.labels(child)))
                 account.copy_odd(size, self.in_loop(child))
         left, right = (not half and self._load_width(child) in (1, 2) for child in edge.children)
         widths = [self._load_width(child) for child in edge.children]

@@ -13,7 +13,7 @@ start at odd places can be copied into longer rows, from which boxes can be copi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -27,6 +27,8 @@ from mirage.search.kernel.problems.merges import Merges, find_merges, view_sizes
 from mirage.search.kernel.problems.narrowing import multiplied_only
 from mirage.search.kernel.problems.problem import KernelProblem, Written
 from mirage.search.kernel.problems.repeats import repeated
+from mirage.search.kernel.problems.row_classes import find_classes
+from mirage.search.kernel.problems.turned import turned_copy
 from mirage.semantics.ugraph import Launch, Reshape, TensorType, Value
 
 
@@ -44,6 +46,8 @@ class Analysis:
     loses: bool = False
     """Whether multiplying out products of sums removes a tensor from the normal forms of outputs
     that depend on it, so that a NaN in it would be lost."""
+    shifted: int | None = None
+    """The tensor whose rows are in classes, so that its boxes are shifted, if there is one."""
     coarse: frozenset[int] = frozenset()
     """The tensors of 8-bit floats whose products may be summed as in hardware."""
 
@@ -60,7 +64,7 @@ class Analysis:
         with sums kept as factors and with sums multiplied out."""
         kept, expanded = (dict.fromkeys(inputs_of(*self._plain[e])) for e in (False, True))
         both = (atom for atom in kept if atom in expanded)
-        return tuple(InAtom(atom.tensor, self._merged.dims(atom.dims)) for atom in both)
+        return tuple(self._merged.read(atom) for atom in both)
 
     def reads_first(self, kind: FrameType) -> tuple[InAtom, ...]:
         """Return the tensors that the first kernel loads: the combine kernel may load those that
@@ -74,8 +78,9 @@ class Analysis:
 
 
 def analyze(problem: KernelProblem) -> list[Analysis]:
-    """Return the problem as it is; with small tensors repeated, if that merges more axes; and with
-    aligned copies of factors, if boxes could not be copied from some. Raises
+    """Return the problem as it is; with small tensors repeated, if that merges more axes; and, if
+    boxes could not be copied from some factors, with aligned copies of them, and with the rows of
+    one in classes. Raises
     :class:`UnlabelableError`, also if kernels would not read a tensor whose NaN makes the result
     NaN.
     """
@@ -105,6 +110,11 @@ def analyze(problem: KernelProblem) -> list[Analysis]:
         odd = frozenset(i for i in factors if may_align(leaves[i].type))
         if odd:
             analyses.append(_analysis(problem, plain, dims, roles, found[0], odd))
+        inputs = list(inputs_of(*plain[False]))
+        classes = find_classes(problem, inputs, frozenset(factors), found[0], roles, dims)
+        if classes is not None:
+            cut = _analysis(problem, plain, dims, roles, classes.merges, classes.copied)
+            analyses.append(replace(cut, shifted=classes.shifted))
     for analysis in analyses:
         analysis.loses = bool(losses[True])
         analysis.coarse = multiplied_only(problem)
@@ -267,6 +277,10 @@ def _views(
             hot.add(seen)
         if source is not seen:
             before.append(Reshape((source,), (seen,)))
+        if number in merges.turned:
+            turned = turned_copy(seen)
+            before.append(turned)
+            (seen,) = turned.results
         if number in copied:
             longer = Value(aligned_type(seen.type), seen.name)
             aligned.append((seen, longer))
@@ -292,7 +306,7 @@ class _Relabel:
     def __init__(
         self, source: NormalForms, merges: Merges, levels: Callable[[str], tuple[str, ...]]
     ) -> None:
-        self.source, self.merges = source, merges
+        self.source, self._merges = source, merges
         self.algebra = NormalForms(levels, source.sizes, source.expand)
         self.algebra.truncated = source.truncated
         self.algebra.sum_products = source.sum_products
@@ -311,11 +325,15 @@ class _Relabel:
         return self._polys[number]
 
     def _bound(self, bound: tuple[SubAxis, ...]) -> tuple[SubAxis, ...]:
-        axes = self.merges.labels([a for a, _ in bound])
+        axes = self._merges.labels([a for a, _ in bound])
         return tuple(sorted((a, level) for a in axes for level in self.algebra.levels(a)))
 
     def _atom(self, number: int) -> int:
         if number not in self._atoms:
-            atom = rebuilt(self.source.atoms[number], self._names, self.poly)
-            self._atoms[number] = self.algebra.atom(atom)
+            atom = self.source.atoms[number]
+            if isinstance(atom, InAtom):
+                new = self._merges.read(atom)
+            else:
+                new = rebuilt(atom, self._names, self.poly)
+            self._atoms[number] = self.algebra.atom(new)
         return self._atoms[number]

@@ -20,10 +20,14 @@ REPEATED_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Merges:
-    """Groups of axes that are merged; each group has a new name."""
+    """Groups of axes that are merged, each of which has a new name; axes that are cut in two."""
 
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     split: bool = True  # whether tensors are viewed with one dimension for each axis
+    cuts: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """The outer and the inner part of each axis that is cut."""
+    turned: frozenset[int] = frozenset()
+    """The tensors of which kernels read a copy with the last two dimensions exchanged."""
 
     @property
     def names(self) -> dict[str, str]:
@@ -31,9 +35,17 @@ class Merges:
         return {a: name for name, group in self.groups.items() for a in group}
 
     def labels(self, axes: Sequence[str]) -> tuple[str, ...]:
-        """Return the axes in order, with each group once."""
+        """Return the axes in order, with each group once, and both parts of those that are cut."""
         names = self.names
-        return tuple(dict.fromkeys(names.get(a, a) for a in axes))
+        merged = dict.fromkeys(names.get(a, a) for a in axes)
+        return tuple(part for a in merged for part in self.cuts.get(a, (a,)))
+
+    def read(self, atom: InAtom) -> InAtom:
+        """Return how kernels read a tensor."""
+        dims = self.dims(atom.dims)
+        if atom.tensor in self.turned:
+            dims = (*dims[:-2], dims[-1], dims[-2])
+        return InAtom(atom.tensor, dims)
 
     def dims(self, dims: Dims) -> Dims:
         """Return the dimensions of a tensor's view: unchanged, or one for each axis."""
@@ -63,16 +75,21 @@ class Merges:
         return tuple(dict.fromkeys(x for dim in dims for a in dim for x in groups.get(a, (a,))))
 
     def roles(self, roles: Sequence[MatmulRoles]) -> tuple[MatmulRoles, ...]:
-        """Return the roles of the merged axes in matmuls."""
-        return tuple(
-            MatmulRoles(
-                frozenset(self.labels(sorted(m.contracted))),
-                frozenset(self.labels(sorted(m.rows))),
-                frozenset(self.labels(sorted(m.columns))),
-                frozenset(self.labels(sorted(m.batch))),
+        """Return the roles of the merged axes in matmuls. A tile has one position along the inner
+        part of an axis that is cut, as along the axes of a batch."""
+        inner = {part for _, part in self.cuts.values()}
+
+        def labels(axes: frozenset[str]) -> frozenset[str]:
+            return frozenset(self.labels(sorted(axes)))
+
+        found: list[MatmulRoles] = []
+        for m in roles:
+            sides = labels(m.rows), labels(m.columns)
+            batch = labels(m.batch) | (inner & (sides[0] | sides[1]))
+            found.append(
+                MatmulRoles(labels(m.contracted), sides[0] - inner, sides[1] - inner, batch)
             )
-            for m in roles
-        )
+        return tuple(found)
 
 
 def find_merges(

@@ -1,0 +1,111 @@
+"""Rows of a factor in classes, whose rows start equally far behind a multiple of 16 bytes.
+
+Rows of 4095 elements start at any element, but every eighth of them at a multiple of 16 bytes. The
+axis of these rows is cut in two, groups of rows and the number of a row in its group. A block has
+rows of one number. Its loop begins at the multiple of 16 bytes before them, and the tensor memory
+accelerator copies its boxes from there (:mod:`mirage.cost.shifted_loops`). The other factor's boxes
+must start anywhere along the loop's axis, so its rows must not run along that axis: if they do, a
+small kernel turns it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mirage.cost.boxes import starts_anywhere
+from mirage.cost.compilable import MAX_BOX_RANK
+from mirage.search.algebra.atoms import InAtom
+from mirage.search.algebra.axes import Dims
+from mirage.search.algebra.normalizer import MatmulRoles
+from mirage.search.kernel.problems.aligned import ROW_BYTES
+from mirage.search.kernel.problems.merges import Merges, view_sizes
+from mirage.search.kernel.problems.problem import KernelProblem
+from mirage.semantics.ugraph import TensorType
+
+
+@dataclass(frozen=True)
+class RowClasses:
+    """The factor whose rows are in classes; the axes, with the one of its rows cut in two and the
+    factors that are turned; and the factors that are copied into longer rows."""
+
+    shifted: int
+    merges: Merges
+    copied: frozenset[int]
+
+
+def find_classes(
+    problem: KernelProblem,
+    inputs: Sequence[InAtom],
+    factors: frozenset[int],
+    merges: Merges,
+    roles: Sequence[MatmulRoles],
+    outputs: Sequence[Dims],
+) -> RowClasses | None:
+    """Return the classes of rows of the only factor that boxes cannot be copied from and that is
+    contracted along its rows, or of the larger one of two, whose other one is turned. None if there
+    is no such factor, or its rows are no whole groups."""
+    if len(roles) != 1 or not merges.split or merges.cuts:
+        return None
+    (role,) = merges.roles(roles)
+    views = {atom.tensor: _View.of(problem, merges, atom) for atom in inputs}
+    uneven = [v for v in views.values() if v.tensor in factors and not starts_anywhere(v.type)]
+    along = [v for v in uneven if v.dims[-1] and {*v.dims[-1]} <= role.contracted]
+    along.sort(key=lambda view: view.type.bytes)
+    if not 1 <= len(along) <= 2 or len(views) < len(inputs):
+        return None
+    *turned, shifted = along
+    free = {a for dims in outputs for dim in merges.dims(dims) for a in dim}
+    axis = shifted.rows
+    if axis is None or axis not in free & (role.rows | role.columns):
+        return None
+    count = shifted.classes
+    if count < 2 or problem.table.sizes[axis] % count or shifted.rank >= MAX_BOX_RANK:
+        return None
+    names = _fresh(axis, problem.table.sizes)
+    problem.table.sizes[names[0]] = problem.table.sizes[axis] // count
+    problem.table.sizes[names[1]] = count
+    cut = replace(merges, cuts={axis: names}, turned=frozenset(v.tensor for v in turned))
+    copied = frozenset(v.tensor for v in uneven if v not in along)
+    return RowClasses(shifted.tensor, cut, copied)
+
+
+@dataclass(frozen=True)
+class _View:
+    """A tensor as kernels of the problem read it."""
+
+    tensor: int
+    type: TensorType
+    dims: Dims
+
+    @staticmethod
+    def of(problem: KernelProblem, merges: Merges, atom: InAtom) -> _View:
+        kind = problem.leaves[atom.tensor].dtype
+        sizes = view_sizes(problem, merges, atom.dims)
+        return _View(atom.tensor, TensorType(sizes, kind), merges.dims(atom.dims))
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def rows(self) -> str | None:
+        """The axis of its rows."""
+        one = self.rank >= 2 and len(self.dims[-1]) == len(self.dims[-2]) == 1
+        return self.dims[-2][0] if one else None
+
+    @property
+    def classes(self) -> int:
+        """The least number of rows that together are a multiple of 16 bytes."""
+        row, count = self.type.shape[-1] * self.type.dtype.bytes, 1
+        while row * count % ROW_BYTES:
+            count *= 2
+        return count
+
+
+def _fresh(axis: str, taken: dict[str, int]) -> tuple[str, str]:
+    """Return names for the groups and for the rows of a group."""
+    end = ""
+    while f"{axis}g{end}" in taken or f"{axis}j{end}" in taken:
+        end += "_"
+    return f"{axis}g{end}", f"{axis}j{end}"

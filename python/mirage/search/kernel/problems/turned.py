@@ -1,0 +1,45 @@
+"""A tensor copied with its last two dimensions exchanged, as a kernel of its own."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from mirage.search.kernel.problems.aligned import aligned_type
+from mirage.semantics.builder import Builder
+from mirage.semantics.ugraph import (
+    Axis,
+    BlockGraph,
+    Launch,
+    Output,
+    Schedule,
+    TensorType,
+    TileMap,
+    Value,
+)
+
+TILE = 64
+"""The rows and the columns that a block copies."""
+
+
+def turned_copy(tensor: Value) -> Launch:
+    """Copy a tensor's columns into rows, which are extended with zeros so that boxes can be copied
+    from them."""
+    *batch, rows, columns = tensor.shape
+    result = Value(aligned_type(TensorType((*batch, columns, rows), tensor.dtype)), tensor.name)
+    tile = min(TILE, _power(rows)), min(TILE, _power(columns))
+    parts = *batch, ceil(result.shape[-1] / tile[0]), ceil(columns / tile[1])
+    names = tuple(f"d{i}" for i in range(len(parts)))
+    grid = tuple(Axis(name, n) for name, n in zip(names, parts, strict=True) if n > 1)
+    cuts: TileMap = tuple((name,) if n > 1 else () for name, n in zip(names, parts, strict=True))
+    b = Builder(in_block=True)
+    param = Value(tensor.type, tensor.name)
+    x = b.load(param, cuts, (*(1 for _ in batch), *tile))
+    turned = b.transpose(x, (*range(len(batch)), len(batch) + 1, len(batch)))
+    output = Output(turned, (*cuts[:-2], cuts[-1], cuts[-2]))
+    body = BlockGraph((param,), tuple(b.ops), (output,))
+    return Launch((tensor,), (result,), grid, body, Schedule(warps=4, stages=1))
+
+
+def _power(x: int) -> int:
+    """Return the least power of two that is at least ``x``."""
+    return 1 << (x - 1).bit_length()
