@@ -321,9 +321,11 @@ class Accountant:
         if not of_matmul:
             self._add("alu", elements, in_loop)
 
-    def store(self, total_bytes: Num, run_bytes: Num = SECTOR) -> None:
-        """Count a result tensor; each piece of a sector is a separate write."""
+    def store(self, total_bytes: Num, run_bytes: Num = SECTOR, gap_bytes: Num = 0.0) -> None:
+        """Count a result tensor. Each piece of a sector is a separate write, unless the tile has
+        several of them, which start ``gap_bytes`` apart."""
         self.features.dram_write = self.features.dram_write + total_bytes
-        pieces = np.maximum(1.0, SECTOR / run_bytes)
+        apart = np.where(np.asarray(gap_bytes) > 0, np.minimum(gap_bytes, SECTOR), SECTOR)
+        pieces = np.maximum(1.0, apart / run_bytes)
         self.features.pieces = self.features.pieces + total_bytes * (pieces - 1.0)
         self._add("clocks", 100.0, False)

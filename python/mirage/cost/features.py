@@ -9,6 +9,7 @@ from math import prod
 
 from mirage.cost.accountant import Accountant, Around, Operands
 from mirage.cost.boxes import shifted_steps
+from mirage.cost.contiguous_runs import contiguous_run, run_gap
 from mirage.cost.kernel_features import KernelFeatures, Known
 from mirage.cost.registers import RegisterEstimator, estimator_of, with_enough_warps
 from mirage.cost.shared_memory_bound import shared_bytes
@@ -78,6 +79,8 @@ def _features(
     tables: frozenset[tuple[Value, float]],
 ) -> KernelFeatures:
     launch = with_enough_warps(launch) if compiled is None else _with_threads(launch, compiled)
+    estimated = estimator_of(launch)
+    shifted = shifted_loads(estimated)
     account = Accountant(
         KernelFeatures(
             blocks=float(prod(a.extent for a in launch.grid)),
@@ -87,13 +90,12 @@ def _features(
             resident=launch.schedule.resident > 0,
             cluster=float(launch.schedule.cluster),
             apart=_stores_apart(launch),
+            shifted=bool(shifted),
         )
     )
     read: set[Value] = {
         p for p, v in zip(launch.body.params, launch.operands, strict=True) if v in hot
     }
-    estimated = estimator_of(launch)
-    shifted = shifted_loads(estimated)
     shared = {op: grid.k for op, grid in estimated.grid.items()}
     taken = {loop: _steps_of(launch, loop, shifted) for loop in loops(launch)}
     trips = list(_trips(launch.body.ops, taken)) or [(1.0, 1.0, True)]
@@ -122,8 +124,11 @@ def _features(
     )
     counter.count(launch.body.ops, 1.0, 1.0)
     for value, out in zip(launch.results, launch.body.outputs, strict=True):
-        run = contiguous_run(out.value.shape, value.shape)
-        account.store(float(value.type.bytes), float(run * value.dtype.bytes))
+        run, gap = (
+            float(of(out.value.shape, value.shape) * value.dtype.bytes)
+            for of in (contiguous_run, run_gap)
+        )
+        account.store(float(value.type.bytes), run, gap)
     account.features.serial = not estimated.takes_turns()
     account.features.known = _known(launch, estimated, compiled)
     return account.features
@@ -163,7 +168,7 @@ def _stores_apart(launch: Launch) -> bool:
     one finishes its rows while the others multiply (``groupsOwnRows`` in
     ``Boxes.cpp``)."""
     schedule = launch.schedule
-    rows = {(1, 1, *output.value.shape)[-2] for output in launch.body.outputs}
+    rows = {prod(output.value.shape[:-1]) for output in launch.body.outputs}
     return schedule.resident > 0 and schedule.warps > 4 and rows == {16 * schedule.warps}
 
 
@@ -421,13 +426,3 @@ def isinstance_load(op: Transpose) -> bool:
 def _run_of(load: Load) -> int:
     (source,) = load.operands
     return contiguous_run(load.result.shape, source.shape)
-
-
-def contiguous_run(tile: Sequence[int], tensor: Sequence[int]) -> int:
-    """Return the number of contiguous elements of a tile's rows in device memory."""
-    run = 1
-    for part, size in zip(reversed(tile), reversed(tensor), strict=True):
-        run *= min(part, size)
-        if part < size:
-            break
-    return run

@@ -48,6 +48,7 @@ class KernelFeatures:
     cluster: Num = 1.0  # blocks that copy tiles for each other
     resident: Num = False  # whether blocks go on with another tile while they store one
     apart: Num = False  # whether groups of warps of such blocks own rows, which they store apart
+    shifted: Num = False  # whether loops begin before their tiles' first elements, for boxes
     serial: Num = False  # whether groups take no turns where products depend on each other
     dram_read: Num = (
         0.0  # each input byte once, what a kernel has just written (and L2 still holds) excepted
@@ -126,6 +127,6 @@ class KernelFeatures:
             if f.name == "known":
                 continue
             value = np.broadcast_to(x, (index + 1,))[index] if np.ndim(x) == 0 else x[index]
-            flag = f.name in ("warpgroups", "resident", "apart", "serial")
+            flag = f.name in ("warpgroups", "resident", "apart", "shifted", "serial")
             picked[f.name] = bool(value) if flag else float(value)
         return KernelFeatures(**picked)

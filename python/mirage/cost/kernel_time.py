@@ -66,6 +66,12 @@ TAKEN_IN_STEP = 1.15
 With the two, and :func:`_thin`, the first choice among the 427 kernels of `fit` takes 3.7 % longer
 than the best, without 4.9 %."""
 
+SHIFTED_IN_WAVES = 0.17
+"""The share of the additional cost of rows in two lines that remains if boxes are shifted and not
+all blocks run at once: five sectors instead of four, without the second request. 4096 rows by 4096
+columns, a depth of 4095: 225 µs in resident blocks and 230 without, 269 and 284 predicted if all of
+it counts."""
+
 EXCHANGE_ALONE = 2.5
 """The factor by which warps take longer to exchange values in a kernel that multiplies without a
 loop, where nothing runs in parallel: one row of 256 times a matrix and two factors, 4.9 µs with
@@ -124,7 +130,8 @@ def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple
     dram = (f.dram_read + f.dram_write) / target.dram_bytes * np.sqrt(1.0 + missing**2)
     together = o.waves <= 1
     boxes = np.where(together, IN_STEP, 1.0)
-    load = load + f.split_once + f.split_step * f.steps
+    split = f.split_once + f.split_step * f.steps
+    load = load + np.where(np.asarray(f.shifted) & (o.waves > 1), SHIFTED_IN_WAVES, 1.0) * split
     # tiles that another block of the cluster copies are read from L2 once
     read = f.blocks * (load - (f.given_step + f.given_split_step) * f.steps)
     first = np.minimum(f.dram_read, read)

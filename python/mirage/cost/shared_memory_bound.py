@@ -66,8 +66,11 @@ def shared_bytes(launch: Launch) -> SharedBytes:
 
 
 def _matrix(value: Value) -> tuple[int, ...]:
-    """Return the shape without leading ones."""
+    """Return the shape without ones, or without leading ones if that is no matrix."""
     shape = value.shape
+    wide = tuple(n for n in shape if n > 1)
+    if len(wide) == 2:
+        return wide
     while len(shape) > 2 and shape[0] == 1:
         shape = shape[1:]
     return shape
@@ -141,8 +144,8 @@ class _Planner(BlockAnalysis):
         """
         parts = most = 0
         for output, value in zip(self.launch.body.outputs, self.launch.results, strict=True):
-            rows, cols = (1, 1, *output.value.shape)[-2:]
-            row = cols * value.dtype.bytes
+            *leading, cols = (1, *output.value.shape)
+            rows, row = prod(leading), cols * value.dtype.bytes
             if not is_box(value.type, output.value.shape):
                 stored = Value(TensorType(output.value.shape, value.dtype))
                 most = max(most, self._exchange(stored))

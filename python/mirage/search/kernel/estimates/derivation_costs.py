@@ -64,6 +64,7 @@ class Measure(EdgeCosts):
                 warps=self._warps,
                 stages=self._stages,
                 warpgroups=columns.warpgroups,
+                shifted=columns.warpgroups & (self.shifted is not None),
             )
         )
         # rows are cut into classes for shifted boxes alone
@@ -121,7 +122,9 @@ class Measure(EdgeCosts):
         are ``gathered``. Return the additional time of the combine kernel that adds these."""
         if not gathered:
             for out in outputs:
-                account.store(float(out.type.bytes), self._run(out.dims) * out.type.dtype.bytes)
+                width = out.type.dtype.bytes
+                run, gap = self._run(out.dims) * width, self._gap(out.dims) * width
+                account.store(float(out.type.bytes), run, gap)
             return np.zeros(self.columns.count)
         size: Num = np.zeros(self.columns.count)
         for goal in sorted(gathered):

@@ -24,7 +24,9 @@ from mirage.search.kernel.estimates.op_costs import EdgeAccounts
 Num = Any
 _Kind = tuple[object, ...]
 _Work = tuple[dict[str, Num], Num]
-_GIVEN = frozenset(("blocks", "steps", "uneven", "runs", "warps", "stages", "warpgroups"))
+_GIVEN = frozenset(
+    ("blocks", "steps", "uneven", "runs", "warps", "stages", "warpgroups", "shifted")
+)
 _COUNTED = {k: v for k, v in vars(KernelFeatures()).items() if k not in _GIVEN}
 """The features that an account counts, with their initial values."""
 

@@ -224,6 +224,17 @@ class EdgeAccounts:
                 whole = whole & (self.columns.tile[a] >= self.sizes[a])
         return run
 
+    def _gap(self, dims: Dims) -> Num:
+        """Return the number of elements from one run of a tile to the next; 0 if there is one."""
+        gap: Num = np.zeros(self.columns.count)
+        in_run: Num = np.ones(self.columns.count, dtype=bool)
+        stride = 1
+        for a in (a for dim in reversed(dims) for a in reversed(dim)):
+            gap = np.where(~in_run & (gap == 0) & (self.columns.tile[a] > 1), stride, gap)
+            in_run = in_run & (self.columns.tile[a] >= self.sizes[a])
+            stride *= self.sizes[a]
+        return gap
+
     def map_ok(self, dims: Dims) -> Num:
         """Return whether tiles along merged dimensions are contiguous blocks of them."""
         found = self._maps.get(dims)

@@ -241,7 +241,8 @@ def _for_warpgroups(
         dividing = [t for t in DIVIDING_TILES if use.sizes[axis] % t == 0]
         between = [t for t in (*tiles, *dividing) if cut and t < use.sizes[axis]]
         more = [(t, 1, ceil(use.sizes[axis] / t)) for t in between]
-        if cut and 0 < GROUP_ROWS - use.sizes[axis] <= GROUP_ROWS // MOST_BEYOND:
+        beyond = GROUP_ROWS if axis in use.lines else GROUP_ROWS // MOST_BEYOND
+        if cut and 0 < GROUP_ROWS - use.sizes[axis] <= beyond:
             more.append((GROUP_ROWS, 1, 1))
         return [o for o in options if o[0] % 64 == 0 or o[0] == 1] + more
     return options

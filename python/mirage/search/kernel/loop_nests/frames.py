@@ -50,6 +50,8 @@ class AxisUse:
     matmuls: tuple[MatmulRoles, ...]
     narrowest: int = NARROWEST
     """The smallest tile extent along an axis of the columns of a product."""
+    lines: frozenset[str] = frozenset()
+    """Axes along which all tensors that are read have whole lines, however short the axis is."""
 
     def types(self) -> list[FrameType]:
         """Return all frame types, the simplest first."""

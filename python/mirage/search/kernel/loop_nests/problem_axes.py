@@ -114,7 +114,8 @@ def analyze(problem: KernelProblem) -> list[Analysis]:
         classes = find_classes(problem, inputs, frozenset(factors), found[0], roles, dims)
         if classes is not None:
             cut = _analysis(problem, plain, dims, roles, classes.merges, classes.copied)
-            analyses.append(replace(cut, shifted=classes.shifted))
+            use = replace(cut.use, lines=classes.lines)
+            analyses.append(replace(cut, use=use, shifted=classes.shifted))
     for analysis in analyses:
         analysis.loses = bool(losses[True])
         analysis.coarse = multiplied_only(problem)

@@ -27,10 +27,12 @@ from mirage.semantics.ugraph import TensorType
 @dataclass(frozen=True)
 class RowClasses:
     """The factor whose rows are in classes; the axes, with the one of its rows cut in two and the
-    factors that are turned; and the factors that are copied into longer rows."""
+    factors that are turned; the axes that run along whole lines of these; and the factors that are
+    copied into longer rows."""
 
     shifted: int
     merges: Merges
+    lines: frozenset[str]
     copied: frozenset[int]
 
 
@@ -55,6 +57,8 @@ def find_classes(
     if not 1 <= len(along) <= 2 or len(views) < len(inputs):
         return None
     *turned, shifted = along
+    if any(view.rows is None for view in turned):
+        return None
     free = {a for dims in outputs for dim in merges.dims(dims) for a in dim}
     axis = shifted.rows
     if axis is None or axis not in free & (role.rows | role.columns):
@@ -67,7 +71,8 @@ def find_classes(
     problem.table.sizes[names[1]] = count
     cut = replace(merges, cuts={axis: names}, turned=frozenset(v.tensor for v in turned))
     copied = frozenset(v.tensor for v in uneven if v not in along)
-    return RowClasses(shifted.tensor, cut, copied)
+    lines = frozenset(view.rows for view in turned if view.rows is not None)
+    return RowClasses(shifted.tensor, cut, lines, copied)
 
 
 @dataclass(frozen=True)

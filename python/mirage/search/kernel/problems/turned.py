@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from mirage.search.kernel.problems.aligned import aligned_type
+from mirage.search.kernel.problems.aligned import LINE_BYTES, aligned_type
 from mirage.semantics.builder import Builder
 from mirage.semantics.ugraph import (
     Axis,
@@ -23,10 +23,11 @@ TILE = 64
 
 def turned_copy(tensor: Value) -> Launch:
     """Copy a tensor's columns into rows, which are extended with zeros so that boxes can be copied
-    from them."""
+    from them: at least to a whole line."""
     *batch, rows, columns = tensor.shape
-    result = Value(aligned_type(TensorType((*batch, columns, rows), tensor.dtype)), tensor.name)
-    tile = min(TILE, _power(rows)), min(TILE, _power(columns))
+    longer = max(rows, LINE_BYTES // tensor.dtype.bytes)
+    result = Value(aligned_type(TensorType((*batch, columns, longer), tensor.dtype)), tensor.name)
+    tile = min(TILE, _power(longer)), min(TILE, _power(columns))
     parts = *batch, ceil(result.shape[-1] / tile[0]), ceil(columns / tile[1])
     names = tuple(f"d{i}" for i in range(len(parts)))
     grid = tuple(Axis(name, n) for name, n in zip(names, parts, strict=True) if n > 1)
