@@ -182,7 +182,7 @@ class _Steps:
     share: float = 1.0
 
 
-def _steps_of(launch: Launch, loop: Loop, shifted: Collection[Op]) -> _Steps:
+def _steps_of(launch: Launch, loop: Loop, shifted: frozenset[Load]) -> _Steps:
     for load in shifted.intersection(loop.body):
         tensor, tile = load.operands[0].type, load.result.shape[-1]
         return _Steps(float(shifted_steps(tensor.shape[-1], tile, tensor.dtype.bytes)))

@@ -99,8 +99,10 @@ def optimize_sizes(sizes: SizedProgram, options: OptimizeOptions | None = None) 
 
 
 def _for_classes(options: OptimizeOptions) -> OptimizeOptions:
-    """Return options whose parts are kernels: a part's calls are known at one size only."""
-    return replace(options, pytorch_where_faster=False)
+    """Return options whose parts are kernels, since a part's calls are known at one size only, and
+    whose kernels do not depend on whether the number of rows is a multiple."""
+    bounds = {**options.bounds, "row_classes": 1}
+    return replace(options, pytorch_where_faster=False, bounds=bounds)
 
 
 def key_of_class(source: SizedSource, options: OptimizeOptions) -> str:

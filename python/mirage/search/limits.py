@@ -60,6 +60,9 @@ class SearchLimits:
     goals: int = _at_most(4000, "values in one type of frame")
     columns: int = _at_most(6000, "choices of sizes in one type of frame")
     samples: int = _at_most(3, "choices of sizes at which derivations are picked")
+    row_classes: int = _at_most(
+        16, "classes of rows, which start at different elements, for boxes that are shifted"
+    )
     seed: int = field(default=0, metadata={"help": "seed of every random choice of the search"})
 
     def __post_init__(self) -> None:

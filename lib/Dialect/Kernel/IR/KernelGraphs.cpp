@@ -2,6 +2,7 @@
 
 #include "mirage/Dialect/Common/Shapes.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
+#include "mirage/Target/Staging.h"
 
 #include "mlir/Interfaces/FunctionImplementation.h"
 #include "llvm/ADT/StringSet.h"
@@ -298,8 +299,9 @@ LogicalResult InvokeOp::verify() {
       return emitOpError("expected a tensor map of one of ")
              << tensors.size() << " tensors, got parameter " << map.getParameter();
     auto tensor = cast<RankedTensorType>(tensors[map.getParameter()]);
-    if (tensor.getRank() < int64_t(map.getBox().size()) ||
-        (tensor.getRank() > int64_t(map.getBox().size()) && tensor.getEncoding()))
+    int64_t rank = tensor.getRank(), dims = map.getBox().size();
+    bool mayJoin = dims >= minBoxRank && !tensor.getEncoding();
+    if (dims > rank || (dims < rank && !mayJoin))
       return emitOpError("expected a box with the rank of ") << tensor << ", got " << map;
   }
   if (DynamicAttr dynamic = getDynamicAttr())

@@ -89,7 +89,7 @@ class KernelSolver:
         self.report.kernels += 1
         try:
             with Timer(self.report, "analyze"):
-                found = analyze(problem)
+                found = analyze(problem, self.limits.row_classes)
         except UnlabelableError as error:
             self.report.note(str(error))
             return []

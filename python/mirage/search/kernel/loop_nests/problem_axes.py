@@ -77,10 +77,10 @@ class Analysis:
         )
 
 
-def analyze(problem: KernelProblem) -> list[Analysis]:
+def analyze(problem: KernelProblem, row_classes: int = 1) -> list[Analysis]:
     """Return the problem as it is; with small tensors repeated, if that merges more axes; and, if
     boxes could not be copied from some factors, with aligned copies of them, and with the rows of
-    one in classes. Raises
+    one in at most ``row_classes`` classes. Raises
     :class:`UnlabelableError`, also if kernels would not read a tensor whose NaN makes the result
     NaN.
     """
@@ -111,11 +111,13 @@ def analyze(problem: KernelProblem) -> list[Analysis]:
         if odd:
             analyses.append(_analysis(problem, plain, dims, roles, found[0], odd))
         inputs = list(inputs_of(*plain[False]))
-        classes = find_classes(problem, inputs, frozenset(factors), found[0], roles, dims)
-        if classes is not None:
+        use = analyses[0].use
+        axes = frozenset(use.free).difference(use.mixed)
+        classes = find_classes(problem, inputs, factors, found[0], use.matmuls, axes)
+        if classes is not None and classes.count <= row_classes:
             cut = _analysis(problem, plain, dims, roles, classes.merges, classes.copied)
-            use = replace(cut.use, lines=classes.lines)
-            analyses.append(replace(cut, use=use, shifted=classes.shifted))
+            cut.use, cut.shifted = replace(cut.use, lines=classes.lines), classes.shifted
+            analyses.append(cut)
     for analysis in analyses:
         analysis.loses = bool(losses[True])
         analysis.coarse = multiplied_only(problem)

@@ -10,7 +10,7 @@ small kernel turns it first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from mirage.cost.boxes import starts_anywhere
@@ -26,11 +26,12 @@ from mirage.semantics.ugraph import TensorType
 
 @dataclass(frozen=True)
 class RowClasses:
-    """The factor whose rows are in classes; the axes, with the one of its rows cut in two and the
-    factors that are turned; the axes that run along whole lines of these; and the factors that are
-    copied into longer rows."""
+    """The factor whose rows are in classes, and their number; the axes, with the one of its rows
+    cut in two and the factors that are turned; the axes that run along whole lines of these; and
+    the factors that are copied into longer rows."""
 
     shifted: int
+    count: int
     merges: Merges
     lines: frozenset[str]
     copied: frozenset[int]
@@ -39,17 +40,18 @@ class RowClasses:
 def find_classes(
     problem: KernelProblem,
     inputs: Sequence[InAtom],
-    factors: frozenset[int],
+    factors: Collection[int],
     merges: Merges,
     roles: Sequence[MatmulRoles],
-    outputs: Sequence[Dims],
+    axes: Collection[str],
 ) -> RowClasses | None:
     """Return the classes of rows of the only factor that boxes cannot be copied from and that is
     contracted along its rows, or of the larger one of two, whose other one is turned. None if there
-    is no such factor, or its rows are no whole groups."""
-    if len(roles) != 1 or not merges.split or merges.cuts:
+    is no such factor, or its rows are no whole groups. ``roles`` are those of the merged axes, and
+    ``axes`` those that can be cut."""
+    if len(roles) != 1 or not merges.split:
         return None
-    (role,) = merges.roles(roles)
+    (role,) = roles
     views = {atom.tensor: _View.of(problem, merges, atom) for atom in inputs}
     uneven = [v for v in views.values() if v.tensor in factors and not starts_anywhere(v.type)]
     along = [v for v in uneven if v.dims[-1] and {*v.dims[-1]} <= role.contracted]
@@ -57,14 +59,14 @@ def find_classes(
     if not 1 <= len(along) <= 2 or len(views) < len(inputs):
         return None
     *turned, shifted = along
-    if any(view.rows is None for view in turned):
+    axis, count = shifted.rows, shifted.classes
+    if axis is None or any(view.rows is None for view in turned):
         return None
-    free = {a for dims in outputs for dim in merges.dims(dims) for a in dim}
-    axis = shifted.rows
-    if axis is None or axis not in free & (role.rows | role.columns):
+    if axis not in role.rows | role.columns or axis not in axes:
         return None
-    count = shifted.classes
-    if count < 2 or problem.table.sizes[axis] % count or shifted.rank >= MAX_BOX_RANK:
+    if problem.table.sizes[axis] % count or shifted.rank >= MAX_BOX_RANK:
+        return None
+    if any(problem.leaves[shifted.tensor] is leaf for leaf, _ in problem.cuts):
         return None
     names = _fresh(axis, problem.table.sizes)
     problem.table.sizes[names[0]] = problem.table.sizes[axis] // count
@@ -72,7 +74,7 @@ def find_classes(
     cut = replace(merges, cuts={axis: names}, turned=frozenset(v.tensor for v in turned))
     copied = frozenset(v.tensor for v in uneven if v not in along)
     lines = frozenset(view.rows for view in turned if view.rows is not None)
-    return RowClasses(shifted.tensor, cut, lines, copied)
+    return RowClasses(shifted.tensor, count, cut, lines, copied)
 
 
 @dataclass(frozen=True)
