@@ -247,6 +247,14 @@ kernel.graph @whole_clusters(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 // -----
 
+kernel.graph @map_of_joined_dimensions(%x: tensor<8x4x8xf32, #kernel.strides<[64, 16, 1], align = 16>>) -> tensor<8x8xf32> {
+  // expected-error @+1 {{expected a box with the rank of 'tensor<8x4x8xf32, #kernel.strides}}
+  %y = kernel.invoke @kernels::@f(%x) grid [1, 1, 1] block [128, 1, 1] shared 0 maps [#kernel.tensor_map<parameter = 0, box = [8, 8], swizzle = 0>] : (tensor<8x4x8xf32, #kernel.strides<[64, 16, 1], align = 16>>) -> tensor<8x8xf32>
+  kernel.return %y : tensor<8x8xf32>
+}
+
+// -----
+
 kernel.graph @map_box(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   // expected-error @+1 {{expected a box with the rank of 'tensor<8x8xf32>'}}
   %y = kernel.invoke @kernels::@f(%x) grid [1, 1, 1] block [128, 1, 1] shared 0 maps [#kernel.tensor_map<parameter = 0, box = [8], swizzle = 0>] : (tensor<8x8xf32>) -> tensor<8x8xf32>

@@ -136,6 +136,13 @@ kernel.graph @resident(%x: tensor<64x32xf16>) -> tensor<64x32xf16> attributes {f
   kernel.return %y : tensor<64x32xf16>
 }
 
+// CHECK-LABEL: kernel.graph @joined_dimensions
+kernel.graph @joined_dimensions(%x: tensor<64x8x129xf16>) -> tensor<64x8x129xf16> {
+  // CHECK: shared 0 maps [#kernel.tensor_map<parameter = 0, box = [64, 64], swizzle = 128>] :
+  %y = kernel.invoke @kernels::@f(%x) grid [4, 1, 1] block [128, 1, 1] shared 0 maps [#kernel.tensor_map<parameter = 0, box = [64, 64], swizzle = 128>] : (tensor<64x8x129xf16>) -> tensor<64x8x129xf16>
+  kernel.return %y : tensor<64x8x129xf16>
+}
+
 // CHECK-LABEL: kernel.graph @tensor_maps
 kernel.graph @tensor_maps(%x: tensor<64x32xf16>) -> tensor<64x32xf16> {
   // CHECK: shared 0 maps [#kernel.tensor_map<parameter = 1, box = [64, 32], swizzle = 64>] :

@@ -38,6 +38,8 @@ func.func @registers(%x: !thread.fragment<16x8xf32, #acc>, %s: f32, %i: index) {
   %j = thread.cast %x : !thread.fragment<16x8xf32, #acc> -> !thread.fragment<16x8xbf16, #acc>
   // CHECK: thread.mask %{{.*}} dim 0 at %{{.*}} extent 100 fill 0xFFF0000000000000
   %k = thread.mask %x dim 0 at %i extent 100 fill 0xFFF0000000000000 : !thread.fragment<16x8xf32, #acc>
+  // CHECK: thread.mask %{{.*}} dim 1 at %{{.*}} below extent 0 fill 0.000000e+00
+  %kb = thread.mask %x dim 1 at %i below extent 0 fill 0.0 : !thread.fragment<16x8xf32, #acc>
   return
 }
 
