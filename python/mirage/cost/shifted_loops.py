@@ -37,7 +37,7 @@ def shifted_factors(analysis: BlockAnalysis) -> set[Value]:
 def shifted_load(loop: Loop, analysis: BlockAnalysis) -> Load | None:
     """Return the load of a loop of warpgroups whose tile is copied as a shifted box; None if there
     is none."""
-    others = [load for load in _loads(loop) if not _starts_anywhere(load, loop)]
+    others = [load for load in _loads(loop, analysis) if not _starts_anywhere(load, loop)]
     if len(others) != 1 or not _is_row(others[0], loop) or not _only_sums(loop, analysis):
         return None
     return others[0]
@@ -53,11 +53,14 @@ def dim_of_load(value: Value, dim: int, analysis: BlockAnalysis) -> tuple[Load, 
             return None
         dim, value = dims[dim], view.operands[0]
         view = analysis.definitions.get(value)
-    return (view, dim) if isinstance(view, Load) and value.shape[dim] > 1 else None
+    load = analysis.load_of(value)
+    return (load, dim) if load is not None and value.shape[dim] > 1 else None
 
 
-def _loads(loop: Loop) -> list[Load]:
-    return [op for op in loop.body if isinstance(op, Load)]
+def _loads(loop: Loop, analysis: BlockAnalysis) -> list[Load]:
+    """Return the loads of a loop's body."""
+    found = (analysis.load_of(result) for op in loop.body for result in op.results)
+    return list(dict.fromkeys(load for load in found if load in loop.body))
 
 
 def _dim_along(load: Load, axis: str) -> int | None:
@@ -92,11 +95,13 @@ def _only_sums(loop: Loop, analysis: BlockAnalysis) -> bool:
 
 
 def _sums(op: Op, loop: Loop, summed: list[Value], analysis: BlockAnalysis) -> bool:
-    if isinstance(op, Matmul):
-        alone = summed.count(op.result) == 1 and not analysis.promoted(op)
-        return alone and _contracts_steps(op, loop, analysis)
-    if isinstance(op, Load):
-        return _takes_turns(op, loop)
+    for product in analysis.matmuls:
+        if product is op:
+            alone = summed.count(op.result) == 1 and not analysis.promoted(product)
+            return alone and _contracts_steps(product, loop, analysis)
+    for load in _loads(loop, analysis):
+        if load is op:
+            return _takes_turns(load, loop)
     return isinstance(op, Rearrangement) and op.result not in summed
 
 
