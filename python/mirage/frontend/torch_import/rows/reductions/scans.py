@@ -3,8 +3,9 @@
 A running sum of floats is one op if a block can hold the row. A longer row is computed in blocks:
 the running sum of each block, plus the sum of all blocks before it, which is a running sum itself
 (G. E. Blelloch, Prefix sums and their applications, 1990). Maxima are computed in the same way.
-Products of zeros and ones are made of maxima; others take ``log2`` steps: after step ``k`` each element is combined with the ``2^k - 1`` before
-it (W. D. Hillis, G. L. Steele, Data parallel algorithms, 1986).
+Products of zeros and ones are made of maxima; others take ``log2`` steps: after step ``k`` each
+element is combined with the ``2^k - 1`` before it (W. D. Hillis, G. L. Steele, Data parallel
+algorithms, 1986).
 """
 
 from __future__ import annotations
