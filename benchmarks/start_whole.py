@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--model", default="llama3_8b")
     parser.add_argument("--layers", type=int, help="so many layers instead of all")
     parser.add_argument("--use", default="decode_b1")
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds of a cold start")
+    parser.add_argument("--budget", type=float, default=40.0, help="seconds of a cold search")
     parser.add_argument("--warm", type=int, default=2, help="warm starts, and loads")
     parser.add_argument("--out", type=Path, help="also add the figures to this file")
     arguments = parser.parse_args()
