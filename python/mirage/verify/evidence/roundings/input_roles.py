@@ -75,8 +75,10 @@ def least(dtype: DType) -> float:
 
 def may_be_masks(graph: KernelGraph, contents: Mapping[int, Array] = {}) -> set[int]:
     """Return the inputs that may hold minus infinity: those that are only added to something,
-    compared, or passed to an exponential. There are none if the program, or a tensor that it holds,
-    has large numbers, which masks add or subtract in the place of minus infinity."""
+    compared, or passed to an exponential. What an input and a number add up to takes its place: the
+    gains of some norms are ``1 + w``, which is multiplied. There are none if the program, or a
+    tensor that it holds, has large numbers, which masks add or subtract in the place of minus
+    infinity."""
     held = ((x, graph.inputs[i].dtype) for i, x in contents.items())
     factors = {v for op in graph.ops if op.function is BinaryFn.MUL for v in op.operands}
     made = (op for op in graph.ops if op.number is not None and op.results[0] in factors)
@@ -87,10 +89,14 @@ def may_be_masks(graph: KernelGraph, contents: Mapping[int, Array] = {}) -> set[
         return set()
     state = {v: {i} for i, v in enumerate(graph.inputs)}  # of which inputs a value is a view
     found = set(range(len(graph.inputs)))
+    constants = {v for op in graph.ops if op.number is not None for v in op.results}
     for op in graph.ops:
         if _looks(op):
             state[op.result] = state.get(op.operands[0], set())
+            constants |= {v for v in op.results if op.operands[0] in constants}
             continue
+        if op.function is BinaryFn.ADD and not constants.isdisjoint(op.operands):
+            state[op.result] = set[int]().union(*(state.get(v, set()) for v in op.operands))
         for place, v in enumerate(op.operands):
             if not _takes_masks(op, place):
                 found -= state.get(v, set())
