@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 from mirage.cost import H200, KernelFeatures, estimate
 from mirage.cost.kernel_features import Known
+from mirage.cost.occupancy import occupancy
+from mirage.cost.uneven_blocks import crowded
 
 
 def time_of(f: KernelFeatures) -> float:
@@ -36,14 +38,14 @@ def test_an_sm_with_two_blocks_computes_twice_as_much_as_one_with_one() -> None:
     assert min(more[1:]) > more[0]
 
 
-def test_even_shares_cost_nothing_more() -> None:
-    even = projection(264.0, 8.0, 3.0, 512.0 * 16.0)
-    uneven = replace(even, blocks=265.0 - 132.0)
-    added = []
-    for f in (even, uneven):
-        twice = replace(f, alu_step=2.0 * f.alu_step)
-        added.append(time_of(twice) - time_of(f))
-    assert added[1] > added[0]
+@pytest.mark.parametrize("blocks", [96.0, 132.0, 264.0])
+def test_even_shares_cost_nothing_more(blocks: float) -> None:
+    def added(blocks: float) -> float:
+        f = projection(blocks, 8.0, 3.0, 512.0 * 32.0)
+        return float(crowded(f, H200, occupancy(f, H200), 4.0))
+
+    assert added(blocks) == 0.0
+    assert added(192.0) == pytest.approx(0.5 * 4.0 * (2.0 - 192.0 / 132.0))
 
 
 @pytest.mark.parametrize(
