@@ -54,9 +54,9 @@ format: setup ## format all sources in place
 docs: build ## generate docs/reference from the ODS files and the options
 	@$(venv)/python tools/generate-docs.py docs/reference
 
-wheel: setup ## build a self-contained wheel into dist/ (static MLIR, needs no LLVM to run)
+wheel: setup ## build self-contained wheels into dist/ (static MLIR; PYTHONS=<interpreters>)
 	@tools/setup/system-packages.sh --static
-	@tools/build-wheel.sh
+	@tools/build-wheel.sh $(PYTHONS)
 
 runtime-wheel: setup ## build the wheel mirage-runtime into dist/ (pure Python: loads and runs artifacts)
 	@$(venv)/python tools/build-runtime-wheel.py dist

@@ -93,7 +93,7 @@ def compile_all(arguments: argparse.Namespace) -> int:
     options = {"chip": arguments.chip, "budget": arguments.budget}
     arguments.out.mkdir(parents=True, exist_ok=True)
     rows = torch.export.Dim("rows", min=1, max=MOST)
-    for name, subject in SUBJECTS.items():
+    for name, subject in chosen(arguments).items():
         begin = time.perf_counter()
         shapes = tuple({0: rows} if has else None for has in subject.rows)
         mirage.export(
@@ -154,6 +154,11 @@ def predict_all(arguments: argparse.Namespace) -> int:
     return int(bool(slow))
 
 
+def chosen(arguments: argparse.Namespace) -> dict[str, Subject]:
+    """The programs that the command line names, or all."""
+    return {name: SUBJECTS[name] for name in arguments.programs or SUBJECTS}
+
+
 def sizes_of(name: str) -> list[int]:
     """The sizes that a program is run at."""
     return sorted({*random.Random(name).sample(range(1, MOST + 1), SIZES), *MORE})
@@ -164,7 +169,7 @@ def run_all(arguments: argparse.Namespace) -> int:
     from mirage.runtime import load
 
     rows: list[dict[str, Any]] = []
-    for name, subject in SUBJECTS.items():
+    for name, subject in chosen(arguments).items():
         model = load(arguments.artifacts / f"{name}.any.mirage")
         for n in sizes_of(name):
             twin = arguments.artifacts / f"{name}.{n}.mirage"
@@ -226,6 +231,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     commands = parser.add_subparsers(required=True)
     c = commands.add_parser("compile", help="export the programs")
+    c.add_argument("programs", nargs="*", help="some of them; all by default")
     add_chip(c)
     c.add_argument("--budget", type=float, default=30.0, help="seconds of each (%(default)s)")
     c.add_argument("--out", type=Path, required=True, help="folder for the models")
@@ -237,6 +243,7 @@ def main() -> int:
     p.add_argument("--out", type=Path, required=True, help="folder for the results")
     p.set_defaults(run=predict_all)
     r = commands.add_parser("run", help="measure them on a GPU")
+    r.add_argument("programs", nargs="*", help="some of them; all by default")
     r.add_argument("--artifacts", type=Path, required=True)
     r.add_argument("--out", type=Path, required=True, help="folder for the results")
     r.add_argument("--rounds", type=int, default=15, help="rounds of a median (%(default)s)")

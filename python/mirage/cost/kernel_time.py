@@ -26,6 +26,7 @@ from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.occupancy import Occupancy, occupancy
 from mirage.cost.ring_time import turns_of_rings
 from mirage.cost.target import Target
+from mirage.cost.uneven_blocks import crowded, tail, thin
 
 BESIDE, BETWEEN = 0.3, 0.2
 """Arithmetic in loops of warpgroups other than products: the share of it that counts if several
@@ -63,7 +64,7 @@ columns of a weight in 128 blocks, 12.9 µs: 16.9 predicted without, 14.2 with i
 
 TAKEN_IN_STEP = 1.15
 """The factor by which one SM receives more there: 786 KB of a projection of 32 rows in 12.8 µs.
-With the two, and :func:`_thin`, the first choice among the 427 kernels of `fit` takes 3.7 % longer
+With the two, and :func:`.thin`, the first choice among the 427 kernels of `fit` takes 3.7 % longer
 than the best, without 4.9 %."""
 
 SHIFTED_IN_WAVES = 0.17
@@ -188,11 +189,11 @@ def _gaps(f: KernelFeatures, o: Occupancy) -> Num:
     return np.where(_streams(f) & (o.waves > 1), filled, 1.0)
 
 
-def _elementwise(f: KernelFeatures, target: Target) -> Num:
-    """Return the µs in which a block's elementwise ops keep an SM busy, if it does not multiply."""
+def _lanes(f: KernelFeatures, target: Target) -> Num:
+    """Return the µs in which what a block computes without tensor cores keeps an SM busy."""
     alu = (f.alu_once + f.alu_step * f.steps) / target.alu
     sfu = (f.sfu_once + f.sfu_step * f.steps) / target.sfu
-    return np.where(f.multiplies, 0.0, np.maximum(alu, sfu))
+    return np.maximum(alu, sfu)
 
 
 def _dependent(f: KernelFeatures, target: Target, threads: Num) -> tuple[Num, Num]:
@@ -228,29 +229,6 @@ def _dependent(f: KernelFeatures, target: Target, threads: Num) -> tuple[Num, Nu
     return steps + np.where(ahead > 0, wait * (f.runs * f.in_turn - 1.0), 0.0), once
 
 
-def _tail(f: KernelFeatures, target: Target, o: Occupancy, memory: Num, chain: Num) -> Num:
-    """Return the µs by which the last wave, if it is not full, exceeds its share of memory time:
-    its blocks cannot be faster than one block is."""
-    resident = target.sms * o.together
-    full = np.floor(f.blocks / resident)
-    rest = np.where(full >= 1, f.blocks - full * resident, 0.0)
-    return np.where(rest > 0, np.maximum(chain - memory * rest / f.blocks, 0.0), 0.0)
-
-
-def _thin(f: KernelFeatures, target: Target, o: Occupancy, dram: Num) -> Num:
-    """Return the additional µs of device memory if only a few SMs have one more block than the
-    others: once those are done, less is in flight."""
-    rest = np.where((f.blocks > target.sms) & (o.per_sm <= 3), f.blocks % target.sms, 0.0)
-    held = np.maximum(f.shared_step * np.maximum(f.stages - 1.0, 0.5), 1.0)
-    together = np.minimum(target.sms * o.together, f.blocks)
-    missing = [
-        np.minimum(target.flight_total / (held * np.maximum(blocks, 1.0)), 1e3)
-        for blocks in (together, rest * o.together)
-    ]
-    slower = np.sqrt((1.0 + missing[1] ** 2) / (1.0 + missing[0] ** 2)) - 1.0
-    return np.where((rest > 0) & (f.steps > 1), dram * rest / f.blocks * slower, 0.0)
-
-
 def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, latency: Num) -> Num:
     """Return the µs of the blocks that an SM runs one after the other, each of which takes
     ``chain``. Resident blocks load the factors of their next tile while they store this one, and
@@ -275,7 +253,8 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     # other warps fill the gaps; warpgroups leave none
     many = o.together * f.warps >= 8
     hide = np.where(many & ~np.asarray(f.warpgroups, dtype=bool), 0.75, 1.0)
-    compute = o.per_sm * busy * hide / few * _gaps(f, o)
+    gaps = _gaps(f, o)
+    compute = o.per_sm * busy * hide / few * gaps
 
     steps, once = _dependent(f, target, o.threads)
     first = np.where(np.asarray(f.dram_read) > 0, target.latency, HOT * target.latency)
@@ -291,21 +270,23 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     if some:
         turns = turns_of_rings(f, o, busy * o.together, (dram, l2))
         chain = np.where(rings, latency + turns + once / target.clock, chain)
-    tail = _tail(f, target, o, np.maximum(dram, l2), chain)
+    rest = tail(f, target, o, np.maximum(dram, l2), chain)
     chain = _of_all_waves(f, target, o, chain, latency)
     if some:  # blocks that multiply in step store in step, and nothing is beside that
         at_end = np.minimum(1.0, target.sms * o.together / f.blocks) * f.dram_write
         chain = chain + np.where(rings, at_end / (0.5 * target.l2_bytes), 0.0)
     # the work on what was loaded last is hidden only by blocks that still load
-    ending = busy + _elementwise(f, target) * (FULL_RATE / np.minimum(f.warps, FULL_RATE) - 1.0)
+    lanes = _lanes(f, target)
+    slower = np.where(f.multiplies, 0.0, FULL_RATE / np.minimum(f.warps, FULL_RATE) - 1.0)
+    ending = busy + lanes * slower
     last = (ending / few + steps / target.clock) / f.steps + once / target.clock
-    last = last / np.minimum(o.per_sm, 3.0) + 0.1 * compute
+    last = last / np.minimum(o.per_sm, 3.0) + 0.1 * compute / gaps
     # blocks that go on load the next tile meanwhile, which device memory gives no sooner
     beside = last / np.where(f.resident, o.waves, 1.0)
-    dram = dram + _thin(f, target, o, dram)
+    dram = dram + thin(f, target, o, dram) + crowded(f, target, o, lanes)
     alone = np.where((f.steps <= 1) & (f.mma_once > 0), target.alone, 0.0)
     # the first load and the last store are not hidden by the work of other blocks
-    longest = np.maximum(dram + last + tail, l2 + beside + tail)
+    longest = np.maximum(dram + last, l2 + beside) + rest
     longest = np.maximum(np.maximum(longest, compute), chain)
     time = target.launch + alone + latency * FIRST_LOAD * _starts(f, o) + longest
     if f.known is not None:

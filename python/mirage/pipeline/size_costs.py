@@ -21,9 +21,8 @@ DEPTHS = (3, 4, 5, 6)
 well."""
 TOLD_APART = 0.02
 """Predicted times whose relative difference is smaller count as equal."""
-FAR, NEAR = 1.1, 1.05
-"""A class is split if its kernels take more than the first factor times the best result found; it
-is split above the sizes at which they take more than the second factor."""
+FAR = 1.1
+"""A class is split if its kernels take more than this factor times the best at one of its sizes."""
 
 
 def graph_at(graph: KernelGraph, inputs: Collection[int], most: int, size: int) -> KernelGraph:
@@ -85,18 +84,33 @@ class Compared:
 
     def split(self, graph: KernelGraph, others: Sequence[KernelGraph]) -> int | None:
         """Return the size up to which a class of its own is worthwhile because ``graph`` is far
-        from the best there; None if it is near the best everywhere."""
-        mine = self._times(graph)
-        rows = [mine, *(self._times(other) for other in others)]
-        best = [min(column) for column in zip(*rows, strict=True)]
-        if not all(map(math.isfinite, mine)):
+        from the best at one of the sizes; None if it is near the best everywhere. The best is any
+        of the graphs, and ``graph`` with any number of stages.
+
+        The class is split where the largest ratio is smallest, if one of all of them is used below,
+        and ``graph`` with one number of stages above, where it is the best at the largest size."""
+        mine = [self._times(g) for g in _depths(graph)]
+        every = [*mine, *(self._times(other) for other in others)]
+        best = [min(column) for column in zip(*every, strict=True)]
+        if not all(map(math.isfinite, mine[0])):
             return None
-        far = [time / least for time, least in zip(mine, best, strict=True)]
-        if max(far) <= FAR:
+        far = max(t / b for t, b in zip(mine[0], best, strict=True))
+        splits = {
+            at: max(self._worst(every, best, at, above=False), self._worst(mine, best, at))
+            for at in range(-(-self.least // ROWS) * ROWS, self.most, ROWS)
+        }
+        at = min(splits, key=lambda at: splits[at], default=None)
+        if far <= FAR or at is None or splits[at] > far - TOLD_APART:
             return None
-        last = max(n for n, ratio in zip(self._sizes(), far, strict=True) if ratio > NEAR)
-        at = -(-last // ROWS) * ROWS
-        return at if at < self.most else None
+        return at
+
+    def _worst(
+        self, rows: Sequence[Sequence[float]], best: Sequence[float], at: int, above: bool = True
+    ) -> float:
+        """Return the largest ratio of times to the best, at the sizes above or up to ``at``, of the
+        graph of which it is smallest."""
+        own = [number for number, n in enumerate(self._sizes()) if (n > at) == above]
+        return min(max((row[number] / best[number] for number in own), default=1.0) for row in rows)
 
     def _sizes(self) -> range:
         step = max(1, (self.most - self.least) // (SAMPLES - 1))
@@ -106,6 +120,15 @@ class Compared:
         sizes = self._sizes()
         found = (predicted_at(graph, self.inputs, self.most, n, self.target) for n in sizes)
         return [math.inf if report is None else report.time for report in found]
+
+
+def _depths(graph: KernelGraph) -> list[KernelGraph]:
+    """Return the graph as it is, and with each number of stages in all of its pipelines."""
+    found = [graph]
+    for depth in DEPTHS:
+        changed: dict[Op, Op] = {op: _with_stages(op, depth) for op in launches(graph.ops)}
+        found.append(_having(graph, changed))
+    return found
 
 
 def _with_stages(op: Launch, stages: int) -> Launch:

@@ -17,6 +17,10 @@ from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 
+_Places = dict[tuple[Value, int, tuple[int, ...]], Value]
+"""The numbers of rows, by the indices of pages, the rows of each and the shape: keys and values lie
+in the same pages."""
+
 MOST_ROWS = 1 << 31
 """The most rows of a table, so that their numbers are far from the end of i64, whatever the
 index."""
@@ -28,11 +32,12 @@ def rows_of_pages(graph: KernelGraph) -> KernelGraph:
     # lookups in a table; others have no operands
     pages = {op.result: op for op in graph.ops if isinstance(op, Lookup) and op.operands}
     same: dict[Value, Value] = {}
+    places: _Places = {}
     ops: list[Op] = []
     for op in graph.ops:
         page = pages.get(op.operands[0]) if op.renames and op.result not in graph.outputs else None
         build = Builder()
-        found = None if page is None else _rows(build, page, op.result.shape)
+        found = None if page is None else _rows(build, page, op.result.shape, places)
         if found is None:
             operands = tuple(same.get(v, v) for v in op.operands)
             ops.append(op if operands == op.operands else with_operands(op, operands))
@@ -44,7 +49,7 @@ def rows_of_pages(graph: KernelGraph) -> KernelGraph:
     return without_dead_ops(KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs))
 
 
-def _rows(b: Builder, page: Op, shape: tuple[int, ...]) -> Value | None:
+def _rows(b: Builder, page: Op, shape: tuple[int, ...], places: _Places) -> Value | None:
     """Return the rows that ``page`` looks up, in another shape, in which fewer dimensions belong to
     a row."""
     table, index = page.operands
@@ -57,9 +62,17 @@ def _rows(b: Builder, page: Op, shape: tuple[int, ...]) -> Value | None:
         rows = prod(row[:joined])
         fits = shape[len(lead) :] == inner and prod(lead) == index.type.size * rows
         if lead and fits and rows > 1 and table.shape[0] * rows <= MOST_ROWS:
-            own = b.reshape(b.cast(index, DType.I64), (index.type.size, 1))
-            first = b.binary(BinaryFn.MUL, own, b.constant(rows, DType.I64))
-            line = b.reshape(iota(b, (rows,), 0, DType.I64), (1, rows))
-            place = b.reshape(b.binary(BinaryFn.ADD, first, line), lead)
-            return gather(b, b.reshape(table, (table.shape[0] * rows, *inner)), place)
+            key = index, rows, lead
+            if key not in places:
+                places[key] = _numbers(b, index, rows, lead)
+            return gather(b, b.reshape(table, (table.shape[0] * rows, *inner)), places[key])
     return None
+
+
+def _numbers(b: Builder, index: Value, rows: int, lead: tuple[int, ...]) -> Value:
+    """Return the numbers of the rows of all pages."""
+    wide = index if index.dtype is DType.I64 else b.cast(index, DType.I64)
+    own = b.reshape(wide, (index.type.size, 1))
+    first = b.binary(BinaryFn.MUL, own, b.constant(rows, DType.I64))
+    line = b.reshape(iota(b, (rows,), 0, DType.I64), (1, rows))
+    return b.reshape(b.binary(BinaryFn.ADD, first, line), lead)

@@ -9,13 +9,14 @@ from mirage.errors import MirageError
 from mirage.workloads.attention import attention
 from mirage.workloads.layers import layers
 from mirage.workloads.linear import linear
+from mirage.workloads.long_rows import long_rows
 from mirage.workloads.position_programs import positions
 from mirage.workloads.products import products
 from mirage.workloads.prompts import prompts
 from mirage.workloads.served import served
 from mirage.workloads.workload import Workload
 
-FAMILIES = (attention, linear, products, served, prompts, layers, positions)
+FAMILIES = (attention, linear, long_rows, products, served, prompts, layers, positions)
 
 
 class UnknownWorkload(MirageError, LookupError):

@@ -93,19 +93,29 @@ def test_the_table_predicts_what_was_measured(data: dict[str, Any]) -> None:
     assert len(chosen) == 2 + len(set(m.programs))
 
 
-def test_the_choice_is_near_the_best_of_the_first_eight() -> None:
-    """On average within 2 %, at worst within 10 %, over 85 programs."""
-    data = kernels_of("measured_kernels_of_85_programs.json.xz")
+@pytest.mark.parametrize(
+    ("name", "programs", "within_programs", "error", "mean", "worst"),
+    [
+        ("measured_kernels_of_85_programs.json.xz", 85, 0.75, 0.13, 1.02, 1.10),
+        ("measured_kernels_of_35_programs.json.xz", 35, 0.5, 0.12, 1.02, 1.06),
+    ],
+)
+def test_the_choice_is_near_the_best_of_the_first_eight(
+    name: str, programs: int, within_programs: float, error: float, mean: float, worst: float
+) -> None:
+    """By mean and at worst. Of the 35 programs, 20 are neither among the 85 nor among those that
+    parameters were fitted to."""
+    data = kernels_of(name)
     m = Measured.of(data, assembled=True)
     s = summary(m, m.predict(H200))
-    assert s["kernels"] >= 960
-    assert s["within_programs"] > 0.73
-    assert s["mean_log_error"] < 0.13
+    assert s["kernels"] >= 6 * programs
+    assert s["within_programs"] > within_programs
+    assert s["mean_log_error"] < error
     choices(data, m, H200)
     ratios = [c["chosen"] / c["best_of_finalists"] for c in data["choices"].values()]
-    assert len(ratios) >= 85
-    assert sum(ratios) / len(ratios) < 1.02
-    assert max(ratios) < 1.10
+    assert len(ratios) >= programs
+    assert sum(ratios) / len(ratios) < mean
+    assert max(ratios) < worst
 
 
 def test_parameters_are_found_again(data: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ from mirage.mlir_io import graph_from_text
 from mirage.pipeline.size_costs import (
     DEPTHS,
     FAR,
-    NEAR,
     TOLD_APART,
     Compared,
     graph_at,
@@ -82,20 +81,36 @@ def test_the_first_stays_where_nothing_is_told_apart() -> None:
     assert compared.near_best_first([graph, attention(128), graph]) == [0, 1, 2]
 
 
-def test_a_class_is_split_where_another_is_far_better() -> None:
+def worst(rows: list[list[float]], best: list[float]) -> float:
+    """Return the largest ratio to the best of the row of which it is smallest."""
+    return min(max(t / b for t, b in zip(row, best, strict=True)) for row in rows)
+
+
+def test_a_class_is_split_where_no_depth_is_near_the_best_everywhere() -> None:
     """Six stages leave room for fewer blocks than three: at some sizes that is one more turn."""
     compared = Compared((0, 1), 65, 128, H200)
-    every = {depth: attention(128, depth) for depth in (2, *DEPTHS)}
+    shallow = attention(128, 2)
     sizes = range(128, 64, -7)
-    found = {depth: times(graph, sizes) for depth, graph in every.items()}
-    best = [min(column) for column in zip(*found.values(), strict=True)]
-    splits = {}
-    for depth, graph in every.items():
-        far = [t / b for t, b in zip(found[depth], best, strict=True)]
-        at = compared.split(graph, list(every.values()))
-        splits[depth] = at
-        near = [n for n, ratio in zip(sizes, far, strict=True) if ratio > NEAR]
-        wanted = -(-max(near) // 16) * 16 if max(far) > FAR else None
-        assert at == (None if wanted == 128 else wanted)
-    assert len(set(splits.values())) > 1, splits  # some are far from the best, and some are not
-    assert compared.split(every[4], []) is None
+    depths = [times(attention(128, depth), sizes) for depth in DEPTHS]
+    every = [*depths, times(shallow, sizes)]
+    best = [min(column) for column in zip(*every, strict=True)]
+    for depth, row in zip(DEPTHS, depths, strict=True):
+        far = worst([row], best)
+        at = compared.split(attention(128, depth), [shallow])
+        assert (at is not None) == (far > FAR)
+        if at is None:
+            continue
+        assert 65 <= at < 128
+        assert at % 16 == 0
+        below = [number for number, n in enumerate(sizes) if n <= at]
+        above = [number for number, n in enumerate(sizes) if n > at]
+
+        def part(rows: list[list[float]], own: list[int]) -> float:
+            return worst([[r[i] for i in own] for r in rows], [best[i] for i in own])
+
+        assert max(part(every, below), part(depths, above)) < far
+
+
+def test_what_is_best_nowhere_else_is_not_split() -> None:
+    compared = Compared((0, 1), 121, 128, H200)
+    assert compared.split(attention(128), []) is None

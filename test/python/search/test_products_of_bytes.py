@@ -109,3 +109,19 @@ def test_bytes_are_multiplied_in_half_the_time() -> None:
         return found.candidates[0].cost.time
 
     assert 1.5 < time(DType.F16) / time(DType.F8E4M3) < 2.2
+
+
+def test_tiles_are_chosen_by_the_time_of_blocks_that_continue() -> None:
+    """128 x 192 at 8192 (measured by hand: 857 µs, 907 with 128 x 256), and 128 x 256 at 4096, where
+    its last wave is fuller (111 and 122). One block for each tile takes less time with 256 columns
+    at both sizes."""
+
+    def columns(n: int) -> int:
+        graph = program(lambda g, a, b: g.cast(by_rows(g, a, b), DType.BF16), n)
+        found = superoptimize(graph, H200, SearchLimits(candidates=3))
+        (launch,) = launches(found.candidates[0].graph.ops)
+        assert launch.schedule.resident == H200.sms
+        return max(output.value.shape[-1] for output in launch.body.outputs)
+
+    assert columns(8192) == 192
+    assert columns(4096) == 256

@@ -8,8 +8,8 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.positions import Gather, gather
-from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import KernelGraph, TensorType, Value
+from mirage.semantics.scalar import BinaryFn, DType
+from mirage.semantics.ugraph import Elementwise, KernelGraph, TensorType, Value
 from mirage.transforms.pages import rows_of_pages
 
 
@@ -51,3 +51,16 @@ def test_what_the_caller_gets_and_whole_pages_stay() -> None:
     out = b.reshape(gather(b, table, pages), (12, 5))
     graph = KernelGraph("caller", (table, pages), tuple(b.ops), (out,))
     assert rows_of_pages(graph) is graph
+
+
+def test_keys_and_values_in_the_same_pages() -> None:
+    """The rows' numbers are computed once."""
+    keys, values = (Value(TensorType((7, 4, 5), DType.F32)) for _ in range(2))
+    pages, b = Value(TensorType((2, 3), DType.I64)), Builder()
+    rows = [b.reshape(gather(b, table, pages), (2, 12, 5)) for table in (keys, values)]
+    out = b.binary(BinaryFn.ADD, *rows)
+    found = rows_of_pages(KernelGraph("cache", (keys, values, pages), tuple(b.ops), (out,)))
+    check_graph(found)
+    assert lookups(found) == [(28, 5), (28, 5)]
+    assert [op.function for op in found.ops].count(BinaryFn.MUL) == 1
+    assert not any(isinstance(op, Elementwise) and op.identity for op in found.ops)

@@ -143,7 +143,8 @@ DOCUMENTED = [
         for b in (1, 8, 16)
     ),
     *(f"{family}_m{m}" for family in ("lora", "gmlp", "rms_swiglu_down") for m in (1, 8, 16)),
-    *(f"softmax_n{n}" for n in (256, 1024, 4096, 16384, 32768)),
+    *(f"softmax_n{n}" for n in (256, 1024, 4096, 16384, 32768, 65536, 262144)),
+    *(f"{norm}_n{n}" for norm in ("rms_norm", "layer_norm") for n in (65536, 262144)),
     *(f"mm_{n}" for n in (1024, 2048, 4096, 8192)),
     *(f"decode_b{b}" for b in (1, 8, 16)),
     *(f"linear_m{m}_28672x4096" for m in (16, 64, 256, 2048)),

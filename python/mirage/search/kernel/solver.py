@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from bisect import insort
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -63,16 +62,22 @@ class KernelSolver:
     report: SearchReport
     deadline: float = field(default=float("inf"))
     combined: dict[Key, CombineKernel] = field(default_factory=dict[Key, CombineKernel])
+    _joints: dict[SearchLimits, JointKernels] = field(
+        default_factory=dict[SearchLimits, JointKernels]
+    )
     _left_out: int = 0  # types of the problem that were not looked at
 
-    @cached_property
+    @property
     def _joint(self) -> JointKernels:
-        """What joins the kernels of groups of results."""
+        """What joins the kernels of groups of results, within the present limits."""
+        if self.limits not in self._joints:
 
-        def solve(group: KernelProblem) -> list[Pick]:
-            return self.solve(group, WAYS)
+            def solve(group: KernelProblem) -> list[Pick]:
+                return self.solve(group, WAYS)
 
-        return JointKernels(self.target, solve, self._times, self._combine)
+            joint = JointKernels(self.target, solve, self._times, self._combine)
+            self._joints[self.limits] = joint
+        return self._joints[self.limits]
 
     @property
     def derivations(self) -> TypeDerivations:

@@ -65,6 +65,10 @@ class Cumulate(Cumulation):
 
         return domain.cast(turned(_so_far(domain, combined, x, axis)), dtype)
 
+    @property
+    def along(self) -> int:
+        return self.dim
+
     def made(self, region: Region) -> Region:
         return tuple(None if d == self.dim else r for d, r in enumerate(region))
 

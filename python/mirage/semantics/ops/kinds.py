@@ -184,6 +184,11 @@ class Scan(Op):
 class Cumulation(Op, kind=True):
     """An op whose result depends on the elements of its operand so far along a dimension."""
 
+    @property
+    @abstractmethod
+    def along(self) -> int:
+        """That dimension."""
+
 
 @dataclass(frozen=True, eq=False)
 class Structure(Op, kind=True):

@@ -42,6 +42,7 @@ from mirage.semantics.ugraph import (
 )
 from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.integers_in_parts import compared_in_parts
+from mirage.transforms.partition.moved_terms import with_moved_terms
 
 
 def integers_as_calls(graph: KernelGraph) -> KernelGraph:
@@ -49,6 +50,9 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
     if not any(v.dtype.is_integer for op in graph.ops for v in (*op.operands, *op.results)):
         return graph
     ranges = ranges_of(graph)
+    solved = with_moved_terms(graph, ranges)
+    if solved is not graph:
+        graph, ranges = solved, ranges_of(solved)
     in_parts = compared_in_parts(graph, ranges)
     if in_parts is not graph:
         graph, ranges = in_parts, ranges_of(in_parts)

@@ -109,18 +109,26 @@ def _line(
     """Return the tightest line around the steps that are not idle, for some numbers that
     ``reading`` may be."""
     rank = len(launch.grid) + 1
+
+    def idle_at(numbers: Array) -> IdleSteps:
+        assumed = {part: Pieces(reading, numbers, numbers).range(rank)}
+        return idle_steps(launch, loop, positions, assumed)
+
     numbers = _samples(reading, tile)
-    assumed = {part: Pieces(reading, numbers, numbers).range(rank)}
-    idle = idle_steps(launch, loop, positions, assumed)
+    idle = idle_at(numbers)
     if idle.idle.ndim == rank or not idle.idle.any() or (upper and not idle.at_the_end):
         return None  # the integer decides nothing
-    busy = _busy(launch, loop, idle, split)
-    count = busy.shape[1]
-    exists = busy.any(axis=1)
-    bounds = count - busy[:, ::-1].argmax(axis=1) if upper else busy.argmax(axis=1)
     dense = np.zeros(reading.most - reading.least + 1, int)
     some = np.zeros(len(dense), bool)
-    dense[numbers - reading.least], some[numbers - reading.least] = bounds, exists
+    while True:
+        busy = _busy(launch, loop, idle, split)
+        count, at = busy.shape[1], numbers - reading.least
+        some[at] = busy.any(axis=1)
+        dense[at] = count - busy[:, ::-1].argmax(axis=1) if upper else busy.argmax(axis=1)
+        numbers = _between_changes(dense, some) + reading.least
+        if not len(numbers):
+            break
+        idle = idle_at(numbers)
     slope, constant, divisor = tightest_line(dense, some, 0, count, tile, upper=upper)
     if slope == 0:
         return None
@@ -130,6 +138,15 @@ def _line(
         before *= extents[axis]
     constant -= slope * reading.least
     return reduced(StepNumber(tuple(terms), constant, divisor, ((0, slope),)))
+
+
+def _between_changes(bounds: Array, exists: Array) -> Array:
+    """Return the middles of the first and of the last gap between known numbers in which a step
+    begins: at the end of the gap if nothing is in between."""
+    known = np.flatnonzero(exists)
+    changed = np.flatnonzero(np.diff(bounds[known]))
+    found = {(int(known[i]) + int(known[i + 1])) // 2 for i in (*changed[:1], *changed[-1:])}
+    return np.array(sorted(found - set(known.tolist())), int)
 
 
 def _samples(reading: Reading, tile: int) -> Array:

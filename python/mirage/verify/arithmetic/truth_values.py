@@ -122,10 +122,14 @@ class TruthValues(Symbolic):
 
     def _any(self, x: Ratio, sign: int) -> Element | None:
         """Return the truth value of "one of several truth values is true", where ``x`` is ``sign``
-        times a weighted count of them; else None."""
-        each = [Ratio({t: 1}) for t, c in x.top.items() if c * sign > 0]
-        if len(each) < len(x.top) or not all(self._key(t) in self._truths for t in each):
+        times a weighted count of them; else None. A number in the count is always there."""
+        if any(c * sign <= 0 for c in x.top.values()):
             return None
+        each = [Ratio({t: 1}) for t in x.top if t != ONE]
+        if not all(self._key(t) in self._truths for t in each):
+            return None
+        if ONE in x.top:
+            return element_of(1)
         found = self._join(BinaryFn.MAX, list(each))
         self._truths.add(self._key(found))
         return found

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.indexing.indices import unit_free_dims
-from mirage.semantics.scalar import BinaryFn, ReduceFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Contraction, Op, Value
 from mirage.verify.normal_form.one_index import is_cast, turned
 from mirage.verify.normal_form.one_of_a_row import keeps_one, masked, spans
@@ -47,13 +48,63 @@ def written_rule(reading: Reading, op: Op) -> Value | None:
         return None
     if reading.range(asked.operands[0]) != (0.0, 0.0):
         return None
-    found, total = _largest_kept(reading, asked.operands[1]), _made(reading, x)
+    found, total = _asked(reading, asked.operands[1]), _made(reading, x)
     if found is None or not isinstance(total, Contraction) or total.function is not ReduceFn.SUM:
         return None
     parts = masked(reading, total.operands[0])
     alike = total.over == found[0].over and asked.operands[1].shape == x.shape
     same = parts is not None and parts[0] is found[1] and total.operands[0].shape == parts[0].shape
     return x if alike and same else None
+
+
+def _asked(reading: Reading, x: Value) -> tuple[Contraction, Value] | None:
+    """Return the op that computes ``x``, which is positive where a mask is true somewhere along a
+    dimension, and the mask: the largest of the numbers that it keeps, or a count of its places."""
+    largest = _largest_kept(reading, x)
+    if largest is not None:
+        return largest[:2]
+    count = _made(reading, x)
+    if not isinstance(count, Contraction) or count.function is not ReduceFn.SUM:
+        return None
+    truth = reading.source(count.operands[0])
+    return (count, truth) if truth.dtype is DType.I1 else None
+
+
+def any_written_rule(reading: Reading, op: Op) -> Value | None:
+    """Return how to write the question whether anything is written to a place, if at most one
+    element is: whether the number of these elements is positive. None for other ops."""
+    if op.function is not BinaryFn.LT or reading.range(op.operands[0]) != (0.0, 0.0):
+        return None
+    found = _largest_kept(reading, op.operands[1])
+    if found is None or op.operands[1].shape != op.results[0].shape:
+        return None
+    total, mask, _ = found
+    ((dim,),) = total.over
+    if not _at_most_one(reading, mask, dim):
+        return None
+
+    def counted(b: Builder) -> Value:
+        return b.reduce(ReduceFn.SUM, b.cast(mask, DType.I64), (dim,))
+
+    count = reading.write(counted)
+    reading.ranges[count] = 0.0, 1.0
+    shaped = reading.write(lambda b: b.reshape(count, op.results[0].shape))
+    return reading.write(lambda b: b.binary(BinaryFn.LT, b.constant(0, DType.I64), shaped))
+
+
+def truth_of_count_rule(reading: Reading, op: Op) -> Value | None:
+    """Return how to write a truth value as a number, if it says that a count, which is at most 1,
+    is positive: it is the count. None for other ops."""
+    if not is_cast(op):
+        return None
+    asked = reading.makers.get(op.operands[0])
+    if asked is None or asked.function is not BinaryFn.LT:
+        return None
+    zero, count = asked.operands
+    (low, high), alike = reading.range(count), count.shape == op.results[0].shape
+    if reading.range(zero) != (0.0, 0.0) or not alike or not reading.is_whole(count):
+        return None
+    return count if low >= 0 and high <= 1 else None
 
 
 def _made(reading: Reading, x: Value) -> Op | None:

@@ -92,11 +92,28 @@ def compared_rule(reading: Reading, op: Op) -> Value | None:
         return None
     sides = op.operands[0], op.operands[1]
     found: Value | None = None
-    while (inner := _inside(reading, *sides)) is not None:
+    while True:
+        inner = _inside(reading, *sides)
+        if inner is None and (turned := _negatives(reading, *sides)) is not None:
+            inner = turned[::-1]  # what is larger has the smaller negative
+        if inner is None:
+            return found
         sides = inner
-        first, second = sides
-        found = reading.apply(op, (first, second))
-    return found
+        found = reading.apply(op, sides)
+
+
+def _negatives(reading: Reading, a: Value, b: Value) -> tuple[Value, Value] | None:
+    """Return the values whose negatives are compared."""
+    shown = _shown(reading, a), _shown(reading, b)
+    makers = [reading.makers.get(x) for x, _ in shown]
+    if any(op is None or op.function is not UnaryFn.NEG for op in makers):
+        return None
+    first, second = (
+        _through(reading, op.operands[0], views)
+        for op, (_, views) in zip(makers, shown, strict=True)
+        if op is not None
+    )
+    return first, second
 
 
 def _inside(reading: Reading, a: Value, b: Value) -> tuple[Value, Value] | None:

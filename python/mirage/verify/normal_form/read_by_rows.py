@@ -21,7 +21,13 @@ from mirage.verify.normal_form.known_truths import (
     outer_mask_rule,
     whole_cast_rule,
 )
-from mirage.verify.normal_form.last_writes import last_write_rule, written_rule
+from mirage.verify.normal_form.largest_kept import largest_kept_rule
+from mirage.verify.normal_form.last_writes import (
+    any_written_rule,
+    last_write_rule,
+    truth_of_count_rule,
+    written_rule,
+)
 from mirage.verify.normal_form.one_index import one_index_rule
 from mirage.verify.normal_form.one_of_a_row import first_place_rule, picked_rule
 from mirage.verify.normal_form.orders import compared_rule, largest_rule
@@ -51,6 +57,8 @@ _RULES = (
     one_index_rule,
     last_write_rule,
     written_rule,
+    any_written_rule,
+    truth_of_count_rule,
     first_place_rule,
     picked_rule,
     swapped_sums_rule,
@@ -58,6 +66,7 @@ _RULES = (
     weighed_product_rule,
     moved_columns_rule,
     largest_rule,
+    largest_kept_rule,
     compared_rule,
 )
 

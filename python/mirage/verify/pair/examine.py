@@ -12,12 +12,12 @@ from functools import partial
 
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
-from mirage.semantics.numbers import Number, nearest
+from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, launches
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
-from mirage.verify.normal_form.constants import read_alike, with_logarithms_read
+from mirage.verify.normal_form.constants import with_logarithms_read
 from mirage.verify.normal_form.cumulations import as_choices
 from mirage.verify.normal_form.normalize import Depth, has_exponentials
 from mirage.verify.normal_form.real_functions import has_real_functions
@@ -30,6 +30,7 @@ from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.in_place import in_place
 from mirage.verify.pair.least_masks import ALIKE
 from mirage.verify.pair.postponed import Open
+from mirage.verify.pair.read_constants import Read, constants_read, notes_on_constants
 from mirage.verify.pair.readings_of_masks import readings_of_masks
 from mirage.verify.pair.verification import Patience, Verification
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
@@ -244,7 +245,7 @@ def _of_long_programs(
 ) -> Verdict:
     """Return the verdict on two programs without hints about common values: by parts, or otherwise
     as a whole, as far as the time allows."""
-    one, other, constants = _read_alike(*pair)
+    one, other, constants = constants_read(*pair)
     found = by_parts((one, other)) or Verdict(Kind.UNKNOWN, None, (), held(*pair, hint=None).seed)
     if found.equivalent:
         return replace(found, evidence=(*_notes(constants, Depth.USUAL), *found.evidence))
@@ -283,16 +284,12 @@ def _read_otherwise(
     return parts if parts is not None and parts.equivalent else settled(found)
 
 
-_Pair = tuple[KernelGraph, KernelGraph, Mapping[Number, Number | Logarithm]]
-"""Two programs, and the constants that were read as other numbers."""
-
-
 def _readings(
     first: KernelGraph, second: KernelGraph, kind: Kind, hint: Hint | None
-) -> Iterator[tuple[Depth, _Pair]]:
+) -> Iterator[tuple[Depth, Read]]:
     """Yield the other ways to read two programs."""
-    alike = _read_alike(first, second)
-    pairs: list[_Pair] = [alike] if alike[2] else []
+    alike = constants_read(first, second)
+    pairs: list[Read] = [alike] if alike[2] else []
     one, other, logarithms = with_logarithms_read(*alike[:2])
     if logarithms:
         pairs.append((one, other, {**alike[2], **logarithms}))
@@ -311,20 +308,10 @@ def _readings(
             yield depth, pair
 
 
-def _read_alike(first: KernelGraph, second: KernelGraph) -> _Pair:
-    """Return both programs with constants that compile to the same numbers."""
-    # softmaxes keep their maxima: the reference's rounding errors are those that are allowed
-    one, other, read = read_alike(*(decompose(g, stable=True) for g in (first, second)))
-    return (one, other, read) if read else (first, second, read)
-
-
 def _notes(constants: Mapping[Number, Number | Logarithm], depth: Depth) -> Iterator[Evidence]:
     """Yield evidence that says how the programs were read, since they are not shown to be equal as
     they are."""
-    if constants:
-        pairs = (f"{nearest(a)!r} as {b}" for a, b in sorted(constants.items(), key=lambda c: c[0]))
-        text = f"read what compiles to the same: {', '.join(pairs)}"
-        yield Evidence("constants", True, text)
+    yield from notes_on_constants(constants)
     if depth is Depth.EXPONENTIALS:
         yield Evidence("functions", True, "read as what they are made of: exponentials, maxima")
     if depth is Depth.REALS:

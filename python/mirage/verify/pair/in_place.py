@@ -32,6 +32,7 @@ from mirage.verify.pair.budget import Budget
 from mirage.verify.pair.by_rows import IF_IN_RANGE, ByRows, by_rows, if_in_range
 from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.postponed import rounding_evidence
+from mirage.verify.pair.read_constants import constants_read, notes_on_constants
 from mirage.verify.shared_inputs.free_values import with_free_values
 from mirage.verify.shared_inputs.shared_rows import has_rows
 from mirage.verify.verdict import Evidence, Kind, Verdict
@@ -59,12 +60,13 @@ def in_place(
     if not open_ or not options.prove:
         return verdict
     budget = budget or Budget()
-    rows, given = None, (reference, candidate, contents, options, verdict.seed)
+    first, second, constants = constants_read(reference, candidate)
+    rows, given = None, (first, second, contents, options, verdict.seed)
     if verdict.kind is Kind.UNKNOWN:
         rows = budget.attempt("both by rows", lambda: by_rows(*given))
     proof = None if rows is None else rows.proof
     if proof is None:
-        proof = _proof(reference, candidate, verdict, contents, budget)
+        proof = _proof(first, second, verdict, contents, budget)
     if proof is None or not proof.holds:
         if verdict.equivalent:
             return verdict
@@ -72,7 +74,10 @@ def in_place(
         if budget.attempt("both by rows, with indices in range", lambda: if_in_range(*given)):
             notes.append(Evidence("indices in range", None, IF_IN_RANGE))
         return replace(verdict, evidence=(*verdict.evidence, *notes))
-    return _measured(reference, candidate, verdict, contents, options, proof, rows) or verdict
+    found = _measured(reference, candidate, verdict, contents, options, proof, rows)
+    if found is None:
+        return verdict
+    return replace(found, evidence=(*notes_on_constants(constants), *found.evidence))
 
 
 def _measured(

@@ -178,4 +178,38 @@ ROWS_RIGHT = [
         lambda q, k, v: attended(q, k, v, line(8) * SLOPES),
         False,
     ),
+    # places of the largest, and places that are written to
+    Pair(
+        "the row of the largest",
+        "6x4 4x8",
+        lambda r, w: F.one_hot(r.argmax(-1), 4).float() @ w,
+        lambda r, w: w[r.argmax(-1)],
+        False,
+    ),
+    Pair(
+        "the row of the smallest",
+        "6x4 4x8",
+        lambda r, w: F.one_hot(r.argmin(-1), 4).float() @ w,
+        lambda r, w: w[r.argmin(-1)],
+        False,
+    ),
+    Pair(
+        "the best expert alone",
+        "6x4 6x8 4x8x8",
+        lambda r, x, w: torch.einsum("te,td,edf->tf", F.one_hot(r.argmax(-1), 4).float(), x, w),
+        lambda r, x, w: torch.bmm(x[:, None], w[r.argmax(-1)])[:, 0],
+        False,
+    ),
+    Pair(
+        "experts that are chosen",
+        "6x8",
+        lambda r: F.one_hot(r.topk(2).indices, 8).sum(1).float(),
+        lambda r: torch.zeros_like(r).scatter(1, r.topk(2).indices, 1.0),
+    ),
+    Pair(
+        "the expert that is chosen",
+        "6x8",
+        lambda r: F.one_hot(r.argmax(-1), 8).float(),
+        lambda r: torch.zeros_like(r).scatter(1, r.topk(1).indices, 1.0),
+    ),
 ]

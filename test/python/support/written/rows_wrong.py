@@ -262,4 +262,32 @@ ROWS_WRONG = [
         lambda x: x.cumsum(0) / (line(6) + 1)[:, None],
         lambda x: AVERAGES.nextafter(torch.ones(6, 6)) @ x,
     ),
+    Pair(
+        "the row of the smallest for that of the largest",
+        "6x4 4x8",
+        lambda r, w: F.one_hot(r.argmax(-1), 4).float() @ w,
+        lambda r, w: w[r.argmin(-1)],
+        False,
+    ),
+    Pair(
+        "the largest of all for that of each row",
+        "6x4 4x8",
+        lambda r, w: w[r.argmax(-1)],
+        lambda r, w: w[(r == r.amax()).float().argmax(-1)],
+        False,
+    ),
+    Pair(
+        "places that are written to, counted",
+        "6x2:i64 6x8",
+        lambda t, x: F.one_hot(t, 8).sum(1) * x,
+        lambda t, x: torch.zeros(6, 8).scatter(1, t, 1.0) * x,
+        False,
+    ),
+    Pair(
+        "experts that are chosen, but for one",
+        "6x8",
+        lambda r: F.one_hot(r.topk(3).indices, 8).sum(1).float(),
+        lambda r: torch.zeros_like(r).scatter(1, r.topk(2).indices, 1.0),
+        False,
+    ),
 ]

@@ -309,4 +309,18 @@ SERVING_RIGHT: list[Pair] = [
         lambda i: (i // 16, i % 16),
         lambda i: (torch.div(i, 16, rounding_mode="floor"), i - 16 * (i // 16)),
     ),
+    # rows of which a mask leaves something, whatever the caller's mask is
+    Pair(
+        "a triangle or what is allowed",
+        "2x8x4 2x8x4 2x8x4 8:b",
+        lambda q, k, v, b: F.scaled_dot_product_attention(
+            q, k, v, attn_mask=torch.ones(8, 8).tril().bool() | b
+        ),
+        lambda q, k, v, b: (
+            (q @ k.mT * 4**-0.5)
+            .masked_fill((torch.arange(8)[:, None] < torch.arange(8)) & ~b, -INF)
+            .softmax(-1)
+            @ v
+        ),
+    ),
 ]

@@ -410,4 +410,17 @@ SERVING_WRONG: list[Pair] = [
         lambda x: x.float().logsumexp(-1).half(),
         lambda x: torch.log(torch.exp(x).sum(-1)),
     ),
+    Pair(
+        "a triangle without its diagonal, or what is allowed",
+        "2x8x4 2x8x4 2x8x4 8:b",
+        lambda q, k, v, b: F.scaled_dot_product_attention(
+            q, k, v, attn_mask=torch.ones(8, 8).tril(-1).bool() | b
+        ),
+        lambda q, k, v, b: (
+            (q @ k.mT * 4**-0.5)
+            .masked_fill((torch.arange(8)[:, None] <= torch.arange(8)) & ~b, -INF)
+            .softmax(-1)
+            @ v
+        ),
+    ),
 ]

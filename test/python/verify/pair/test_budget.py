@@ -11,7 +11,7 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.needed import needed
-from mirage.verify.pair.budget import Budget, usual_seconds
+from mirage.verify.pair.budget import SECONDS, Budget, usual_seconds
 from mirage.verify.shared_inputs.bound_tensors import Aligned
 from mirage.verify.verifier import verify_aligned
 from mirage.verify.verify_options import BadOptions
@@ -70,8 +70,8 @@ def test_what_is_cut_is_named() -> None:
 
 def test_programs_of_users_have_a_limit_and_others_none() -> None:
     one, other = roots(2)
-    assert usual_seconds(one, other) == 2.0
-    assert usual_seconds(*roots(30)) > 2.0
+    assert usual_seconds(one, other) == SECONDS
+    assert usual_seconds(*roots(30)) > SECONDS
     options = VerifyOptions(seed=1, seconds=1e-3)
     assert verify_aligned(Aligned(one, other), options).kind is Kind.UNKNOWN
 

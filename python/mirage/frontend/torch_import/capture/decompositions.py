@@ -1,4 +1,4 @@
-"""PyTorch's own decompositions, for ops without a row."""
+"""Decompositions of ops without a row: PyTorch's own, and those of layers that it has none of."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch.export import exported_program
 from torch.export.graph_signature import OutputKind
 
 from mirage.frontend.torch_import.capture.folding import is_small, pure
+from mirage.frontend.torch_import.capture.fused_layers import LAYERS
 from mirage.frontend.torch_import.rows.op_table import TABLE
 
 CHECK = torch.ops.aten._assert_tensor_metadata.default
@@ -130,6 +131,7 @@ def _rows() -> frozenset[OpOverload]:
 
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    """Return the default decompositions, without those of ops that have rows."""
+    """Return the default decompositions and those of whole layers, without those of ops that have
+    rows."""
     every: dict[Any, Callable[..., Any]] = torch.export.default_decompositions().materialize()
-    return {op: function for op, function in every.items() if op not in _rows()}
+    return {op: made for op, made in (every | LAYERS).items() if op not in _rows()}

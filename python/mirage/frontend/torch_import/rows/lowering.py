@@ -26,7 +26,6 @@ from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import ROUNDING_TO, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
-    Broadcast,
     Contraction,
     Elementwise,
     KernelGraph,
@@ -232,12 +231,12 @@ class Lowering(Builder):
         """Return the line along ``dim`` that ``x`` repeats, if it repeats one."""
         made = {v: op for op in self.ops for v in op.results}
         op, line = made.get(x), x.shape[dim]
-        if not isinstance(op, Broadcast) or op.operands[0].type.size != line:
+        source = op.source_dims() if isinstance(op, View) else None
+        if op is None or source is None or dim not in source:
             return None
-        source = op.operands[0]
-        back = len(x.shape) - dim
-        alike = back <= len(source.shape) and source.shape[-back] == line
-        return self.reshaped(source, (line,)) if alike else None
+        (row,) = op.operands
+        alone = row.type.size == row.shape[source[dim]] == line
+        return self.reshaped(row, (line,)) if alone else None
 
     def spread(self, x: Value, shape: tuple[int, ...]) -> Value:
         """Broadcast ``x`` to a shape, unless it already has that shape."""

@@ -19,7 +19,7 @@ from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
     Contraction,
-    Cumulate,
+    Cumulation,
     Elementwise,
     Launch,
     Load,
@@ -202,7 +202,7 @@ def _rule_of(op: Op) -> _Rule | None:
             return _product
         case Reduce():
             return _reduced
-        case Cumulate():
+        case Cumulation():
             return _so_far
         case View():
             return _reshaped if op.renames else _viewed
@@ -258,10 +258,10 @@ def _reduced(op: Reduce, labels: Sequence[Label]) -> Label | None:
     return tuple(WHOLE if d in op.dims else cut for d, cut in enumerate(label))
 
 
-def _so_far(op: Cumulate, labels: Sequence[Label]) -> Label | None:
+def _so_far(op: Cumulation, labels: Sequence[Label]) -> Label | None:
     """Only along a dimension that is not cut does a tile have all that is so far."""
     (label,) = labels
-    return label if label[op.dim] == WHOLE else None
+    return label if label[op.along] == WHOLE else None
 
 
 def _viewed(op: View, labels: Sequence[Label]) -> Label | None:

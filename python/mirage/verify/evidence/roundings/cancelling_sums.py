@@ -71,15 +71,18 @@ def _counts(draw: Activations, size: int) -> list[Array]:
 
 
 def _constants(draw: Activations, what: str, again: int) -> dict[int, Array]:
-    """Return a constant for each input. The rounding of what is computed from constants alone is
-    the same for all elements, hence a matter of luck; so each further draw has other ones."""
-    factors = np.full(len(draw.free), _CONSTANT)
-    if again:
-        factors *= 2.0 ** draw.stream(what, "constants", again).random(len(factors))
-    return {
-        i: np.full(draw.shapes[i], f * draw.scales[i])
-        for i, f in zip(draw.free, factors, strict=True)
-    }
+    """Return a constant for each input. What is computed from constants alone rounds in the same
+    way everywhere, or not at all (a row over its own root mean square is 1), which is a matter of
+    luck. So further draws have other constants, of which the elements are off by as little as is
+    left of the sum that cancels."""
+    found: dict[int, Array] = {}
+    for i in draw.free:
+        x = np.full(draw.shapes[i], _CONSTANT * draw.scales[i])
+        if again:
+            rng = draw.stream(what, "constants", i, again)
+            x *= 2.0 ** rng.random() * (1.0 + _LEFT * rng.standard_normal(x.shape))
+        found[i] = x
+    return found
 
 
 def _of_total(draw: Activations, i: int, dim: int, counts: Array) -> Situation:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 
+from mirage.semantics.numbers import as_number, nearest
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Contraction,
@@ -75,26 +75,53 @@ def least(dtype: DType) -> float:
 
 def may_be_masks(graph: KernelGraph, contents: Mapping[int, Array] = {}) -> set[int]:
     """Return the inputs that may hold minus infinity: those that are only added to something,
-    compared, or passed to an exponential. There are none if the program, or a tensor that it holds,
-    has large numbers, which masks add or subtract in the place of minus infinity."""
-    held = ((x, graph.inputs[i].dtype) for i, x in contents.items())
-    factors = {v for op in graph.ops if op.function is BinaryFn.MUL for v in op.operands}
-    made = (op for op in graph.ops if op.number is not None and op.results[0] in factors)
-    numbers = ((op.number or 0, op.results[0].dtype) for op in made)
-    if any((np.isfinite(x) & (np.abs(x) >= -least(t))).any() for x, t in held) or any(
-        inf > abs(n) >= -least(t) for n, t in numbers
-    ):
-        return set()
+    compared, or passed to an exponential. What an input and a number add up to takes its place: the
+    gains of some norms are ``1 + w``, which is multiplied. Inputs are left out if they meet large
+    numbers, which masks of the program, or of a tensor that it holds, add or subtract in the place
+    of minus infinity: where the inputs mask all that is left of a row, those numbers decide about
+    it."""
     state = {v: {i} for i, v in enumerate(graph.inputs)}  # of which inputs a value is a view
-    found = set(range(len(graph.inputs)))
+    found = set(range(len(graph.inputs))) - _meeting_large_numbers(graph, contents)
+    constants = {v for op in graph.ops if op.number is not None for v in op.results}
     for op in graph.ops:
         if _looks(op):
             state[op.result] = state.get(op.operands[0], set())
+            constants |= {v for v in op.results if op.operands[0] in constants}
             continue
+        if op.function is BinaryFn.ADD and not constants.isdisjoint(op.operands):
+            state[op.result] = set[int]().union(*(state.get(v, set()) for v in op.operands))
         for place, v in enumerate(op.operands):
             if not _takes_masks(op, place):
                 found -= state.get(v, set())
     return found
+
+
+def _meeting_large_numbers(graph: KernelGraph, contents: Mapping[int, Array]) -> set[int]:
+    """Return the inputs that are added to large numbers, or compared with them, before any other
+    function is taken."""
+    large = {v for i, x in contents.items() if _is_large(x, (v := graph.inputs[i]).dtype)}
+    numbers = {
+        op.results[0]
+        for op in graph.ops
+        if op.number is not None
+        and _is_large(np.asarray(nearest(as_number(op.number))), op.results[0].dtype)
+    }
+    carried = {v: {i} for i, v in enumerate(graph.inputs)}
+    found = set[int]()
+    for op in graph.ops:
+        own = set[int]().union(*(carried.get(v, set()) for v in op.operands))
+        if op.function is BinaryFn.MUL and numbers.intersection(op.operands):
+            large.update(op.results)
+        elif _looks(op) or op.function in _CARRY:
+            carried.update((v, own) for v in op.results)
+            if large.intersection(op.operands):
+                large.update(op.results)
+                found |= own
+    return found
+
+
+def _is_large(x: Array, dtype: DType) -> bool:
+    return bool((np.isfinite(x) & (np.abs(x) >= -least(dtype))).any())
 
 
 def rows_meet(graph: KernelGraph) -> set[int]:
@@ -208,5 +235,10 @@ def _looks(op: Op) -> bool:
 def _takes_masks(op: Op, place: int) -> bool:
     return op.function in _MASKED or (op.function is BinaryFn.SUB and place == 0)
 
+
+_CARRY = (
+    BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MAX, BinaryFn.MIN, BinaryFn.KEEP, ReduceFn.MAX,
+    UnaryFn.NEG,
+)  # fmt: skip
 
 _MASKED = (BinaryFn.ADD, BinaryFn.MAX, ReduceFn.MAX, UnaryFn.EXP)

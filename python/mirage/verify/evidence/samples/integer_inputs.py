@@ -11,7 +11,7 @@ segments are drawn as runs, the same ones for all inputs of one length.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from math import ceil, isfinite
+from math import ceil
 
 import numpy as np
 
@@ -30,9 +30,14 @@ RUNS = (1.0, 0.5, 0.25, 1.0 / 16.0)
 _SMALL = 8
 
 
+_OF_A_TYPE = 1 << 31
+"""No number in a program is expected to be as large as that."""
+
+
 def compared_with(graph: KernelGraph) -> Mapping[Value, int]:
     """Return, for each integer input that is compared with numbers of known range (a position among
     classes, the length of a sequence with positions), one more than the largest of these numbers.
+    Ranges that follow from a type alone (of a quotient of any integer) do not count.
     """
     origin = {v: v for v in graph.inputs if v.dtype.is_integer and v.dtype is not DType.I1}
     found: dict[Value, int] = {}
@@ -47,7 +52,7 @@ def compared_with(graph: KernelGraph) -> Mapping[Value, int]:
         if isinstance(fn, BinaryFn) and BINARY[fn].truth:
             for x, y in (op.operands, op.operands[::-1]):
                 most = ranges.get(y, (0.0, 0.0))[1]
-                if x in origin and isfinite(most):
+                if x in origin and most < _OF_A_TYPE:
                     found[origin[x]] = max(found.get(origin[x], 0), int(most) + 1)
     return found
 

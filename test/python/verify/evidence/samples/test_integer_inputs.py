@@ -113,3 +113,14 @@ def test_inputs_of_one_length_are_equal_in_the_same_runs() -> None:
     of_columns = draw_integers(rng, columns, (None, np.arange(6, 12)), runs=0.25)
     assert of_rows[:, 0].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert of_columns[0].tolist() == [2, 2, 2, 3, 3, 3]
+
+
+def test_the_range_of_a_type_is_no_extent() -> None:
+    """A quotient of any integer is no more than 2^61, but nobody compares with that."""
+    p, q, b = tensor(12, 1), tensor(1, 12), Builder()
+    four = b.constant(4, p.dtype)
+    start = b.binary(BinaryFn.MUL, b.binary(BinaryFn.FLOOR_DIV, q, four), four)
+    y = b.binary(BinaryFn.LT, p, start)
+    graph = KernelGraph("blocks", (p, q), tuple(b.ops), (y,))
+    assert not compared_with(graph)
+    assert draw_integers(np.random.default_rng(0), p, (None, None)).max() < 12
