@@ -47,6 +47,9 @@ def MirageSearch : Mirage_PythonPass<"mirage-search"> {
            "the largest number of choices of sizes in one type of frame">,
     Option<"maxSamples", "max-samples", "int64_t", "3",
            "the largest number of choices of sizes at which derivations are picked">,
+    Option<"maxRowClasses", "max-row-classes", "int64_t", "16",
+           "the largest number of classes of rows, which start at different elements, for "
+           "boxes that are shifted">,
     Option<"chip", "chip", "std::string", "::mirage::defaultChip",
            "the GPU whose limits and cost model are used">];
   let statistics = [

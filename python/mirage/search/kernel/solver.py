@@ -94,7 +94,7 @@ class KernelSolver:
         self.report.kernels += 1
         try:
             with Timer(self.report, "analyze"):
-                found = analyze(problem, self.limits.row_classes)
+                found = self._bounded(analyze(problem, self.target.has_warpgroups))
         except UnlabelableError as error:
             self.report.note(str(error))
             return []
@@ -115,6 +115,13 @@ class KernelSolver:
             if picks or not self._left_out:
                 return picks
         return []
+
+    def _bounded(self, analyses: list[Analysis]) -> list[Analysis]:
+        """Return those with no more classes of rows than the limit."""
+        found = [a for a in analyses if a.classes <= self.limits.row_classes]
+        if len(found) < len(analyses):
+            self.report.cut("row_classes", "rows of a factor were not divided into classes")
+        return found
 
     def _doubt(self, picks: list[Pick]) -> None:
         """Drop the first picks that cannot be written, and raise estimates that are far too low: a
@@ -150,8 +157,6 @@ class KernelSolver:
             self.report.stop = StopReason.BUDGET
             return True
 
-        if analysis.shifted is not None and not self.target.has_warpgroups:
-            return picks
         for kind in analysis.use.types():
             whole = analysis.problem.combine or analysis.shifted is not None
             if whole and kind.split is not None:

@@ -138,10 +138,10 @@ def Kernel_TensorMapAttr : Kernel_Attr<"TensorMap", "tensor_map"> {
   let description = [{
     `parameter` is the number of the tensor among the kernel's operands followed by
     its results; `box` is the part that one copy moves, one extent for each of the
-    tensor's dimensions (where there are fewer, the last one counts elements of the last
-    dimensions of a dense tensor, as if they were one); `swizzle` is the swizzle, in bytes, of the tile in shared
-    memory. With `tf32`, copies round elements in f32 to TF32, for products of
-    warpgroups.
+    tensor's dimensions (if there are fewer extents, the last one is that of the last
+    dimensions of a dense tensor, which are one dimension of the map); `swizzle` is the
+    swizzle, in bytes, of the tile in shared memory. With `tf32`, copies round elements
+    in f32 to TF32, for products of warpgroups.
 
     Examples: `#kernel.tensor_map<parameter = 0, box = [128, 64], swizzle = 128>`,
     `#kernel.tensor_map<parameter = 1, box = [128, 32], swizzle = 128, tf32 = true>`.

@@ -48,6 +48,8 @@ class Analysis:
     that depend on it, so that a NaN in it would be lost."""
     shifted: int | None = None
     """The tensor whose rows are in classes, so that its boxes are shifted, if there is one."""
+    classes: int = 1
+    """The number of these classes."""
     coarse: frozenset[int] = frozenset()
     """The tensors of 8-bit floats whose products may be summed as in hardware."""
 
@@ -77,12 +79,11 @@ class Analysis:
         )
 
 
-def analyze(problem: KernelProblem, row_classes: int = 1) -> list[Analysis]:
+def analyze(problem: KernelProblem, shifts: bool = False) -> list[Analysis]:
     """Return the problem as it is; with small tensors repeated, if that merges more axes; and, if
-    boxes could not be copied from some factors, with aligned copies of them, and with the rows of
-    one in at most ``row_classes`` classes. Raises
-    :class:`UnlabelableError`, also if kernels would not read a tensor whose NaN makes the result
-    NaN.
+    boxes could not be copied from some factors, with aligned copies of them, and (with ``shifts``)
+    with the rows of one in classes. Raises :class:`UnlabelableError`, also if kernels would not
+    read a tensor whose NaN makes the result NaN.
     """
     first = _output_dims(problem)
     dims = tuple(_dims_of(problem, first, v) for v in problem.outputs)
@@ -110,14 +111,13 @@ def analyze(problem: KernelProblem, row_classes: int = 1) -> list[Analysis]:
         odd = frozenset(i for i in factors if may_align(leaves[i].type))
         if odd:
             analyses.append(_analysis(problem, plain, dims, roles, found[0], odd))
-        inputs = list(inputs_of(*plain[False]))
-        use = analyses[0].use
+        use, inputs = analyses[0].use, list(inputs_of(*plain[False]))
         axes = frozenset(use.free).difference(use.mixed)
-        classes = find_classes(problem, inputs, factors, found[0], use.matmuls, axes)
-        if classes is not None and classes.count <= row_classes:
-            cut = _analysis(problem, plain, dims, roles, classes.merges, classes.copied)
-            cut.use, cut.shifted = replace(cut.use, lines=classes.lines), classes.shifted
-            analyses.append(cut)
+        rows = find_classes(problem, inputs, factors, found[0], use.matmuls, axes)
+        if shifts and rows is not None:
+            cut = _analysis(problem, plain, dims, roles, rows.merges, rows.copied)
+            use = replace(cut.use, lines=rows.lines)
+            analyses.append(replace(cut, use=use, shifted=rows.shifted, classes=rows.count))
     for analysis in analyses:
         analysis.loses = bool(losses[True])
         analysis.coarse = multiplied_only(problem)

@@ -38,8 +38,8 @@ def ptx_files(artifact: Artifact) -> list[bytes]:
     return [artifact.files[module.ptx] for module in artifact.manifest.modules]
 
 
-def shifted(program: KernelGraph, most: int = 16) -> list[Analysis]:
-    return [a for a in analyze(problem_of(program), most) if a.shifted is not None]
+def shifted(program: KernelGraph) -> list[Analysis]:
+    return [a for a in analyze(problem_of(program), shifts=True) if a.shifted is not None]
 
 
 def linear(m: int, n: int, k: int) -> KernelGraph:
@@ -63,8 +63,8 @@ def linear(m: int, n: int, k: int) -> KernelGraph:
 def test_rows_are_cut_into_classes(program: KernelGraph, classes: int) -> None:
     found = shifted(program)
     assert len(found) == (classes > 0)
-    assert not shifted(program, max(classes - 1, 1))
     for analysis in found:
+        assert analysis.classes == classes
         number = analysis.shifted
         assert number is not None
         viewed = analysis.problem.leaves[number]
@@ -120,6 +120,15 @@ def test_kernels_compute_the_program(program: KernelGraph) -> None:
     assert verify(program, found, VerifyOptions(draws=1)).kind in (Kind.PROVED, Kind.PROBABLE)
     assert any("wgmma.mma_async" in text.decode() for text in ptx_files(compile_graph(found)))
     check_lowering(found)
+
+
+def test_a_limit_of_classes_is_reported() -> None:
+    program = matmul(1024, 1023, 1024)
+    found = superoptimize(program, H200, SearchLimits(candidates=2, row_classes=7))
+    assert not any(is_cut(k) for c in found.candidates for k in launches(c.graph.ops))
+    assert "row_classes" in found.report.limits
+    found = superoptimize(program, H200, SearchLimits(candidates=2, row_classes=8))
+    assert "row_classes" not in found.report.limits
 
 
 def kernels(program: KernelGraph, chip: Any = H200) -> list[Launch]:
