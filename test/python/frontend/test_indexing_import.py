@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.frontend.errors import UnsupportedOpError
 from mirage.semantics.ugraph import Elementwise, External
+from mirage.transforms.partition.exact_integers import integers_as_calls
 from torch_programs.imported_programs import check, evaluate, rand
 
 Tensor = torch.Tensor
@@ -293,3 +294,16 @@ def test_a_line_that_is_repeated_is_looked_up_once() -> None:
     assert not any(isinstance(op, Elementwise) for op in imported.graph.ops)
     assert max(v.type.size for op in imported.graph.ops[1:] for v in op.operands) == 6
     check(lambda w, t: w.expand(3, 6).gather(1, t), w, targets)
+
+
+def test_places_that_are_known_to_be_inside_need_no_call() -> None:
+    """The token before the first that ends a sequence, which may be the last one of all."""
+    x, ids = rand(3, 5, 4), torch.tensor([[2, 0, 0, 1, 0], [0, 2, 1, 1, 1], [1, 1, 1, 1, 1]])
+
+    def program(x: Tensor, ids: Tensor) -> Tensor:
+        return x[torch.arange(3), (ids == 0).int().argmax(-1) - 1]
+
+    imported = mi.from_torch(program, x, ids, allow_fallback=True)
+    assert not imported.stays
+    assert not any(isinstance(op, External) for op in integers_as_calls(imported.graph).ops)
+    check(program, x, ids)

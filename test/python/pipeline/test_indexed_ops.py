@@ -98,3 +98,14 @@ def test_several_rows_are_stored_by_two_kernels(store: str) -> None:
     assert max(v.type.size for op in launches[:-1] for v in op.results) <= 6
     (got,) = emulate(found, x, index, rows)
     torch.testing.assert_close(got, programs[store](x, index, rows))
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_a_running_log_sum_is_one_kernel(dim: int) -> None:
+    """Along any dimension: nothing is transposed."""
+    x = rand(6, 20)
+    found = mi.optimize(mi.from_torch(lambda x: x.logcumsumexp(dim) * 2.0, x), OPTIONS)
+    (op,) = (op for step in found.steps if step.graph is not None for op in step.graph.ops)
+    assert isinstance(op, Launch)
+    (got,) = emulate(found, x)
+    torch.testing.assert_close(got, x.logcumsumexp(dim) * 2.0, rtol=1e-4, atol=1e-5)

@@ -112,9 +112,9 @@ def test_bytes_are_multiplied_in_half_the_time() -> None:
 
 
 def test_tiles_are_chosen_by_the_time_of_blocks_that_continue() -> None:
-    """128 x 192 at 8192 (measured by hand: 857 µs, 907 with 128 x 256), and 128 x 256 at 4096, where
-    its last wave is fuller (111 and 122). One block for each tile takes less time with 256 columns
-    at both sizes."""
+    """128 x 192 at 8192 (measured by hand: 857 µs, 907 with 128 x 256), and 128 x 256 at 4096,
+    where its last wave is fuller (111 and 122). One block for each tile takes less time with 256
+    columns at both sizes."""
 
     def columns(n: int) -> int:
         graph = program(lambda g, a, b: g.cast(by_rows(g, a, b), DType.BF16), n)

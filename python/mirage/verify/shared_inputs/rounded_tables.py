@@ -16,6 +16,7 @@ import numpy as np
 from mirage.semantics.numbers import nearest
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.normal_form.simple_constants import simple_number
 
 _LARGEST = 1 << 12
 """The largest denominator of a simple fraction."""
@@ -28,7 +29,12 @@ def before_rounding(
 ) -> Mapping[int, Array] | None:
     """Return the contents with constants of the programs, and simple fractions, in the place of
     elements of f32 that these round to; None if there are none."""
-    numbers = [nearest(op.number) for g in graphs for op in g.ops if op.number is not None]
+    numbers = [
+        nearest(simple_number(op.number) or op.number)  # as constants are read
+        for g in graphs
+        for op in g.ops
+        if op.number is not None
+    ]
     known = {float(np.float32(x)): x for x in numbers}
     found = {i: _unrounded(x, known) for i, x in contents.items()
              if graphs[0].inputs[i].dtype is DType.F32}  # fmt: skip

@@ -48,6 +48,17 @@ def test_inputs_that_meet_large_numbers_are_left_out() -> None:
     assert may_be_masks(program(number=-5.0)) == {0, 2, 3}
 
 
+def test_a_sum_that_is_multiplied_has_no_masks() -> None:
+    """A weight and what is added to it; scores, and what is added to these."""
+    x, w, d, q, m = (Value(TensorType((8, 8), DType.F32), name) for name in "xwdqm")
+    b = Builder()
+    product = b.matmul(x, b.transpose(b.binary(BinaryFn.ADD, w, d), (1, 0)))
+    scores = b.binary(BinaryFn.ADD, b.matmul(x, q), m)
+    whole = b.unary(UnaryFn.EXP, b.binary(BinaryFn.MUL, scores, b.constant(0.25)))
+    graph = KernelGraph("sums", (x, w, d, q, m), tuple(b.ops), (product, whole))
+    assert may_be_masks(graph) == {4}
+
+
 def test_what_is_held_may_be_such_a_mask() -> None:
     assert may_be_masks(program(number=-5.0), {3: np.full(SHAPE, -1e9)}) == {0}
 

@@ -32,6 +32,8 @@ def places_from_the_end(b: Lowering, index: Value, size: int) -> Value:
         return index
     if high < 0:
         return b.combine(BinaryFn.ADD, index, size)
+    if -size <= low and high < size:
+        return b.combine(BinaryFn.REMAINDER, index, size)
     negative = b.combine(BinaryFn.LT, index, 0)
     return b.binary(BinaryFn.ADD, index, choose(b, negative, size, 0, index.dtype))
 

@@ -157,11 +157,11 @@ def first_extreme(b: Lowering, x: Value, dim: int, least: bool) -> Value:
     x = flipped(b, x) if least else x
     found = is_largest(b, x, b.reduce(ReduceFn.MAX, x, (dim,)))
     size = x.shape[dim]
-    left = b.combine(BinaryFn.SUB, size, iota(b, (size,), 0))  # the first has the most after it
+    left = b.combine(BinaryFn.SUB, size - 1, iota(b, (size,), 0))  # most are after the first
     left = b.reshape(left, (size, *(1 for _ in x.shape[dim + 1 :])))
     left = b.typed(left, DType.F32) if size <= MAX_POSITIONS else left  # as kernels hold it
     most = b.reduce(ReduceFn.MAX, b.binary(BinaryFn.KEEP, found, left), (dim,))
-    return b.typed(b.combine(BinaryFn.SUB, size, most), DType.I64)
+    return b.typed(b.combine(BinaryFn.SUB, size - 1, most), DType.I64)
 
 
 def is_largest(b: Lowering, x: Value, most: Value) -> Value:

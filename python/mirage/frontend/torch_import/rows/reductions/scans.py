@@ -187,16 +187,16 @@ def _running_log_sum(b: Lowering, c: Call) -> Value:
     size = x.shape[dim]
     if x.type.size * size > MOST_COMPARED:
         raise Unsupported(f"a running sum along {size} elements, in {x.type.size // size} rows")
-    x = b.swapped(x, dim, -1)
+    before, after = x.shape[:dim], x.shape[dim + 1 :]
     row, col = b.grid(size, size)
-    seen = b.binary(BinaryFn.LE, col, row)
-    line = b.reshape(x, (*x.shape[:-1], 1, size))
-    most = b.reduce(ReduceFn.MAX, choose(b, seen, line, -math.inf, x.dtype), (-1,))
+    seen = b.reshaped(b.binary(BinaryFn.LE, col, row), (size, size, *(1 for _ in after)))
+    line, over = b.reshape(x, (*before, 1, size, *after)), (dim + 1,)
+    most = b.reduce(ReduceFn.MAX, choose(b, seen, line, -math.inf, x.dtype), over)
     most = b.combine(BinaryFn.MIN, b.combine(BinaryFn.MAX, most, -LARGE), LARGE)
     terms = b.unary(UnaryFn.EXP, b.binary(BinaryFn.SUB, line, most))
-    total = b.reduce(ReduceFn.SUM, b.binary(BinaryFn.KEEP, seen, terms), (-1,))
+    total = b.reduce(ReduceFn.SUM, b.binary(BinaryFn.KEEP, seen, terms), over)
     y = b.binary(BinaryFn.ADD, b.unary(UnaryFn.LOG, total), most)
-    return b.typed(b.swapped(b.reshape(y, x.shape), dim, -1), dtype)
+    return b.typed(b.reshape(y, x.shape), dtype)
 
 
 SCANS: dict[str, Row] = {
