@@ -235,12 +235,22 @@ def with_splits(
     return found
 
 
+def _order(source: SizedSource, optimized: Optimized) -> Sequence[int]:
+    """Return the numbers of the finalists in the order in which they are tried: what was measured
+    at the largest size decides, or else what is predicted at all sizes."""
+    numbers = range(len(optimized.finalists))
+    if optimized.report.measured is not None or not computed_from(optimized.graph, source.inputs):
+        return numbers
+    graphs = [optimized.with_finalist(number).graph for number in numbers]
+    return compared_at(source, optimized.options.chip).tied_first(graphs)
+
+
 def solve_class(source: SizedSource, optimized: Optimized, name: str) -> SizeClass:
     """Return the class of a program, made of the first result for its largest size that serves the
     whole class. Raises :class:`SizeClassError`."""
     check = optimized.options.check_kernels
     reasons: list[str] = []
-    for number in range(len(optimized.finalists)):
+    for number in _order(source, optimized):
         chosen = optimized if number == 0 else optimized.with_finalist(number)
         try:
             plan, checks = sized_plan(chosen, source, check=check)

@@ -71,6 +71,19 @@ class Compared:
         steps = [round((w - 1) / TOLD_APART) if math.isfinite(w) else math.inf for w in worst]
         return sorted(range(len(graphs)), key=lambda number: (steps[number], number))
 
+    def tied_first(self, graphs: Sequence[KernelGraph]) -> list[int]:
+        """Return the numbers of graphs in the order in which they may serve the class: first those
+        that are as fast as the first one at the largest size, as far as predictions can tell, the
+        nearest to the best at all sizes before the others, each at its own best depth; then the
+        rest."""
+        times = [self._time(graph, self.most) for graph in graphs]
+        tied = [n for n, time in enumerate(times) if time <= times[0] * (1.0 + TOLD_APART)]
+        order = self.near_best_first([self.restaged(graphs[number]) for number in tied])
+        return [
+            *(tied[place] for place in order),
+            *(n for n in range(len(graphs)) if n not in tied),
+        ]
+
     def restaged(self, graph: KernelGraph) -> KernelGraph:
         """Return the graph with a number of stages in each kernel's pipeline that is near the best
         at all of these sizes. The number of blocks that fit on a multiprocessor depends on it, and
@@ -117,9 +130,11 @@ class Compared:
         return range(self.most, self.least - 1, -step)
 
     def _times(self, graph: KernelGraph) -> list[float]:
-        sizes = self._sizes()
-        found = (predicted_at(graph, self.inputs, self.most, n, self.target) for n in sizes)
-        return [math.inf if report is None else report.time for report in found]
+        return [self._time(graph, size) for size in self._sizes()]
+
+    def _time(self, graph: KernelGraph, size: int) -> float:
+        report = predicted_at(graph, self.inputs, self.most, size, self.target)
+        return math.inf if report is None else report.time
 
 
 def _depths(graph: KernelGraph) -> list[KernelGraph]:

@@ -4,9 +4,14 @@ alone with the same tiles, and show which of several kernels is near the best at
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 from mirage.cost import H200
 from mirage.cost.predict import predict
 from mirage.mlir_io import graph_from_text
+from mirage.pipeline import size_costs
 from mirage.pipeline.size_costs import (
     DEPTHS,
     FAR,
@@ -114,3 +119,19 @@ def test_a_class_is_split_where_no_depth_is_near_the_best_everywhere() -> None:
 def test_what_is_best_nowhere_else_is_not_split() -> None:
     compared = Compared((0, 1), 121, 128, H200)
     assert compared.split(attention(128), []) is None
+
+
+def test_of_equally_fast_graphs_the_nearest_to_the_best_comes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One takes as long for fewer rows, one takes less; the last one is slower for the most."""
+    text = TEXT.format(b=128, stages=4)
+    warps = {4: lambda n: 20.0, 8: lambda n: 20.2 * n / 128, 16: lambda n: 25.0 * n / 128}
+    graphs = [graph_from_text(text.replace("warps = 4", f"warps = {w}")).graph for w in warps]
+
+    def predicted(graph: KernelGraph, inputs: object, most: int, size: int, target: object) -> Any:
+        (launch,) = launches(graph.ops)
+        return SimpleNamespace(time=warps[launch.schedule.warps](size))
+
+    monkeypatch.setattr(size_costs, "predicted_at", predicted)
+    assert Compared((0, 1), 65, 128, H200).tied_first(graphs) == [1, 0, 2]

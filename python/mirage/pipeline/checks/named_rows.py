@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mirage.semantics.ops.op import Op, TensorType, Value
-from mirage.semantics.positions import Gather
+from mirage.semantics.positions import index_of
 from mirage.semantics.ugraph import KernelGraph
 
 Array = np.ndarray[Any, Any]
@@ -40,7 +40,8 @@ def with_named_rows(
 
 def _names_rows(op: Op, table: Value, contents: dict[Value, Array]) -> bool:
     """Return whether an op does nothing with a table but take rows by known indices."""
-    return isinstance(op, Gather) and op.operands[0] is table and op.operands[1] in contents
+    indices = index_of(op)
+    return indices is not None and indices in contents and op.operands == (table, indices)
 
 
 def _smaller(gathers: Sequence[Op], table: Value, contents: dict[Value, Array]) -> list[Op]:

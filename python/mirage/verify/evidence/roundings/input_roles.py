@@ -75,39 +75,23 @@ def least(dtype: DType) -> float:
 
 def may_be_masks(graph: KernelGraph, contents: Mapping[int, Array] = {}) -> set[int]:
     """Return the inputs that may hold minus infinity: those that are only added to something,
-<<<<<<< HEAD
-    compared, or passed to an exponential. What an input and a number add up to takes its place: the
-    gains of some norms are ``1 + w``, which is multiplied. Inputs are left out if they meet large
-    numbers, which masks of the program, or of a tensor that it holds, add or subtract in the place
-    of minus infinity: where the inputs mask all that is left of a row, those numbers decide about
-    it."""
-=======
     compared, or passed to an exponential, and so are the sums, which may be scaled or masked.
 
     Inputs are left out if they meet large numbers, which masks of the program, or of a tensor that
     it holds, add or subtract in the place of minus infinity: where the inputs mask all that is left
     of a row, those numbers decide about it."""
->>>>>>> pairs
     state = {v: {i} for i, v in enumerate(graph.inputs)}  # of which inputs a value is a view
     sums: dict[Value, set[int]] = {}  # and of which it is a sum
     numbers = {op.results[0] for op in graph.ops if op.number is not None}
     found = set(range(len(graph.inputs))) - _meeting_large_numbers(graph, contents)
-    constants = {v for op in graph.ops if op.number is not None for v in op.results}
     for op in graph.ops:
         if _looks(op):
             state[op.result] = state.get(op.operands[0], set())
-<<<<<<< HEAD
-            constants |= {v for v in op.results if op.operands[0] in constants}
-            continue
-        if op.function is BinaryFn.ADD and not constants.isdisjoint(op.operands):
-            state[op.result] = set[int]().union(*(state.get(v, set()) for v in op.operands))
-=======
             sums[op.result] = sums.get(op.operands[0], set())
             continue
         scaled = op.function is BinaryFn.KEEP or (
             op.function in (BinaryFn.MUL, BinaryFn.DIV) and not numbers.isdisjoint(op.operands)
         )
->>>>>>> pairs
         for place, v in enumerate(op.operands):
             if not _takes_masks(op, place):
                 found -= state.get(v, set())
