@@ -239,3 +239,22 @@ def test_what_is_summed_over_rows_of_no_input_is_refused(function: Callable[...,
 
     with pytest.raises(DynamicShapeError):
         whole_way()
+
+
+def test_rows_are_not_divided_into_classes() -> None:
+    """Their number need not be a multiple of any; at one size boxes of such rows are shifted."""
+
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return x @ w
+
+    inputs = torch.zeros(1024, 255, dtype=HALF), torch.zeros(255, 256, dtype=HALF)
+    options: dict[str, Any] = {
+        "chip": "h200", "budget": 60, "jobs": 1, "use_cache": False, "check_kernels": False,
+        "numerics": False, "candidates": 1,
+    }  # fmt: skip
+    one = mi.from_torch(f, *inputs).superoptimize(**options, compile=False)
+    assert any(len(v.shape) == 3 for op in one.graph.ops for v in op.operands)
+    shapes = [{0: Dim("batch", min=1000, max=1024)}, None]
+    sized = mi.from_torch(f, *inputs, dynamic_shapes=shapes)
+    (found,) = sized.superoptimize(**options).classes
+    assert all(len(v.shape) == 2 for op in found.optimized.graph.ops for v in op.operands)
