@@ -72,9 +72,8 @@ def test_every_bound_of_the_search_is_an_option(capsys: pytest.CaptureFixture[st
     options = {f.name for f in fields(SearchOptions)}
     for field in fields(SearchLimits):
         if field.name in BOUNDS:
-            assert (
-                f"--max-{field.name} N {field.metadata['help']} (default: {field.default})" in said
-            )
+            option = f"--max-{field.name.replace('_', '-')}"
+            assert f"{option} N {field.metadata['help']} (default: {field.default})" in said
             assert f"max_{field.name}" in options
 
 

@@ -45,9 +45,8 @@ std::optional<int64_t> mirage::block::getDimAlong(LoadOp load, StringRef axis) {
 static bool takesTurns(LoadOp load, LoopOp loop) {
   std::optional<int64_t> dim = getDimAlong(load, loop.getAxis());
   return dim && cast<ArrayAttr>(load.getMap()[*dim]).size() == 1 &&
-         int64_t(loop.getExtent()) == int64_t(llvm::divideCeil(
-                                         getTensor(load).getDimSize(*dim),
-                                         load.getType().getShape()[*dim]));
+         int64_t(loop.getExtent()) == int64_t(llvm::divideCeil(getTensor(load).getDimSize(*dim),
+                                                               load.getType().getShape()[*dim]));
 }
 
 /// Whether the product contracts, of the loads' tiles, what the loop's steps cut.
