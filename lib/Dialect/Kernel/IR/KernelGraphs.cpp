@@ -2,7 +2,6 @@
 
 #include "mirage/Dialect/Common/Shapes.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
-#include "mirage/Target/Staging.h"
 
 #include "mlir/Interfaces/FunctionImplementation.h"
 #include "llvm/ADT/StringSet.h"
@@ -300,7 +299,7 @@ LogicalResult InvokeOp::verify() {
              << tensors.size() << " tensors, got parameter " << map.getParameter();
     auto tensor = cast<RankedTensorType>(tensors[map.getParameter()]);
     int64_t rank = tensor.getRank(), dims = map.getBox().size();
-    bool mayJoin = dims >= minBoxRank && !tensor.getEncoding();
+    bool mayJoin = dims >= 2 && !tensor.getEncoding(); // rows of several dimensions
     if (dims > rank || (dims < rank && !mayJoin))
       return emitOpError("expected a box with the rank of ") << tensor << ", got " << map;
   }
