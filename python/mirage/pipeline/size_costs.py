@@ -104,10 +104,13 @@ class Compared:
         from the best at one of the sizes; None if it is near the best everywhere. The best is any
         of the graphs with any number of stages.
 
-        The class is split where the largest ratio is smallest, if one of all of them is used below,
-        and ``graph`` with one number of stages above, where it is the best at the largest size."""
-        mine = [self._times(g) for g in _depths(graph)]
-        every = [*mine, *(self._times(g) for other in others for g in _depths(other))]
+        The class is split where the largest ratio is smallest, if any one of them is used below,
+        and above one that is as fast as ``graph`` at the largest size."""
+        at_most = self._time(graph, self.most) * (1.0 + TOLD_APART)
+        tied = [graph, *(other for other in others if self._time(other, self.most) <= at_most)]
+        slower = [other for other in others if other not in tied]
+        mine = [self._times(g) for one in tied for g in _depths(one)]
+        every = [*mine, *(self._times(g) for other in slower for g in _depths(other))]
         best = [min(column) for column in zip(*every, strict=True)]
         if not all(map(math.isfinite, mine[0])):
             return None
