@@ -56,14 +56,17 @@ class Compared:
     most: int
     target: Target
 
-    def near_best_first(self, graphs: Sequence[KernelGraph]) -> list[int]:
+    def near_best_first(
+        self, graphs: Sequence[KernelGraph], others: Sequence[KernelGraph] = ()
+    ) -> list[int]:
         """Return the numbers of graphs, ordered by the largest ratio of their time to that of the
-        best graph at any size. Differences below the precision of predictions do not change the
-        order."""
+        best graph, which may be one of the ``others``, at any size. Differences below the precision
+        of predictions do not change the order."""
         if len(graphs) < 2:
             return list(range(len(graphs)))
         times = [self._times(graph) for graph in graphs]
-        best = [min(column) for column in zip(*times, strict=True)]
+        more = [self._times(graph) for graph in others]
+        best = [min(column) for column in zip(*times, *more, strict=True)]
         worst = [
             max(t / b if math.isfinite(b) else 1.0 for t, b in zip(row, best, strict=True))
             for row in times
@@ -78,7 +81,8 @@ class Compared:
         rest."""
         times = [self._time(graph, self.most) for graph in graphs]
         tied = [n for n, time in enumerate(times) if time <= times[0] * (1.0 + TOLD_APART)]
-        order = self.near_best_first([self.restaged(graphs[number]) for number in tied])
+        every = [changed for number in tied for changed in _depths(graphs[number])]
+        order = self.near_best_first([self.restaged(graphs[number]) for number in tied], every)
         return [
             *(tied[place] for place in order),
             *(n for n in range(len(graphs)) if n not in tied),
@@ -98,12 +102,15 @@ class Compared:
     def split(self, graph: KernelGraph, others: Sequence[KernelGraph]) -> int | None:
         """Return the size up to which a class of its own is worthwhile because ``graph`` is far
         from the best at one of the sizes; None if it is near the best everywhere. The best is any
-        of the graphs, and ``graph`` with any number of stages.
+        of the graphs with any number of stages.
 
-        The class is split where the largest ratio is smallest, if one of all of them is used below,
-        and ``graph`` with one number of stages above, where it is the best at the largest size."""
-        mine = [self._times(g) for g in _depths(graph)]
-        every = [*mine, *(self._times(other) for other in others)]
+        The class is split where the largest ratio is smallest, if any one of them is used below,
+        and above one that is as fast as ``graph`` at the largest size."""
+        at_most = self._time(graph, self.most) * (1.0 + TOLD_APART)
+        tied = [graph, *(other for other in others if self._time(other, self.most) <= at_most)]
+        slower = [other for other in others if other not in tied]
+        mine = [self._times(g) for one in tied for g in _depths(one)]
+        every = [*mine, *(self._times(g) for other in slower for g in _depths(other))]
         best = [min(column) for column in zip(*every, strict=True)]
         if not all(map(math.isfinite, mine[0])):
             return None

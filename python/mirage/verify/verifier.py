@@ -111,12 +111,9 @@ def _of_aligned(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Ver
     difference, count = held_difference(graphs, aligned.contents, options.work, verdict.seed)
     name = "float64 with the elements of buffers and constants"
     if difference is not None and _is_rounding(difference, aligned.contents):
-        read = before_rounding((first, second), aligned.contents)
-        if read is not None:
-            found = _of_aligned(replace(aligned, contents=read), options, budget)
-            if found.equivalent:
-                evidence = Evidence("held tensors", True, "read as numbers that round to the same")
-                return replace(found, evidence=(evidence, *found.evidence))
+        found = _with_tables_read(aligned, options, budget)
+        if found is not None:
+            return found
         text = "the difference is no larger than what rounding the elements makes"
         evidence = (*verdict.evidence, Evidence(name, None, text))
         return replace(verdict, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
@@ -141,7 +138,20 @@ def _of_aligned(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Ver
         if found.kind is not Kind.UNKNOWN:
             return found
         verdict = found
-    return verdict
+    return _with_tables_read(aligned, options, budget) or verdict
+
+
+def _with_tables_read(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Verdict | None:
+    """Return the verdict on programs whose held tensors are read as numbers that round to the same;
+    None if this does not show that they are equal."""
+    read = before_rounding((aligned.reference, aligned.candidate), aligned.contents)
+    if read is None:
+        return None
+    found = _of_aligned(replace(aligned, contents=read), options, budget)
+    if not found.equivalent:
+        return None
+    evidence = Evidence("held tensors", True, "read as numbers that round to the same")
+    return replace(found, evidence=(evidence, *found.evidence))
 
 
 def _has_positions(graph: KernelGraph) -> bool:

@@ -187,7 +187,7 @@ class Cumulation(Op, kind=True):
     @property
     @abstractmethod
     def along(self) -> int:
-        """That dimension."""
+        """The dimension along which elements follow each other."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import Number, is_simple, nearest, simplest_near
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.substitute import rename_ops
-from mirage.semantics.ugraph import Constant, KernelGraph, Op, Structure
+from mirage.semantics.ugraph import KernelGraph, Op, Structure
 
 _ULPS = 8
 """The distance of a double from the number that it was computed for, in units of its last digit."""
@@ -63,22 +63,26 @@ def _written(
     for op in ops:
         if isinstance(op, Structure):
             op = op.rebuilt(_written(op.inside, compiled, read), lambda v: v)
-        log = _logarithm(op, compiled) if isinstance(op, Constant) else None
-        if log is None or not isinstance(op, Constant):
+        number = op.number
+        if number is None or op.results[0].shape:
             result.append(op)
             continue
-        read[op.value] = log
+        log = _logarithm(number, op.results[0].dtype, compiled)
+        if log is None:
+            result.append(op)
+            continue
+        read[number] = log
         b = Builder()
-        value = b.unary(UnaryFn.LOG, b.constant(log.of, op.result.dtype))
-        result += rename_ops(tuple(b.ops), {value: op.result})
+        value = b.unary(UnaryFn.LOG, b.constant(log.of, op.results[0].dtype))
+        result += rename_ops(tuple(b.ops), {value: op.results[0]})
     return tuple(result)
 
 
-def _logarithm(op: Constant, compiled: Compiled) -> Logarithm | None:
-    value = nearest(op.value)
-    if not isinstance(op.value, Fraction) or not 0 < abs(value) < _LARGEST_EXPONENT:
+def _logarithm(number: Number, dtype: DType, compiled: Compiled) -> Logarithm | None:
+    value = nearest(number)
+    if not isinstance(number, Fraction) or not 0 < abs(value) < _LARGEST_EXPONENT:
         return None
-    if is_simple(op.value):
+    if is_simple(number):
         return None
     near = Fraction(math.exp(value))
     off = near * _ULPS * Fraction(math.ulp(1.0)) * max(1, math.ceil(abs(value)))
@@ -86,8 +90,8 @@ def _logarithm(op: Constant, compiled: Compiled) -> Logarithm | None:
     if argument is None or argument.numerator * argument.denominator > _SIMPLE_ARGUMENT:
         return None
     log = math.log(argument)
-    alike = {compiled(Fraction(x), op.result.dtype) for x in _neighbours(log)}
-    return Logarithm(argument) if alike == {compiled(op.value, op.result.dtype)} else None
+    alike = {compiled(Fraction(x), dtype) for x in _neighbours(log)}
+    return Logarithm(argument) if alike == {compiled(number, dtype)} else None
 
 
 def _neighbours(x: float) -> tuple[float, float, float]:

@@ -97,12 +97,8 @@ def compare_rows(
     count = _count(known, 1)
     rows_r, rows_c, rows_floor = (_rms(e, count, 1) for e in (error_r, error_c, floor))
     slack = _slack(floor)
-    # A single element's error may be 0 by chance: that of its column in all rows, each relative to
-    # the size of its row, is not.
     if (slack > _FEW).any():
-        sizes = np.maximum(_rms(x, count, 1), SMALLEST[dtype])
-        columns = _rms(error_r / sizes[:, None], _count(known, 0), 0)
-        others = sizes * _rms(np.broadcast_to(columns, error_r.shape), count, 1)
+        others = _of_other_rows(x, error_r, known, SMALLEST[dtype])
         rows_r = np.where(slack > _FEW, np.maximum(rows_r, others), rows_r)
     allowed = 2.0 * slack * np.maximum(rows_r, rows_floor / 2.0)
     wrong = rows_c > allowed
@@ -114,6 +110,16 @@ def compare_rows(
     scale = float(_rms(x, count, 1)[at]) or 1.0
     where = f"{output}, row {at} of those compared"
     return Errors(name, float(rows_r[at]) / scale, float(rows_c[at]) / scale, False, where)
+
+
+def _of_other_rows(x: Array, errors: Array, known: Array, least: float) -> Array:
+    """Return the errors that rows would have with those of their columns in all rows, each relative
+    to the size of its row: a single element's error may be 0 by chance, that of its column is not.
+    """
+    count = _count(known, 1)
+    sizes = np.maximum(_rms(x, count, 1), least)
+    columns = _rms(errors / sizes[:, None], _count(known, 0), 0)
+    return sizes * _rms(np.broadcast_to(columns, errors.shape), count, 1)
 
 
 def _typical(
