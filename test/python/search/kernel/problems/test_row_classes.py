@@ -114,6 +114,7 @@ def test_kernels_compute_the_program(program: KernelGraph) -> None:
     )
     solution = solver.write(pick)
     assert solution is not None
+    assert solution.cost.time == pytest.approx(pick.time, rel=0.1)
     plain = decompose(program)
     found = KernelGraph("found", plain.inputs, solution.ops, plain.outputs)
     check_graph(found)
