@@ -9,29 +9,10 @@ import numpy as np
 
 from mirage.cost.compilable import CheckError, check_launch
 from mirage.cost.features import features_of
-from mirage.cost.kernel_features import KernelFeatures, Num
-from mirage.cost.kernel_time import estimate, report
-from mirage.cost.occupancy import occupancy, resident_blocks
-from mirage.cost.shared_memory_bound import STORE_BYTES
+from mirage.cost.kernel_time import report
+from mirage.cost.occupancy import resident_blocks
 from mirage.cost.target import Target
 from mirage.semantics.ugraph import Launch, Reduce, all_ops, loops
-
-GROUP_ROWS = 16.0
-"""The rows of a tile for each warp, if groups of four warps own rows."""
-
-
-def time_if_resident(f: KernelFeatures, target: Target) -> Num:
-    """Return the µs of kernels, given by their blocks of one tile each, in blocks that compute
-    several tiles; infinite where they cannot. They store through two slots of each row, which are
-    assumed to be those of groups that own rows: the launch that is written decides."""
-    several = np.asarray(f.warpgroups, dtype=bool) & (np.asarray(f.sfu_step) == 0)
-    if not np.any(several):
-        return np.inf
-    slots = np.where(several, 2.0 * STORE_BYTES * GROUP_ROWS * f.warps, 0.0)
-    apart = several & (np.asarray(f.warps) > 4)
-    longer = replace(f, resident=several, apart=apart, shared_once=f.shared_once + slots)
-    again = several & (occupancy(longer, target).waves > 1)
-    return np.where(again, estimate(longer, target)["time"], np.inf)
 
 
 def with_resident_blocks(launch: Launch, target: Target) -> Launch:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from mirage.cost import H200
 from mirage.cost.features import features_of
 from mirage.cost.kernel_time import estimate
-from mirage.cost.resident import time_if_resident, with_resident_blocks
+from mirage.cost.resident import with_resident_blocks
 from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.semantics.ugraph import Launch, Schedule
 from written_kernels.product_kernels import product_kernel
@@ -75,21 +74,3 @@ def test_rows_at_odd_places_leave_through_a_whole_tile() -> None:
     small = product_kernel(4096, 4095, 4096, (128, 128, 64), 3, 8)
     more = shared_bytes(with_resident(small, 132)).staged - shared_bytes(small).staged
     assert more >= 128 * 128 * 2
-
-
-@pytest.mark.parametrize("tile", [(128, 256, 64), (128, 192, 64), (64, 64, 64)])
-def test_sizes_are_chosen_by_the_time_of_what_is_written(tile: tuple[int, int, int]) -> None:
-    """Whatever a launch of these sizes will be given: resident blocks, if they are faster."""
-    launch = product_kernel(8192, 8192, 4096, tile, 4, 8 if tile[0] == 128 else 4)
-    chosen = with_resident_blocks(launch, H200)
-    assert chosen.schedule.resident
-    predicted = float(time_if_resident(features_of(launch), H200))
-    assert predicted == pytest.approx(time(chosen), rel=0.02)
-
-
-def test_only_loops_of_products_are_predicted_as_resident_blocks() -> None:
-    f = features_of(product_kernel(4096, 4096, 4096, (128, 256, 64), 4, 8))
-    assert np.isfinite(time_if_resident(f, H200))
-    few = replace(f, blocks=132.0)
-    for other in (few, replace(f, warpgroups=False), replace(f, sfu_step=1.0)):
-        assert np.isinf(time_if_resident(other, H200))

@@ -11,7 +11,6 @@ import numpy as np
 
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.kernel_time import estimate
-from mirage.cost.resident import time_if_resident
 from mirage.cost.target import Target
 
 Num = Any
@@ -26,15 +25,14 @@ class KnownTimes:
     _found: dict[_Sample, _Known] = field(default_factory=dict["_Sample", "_Known"])
 
     def of(self, features: KernelFeatures, target: Target) -> Num:
-        """Return the µs of kernels with these features, at all sizes; where that is faster, in
-        blocks that continue with another tile."""
+        """Return the µs of kernels with these features, at all sizes."""
         values = list(vars(features).values())
         arrays = [v for v in values if isinstance(v, np.ndarray) and v.size]
         others = self._found.setdefault(_sample(values), [])
         for known, time in others:
             if _equal(known, arrays):
                 return time
-        time = np.minimum(estimate(features, target)["time"], time_if_resident(features, target))
+        time = estimate(features, target)["time"]
         others.append((arrays, time))
         return time
 
