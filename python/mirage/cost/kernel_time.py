@@ -132,7 +132,10 @@ def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple
     together = o.waves <= 1
     boxes = np.where(together, IN_STEP, 1.0)
     split = f.split_once + f.split_step * f.steps
-    load = load + np.where(np.asarray(f.shifted) & (o.waves > 1), SHIFTED_IN_WAVES, 1.0) * split
+    load = (
+        load
+        + np.where(np.asarray(f.shifted, dtype=bool) & (o.waves > 1), SHIFTED_IN_WAVES, 1.0) * split
+    )
     # tiles that another block of the cluster copies are read from L2 once
     read = f.blocks * (load - (f.given_step + f.given_split_step) * f.steps)
     first = np.minimum(f.dram_read, read)

@@ -227,8 +227,11 @@ def test_any_integer_is_compared_with_positions() -> None:
     g = integers_as_calls(KernelGraph("g", (x, n), tuple(b.ops), (y,)))
     calls = [op.target for op in g.ops if isinstance(op, External)]
     assert calls == ["aten.scalar_tensor.default", "aten.sub.Tensor", "aten.le.Tensor"]
-    kept = {op.result for op in g.ops if not isinstance(op, External)}
-    assert {below, after, mask} <= kept
+    kept = {op.result: op for op in g.ops if not isinstance(op, External)}
+    assert {below, mask} <= kept.keys()
+    assert after not in kept  # but the place after which the integer is, which is known
+    solved = [op for op in kept.values() if op.function is BinaryFn.LE]
+    assert [op.operands[0] for op in solved] == [n]
 
 
 def test_what_is_chosen_among_integers_is_compared() -> None:

@@ -41,7 +41,7 @@ def test_another_program_of_any_kind_is_not_accepted(pair: Pair) -> None:
     verdict = verdict_of(pair, FAMILIES)
     assert not verdict.accepted, verdict
     if not pair.rounding:
-        assert not verdict.equivalent, verdict
+        assert not verdict.equivalent or verdict.defined is False, verdict
 
 
 @pytest.mark.parametrize("pair", RIGHT + SAME_FUNCTIONS, ids=lambda pair: pair.name)

@@ -75,7 +75,7 @@ def first_place_rule(reading: Reading, op: Op) -> Value | None:
 
     def written(b: Builder) -> Value:
         largest = b.binary(BinaryFn.EQ, x, b.reduce(ReduceFn.MAX, x, (dim,)))
-        end = b.constant(mask.shape[dim], places.dtype)
+        end = b.constant(mask.shape[dim] - 1, places.dtype)
         left = b.binary(BinaryFn.KEEP, largest, b.binary(BinaryFn.SUB, end, places))
         return b.binary(BinaryFn.SUB, end, b.reduce(ReduceFn.MAX, left, (dim,)))
 

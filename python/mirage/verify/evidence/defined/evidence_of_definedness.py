@@ -33,7 +33,11 @@ from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Structure, Value, all_ops
 from mirage.verify.evidence.defined.domains import Defined, Owed
 from mirage.verify.evidence.defined.factors import not_zero
-from mirage.verify.evidence.defined.kept_values import with_bounds
+from mirage.verify.evidence.defined.kept_values import (
+    keeps_from_undefined,
+    with_bounds,
+    without_kept,
+)
 from mirage.verify.evidence.samples.held import part_of
 from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers, looked_up
 from mirage.verify.evidence.samples.real_sizes import constants_of, restrict
@@ -177,6 +181,9 @@ def _evaluated(
     graphs = references[0], candidate
     drawn = _draw(references[0], sample, rng, contents, _whole_numbers(graphs, smooth))
     owed, first = _owed(references, sample, drawn, fixed, smooth)
+    if keeps_from_undefined(references[0]) and not keeps_from_undefined(candidate):
+        # the reference is defined where a mask drops what is not
+        owed, _ = _owed(list(map(without_kept, references)), sample, drawn, fixed, smooth)
     domain = Defined(owed.sets(_factors(graphs)), factors=factors, smooth=smooth)
     inputs = _inputs(domain, candidate, drawn, sample, fixed)
     results = evaluate_sampled(candidate, domain, inputs, sample.demands[1])
@@ -242,7 +249,7 @@ def _owed(
     owed, results = Owed(), tuple[Sampled, ...]()
     for number, graph in enumerate(references):
         domain = Defined(smooth=smooth)
-        wanted = sample.demands[0] if not number else demand(graph, sample.outputs)
+        wanted = demand(graph, sample.outputs)
         inputs = _inputs(domain, graph, drawn, sample, fixed)
         try:
             found = evaluate_sampled(graph, domain, inputs, wanted)

@@ -12,7 +12,15 @@ from dataclasses import replace
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.substitute import with_operands, without_dead_ops
-from mirage.semantics.ugraph import Binary, Elementwise, KernelGraph, Op, TensorType, Value
+from mirage.semantics.ugraph import (
+    Binary,
+    Elementwise,
+    KernelGraph,
+    Op,
+    Structure,
+    TensorType,
+    Value,
+)
 
 _OWES = (
     UnaryFn.RECIPROCAL, UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.LOG, UnaryFn.LOG1P, BinaryFn.DIV,
@@ -40,6 +48,32 @@ def with_bounds(graph: KernelGraph) -> KernelGraph:
         ops.append(op)
     changed = tuple(ops) != graph.ops
     return without_dead_ops(replace(graph, ops=tuple(ops))) if changed else graph
+
+
+def keeps_from_undefined(graph: KernelGraph) -> bool:
+    """Return whether a mask keeps some of what may be undefined elsewhere, so that its argument
+    says nothing about where the program is defined. Kernels may do so, too."""
+    owes = set[Value]()
+    for op in graph.ops:
+        if isinstance(op, Structure) or (op.function is BinaryFn.KEEP and op.operands[1] in owes):
+            return True
+        if op.function in _OWES or not owes.isdisjoint(op.operands):
+            owes.update(op.results)
+    return False
+
+
+def without_kept(graph: KernelGraph) -> KernelGraph:
+    """Return a program whose masks keep ones, so that nothing is computed to be kept alone."""
+    ops: list[Op] = []
+    for op in graph.ops:
+        if op.function is BinaryFn.KEEP:
+            truth, kept = op.operands
+            b = Builder()
+            ones = b.broadcast(b.constant(1, kept.dtype), kept.shape)
+            ops += b.ops
+            op = with_operands(op, (truth, ones))
+        ops.append(op)
+    return without_dead_ops(replace(graph, ops=tuple(ops)))
 
 
 def _as_limit(op: Op, makers: _Makers) -> Op | None:
