@@ -23,6 +23,10 @@ from mirage.search.kernel.problems.merges import Merges, view_sizes
 from mirage.search.kernel.problems.problem import KernelProblem
 from mirage.semantics.ugraph import TensorType
 
+_FEWEST_TURNED = 56
+"""The least rows of a factor that is turned. For fewer, products without warpgroups take less time
+(16 rows of 4095, 4096 columns, on an H200: 15.8 µs, and 17.6 with a factor that is turned)."""
+
 
 @dataclass(frozen=True)
 class RowClasses:
@@ -60,7 +64,7 @@ def find_classes(
         return None
     *turned, shifted = along
     axis, count = shifted.rows, shifted.classes
-    if axis is None or any(view.rows is None for view in turned):
+    if axis is None or any(not _is_turned(problem, view) for view in turned):
         return None
     if axis not in role.rows | role.columns or axis not in axes:
         return None
@@ -108,6 +112,10 @@ class _View:
         while row * count % ROW_BYTES:
             count *= 2
         return count
+
+
+def _is_turned(problem: KernelProblem, view: _View) -> bool:
+    return view.rows is not None and problem.table.sizes[view.rows] >= _FEWEST_TURNED
 
 
 def _fresh(axis: str, taken: dict[str, int]) -> tuple[str, str]:

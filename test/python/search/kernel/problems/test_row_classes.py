@@ -73,9 +73,10 @@ def test_rows_are_cut_into_classes(program: KernelGraph, classes: int) -> None:
 
 
 def test_the_smaller_of_two_factors_is_turned() -> None:
-    (analysis,) = shifted(linear(24, 64, 67))
+    assert not [*shifted(linear(24, 64, 67))]  # few rows take less time without warpgroups
+    (analysis,) = shifted(linear(56, 64, 67))
     (turned,) = launches(analysis.before)
-    assert [v.shape for v in turned.operands] == [(24, 67)]
+    assert [v.shape for v in turned.operands] == [(56, 67)]
     assert [v.shape for v in turned.results] == [(67, 64)]
     (analysis,) = shifted(linear(128, 64, 67))
     (turned,) = launches(analysis.before)
@@ -102,7 +103,7 @@ def test_turned_copies(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "program", [matmul(512, 197, 128), linear(128, 512, 131), linear(24, 512, 70)]
+    "program", [matmul(512, 197, 128), linear(128, 512, 131), linear(56, 512, 70)]
 )
 def test_kernels_compute_the_program(program: KernelGraph) -> None:
     """The cheapest with shifted boxes: evaluated, verified, and run with all checks."""
@@ -146,7 +147,7 @@ def is_cut(launch: Launch) -> bool:
     [
         (matmul(1024, 1023, 1024), True, 0),  # 6.5 us with shifted boxes, 7.9 with a copy before
         (matmul(4096, 4095, 4096), True, 0),  # 225 and 235
-        (linear_layer("l", 16, 4096, 4095).graph(), True, 1),  # 14.0 and 15.8 by warps
+        (linear_layer("l", 16, 4096, 4095).graph(), False, 0),  # 17.6, and 15.8 by warps
         (linear_layer("l", 256, 4096, 4095).graph(), True, 1),  # 29.3 and 47.3
         (linear_layer("l", 2048, 4096, 4095).graph(), False, 1),  # 184 and 126
     ],
