@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from mirage.semantics.builder import Builder
-from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import (
     Binary,
@@ -52,14 +52,37 @@ def with_bounds(graph: KernelGraph) -> KernelGraph:
 
 def keeps_from_undefined(graph: KernelGraph) -> bool:
     """Return whether a mask keeps some of what may be undefined elsewhere, so that its argument
-    says nothing about where the program is defined. Kernels may do so, too."""
-    owes = set[Value]()
+    says nothing about where the program is defined. Kernels may do so, too. Constants are defined,
+    and whether masks of the caller leave anything of a row is asked for by itself."""
+    owes, constants, whole_rows = set[Value](), set[Value](), _of_whole_rows(graph)
     for op in graph.ops:
-        if isinstance(op, Structure) or (op.function is BinaryFn.KEEP and op.operands[1] in owes):
+        if isinstance(op, Structure):
             return True
-        if op.function in _OWES or not owes.isdisjoint(op.operands):
+        kept = op.operands[1] if op.function is BinaryFn.KEEP else None
+        if kept in owes and op.operands[0] not in whole_rows:
+            return True
+        argument = op.operands[-1:] if op.function is BinaryFn.DIV else op.operands
+        if op.number is not None or constants.issuperset(op.operands):
+            constants.update(op.results)
+        elif (op.function in _OWES and not constants.issuperset(argument)) or (
+            not owes.isdisjoint(op.operands)
+        ):
             owes.update(op.results)
     return False
+
+
+def _of_whole_rows(graph: KernelGraph) -> set[Value]:
+    """Return what is computed of the counts of truth values that do not depend on floats."""
+    given = {v for v in graph.inputs if v.dtype is DType.I1 or v.dtype.is_integer}
+    counts = set[Value]()
+    for op in graph.ops:
+        if op.number is not None or not given.issuperset(op.operands):
+            given.update(op.results if op.number is not None else ())
+            continue
+        given.update(op.results)
+        if isinstance(op.function, ReduceFn) or not counts.isdisjoint(op.operands):
+            counts.update(op.results)
+    return counts
 
 
 def without_kept(graph: KernelGraph) -> KernelGraph:
