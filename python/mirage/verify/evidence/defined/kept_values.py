@@ -52,44 +52,17 @@ def with_bounds(graph: KernelGraph) -> KernelGraph:
 
 def keeps_from_undefined(graph: KernelGraph) -> bool:
     """Return whether a mask keeps some of what may be undefined elsewhere, so that its argument
-    says nothing about where the program is defined. Kernels may do so, too. Constants are defined,
-    and whether masks of the caller leave anything of a row is asked for by itself."""
-    owes, constants, whole_rows = set[Value](), set[Value](), _of_whole_rows(graph)
-    for op in graph.ops:
-        if isinstance(op, Structure):
-            return True
-        kept = op.operands[1] if op.function is BinaryFn.KEEP else None
-        if kept in owes and op.operands[0] not in whole_rows:
-            return True
-        argument = op.operands[-1:] if op.function is BinaryFn.DIV else op.operands
-        if op.number is not None or constants.issuperset(op.operands):
-            constants.update(op.results)
-        elif (op.function in _OWES and not constants.issuperset(argument)) or (
-            not owes.isdisjoint(op.operands)
-        ):
-            owes.update(op.results)
-    return False
-
-
-def _of_whole_rows(graph: KernelGraph) -> set[Value]:
-    """Return what is computed of the counts of truth values that do not depend on floats."""
-    given = {v for v in graph.inputs if v.dtype is DType.I1 or v.dtype.is_integer}
-    counts = set[Value]()
-    for op in graph.ops:
-        if op.number is not None or not given.issuperset(op.operands):
-            given.update(op.results if op.number is not None else ())
-            continue
-        given.update(op.results)
-        if isinstance(op.function, ReduceFn) or not counts.isdisjoint(op.operands):
-            counts.update(op.results)
-    return counts
+    says nothing about where the program is defined. Kernels may do so, too."""
+    return any(isinstance(op, Structure) for op in graph.ops) or bool(_keepers(graph))
 
 
 def without_kept(graph: KernelGraph) -> KernelGraph:
-    """Return a program whose masks keep ones, so that nothing is computed to be kept alone."""
+    """Return a program in which masks keep ones instead of what may be undefined elsewhere, so that
+    nothing is computed to be kept alone."""
+    keepers = _keepers(graph)
     ops: list[Op] = []
     for op in graph.ops:
-        if op.function is BinaryFn.KEEP:
+        if op in keepers:
             truth, kept = op.operands
             b = Builder()
             ones = b.broadcast(b.constant(1, kept.dtype), kept.shape)
@@ -97,6 +70,39 @@ def without_kept(graph: KernelGraph) -> KernelGraph:
             op = with_operands(op, (truth, ones))
         ops.append(op)
     return without_dead_ops(replace(graph, ops=tuple(ops)))
+
+
+def _keepers(graph: KernelGraph) -> set[Op]:
+    """Return the ops that keep, by a mask, what may be undefined elsewhere. Constants are defined,
+    and whether masks of the caller leave anything of a row is asked for by itself."""
+    found = set[Op]()
+    owes, constants, whole_rows = set[Value](), set[Value](), _of_whole_rows(graph)
+    for op in graph.ops:
+        kept = op.operands[1] if op.function is BinaryFn.KEEP else None
+        if kept in owes and op.operands[0] not in whole_rows:
+            found.add(op)
+        argument = op.operands[-1:] if op.function is BinaryFn.DIV else op.operands
+        if op.number is not None or constants.issuperset(op.operands):
+            constants.update(op.results)
+        elif (op.function in _OWES and not constants.issuperset(argument)) or (
+            not owes.isdisjoint(op.operands)
+        ):
+            owes.update(op.results)
+    return found
+
+
+def _of_whole_rows(graph: KernelGraph) -> set[Value]:
+    """Return what is computed of the counts of truth values that do not depend on floats."""
+    given = {v for v in graph.inputs if v.dtype is DType.I1 or v.dtype.is_integer}
+    counts = set[Value]()
+    for op in graph.ops:
+        if op.number is not None:
+            given.update(op.results)
+        elif given.issuperset(op.operands):
+            given.update(op.results)
+            if isinstance(op.function, ReduceFn) or not counts.isdisjoint(op.operands):
+                counts.update(op.results)
+    return counts
 
 
 def _as_limit(op: Op, makers: _Makers) -> Op | None:
