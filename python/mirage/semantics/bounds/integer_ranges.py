@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from math import floor, inf
 from typing import TypeAlias
 
+from mirage.semantics.numbers import nearest
 from mirage.semantics.positions import Iota
 from mirage.semantics.scalar import BINARY, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -84,7 +85,7 @@ def range_of(op: Op, result: Value, xs: list[Range]) -> Range:
     """Return the known range of the numbers in a result, given those of the operands."""
     limits = _TYPES.get(result.dtype, _ALL)
     if op.number is not None:
-        number = float(op.number)
+        number = nearest(op.number)
         return (number, number) if number == number // 1 else limits
     found = _found(op, result, xs)
     if found is None:
