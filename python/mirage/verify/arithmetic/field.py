@@ -69,12 +69,14 @@ class Modulus:
     def add(self, a: Array, b: Array) -> Array:
         """Return the sum of two arrays of residues."""
         r = np.asarray(a + b)
-        return np.subtract(r, self.m, out=r, where=r >= self.m)
+        r -= self.m * (r >= self.m)  # with a mask that is often true this takes three times as long
+        return r
 
     def sub(self, a: Array, b: Array) -> Array:
         """Return the difference of two arrays of residues."""
         r = np.asarray(a - b)
-        return np.add(r, self.m, out=r, where=r < 0.0)
+        r += self.m * (r < 0.0)
+        return r
 
     def mul(self, a: Array, b: Array) -> Array:
         """Return the elementwise product of two arrays of residues."""
