@@ -13,7 +13,7 @@ from typing import Any
 from mirage import ir
 from mirage.mlir_io.data import GraphIOError
 from mirage.semantics.alternatives import Holds, VerdictNote
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, CumulateFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import TileMap
 
 
@@ -120,6 +120,7 @@ class MapCodec(Codec):
 UNARY = EnumCodec(tuple(UnaryFn))
 BINARY = EnumCodec(tuple(BinaryFn))
 REDUCE = EnumCodec(tuple(ReduceFn))
+CUMULATE = EnumCodec(tuple(CumulateFn))
 INTEGER = IntegerCodec()
 FLAG = FlagCodec()
 FLOAT = FloatCodec()

@@ -14,13 +14,14 @@ from typing import Any, get_type_hints
 from mirage.mlir_io import attributes as a
 from mirage.semantics import positions as positions  # their ops are found by being there
 from mirage.semantics import row_updates as row_updates
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, CumulateFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Op, TileMap
 
 _CODECS: dict[Any, a.Codec] = {
     UnaryFn: a.UNARY,
     BinaryFn: a.BINARY,
     ReduceFn: a.REDUCE,
+    CumulateFn: a.CUMULATE,
     bool: a.FLAG,
     int: a.INTEGER,
     float: a.FLOAT,

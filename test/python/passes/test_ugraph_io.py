@@ -31,7 +31,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import read
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.row_updates import IndexCopy
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, CumulateFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     BlockGraph,
     Constant,
@@ -85,8 +85,9 @@ def every_op() -> KernelGraph:
         b.constant(number, DType.F16)
     gather(b, x, iota(b, (4, 2), 0, DType.I32))
     index = Value(TensorType((1,), DType.I64), "index")
-    b.cumulate(ReduceFn.SUM, x, 1, exclusive=True)
-    b.cumulate(ReduceFn.MAX, x, 0, reversed=True)
+    b.cumulate(CumulateFn.SUM, x, 1, exclusive=True)
+    b.cumulate(CumulateFn.MAX, x, 0, reversed=True)
+    b.cumulate(CumulateFn.PROD, x, 1)
     row = b.slice(x, (0, 0), (1, 8))
     b.ops.append(IndexCopy((x, index, row), (Value(x.type),), 0))
     out = b.matmul(x, b.transpose(x, (1, 0)))
@@ -311,6 +312,7 @@ def test_the_enums_agree_with_the_dialect() -> None:
         (UnaryFn, scalar.UnaryFn),
         (BinaryFn, scalar.BinaryFn),
         (ReduceFn, scalar.ReduceFn),
+        (CumulateFn, scalar.CumulateFn),
     ):
         assert [f.value for f in ours] == [str(f) for f in theirs]
         assert [int(f) for f in theirs] == list(range(len(theirs)))

@@ -21,6 +21,7 @@ from mirage.semantics.ugraph import (
     AccumulateFn,
     Binary,
     Cast,
+    Elementwise,
     KernelGraph,
     Launch,
     Load,
@@ -250,6 +251,8 @@ class RelatedIndices:
                 return self._summed(xs[0], digits, op.result, frozenset(d - rank for d in op.dims))
             return self._uninterpreted(xs[0], self._free(op.operands[0]))
         if isinstance(op, RunningMax):
+            return self._uninterpreted(xs[0], self._free(op.operands[0]))
+        if isinstance(op, Elementwise) and (op.cuts or op.unknown):
             return self._uninterpreted(xs[0], self._free(op.operands[0]))
         if isinstance(op, (Cast, Mask)):
             return xs[0]
