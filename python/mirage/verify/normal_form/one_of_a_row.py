@@ -61,7 +61,7 @@ def first_place_rule(reading: Reading, op: Op) -> Value | None:
         return None
     mask, places = parts
     ((dim,),) = op.over
-    if mask.shape != op.operands[0].shape or not _are_places(reading, places, mask, dim):
+    if mask.shape != op.operands[0].shape or not are_places(reading, places, mask, dim):
         return None
     if not keeps_one(reading, mask, dim):
         return None
@@ -131,7 +131,7 @@ def keeps_one(reading: Reading, mask: Value, dim: int) -> bool:
     for places, number in (op.operands, op.operands[::-1]):
         if spans(number, mask, dim) or not _is_place(reading, number, mask, count):
             continue
-        ordered = _are_places(reading, places, mask, dim, in_order=False)
+        ordered = are_places(reading, places, mask, dim, in_order=False)
         if ordered or are_ranks(reading, places, mask, dim):
             return True
     return False
@@ -153,7 +153,7 @@ def spans(x: Value, whole: Value, dim: int) -> bool:
     return at >= 0 and x.shape[at] != 1
 
 
-def _are_places(
+def are_places(
     reading: Reading, x: Value, whole: Value, dim: int, *, in_order: bool = True
 ) -> bool:
     """Return whether an operand has the numbers of all places along a dimension, each of them
@@ -175,7 +175,7 @@ class Pick:
         self.reading, self.mask, self.dim = reading, mask, dim
         self.known: dict[Value, Value] = {}
         self.end = _end_of_ranks(reading, mask, dim)
-        self.ranked = _ranked(reading, mask, dim)
+        self.ranked = ranked_by(reading, mask, dim)
 
     def of(self, x: Value) -> Value:
         """Return the selected elements of ``x``, whose leading dimensions may be missing."""
@@ -245,7 +245,7 @@ class Pick:
         return spans(v, self.mask, self.dim)
 
 
-def _ranked(reading: Reading, mask: Value, dim: int) -> tuple[Ranks, Value] | None:
+def ranked_by(reading: Reading, mask: Value, dim: int) -> tuple[Ranks, Value] | None:
     """Return the ranks that a mask compares, and the number of the rank that it keeps."""
     op = reading.makers[mask]
     for places, number in (op.operands, op.operands[::-1]):

@@ -11,6 +11,7 @@ from itertools import chain
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.scalar import Array
+from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.proofs.exact import compare_exactly
 from mirage.verify.evidence.proofs.proof_in_place import prove_in_place
@@ -105,8 +106,14 @@ def _proof(
     places: Mapping[int, int],
     seed: int,
 ) -> Evidence | None:
-    for lookups in (False, True) if has_rows(first, second) else (False,):
-        read = read_by_rows(first, second, contents, places, lookups=lookups)
+    plain: tuple[KernelGraph, KernelGraph] | None = None
+    late: tuple[tuple[KernelGraph, KernelGraph], Freed] | None = None
+    ways = [(False, False), (True, False)] if has_rows(first, second) else [(False, False)]
+    for lookups, ranks in (*ways, (False, True)):
+        read = read_by_rows(first, second, contents, places, lookups=lookups, ranks=ranks)
+        plain = plain or read
+        if ranks and tuple(map(signature, read)) == tuple(map(signature, plain)):
+            continue
         freed = free_positions(*read)
         pair = freed.reference, freed.candidate
         if lookups:
@@ -114,7 +121,7 @@ def _proof(
             one, other = map(with_lines_of_indices, pair)
             cut = cut_rows(one, other, known, seed)
             if cut is None:
-                return None
+                continue
             pair = cut[0].graph, cut[1].graph
         if (found := _compared(*pair, random.Random(seed))) is not None:
             return found
@@ -123,9 +130,9 @@ def _proof(
             pair = factors[0] or pair[0], factors[1] or pair[1]
             if (found := _compared(*pair, random.Random(seed))) is not None:
                 return found
-            if not lookups and (found := _in_place(*pair, freed, contents)) is not None:
-                return found
-    return None
+            if not lookups and not ranks:
+                late = pair, freed
+    return None if late is None else _in_place(*late[0], late[1], contents)
 
 
 def _in_place(

@@ -99,8 +99,7 @@ def examine(
         other = of(*written)
         if isinstance(other, Verdict) and other.equivalent:
             return other
-    undefined = isinstance(found, Verdict) and found.equivalent and found.defined is False
-    open_ = hint is None and (undefined or not _settles(found, contents))
+    open_ = hint is None and not _settles(found, contents)
     given = reference, candidate, contents, options
     return (_by_readings_of_masks(*given, of) if open_ else None) or found
 

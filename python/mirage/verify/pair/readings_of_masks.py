@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.pair.common_divisors import CANCELLED, without_common_divisors
+from mirage.verify.normal_form.common_divisors import CANCELLED, without_common_divisors
 from mirage.verify.pair.filled_rows import FILLED, without_filled_rows
 from mirage.verify.pair.least_masks import (
     ALIKE,
