@@ -230,7 +230,7 @@ class Pick:
             asked = number if number.dtype is DType.I64 else b.cast(number, DType.I64, whole=True)
             if not ranks.largest_first:
                 asked = b.binary(BinaryFn.SUB, b.constant(n - 1, DType.I64), asked)
-            rank = b.reshape(_larger(b, places, x, own), x.shape)
+            rank = b.reshape(larger_before(b, places, x, own), x.shape)
             mask = b.binary(BinaryFn.EQ, rank, asked)
             return b.reduce(ReduceFn.SUM, b.binary(BinaryFn.KEEP, mask, x), (self.dim,))
 
@@ -264,7 +264,7 @@ def _has_elements(reading: Reading, x: Value, ranks: Ranks, mask: Value) -> bool
     return np.array_equal(np.broadcast_to(viewed[1], mask.shape), ranks.at)
 
 
-def _larger(b: Builder, places: Value, x: Value, dim: int) -> Value:
+def larger_before(b: Builder, places: Value, x: Value, dim: int) -> Value:
     """Write how many elements along a dimension are larger than each, or equal and before it."""
     front, n, back = x.shape[:dim], x.shape[dim], x.shape[dim + 1 :]
     own, other = (b.reshape(x, (*front, *sizes, *back)) for sizes in ((n, 1), (1, n)))

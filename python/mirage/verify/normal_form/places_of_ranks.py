@@ -16,13 +16,17 @@ from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value
 from mirage.verify.normal_form.one_index import is_cast
 from mirage.verify.normal_form.one_of_a_row import (
     are_places,
+    before_reshape,
     keeps_one,
+    larger_before,
     masked,
     ranked_by,
     spans,
 )
-from mirage.verify.normal_form.ranks import Ranks
+from mirage.verify.normal_form.ranks import Ranks, ranks_of
 from mirage.verify.normal_form.reading import Reading
+
+_DEEPEST = 8  # functions of functions
 
 
 def place_of_rank_rule(reading: Reading, op: Op) -> Value | None:
@@ -88,11 +92,21 @@ def element_of_rank_rule(reading: Reading, op: Op) -> Value | None:
     if at_place is None:
         return None
 
+    made, divisor = reading.makers.get(at_place), None
+    if made is not None and made.function is BinaryFn.DIV:
+        # some element has the first rank, so a row is undefined where its common divisor is zero
+        top, bottom = made.operands
+        if top.shape == at_place.shape and not spans(bottom, mask, own[0]):
+            at_place, divisor = top, bottom
+
     def written(b: Builder) -> Value:
         return b.reduce(ReduceFn.SUM, b.binary(BinaryFn.KEEP, mask, at_place), (dim,))
 
     total = reading.makers[reading.write(written)]
-    return first_ranks_rule(reading, total) or total.results[0]
+    found = first_ranks_rule(reading, total) or total.results[0]
+    if divisor is None:
+        return found
+    return reading.write(lambda b: b.binary(BinaryFn.DIV, found, divisor))
 
 
 class _AtPlace:
@@ -110,6 +124,9 @@ class _AtPlace:
         op = self.reading.makers.get(x)
         if isinstance(op, Contraction) and op.function is ReduceFn.SUM:
             return self._element(op)
+        if op is not None and op.renames:
+            inner = before_reshape(self.reading, op)
+            return None if inner is None else self.of(inner)
         if not isinstance(op, Elementwise) or not op.operands or op.cuts:
             return None
         operands = [self.of(v) for v in op.operands]
@@ -144,6 +161,8 @@ def kept_twice_rule(reading: Reading, op: Op) -> Value | None:
     if op.function is not BinaryFn.KEEP or op.operands[1].shape != op.results[0].shape:
         return None
     inner = _made(reading, op.operands[1])
+    if inner is not None and inner.function is BinaryFn.DIV:
+        inner = _made(reading, inner.operands[0])  # zero over the divisor of a row
     if inner is None or inner.function is not BinaryFn.KEEP:
         return None
     outside, inside = op.operands[0], inner.operands[0]
@@ -174,8 +193,76 @@ def below_the_end(reading: Reading, mask: Value, dim: int) -> Value | None:
         if spans(rank, mask, dim) or not are_places(reading, number, mask, dim):
             continue
         if _is_count(reading, rank):
+            rank = _as_written(reading, rank, mask, dim)
             return reading.write(lambda b, r=rank: _below(b, r, mask.shape[dim], shape))
     return None
+
+
+def _as_written(reading: Reading, rank: Value, mask: Value, dim: int) -> Value:
+    """Return ranks in one of the ways in which they can be written, if they are those of the
+    elements in their order, the largest one first."""
+    for own in range(len(mask.shape)):
+        ranks = None if own == dim else ranks_of(reading, rank, mask, own)
+        if ranks is None or not ranks.largest_first or not ranks.first_wins:
+            continue
+        x, shape = ranks.value, tuple(1 if d == dim else n for d, n in enumerate(mask.shape))
+        numbers = np.broadcast_to(np.arange(x.type.size).reshape(shape), mask.shape)
+        if x.type.size == np.prod(shape) and np.array_equal(numbers, ranks.at):
+            places, row = reading.places(mask.shape[own]), reading.write(
+                lambda b, x=x, shape=shape: b.reshape(x, shape)
+            )
+            return reading.write(
+                lambda b, own=own, row=row: b.reshape(larger_before(b, places, row, own), row.shape)
+            )
+    return rank
+
+
+def sum_of_ranks_rule(reading: Reading, op: Op) -> Value | None:
+    """Return how to write a sum over ``k`` of values of the element with rank ``k``: as a sum over
+    the elements, of those whose rank is below the end. None for other ops."""
+    if not isinstance(op, Contraction) or op.function is not ReduceFn.SUM or len(op.over[0]) != 1:
+        return None
+    ((dim,),), x = op.over, op.operands[0]
+    if (pick := _pick_in(reading, x, 0)) is None:
+        return None
+    mask, own = pick
+    shape = tuple(1 if d == own else n for d, n in enumerate(mask.shape))
+    if x.shape == shape[:own] + shape[own + 1 :]:
+        along = dim if dim < own else dim + 1
+    elif x.shape == shape and dim != own:
+        along = dim
+    else:
+        return None
+    if (ranked := ranked_by(reading, mask, own)) is None:
+        return None
+    wide = reading.write(lambda b: b.reshape(x, shape))
+    at_place = _AtPlace(reading, mask, along, own, ranked).of(wide)
+    first = None if at_place is None else below_the_end(reading, mask, along)
+    if first is None or at_place is None or not spans(ranked[1], mask, along):
+        return None
+
+    def written(b: Builder) -> Value:
+        kept = b.binary(BinaryFn.KEEP, first, at_place)
+        return b.reshape(b.reduce(ReduceFn.SUM, kept, (own,)), op.results[0].shape)
+
+    return reading.write(written)
+
+
+def _pick_in(reading: Reading, x: Value, depth: int) -> tuple[Value, int] | None:
+    """Return the mask of the first sum in ``x`` that picks an element, and its dimension."""
+    op = reading.makers.get(x)
+    if op is None or depth > _DEEPEST:
+        return None
+    if isinstance(op, Contraction):
+        parts = masked(reading, op.operands[0]) if op.function is ReduceFn.SUM else None
+        if parts is None or len(op.over[0]) != 1 or parts[0].shape != op.operands[0].shape:
+            return None
+        ((own,),) = op.over
+        return (parts[0], own) if keeps_one(reading, parts[0], own) else None
+    if not op.renames and not (isinstance(op, Elementwise) and not op.cuts):
+        return None
+    inside = (_pick_in(reading, v, depth + 1) for v in op.operands)
+    return next((found for found in inside if found is not None), None)
 
 
 def _below(b: Builder, rank: Value, end: int, shape: tuple[int, ...]) -> Value:

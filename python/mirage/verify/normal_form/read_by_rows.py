@@ -37,6 +37,7 @@ from mirage.verify.normal_form.places_of_ranks import (
     first_ranks_rule,
     kept_twice_rule,
     place_of_rank_rule,
+    sum_of_ranks_rule,
 )
 from mirage.verify.normal_form.reading import read_again
 from mirage.verify.normal_form.rows_by_sums import (
@@ -77,7 +78,13 @@ _RULES = (
     largest_kept_rule,
     compared_rule,
 )
-_RANKS = (place_of_rank_rule, first_ranks_rule, element_of_rank_rule, kept_twice_rule)
+_RANKS = (
+    place_of_rank_rule,
+    first_ranks_rule,
+    element_of_rank_rule,
+    sum_of_ranks_rule,
+    kept_twice_rule,
+)
 """Rules that write what is done at the places of some ranks in terms of the ranks."""
 
 _READ = (ReduceFn.MAX, BinaryFn.KEEP, BinaryFn.EQ, BinaryFn.LT, BinaryFn.LE)
