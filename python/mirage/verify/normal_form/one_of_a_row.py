@@ -222,8 +222,9 @@ class Pick:
 
     def _of_rank(self, x: Value, ranks: Ranks, number: Value) -> Value:
         """Return the elements of ``x``, which are ranked, that have a rank: the number of larger
-        ones. Which of equal ones come first makes no difference."""
-        n = self.mask.shape[self.dim]
+        ones. Neither the order of the elements nor which of equal ones come first makes a
+        difference."""
+        n, x = self.mask.shape[self.dim], self._in_any_order(x)
 
         def written(b: Builder) -> Value:
             own = self.dim - len(self.mask.shape) + len(x.shape)
@@ -236,6 +237,18 @@ class Pick:
 
         places = self.reading.places(n)
         return self.reading.write(written)
+
+    def _in_any_order(self, x: Value) -> Value:
+        """Return the value of which ``x`` has the elements of each row in another order, or
+        ``x``."""
+        found, own = places_of(self.reading, x), self.dim - len(self.mask.shape) + len(x.shape)
+        if found is None or found[0].type.size != x.type.size:
+            return x
+        source, at = found
+        usual = np.arange(source.type.size, dtype=np.float64).reshape(x.shape)
+        if np.array_equal(at, usual) or not np.array_equal(np.sort(at, own), usual):
+            return x
+        return self.reading.write(lambda b: b.reshape(source, x.shape))
 
     def _are_numbers(self, op: Op) -> bool:
         """Return whether all operands can be summed: truth values cannot, and stay as they are."""
