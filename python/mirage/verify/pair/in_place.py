@@ -80,7 +80,8 @@ def in_place(
     found = _measured(reference, candidate, verdict, contents, options, proof, rows)
     if found is None:
         return verdict
-    return replace(found, evidence=(*notes_on_constants(constants), *found.evidence))
+    notes = (*notes_on_constants(constants), *(() if rows is None else rows.notes))
+    return replace(found, evidence=(*notes, *found.evidence))
 
 
 def _measured(
