@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
 from mirage.semantics.region import Demand, Region, demand, region_shape
 from mirage.semantics.scalar import Array, DType
@@ -109,11 +110,13 @@ def defined_with_divisors_cancelled(
     order: Sequence[int],
     contents: Mapping[int, Array] = {},
 ) -> Evidence | None:
-    """Return evidence that a candidate is defined if divisors that its shares have in common are
-    cancelled, which changes nothing; None if there are none, or if it is not."""
-    cancelled = without_common_divisors(candidate)
-    if cancelled is None:
+    """Return evidence that a candidate is defined if divisors that shares have in common are
+    cancelled in both programs, which changes nothing; None if there are none, or if it is not."""
+    cancelled, other = (without_common_divisors(g) for g in (candidate, references[-1]))
+    if cancelled is None and other is None:
         return None
+    cancelled = cancelled or decompose(candidate)
+    references = references if other is None else [*references, other]
     sample = choose_sample((references[0], cancelled), work, rng)
     found = defined_evidence(references, cancelled, sample, rng, order, contents)
     return replace(found, text=f"{found.text}; {CANCELLED}") if found.holds else None
