@@ -15,11 +15,11 @@ from fractions import Fraction
 
 from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import DType, UnaryFn
-from mirage.verify.arithmetic.logarithms import Sum, Term
+from mirage.verify.arithmetic.logarithms import Number, Sum, Term
 from mirage.verify.arithmetic.ratios import Element, Ratio
 from mirage.verify.arithmetic.real_identities import UNIT, RealNumbers
 
-_HALF = Fraction(1, 2)
+_HALF: Number = Fraction(1, 2)
 
 
 class Waves(RealNumbers):
@@ -38,7 +38,8 @@ class Waves(RealNumbers):
             return super()._wave(fn, a)
         turned = self._product(a.top, self._i)
         back = self._product(turned, {UNIT: -1})
-        forth, back = ({(self._exponent(t), 0): _HALF} for t in (turned, back))
+        forth: Sum = {(self._exponent(turned), 0): _HALF}
+        back = {(self._exponent(back), 0): _HALF}
         if fn is UnaryFn.COS:
             return Ratio(self._sum(forth, back))
         difference = self._sum(forth, self._product(back, {UNIT: -1}))
@@ -66,7 +67,8 @@ class Waves(RealNumbers):
         if not self._imaginary(a):
             return super()._without_factor(a)
         c = a[self._leading(a)]
-        return {UNIT: c}, self._product(a, {UNIT: Fraction(1) / c})
+        inverse: Sum = {UNIT: Fraction(1) / c}
+        return {UNIT: c}, self._product(a, inverse)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         own = fn in (UnaryFn.ABS, UnaryFn.SQRT, UnaryFn.LOG)

@@ -68,9 +68,7 @@ def _multiplied(reading: Reading, op: Op) -> Value | None:
         if share is not None and share[0] is not factor:
             top, divisor = share
             product = reading.write(lambda b, t=top, f=factor: b.binary(BinaryFn.MUL, t, f))
-            return reading.write(
-                lambda b, p=product, d=divisor: b.binary(BinaryFn.DIV, p, d)
-            )
+            return reading.write(lambda b, p=product, d=divisor: b.binary(BinaryFn.DIV, p, d))
     return None
 
 

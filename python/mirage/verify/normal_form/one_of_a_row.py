@@ -15,7 +15,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.indexing.indices import unit_free_dims
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
-from mirage.verify.normal_form.ranks import Ranks, are_ranks, places_of, ranks_of
+from mirage.verify.normal_form.ranks import Ranks, are_ranks, larger_before, places_of, ranks_of
 from mirage.verify.normal_form.reading import Reading, repeats
 
 
@@ -275,18 +275,6 @@ def _has_elements(reading: Reading, x: Value, ranks: Ranks, mask: Value) -> bool
     if viewed is None or viewed[0] is not ranks.value:
         return False
     return np.array_equal(np.broadcast_to(viewed[1], mask.shape), ranks.at)
-
-
-def larger_before(b: Builder, places: Value, x: Value, dim: int) -> Value:
-    """Write how many elements along a dimension are larger than each, or equal and before it."""
-    front, n, back = x.shape[:dim], x.shape[dim], x.shape[dim + 1 :]
-    own, other = (b.reshape(x, (*front, *sizes, *back)) for sizes in ((n, 1), (1, n)))
-    ones = (1,) * len(back)
-    at, before = (b.reshape(places, (*sizes, *ones)) for sizes in ((n, 1), (1, n)))
-    first = b.binary(BinaryFn.LT, before, at)
-    equal = b.binary(BinaryFn.AND, b.binary(BinaryFn.EQ, own, other), first)
-    larger = b.binary(BinaryFn.OR, b.binary(BinaryFn.LT, own, other), equal)
-    return b.reduce(ReduceFn.SUM, b.cast(larger, DType.I64), (dim + 1,))
 
 
 def before_reshape(reading: Reading, view: Op) -> Value | None:

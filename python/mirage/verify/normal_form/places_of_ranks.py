@@ -18,12 +18,11 @@ from mirage.verify.normal_form.one_of_a_row import (
     are_places,
     before_reshape,
     keeps_one,
-    larger_before,
     masked,
     ranked_by,
     spans,
 )
-from mirage.verify.normal_form.ranks import Ranks, ranks_of
+from mirage.verify.normal_form.ranks import Ranks, larger_before, ranks_of
 from mirage.verify.normal_form.reading import Reading
 
 _DEEPEST = 8  # functions of functions
@@ -147,9 +146,11 @@ class _AtPlace:
         ways = (one.largest_first, one.first_wins), (other[0].largest_first, other[0].first_wins)
         if not same or ways[0] != ways[1] or spans(x, self.mask, self.dim):
             return None
-        numbers = (self.reading.elements(v) for v in (self.ranked[1], other[1]))
-        first, second = (None if n is None else np.broadcast_to(n, self._numbers) for n in numbers)
-        return x if first is not None and np.array_equal(first, second) else None
+        first, second = (self.reading.elements(v) for v in (self.ranked[1], other[1]))
+        if first is None or second is None:
+            return None
+        one_of, other_of = (np.broadcast_to(n, self._numbers) for n in (first, second))
+        return x if np.array_equal(one_of, other_of) else None
 
     @property
     def _numbers(self) -> tuple[int, ...]:
@@ -208,13 +209,14 @@ def _as_written(reading: Reading, rank: Value, mask: Value, dim: int) -> Value:
         x, shape = ranks.value, tuple(1 if d == dim else n for d, n in enumerate(mask.shape))
         numbers = np.broadcast_to(np.arange(x.type.size).reshape(shape), mask.shape)
         if x.type.size == np.prod(shape) and np.array_equal(numbers, ranks.at):
-            places, row = reading.places(mask.shape[own]), reading.write(
-                lambda b, x=x, shape=shape: b.reshape(x, shape)
-            )
-            return reading.write(
-                lambda b, own=own, row=row: b.reshape(larger_before(b, places, row, own), row.shape)
-            )
+            return _written_ranks(reading, x, shape, own)
     return rank
+
+
+def _written_ranks(reading: Reading, x: Value, shape: tuple[int, ...], own: int) -> Value:
+    """Return how many elements along a dimension are larger than each, or equal and before it."""
+    places, row = reading.places(shape[own]), reading.write(lambda b: b.reshape(x, shape))
+    return reading.write(lambda b: b.reshape(larger_before(b, places, row, own), shape))
 
 
 def sum_of_ranks_rule(reading: Reading, op: Op) -> Value | None:

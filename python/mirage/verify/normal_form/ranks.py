@@ -14,9 +14,10 @@ from itertools import permutations
 
 import numpy as np
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64
 from mirage.semantics.positions import Gather
-from mirage.semantics.scalar import Array, BinaryFn, ReduceFn
+from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
 from mirage.verify.normal_form.reading import Reading
 
@@ -217,3 +218,15 @@ class _Order:
             if constant and (mirrored == other).all():
                 return sign
         return 0
+
+
+def larger_before(b: Builder, places: Value, x: Value, dim: int) -> Value:
+    """Write how many elements along a dimension are larger than each, or equal and before it."""
+    front, n, back = x.shape[:dim], x.shape[dim], x.shape[dim + 1 :]
+    own, other = (b.reshape(x, (*front, *sizes, *back)) for sizes in ((n, 1), (1, n)))
+    ones = (1,) * len(back)
+    at, before = (b.reshape(places, (*sizes, *ones)) for sizes in ((n, 1), (1, n)))
+    first = b.binary(BinaryFn.LT, before, at)
+    equal = b.binary(BinaryFn.AND, b.binary(BinaryFn.EQ, own, other), first)
+    larger = b.binary(BinaryFn.OR, b.binary(BinaryFn.LT, own, other), equal)
+    return b.reduce(ReduceFn.SUM, b.cast(larger, DType.I64), (dim + 1,))

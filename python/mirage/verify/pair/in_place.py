@@ -13,10 +13,8 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.defined.evidence_of_definedness import (
-    defined_evidence,
-    defined_with_divisors_cancelled,
-)
+from mirage.verify.evidence.defined.cancelled_divisors import defined_with_divisors_cancelled
+from mirage.verify.evidence.defined.evidence_of_definedness import defined_evidence
 from mirage.verify.evidence.proofs.exact import compare_exactly
 from mirage.verify.evidence.proofs.proof_by_cases import NAME as PROOF_BY_CASES
 from mirage.verify.evidence.proofs.proof_by_cases import prove_by_cases

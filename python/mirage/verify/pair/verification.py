@@ -13,10 +13,8 @@ import numpy as np
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Structure, Value, launches
-from mirage.verify.evidence.defined.evidence_of_definedness import (
-    defined_evidence,
-    defined_with_divisors_cancelled,
-)
+from mirage.verify.evidence.defined.cancelled_divisors import defined_with_divisors_cancelled
+from mirage.verify.evidence.defined.evidence_of_definedness import defined_evidence
 from mirage.verify.evidence.proofs.exact import (
     Exact,
     accounts_of,

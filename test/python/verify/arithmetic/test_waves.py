@@ -59,7 +59,10 @@ def same(first: str, second: str) -> bool:
         ("cos(add(x, mul(n(-1.0), y)))", "cos(add(y, mul(n(-1.0), x)))"),
         ("div(sin(mul(n(2.0), x)), cos(x))", "mul(n(2.0), sin(x))"),
         ("of(U.ABS, mul(n(-2.0), cos(x)))", "mul(n(2.0), of(U.ABS, cos(x)))"),
-        ("of(U.SQRT, mul(n(4.0), add(n(1.0), cos(x))))", "mul(n(2.0), of(U.SQRT, add(n(1.0), cos(x))))"),
+        (
+            "of(U.SQRT, mul(n(4.0), add(n(1.0), cos(x))))",
+            "mul(n(2.0), of(U.SQRT, add(n(1.0), cos(x))))",
+        ),
         ("mul(of(U.ABS, cos(x)), of(U.ABS, cos(x)))", "mul(cos(x), cos(x))"),
         ("cos(n(0.0))", "n(1.0)"),
     ],

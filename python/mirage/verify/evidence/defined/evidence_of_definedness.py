@@ -26,7 +26,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
 from mirage.semantics.region import Demand, Region, demand, region_shape
 from mirage.semantics.scalar import Array, DType
@@ -42,9 +41,8 @@ from mirage.verify.evidence.defined.kept_values import (
 from mirage.verify.evidence.samples.held import part_of
 from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers, looked_up
 from mirage.verify.evidence.samples.real_sizes import constants_of, restrict
-from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample
 from mirage.verify.evidence.samples.where_defined import where_defined
-from mirage.verify.normal_form.common_divisors import CANCELLED, without_common_divisors
 from mirage.verify.verdict import Evidence
 
 NAME = "defined where the reference is"
@@ -100,26 +98,6 @@ def defined_evidence(
         f"{by_reference} as the reference's"
     )
     return Evidence(NAME, True, text, {"by_sign": by_sign, "by_reference": by_reference})
-
-
-def defined_with_divisors_cancelled(
-    references: Sequence[KernelGraph],
-    candidate: KernelGraph,
-    work: float,
-    rng: np.random.Generator,
-    order: Sequence[int],
-    contents: Mapping[int, Array] = {},
-) -> Evidence | None:
-    """Return evidence that a candidate is defined if divisors that shares have in common are
-    cancelled in both programs, which changes nothing; None if there are none, or if it is not."""
-    cancelled, other = (without_common_divisors(g) for g in (candidate, references[-1]))
-    if cancelled is None and other is None:
-        return None
-    cancelled = cancelled or decompose(candidate)
-    references = references if other is None else [*references, other]
-    sample = choose_sample((references[0], cancelled), work, rng)
-    found = defined_evidence(references, cancelled, sample, rng, order, contents)
-    return replace(found, text=f"{found.text}; {CANCELLED}") if found.holds else None
 
 
 def _with_bounds(
