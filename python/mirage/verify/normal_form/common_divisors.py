@@ -13,7 +13,7 @@ from __future__ import annotations
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, ReduceFn
 from mirage.semantics.substitute import without_dead_ops
-from mirage.semantics.ugraph import Contraction, KernelGraph, Launch, Op, Value
+from mirage.semantics.ugraph import Contraction, KernelGraph, Op, Value, launches
 from mirage.verify.normal_form.reading import Reading, read_again
 
 CANCELLED = "divisors that shares have in common are cancelled"
@@ -23,7 +23,7 @@ def without_common_divisors(graph: KernelGraph) -> KernelGraph | None:
     """Return a program of primitive ops in which divisors that are certainly positive are
     cancelled; None if there are none."""
     written = decompose(graph)
-    if any(isinstance(op, Launch) for op in written.ops):
+    if any(launches(written.ops)):
         return None
     cancelled: list[Value] = []
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64
-from mirage.semantics.positions import Gather
+from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
 from mirage.verify.normal_form.reading import Reading
@@ -90,7 +90,7 @@ def places_of(reading: Reading, x: Value) -> tuple[Value, Array] | None:
 
 def _known_rows(reading: Reading, op: Op) -> Array | None:
     """Return which rows a lookup takes, if these are known and there are such rows."""
-    if not isinstance(op, Gather):
+    if not isinstance(op, Lookup) or len(op.operands) != 2:
         return None
     table, index = op.operands
     rows = reading.elements(index)
