@@ -31,7 +31,8 @@ COARSE = [
 @pytest.mark.parametrize("pair", COARSE, ids=lambda pair: pair.name)
 def test_a_number_shows_what_is_lost(pair: Pair) -> None:
     verdict = verdict_of(pair, COARSE)
-    assert verdict.equivalent and verdict.defined, verdict
+    assert verdict.equivalent, verdict
+    assert verdict.defined, verdict
     assert verdict.numerics_hold is False
     (rounding,) = (e for e in verdict.evidence if e.name == "rounding errors")
     assert "which the reference computes as" in rounding.text
