@@ -30,6 +30,8 @@ from mirage.frontend.torch_import.capture.folding import fold
 from mirage.frontend.torch_import.capture.foreign_classes import foreign_class
 from mirage.frontend.torch_import.capture.memories import memories_of
 from mirage.frontend.torch_import.capture.places import is_user_file
+from mirage.frontend.torch_import.capture.sorted_rows import rows_in_place
+from mirage.frontend.torch_import.rows.products.experts import GROUPED, most_separate
 
 ir: Any = untyped_ir
 _DIALECTS = ("func",)
@@ -110,6 +112,7 @@ def capture(
     written = _written(exported, allow_updates)
     graph = exported.graph
     check_control_flow(graph)
+    rows_in_place(graph, GROUPED, most_separate)
     complex_as_pairs(graph)
     _strides_as_indices(graph)
     arguments: list[Argument] = []
