@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cost.compilable import MAX_COLUMNS, MAX_ROWS, MAX_WIDE_DIMS
+from mirage.cost.compilable import FEW_ROWS, MAX_COLUMNS, MAX_LONG, MAX_ROWS, MAX_WIDE_DIMS
 from mirage.search.algebra.axes import Dims
 from mirage.search.kernel.loop_nests.frames import NARROWEST, AxisUse, FrameType
 
@@ -139,7 +139,7 @@ def tile_options(axis: str, use: AxisUse) -> list[int]:
     if batch and not rows and not columns:
         return [1]
     if rows or columns:
-        limit = MAX_ROWS if rows else MAX_COLUMNS
+        limit = MAX_ROWS if rows else MAX_LONG if _has_few_rows(axis, use) else MAX_COLUMNS
         merged = any(
             axis in side and len(side) > 1 for m in use.matmuls for side in (m.rows, m.columns)
         )
@@ -157,6 +157,12 @@ def tile_options(axis: str, use: AxisUse) -> list[int]:
     elif max(options) < LEAST_LINE:  # blocks of few elements take longer than a tail does
         options = [*options, *(o for o in powers if o >= LEAST_LINE)]
     return sorted(set(options))
+
+
+def _has_few_rows(axis: str, use: AxisUse) -> bool:
+    """Return whether all products with these columns have few rows."""
+    rows = (m.rows for m in use.matmuls if axis in m.columns)
+    return all(prod(use.sizes[a] for a in r) <= FEW_ROWS for r in rows)
 
 
 def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, int, int]]:

@@ -6,6 +6,7 @@ from itertools import accumulate
 from math import prod
 from operator import mul
 
+from mirage.search.kernel.loop_nests.frames import NARROWEST
 from mirage.semantics.ugraph import TensorType
 
 MOST_TIMES = 16
@@ -37,6 +38,8 @@ def regrouped(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
 
 def side_by_side(first: TensorType, second: TensorType) -> bool:
     """Return whether as many blocks may compute tiles of one value as of the other, whose tiles
-    have other axes."""
+    have other axes: the larger value is a multiple of the smaller one, or the narrowest tiles of
+    the larger one are as many as tiles of the smaller one that are whole columns."""
     large, small = sorted((first.size, second.size), reverse=True)
-    return small >= LEAST and large % small == 0 and large <= MOST_TIMES * small
+    as_many = large % small == 0 or NARROWEST * small % large == 0
+    return small >= LEAST and as_many and large <= MOST_TIMES * small
