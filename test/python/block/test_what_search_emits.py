@@ -60,6 +60,8 @@ def test_longer_tiles_are_refused(rows: int, columns: int) -> None:
     for candidate in superoptimize(program, H200).candidates:
         for kernel in launches(candidate.graph.ops):
             for op in all_ops(kernel.body.ops):
-                assert not isinstance(op, Matmul) or op.result.shape[-1] <= MAX_LONG // 2 or (
-                    rows <= 16 and op.result.shape[-1] <= MAX_LONG
+                assert (
+                    not isinstance(op, Matmul)
+                    or op.result.shape[-1] <= MAX_LONG // 2
+                    or (rows <= 16 and op.result.shape[-1] <= MAX_LONG)
                 )

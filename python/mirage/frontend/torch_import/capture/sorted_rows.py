@@ -6,9 +6,9 @@ decoded, the order has no effect:
 
     (f(x[p], s))[q] = f(x, k),   s, p = sort(k),   p[q[i]] = i
 
-for every ``f`` that computes each row from the same row of its operands. A product of groups is such
-an ``f``, because the expert of a row is its key (:func:`_own_expert`); its groups are counted from
-the keys, whatever their order is.
+for every ``f`` that computes each row from the same row of its operands. A product of groups is
+such an ``f``, because the expert of a row is its key (:func:`_own_expert`); its groups are counted
+from the keys, whatever their order is.
 
 Conditions: ``q`` is the inverse of the permutation ``p`` of the sort; the keys are known to be
 experts, since they are positions of largest elements among as many; and all ops between compute

@@ -59,8 +59,15 @@ def _own_of_all(b: Lowering, x: Value, weights: Value, own: Value) -> Value:
 
 def _by_row(b: Lowering, x: Value, weights: Value, own: Value) -> Value:
     """Multiply each row with the weights of its own expert, which are looked up."""
+    some = b.typed(b.combine(BinaryFn.MIN, own, weights.shape[0] - 1), DType.I64)
+    return _looked_up_product(b, x, weights, some, own)
+
+
+def _looked_up_product(b: Lowering, x: Value, weights: Value, some: Value, own: Value) -> Value:
+    """Multiply each row with the weights that ``some`` names; a row without an ``own`` expert is
+    zero. What is kept of each row also keeps rows apart: weights that are looked up row by row
+    cannot be read as one matrix of all rows' columns."""
     rows, experts = x.shape[0], weights.shape[0]
-    some = b.typed(b.combine(BinaryFn.MIN, own, experts - 1), DType.I64)
     product = b.matmul(b.reshape(x, (rows, 1, x.shape[1])), _looked_up(b, weights, some))
     y = b.reshape(product, (rows, weights.shape[2]))
     there = b.combine(BinaryFn.LT, b.reshape(own, (rows, 1)), experts)
@@ -74,9 +81,7 @@ def _own_products(b: Lowering, c: Call) -> Value:
     own = b.typed(experts, DType.F32)
     if x.shape[0] >= weights.shape[0]:
         return _own_of_all(b, x, weights, own)
-    looked_up = _looked_up(b, weights, experts)
-    product = b.matmul(b.reshape(x, (x.shape[0], 1, x.shape[1])), looked_up)
-    return b.reshape(product, (x.shape[0], weights.shape[2]))
+    return _looked_up_product(b, x, weights, experts, own)
 
 
 def _looked_up(b: Lowering, table: Value, index: Value) -> Value:
