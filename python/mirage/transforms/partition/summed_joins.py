@@ -7,7 +7,7 @@ disappears; otherwise the joined query would be copied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from mirage.semantics.ugraph import Contraction, KernelGraph, Op, Rearrangement, Value
 
@@ -26,7 +26,8 @@ def summed_joins(graph: KernelGraph) -> set[Op]:
     def lengths(value: Value, dim: int) -> tuple[int, ...]:
         """Return the lengths of the parts that a dimension is joined of; none if it is not."""
         op = makers.get(value)
-        while op is not None and _is_transpose(op) and (dims := op.source_dims()) is not None:
+        while (dims := _transposed(op)) is not None:
+            assert op is not None
             value, dim = op.operands[0], dims[dim]
             op = makers.get(value)
         joined = op is not None and op.joined_along == dim
@@ -38,8 +39,7 @@ def summed_joins(graph: KernelGraph) -> set[Op]:
         if value in outputs:
             yield from ((op, value, -1) for op in graph.ops if value in op.results)
         for op in readers.get(value, ()):
-            dims = op.source_dims() if _is_transpose(op) else None
-            to = [d for d, source in (dims or {}).items() if source == dim]
+            to = [d for d, source in (_transposed(op) or {}).items() if source == dim]
             if to:
                 yield from ends(op.result, to[0])
             else:
@@ -65,5 +65,6 @@ def summed_joins(graph: KernelGraph) -> set[Op]:
     return found
 
 
-def _is_transpose(op: Op) -> bool:
-    return isinstance(op, Rearrangement) and not op.renames
+def _transposed(op: Op | None) -> Mapping[int, int] | None:
+    """Return the operand's dimension for each of a transpose's; None for other ops."""
+    return op.source_dims() if isinstance(op, Rearrangement) and not op.renames else None

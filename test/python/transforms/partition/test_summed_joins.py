@@ -23,10 +23,10 @@ def step(parts: tuple[int, int] = (8, 4), keys: tuple[int, int] = (8, 4), *, giv
     inputs = [f32(6, 16), *(f32(16, n) for n in (*parts, keys[0])), f32(6, keys[1])]
     h = b.unary(UnaryFn.TANH, inputs[0])
     first, second, new = (b.matmul(h, w) for w in inputs[1:4])
-    query = b.concat([first, second], 1)
+    query = b.concat((first, second), 1)
     stored = Value(new.type)
     b.ops.append(External((new,), (stored,), "aten.abs.default"))
-    key = b.concat([stored, inputs[4]], 1)
+    key = b.concat((stored, inputs[4]), 1)
     other = b.transpose(key, (1, 0)) if summed else b.matmul(b.transpose(key, (1, 0)), key)
     y = b.matmul(query, other)
     return KernelGraph("step", tuple(inputs), tuple(b.ops), (y, query) if given else (y,))

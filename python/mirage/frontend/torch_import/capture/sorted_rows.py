@@ -217,7 +217,7 @@ def _own_expert(keys: Node, experts: int) -> bool:
         if node.target is operator.getitem and node.args[1] == 1:
             (ranked, _) = node.args
             if isinstance(ranked, Node) and ranked.target is aten.topk.default:
-                dim = ranked.args[2] if len(ranked.args) > 2 else ranked.kwargs.get("dim", -1)
+                dim: Any = ranked.args[2] if len(ranked.args) > 2 else ranked.kwargs.get("dim", -1)
                 return _shape(ranked.args[0])[dim] <= experts
     return False
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from mirage.cost.compilable import FEW_ROWS, MAX_COLUMNS, MAX_LONG, MAX_ROWS, MAX_WIDE_DIMS
 from mirage.search.algebra.axes import Dims
-from mirage.search.kernel.loop_nests.frames import NARROWEST, AxisUse, FrameType
+from mirage.search.kernel.loop_nests.frames import AxisUse, FrameType
+from mirage.search.kernel.problems.one_tile import NARROWEST
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
@@ -139,7 +140,7 @@ def tile_options(axis: str, use: AxisUse) -> list[int]:
     if batch and not rows and not columns:
         return [1]
     if rows or columns:
-        limit = MAX_ROWS if rows else MAX_LONG if _has_few_rows(axis, use) else MAX_COLUMNS
+        limit = MAX_ROWS if rows else MAX_LONG if _is_long(axis, use) else MAX_COLUMNS
         merged = any(
             axis in side and len(side) > 1 for m in use.matmuls for side in (m.rows, m.columns)
         )
@@ -159,10 +160,11 @@ def tile_options(axis: str, use: AxisUse) -> list[int]:
     return sorted(set(options))
 
 
-def _has_few_rows(axis: str, use: AxisUse) -> bool:
-    """Return whether all products with these columns have few rows."""
+def _is_long(axis: str, use: AxisUse) -> bool:
+    """Return whether a tile may have all columns of products, since all of these have few rows."""
     rows = (m.rows for m in use.matmuls if axis in m.columns)
-    return all(prod(use.sizes[a] for a in r) <= FEW_ROWS for r in rows)
+    few = all(prod(use.sizes[a] for a in r) <= FEW_ROWS for r in rows)
+    return few and use.sizes[axis] <= MAX_LONG
 
 
 def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, int, int]]:

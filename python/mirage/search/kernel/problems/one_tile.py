@@ -6,9 +6,10 @@ from itertools import accumulate
 from math import prod
 from operator import mul
 
-from mirage.search.kernel.loop_nests.frames import NARROWEST
 from mirage.semantics.ugraph import TensorType
 
+NARROWEST = 16
+"""The smallest tile extent along an axis of the rows or columns of a product that is longer."""
 MOST_TIMES = 16
 """The largest ratio of the sizes of values that a kernel computes side by side."""
 LEAST = 128
