@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
@@ -84,7 +85,7 @@ def _writes(node: Node) -> bool:
     )
 
 
-def _traced(node: Node, root: GraphModule) -> tuple[list[Node], Graph]:
+def _traced(node: Any, root: GraphModule) -> tuple[list[Node], Graph]:
     """Return the tensors that a call reads, and the formula as a graph with these as inputs."""
     q, k, v, score_mod, block_mask, scale, _, *buffers = (*node.args, *node.kwargs.values())
     of_scores, of_mask = (tuple(b) for b in (*buffers, (), ())[:2])
@@ -177,7 +178,7 @@ def _called(node: Node, body: Graph) -> Function:
             copies[x] = graph.call_function(
                 aten.index.Tensor, (copies[table], [copies[i] for i in indices])
             )
-        elif x.op == "call_function" and not isinstance(x.target, torch._ops.OpOverload):
+        elif x.op == "call_function" and not isinstance(x.target, OpOverload):
             if x.target is not operator.getitem:
                 raise _refused(node, f"{x.target} in a function of scores or positions")
             copies[x] = graph.node_copy(x, copies.__getitem__)

@@ -44,7 +44,8 @@ def rows_in_place(graph: Graph, groups: Container[str], most_rows: Callable[[int
     that multiply groups of rows, and ``most_rows`` says for a number of experts how many rows are
     multiplied one by one."""
     for node in list(graph.find_nodes(op="call_function", target=aten.index.Tensor)):
-        source, indices = node.args
+        args: Any = node.args
+        source, indices = args
         sort = _undone_by(indices[0]) if len(indices) == 1 and indices[0] is not None else None
         if sort is not None and isinstance(source, Node):
             with graph.inserting_before(node):
@@ -54,7 +55,7 @@ def rows_in_place(graph: Graph, groups: Container[str], most_rows: Callable[[int
     graph.eliminate_dead_code()
 
 
-def _undone_by(index: Node) -> Node | None:
+def _undone_by(index: Any) -> Node | None:
     """Return the sort whose permutation an index is the inverse of: the positions, stored at the
     places that the permutation names."""
     if index.target is not aten.index_put.default or index.kwargs.get("accumulate"):
@@ -72,7 +73,7 @@ def _undone_by(index: Node) -> Node | None:
     return _sort_of(order, 1) if plain and len(size) == 1 and size == _shape(order) else None
 
 
-def _sort_of(node: Node, result: int) -> Node | None:
+def _sort_of(node: Any, result: int) -> Node | None:
     """Return the sort of a line that gives a node as its first or second result."""
     if node.target is not operator.getitem or node.args[1] != result:
         return None
@@ -111,7 +112,7 @@ class _Unsorted:
             self._sorted[node] = node is self.sort or any(map(self._depends, node.all_input_nodes))
         return self._sorted[node]
 
-    def _of(self, node: Node) -> Node | None:
+    def _of(self, node: Any) -> Node | None:
         if node.op != "call_function" or not self._depends(node):
             return None
         if _sort_of(node, 0) is self.sort:
@@ -136,11 +137,11 @@ class _Unsorted:
             return self._applied(node, node.args) if self._is_aligned(node) else None
         return None
 
-    def _is_other(self, node: Node, dim: int) -> bool:
+    def _is_other(self, node: Any, dim: int) -> bool:
         """Return whether a dimension of the operand is not that of its rows."""
         return dim % len(_shape(node.args[0])) != 0
 
-    def _is_aligned(self, node: Node) -> bool:
+    def _is_aligned(self, node: Any) -> bool:
         """Return whether each row of an elementwise op's result is computed from the same row of
         operands, or from operands without rows."""
         rank = len(_shape(node))
@@ -153,7 +154,7 @@ class _Unsorted:
                 return False
         return True
 
-    def _looked_up(self, node: Node) -> Node | None:
+    def _looked_up(self, node: Any) -> Node | None:
         """Return rows of a table that does not depend on the sort."""
         table, indices = node.args
         (index,) = indices if len(indices) == 1 else (None,)
@@ -164,7 +165,7 @@ class _Unsorted:
         own = self.of(index)
         return None if own is None else self._made(node.target, (table, [own]), {}, node)
 
-    def _product(self, node: Node) -> Node | None:
+    def _product(self, node: Any) -> Node | None:
         """Return the product of each row with the matrix of its own expert."""
         x, weights, ends, *others = (*node.args, *node.kwargs.values())
         rows = self.of(x)
@@ -175,7 +176,7 @@ class _Unsorted:
             return None
         return self._made(ROWS_OF_EXPERTS, (rows, weights, self.keys), {}, node)
 
-    def _is_counted(self, ends: Node, experts: int) -> bool:
+    def _is_counted(self, ends: Any, experts: int) -> bool:
         """Return whether the groups end where the sorted keys do, and each key is an expert."""
         if ends.target is not aten.cumsum.default or not _is_ascending(self.sort):
             return False
@@ -189,7 +190,7 @@ class _Unsorted:
             (values,) = values.args
         return _sort_of(values, 0) is self.sort and _own_expert(self.keys, experts)
 
-    def _applied(self, node: Node, args: Args) -> Node | None:
+    def _applied(self, node: Any, args: Args) -> Node | None:
         """Return the op applied to operands before the sort."""
         operands = {x: self.of(x) for x in node.all_input_nodes if self._depends(x)}
         if any(x is None for x in operands.values()):
@@ -210,19 +211,19 @@ _UNTAGGED = (*_CASTS, aten.floor_divide.default)
 _HISTOGRAM = aten.histc.default
 
 
-def _own_expert(keys: Node, experts: int) -> bool:
+def _own_expert(keys: Any, experts: int) -> bool:
     """Return whether all keys are at least 0 and less than ``experts``: they are positions of the
     largest elements of rows of at most as many."""
     for node in _through_views(keys):
         if node.target is operator.getitem and node.args[1] == 1:
-            (ranked, _) = node.args
-            if isinstance(ranked, Node) and ranked.target is aten.topk.default:
+            ranked: Any = node.args[0]
+            if ranked.target is aten.topk.default:
                 dim: Any = ranked.args[2] if len(ranked.args) > 2 else ranked.kwargs.get("dim", -1)
                 return _shape(ranked.args[0])[dim] <= experts
     return False
 
 
-def _through_views(node: Node) -> Iterator[Node]:
+def _through_views(node: Any) -> Iterator[Any]:
     """Yield a node, and the nodes that it is a view or a copy of."""
     views = (aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.clone.default,
              aten.unsqueeze.default, aten.alias.default)  # fmt: skip
