@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirage.search.algebra.normalizer import MatmulRoles
-
-NARROWEST = 16
-"""The smallest tile extent along an axis of the rows or columns of a product that is longer."""
+from mirage.search.kernel.problems.one_tile import NARROWEST
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ from mirage.search.algebra.atoms import InAtom, Names, SoFarAtom, SubAxis, rebui
 from mirage.search.algebra.axes import Dims, UnlabelableError
 from mirage.search.algebra.normal_form import Coefficient, Mono, NormalForms, inputs_of
 from mirage.search.algebra.normalizer import MatmulRoles, Normalizer
-from mirage.search.kernel.loop_nests.frames import NARROWEST, AxisUse, FrameType
+from mirage.search.kernel.loop_nests.frames import AxisUse, FrameType
 from mirage.search.kernel.problems.aligned import aligned_copies, aligned_type, may_align
 from mirage.search.kernel.problems.merges import Merges, find_merges, view_sizes
 from mirage.search.kernel.problems.narrowing import multiplied_only
+from mirage.search.kernel.problems.one_tile import NARROWEST
 from mirage.search.kernel.problems.problem import KernelProblem, Written
 from mirage.search.kernel.problems.repeats import repeated
 from mirage.search.kernel.problems.row_classes import find_classes
