@@ -24,6 +24,7 @@ import numpy as np
 from mirage.cost.cost_report import CostReport
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.occupancy import Occupancy, occupancy
+from mirage.cost.read_again import evicted
 from mirage.cost.ring_time import turns_of_rings
 from mirage.cost.target import Target
 from mirage.cost.uneven_blocks import crowded, tail, thin
@@ -128,7 +129,8 @@ def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple
     # bandwidth of what is in flight; near saturation more in flight still helps a little
     # (what is only written waits for nothing)
     missing = np.where(load > 0, np.minimum(target.flight_total / flight, 1e3), 0.0)
-    dram = (f.dram_read + f.dram_write) / target.dram_bytes * np.sqrt(1.0 + missing**2)
+    moved = f.dram_read + evicted(f, target, o) + f.dram_write
+    dram = moved / target.dram_bytes * np.sqrt(1.0 + missing**2)
     together = o.waves <= 1
     boxes = np.where(together, IN_STEP, 1.0)
     split = f.split_once + f.split_step * f.steps

@@ -12,6 +12,7 @@ import numpy as np
 from mirage.cost.accountant import Accountant
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.kernel_time import HOT
+from mirage.cost.read_again import Readings
 from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import Dims
 from mirage.search.kernel.derivations.moves import Accumulate, Edge, Gather, Goal, Load, Product
@@ -71,7 +72,7 @@ class Measure(EdgeCosts):
         feasible: Num = columns.warpgroups | (self.shifted is None)
         if self._has_warpgroups:
             feasible = ~columns.warpgroups | self._suits_warpgroups(edges, outputs)
-        read: dict[int, InAtom] = {}
+        readings, read = Readings(), dict[int, InAtom]()
         products = {e.goal for e in edges if isinstance(e, Product)}
         gathered: set[Goal] = set()
         again = self._again(edges)
@@ -91,11 +92,15 @@ class Measure(EdgeCosts):
             if isinstance(edge, Load) and edge.goal[1] == 1:
                 atom = self.derivations.algebra.atoms[edge.atom]
                 assert isinstance(atom, InAtom)
-                if atom.tensor not in read and self.read_bytes[atom.tensor]:
+                if self.read_bytes[atom.tensor]:
                     width = self.tensors[atom.tensor].dtype.bytes
                     size = self.read_bytes[atom.tensor] * (1.0 - self._common(atom, read.values()))
-                    account.read(size, self._run(atom.dims) * width)
-                    read[atom.tensor] = atom
+                    twice = edge.goal in again or (edge.goal in first and edge.goal in nested)
+                    loops = (1, 2) if twice else (1,) if self.in_loop(edge.goal) else (None,)
+                    for loop in loops:
+                        sizes = size, self._run(atom.dims) * width
+                        readings.count(account, atom.tensor, sizes, loop)
+                    read.setdefault(atom.tensor, atom)
             if isinstance(edge, Gather):
                 gathered.add(edge.children[0])
         extra = self._store(account, gathered, outputs)
