@@ -282,16 +282,18 @@ class _Counter:
         match op:
             case Load(operands=(source,)):
                 size = self.facts.tables.get(source, float(source.type.bytes))
-                self._reads(source, size, float(_run_of(op) * source.dtype.bytes))
+                run = float(_run_of(op) * source.dtype.bytes)
+                self._reads(source, size, run, float(op.result.type.bytes))
             case Source(operands=(table, indices)):
-                run = _run_of_rows(op, table)
-                self._reads(table, rows_read(table, indices), float(run * table.dtype.bytes))
-                self._reads(indices, float(indices.type.bytes), float(indices.dtype.bytes))
+                run, tile = float(_run_of_rows(op, table) * table.dtype.bytes), op.result.type.bytes
+                self._reads(table, rows_read(table, indices), run, float(tile))
+                each = float(indices.dtype.bytes)
+                self._reads(indices, float(indices.type.bytes), each, each)
             case _:
                 pass
 
-    def _reads(self, tensor: Value, size: float, run: float) -> None:
-        self.readings.count(self.account, tensor, (size, run), self.outermost)
+    def _reads(self, tensor: Value, size: float, run: float, tile: float) -> None:
+        self.readings.count(self.account, tensor, (size, run), self.outermost, tile)
 
     def _give(self, before: KernelFeatures) -> None:
         """Adjust the load that was just counted: a block copies only its own part of it."""

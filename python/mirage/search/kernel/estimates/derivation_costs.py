@@ -73,6 +73,7 @@ class Measure(EdgeCosts):
         if self._has_warpgroups:
             feasible = ~columns.warpgroups | self._suits_warpgroups(edges, outputs)
         readings, read = Readings(), dict[int, InAtom]()
+        behind: list[tuple[int, tuple[Num, Num], Num]] = []
         products = {e.goal for e in edges if isinstance(e, Product)}
         gathered: set[Goal] = set()
         again = self._again(edges)
@@ -96,13 +97,18 @@ class Measure(EdgeCosts):
                     width = self.tensors[atom.tensor].dtype.bytes
                     size = self.read_bytes[atom.tensor] * (1.0 - self._common(atom, read.values()))
                     twice = edge.goal in again or (edge.goal in first and edge.goal in nested)
-                    loops = (1, 2) if twice else (1,) if self.in_loop(edge.goal) else (None,)
-                    for loop in loops:
-                        sizes = size, self._run(atom.dims) * width
-                        readings.count(account, atom.tensor, sizes, loop)
+                    sizes = size, self._run(atom.dims) * width
+                    tile = self.elements(self.labels(edge.goal)) * width
+                    if self.in_loop(edge.goal) or products:
+                        for loop in range(1 + twice):
+                            readings.count(account, atom.tensor, sizes, loop, tile)
+                    else:
+                        behind.append((atom.tensor, sizes, tile))
                     read.setdefault(atom.tensor, atom)
             if isinstance(edge, Gather):
                 gathered.add(edge.children[0])
+        for tensor, sizes, tile in behind:
+            readings.count(account, tensor, sizes, None, tile)
         extra = self._store(account, gathered, outputs)
         if self._has_warpgroups and products:
             feasible = feasible & self._count_registers(account.features, edges)
