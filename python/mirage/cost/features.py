@@ -270,29 +270,13 @@ class _Counter:
                 self.account.around = around
                 given = in_loop and op in self.given
                 before = replace(self.account.features) if given else None
-                self._read(op)
-                _count(self.account, op, in_loop, self.shared, self.facts)
+                _count(self.account, op, in_loop, self.shared, self.facts, self._reads)
                 if before is not None:
                     self._give(before)
         self.account.around = Around()
 
-    def _read(self, op: Op) -> None:
-        """Count what a load reads of tensors in device memory; no row of a table by indices more
-        than once."""
-        match op:
-            case Load(operands=(source,)):
-                size = self.facts.tables.get(source, float(source.type.bytes))
-                run = float(_run_of(op) * source.dtype.bytes)
-                self._reads(source, size, run, float(op.result.type.bytes))
-            case Source(operands=(table, indices)):
-                run, tile = float(_run_of_rows(op, table) * table.dtype.bytes), op.result.type.bytes
-                self._reads(table, rows_read(table, indices), run, float(tile))
-                each = float(indices.dtype.bytes)
-                self._reads(indices, float(indices.type.bytes), each, each)
-            case _:
-                pass
-
     def _reads(self, tensor: Value, size: float, run: float, tile: float) -> None:
+        """Count the bytes of a tensor, of its contiguous runs, and of a tile that is loaded."""
         self.readings.count(self.account, tensor, (size, run), self.outermost, tile)
 
     def _give(self, before: KernelFeatures) -> None:
@@ -344,6 +328,7 @@ def _count(
     in_loop: bool,
     shared: Mapping[Matmul, int],
     facts: _Facts,
+    reads: Callable[[Value, float, float, float], None],
 ) -> None:
     size = float(op.results[0].type.size) if op.results else 0.0
     if isinstance(op, Unary | Binary | Reduce | Cumulate):
@@ -353,13 +338,18 @@ def _count(
     match op:
         case Load():
             (source,) = op.operands
+            run = float(_run_of(op))
+            whole = facts.tables.get(source, float(source.type.bytes))
+            reads(source, whole, run * source.dtype.bytes, float(op.result.type.bytes))
             skewed = op.result in facts.skewed
             shifted = op.result in facts.shifted
-            account.load(
-                size, float(_run_of(op)), source.type, in_loop, skewed=skewed, shifted=shifted
-            )
-        case Source(operands=(table, _)):  # rows by index, each of them contiguous
-            run = float(_run_of_rows(op, table))
+            account.load(size, run, source.type, in_loop, skewed=skewed, shifted=shifted)
+        case Source(operands=(table, indices)):  # rows by index, none of them more than once
+            row = table.shape[1:]
+            run = float(contiguous_run(op.result.shape[len(op.result.shape) - len(row) :], row))
+            each, tile = float(indices.dtype.bytes), float(op.result.type.bytes)
+            reads(table, rows_read(table, indices), run * table.dtype.bytes, tile)
+            reads(indices, float(indices.type.bytes), each, each)
             account.load(float(op.result.type.size), run, table.type, in_loop)
         case Matmul():
             _count_product(account, op, in_loop, shared.get(op, 1), facts)
@@ -418,11 +408,6 @@ def rows_read(table: Value, indices: Value) -> float:
     """Return the bytes of the rows that indices name, each counted once."""
     rows = min(indices.type.size, table.shape[0])
     return float(rows * prod(table.shape[1:]) * table.dtype.bytes)
-
-
-def _run_of_rows(op: Op, table: Value) -> int:
-    row = table.shape[1:]
-    return contiguous_run(op.result.shape[len(op.result.shape) - len(row) :], row)
 
 
 def isinstance_load(op: Transpose) -> bool:
