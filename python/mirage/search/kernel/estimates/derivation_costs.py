@@ -95,7 +95,8 @@ class Measure(EdgeCosts):
                 assert isinstance(atom, InAtom)
                 if self.read_bytes[atom.tensor]:
                     width = self.tensors[atom.tensor].dtype.bytes
-                    size = self.read_bytes[atom.tensor] * (1.0 - self._common(atom, read.values()))
+                    others = (other for other in read.values() if other.tensor != atom.tensor)
+                    size = self.read_bytes[atom.tensor] * (1.0 - self._common(atom, others))
                     twice = edge.goal in again or (edge.goal in first and edge.goal in nested)
                     sizes = size, self._run(atom.dims) * width
                     tile = self.elements(self.labels(edge.goal)) * width
