@@ -179,6 +179,7 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
     if not use.contracted(axis) and kind.inner is None:
         while high < MAX_SUMMED_TILE and size > high * MAX_SUMMED_STEPS * MAX_PARTS:
             high *= 2
+        high = MAX_SUMMED_TILE if axis in use.twice else high
     tiles = _dividing([t for t in _powers(low, high) if t < size], size) or [size]
     parts = [p for p in _powers(2, 64) if size // p >= 16] or [1]
     # one of 64 parts of a long axis would be too long for a tile

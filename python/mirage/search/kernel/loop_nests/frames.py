@@ -50,6 +50,8 @@ class AxisUse:
     """The smallest tile extent along an axis of the columns of a product."""
     lines: frozenset[str] = frozenset()
     """Axes along which all tensors that are read have whole lines, however short the axis is."""
+    twice: frozenset[str] = frozenset()
+    """Reduced axes along rows that a tile has whole afterwards: steps may be long."""
 
     def types(self) -> list[FrameType]:
         """Return all frame types, the simplest first."""
