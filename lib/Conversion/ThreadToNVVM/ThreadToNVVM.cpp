@@ -273,7 +273,7 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     populateCoarsePatterns(converter, patterns, emitters);
     populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
-    for (auto populate : {populateElementwisePatterns, populateReshapePatterns,
+    for (auto populate : {populateElementwisePatterns, populateIntegerPatterns, populateReshapePatterns,
                           populateReducePatterns, populateCumulatePatterns, populateGlobalPatterns,
                           populateGatherPatterns, populateRowCopyPatterns, populateSharedPatterns,
                           populateCopyPatterns, populateMmaPatterns, populateSyncPatterns,

@@ -17,6 +17,7 @@ from mirage.cost.shared_tiles import given_loads
 from mirage.cost.shifted_loops import shifted_factors, shifted_loads
 from mirage.cost.skewed_rows import is_odd, skewed_factors
 from mirage.semantics.scalar import DType
+from mirage.semantics.integers import TileIntegers
 from mirage.semantics.ugraph import (
     Binary,
     Cast,
@@ -339,6 +340,8 @@ def _count(
             account.load(
                 size, float(_run_of(op)), source.type, in_loop, skewed=skewed, shifted=shifted
             )
+        case TileIntegers():
+            _count_integers(account, op, in_loop, read)
         case Source(operands=(table, indices)):
             _count_rows(account, op, (table, indices), in_loop, read)
         case Matmul():
@@ -415,6 +418,20 @@ def _count_rows(
         read.add(indices)
         account.read(float(indices.type.bytes), float(indices.dtype.bytes))
     account.load(float(op.result.type.size), float(run), table.type, in_loop)
+
+
+def _count_integers(
+    account: Accountant, op: TileIntegers, in_loop: bool, read: set[Value]
+) -> None:
+    """Count exact arithmetic: its operands, and the functions of each element, of 64 bits."""
+    for operand, dims in zip(op.operands, op.formula.loads, strict=True):
+        tile = tuple(1 if d < 0 else op.result.shape[d] for d in dims)
+        run = float(contiguous_run(tile, operand.shape)) if tile else 1.0
+        if operand not in read:
+            read.add(operand)
+            account.read(float(operand.type.bytes), run * operand.dtype.bytes)
+        account.load(float(prod(tile)), run, operand.type, in_loop)
+    account.elementwise(float(op.result.type.size), 2.0 * op.formula.work, 0.0, in_loop)
 
 
 def isinstance_load(op: Transpose) -> bool:

@@ -146,6 +146,32 @@ LogicalResult GatherOp::verify() {
   return verifyElementType(*this, gathered.getElementType());
 }
 
+IntegerFormula IntegersOp::getParsedFormula() {
+  return *IntegerFormula::parse([&] { return emitOpError(); }, getFormula());
+}
+
+RankedTensorType IntegersOp::getComputedType() {
+  return RankedTensorType::get(getShape(), getParsedFormula().getSteps().back().type);
+}
+
+LogicalResult IntegersOp::verify() {
+  auto error = [&] { return emitOpError(); };
+  FailureOr<IntegerFormula> formula = IntegerFormula::parse(error, getFormula());
+  if (failed(formula))
+    return failure();
+  Type element = formula->getSteps().back().type;
+  if (failed(formula->verify(error, getInputs().getTypes(), getShape(), element)))
+    return failure();
+  TileType tile = tileOf(getResult());
+  if (failed(verifyMap(*this, getMap(), RankedTensorType::get(getShape(), element), tile)))
+    return failure();
+  if (!tile.getElementType().isInteger())
+    return verifyElementType(*this, getTileElement(element));
+  if (!element.isInteger() || element.isInteger(1))
+    return emitOpError("expected a tile of ") << getTileElement(element) << ", got " << tile;
+  return success();
+}
+
 LogicalResult ScalarOp::verify() {
   constexpr int64_t mostElements = 128, largest = int64_t(1) << 31;
   auto tensor = cast<RankedTensorType>(getSource().getType());

@@ -6,6 +6,7 @@ from mirage.semantics.builder import ShapeError
 from mirage.semantics.check.loop_rules import LoopRules
 from mirage.semantics.check.op_rules import InvalidGraph, arity, check_scope, check_type, define
 from mirage.semantics.check.tile_rules import TileRules
+from mirage.semantics.integers import TileIntegers
 from mirage.semantics.positions import TileGather, TileIota, gathered
 from mirage.semantics.ugraph import (
     Load,
@@ -116,6 +117,9 @@ class LaunchChecker(LoopRules, TileRules):
                     raise InvalidGraph("C2", at, str(error)) from error
                 self.tile_type(at, op, source.dtype)
                 self.check_map(at, op.map, op.result.shape, source.shape, scope)
+                self.depends[op.result] = op.reads_axes
+            elif isinstance(op, TileIntegers):
+                self.integers(op, params, scope, at)
                 self.depends[op.result] = op.reads_axes
             else:
                 if any(v in params for v in op.operands):

@@ -1,14 +1,15 @@
-"""Positions and gathered rows at the block level, as loads of tensors.
+"""Positions, gathered rows and arithmetic on integers at the block level, as loads of tensors.
 
-:class:`TileIota` and :class:`TileGather` stand for the elements that a load reads of a kernel-level
-lookup. :func:`loaded` rewrites them as that load; they are evaluated and verified in this form,
-which is the only definition of their meaning.
+:class:`TileIota`, :class:`TileGather` and :class:`TileIntegers` stand for the elements that a load
+reads of a kernel-level lookup. :func:`loaded` rewrites them as that load; they are evaluated and
+verified in this form, which is the only definition of their meaning.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from mirage.semantics.integers import Integers, TileIntegers
 from mirage.semantics.ops.op import Op, TensorType, Value
 from mirage.semantics.positions import Gather, Iota, TileGather, TileIota, gathered
 from mirage.semantics.scalar import DType
@@ -28,7 +29,7 @@ def loaded(graph: KernelGraph) -> KernelGraph:
     changed = False
     for op in graph.ops:
         if isinstance(op, Launch) and any(
-            isinstance(inner, TileIota | TileGather) for inner in all_ops(op.body.ops)
+            isinstance(inner, TileIota | TileGather | TileIntegers) for inner in all_ops(op.body.ops)
         ):
             lookups, op = _Loaded(op).run()
             ops.extend(lookups)
@@ -65,6 +66,11 @@ class _Loaded:
             table, indices = (self.outside[p] for p in op.operands)
             tensor = Value(gathered(table, indices))
             self.lookups.append(Gather((table, indices), (tensor,)))
+            tile_map = op.map
+        elif isinstance(op, TileIntegers):
+            operands = tuple(self.outside[p] for p in op.operands)
+            tensor = Value(op.computed)
+            self.lookups.append(Integers(operands, (tensor,), op.formula))
             tile_map = op.map
         else:
             return op

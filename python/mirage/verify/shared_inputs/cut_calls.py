@@ -31,7 +31,7 @@ def cut_calls(graph: KernelGraph, *, rows: bool = True) -> CutGraph:
     ops: list[Op] = []
     calls: list[str] = []
     for op in graph.ops:
-        row = rows and isinstance(op, Lookup) and bool(op.operands)
+        row = isinstance(op, Lookup) and bool(op.operands) and (rows or not op.names_rows)
         if not row and not isinstance(op, External):
             ops.append(op)
             continue
@@ -42,6 +42,8 @@ def cut_calls(graph: KernelGraph, *, rows: bool = True) -> CutGraph:
         if isinstance(op, External):
             name, with_what = op.target, f"; {dict(op.arguments)}"
             with_what += f" as {op.seen_as}" if op.seen_as else ""
+        elif not op.names_rows:
+            name = op.written([f"%{i}" for i in range(len(op.operands))])
         calls.append(f"{name}({taken}{with_what}) -> {given}")
     return CutGraph(
         KernelGraph(graph.name, tuple(inputs), tuple(ops), tuple(outputs)), tuple(calls)

@@ -112,6 +112,31 @@ def Block_GatherOp : Block_OtherTileOp<"gather", "::std::nullopt", "true"> {
   }];
 }
 
+def Block_IntegersOp : Block_OtherTileOp<"integers", "::std::nullopt", "true"> {
+  let summary = "this block's tile of exact arithmetic on integers";
+  let description = [{
+    What `block.load` with `map` would read from the `kernel.integers` of the operands
+    that has the shape `of` and this formula; elements outside of it are zero. A tile
+    of i64 has integers as they are, which only stores read. In other tiles truth
+    values and integers become f32, as they do when they are loaded.
+
+    ```mlir
+    %m = block.integers %a, %b [[n], []] of [32, 16] ["load 0", "load 1", "le 1 0 : i1"]
+         : (tensor<32xi64>, tensor<16xi64>) -> !block.tile<8x16xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<Block_DeviceTensor>:$inputs, Block_MapAttr:$map,
+                       DenseI64ArrayAttr:$shape, StrArrayAttr:$formula);
+  let assemblyFormat = [{
+    $inputs custom<Map>($map) `of` $shape $formula attr-dict `:` functional-type($inputs, $result)
+  }];
+  let extraClassDeclaration = extraDeclaration # [{
+    /// The tensor of which this is a tile.
+    ::mlir::RankedTensorType getComputedType();
+    ::mirage::IntegerFormula getParsedFormula();
+  }];
+}
+
 def Block_ScalarOp : Block_Op<"scalar", [Pure, HasParent<"::mirage::kernel::LaunchOp">]> {
   let summary = "an integer that this block reads, as a bound of its loops";
   let description = [{

@@ -79,6 +79,24 @@ def Thread_BinaryOp : Thread_FragmentOp<"binary", [SameOperandsAndResultType]> {
   let hasVerifier = 1;
 }
 
+def Thread_IntegersOp : Thread_FragmentOp<"integers"> {
+  let summary = "exact arithmetic on integers, element by element";
+  let description = [{
+    The formula of `kernel.integers`, of operands that have the result's layout:
+    integers of any width are held as i64, floats as f32. If the result is f32,
+    integers and truth values are converted.
+
+    ```mlir
+    %s = thread.integers %x, %y ["load 0 1", "load 0 1", "add 0 1 : i32"]
+      : (!thread.fragment<16x8xi64, #layout>, !thread.fragment<16x8xi64, #layout>)
+      -> !thread.fragment<16x8xi64, #layout>
+    ```
+  }];
+  let arguments = (ins Variadic<Thread_FragmentType>:$inputs, StrArrayAttr:$formula);
+  let assemblyFormat = "$inputs $formula attr-dict `:` functional-type($inputs, $result)";
+  let hasVerifier = 1;
+}
+
 def Thread_ScaleOp : Thread_FragmentOp<"scale", [AllTypesMatch<["operand", "result"]>]> {
   let summary = "each element times a constant; allowed on partial fragments";
   let description = [{

@@ -1,0 +1,141 @@
+"""Exact arithmetic on integers that something other than a kernel reads, computed by a kernel of
+its own.
+
+A launch that loads the result of a formula computes it (:mod:`mirage.transforms.lookups`). For all
+other readers (the program's caller, calls of PyTorch, lookups, bounds of loops) a kernel writes it:
+each block computes one tile and stores it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+
+from mirage.semantics.integer_formula import LOAD, Formula, Step
+from mirage.semantics.integers import Integers, TileIntegers
+from mirage.semantics.ops.kinds import Structure, View, all_ops
+from mirage.semantics.ops.op import Op, TensorType, Value
+from mirage.semantics.scalar import DType
+from mirage.semantics.substitute import without_dead_ops
+from mirage.semantics.ugraph import (
+    Axis,
+    BlockGraph,
+    Broadcast,
+    KernelGraph,
+    Launch,
+    Output,
+    Reshape,
+    Schedule,
+    TileMap,
+    Transpose,
+)
+
+WARPS = 4
+COLUMNS, TILE = 512, 2048
+"""The elements of a row, and of all rows together, that a block computes."""
+
+
+def in_memory(launch: Launch) -> set[Value]:
+    """Return the params of a launch that are read from memory even if kernels can compute them:
+    tables and indices of lookups, operands of other formulas, integers that bound loops."""
+    inside = all_ops(launch.body.ops)
+    reading = (
+        op for op in inside if op.names_rows is not None or isinstance(op, TileIntegers | Structure)
+    )
+    return {v for op in reading for v in op.operands}
+
+
+def with_stored_integers(graph: KernelGraph) -> KernelGraph:
+    """Return ``graph`` with launches that compute what has to be in memory."""
+    formulas = {op.result for op in graph.ops if isinstance(op, Integers)}
+    if not formulas:
+        return graph
+    stored = formulas.intersection(graph.outputs)
+    for op in graph.ops:
+        if isinstance(op, Launch):
+            kept = in_memory(op)
+            pairs = zip(op.body.params, op.operands, strict=True)
+            stored.update(v for p, v in pairs if p in kept and v in formulas)
+        else:
+            stored.update(formulas.intersection(op.operands))
+    if not stored:
+        return graph
+    ops = tuple(
+        computing(op) if isinstance(op, Integers) and op.result in stored else op
+        for op in graph.ops
+    )
+    return replace(graph, ops=ops)
+
+
+def computing(op: Integers) -> Launch:
+    """Return a launch that computes a formula tile by tile."""
+    shape = op.result.shape
+    width = min(shape[-1], COLUMNS)
+    padded = 1 << (width - 1).bit_length()
+    height = min(max(TILE // padded, 1), shape[-2]) if len(shape) > 1 else 1
+    tile = (*(1 for _ in shape[:-2]), height, width)[-len(shape) :]
+    if len(shape) == 1:
+        tile = (min(shape[0], TILE),)
+    parts = tuple(ceil(n / t) for n, t in zip(shape, tile, strict=True))
+    names = tuple(f"d{i}" for i in range(len(shape)))
+    grid = tuple(Axis(name, n) for name, n in zip(names, parts, strict=True) if n > 1)
+    tile_map: TileMap = tuple(
+        (name,) if n > 1 else () for name, n in zip(names, parts, strict=True)
+    )
+    params = {v: Value(v.type, v.name) for v in op.operands}
+    dtype = op.result.dtype
+    exact = dtype.is_integer and dtype is not DType.I1
+    result = Value(TensorType(tile, DType.I64 if exact else dtype.in_tile))
+    operands = tuple(params[v] for v in op.operands)
+    inner = TileIntegers(operands, (result,), tile_map, shape, op.formula)
+    body = BlockGraph(tuple(params.values()), (inner,), (Output(result, tile_map),))
+    return Launch(tuple(params), op.results, grid, body, Schedule(warps=WARPS, stages=1))
+
+
+# ---- views
+
+
+def integers_without_views(graph: KernelGraph) -> KernelGraph:
+    """Return ``graph`` with formulas in other shapes in place of views of their results that repeat
+    or reorder dimensions, or add and drop ones of size 1."""
+    made = {op.result: op for op in graph.ops if isinstance(op, Integers)}
+    if not made:
+        return graph
+    ops: list[Op] = []
+    for op in graph.ops:
+        source = made.get(op.operands[0]) if isinstance(op, View) else None
+        dims = None if source is None else places(op)
+        if source is not None and dims is not None:
+            formula = moved(source.formula, dims)
+            op = made[op.results[0]] = Integers(source.operands, op.results, formula)
+        ops.append(op)
+    return without_dead_ops(replace(graph, ops=tuple(ops)))
+
+
+def places(view: Op) -> tuple[int, ...] | None:
+    """Return, for each dimension of a view's operand, the dimension of the result along which it
+    lies, or -1 for one of size 1 that lies along none; None for views that do something else."""
+    before, after = view.operands[0].shape, view.results[0].shape
+    match view:
+        case Broadcast():
+            lead = len(after) - len(before)
+            return tuple(-1 if n == 1 else lead + d for d, n in enumerate(before))
+        case Transpose():
+            return tuple(view.permutation.index(d) for d in range(len(before)))
+        case Reshape() if [n for n in before if n != 1] == [n for n in after if n != 1]:
+            wide = iter([d for d, n in enumerate(after) if n != 1])
+            return tuple(-1 if n == 1 else next(wide) for n in before)
+        case _:
+            return None
+
+
+def moved(formula: Formula, dims: tuple[int, ...]) -> Formula:
+    """Return a formula whose result has its dimension ``d`` along ``dims[d]`` of another tensor,
+    and is repeated along the others."""
+
+    def along(step: Step) -> Step:
+        if step.name != LOAD:
+            return step
+        return replace(step, args=tuple(-1 if d < 0 else dims[d] for d in step.args))
+
+    return Formula(tuple(map(along, formula.steps)))
