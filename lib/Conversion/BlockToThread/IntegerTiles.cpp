@@ -58,6 +58,18 @@ Value TileEmitter::loadOperand(block::IntegersOp op, unsigned number, const Tile
                                  cast<FragmentType>(loaded.getType()).getElementType()));
 }
 
+/// Positions along a dimension of the result.
+Value TileEmitter::emitPosition(int64_t dim, const TilePlace &place, FragmentType type) {
+  FragmentType integers = type.withElementType(builder.getI64Type());
+  for (int64_t axis : {0, 1})
+    if (place.dims[axis] == dim)
+      return thread::IotaOp::create(builder, loc, integers, builder.getI64IntegerAttr(axis),
+                                    place.offsets[dim]);
+  // The tile has one index.
+  Value at = arith::IndexCastOp::create(builder, loc, builder.getI64Type(), place.offsets[dim]);
+  return thread::SplatOp::create(builder, loc, integers, at);
+}
+
 /// Overwrites what lies outside of the tensor of `shape`, or of the tile, where a load has zeros.
 Value TileEmitter::withZerosBeyond(Value fragment, const TilePlace &place,
                                    ArrayRef<int64_t> shape) {
@@ -97,6 +109,9 @@ void TileEmitter::emitIntegers(block::IntegersOp op) {
   SmallVector<Value> operands;
   for (unsigned number = 0; number < op.getInputs().size(); ++number)
     operands.push_back(loadOperand(op, number, place, type));
+  int64_t added = int64_t(shape.size() - op.getShape().size());
+  for (int64_t dim : op.getParsedFormula().getPositions())
+    operands.push_back(emitPosition(added + dim, place, type));
   bool isExact = type.getElementType().isInteger();
   FragmentType computed = isExact ? type : type.withElementType(builder.getF32Type());
   Value result = thread::IntegersOp::create(builder, loc, computed, operands, op.getFormulaAttr());

@@ -161,6 +161,7 @@ private:
   void emitIntegers(block::IntegersOp op);
   mlir::Value loadOperand(block::IntegersOp op, unsigned number, const TilePlace &place,
                           FragmentType type);
+  mlir::Value emitPosition(int64_t dim, const TilePlace &place, FragmentType type);
   mlir::Value withZerosBeyond(mlir::Value fragment, const TilePlace &place,
                               llvm::ArrayRef<int64_t> shape);
 

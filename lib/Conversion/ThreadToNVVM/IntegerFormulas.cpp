@@ -25,9 +25,8 @@ public:
 
   /// The last step, in the type `element`: i64, or f32.
   Value emit(ArrayRef<Value> operands, Type element) {
-    size_t loads = 0;
     for (const FormulaStep &step : formula.getSteps())
-      results.push_back(step.kind == FormulaStep::Kind::Load ? operands[loads++] : emit(step));
+      results.push_back(results.size() < operands.size() ? operands[results.size()] : emit(step));
     Value last = results.back();
     return last.getType() == element ? last : toFloat(last);
   }
@@ -54,6 +53,7 @@ private:
   Value emit(const FormulaStep &step) {
     switch (step.kind) {
     case FormulaStep::Kind::Load:
+    case FormulaStep::Kind::Position:
       llvm_unreachable("an operand");
     case FormulaStep::Kind::Constant:
       return wrap(number(step.value), step.type);
@@ -161,13 +161,16 @@ private:
     case BitFn::ShiftRight:
       break;
     }
-    // All bits are shifted out: of a right shift what is left are copies of the sign.
+    // Beyond the width all bits are shifted out: to the right, copies of the sign are left.
     int64_t width = step.type.getIntOrFloatBitWidth();
     Value isBeyond = e.compare(Predicate::uge, b, number(width));
     if (step.bits == BitFn::ShiftRight)
       return e.createOrFold<arith::ShRSIOp>(a, e.select(isBeyond, number(width - 1), b));
-    Value shifted = e.createOrFold<arith::ShLIOp>(a, e.select(isBeyond, number(0), b));
-    return e.select(isBeyond, number(0), shifted);
+    // To the left in two halves, each of less than 64 bits. (A choice of 0 would become one
+    // instruction, which reads the lower 32 bits of b alone.)
+    Value all = e.select(isBeyond, number(width), b), half = e.shiftRight(all, 1);
+    Value once = e.createOrFold<arith::ShLIOp>(a, half);
+    return e.createOrFold<arith::ShLIOp>(once, e.sub(all, half));
   }
 
   Emitter &e;

@@ -88,6 +88,12 @@ static FailureOr<FormulaStep> parseStep(IntegerFormula::EmitError emitError, MLI
   step.type = findType(context, type);
   if (!step.type)
     return fail("a type of integers or floats of at least 16 bits after a colon");
+  if (name == "position") {
+    step.kind = FormulaStep::Kind::Position;
+    if (step.args.size() != 1 || step.args.front() < 0 || !step.type.isInteger(64))
+      return fail("a dimension, and i64");
+    return step;
+  }
   if (name == "constant") {
     step.kind = FormulaStep::Kind::Constant;
     if (step.args.size() != 1 || !step.type.isInteger())
@@ -117,11 +123,14 @@ FailureOr<IntegerFormula> IntegerFormula::parse(EmitError emitError, ArrayAttr t
                   formula.steps.size());
     if (failed(step))
       return failure();
-    bool late = step->kind == FormulaStep::Kind::Load &&
-                formula.countLoads() != int64_t(formula.steps.size());
-    if (late)
+    int64_t first = formula.countLoads();
+    if (step->kind == FormulaStep::Kind::Position)
+      first += formula.count(FormulaStep::Kind::Position);
+    bool mayFollow = step->kind != FormulaStep::Kind::Load &&
+                     step->kind != FormulaStep::Kind::Position;
+    if (!mayFollow && first != int64_t(formula.steps.size()))
       return emitError() << "step " << formula.steps.size()
-                         << ": expected loads before all other steps, got '"
+                         << ": expected loads first, then positions, then all other steps, got '"
                          << cast<StringAttr>(line).getValue() << "'";
     formula.steps.push_back(*step);
   }
@@ -130,9 +139,16 @@ FailureOr<IntegerFormula> IntegerFormula::parse(EmitError emitError, ArrayAttr t
   return formula;
 }
 
-int64_t IntegerFormula::countLoads() const {
-  return llvm::count_if(
-      steps, [](const FormulaStep &step) { return step.kind == FormulaStep::Kind::Load; });
+int64_t IntegerFormula::count(FormulaStep::Kind kind) const {
+  return llvm::count_if(steps, [&](const FormulaStep &step) { return step.kind == kind; });
+}
+
+SmallVector<int64_t> IntegerFormula::getPositions() const {
+  SmallVector<int64_t> dims;
+  for (const FormulaStep &step : steps)
+    if (step.kind == FormulaStep::Kind::Position)
+      dims.push_back(step.args.front());
+  return dims;
 }
 
 int64_t IntegerFormula::getWork() const {
@@ -168,8 +184,13 @@ LogicalResult IntegerFormula::verify(EmitError emitError, TypeRange operands,
                            << dim << " for dimension " << i;
     }
   }
+  for (int64_t dim : getPositions())
+    if (dim >= int64_t(shape.size()))
+      return emitError() << "expected positions along one of " << shape.size()
+                         << " dimensions, got " << dim;
   for (auto [number, step] : llvm::enumerate(steps))
-    for (int64_t arg : step.kind == FormulaStep::Kind::Load ? ArrayRef<int64_t>() : step.args) {
+    for (int64_t arg : step.kind <= FormulaStep::Kind::Position ? ArrayRef<int64_t>()
+                                                                : ArrayRef(step.args)) {
       Type read = arg < loads ? getElementTypeOrSelf(operands[arg]) : steps[arg].type;
       bool converts = step.kind == FormulaStep::Kind::Cast && step.type.isInteger() && arg < loads;
       if (!read.isInteger() && !converts)

@@ -16,8 +16,8 @@ from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.cost.shared_tiles import given_loads
 from mirage.cost.shifted_loops import shifted_factors, shifted_loads
 from mirage.cost.skewed_rows import is_odd, skewed_factors
-from mirage.semantics.scalar import DType
 from mirage.semantics.integers import TileIntegers
+from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     Binary,
     Cast,
@@ -420,9 +420,7 @@ def _count_rows(
     account.load(float(op.result.type.size), float(run), table.type, in_loop)
 
 
-def _count_integers(
-    account: Accountant, op: TileIntegers, in_loop: bool, read: set[Value]
-) -> None:
+def _count_integers(account: Accountant, op: TileIntegers, in_loop: bool, read: set[Value]) -> None:
     """Count exact arithmetic: its operands, and the functions of each element, of 64 bits."""
     for operand, dims in zip(op.operands, op.formula.loads, strict=True):
         tile = tuple(1 if d < 0 else op.result.shape[d] for d in dims)

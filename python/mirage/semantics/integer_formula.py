@@ -9,18 +9,19 @@ integers.
 The text of a step is ``add 0 1 : i32``: a function, the numbers of earlier steps, and the type of
 the result. ``load 0 2`` is an operand whose dimensions lie along the dimensions 0 and 2 of the
 result (-1: along none, for a dimension of size 1); loads come first, one for each operand.
+In a kernel ``position 1 : i64`` stands for a load of positions along a dimension.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mirage.semantics.scalar import BINARY, UNARY, Array, BinaryFn, DType, UnaryFn
+from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, UnaryFn
 
-LOAD, CONSTANT, CAST = "load", "constant", "cast"
+LOAD, POSITION, CONSTANT, CAST = "load", "position", "constant", "cast"
 MAX_STEPS = 64
 """The most steps of a formula: kernels compute all of them for each element that they load."""
 
@@ -119,7 +120,7 @@ class Step:
     @property
     def reads(self) -> tuple[int, ...]:
         """The numbers of the steps that this one reads."""
-        return () if self.name in (LOAD, CONSTANT) else self.args
+        return () if self.name in (LOAD, POSITION, CONSTANT) else self.args
 
 
 def read_step(text: str) -> Step:
@@ -156,7 +157,9 @@ class Formula:
         """The number of functions that are computed for each element."""
         return sum(bool(step.reads) for step in self.steps)
 
-    def check(self, operands: Sequence[tuple[tuple[int, ...], DType]], shape: tuple[int, ...]) -> None:
+    def check(
+        self, operands: Sequence[tuple[tuple[int, ...], DType]], shape: tuple[int, ...]
+    ) -> None:
         """Raise :class:`FormulaError` unless the formula fits operands of these shapes and types
         and a result of ``shape``."""
         if [step.name == LOAD for step in self.steps] != [
@@ -177,7 +180,7 @@ class Formula:
 
     def _check_step(self, number: int, types: list[DType], loads: int) -> None:
         step = self.steps[number]
-        counts = {CONSTANT: 1, CAST: 1, **dict.fromkeys(BITS, 2)}
+        counts = {POSITION: 1, CONSTANT: 1, CAST: 1, **dict.fromkeys(BITS, 2)}
         counts.update({fn.value: 1 for fn in _UNARY} | {fn.value: 2 for fn in _BINARY})
         if step.dtype is None or counts.get(step.name) != len(step.args):
             raise FormulaError(f"step {number}: expected a function of integers, got '{step}'")
@@ -205,6 +208,8 @@ class Formula:
                     values.append(np.asarray(operands[number]))
                     continue
                 assert step.dtype is not None
+                if step.name == POSITION:
+                    raise FormulaError("expected a formula of tensors, got positions of a tile")
                 if step.name == CONSTANT:
                     half = 1 << 63
                     around = (step.args[0] + half) % (2 * half) - half
@@ -214,12 +219,38 @@ class Formula:
                 values.append(_applied(step.name, args, step.dtype))
         return values[-1]
 
+    def with_positions(self, counted: Container[int]) -> Formula:
+        """Return the formula with positions in place of the loads ``counted``, which are of one
+        dimension."""
+        count = len(self.loads)
+        order = [i for i in range(count) if i not in counted]
+        order += [i for i in range(count) if i in counted]
+        number = {old: new for new, old in enumerate(order)}
+        loads = [
+            Step(POSITION, self.steps[i].args, DType.I64) if i in counted else self.steps[i]
+            for i in order
+        ]
+        steps = [
+            replace(s, args=tuple(number.get(a, a) for a in s.args)) if s.reads else s
+            for s in self.steps[count:]
+        ]
+        return Formula((*loads, *steps))
+
+    def with_loads(self) -> tuple[Formula, tuple[int, ...]]:
+        """Return the formula with loads in place of positions, which are of one dimension each, and
+        the dimensions along which those lie."""
+        along = tuple(step.args[0] for step in self.steps if step.name == POSITION)
+        steps = (Step(LOAD, s.args) if s.name == POSITION else s for s in self.steps)
+        return Formula(tuple(steps)), along
+
     def written(self, xs: Sequence[str]) -> str:
         """Write the formula for people, of operands that are written ``xs``."""
         texts: list[str] = []
         for number, step in enumerate(self.steps):
             if step.name == LOAD:
                 texts.append(xs[number])
+            elif step.name == POSITION:
+                texts.append(f"position{step.args[0]}")
             elif step.name == CONSTANT:
                 texts.append(str(step.args[0]))
             else:
@@ -257,5 +288,3 @@ def _written(name: str, xs: list[str], dtype: DType | None) -> str:
     infix = BINARY[BinaryFn(name)].infix if len(xs) == 2 and name not in BITS else None
     return f"({xs[0]} {infix} {xs[1]})" if infix else f"{name}({', '.join(xs)})"
 
-
-assert all(fn in UNARY for fn in _UNARY) and all(fn in BINARY for fn in _BINARY)

@@ -12,14 +12,16 @@ from mirage.semantics.ops.op import Op, TensorType, Value
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.ugraph import External
 
-BIT_CALLS = {
-    "bit_and": "aten.bitwise_and.Tensor",
-    "bit_or": "aten.bitwise_or.Tensor",
-    "bit_xor": "aten.bitwise_xor.Tensor",
-    "shift_left": "aten.bitwise_left_shift.Tensor",
-    "shift_right": "aten.bitwise_right_shift.Tensor",
+BIT_BASES = {
+    "aten.bitwise_and": "bit_and",
+    "aten.bitwise_or": "bit_or",
+    "aten.bitwise_xor": "bit_xor",
+    "aten.bitwise_left_shift": "shift_left",
+    "aten.bitwise_right_shift": "shift_right",
 }
-"""The calls that compute functions of bits: kernels have no ops for them."""
+"""The functions of bits, by the calls that compute them, without the kind of their operands:
+kernels have no ops for them."""
+_BIT_CALLS = {name: f"{base}.Tensor" for base, name in BIT_BASES.items()}
 
 
 def ops_of(op: Integers) -> tuple[Op, ...]:
@@ -58,9 +60,8 @@ def _computed(b: Builder, step: Step, xs: Sequence[Value]) -> Value:
     if step.name in BITS:
         shape = broadcast_shapes(xs[0].shape, xs[1].shape)
         result = Value(TensorType(shape, step.dtype))
-        b.ops.append(External(tuple(xs), (result,), BIT_CALLS[step.name]))
+        b.ops.append(External(tuple(xs), (result,), _BIT_CALLS[step.name]))
         return result
     if len(xs) == 1:
         return b.unary(UnaryFn(step.name), xs[0])
     return b.binary(BinaryFn(step.name), xs[0], xs[1])
-

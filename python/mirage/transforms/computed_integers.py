@@ -8,12 +8,13 @@ each block computes one tile and stores it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from dataclasses import replace
 from math import ceil
 
 from mirage.semantics.integer_formula import LOAD, Formula, Step
 from mirage.semantics.integers import Integers, TileIntegers
-from mirage.semantics.ops.kinds import Structure, View, all_ops
+from mirage.semantics.ops.kinds import Lookup, Structure, View, all_ops
 from mirage.semantics.ops.op import Op, TensorType, Value
 from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
@@ -60,14 +61,42 @@ def with_stored_integers(graph: KernelGraph) -> KernelGraph:
             stored.update(formulas.intersection(op.operands))
     if not stored:
         return graph
+    lines = lines_of(graph)
     ops = tuple(
-        computing(op) if isinstance(op, Integers) and op.result in stored else op
+        computing(op, lines) if isinstance(op, Integers) and op.result in stored else op
         for op in graph.ops
     )
     return replace(graph, ops=ops)
 
 
-def computing(op: Integers) -> Launch:
+def lines_of(graph: KernelGraph) -> set[Value]:
+    """Return the positions that kernels can compute in formulas."""
+    return {
+        op.results[0] for op in graph.ops
+        if isinstance(op, Lookup) and op.counts_along == 0 and len(op.results[0].shape) == 1
+    }  # fmt: skip
+
+
+def in_tile(
+    op: Integers,
+    lines: Container[Value],
+    param: Callable[[Value], Value],
+    result: Value,
+    cuts: TileMap,
+) -> TileIntegers:
+    """Return the tile of a formula, whose operands become params; positions, ``lines``, are
+    computed."""
+    counted = {
+        i
+        for i, (v, dims) in enumerate(zip(op.operands, op.formula.loads, strict=True))
+        if v in lines and dims[0] >= 0
+    }
+    operands = tuple(param(v) for i, v in enumerate(op.operands) if i not in counted)
+    formula = op.formula.with_positions(counted) if counted else op.formula
+    return TileIntegers(operands, (result,), cuts, op.result.shape, formula)
+
+
+def computing(op: Integers, lines: Container[Value] = frozenset()) -> Launch:
     """Return a launch that computes a formula tile by tile."""
     shape = op.result.shape
     width = min(shape[-1], COLUMNS)
@@ -82,12 +111,13 @@ def computing(op: Integers) -> Launch:
     tile_map: TileMap = tuple(
         (name,) if n > 1 else () for name, n in zip(names, parts, strict=True)
     )
-    params = {v: Value(v.type, v.name) for v in op.operands}
+    params: dict[Value, Value] = {}
     dtype = op.result.dtype
     exact = dtype.is_integer and dtype is not DType.I1
     result = Value(TensorType(tile, DType.I64 if exact else dtype.in_tile))
-    operands = tuple(params[v] for v in op.operands)
-    inner = TileIntegers(operands, (result,), tile_map, shape, op.formula)
+    inner = in_tile(
+        op, lines, lambda v: params.setdefault(v, Value(v.type, v.name)), result, tile_map
+    )
     body = BlockGraph(tuple(params.values()), (inner,), (Output(result, tile_map),))
     return Launch(tuple(params), op.results, grid, body, Schedule(warps=WARPS, stages=1))
 

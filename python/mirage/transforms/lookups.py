@@ -8,10 +8,11 @@ own instead (:mod:`mirage.transforms.computed_integers`).
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 from math import prod
 
-from mirage.semantics.integers import Integers, TileIntegers
+from mirage.semantics.integers import Integers
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.positions import (
     MAX_POSITIONS,
@@ -33,7 +34,9 @@ from mirage.semantics.ugraph import (
 )
 from mirage.transforms.computed_integers import (
     in_memory,
+    in_tile,
     integers_without_views,
+    lines_of,
     with_stored_integers,
 )
 
@@ -45,7 +48,7 @@ def fused(graph: KernelGraph) -> KernelGraph:
     graph = with_stored_integers(integers_without_views(rows_without_views(graph)))
     lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and _in_tiles(op)}
     ops = tuple(
-        _Fused(op, lookups).run()
+        _Fused(op, lookups, lines_of(graph)).run()
         if isinstance(op, Launch) and lookups.keys() & set(op.operands)
         else op
         for op in graph.ops
@@ -85,8 +88,10 @@ def _in_tiles(op: Lookup) -> bool:
 
 
 class _Fused:
-    def __init__(self, launch: Launch, lookups: dict[Value, Lookup]) -> None:
-        self.launch = launch
+    def __init__(
+        self, launch: Launch, lookups: dict[Value, Lookup], lines: Container[Value]
+    ) -> None:
+        self.launch, self.lines = launch, lines
         outside = zip(launch.body.params, launch.operands, strict=True)
         kept = in_memory(launch)
         self.lookups = {p: lookups[v] for p, v in outside if v in lookups and p not in kept}
@@ -111,10 +116,7 @@ class _Fused:
         if isinstance(lookup, Gather):
             return TileGather(tuple(map(self._param, lookup.operands)), op.results, op.map)
         if isinstance(lookup, Integers):
-            operands = tuple(map(self._param, lookup.operands))
-            return TileIntegers(
-                operands, op.results, op.map, lookup.result.shape, lookup.formula
-            )
+            return in_tile(lookup, self.lines, self._param, op.result, op.map)
         assert isinstance(lookup, Iota)
         dim = lookup.dim
         return TileIota((), op.results, dim, op.map[dim], lookup.result.shape[dim])

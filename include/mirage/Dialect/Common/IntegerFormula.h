@@ -21,11 +21,12 @@ enum class BitFn { And, Or, Xor, ShiftLeft, ShiftRight };
 
 /// One step: an operand, a number, or a function of the results of earlier steps.
 struct FormulaStep {
-  enum class Kind { Load, Constant, Unary, Binary, Bits, Cast };
+  enum class Kind { Load, Position, Constant, Unary, Binary, Bits, Cast };
 
   Kind kind = Kind::Load;
   /// The numbers of the steps that it reads; of a load the dimensions of the
-  /// result along which those of the operand lie (-1: the operand has one index).
+  /// result along which those of the operand lie (-1: the operand has one index);
+  /// of a position the dimension along which it counts.
   llvm::SmallVector<int64_t, 2> args;
   /// Of a constant.
   int64_t value = 0;
@@ -36,7 +37,7 @@ struct FormulaStep {
   mlir::Type type;
 };
 
-/// Steps in order, loads first: one for each operand. The last one is the result.
+/// Steps in order, loads first: one for each operand. Then come positions. The last one is the result.
 class IntegerFormula {
 public:
   using EmitError = llvm::function_ref<mlir::InFlightDiagnostic()>;
@@ -45,7 +46,9 @@ public:
   static mlir::FailureOr<IntegerFormula> parse(EmitError emitError, mlir::ArrayAttr text);
 
   llvm::ArrayRef<FormulaStep> getSteps() const { return steps; }
-  int64_t countLoads() const;
+  int64_t countLoads() const { return count(FormulaStep::Kind::Load); }
+  /// The dimensions along which positions count, in order.
+  llvm::SmallVector<int64_t> getPositions() const;
   /// The instructions of an element, to rank layouts.
   int64_t getWork() const;
   /// Whether loads and types fit the tensors: floats are only converted, and dimensions
@@ -54,6 +57,8 @@ public:
                              llvm::ArrayRef<int64_t> shape, mlir::Type result) const;
 
 private:
+  int64_t count(FormulaStep::Kind kind) const;
+
   llvm::SmallVector<FormulaStep> steps;
 };
 

@@ -36,8 +36,19 @@ LogicalResult verifyElementType(Operation *op, Type expected) {
   return op->emitOpError("expected a result of element type ") << expected << ", got " << actual;
 }
 
+/// Only stores read exact integers.
+LogicalResult verifyFloats(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (tileOf(operand).getElementType().isInteger())
+      return op->emitOpError("expected tiles of floats, got ")
+             << operand.getType() << ", which only stores read";
+  return success();
+}
+
 /// Computation gives f32, or f64 where an operand is f64.
 LogicalResult verifyComputedType(Operation *op) {
+  if (failed(verifyFloats(op)))
+    return failure();
   for (Value operand : op->getOperands())
     if (tileOf(operand).getElementType().isF64())
       return verifyElementType(op, Float64Type::get(op->getContext()));
@@ -207,9 +218,15 @@ LogicalResult StoreOp::verify() {
     return emitOpError("expected one tile with a map for each of the ")
            << launch.getNumResults() << " results of the launch, got " << getTiles().size();
   for (auto [tile, map, result] : llvm::zip(getTiles(), getMaps(), launch.getResults()))
-    if (failed(verifyMap(*this, cast<ArrayAttr>(map), cast<RankedTensorType>(result.getType()),
-                         tileOf(tile))))
+  {
+    auto tensor = cast<RankedTensorType>(result.getType());
+    if (failed(verifyMap(*this, cast<ArrayAttr>(map), tensor, tileOf(tile))))
       return failure();
+    bool isNumber = tensor.getElementType().isInteger() && !tensor.getElementType().isInteger(1);
+    if (tileOf(tile).getElementType().isInteger() && !isNumber)
+      return emitOpError("expected a tile of i64 to be stored to a tensor of integers, got ")
+             << tensor;
+  }
   // Axis names are unique in a launch; checked here since a launch has one store.
   llvm::StringSet<> names;
   for (Attribute axis : launch.getGridNames())
@@ -247,6 +264,8 @@ LogicalResult BinaryOp::verify() {
 }
 
 LogicalResult CastOp::verify() {
+  if (failed(verifyFloats(*this)))
+    return failure();
   return verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()));
 }
 

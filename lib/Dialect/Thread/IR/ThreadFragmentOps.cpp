@@ -57,8 +57,8 @@ LogicalResult SplatOp::verify() {
 
 LogicalResult IotaOp::verify() {
   Type element = getType().getElementType();
-  if (!element.isF32() && !element.isInteger(32))
-    return emitOpError("expected elements of type f32 or i32, got ") << element;
+  if (!element.isF32() && !element.isInteger(32) && !element.isInteger(64))
+    return emitOpError("expected elements of type f32, i32 or i64, got ") << element;
   if (failed(verifyDim(*this, getDim())))
     return failure();
   return verifyNotPartial(*this, getType(), "the result");
@@ -89,9 +89,10 @@ LogicalResult IntegersOp::verify() {
       IntegerFormula::parse([&] { return emitOpError(); }, getFormula());
   if (failed(formula))
     return failure();
-  if (formula->countLoads() != int64_t(getInputs().size()))
-    return emitOpError("expected one load for each of the ")
-           << getInputs().size() << " operands, got " << formula->countLoads();
+  int64_t given = formula->countLoads() + int64_t(formula->getPositions().size());
+  if (given != int64_t(getInputs().size()))
+    return emitOpError("expected a load or a position for each of the ")
+           << getInputs().size() << " operands, got " << given;
   FragmentType type = getType();
   auto isNumber = [](Type element) { return element.isInteger(64) || element.isF32(); };
   for (Value input : getInputs()) {

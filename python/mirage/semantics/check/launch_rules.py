@@ -8,6 +8,7 @@ from mirage.semantics.check.op_rules import InvalidGraph, arity, check_scope, ch
 from mirage.semantics.check.tile_rules import TileRules
 from mirage.semantics.integers import TileIntegers
 from mirage.semantics.positions import TileGather, TileIota, gathered
+from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     Load,
     Loop,
@@ -61,6 +62,11 @@ class LaunchChecker(LoopRules, TileRules):
             if output.value not in self.defined or output.value in params:
                 raise InvalidGraph(
                     "C1", at, "expected a tile that the block defines outside its loops"
+                )
+            number = result.dtype.is_integer and result.dtype is not DType.I1
+            if output.value.dtype.is_integer and not number:
+                raise InvalidGraph(
+                    "C2", at, f"expected integers to be stored as integers, got {result.type}"
                 )
             self.check_map(at, output.map, output.value.shape, result.shape, frozenset(self.grid))
             named = [a for group in output.map for a in group]
@@ -131,6 +137,8 @@ class LaunchChecker(LoopRules, TileRules):
                 define(self.defined, v, at)
 
     def _inner(self, op: Op, scope: frozenset[str], loop: Loop | None, at: str) -> None:
+        if any(v.dtype.is_integer for v in op.operands):
+            raise InvalidGraph("C2", at, "expected tiles of floats, got integers: stores read those")
         depends = frozenset[str]().union(*(self.depends[v] for v in op.operands))
         if isinstance(op, Mask):
             arity(op, at, 1, 1)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Container, Sequence
 from typing import TypeAlias
 
 from mirage.semantics.builder import promote
-from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.integer_ops import ops_of
 from mirage.semantics.integers import Integers
+from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.ops.cumulation import NOTHING
 from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, ReduceFn, conversion

@@ -74,7 +74,8 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
         if integers and not (written and _in_kernels(op, ranges)):
             called.add(op)
             outside.update(op.operands)
-    regions = regions_of(graph, called, rows)
+    checked = {v for v, count in rows.items() if not _is_written(ranges[v], count)}
+    regions = regions_of(graph, called, checked)
     if not called and not regions.formulas:
         return graph
     found = replace(graph, ops=_with_calls(graph, called, regions))

@@ -13,15 +13,30 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Set
 from dataclasses import dataclass, field
 
-from mirage.semantics.integer_formula import CAST, CONSTANT, LOAD, MAX_STEPS, Formula, Step, is_exact
-from mirage.semantics.integer_ops import BIT_CALLS
+from mirage.semantics.integer_formula import (
+    CAST,
+    CONSTANT,
+    LOAD,
+    MAX_STEPS,
+    Formula,
+    Step,
+    is_exact,
+)
+from mirage.semantics.integer_ops import BIT_BASES
 from mirage.semantics.integers import Integers
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import Boundary, Elementwise, External, KernelGraph, View
+from mirage.semantics.ugraph import Elementwise, External, KernelGraph, View
 from mirage.transforms.computed_integers import places
 
-_BITS = {call: name for name, call in BIT_CALLS.items()}
+_BITS = {
+    **{f"{base}.{kind}": name for base, name in BIT_BASES.items() for kind in ("Tensor", "Scalar")},
+    **{
+        f"aten.__{way}shift__.Tensor": f"shift_{side}"
+        for way, side in (("l", "left"), ("r", "right"))
+    },
+}
+"""The functions of bits, by the calls that compute them; of a tensor and a number, too."""
 _FLOATS = (DType.F16, DType.BF16, DType.F32)
 _KEPT = (BinaryFn.MIN, BinaryFn.MAX, BinaryFn.KEEP)
 """Functions of truth values that are truth values."""
@@ -46,7 +61,10 @@ class _Finder:
     def __init__(self, graph: KernelGraph, called: Set[Op], checked: Container[Value]) -> None:
         self.graph = graph
         self.made = {v: op for op in graph.ops for v in op.results}
-        self.exact = {op for op in graph.ops if _has_formula(op, called, checked)}
+        steps = [op for op in graph.ops if _has_formula(op, checked)]
+        self.exact = {op for op in steps if op in called or isinstance(op, External)}
+        self.steps = {op for op in steps if all(v.dtype.is_integer for v in op.operands)}
+        self.steps |= self.exact
         self.readers: dict[Value, list[Op]] = {}
         for op in graph.ops:
             for v in op.operands:
@@ -58,7 +76,7 @@ class _Finder:
         self.views = {op for op in self.graph.ops if isinstance(op, View) and places(op)}
         roots = [op for op in self.graph.ops if op in self.exact and self._is_root(op)]
         for op in roots:
-            found = _Writer(op.result, self.made, self.exact, self.views).formula()
+            found = _Writer(op.result, self.made, self.steps, self.views).formula()
             if found is not None:
                 self.formulas[op] = found
         return Regions(self.formulas, self._inside())
@@ -93,14 +111,14 @@ class _Finder:
         return inside
 
 
-def _has_formula(op: Op, called: Set[Op], checked: Container[Value]) -> bool:
-    """Return whether an op is a step of formulas."""
+def _has_formula(op: Op, checked: Container[Value]) -> bool:
+    """Return whether an op can be a step of formulas."""
     if len(op.results) != 1 or op.result in checked or not op.result.shape:
         return False
     result = op.result.dtype
     if isinstance(op, External):
-        return op.target in _BITS and not op.arguments and not op.seen_as and len(op.operands) == 2
-    if op not in called or not isinstance(op, Elementwise):
+        return _bit_operands(op) is not None
+    if not isinstance(op, Elementwise):
         return False
     given = [v.dtype for v in op.operands]
     if op.cuts or op.identity:
@@ -116,6 +134,17 @@ def _has_formula(op: Op, called: Set[Op], checked: Container[Value]) -> bool:
     return truth or (result.is_integer and (result is not DType.I1 or fn in _KEPT))
 
 
+def _bit_operands(op: External) -> tuple[Value | int, ...] | None:
+    """Return the operands of a function of bits; None for other calls."""
+    if op.target not in _BITS or op.seen_as:
+        return None
+    others = dict(op.arguments)
+    number = others.pop("other", None)
+    found = op.operands if number is None else (*op.operands, number)
+    exact = all(isinstance(x, int) or x.dtype.is_integer for x in found)
+    return found if exact and len(found) == 2 and not others else None
+
+
 class _TooLong(Exception):
     """A formula of too many steps."""
 
@@ -126,7 +155,7 @@ class _Writer:
 
     root: Value
     made: Mapping[Value, Op]
-    exact: Set[Op]
+    computed: Set[Op]
     views: Set[Op]
     loads: dict[tuple[Value, tuple[int, ...]], int] = field(
         default_factory=dict[tuple[Value, tuple[int, ...]], int]
@@ -146,16 +175,12 @@ class _Writer:
             return None
         first = len(self.loads)
         loads = [Step(LOAD, dims) for _, dims in self.loads]
-        number = {-1 - i: i for i in range(first)} | {
-            i: first + i for i in range(len(self.steps))
-        }
+        number = {-1 - i: i for i in range(first)} | {i: first + i for i in range(len(self.steps))}
         steps = [
             Step(s.name, tuple(number[a] for a in s.args) if s.reads else s.args, s.dtype)
             for s in self.steps
         ]
-        return Integers(
-            tuple(v for v, _ in self.loads), (self.root,), Formula((*loads, *steps))
-        )
+        return Integers(tuple(v for v, _ in self.loads), (self.root,), Formula((*loads, *steps)))
 
     def _value(self, value: Value, dims: tuple[int, ...]) -> int:
         """Return the number of the step that is ``value`` with its dimensions along ``dims``; those
@@ -176,9 +201,16 @@ class _Writer:
             assert where is not None
             return self._value(op.operands[0], tuple(-1 if d < 0 else dims[d] for d in where))
         ends = value.dtype.is_integer or value is self.root  # floats are only converted
-        if op is None or op not in self.exact or not ends:
+        if op is None or op not in self.computed or not ends:
             return -1 - self.loads.setdefault((value, dims), len(self.loads))
-        args = tuple(self._value(v, dims[len(dims) - len(v.shape) :]) for v in op.operands)
+        given = _bit_operands(op) if isinstance(op, External) else op.operands
+        assert given is not None
+        args = tuple(
+            self._step(Step(CONSTANT, (v,), value.dtype))
+            if isinstance(v, int)
+            else self._value(v, dims[len(dims) - len(v.shape) :])
+            for v in given
+        )
         return self._step(Step(_name(op), args, value.dtype))
 
     def _step(self, step: Step) -> int:

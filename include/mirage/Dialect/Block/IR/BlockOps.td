@@ -118,7 +118,8 @@ def Block_IntegersOp : Block_OtherTileOp<"integers", "::std::nullopt", "true"> {
     What `block.load` with `map` would read from the `kernel.integers` of the operands
     that has the shape `of` and this formula; elements outside of it are zero. A tile
     of i64 has integers as they are, which only stores read. In other tiles truth
-    values and integers become f32, as they do when they are loaded.
+    values and integers become f32, as they do when they are loaded. The step
+    `position 1 : i64` stands for a load of positions along that dimension.
 
     ```mlir
     %m = block.integers %a, %b [[n], []] of [32, 16] ["load 0", "load 1", "le 1 0 : i1"]
