@@ -47,6 +47,8 @@ def fused(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with launches that compute the lookups that they load."""
     graph = with_stored_integers(integers_without_views(rows_without_views(graph)))
     lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and _in_tiles(op)}
+    if not lookups:
+        return graph
     ops = tuple(
         _Fused(op, lookups, lines_of(graph)).run()
         if isinstance(op, Launch) and lookups.keys() & set(op.operands)

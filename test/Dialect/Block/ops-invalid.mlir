@@ -599,7 +599,7 @@ kernel.graph @integers_tile(%a: tensor<6x8xi64>) -> tensor<6x8xf16> {
 kernel.graph @integers_truth(%a: tensor<6x8xi64>) -> tensor<6x8xi64> {
   %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x8xi64> {
   ^bb0(%ga: tensor<6x8xi64>):
-    // expected-error @+1 {{expected a tile of 'f32', got '!block.tile<2x8xi64>'}}
+    // expected-error @+1 {{expected a result of element type 'f32', got 'i64'}}
     %t = block.integers %ga [[m], []] of [6, 8] ["load 0 1", "not 0 : i1"] : (tensor<6x8xi64>) -> !block.tile<2x8xi64>
     block.store %t [[m], []] : !block.tile<2x8xi64>
   }

@@ -45,6 +45,15 @@ LogicalResult verifyFloats(Operation *op) {
   return success();
 }
 
+/// A tile that is read has what tiles hold of the tensor, or exact integers.
+LogicalResult verifyReadType(Operation *op, Type element) {
+  Type actual = tileOf(op->getResult(0)).getElementType();
+  bool isNumber = element.isInteger() && !element.isInteger(1);
+  if (isNumber && actual.isInteger(64))
+    return success();
+  return verifyElementType(op, getTileElement(element));
+}
+
 /// Computation gives f32, or f64 where an operand is f64.
 LogicalResult verifyComputedType(Operation *op) {
   if (failed(verifyFloats(op)))
@@ -119,7 +128,7 @@ LogicalResult LoadOp::verify() {
   auto tensor = cast<RankedTensorType>(getSource().getType());
   if (failed(verifyMap(*this, getMap(), tensor, tileOf(getResult()))))
     return failure();
-  return verifyElementType(*this, getTileElement(tensor.getElementType()));
+  return verifyReadType(*this, tensor.getElementType());
 }
 
 LogicalResult IotaOp::verify() {
@@ -176,11 +185,7 @@ LogicalResult IntegersOp::verify() {
   TileType tile = tileOf(getResult());
   if (failed(verifyMap(*this, getMap(), RankedTensorType::get(getShape(), element), tile)))
     return failure();
-  if (!tile.getElementType().isInteger())
-    return verifyElementType(*this, getTileElement(element));
-  if (!element.isInteger() || element.isInteger(1))
-    return emitOpError("expected a tile of ") << getTileElement(element) << ", got " << tile;
-  return success();
+  return verifyReadType(*this, element);
 }
 
 LogicalResult ScalarOp::verify() {

@@ -19,8 +19,9 @@ class TileRules(LaunchScope):
 
     def tile_type(self, at: str, op: Op, source: DType) -> None:
         """Check the type of a tile that is read from memory: the tensor's type, or f32 for whole
-        numbers."""
-        if op.result.dtype is not source.in_tile:
+        numbers, or i64 for integers as they are."""
+        exact = source.is_integer and source is not DType.I1 and op.result.dtype is DType.I64
+        if not exact and op.result.dtype is not source.in_tile:
             raise InvalidGraph(
                 "C2",
                 at,
@@ -52,9 +53,7 @@ class TileRules(LaunchScope):
             dtype = op.computed.dtype
         except FormulaError as error:
             raise InvalidGraph("C2", at, str(error)) from error
-        exact = dtype.is_integer and dtype is not DType.I1 and op.result.dtype is DType.I64
-        if not exact:
-            self.tile_type(at, op, dtype)
+        self.tile_type(at, op, dtype)
         self.check_map(at, op.map, op.result.shape, op.shape, scope)
 
     def mask(self, op: Mask, scope: frozenset[str], at: str) -> None:

@@ -134,6 +134,11 @@ def _has_formula(op: Op, checked: Container[Value]) -> bool:
     return truth or (result.is_integer and (result is not DType.I1 or fn in _KEPT))
 
 
+def computes_bits(op: Op) -> bool:
+    """Return whether a call of PyTorch is a function of bits, which formulas compute."""
+    return isinstance(op, External) and _bit_operands(op) is not None
+
+
 def _bit_operands(op: External) -> tuple[Value | int, ...] | None:
     """Return the operands of a function of bits; None for other calls."""
     if op.target not in _BITS or op.seen_as:
@@ -206,7 +211,7 @@ class _Writer:
         given = _bit_operands(op) if isinstance(op, External) else op.operands
         assert given is not None
         args = tuple(
-            self._step(Step(CONSTANT, (v,), value.dtype))
+            self._step(Step(CONSTANT, (int(v),), value.dtype))
             if isinstance(v, int)
             else self._value(v, dims[len(dims) - len(v.shape) :])
             for v in given

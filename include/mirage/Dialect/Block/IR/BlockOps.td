@@ -60,7 +60,8 @@ def Block_LoadOp : Block_OtherTileOp<"load", "::std::nullopt", "true"> {
     enclosing loops. Elements outside of the tensor are zero. Integers and truth
     values become f32, which is exact for whole numbers up to 2^24. Whoever writes
     the launch must ensure that there are no larger ones, or that they are only
-    compared with smaller ones. 8-bit floats become f16, which holds all of them.
+    compared with smaller ones; a tile of i64 has integers as they are, which only
+    stores read. 8-bit floats become f16, which holds all of them.
 
     ```mlir
     %w = block.load %gw [[k], [n]] : tensor<4096x6144xf16> -> !block.tile<64x48xf16>
