@@ -287,4 +287,3 @@ def _written(name: str, xs: list[str], dtype: DType | None) -> str:
         return f"{dtype.value}({xs[0]})"
     infix = BINARY[BinaryFn(name)].infix if len(xs) == 2 and name not in BITS else None
     return f"({xs[0]} {infix} {xs[1]})" if infix else f"{name}({', '.join(xs)})"
-

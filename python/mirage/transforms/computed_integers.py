@@ -99,12 +99,13 @@ def in_tile(
 def computing(op: Integers, lines: Container[Value] = frozenset()) -> Launch:
     """Return a launch that computes a formula tile by tile."""
     shape = op.result.shape
-    width = min(shape[-1], COLUMNS)
-    padded = 1 << (width - 1).bit_length()
-    height = min(max(TILE // padded, 1), shape[-2]) if len(shape) > 1 else 1
-    tile = (*(1 for _ in shape[:-2]), height, width)[-len(shape) :]
     if len(shape) == 1:
-        tile = (min(shape[0], TILE),)
+        tile = (_part(shape[0], TILE),)
+    else:
+        width = min(shape[-1], COLUMNS)
+        padded = 1 << (width - 1).bit_length()
+        height = _part(shape[-2], max(TILE // padded, 1))
+        tile = (*(1 for _ in shape[:-2]), height, width)
     parts = tuple(ceil(n / t) for n, t in zip(shape, tile, strict=True))
     names = tuple(f"d{i}" for i in range(len(shape)))
     grid = tuple(Axis(name, n) for name, n in zip(names, parts, strict=True) if n > 1)
@@ -120,6 +121,15 @@ def computing(op: Integers, lines: Container[Value] = frozenset()) -> Launch:
     )
     body = BlockGraph(tuple(params.values()), (inner,), (Output(result, tile_map),))
     return Launch(tuple(params), op.results, grid, body, Schedule(warps=WARPS, stages=1))
+
+
+def _part(size: int, most: int) -> int:
+    """Return the size of tiles of at most ``most``: one that divides ``size`` if it is not much
+    smaller, as tiles of a dynamic number of rows do."""
+    if size <= most:
+        return size
+    divisor = next(d for d in range(most, 0, -1) if size % d == 0)
+    return divisor if 4 * divisor >= most else most
 
 
 # ---- views

@@ -28,9 +28,9 @@ from mirage.mlir_io.text import MalformedTextError
 from mirage.semantics.alternatives import Alternatives, Holds, VerdictNote
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
-from mirage.semantics.numbers import read
 from mirage.semantics.integer_formula import Formula, read_step
 from mirage.semantics.integers import Integers
+from mirage.semantics.numbers import read
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.row_updates import IndexCopy
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn

@@ -11,10 +11,24 @@ import pytest
 import torch
 import torch.nn.functional as F
 from executed_programs import executed
+from lowering import compile_graph
+from mirage.pipeline.call import sized_emulator
+from mirage.pipeline.checks.emulated_check import emulated
+from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.result import Optimized
-from mirage.semantics.integers import TileIntegers
-from mirage.semantics.ugraph import External, Launch, all_ops
+from mirage.semantics.integer_formula import Formula, read_step
+from mirage.semantics.integers import Integers, TileIntegers
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import (
+    External,
+    KernelGraph,
+    Launch,
+    TensorType,
+    Value,
+    all_ops,
+)
+from mirage.transforms.computed_integers import computing
 
 Tensor = torch.Tensor
 OPTIONS = executed()
@@ -134,7 +148,9 @@ def test_a_mask_of_large_integers_is_computed_where_it_is_read() -> None:
     assert not calls(found)
     inside = [x for op in found.graph.ops if isinstance(op, Launch) for x in all_ops(op.body.ops)]
     assert any(isinstance(op, TileIntegers) for op in inside)
-    assert all(v.type.size < 40 * 40 or v.shape[-1] == 16 for op in found.graph.ops for v in op.results)
+    assert all(
+        v.type.size < 40 * 40 or v.shape[-1] == 16 for op in found.graph.ops for v in op.results
+    )
     (y,) = emulate(found, ids, q, k, v)
     torch.testing.assert_close(y, attention(ids, q, k, v), rtol=5e-3, atol=5e-3)
 
@@ -162,6 +178,40 @@ def test_indices_that_may_be_outside_are_calls() -> None:
     assert "aten.add.Tensor" in calls(found)
     (y,) = emulate(found, ids, table)
     torch.testing.assert_close(y, program(ids, table))
+
+
+def test_a_dynamic_size() -> None:
+    """Kernels of exact arithmetic take the number of rows as a parameter, like others."""
+
+    def program(ids: Tensor) -> tuple[Tensor, Tensor]:
+        return ids * 3, torch.where(ids >= ids * ids, 1.0, 0.0) * 2
+
+    shapes = ({0: torch.export.Dim("batch", min=1, max=40)},)
+    graph = mi.from_torch(program, drawn(torch.int64, 6, 35), dynamic_shapes=shapes)
+    found = graph.superoptimize(chip="sm_90a", jobs=1, use_cache=False, cubin=False)
+    for rows in (1, 3, 8, 40):
+        ids = drawn(torch.int64, rows, 35, seed=rows)
+        for y, e in zip(found.run(sized_emulator, (ids,)), program(ids), strict=True):
+            assert torch.equal(y, e)
+
+
+def kernel_of(*lines: str) -> KernelGraph:
+    x = Value(TensorType((5, 70), DType.I32))
+    formula = Formula(tuple(map(read_step, lines)))
+    result = Value(TensorType((5, 70), DType.I32))
+    launch = computing(Integers((x,), (result,), formula))
+    return KernelGraph("kernel", (x,), (launch,), launch.results)
+
+
+@pytest.mark.parametrize("wrong", ["sub 1 0 : i32", "add 1 1 : i32", "mul 1 0 : i32"])
+def test_checks_see_wrong_kernels(wrong: str) -> None:
+    """A kernel is compared with the meaning of its formula before it is used."""
+    right = kernel_of("load 0 1", "square 0 : i32", "add 1 0 : i32")
+    other = kernel_of("load 0 1", "square 0 : i32", wrong)
+    artifact = compile_graph(right)
+    (kernel,) = artifact.manifest.kernels
+    assert emulated(right.ops[0], kernel, artifact).outcome is Outcome.PASSED
+    assert emulated(other.ops[0], kernel, artifact).outcome is Outcome.FAILED
 
 
 def test_other_chips() -> None:

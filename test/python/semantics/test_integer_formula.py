@@ -12,7 +12,12 @@ from mirage.semantics.integer_formula import Formula, FormulaError, Step, is_exa
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 
 Tensor = torch.Tensor
-KINDS = {DType.I8: torch.int8, DType.I16: torch.int16, DType.I32: torch.int32, DType.I64: torch.int64}
+KINDS = {
+    DType.I8: torch.int8,
+    DType.I16: torch.int16,
+    DType.I32: torch.int32,
+    DType.I64: torch.int64,
+}
 
 
 def formula(*lines: str) -> Formula:
@@ -115,7 +120,10 @@ def test_text() -> None:
     for wrong in ("add x", "add 0 1 : f7"):
         with pytest.raises(FormulaError, match="expected a step"):
             read_step(wrong)
-    assert formula("load 0", "load 1", "add 0 1 : i64", "le 2 1 : i1").written("ab") == "((a + b) <= b)"
+    assert (
+        formula("load 0", "load 1", "add 0 1 : i64", "le 2 1 : i1").written("ab")
+        == "((a + b) <= b)"
+    )
 
 
 @pytest.mark.parametrize(

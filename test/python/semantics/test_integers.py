@@ -83,7 +83,9 @@ def test_meaning(domain: Float64 | TypedFloat) -> None:
     floats = integers(formula("load 0", "cast 0 : f16"), value(5, dtype=DType.F16), value(5))
     ((found,),) = evaluate(floats, domain, [(np.arange(5) + 2047,)])
     exact = isinstance(domain, Float64)
-    assert found.tolist() == ([2047, 2048, 2049, 2050, 2051] if exact else [2047, 2048, 2048, 2050, 2052])
+    assert found.tolist() == (
+        [2047, 2048, 2049, 2050, 2051] if exact else [2047, 2048, 2048, 2050, 2052]
+    )
 
 
 def test_parts_are_computed_of_parts() -> None:
@@ -163,9 +165,7 @@ def test_only_stores_read_integers() -> None:
     more = Unary((inner.result,), (value(5, 3, dtype=DType.F32),), UnaryFn.EXP)
     body = BlockGraph(launch.body.params, (inner, more), (Output(more.result, ((), ())),))
     result = value(5, 3, dtype=DType.F32)
-    graph = KernelGraph(
-        "g", made.inputs, (Launch(made.inputs, (result,), (), body),), (result,)
-    )
+    graph = KernelGraph("g", made.inputs, (Launch(made.inputs, (result,), (), body),), (result,))
     with pytest.raises(InvalidGraph, match="stores read those"):
         check_graph(graph)
 

@@ -55,7 +55,9 @@ def inside(op: Op) -> list[type[Op]]:
 
 def equal(a: KernelGraph, b: KernelGraph, *inputs: np.ndarray) -> None:
     check_graph(b)
-    for (x,), (y,) in zip(*(evaluate(g, Float64(), [(i,) for i in inputs]) for g in (a, b)), strict=True):
+    for (x,), (y,) in zip(
+        *(evaluate(g, Float64(), [(i,) for i in inputs]) for g in (a, b)), strict=True
+    ):
         np.testing.assert_array_equal(x, y)
 
 

@@ -138,7 +138,9 @@ class LaunchChecker(LoopRules, TileRules):
 
     def _inner(self, op: Op, scope: frozenset[str], loop: Loop | None, at: str) -> None:
         if any(v.dtype.is_integer for v in op.operands):
-            raise InvalidGraph("C2", at, "expected tiles of floats, got integers: stores read those")
+            raise InvalidGraph(
+                "C2", at, "expected tiles of floats, got integers: stores read those"
+            )
         depends = frozenset[str]().union(*(self.depends[v] for v in op.operands))
         if isinstance(op, Mask):
             arity(op, at, 1, 1)

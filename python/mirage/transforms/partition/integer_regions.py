@@ -145,8 +145,8 @@ def _bit_operands(op: External) -> tuple[Value | int, ...] | None:
         return None
     others = dict(op.arguments)
     number = others.pop("other", None)
-    found = op.operands if number is None else (*op.operands, number)
-    exact = all(isinstance(x, int) or x.dtype.is_integer for x in found)
+    found = (*op.operands, number) if isinstance(number, int) else op.operands
+    exact = all(v.dtype.is_integer for v in op.operands)
     return found if exact and len(found) == 2 and not others else None
 
 

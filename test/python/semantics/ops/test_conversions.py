@@ -14,7 +14,7 @@ from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.integers import Integers
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Cast, External, KernelGraph, TensorType, Value
+from mirage.semantics.ugraph import Cast, KernelGraph, TensorType, Value
 from mirage.transforms.partition.exact_integers import integers_as_calls
 from mirage.verify.arithmetic.field import FieldPair
 from mirage.verify.arithmetic.primes import draw

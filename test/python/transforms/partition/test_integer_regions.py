@@ -62,7 +62,7 @@ def test_views_between_say_where_operands_lie() -> None:
     assert op.formula.loads == ((1,), (0,))
     ((found,),) = evaluate(graph, Float64(), [(IDS,)])
     with np.errstate(over="ignore"):
-        np.testing.assert_array_equal(found, IDS * IDS <= IDS[:, None])
+        np.testing.assert_array_equal(found, IDS[:, None] >= IDS * IDS)
 
 
 def test_each_value_that_others_read_has_a_formula() -> None:
