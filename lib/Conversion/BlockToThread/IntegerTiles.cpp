@@ -54,8 +54,8 @@ Value TileEmitter::loadOperand(block::IntegersOp op, unsigned number, const Tile
       own.when);
   if (!element.isInteger())
     loaded = castTo(loaded, builder.getF32Type());
-  return broadcastTo(loaded, type.withElementType(
-                                 cast<FragmentType>(loaded.getType()).getElementType()));
+  return broadcastTo(loaded,
+                     type.withElementType(cast<FragmentType>(loaded.getType()).getElementType()));
 }
 
 /// Positions along a dimension of the result.
@@ -74,10 +74,9 @@ Value TileEmitter::emitPosition(int64_t dim, const TilePlace &place, FragmentTyp
 Value TileEmitter::withZerosBeyond(Value fragment, const TilePlace &place,
                                    ArrayRef<int64_t> shape) {
   auto mask = [&](int64_t axis, Value offset, int64_t extent) {
-    fragment = thread::MaskOp::create(builder, loc, fragment.getType(), fragment,
-                                      builder.getI64IntegerAttr(axis), offset,
-                                      builder.getI64IntegerAttr(extent),
-                                      builder.getF64FloatAttr(0));
+    fragment = thread::MaskOp::create(
+        builder, loc, fragment.getType(), fragment, builder.getI64IntegerAttr(axis), offset,
+        builder.getI64IntegerAttr(extent), builder.getF64FloatAttr(0));
   };
   for (int64_t axis : {0, 1}) {
     int64_t dim = place.dims[axis];
@@ -104,8 +103,7 @@ void TileEmitter::emitIntegers(block::IntegersOp op) {
   // rows begin at their end, too, but operands need not have rows.
   if (!place.inBounds[0])
     place.when = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
-                                       place.offsets[place.dims[0]],
-                                       index(shape[place.dims[0]]));
+                                       place.offsets[place.dims[0]], index(shape[place.dims[0]]));
   SmallVector<Value> operands;
   for (unsigned number = 0; number < op.getInputs().size(); ++number)
     operands.push_back(loadOperand(op, number, place, type));
@@ -115,6 +113,5 @@ void TileEmitter::emitIntegers(block::IntegersOp op) {
   bool isExact = type.getElementType().isInteger();
   FragmentType computed = isExact ? type : type.withElementType(builder.getF32Type());
   Value result = thread::IntegersOp::create(builder, loc, computed, operands, op.getFormulaAttr());
-  fragments[op.getResult()] =
-      castTo(withZerosBeyond(result, place, shape), type.getElementType());
+  fragments[op.getResult()] = castTo(withZerosBeyond(result, place, shape), type.getElementType());
 }

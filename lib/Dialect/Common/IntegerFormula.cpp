@@ -118,16 +118,15 @@ static FailureOr<FormulaStep> parseStep(IntegerFormula::EmitError emitError, MLI
 FailureOr<IntegerFormula> IntegerFormula::parse(EmitError emitError, ArrayAttr text) {
   IntegerFormula formula;
   for (Attribute line : text) {
-    FailureOr<FormulaStep> step =
-        parseStep(emitError, text.getContext(), cast<StringAttr>(line).getValue(),
-                  formula.steps.size());
+    FailureOr<FormulaStep> step = parseStep(
+        emitError, text.getContext(), cast<StringAttr>(line).getValue(), formula.steps.size());
     if (failed(step))
       return failure();
     int64_t first = formula.countLoads();
     if (step->kind == FormulaStep::Kind::Position)
       first += formula.count(FormulaStep::Kind::Position);
-    bool mayFollow = step->kind != FormulaStep::Kind::Load &&
-                     step->kind != FormulaStep::Kind::Position;
+    bool mayFollow =
+        step->kind != FormulaStep::Kind::Load && step->kind != FormulaStep::Kind::Position;
     if (!mayFollow && first != int64_t(formula.steps.size()))
       return emitError() << "step " << formula.steps.size()
                          << ": expected loads first, then positions, then all other steps, got '"
@@ -175,8 +174,8 @@ LogicalResult IntegerFormula::verify(EmitError emitError, TypeRange operands,
       return emitError() << "step " << number << ": expected a dimension for each of "
                          << tensor.getRank() << ", got " << dims.size();
     for (auto [i, dim] : llvm::enumerate(dims)) {
-      bool known = dim >= -1 && dim < int64_t(shape.size()) &&
-                   (dim < 0 || llvm::count(dims, dim) == 1);
+      bool known =
+          dim >= -1 && dim < int64_t(shape.size()) && (dim < 0 || llvm::count(dims, dim) == 1);
       if (!known || tensor.getDimSize(i) != (dim < 0 ? 1 : shape[dim]))
         return emitError() << "step " << number << ": expected each dimension of " << tensor
                            << " along one of the result that has its size, or -1 where it is 1, "
@@ -189,8 +188,8 @@ LogicalResult IntegerFormula::verify(EmitError emitError, TypeRange operands,
       return emitError() << "expected positions along one of " << shape.size()
                          << " dimensions, got " << dim;
   for (auto [number, step] : llvm::enumerate(steps))
-    for (int64_t arg : step.kind <= FormulaStep::Kind::Position ? ArrayRef<int64_t>()
-                                                                : ArrayRef(step.args)) {
+    for (int64_t arg :
+         step.kind <= FormulaStep::Kind::Position ? ArrayRef<int64_t>() : ArrayRef(step.args)) {
       Type read = arg < loads ? getElementTypeOrSelf(operands[arg]) : steps[arg].type;
       bool converts = step.kind == FormulaStep::Kind::Cast && step.type.isInteger() && arg < loads;
       if (!read.isInteger() && !converts)

@@ -139,6 +139,9 @@ class Formula:
 
     steps: tuple[Step, ...]
 
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self.steps))}]"
+
     @property
     def loads(self) -> tuple[tuple[int, ...], ...]:
         """The dimensions of the result along which those of each operand lie."""

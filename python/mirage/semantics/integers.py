@@ -45,8 +45,8 @@ class Integers(Lookup):
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
-        if any(len(x) != 1 for x in xs):
-            raise UnknownOp("expected integers that are known numbers, got residues")
+        if any(len(x) != 1 or x[0].dtype == object for x in xs):
+            raise UnknownOp("expected integers that are known numbers, got residues or symbols")
         given = [
             _along(x[0], lead, dims, len(shape))
             for x, dims in zip(xs, self.formula.loads, strict=True)

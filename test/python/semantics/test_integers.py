@@ -141,6 +141,11 @@ def test_other_formulas_are_other_programs() -> None:
     assert signature(pairs) != signature(different)
     assert cut_calls(pairs).calls != cut_calls(different).calls
     assert cut_calls(pairs, rows=False).calls == cut_calls(pairs).calls
+    turned = formula("load 1", "load 0", "le 1 0 : i1")
+    other = integers(turned, value(5, 5, dtype=I1), value(5), value(5))
+    straight = integers(PAIRS, value(5, 5, dtype=I1), value(5), value(5))
+    assert cut_calls(other).calls != cut_calls(straight).calls
+    assert signature(other) != signature(straight)
     assert len(cut_calls(pairs).graph.inputs) == 3  # the result is an input of any elements
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from mirage.semantics.builder import Builder
@@ -26,6 +28,7 @@ from mirage.semantics.ugraph import (
 )
 from mirage.transforms.computed_integers import computing, integers_without_views
 from mirage.transforms.lookups import fused
+from mirage.verify import verify
 
 I64 = DType.I64
 IDS = np.array([2**62 + 1, -(2**63), 2**63 - 1, -5, 7])
@@ -140,3 +143,33 @@ def test_positions_of_several_dimensions_stay_tensors() -> None:
     found = fused(graph)
     assert [type(x) for x in found.ops] == [Iota, Launch]
     equal(graph, found, IDS)
+
+
+def test_tiles_are_proved_to_be_what_they_stand_for() -> None:
+    b, ids = Builder(), value(5)
+    launch = reader(pairs(b, ids))
+    graph = KernelGraph("g", (ids,), (*b.ops, launch), launch.results)
+    assert verify(graph, fused(graph)).accepted
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("load 0", "position 1 : i64", "lt 0 1 : i1"),
+        ("load 1", "position 0 : i64", "le 0 1 : i1"),
+        ("load 0", "position 1 : i64", "le 1 0 : i1"),
+    ],
+)
+def test_other_tiles_are_not(lines: tuple[str, ...]) -> None:
+    b, ids = Builder(), value(5)
+    launch = reader(pairs(b, ids))
+    graph = KernelGraph("g", (ids,), (*b.ops, launch), launch.results)
+    (only,) = fused(graph).ops
+    assert isinstance(only, Launch)
+    first, *others = only.body.ops
+    assert isinstance(first, TileIntegers)
+    wrong = replace(first, formula=Formula(tuple(map(read_step, lines))))
+    body = replace(only.body, ops=(wrong, *others))
+    other = KernelGraph("g", (ids,), (replace(only, body=body),), only.results)
+    check_graph(other)
+    assert not verify(graph, other).accepted

@@ -37,7 +37,8 @@ struct FormulaStep {
   mlir::Type type;
 };
 
-/// Steps in order, loads first: one for each operand. Then come positions. The last one is the result.
+/// Steps in order, loads first: one for each operand. Then come positions. The last one is
+/// the result.
 class IntegerFormula {
 public:
   using EmitError = llvm::function_ref<mlir::InFlightDiagnostic()>;

@@ -222,8 +222,7 @@ LogicalResult StoreOp::verify() {
   if (getTiles().size() != launch.getNumResults() || getMaps().size() != launch.getNumResults())
     return emitOpError("expected one tile with a map for each of the ")
            << launch.getNumResults() << " results of the launch, got " << getTiles().size();
-  for (auto [tile, map, result] : llvm::zip(getTiles(), getMaps(), launch.getResults()))
-  {
+  for (auto [tile, map, result] : llvm::zip(getTiles(), getMaps(), launch.getResults())) {
     auto tensor = cast<RankedTensorType>(result.getType());
     if (failed(verifyMap(*this, cast<ArrayAttr>(map), tensor, tileOf(tile))))
       return failure();

@@ -102,7 +102,8 @@ LogicalResult IntegersOp::verify() {
   }
   bool isFloat = isa<FloatType>(formula->getSteps().back().type);
   if (isFloat ? !type.getElementType().isF32() : !isNumber(type.getElementType()))
-    return emitOpError("expected a result of f32") << (isFloat ? "" : " or i64") << ", got " << type;
+    return emitOpError("expected a result of f32")
+           << (isFloat ? "" : " or i64") << ", got " << type;
   return verifyNotPartial(*this, type, "the result");
 }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mirage.semantics.integers import Integers
 from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.ugraph import External, KernelGraph, Op, Value
 
@@ -42,8 +43,8 @@ def cut_calls(graph: KernelGraph, *, rows: bool = True) -> CutGraph:
         if isinstance(op, External):
             name, with_what = op.target, f"; {dict(op.arguments)}"
             with_what += f" as {op.seen_as}" if op.seen_as else ""
-        elif not op.names_rows:
-            name = op.written([f"%{i}" for i in range(len(op.operands))])
+        elif isinstance(op, Integers):
+            name = f"integers {op.formula}"
         calls.append(f"{name}({taken}{with_what}) -> {given}")
     return CutGraph(
         KernelGraph(graph.name, tuple(inputs), tuple(ops), tuple(outputs)), tuple(calls)
