@@ -21,14 +21,11 @@ from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import (
     Axis,
     BlockGraph,
-    Broadcast,
     KernelGraph,
     Launch,
     Output,
-    Reshape,
     Schedule,
     TileMap,
-    Transpose,
 )
 
 WARPS = 4
@@ -48,25 +45,26 @@ def in_memory(launch: Launch) -> set[Value]:
 
 def with_stored_integers(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with launches that compute what has to be in memory."""
-    formulas = {op.result for op in graph.ops if isinstance(op, Integers)}
-    if not formulas:
-        return graph
-    stored = formulas.intersection(graph.outputs)
+    formulas = formulas_of(graph)
+    stored = formulas.keys() & set(graph.outputs)
     for op in graph.ops:
         if isinstance(op, Launch):
             kept = in_memory(op)
             pairs = zip(op.body.params, op.operands, strict=True)
             stored.update(v for p, v in pairs if p in kept and v in formulas)
         else:
-            stored.update(formulas.intersection(op.operands))
+            stored.update(formulas.keys() & set(op.operands))
     if not stored:
         return graph
     lines = lines_of(graph)
-    ops = tuple(
-        computing(op, lines) if isinstance(op, Integers) and op.result in stored else op
-        for op in graph.ops
-    )
-    return replace(graph, ops=ops)
+    written = {formulas[v]: computing(formulas[v], lines) for v in stored}
+    made: dict[Op, Op] = dict(written)
+    return replace(graph, ops=tuple(made.get(op, op) for op in graph.ops))
+
+
+def formulas_of(graph: KernelGraph) -> dict[Value, Integers]:
+    """Return the formulas of a graph, by their results."""
+    return {op.result: op for op in graph.ops if isinstance(op, Integers)}
 
 
 def lines_of(graph: KernelGraph) -> set[Value]:
@@ -138,35 +136,37 @@ def _part(size: int, most: int) -> int:
 def integers_without_views(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with formulas in other shapes in place of views of their results that repeat
     or reorder dimensions, or add and drop ones of size 1."""
-    made = {op.result: op for op in graph.ops if isinstance(op, Integers)}
+    made = formulas_of(graph)
     if not made:
         return graph
     ops: list[Op] = []
     for op in graph.ops:
-        source = made.get(op.operands[0]) if isinstance(op, View) else None
-        dims = None if source is None else places(op)
-        if source is not None and dims is not None:
+        dims = places(op) if isinstance(op, View) and op.operands[0] in made else None
+        if dims is not None:
+            source = made[op.operands[0]]
             formula = moved(source.formula, dims)
             op = made[op.results[0]] = Integers(source.operands, op.results, formula)
         ops.append(op)
     return without_dead_ops(replace(graph, ops=tuple(ops)))
 
 
-def places(view: Op) -> tuple[int, ...] | None:
+def places(view: View) -> tuple[int, ...] | None:
     """Return, for each dimension of a view's operand, the dimension of the result along which it
     lies, or -1 for one of size 1 that lies along none; None for views that do something else."""
     before, after = view.operands[0].shape, view.results[0].shape
-    match view:
-        case Broadcast():
-            lead = len(after) - len(before)
-            return tuple(-1 if n == 1 else lead + d for d, n in enumerate(before))
-        case Transpose():
-            return tuple(view.permutation.index(d) for d in range(len(before)))
-        case Reshape() if [n for n in before if n != 1] == [n for n in after if n != 1]:
-            wide = iter([d for d, n in enumerate(after) if n != 1])
-            return tuple(-1 if n == 1 else next(wide) for n in before)
-        case _:
+    if view.renames:
+        wide = [d for d, n in enumerate(after) if n != 1]
+        if [n for n in before if n != 1] != [after[d] for d in wide]:
             return None
+        along = iter(wide)
+        return tuple(-1 if n == 1 else next(along) for n in before)
+    sources = view.source_dims()
+    if not view.whole or sources is None:
+        return None
+    found = {source: d for d, source in sources.items()}
+    if any(n != 1 and d not in found for d, n in enumerate(before)):
+        return None
+    return tuple(-1 if n == 1 else found[d] for d, n in enumerate(before))
 
 
 def moved(formula: Formula, dims: tuple[int, ...]) -> Formula:

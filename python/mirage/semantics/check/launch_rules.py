@@ -14,6 +14,7 @@ from mirage.semantics.ugraph import (
     Loop,
     Mask,
     Op,
+    Output,
     RunningMax,
     TensorType,
     Value,
@@ -58,36 +59,36 @@ class LaunchChecker(LoopRules, TileRules):
                 f"expected {len(launch.results)} stores (at least one), got {len(body.outputs)}",
             )
         for i, (output, result) in enumerate(zip(body.outputs, launch.results, strict=True)):
-            at = f"{self.where}, store {i}"
-            if output.value not in self.defined or output.value in params:
+            self._store(output, result, params, f"{self.where}, store {i}")
+
+    def _store(self, output: Output, result: Value, params: frozenset[Value], at: str) -> None:
+        if output.value not in self.defined or output.value in params:
+            raise InvalidGraph("C1", at, "expected a tile that the block defines outside its loops")
+        number = result.dtype.is_integer and result.dtype is not DType.I1
+        if output.value.dtype.is_integer and not number:
+            raise InvalidGraph(
+                "C2", at, f"expected integers to be stored as integers, got {result.type}"
+            )
+        self.check_map(at, output.map, output.value.shape, result.shape, frozenset(self.grid))
+        named = [a for group in output.map for a in group]
+        for axis in self.launch.grid:
+            if named.count(axis.name) > 1:
                 raise InvalidGraph(
-                    "C1", at, "expected a tile that the block defines outside its loops"
+                    "C8",
+                    at,
+                    f"expected grid axis '{axis.name}' at most once, got {output.map}",
                 )
-            number = result.dtype.is_integer and result.dtype is not DType.I1
-            if output.value.dtype.is_integer and not number:
+            if (
+                axis.name not in named
+                and axis.extent > 1
+                and axis.name in self.depends[output.value]
+            ):
                 raise InvalidGraph(
-                    "C2", at, f"expected integers to be stored as integers, got {result.type}"
+                    "C8",
+                    at,
+                    f"blocks along grid axis '{axis.name}' compute different values, "
+                    f"but {output.map} gives them the same elements",
                 )
-            self.check_map(at, output.map, output.value.shape, result.shape, frozenset(self.grid))
-            named = [a for group in output.map for a in group]
-            for axis in self.launch.grid:
-                if named.count(axis.name) > 1:
-                    raise InvalidGraph(
-                        "C8",
-                        at,
-                        f"expected grid axis '{axis.name}' at most once, got {output.map}",
-                    )
-                if (
-                    axis.name not in named
-                    and axis.extent > 1
-                    and axis.name in self.depends[output.value]
-                ):
-                    raise InvalidGraph(
-                        "C8",
-                        at,
-                        f"blocks along grid axis '{axis.name}' compute different values, "
-                        f"but {output.map} gives them the same elements",
-                    )
 
     def _ops(
         self,

@@ -62,7 +62,7 @@ class _Finder:
         self.graph = graph
         self.made = {v: op for op in graph.ops for v in op.results}
         steps = [op for op in graph.ops if _has_formula(op, checked)]
-        self.exact = {op for op in steps if op in called or isinstance(op, External)}
+        self.exact = {op for op in steps if op in called or computes_bits(op)}
         self.steps = {op for op in steps if all(v.dtype.is_integer for v in op.operands)}
         self.steps |= self.exact
         self.readers: dict[Value, list[Op]] = {}
@@ -116,8 +116,8 @@ def _has_formula(op: Op, checked: Container[Value]) -> bool:
     if len(op.results) != 1 or op.result in checked or not op.result.shape:
         return False
     result = op.result.dtype
-    if isinstance(op, External):
-        return _bit_operands(op) is not None
+    if computes_bits(op):
+        return True
     if not isinstance(op, Elementwise):
         return False
     given = [v.dtype for v in op.operands]
@@ -136,18 +136,19 @@ def _has_formula(op: Op, checked: Container[Value]) -> bool:
 
 def computes_bits(op: Op) -> bool:
     """Return whether a call of PyTorch is a function of bits, which formulas compute."""
-    return isinstance(op, External) and _bit_operands(op) is not None
+    return _bits(op) is not None
 
 
-def _bit_operands(op: External) -> tuple[Value | int, ...] | None:
-    """Return the operands of a function of bits; None for other calls."""
-    if op.target not in _BITS or op.seen_as:
+def _bits(op: Op) -> tuple[str, tuple[Value | int, ...]] | None:
+    """Return the name and the operands of a function of bits; None for other ops."""
+    if not isinstance(op, External) or op.target not in _BITS or op.seen_as:
         return None
     others = dict(op.arguments)
     number = others.pop("other", None)
     found = (*op.operands, number) if isinstance(number, int) else op.operands
-    exact = all(v.dtype.is_integer for v in op.operands)
-    return found if exact and len(found) == 2 and not others else None
+    if others or len(found) != 2 or not all(v.dtype.is_integer for v in op.operands):
+        return None
+    return _BITS[op.target], found
 
 
 class _TooLong(Exception):
@@ -201,22 +202,21 @@ class _Writer:
         op = self.made.get(value)
         if op is not None and op.number is not None and value.dtype.is_integer:
             return self._step(Step(CONSTANT, (int(op.number),), value.dtype))
-        if op is not None and op in self.views:
+        if isinstance(op, View) and op in self.views:
             where = places(op)
             assert where is not None
             return self._value(op.operands[0], tuple(-1 if d < 0 else dims[d] for d in where))
         ends = value.dtype.is_integer or value is self.root  # floats are only converted
         if op is None or op not in self.computed or not ends:
             return -1 - self.loads.setdefault((value, dims), len(self.loads))
-        given = _bit_operands(op) if isinstance(op, External) else op.operands
-        assert given is not None
+        name, given = _bits(op) or (_name(op), op.operands)
         args = tuple(
             self._step(Step(CONSTANT, (int(v),), value.dtype))
             if isinstance(v, int)
             else self._value(v, dims[len(dims) - len(v.shape) :])
             for v in given
         )
-        return self._step(Step(_name(op), args, value.dtype))
+        return self._step(Step(name, args, value.dtype))
 
     def _step(self, step: Step) -> int:
         if len(self.steps) + len(self.loads) >= MAX_STEPS:
@@ -226,7 +226,5 @@ class _Writer:
 
 
 def _name(op: Op) -> str:
-    """Return the name of an op's function in formulas."""
-    if isinstance(op, External):
-        return _BITS[op.target]
+    """Return the name of a function in formulas."""
     return CAST if op.function is None else str(op.function.value)
