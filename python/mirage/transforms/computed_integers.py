@@ -57,8 +57,7 @@ def with_stored_integers(graph: KernelGraph) -> KernelGraph:
     if not stored:
         return graph
     lines = lines_of(graph)
-    written = {formulas[v]: computing(formulas[v], lines) for v in stored}
-    made: dict[Op, Op] = dict(written)
+    made: dict[Op, Op] = {formulas[v]: computing(formulas[v], lines) for v in stored}
     return replace(graph, ops=tuple(made.get(op, op) for op in graph.ops))
 
 
