@@ -163,9 +163,10 @@ void TileEmitter::emitStore(block::StoreOp op) {
       source = source.getDefiningOp<block::ReshapeOp>().getInput();
     Value fragment = get(source);
     auto tensor = cast<RankedTensorType>(launch.getResult(number).getType());
-    // Registers hold whole numbers as f32, and floats of 8 bits in the type in which they were
-    // computed; the store converts them.
-    if (!isEightBitFloat(tensor.getElementType()))
+    // Registers hold whole numbers as f32 or i64, and floats of 8 bits in the type in which they
+    // were computed; the store converts them.
+    if (!isEightBitFloat(tensor.getElementType()) &&
+        !cast<FragmentType>(fragment.getType()).getElementType().isInteger())
       fragment = castTo(fragment, getTileElement(tensor.getElementType()));
     auto map = cast<ArrayAttr>(op.getMaps()[number]);
     SmallVector<int64_t> shapes =

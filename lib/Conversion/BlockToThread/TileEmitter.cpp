@@ -62,6 +62,7 @@ void TileEmitter::emitOp(Operation *op) {
       .Case<block::LoadOp>([&](auto load) { emitLoad(load); })
       .Case<block::IotaOp>([&](auto iota) { emitIota(iota); })
       .Case<block::GatherOp>([&](auto gather) { emitGather(gather); })
+      .Case<block::IntegersOp>([&](auto integers) { emitIntegers(integers); })
       .Case<block::ReshapeOp>([&](block::ReshapeOp reshape) {
         if (getShared(reshape.getResult()) && sharedViews.count(reshape.getInput()))
           sharedViews[reshape.getResult()] = sharedViews[reshape.getInput()];

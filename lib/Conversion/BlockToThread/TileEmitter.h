@@ -157,6 +157,14 @@ private:
   void emitIota(block::IotaOp op);
   void emitGather(block::GatherOp op);
 
+  // Exact arithmetic on integers (IntegerTiles.cpp).
+  void emitIntegers(block::IntegersOp op);
+  mlir::Value loadOperand(block::IntegersOp op, unsigned number, const TilePlace &place,
+                          FragmentType type);
+  mlir::Value emitPosition(int64_t dim, const TilePlace &place, FragmentType type);
+  mlir::Value withZerosBeyond(mlir::Value fragment, const TilePlace &place,
+                              llvm::ArrayRef<int64_t> shape);
+
   // Integers that bound loops (SourceEmitter.cpp).
   void emitScalar(block::ScalarOp op);
 

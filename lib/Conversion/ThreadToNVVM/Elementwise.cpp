@@ -58,9 +58,11 @@ struct IotaLowering : ThreadPattern<IotaOp> {
     SmallVector<Value> scalars;
     for (int64_t i = 0; i < type.getNumRegisters(); ++i) {
       Value index = e.add(base, layout.getRegister(i)[op.getDim()]);
-      scalars.push_back(type.getElementType().isF32()
-                            ? arith::SIToFPOp::create(e, e.getF32Type(), index).getResult()
-                            : index);
+      if (type.getElementType().isF32())
+        index = arith::SIToFPOp::create(e, e.getF32Type(), index);
+      else if (type.getElementType().isInteger(64))
+        index = e.createOrFold<arith::ExtSIOp>(e.getI64Type(), index);
+      scalars.push_back(index);
     }
     results.push_back(scalars);
     return success();

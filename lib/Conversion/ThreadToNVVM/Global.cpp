@@ -81,7 +81,9 @@ struct LoadGlobalLowering : ThreadPattern<LoadGlobalOp> {
     if (isConverted)
       for (Value &scalar : scalars)
         scalar = isEightBitFloat(held) ? fromEightBits(e, scalar, held, type.getElementType())
-                                       : e.toF32(scalar);
+                 : type.getElementType().isInteger()
+                     ? arith::ExtSIOp::create(e, type.getElementType(), scalar).getResult()
+                     : e.toF32(scalar);
     results.push_back(pack(e, type, scalars));
     return success();
   }
@@ -128,7 +130,9 @@ void lowerStore(OpT op, Emitter &e, Value base, ArrayRef<Value> offsets, ArrayRe
         if (held != type.getElementType())
           for (Value &scalar : values)
             scalar = isEightBitFloat(held) ? toEightBits(e, e.toF32(scalar), held)
-                                           : e.fromF32(scalar, element);
+                     : type.getElementType().isInteger()
+                         ? arith::TruncIOp::create(e, element, scalar).getResult()
+                         : e.fromF32(scalar, element);
         Value value = values.front();
         if (width.elements > 1)
           value = e.createOrFold<vector::FromElementsOp>(VectorType::get({width.elements}, element),

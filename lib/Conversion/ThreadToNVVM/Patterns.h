@@ -60,6 +60,7 @@ inline mlir::LogicalResult missingScratch(mlir::Operation *op, int64_t bytes) {
 }
 
 void populateElementwisePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
+void populateIntegerPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 /// A scalar function of an f32.
 using EmitScalar = mlir::Value (*)(Emitter &, mlir::Value);
 /// The functions that are emitted in another way than on their own (see CoarseFunctions.cpp).

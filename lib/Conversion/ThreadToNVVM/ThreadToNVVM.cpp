@@ -273,11 +273,12 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     populateCoarsePatterns(converter, patterns, emitters);
     populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
-    for (auto populate : {populateElementwisePatterns, populateReshapePatterns,
-                          populateReducePatterns, populateCumulatePatterns, populateGlobalPatterns,
-                          populateGatherPatterns, populateRowCopyPatterns, populateSharedPatterns,
-                          populateCopyPatterns, populateMmaPatterns, populateSyncPatterns,
-                          populateBulkPatterns, populateWgmmaPatterns, populateWarpNumberPatterns})
+    for (auto populate :
+         {populateElementwisePatterns, populateIntegerPatterns, populateReshapePatterns,
+          populateReducePatterns, populateCumulatePatterns, populateGlobalPatterns,
+          populateGatherPatterns, populateRowCopyPatterns, populateSharedPatterns,
+          populateCopyPatterns, populateMmaPatterns, populateSyncPatterns, populateBulkPatterns,
+          populateWgmmaPatterns, populateWarpNumberPatterns})
       populate(converter, patterns);
     return applyPartialConversion(module, target, std::move(patterns));
   }

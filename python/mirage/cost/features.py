@@ -17,6 +17,7 @@ from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.cost.shared_tiles import given_loads
 from mirage.cost.shifted_loops import shifted_factors, shifted_loads
 from mirage.cost.skewed_rows import is_odd, skewed_factors
+from mirage.semantics.integers import TileIntegers
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     Binary,
@@ -344,6 +345,8 @@ def _count(
             skewed = op.result in facts.skewed
             shifted = op.result in facts.shifted
             account.load(size, run, source.type, in_loop, skewed=skewed, shifted=shifted)
+        case TileIntegers():
+            _count_integers(account, op, in_loop, reads)
         case Source(operands=(table, indices)):  # rows by index, none of them more than once
             row = table.shape[1:]
             run = float(contiguous_run(op.result.shape[len(op.result.shape) - len(row) :], row))
@@ -408,6 +411,21 @@ def rows_read(table: Value, indices: Value) -> float:
     """Return the bytes of the rows that indices name, each counted once."""
     rows = min(indices.type.size, table.shape[0])
     return float(rows * prod(table.shape[1:]) * table.dtype.bytes)
+
+
+def _count_integers(
+    account: Accountant,
+    op: TileIntegers,
+    in_loop: bool,
+    reads: Callable[[Value, float, float, float], None],
+) -> None:
+    """Count exact arithmetic: its operands, and the functions of each element, of 64 bits."""
+    for operand, dims in zip(op.operands, op.formula.loads, strict=True):
+        tile = tuple(1 if d < 0 else op.result.shape[d] for d in dims)
+        run, each = float(contiguous_run(tile, operand.shape)) if tile else 1.0, operand.dtype.bytes
+        reads(operand, float(operand.type.bytes), run * each, float(prod(tile) * each))
+        account.load(float(prod(tile)), run, operand.type, in_loop)
+    account.elementwise(float(op.result.type.size), 2.0 * op.formula.work, 0.0, in_loop)
 
 
 def isinstance_load(op: Transpose) -> bool:

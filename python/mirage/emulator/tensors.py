@@ -10,6 +10,7 @@ from mirage.emulator.run_artifact import run_artifact
 from mirage.runtime.arguments.tensor_check import TensorCheck
 from mirage.runtime.serialization.artifact import Artifact
 from mirage.runtime.serialization.manifest import TORCH_NAMES
+from mirage.semantics.scalar import Array
 
 if TYPE_CHECKING:
     import torch
@@ -39,8 +40,15 @@ def run_on_tensors(
     if counters is not None:
         counters.extend(run.counters)
     for number, y in zip(artifact.manifest.updates, run.updated, strict=True):
-        inputs[number].copy_(torch.from_numpy(y.astype("float64")))
+        inputs[number].copy_(_tensor(y))
     return [
-        torch.from_numpy(y.astype("float64").copy()).to(getattr(torch, TORCH_NAMES[spec.dtype]))
+        _tensor(y).to(getattr(torch, TORCH_NAMES[spec.dtype]))
         for y, spec in zip(run.outputs, artifact.manifest.outputs, strict=True)
     ]
+
+
+def _tensor(array: Array) -> torch.Tensor:
+    """Return floats as f64, and integers as they are."""
+    import torch
+
+    return torch.from_numpy(array.copy() if array.dtype.kind in "bi" else array.astype("float64"))

@@ -13,6 +13,7 @@ from typing import Any
 from mirage import ir
 from mirage.mlir_io.data import GraphIOError
 from mirage.semantics.alternatives import Holds, VerdictNote
+from mirage.semantics.integer_formula import Formula, read_step
 from mirage.semantics.scalar import BinaryFn, CumulateFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import TileMap
 
@@ -117,6 +118,16 @@ class MapCodec(Codec):
         return ir.ArrayAttr.get([NAMES.write(names) for names in value])
 
 
+class FormulaCodec(Codec):
+    """The steps of a formula of integers, as texts."""
+
+    def read(self, attribute: ir.Attribute) -> Formula:
+        return Formula(tuple(map(read_step, NAMES.read(attribute))))
+
+    def write(self, value: Formula) -> ir.Attribute:
+        return NAMES.write(tuple(map(str, value.steps)))
+
+
 UNARY = EnumCodec(tuple(UnaryFn))
 BINARY = EnumCodec(tuple(BinaryFn))
 REDUCE = EnumCodec(tuple(ReduceFn))
@@ -127,6 +138,7 @@ FLOAT = FloatCodec()
 INTEGERS = IntegersCodec()
 NAMES = NamesCodec()
 MAP = MapCodec()
+FORMULA = FormulaCodec()
 
 
 def read_plain(attribute: ir.Attribute, op: ir.Operation) -> object:

@@ -12,8 +12,10 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from mirage.mlir_io import attributes as a
-from mirage.semantics import positions as positions  # their ops are found by being there
+from mirage.semantics import integers as integers  # their ops are found by being there
+from mirage.semantics import positions as positions
 from mirage.semantics import row_updates as row_updates
+from mirage.semantics.integer_formula import Formula
 from mirage.semantics.scalar import BinaryFn, CumulateFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Op, TileMap
 
@@ -28,6 +30,7 @@ _CODECS: dict[Any, a.Codec] = {
     tuple[int, ...]: a.INTEGERS,
     tuple[str, ...]: a.NAMES,
     TileMap: a.MAP,
+    Formula: a.FORMULA,
 }
 
 

@@ -17,6 +17,7 @@ from mirage.pipeline.result import Optimized, Step
 from mirage.pipeline.size_costs import Compared
 from mirage.pipeline.sized_source import CallBySize, SizedSource
 from mirage.runtime.dispatch.plan import Call, Launch, Plan, plan_at
+from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.positions import Lookup
 from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value
 from mirage.transforms.partition.calls import calls_of
@@ -105,8 +106,9 @@ def planned(
 
 
 def _check_rows(graph: KernelGraph, source: SizedSource) -> None:
-    """Check that the chosen kernels treat rows alike, before lookups are moved to where they are
-    read: tensors that nothing writes are the same for all rows."""
+    """Check that the chosen kernels treat rows alike, where lookups are tensors that they load:
+    what has no rows is the same for all rows, and exact arithmetic is that of calls."""
+    graph = loaded(graph)
     rows = _Rows(source, graph)
     for piece in partition(graph):
         if isinstance(piece, Part):

@@ -1,16 +1,18 @@
-"""Positions and gathered rows computed by the kernels that load them.
+"""Positions, gathered rows and arithmetic on integers computed by the kernels that load them.
 
 Until the kernels are chosen, a lookup is a tensor like any other. Then the launches that load one
 get its operands instead and determine the elements themselves. If something else reads it (a call
-of PyTorch, the caller), it remains and becomes a call.
+of PyTorch, the caller), it remains and becomes a call; integers are computed by a kernel of their
+own instead (:mod:`mirage.transforms.computed_integers`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 from math import prod
 
-from mirage.semantics.ops.kinds import all_ops
+from mirage.semantics.integers import Integers
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.positions import (
     MAX_POSITIONS,
@@ -30,18 +32,25 @@ from mirage.semantics.ugraph import (
     Reshape,
     Structure,
 )
+from mirage.transforms.computed_integers import (
+    in_memory,
+    in_tile,
+    integers_without_views,
+    lines_of,
+    with_stored_integers,
+)
 
 _TABLES = (DType.F16, DType.BF16, DType.F32)
 
 
 def fused(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with launches that compute the lookups that they load."""
-    graph = rows_without_views(graph)
+    graph = with_stored_integers(integers_without_views(rows_without_views(graph)))
     lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and _in_tiles(op)}
     if not lookups:
         return graph
     ops = tuple(
-        _Fused(op, lookups).run()
+        _Fused(op, lookups, lines_of(graph)).run()
         if isinstance(op, Launch) and lookups.keys() & set(op.operands)
         else op
         for op in graph.ops
@@ -72,6 +81,8 @@ def rows_without_views(graph: KernelGraph) -> KernelGraph:
 def _in_tiles(op: Lookup) -> bool:
     """Return whether kernels can be generated for a lookup: positions that f32 represents, of rank
     1 (a load of others is zero beyond their other dimensions too), and rows of floats."""
+    if isinstance(op, Integers):
+        return True
     if isinstance(op, Iota):
         return op.result.type.size <= MAX_POSITIONS and len(op.result.shape) == 1
     table, indices = op.operands
@@ -79,12 +90,12 @@ def _in_tiles(op: Lookup) -> bool:
 
 
 class _Fused:
-    def __init__(self, launch: Launch, lookups: dict[Value, Lookup]) -> None:
-        self.launch = launch
+    def __init__(
+        self, launch: Launch, lookups: dict[Value, Lookup], lines: Container[Value]
+    ) -> None:
+        self.launch, self.lines = launch, lines
         outside = zip(launch.body.params, launch.operands, strict=True)
-        # a table of another lookup that the kernel computes has to be in memory
-        naming = (op for op in all_ops(launch.body.ops) if op.names_rows is not None)
-        kept = {v for op in naming for v in op.operands}
+        kept = in_memory(launch)
         self.lookups = {p: lookups[v] for p, v in outside if v in lookups and p not in kept}
         self.params: dict[Value, Value] = {  # of the new launch's operands
             v: p
@@ -106,6 +117,8 @@ class _Fused:
         lookup = self.lookups[op.operands[0]]
         if isinstance(lookup, Gather):
             return TileGather(tuple(map(self._param, lookup.operands)), op.results, op.map)
+        if isinstance(lookup, Integers):
+            return in_tile(lookup, self.lines, self._param, op.result, op.map)
         assert isinstance(lookup, Iota)
         dim = lookup.dim
         return TileIota((), op.results, dim, op.map[dim], lookup.result.shape[dim])

@@ -30,7 +30,7 @@ def rows_of_pages(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with lookups of rows in place of reshapes of lookups of pages; the same
     object if there are none."""
     # lookups in a table; others have no operands
-    pages = {op.result: op for op in graph.ops if isinstance(op, Lookup) and op.operands}
+    pages = {op.result: op for op in graph.ops if isinstance(op, Lookup) and op.names_rows}
     same: dict[Value, Value] = {}
     places: _Places = {}
     ops: list[Op] = []

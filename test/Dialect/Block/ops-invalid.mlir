@@ -232,7 +232,7 @@ func.func private @empty(!block.tile<0x4xf16>)
 
 // -----
 
-// expected-error @+1 {{expected an element type of f16, bf16, f32 or f64, got 'i32'}}
+// expected-error @+1 {{expected an element type of f16, bf16, f32, f64 or i64, got 'i32'}}
 func.func private @integer(!block.tile<4xi32>)
 
 // -----
@@ -528,7 +528,7 @@ kernel.graph @tile_of_eight_bits(%x: tensor<8xf8E4M3FN>) -> tensor<8xf32> {
 
 // -----
 
-// expected-error @+1 {{expected an element type of f16, bf16, f32 or f64, got 'f8E4M3FN'}}
+// expected-error @+1 {{expected an element type of f16, bf16, f32, f64 or i64, got 'f8E4M3FN'}}
 func.func private @held(!block.tile<8x8xf8E4M3FN>)
 
 // -----
@@ -568,4 +568,102 @@ kernel.graph @cumulate_type(%x: tensor<8x8xf16>) -> tensor<8x8xf16> {
     block.store %c [[m], []] : !block.tile<4x8xf16>
   }
   kernel.return %y : tensor<8x8xf16>
+}
+
+// -----
+
+kernel.graph @integers_map(%a: tensor<6x8xi64>) -> tensor<6x8xi64> {
+  %y = kernel.launch(%a) grid [m = 2] : (tensor<6x8xi64>) -> tensor<6x8xi64> {
+  ^bb0(%ga: tensor<6x8xi64>):
+    // expected-error @+1 {{expected the parts to cover dimension 0 of size 6, got 2 parts of 2}}
+    %t = block.integers %ga [[m], []] of [6, 8] ["load 0 1", "neg 0 : i64"] : (tensor<6x8xi64>) -> !block.tile<2x8xi64>
+    block.store %t [[m], []] : !block.tile<2x8xi64>
+  }
+  kernel.return %y : tensor<6x8xi64>
+}
+
+// -----
+
+kernel.graph @integers_tile(%a: tensor<6x8xi64>) -> tensor<6x8xf16> {
+  %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x8xf16> {
+  ^bb0(%ga: tensor<6x8xi64>):
+    // expected-error @+1 {{expected a result of element type 'f32', got 'f16'}}
+    %t = block.integers %ga [[m], []] of [6, 8] ["load 0 1", "neg 0 : i64"] : (tensor<6x8xi64>) -> !block.tile<2x8xf16>
+    block.store %t [[m], []] : !block.tile<2x8xf16>
+  }
+  kernel.return %y : tensor<6x8xf16>
+}
+
+// -----
+
+kernel.graph @integers_truth(%a: tensor<6x8xi64>) -> tensor<6x8xi64> {
+  %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x8xi64> {
+  ^bb0(%ga: tensor<6x8xi64>):
+    // expected-error @+1 {{expected a result of element type 'f32', got 'i64'}}
+    %t = block.integers %ga [[m], []] of [6, 8] ["load 0 1", "not 0 : i1"] : (tensor<6x8xi64>) -> !block.tile<2x8xi64>
+    block.store %t [[m], []] : !block.tile<2x8xi64>
+  }
+  kernel.return %y : tensor<6x8xi64>
+}
+
+// -----
+
+kernel.graph @integers_position(%a: tensor<6x8xi64>) -> tensor<6x8xi64> {
+  %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x8xi64> {
+  ^bb0(%ga: tensor<6x8xi64>):
+    // expected-error @+1 {{expected positions along one of 2 dimensions, got 2}}
+    %t = block.integers %ga [[m], []] of [6, 8] ["load 0 1", "position 2 : i64", "add 0 1 : i64"] : (tensor<6x8xi64>) -> !block.tile<2x8xi64>
+    block.store %t [[m], []] : !block.tile<2x8xi64>
+  }
+  kernel.return %y : tensor<6x8xi64>
+}
+
+// -----
+
+kernel.graph @integers_position_late(%a: tensor<6x8xi64>) -> tensor<6x8xi64> {
+  %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x8xi64> {
+  ^bb0(%ga: tensor<6x8xi64>):
+    // expected-error @+1 {{step 2: expected loads first, then positions, then all other steps, got 'position 1 : i64'}}
+    %t = block.integers %ga [[m], []] of [6, 8] ["load 0 1", "neg 0 : i64", "position 1 : i64"] : (tensor<6x8xi64>) -> !block.tile<2x8xi64>
+    block.store %t [[m], []] : !block.tile<2x8xi64>
+  }
+  kernel.return %y : tensor<6x8xi64>
+}
+
+// -----
+
+kernel.graph @integers_computed(%a: tensor<6x8xi64>) -> tensor<6x8xf32> {
+  %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x8xf32> {
+  ^bb0(%ga: tensor<6x8xi64>):
+    %t = block.integers %ga [[m], []] of [6, 8] ["load 0 1", "neg 0 : i64"] : (tensor<6x8xi64>) -> !block.tile<2x8xi64>
+    // expected-error @+1 {{expected tiles of floats, got '!block.tile<2x8xi64>', which only stores read}}
+    %u = block.unary exp %t : (!block.tile<2x8xi64>) -> !block.tile<2x8xf32>
+    block.store %u [[m], []] : !block.tile<2x8xf32>
+  }
+  kernel.return %y : tensor<6x8xf32>
+}
+
+// -----
+
+kernel.graph @integers_cast(%a: tensor<6x8xi64>) -> tensor<6x8xf16> {
+  %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x8xf16> {
+  ^bb0(%ga: tensor<6x8xi64>):
+    %t = block.integers %ga [[m], []] of [6, 8] ["load 0 1", "neg 0 : i64"] : (tensor<6x8xi64>) -> !block.tile<2x8xi64>
+    // expected-error @+1 {{expected tiles of floats, got '!block.tile<2x8xi64>', which only stores read}}
+    %u = block.cast %t : (!block.tile<2x8xi64>) -> !block.tile<2x8xf16>
+    block.store %u [[m], []] : !block.tile<2x8xf16>
+  }
+  kernel.return %y : tensor<6x8xf16>
+}
+
+// -----
+
+kernel.graph @integers_stored(%a: tensor<6x8xi64>) -> tensor<6x8xf32> {
+  %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x8xf32> {
+  ^bb0(%ga: tensor<6x8xi64>):
+    %t = block.integers %ga [[m], []] of [6, 8] ["load 0 1", "neg 0 : i64"] : (tensor<6x8xi64>) -> !block.tile<2x8xi64>
+    // expected-error @+1 {{expected a tile of i64 to be stored to a tensor of integers, got 'tensor<6x8xf32>'}}
+    block.store %t [[m], []] : !block.tile<2x8xi64>
+  }
+  kernel.return %y : tensor<6x8xf32>
 }

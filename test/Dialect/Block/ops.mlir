@@ -197,3 +197,17 @@ kernel.graph @eight_bits(%x: tensor<16x64xf8E5M2>) -> tensor<16x64xf8E4M3FN> {
   }
   kernel.return %y : tensor<16x64xf8E4M3FN>
 }
+
+// Exact arithmetic on integers where a tile of its result is needed.
+// CHECK-LABEL: kernel.graph @integers
+kernel.graph @integers(%a: tensor<32xi64>, %b: tensor<16xi32>) -> (tensor<32x16xf32>, tensor<32x16xi32>) {
+  %m, %n = kernel.launch(%a, %b) grid [n = 4] : (tensor<32xi64>, tensor<16xi32>) -> (tensor<32x16xf32>, tensor<32x16xi32>) {
+  ^bb0(%ga: tensor<32xi64>, %gb: tensor<16xi32>):
+    // CHECK: block.integers %{{.*}}, %{{.*}} {{\[}}[n], []] of [32, 16] ["load 0", "load 1", "le 1 0 : i1"] : (tensor<32xi64>, tensor<16xi32>) -> !block.tile<8x16xf32>
+    %t = block.integers %ga, %gb [[n], []] of [32, 16] ["load 0", "load 1", "le 1 0 : i1"] : (tensor<32xi64>, tensor<16xi32>) -> !block.tile<8x16xf32>
+    // CHECK: block.integers %{{.*}} {{\[}}[n], []] of [32, 16] ["load 1", "position 0 : i64", "add 0 1 : i32"] : (tensor<16xi32>) -> !block.tile<8x16xi64>
+    %i = block.integers %gb [[n], []] of [32, 16] ["load 1", "position 0 : i64", "add 0 1 : i32"] : (tensor<16xi32>) -> !block.tile<8x16xi64>
+    block.store %t [[n], []], %i [[n], []] : !block.tile<8x16xf32>, !block.tile<8x16xi64>
+  }
+  kernel.return %m, %n : tensor<32x16xf32>, tensor<32x16xi32>
+}

@@ -625,3 +625,99 @@ kernel.graph @copy_result(%c: tensor<8x4xf16>, %at: tensor<1xi64>, %r: tensor<1x
   %0 = kernel.index_copy %c, %at, %r dim 0 : (tensor<8x4xf16>, tensor<1xi64>, tensor<1x4xf16>) -> tensor<9x4xf16>
   kernel.return %0 : tensor<9x4xf16>
 }
+
+// -----
+
+kernel.graph @integers_step(%a: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @+1 {{step 1: expected the numbers of two earlier steps, got 'add 0 : i64'}}
+  %0 = kernel.integers %a ["load 0", "add 0 : i64"] : (tensor<4xi64>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @integers_later(%a: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @+1 {{step 1: expected numbers of earlier steps, got 'neg 1 : i64'}}
+  %0 = kernel.integers %a ["load 0", "neg 1 : i64"] : (tensor<4xi64>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @integers_function(%a: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @+1 {{step 1: expected a function of integers, got 'exp 0 : i64'}}
+  %0 = kernel.integers %a ["load 0", "exp 0 : i64"] : (tensor<4xi64>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @integers_type(%a: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @+1 {{step 1: expected a type of integers or floats of at least 16 bits after a colon, got 'neg 0 : f64'}}
+  %0 = kernel.integers %a ["load 0", "neg 0 : f64"] : (tensor<4xi64>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @integers_float_result(%a: tensor<4xi64>) -> tensor<4xf32> {
+  // expected-error @+1 {{step 1: expected a function whose results are integers, got 'neg 0 : f32'}}
+  %0 = kernel.integers %a ["load 0", "neg 0 : f32"] : (tensor<4xi64>) -> tensor<4xf32>
+  kernel.return %0 : tensor<4xf32>
+}
+
+// -----
+
+kernel.graph @integers_float_operand(%a: tensor<4xf32>) -> tensor<4xi64> {
+  // expected-error @+1 {{step 1: expected integers, got 'f32', of which only operands are converted}}
+  %0 = kernel.integers %a ["load 0", "neg 0 : i64"] : (tensor<4xf32>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @integers_late_load(%a: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @+1 {{step 0: expected numbers of earlier steps, got 'neg 0 : i64'}}
+  %0 = kernel.integers %a ["neg 0 : i64", "load 0"] : (tensor<4xi64>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @integers_loads_alone(%a: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @+1 {{expected a formula that computes something, got loads alone}}
+  %0 = kernel.integers %a ["load 0"] : (tensor<4xi64>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @integers_count(%a: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @+1 {{expected one load for each of the 1 operands, got 2}}
+  %0 = kernel.integers %a ["load 0", "load 0", "add 0 1 : i64"] : (tensor<4xi64>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @integers_rank(%a: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @+1 {{step 0: expected a dimension for each of 1, got 2}}
+  %0 = kernel.integers %a ["load 0 1", "neg 0 : i64"] : (tensor<4xi64>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @integers_size(%a: tensor<4xi64>) -> tensor<5xi64> {
+  // expected-error @+1 {{step 0: expected each dimension of 'tensor<4xi64>' along one of the result that has its size, or -1 where it is 1, got 0 for dimension 0}}
+  %0 = kernel.integers %a ["load 0", "neg 0 : i64"] : (tensor<4xi64>) -> tensor<5xi64>
+  kernel.return %0 : tensor<5xi64>
+}
+
+// -----
+
+kernel.graph @integers_result(%a: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @+1 {{expected a result of the last step's type 'i32', got 'i64'}}
+  %0 = kernel.integers %a ["load 0", "neg 0 : i32"] : (tensor<4xi64>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}

@@ -226,3 +226,13 @@ kernel.graph @tf32(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>) -> tensor<4x6xf32> 
   %0 = kernel.matmul %x, %w tf32 : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
   kernel.return %0 : tensor<4x6xf32>
 }
+
+// Exact arithmetic: a comparison of all pairs, and what wraps around.
+// CHECK-LABEL: kernel.graph @integers
+kernel.graph @integers(%a: tensor<16xi64>, %b: tensor<16x1xi32>, %x: tensor<4x16xf16>) -> (tensor<16x16xi1>, tensor<4x16xi32>) {
+  // CHECK: kernel.integers %{{.*}}, %{{.*}} ["load 0", "load 1 -1", "le 1 0 : i1"] : (tensor<16xi64>, tensor<16x1xi32>) -> tensor<16x16xi1>
+  %m = kernel.integers %a, %b ["load 0", "load 1 -1", "le 1 0 : i1"] : (tensor<16xi64>, tensor<16x1xi32>) -> tensor<16x16xi1>
+  // CHECK: kernel.integers %{{.*}} ["load 0 1", "cast 0 : i32", "constant -7 : i32", "shift_left 1 2 : i32"]
+  %y = kernel.integers %x ["load 0 1", "cast 0 : i32", "constant -7 : i32", "shift_left 1 2 : i32"] : (tensor<4x16xf16>) -> tensor<4x16xi32>
+  kernel.return %m, %y : tensor<16x16xi1>, tensor<4x16xi32>
+}

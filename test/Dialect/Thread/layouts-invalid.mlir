@@ -40,7 +40,7 @@ func.func private @shape(!thread.fragment<16x8xf32, #thread.layout<reg = [], lan
 
 // -----
 
-// expected-error @+1 {{expected elements of type f16, bf16, f32 or i32, got 'f64'}}
+// expected-error @+1 {{expected elements of type f16, bf16, f32, i32 or i64, got 'f64'}}
 func.func private @element(!thread.fragment<8x4xf64, #thread.layout<reg = [], lane = [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]]>>)
 
 // -----

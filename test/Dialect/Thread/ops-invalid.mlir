@@ -33,7 +33,7 @@ func.func @iota(%i: index) {
 #acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
 !half = !thread.fragment<16x8xf16, #acc>
 func.func @iota_type(%i: index) {
-  // expected-error @+1 {{expected elements of type f32 or i32, got 'f16'}}
+  // expected-error @+1 {{expected elements of type f32, i32 or i64, got 'f16'}}
   %c = thread.iota dim 0 at %i : !half
   return
 }
@@ -693,7 +693,7 @@ func.func @eight_bits_and_sixteen(%s: !thread.shared<64x64xf8E4M3FN, swizzle = 6
 // -----
 
 #acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
-// expected-error @+1 {{expected elements of type f16, bf16, f32 or i32, got 'f8E4M3FN'}}
+// expected-error @+1 {{expected elements of type f16, bf16, f32, i32 or i64, got 'f8E4M3FN'}}
 func.func private @held(!thread.fragment<16x8xf8E4M3FN, #acc>)
 
 // -----
@@ -821,5 +821,41 @@ func.func @ordered_without_vectors(%a: memref<16x7xf32>, %i: index) {
 func.func @ordered_part(%a: memref<8x35xf16>, %x: !thread.fragment<8x32xf16, #wide>, %i: index) {
   // expected-error @+1 {{expected rows of 35 columns in vectors of 8 'f16' in each thread, got}}
   thread.store_global %x, %a[%i, %i] dims [0, 1] in_bounds [true, true] ordered : !thread.fragment<8x32xf16, #wide>, memref<8x35xf16>
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+func.func @integers_count(%x: !thread.fragment<16x8xf32, #acc>) {
+  // expected-error @+1 {{expected a load or a position for each of the 1 operands, got 2}}
+  %y = thread.integers %x ["load 0 1", "load 0 1", "add 0 1 : i64"] : (!thread.fragment<16x8xf32, #acc>) -> !thread.fragment<16x8xi64, #acc>
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+func.func @integers_operand(%x: !thread.fragment<16x8xf16, #acc>) {
+  // expected-error @+1 {{expected operands of i64 or f32 in the result's layout, got}}
+  %y = thread.integers %x ["load 0 1", "cast 0 : i64"] : (!thread.fragment<16x8xf16, #acc>) -> !thread.fragment<16x8xi64, #acc>
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+func.func @integers_result(%x: !thread.fragment<16x8xi64, #acc>) {
+  // expected-error @+1 {{expected a result of f32, got}}
+  %y = thread.integers %x ["load 0 1", "cast 0 : f16"] : (!thread.fragment<16x8xi64, #acc>) -> !thread.fragment<16x8xf16, #acc>
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+func.func @integers_step(%x: !thread.fragment<16x8xi64, #acc>) {
+  // expected-error @+1 {{step 1: expected a function of integers, got 'pow 0 0 : i64'}}
+  %y = thread.integers %x ["load 0 1", "pow 0 0 : i64"] : (!thread.fragment<16x8xi64, #acc>) -> !thread.fragment<16x8xi64, #acc>
   return
 }

@@ -28,6 +28,11 @@ func.func @registers(%x: !thread.fragment<16x8xf32, #acc>, %s: f32, %i: index) {
   %f = thread.unary gelu_tanh %x : !thread.fragment<16x8xf32, #acc>
   // CHECK: thread.binary pow %{{.*}}, %{{.*}} : <16x8xf32, #[[ACC]]>
   %g = thread.binary pow %x, %f : !thread.fragment<16x8xf32, #acc>
+  // CHECK: %[[P:.*]] = thread.iota dim 0 at %{{.*}} : <16x8xi64, #[[ACC]]>
+  %p = thread.iota dim 0 at %i : !thread.fragment<16x8xi64, #acc>
+  // CHECK: thread.integers %[[P]], %{{.*}} ["load 0 1", "load 0 1", "cast 1 : i8", "mul 0 2 : i64"] : (!thread.fragment<16x8xi64, #[[ACC]]>, !thread.fragment<16x8xf32, #[[ACC]]>) -> !thread.fragment<16x8xi64, #[[ACC]]>
+  %q = thread.integers %p, %x ["load 0 1", "load 0 1", "cast 1 : i8", "mul 0 2 : i64"]
+    : (!thread.fragment<16x8xi64, #acc>, !thread.fragment<16x8xf32, #acc>) -> !thread.fragment<16x8xi64, #acc>
   // CHECK: thread.scale %{{.*}} by 1.250000e-01 : <16x8xf32, #[[ACC]]>
   %h = thread.scale %x by 0.125 : !thread.fragment<16x8xf32, #acc>
   // CHECK: thread.exceeds %{{.*}}, 8.192000e+03 : <16x8xf32, #[[ACC]]>

@@ -28,6 +28,8 @@ from mirage.mlir_io.text import MalformedTextError
 from mirage.semantics.alternatives import Alternatives, Holds, VerdictNote
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
+from mirage.semantics.integer_formula import Formula, read_step
+from mirage.semantics.integers import Integers
 from mirage.semantics.numbers import read
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.row_updates import IndexCopy
@@ -85,6 +87,9 @@ def every_op() -> KernelGraph:
         b.constant(number, DType.F16)
     gather(b, x, iota(b, (4, 2), 0, DType.I32))
     index = Value(TensorType((1,), DType.I64), "index")
+    steps = ("load -1", "constant -3 : i64", "mul 0 1 : i64", "cast 2 : bf16")
+    thrice = Integers((index,), (Value(x.type),), Formula(tuple(map(read_step, steps))))
+    b.ops.append(thrice)
     b.cumulate(CumulateFn.SUM, x, 1, exclusive=True)
     b.cumulate(CumulateFn.MAX, x, 0, reversed=True)
     b.cumulate(CumulateFn.PROD, x, 1)

@@ -41,6 +41,7 @@ PROGRAMS = (
     programs.layer_norm_linear_gelu(16, 64, 32),
     programs.residual_rms_linear(16, 64, 32),
     programs.tokens_linear(2, 16, 32, 48),
+    programs.pairs_of_integers(40),
     positional_attention("causal", "", 2, 256, 32).graph(),
 )
 

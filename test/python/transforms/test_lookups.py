@@ -14,6 +14,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.evaluation.tile_lookups import loaded
+from mirage.semantics.integers import Integers
 from mirage.semantics.positions import (
     MAX_POSITIONS,
     Gather,
@@ -51,6 +52,12 @@ from mirage.verify.evidence.samples.defined_nowhere import first_without_numbers
 
 def value(*shape: int, dtype: DType = DType.F32) -> Value:
     return Value(TensorType(shape, dtype))
+
+
+def formulas(graph: KernelGraph) -> list[str]:
+    """Exact arithmetic of a graph, whose operands are called x0, x1, ..."""
+    made = [op for op in graph.ops if isinstance(op, Integers)]
+    return [op.written([f"x{i}" for i in range(len(op.operands))]) for op in made]
 
 
 def rows_and_positions() -> KernelGraph:
@@ -206,16 +213,15 @@ def test_positions_are_computed_and_token_ids_are_not() -> None:
     same = b.binary(BinaryFn.EQ, b.binary(BinaryFn.ADD, ids, ids), b.constant(7, DType.I64))
     y = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.AND, near, same), x)
     g = integers_as_calls(KernelGraph("g", (x, ids), tuple(b.ops), (y,)))
-    calls = [op.target for op in g.ops if isinstance(op, External)]
-    assert calls == ["aten.add.Tensor"]  # what it gives is compared
+    assert formulas(g) == ["(x0 + x0)"]  # what it gives is compared
     *_, part = (s for s in partition(g) if isinstance(s, Part))
-    (call,) = (op for op in g.ops if isinstance(op, External))
-    assert ids not in part.graph.inputs  # they are PyTorch's
-    assert {v for v in part.graph.inputs if v.dtype is DType.I64} == {i, call.results[0]}
+    (made,) = (op for op in g.ops if isinstance(op, Integers))
+    assert ids not in part.graph.inputs
+    assert {v for v in part.graph.inputs if v.dtype is DType.I64} == {i, made.result}
 
 
 def test_any_integer_is_compared_with_positions() -> None:
-    """Rounding keeps the order; what is computed of the integer is a call."""
+    """Rounding keeps the order; what is computed of the integer is exact arithmetic."""
     x, n, b = value(16), value(1, dtype=DType.I64), Builder()
     i = iota(b, (16,), 0)
     start = b.binary(BinaryFn.SUB, n, b.constant(4, DType.I64))
@@ -225,9 +231,8 @@ def test_any_integer_is_compared_with_positions() -> None:
     mask = b.binary(BinaryFn.AND, b.binary(BinaryFn.AND, below, after), unknown)
     y = b.binary(BinaryFn.KEEP, mask, x)
     g = integers_as_calls(KernelGraph("g", (x, n), tuple(b.ops), (y,)))
-    calls = [op.target for op in g.ops if isinstance(op, External)]
-    assert calls == ["aten.scalar_tensor.default", "aten.sub.Tensor", "aten.le.Tensor"]
-    kept = {op.result: op for op in g.ops if not isinstance(op, External)}
+    assert formulas(g) == ["((x0 - 4) <= x0)"]
+    kept = {op.result: op for op in g.ops if not isinstance(op, Integers)}
     assert {below, mask} <= kept.keys()
     assert after not in kept  # but the place after which the integer is, which is known
     solved = [op for op in kept.values() if op.function is BinaryFn.LE]
@@ -235,7 +240,7 @@ def test_any_integer_is_compared_with_positions() -> None:
 
 
 def test_what_is_chosen_among_integers_is_compared() -> None:
-    """It may be compared with numbers whose range is known; kernels do nothing else with it."""
+    """It may be compared with numbers whose range is known; all else is exact arithmetic."""
     x, n = value(16), value(1, dtype=DType.I64)
 
     def calls(used: Callable[[Builder, Value], Value]) -> list[str]:
@@ -244,12 +249,13 @@ def test_what_is_chosen_among_integers_is_compared() -> None:
         chosen = b.binary(BinaryFn.KEEP, there, n)
         y = b.binary(BinaryFn.KEEP, used(b, chosen), x)
         g = integers_as_calls(KernelGraph("g", (x, n), tuple(b.ops), (y,)))
-        return [op.target for op in g.ops if isinstance(op, External)]
+        return formulas(g)
 
     assert not calls(lambda b, t: b.binary(BinaryFn.EQ, iota(b, (16,), 0), t))
     assert not calls(lambda b, t: b.binary(BinaryFn.LT, t, iota(b, (16,), 0)))
     found = calls(lambda b, t: b.binary(BinaryFn.EQ, b.binary(BinaryFn.ADD, t, t), t))
-    assert {"aten.where.ScalarOther", "aten.add.Tensor", "aten.eq.Tensor"} <= set(found)
+    kept = "keep((x0 != -100), x0)"
+    assert found == [f"(({kept} + {kept}) == {kept})"]
 
 
 @pytest.mark.parametrize("limit", [2**24 - 1, -(2**24) + 1, 2**24, -(2**24)])
@@ -267,15 +273,15 @@ def test_integers_are_compared_below_where_rounding_ends(limit: int) -> None:
         assert same or abs(limit) == 2**24
 
 
-def test_integers_of_any_size_that_leave_the_program_are_calls() -> None:
-    """Kernels write truth values, and integers that f32 is known to hold."""
+def test_integers_of_any_size_that_leave_the_program_are_exact() -> None:
+    """Tiles of f32 are written as truth values, and integers that they are known to hold."""
     x, n, b = value(16), value(16, dtype=DType.I64), Builder()
     small = b.binary(BinaryFn.LT, x, b.constant(0.5))
     more = b.binary(BinaryFn.ADD, n, b.constant(1, DType.I64))
     g = integers_as_calls(KernelGraph("g", (x, n), tuple(b.ops), (small, more)))
     made = {op.results[0]: type(op) for op in g.ops}
     assert made[small] is Binary
-    assert made[more] is External
+    assert made[more] is Integers
 
 
 def test_positions_come_before_the_parts_that_read_them() -> None:

@@ -51,8 +51,10 @@ LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError,
   for (int64_t size : shape)
     if (size < 1)
       return emitError() << "expected tile sizes of at least 1, got " << size;
-  if (!isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(elementType))
-    return emitError() << "expected an element type of f16, bf16, f32 or f64, got " << elementType;
+  if (!isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(elementType) &&
+      !elementType.isInteger(64))
+    return emitError() << "expected an element type of f16, bf16, f32, f64 or i64, got "
+                       << elementType;
   return success();
 }
 

@@ -100,6 +100,10 @@ LogicalResult AccumulateOp::verify() {
   if (getFns().size() != getValues().size())
     return emitOpError("expected one function for each value, got ")
            << getFns().size() << " for " << getValues().size() << " values";
+  for (Value value : getValues())
+    if (cast<TileType>(value.getType()).getElementType().isInteger())
+      return emitOpError("expected tiles of floats, got ")
+             << value.getType() << ", which only stores read";
   if (getRescaled().size() != getRescales().size())
     return emitOpError("expected one accumulator for each rescale, got ")
            << getRescaled().size() << " for " << getRescales().size();

@@ -36,8 +36,28 @@ LogicalResult verifyElementType(Operation *op, Type expected) {
   return op->emitOpError("expected a result of element type ") << expected << ", got " << actual;
 }
 
+/// Only stores read exact integers.
+LogicalResult verifyFloats(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (tileOf(operand).getElementType().isInteger())
+      return op->emitOpError("expected tiles of floats, got ")
+             << operand.getType() << ", which only stores read";
+  return success();
+}
+
+/// A tile that is read has what tiles hold of the tensor, or exact integers.
+LogicalResult verifyReadType(Operation *op, Type element) {
+  Type actual = tileOf(op->getResult(0)).getElementType();
+  bool isNumber = element.isInteger() && !element.isInteger(1);
+  if (isNumber && actual.isInteger(64))
+    return success();
+  return verifyElementType(op, getTileElement(element));
+}
+
 /// Computation gives f32, or f64 where an operand is f64.
 LogicalResult verifyComputedType(Operation *op) {
+  if (failed(verifyFloats(op)))
+    return failure();
   for (Value operand : op->getOperands())
     if (tileOf(operand).getElementType().isF64())
       return verifyElementType(op, Float64Type::get(op->getContext()));
@@ -108,7 +128,7 @@ LogicalResult LoadOp::verify() {
   auto tensor = cast<RankedTensorType>(getSource().getType());
   if (failed(verifyMap(*this, getMap(), tensor, tileOf(getResult()))))
     return failure();
-  return verifyElementType(*this, getTileElement(tensor.getElementType()));
+  return verifyReadType(*this, tensor.getElementType());
 }
 
 LogicalResult IotaOp::verify() {
@@ -146,6 +166,28 @@ LogicalResult GatherOp::verify() {
   return verifyElementType(*this, gathered.getElementType());
 }
 
+IntegerFormula IntegersOp::getParsedFormula() {
+  return *IntegerFormula::parse([&] { return emitOpError(); }, getFormula());
+}
+
+RankedTensorType IntegersOp::getComputedType() {
+  return RankedTensorType::get(getShape(), getParsedFormula().getSteps().back().type);
+}
+
+LogicalResult IntegersOp::verify() {
+  auto error = [&] { return emitOpError(); };
+  FailureOr<IntegerFormula> formula = IntegerFormula::parse(error, getFormula());
+  if (failed(formula))
+    return failure();
+  Type element = formula->getSteps().back().type;
+  if (failed(formula->verify(error, getInputs().getTypes(), getShape(), element)))
+    return failure();
+  TileType tile = tileOf(getResult());
+  if (failed(verifyMap(*this, getMap(), RankedTensorType::get(getShape(), element), tile)))
+    return failure();
+  return verifyReadType(*this, element);
+}
+
 LogicalResult ScalarOp::verify() {
   constexpr int64_t mostElements = 128, largest = int64_t(1) << 31;
   auto tensor = cast<RankedTensorType>(getSource().getType());
@@ -180,10 +222,15 @@ LogicalResult StoreOp::verify() {
   if (getTiles().size() != launch.getNumResults() || getMaps().size() != launch.getNumResults())
     return emitOpError("expected one tile with a map for each of the ")
            << launch.getNumResults() << " results of the launch, got " << getTiles().size();
-  for (auto [tile, map, result] : llvm::zip(getTiles(), getMaps(), launch.getResults()))
-    if (failed(verifyMap(*this, cast<ArrayAttr>(map), cast<RankedTensorType>(result.getType()),
-                         tileOf(tile))))
+  for (auto [tile, map, result] : llvm::zip(getTiles(), getMaps(), launch.getResults())) {
+    auto tensor = cast<RankedTensorType>(result.getType());
+    if (failed(verifyMap(*this, cast<ArrayAttr>(map), tensor, tileOf(tile))))
       return failure();
+    bool isNumber = tensor.getElementType().isInteger() && !tensor.getElementType().isInteger(1);
+    if (tileOf(tile).getElementType().isInteger() && !isNumber)
+      return emitOpError("expected a tile of i64 to be stored to a tensor of integers, got ")
+             << tensor;
+  }
   // Axis names are unique in a launch; checked here since a launch has one store.
   llvm::StringSet<> names;
   for (Attribute axis : launch.getGridNames())
@@ -221,6 +268,8 @@ LogicalResult BinaryOp::verify() {
 }
 
 LogicalResult CastOp::verify() {
+  if (failed(verifyFloats(*this)))
+    return failure();
   return verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()));
 }
 

@@ -59,7 +59,7 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
               << tile;
           return WalkResult::interrupt();
         }
-        if (tile.getRank() != 2 && !isa<ConstantOp, LoadOp, GatherOp, ReshapeOp>(op)) {
+        if (tile.getRank() != 2 && !isa<ConstantOp, LoadOp, GatherOp, IntegersOp, ReshapeOp>(op)) {
           op->emitOpError("expected flattened tiles (mirage-flatten-tiles), got ") << tile;
           return WalkResult::interrupt();
         }

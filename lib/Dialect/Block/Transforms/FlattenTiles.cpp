@@ -268,7 +268,7 @@ private:
   void rewrite(Operation *op) {
     rewriter.setInsertionPoint(op);
     TypeSwitch<Operation *>(op)
-        .Case<LoadOp, GatherOp>([&](auto load) {
+        .Case<LoadOp, GatherOp, IntegersOp>([&](auto load) {
           TileType type = getMatrixType(load.getResult());
           if (type == load.getType())
             return;

@@ -55,6 +55,8 @@ private:
       return llvm::any_of(load.getMap(), [&](Attribute axes) { return mentions(axes, axis); });
     if (auto gather = dyn_cast<GatherOp>(op))
       return llvm::any_of(gather.getMap(), [&](Attribute axes) { return mentions(axes, axis); });
+    if (auto integers = dyn_cast<IntegersOp>(op))
+      return llvm::any_of(integers.getMap(), [&](Attribute axes) { return mentions(axes, axis); });
     if (auto iota = dyn_cast<IotaOp>(op))
       return mentions(iota.getAxes(), axis);
     if (auto mask = dyn_cast<MaskOp>(op))

@@ -44,7 +44,7 @@ private:
   bool compute(Operation *op, int64_t dim) const {
     // Loads fill with zeros what lies outside of the tensor. A reshape of units and
     // a reduction leave the padding along each dimension as it is.
-    if (isa<LoadOp, GatherOp>(op))
+    if (isa<LoadOp, GatherOp, IntegersOp>(op))
       return true;
     if (isa<ReshapeOp, ReduceOp>(op))
       return isZero(op->getOperand(0), dim);

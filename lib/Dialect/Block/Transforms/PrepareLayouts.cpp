@@ -55,6 +55,8 @@ ValueSet mirage::block::findStaged(kernel::LaunchOp launch) {
       staged.insert(convert.getResult());
   });
   launch.getBody().walk([&](LoadOp load) {
+    if (load.getType().getElementType().isInteger())
+      return; // exact integers are only stored
     bool inLoop = isa<LoopOp>(load->getParentOp());
     bool prefetched = inLoop && launch.getSchedule()->getStages() > 1 && canCopyAsync(load) &&
                       load.getType().getSizeInBytes() >= minStagedBytes &&

@@ -169,8 +169,9 @@ private:
 
   /// Whether a launch does no more with an operand than to load tiles of it.
   static bool isLoaded(kernel::LaunchOp launch, unsigned number) {
-    return llvm::all_of(launch.getBody().getArgument(number).getUsers(),
-                        [](Operation *user) { return isa<block::LoadOp>(user); });
+    return llvm::all_of(launch.getBody().getArgument(number).getUsers(), [](Operation *user) {
+      return isa<block::LoadOp, block::IntegersOp>(user);
+    });
   }
 
   static void setView(Value value, ArrayRef<int64_t> steps, int64_t align) {

@@ -141,6 +141,11 @@ private:
           setHolder(gather.getResult(),
                     FragmentType::get(getTile(matrix).getElementType(), layouts.lookup(matrix)));
         })
+        .Case<IntegersOp>([&](IntegersOp integers) {
+          Value matrix = getMatrix(integers.getResult());
+          setHolder(integers.getResult(),
+                    FragmentType::get(getTile(matrix).getElementType(), layouts.lookup(matrix)));
+        })
         .Case<ReshapeOp>([&](ReshapeOp reshape) {
           setHolder(reshape.getResult(), getHolder(getTile(reshape.getInput())));
         })

@@ -2,6 +2,7 @@
 
 #include "mirage/Dialect/Common/Assembly.h"
 #include "mirage/Dialect/Common/ElementTypes.h"
+#include "mirage/Dialect/Common/IntegerFormula.h"
 #include "mirage/Dialect/Common/ScalarFacts.h"
 #include "mirage/Dialect/Common/Shapes.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
@@ -130,6 +131,15 @@ LogicalResult GatherOp::verify() {
   if (failed(verifySameShape(*this, shape, shapeOf(getResult()))))
     return failure();
   return verifyElementType(*this, elementOf(getTable()));
+}
+
+LogicalResult IntegersOp::verify() {
+  auto error = [&] { return emitOpError(); };
+  FailureOr<IntegerFormula> formula = IntegerFormula::parse(error, getFormula());
+  if (failed(formula))
+    return failure();
+  return formula->verify(error, getInputs().getTypes(), shapeOf(getResult()),
+                         elementOf(getResult()));
 }
 
 LogicalResult IndexCopyOp::verify() {

@@ -2,6 +2,7 @@
 
 #include "Verifiers.h"
 
+#include "mirage/Dialect/Common/IntegerFormula.h"
 #include "mirage/Dialect/Thread/IR/Cumulation.h"
 #include "mirage/Dialect/Thread/IR/LayoutConversion.h"
 #include "mirage/Dialect/Thread/IR/Thread.h"
@@ -56,8 +57,8 @@ LogicalResult SplatOp::verify() {
 
 LogicalResult IotaOp::verify() {
   Type element = getType().getElementType();
-  if (!element.isF32() && !element.isInteger(32))
-    return emitOpError("expected elements of type f32 or i32, got ") << element;
+  if (!element.isF32() && !element.isInteger(32) && !element.isInteger(64))
+    return emitOpError("expected elements of type f32, i32 or i64, got ") << element;
   if (failed(verifyDim(*this, getDim())))
     return failure();
   return verifyNotPartial(*this, getType(), "the result");
@@ -81,6 +82,29 @@ LogicalResult BinaryOp::verify() {
   if (!additive)
     return verifyNotPartial(*this, getType(), "the operands");
   return success();
+}
+
+LogicalResult IntegersOp::verify() {
+  FailureOr<IntegerFormula> formula =
+      IntegerFormula::parse([&] { return emitOpError(); }, getFormula());
+  if (failed(formula))
+    return failure();
+  int64_t given = formula->countLoads() + int64_t(formula->getPositions().size());
+  if (given != int64_t(getInputs().size()))
+    return emitOpError("expected a load or a position for each of the ")
+           << getInputs().size() << " operands, got " << given;
+  FragmentType type = getType();
+  auto isNumber = [](Type element) { return element.isInteger(64) || element.isF32(); };
+  for (Value input : getInputs()) {
+    auto from = cast<FragmentType>(input.getType());
+    if (!isNumber(from.getElementType()) || from.withElementType(type.getElementType()) != type)
+      return emitOpError("expected operands of i64 or f32 in the result's layout, got ") << from;
+  }
+  bool isFloat = isa<FloatType>(formula->getSteps().back().type);
+  if (isFloat ? !type.getElementType().isF32() : !isNumber(type.getElementType()))
+    return emitOpError("expected a result of f32")
+           << (isFloat ? "" : " or i64") << ", got " << type;
+  return verifyNotPartial(*this, type, "the result");
 }
 
 LogicalResult RescaleOp::verify() {

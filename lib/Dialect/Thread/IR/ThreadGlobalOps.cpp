@@ -45,6 +45,7 @@ static LogicalResult verifyGlobal(Operation *op, MemRefType tensor, size_t numOf
   Type element = tensor.getElementType();
   bool isConverted = converts && element != tile.elementType &&
                      (tile.elementType == mirage::getTileElement(element) ||
+                      (element.isInteger() && tile.elementType.isInteger(64)) ||
                       (mirage::isEightBitFloat(element) && tile.elementType.isF32()));
   if (tensor.getElementType() != tile.elementType && !isConverted)
     return op->emitOpError() << "expected a tile of the tensor's element type "

@@ -27,8 +27,8 @@ static bool isTileElement(Type type) {
 }
 
 static LogicalResult verifyElement(function_ref<InFlightDiagnostic()> emitError, Type type) {
-  if (!isTileElement(type))
-    return emitError() << "expected elements of type f16, bf16, f32 or i32, got " << type;
+  if (!isTileElement(type) && !type.isInteger(64))
+    return emitError() << "expected elements of type f16, bf16, f32, i32 or i64, got " << type;
   return success();
 }
 

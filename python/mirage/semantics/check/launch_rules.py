@@ -6,12 +6,15 @@ from mirage.semantics.builder import ShapeError
 from mirage.semantics.check.loop_rules import LoopRules
 from mirage.semantics.check.op_rules import InvalidGraph, arity, check_scope, check_type, define
 from mirage.semantics.check.tile_rules import TileRules
+from mirage.semantics.integers import TileIntegers
 from mirage.semantics.positions import TileGather, TileIota, gathered
+from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     Load,
     Loop,
     Mask,
     Op,
+    Output,
     RunningMax,
     TensorType,
     Value,
@@ -56,31 +59,36 @@ class LaunchChecker(LoopRules, TileRules):
                 f"expected {len(launch.results)} stores (at least one), got {len(body.outputs)}",
             )
         for i, (output, result) in enumerate(zip(body.outputs, launch.results, strict=True)):
-            at = f"{self.where}, store {i}"
-            if output.value not in self.defined or output.value in params:
+            self._store(output, result, params, f"{self.where}, store {i}")
+
+    def _store(self, output: Output, result: Value, params: frozenset[Value], at: str) -> None:
+        if output.value not in self.defined or output.value in params:
+            raise InvalidGraph("C1", at, "expected a tile that the block defines outside its loops")
+        number = result.dtype.is_integer and result.dtype is not DType.I1
+        if output.value.dtype.is_integer and not number:
+            raise InvalidGraph(
+                "C2", at, f"expected integers to be stored as integers, got {result.type}"
+            )
+        self.check_map(at, output.map, output.value.shape, result.shape, frozenset(self.grid))
+        named = [a for group in output.map for a in group]
+        for axis in self.launch.grid:
+            if named.count(axis.name) > 1:
                 raise InvalidGraph(
-                    "C1", at, "expected a tile that the block defines outside its loops"
+                    "C8",
+                    at,
+                    f"expected grid axis '{axis.name}' at most once, got {output.map}",
                 )
-            self.check_map(at, output.map, output.value.shape, result.shape, frozenset(self.grid))
-            named = [a for group in output.map for a in group]
-            for axis in self.launch.grid:
-                if named.count(axis.name) > 1:
-                    raise InvalidGraph(
-                        "C8",
-                        at,
-                        f"expected grid axis '{axis.name}' at most once, got {output.map}",
-                    )
-                if (
-                    axis.name not in named
-                    and axis.extent > 1
-                    and axis.name in self.depends[output.value]
-                ):
-                    raise InvalidGraph(
-                        "C8",
-                        at,
-                        f"blocks along grid axis '{axis.name}' compute different values, "
-                        f"but {output.map} gives them the same elements",
-                    )
+            if (
+                axis.name not in named
+                and axis.extent > 1
+                and axis.name in self.depends[output.value]
+            ):
+                raise InvalidGraph(
+                    "C8",
+                    at,
+                    f"blocks along grid axis '{axis.name}' compute different values, "
+                    f"but {output.map} gives them the same elements",
+                )
 
     def _ops(
         self,
@@ -117,6 +125,9 @@ class LaunchChecker(LoopRules, TileRules):
                 self.tile_type(at, op, source.dtype)
                 self.check_map(at, op.map, op.result.shape, source.shape, scope)
                 self.depends[op.result] = op.reads_axes
+            elif isinstance(op, TileIntegers):
+                self.integers(op, params, scope, at)
+                self.depends[op.result] = op.reads_axes
             else:
                 if any(v in params for v in op.operands):
                     raise InvalidGraph(
@@ -127,6 +138,10 @@ class LaunchChecker(LoopRules, TileRules):
                 define(self.defined, v, at)
 
     def _inner(self, op: Op, scope: frozenset[str], loop: Loop | None, at: str) -> None:
+        if any(v.dtype.is_integer for v in op.operands):
+            raise InvalidGraph(
+                "C2", at, "expected tiles of floats, got integers: stores read those"
+            )
         depends = frozenset[str]().union(*(self.depends[v] for v in op.operands))
         if isinstance(op, Mask):
             arity(op, at, 1, 1)

@@ -7,9 +7,11 @@ from math import prod
 
 from mirage.semantics.check.axis_rules import LaunchScope
 from mirage.semantics.check.op_rules import InvalidGraph
+from mirage.semantics.integer_formula import FormulaError
+from mirage.semantics.integers import TileIntegers
 from mirage.semantics.positions import MAX_POSITIONS, TileIota
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import Mask, Op
+from mirage.semantics.ugraph import Mask, Op, Value
 
 
 class TileRules(LaunchScope):
@@ -17,8 +19,9 @@ class TileRules(LaunchScope):
 
     def tile_type(self, at: str, op: Op, source: DType) -> None:
         """Check the type of a tile that is read from memory: the tensor's type, or f32 for whole
-        numbers."""
-        if op.result.dtype is not source.in_tile:
+        numbers, or i64 for integers as they are."""
+        exact = source.is_integer and source is not DType.I1 and op.result.dtype is DType.I64
+        if not exact and op.result.dtype is not source.in_tile:
             raise InvalidGraph(
                 "C2",
                 at,
@@ -38,6 +41,20 @@ class TileRules(LaunchScope):
                 at,
                 f"expected an extent between 1 and {min(covered, MAX_POSITIONS)}, got {op.extent}",
             )
+
+    def integers(
+        self, op: TileIntegers, params: frozenset[Value], scope: frozenset[str], at: str
+    ) -> None:
+        """Check a tile of exact arithmetic: f32, as integers are loaded, or i64."""
+        if not params.issuperset(op.operands):
+            raise InvalidGraph("C4", at, "expected params of the block, got a tile")
+        try:
+            op.formula.check([(v.shape, v.dtype) for v in op.operands], op.shape)
+            dtype = op.computed.dtype
+        except FormulaError as error:
+            raise InvalidGraph("C2", at, str(error)) from error
+        self.tile_type(at, op, dtype)
+        self.check_map(at, op.map, op.result.shape, op.shape, scope)
 
     def mask(self, op: Mask, scope: frozenset[str], at: str) -> None:
         x = op.operands[0]

@@ -1,14 +1,15 @@
-"""Positions and gathered rows at the block level, as loads of tensors.
+"""Positions, gathered rows and arithmetic on integers at the block level, as loads of tensors.
 
-:class:`TileIota` and :class:`TileGather` stand for the elements that a load reads of a kernel-level
-lookup. :func:`loaded` rewrites them as that load; they are evaluated and verified in this form,
-which is the only definition of their meaning.
+:class:`TileIota`, :class:`TileGather` and :class:`TileIntegers` stand for the elements that a load
+reads of a kernel-level lookup. :func:`loaded` rewrites them as that load; they are evaluated and
+verified in this form, which is the only definition of their meaning.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from mirage.semantics.integers import Integers, TileIntegers
 from mirage.semantics.ops.op import Op, TensorType, Value
 from mirage.semantics.positions import Gather, Iota, TileGather, TileIota, gathered
 from mirage.semantics.scalar import DType
@@ -28,7 +29,8 @@ def loaded(graph: KernelGraph) -> KernelGraph:
     changed = False
     for op in graph.ops:
         if isinstance(op, Launch) and any(
-            isinstance(inner, TileIota | TileGather) for inner in all_ops(op.body.ops)
+            isinstance(inner, TileIota | TileGather | TileIntegers)
+            for inner in all_ops(op.body.ops)
         ):
             lookups, op = _Loaded(op).run()
             ops.extend(lookups)
@@ -43,13 +45,14 @@ class _Loaded:
         self.outside = dict(zip(launch.body.params, launch.operands, strict=True))
         self.lookups: list[Op] = []
         self.params: list[Value] = []
+        self.loaded: list[Value] = []  # what they are loaded from
 
     def run(self) -> tuple[list[Op], Launch]:
         launch, body = self.launch, self.launch.body
         ops = tuple(map(self._op, body.ops))
         read = {v for op in all_ops(ops) if isinstance(op, Load | Structure) for v in op.operands}
         kept = [p for p in body.params if p in read]
-        operands = (*(self.outside[p] for p in kept), *(op.results[0] for op in self.lookups))
+        operands = (*(self.outside[p] for p in kept), *self.loaded)
         graph = BlockGraph((*kept, *self.params), ops, body.outputs)
         return self.lookups, replace(launch, operands=operands, body=graph)
 
@@ -66,8 +69,18 @@ class _Loaded:
             tensor = Value(gathered(table, indices))
             self.lookups.append(Gather((table, indices), (tensor,)))
             tile_map = op.map
+        elif isinstance(op, TileIntegers):
+            formula, along = op.formula.with_loads()
+            operands = [self.outside[p] for p in op.operands]
+            for dim in along:
+                operands.append(Value(TensorType((op.shape[dim],), DType.I64)))
+                self.lookups.append(Iota((), (operands[-1],), 0))
+            tensor = Value(op.computed)
+            self.lookups.append(Integers(tuple(operands), (tensor,), formula))
+            tile_map = op.map
         else:
             return op
         param = Value(tensor.type)
         self.params.append(param)
+        self.loaded.append(tensor)
         return Load((param,), op.results, tile_map)

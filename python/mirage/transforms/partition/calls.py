@@ -6,6 +6,8 @@ from collections.abc import Callable, Container, Sequence
 from typing import TypeAlias
 
 from mirage.semantics.builder import promote
+from mirage.semantics.integer_ops import ops_of
+from mirage.semantics.integers import Integers
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.ops.cumulation import NOTHING
 from mirage.semantics.positions import Gather, Iota
@@ -135,7 +137,8 @@ class _Writer:
 def _constant(w: _Writer, op: Constant) -> None:
     options: Arguments = tuple((name, None) for name in ("layout", "device", "pin_memory"))
     dtype: Arguments = (("dtype", (DTYPE, op.result.dtype.value)),)
-    w.call("scalar_tensor.default", (), op.result, (("s", nearest(op.value)), *dtype, *options))
+    number = int(op.value) if op.result.dtype.is_integer else nearest(op.value)
+    w.call("scalar_tensor.default", (), op.result, (("s", number), *dtype, *options))
 
 
 def _unary(w: _Writer, op: Unary) -> None:
@@ -180,6 +183,12 @@ def _gather(w: _Writer, op: Gather) -> None:
     rows = TensorType((indices.type.size, *table.shape[1:]), table.dtype)
     found = w.call("index_select.default", (table, flat), rows, (("dim", 0),))
     w.call("reshape.default", (found,), op.result, (("shape", op.result.shape),))
+
+
+def _integers(w: _Writer, op: Integers) -> None:
+    """Write the calls of the ops that the formula is made of."""
+    for inner in ops_of(op):
+        w.visit(inner)
 
 
 def _iota(w: _Writer, op: Iota) -> None:
@@ -299,6 +308,7 @@ def _broadcast(w: _Writer, op: Broadcast) -> None:
 _RULES: dict[type[Op], Callable[..., None]] = {
     Constant: _constant,
     Gather: _gather,
+    Integers: _integers,
     Iota: _iota,
     Unary: _unary,
     Binary: _binary,

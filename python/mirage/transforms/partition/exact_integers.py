@@ -26,7 +26,7 @@ from mirage.semantics.bounds.integer_ranges import Range, may_wrap, ranges_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.positions import MAX_POSITIONS
 from mirage.semantics.scalar import BinaryFn
-from mirage.semantics.substitute import with_operands
+from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import (
     Boundary,
     Contraction,
@@ -41,6 +41,7 @@ from mirage.semantics.ugraph import (
     View,
 )
 from mirage.transforms.partition.calls import calls_of
+from mirage.transforms.partition.integer_regions import Regions, regions_of
 from mirage.transforms.partition.integers_in_parts import compared_in_parts
 from mirage.transforms.partition.moved_terms import with_moved_terms
 
@@ -73,12 +74,17 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
         if integers and not (written and _in_kernels(op, ranges)):
             called.add(op)
             outside.update(op.operands)
-    return replace(graph, ops=_with_calls(graph, called)) if called else graph
+    checked = {v for v, count in rows.items() if not _is_written(ranges[v], count)}
+    regions = regions_of(graph, called, checked)
+    if not called and not regions.formulas:
+        return graph
+    found = replace(graph, ops=_with_calls(graph, called, regions))
+    return without_dead_ops(found) if regions.formulas else found
 
 
-def _with_calls(graph: KernelGraph, called: set[Op]) -> tuple[Op, ...]:
-    """Return the ops with calls in place of some of them. Kernels have numbers of their own: they
-    read none that PyTorch makes."""
+def _with_calls(graph: KernelGraph, called: set[Op], regions: Regions) -> tuple[Op, ...]:
+    """Return the ops with calls in place of some of them, and formulas in place of others. Kernels
+    have numbers of their own: they read none that PyTorch makes."""
     in_kernels = {
         op for op in graph.ops if op not in called and not isinstance(op, Boundary | Structure)
     }
@@ -86,7 +92,11 @@ def _with_calls(graph: KernelGraph, called: set[Op]) -> tuple[Op, ...]:
     own: dict[Value, Value] = {}
     ops: list[Op] = []
     for op in graph.ops:
-        if op in called:
+        if op in regions.formulas:
+            ops.append(regions.formulas[op])
+        elif op in regions.inside:
+            continue
+        elif op in called:
             ops.extend(calls_of(op))
             if op.number is not None and op.result in read:
                 own[op.result] = Value(op.result.type)

@@ -25,7 +25,7 @@ def rows_first(graph: KernelGraph) -> KernelGraph:
     ops: list[Op] = []
     names: dict[Value, Value] = {}
     for op in graph.ops:
-        if isinstance(op, Lookup) and len(op.operands) == 2 and op.operands[0] in made:
+        if isinstance(op, Lookup) and op.names_rows and op.operands[0] in made:
             b = Builder()
             try:
                 value = _Rows(made, b, op.operands[1], op.operands[0].shape[0]).of(op.operands[0])

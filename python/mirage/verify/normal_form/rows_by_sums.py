@@ -37,7 +37,7 @@ class _Index:
 def looked_up_rule(reading: Reading, op: Op) -> Value | None:
     """Return how to write a lookup at places that depend on one unknown number each; None for other
     ops."""
-    if not isinstance(op, Lookup) or len(op.operands) != 2:
+    if not isinstance(op, Lookup) or not op.names_rows:
         return None
     table, index = op.operands
     while (made := reading.makers.get(index)) is not None and made.renames:
@@ -76,7 +76,7 @@ def numbers_looked_up(graph: KernelGraph, contents: Mapping[int, Array]) -> Mapp
     found: dict[int, int] = {}
 
     def look(reading: Reading, op: Op) -> None:
-        if not isinstance(op, Lookup) or len(op.operands) != 2:
+        if not isinstance(op, Lookup) or not op.names_rows:
             return
         index = _index(reading, op.operands[1])
         if index is None or index.number is None or not 0 <= index.start.max() < index.step:

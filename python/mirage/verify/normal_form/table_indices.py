@@ -39,7 +39,7 @@ def _named(
     for op in reference.ops:
         if isinstance(op, View) and op.whole and op.operands[0] in numbers:
             numbers[op.results[0]] = numbers[op.operands[0]]
-        if isinstance(op, Lookup) and op.operands:
+        if isinstance(op, Lookup) and op.names_rows:
             for v, count in bounds(op).items():
                 if v in numbers:
                     found[numbers[v]] = min(found.get(numbers[v], count), count)

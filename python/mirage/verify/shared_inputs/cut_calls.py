@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mirage.semantics.integers import Integers
 from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.ugraph import External, KernelGraph, Op, Value
 
@@ -31,7 +32,7 @@ def cut_calls(graph: KernelGraph, *, rows: bool = True) -> CutGraph:
     ops: list[Op] = []
     calls: list[str] = []
     for op in graph.ops:
-        row = rows and isinstance(op, Lookup) and bool(op.operands)
+        row = isinstance(op, Lookup) and bool(op.operands) and (rows or not op.names_rows)
         if not row and not isinstance(op, External):
             ops.append(op)
             continue
@@ -42,6 +43,8 @@ def cut_calls(graph: KernelGraph, *, rows: bool = True) -> CutGraph:
         if isinstance(op, External):
             name, with_what = op.target, f"; {dict(op.arguments)}"
             with_what += f" as {op.seen_as}" if op.seen_as else ""
+        elif isinstance(op, Integers):
+            name = f"integers {op.formula}"
         calls.append(f"{name}({taken}{with_what}) -> {given}")
     return CutGraph(
         KernelGraph(graph.name, tuple(inputs), tuple(ops), tuple(outputs)), tuple(calls)

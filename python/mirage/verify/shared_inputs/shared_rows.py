@@ -61,7 +61,7 @@ class _Class:
 
 def _rows(graph: KernelGraph) -> list[Lookup]:
     """Return the lookups that have operands: a table and indices."""
-    return [op for op in graph.ops if isinstance(op, Lookup) and op.operands]
+    return [op for op in graph.ops if isinstance(op, Lookup) and op.names_rows]
 
 
 def has_rows(*graphs: KernelGraph) -> bool:
@@ -92,7 +92,7 @@ def with_lines_of_indices(graph: KernelGraph) -> KernelGraph:
 def _calls(*graphs: KernelGraph) -> bool:
     """Return whether one of the programs has calls other than lookups."""
     ops = (op for graph in graphs for op in graph.ops if isinstance(op, Boundary))
-    return any(not isinstance(op, Lookup) for op in ops)
+    return any(not isinstance(op, Lookup) or (op.operands and not op.names_rows) for op in ops)
 
 
 def cut_rows(

@@ -61,6 +61,16 @@ def softmax(m: int, n: int) -> KernelGraph:
     return graph("softmax", (x,), b, b.softmax(x, -1))
 
 
+def pairs_of_integers(n: int) -> KernelGraph:
+    """Exponentials where the square of one integer is at most another, of any size; twice these
+    integers."""
+    x, ids, b = tensor("x", n, n), tensor("ids", n, dtype=DType.I64), Builder()
+    column = b.reshape(ids, (n, 1))
+    seen = b.binary(BinaryFn.LE, b.binary(BinaryFn.MUL, column, column), ids)
+    y = b.binary(BinaryFn.KEEP, seen, b.unary(UnaryFn.EXP, x))
+    return graph("pairs_of_integers", (x, ids), b, y, b.binary(BinaryFn.ADD, ids, ids))
+
+
 def matmul(m: int, k: int, n: int) -> KernelGraph:
     x, w, b = tensor("x", m, k), tensor("w", k, n), Builder()
     return graph("matmul", (x, w), b, b.matmul(x, w))

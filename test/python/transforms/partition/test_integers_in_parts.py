@@ -74,16 +74,16 @@ def test_what_is_compared_as_it_is() -> None:
 
 
 def test_kernels_have_numbers_of_their_own() -> None:
-    """PyTorch adds 3 to an integer that may be large, and makes the 3 for that; the kernel, which
-    compares with 3, does not read it."""
+    """PyTorch makes the 3 to whose power it raises integers; the kernel, which compares with 3,
+    does not read it."""
     b = Builder()
     ids = Value(TensorType((8,), DType.I64))
     three = b.constant(3, DType.I64)
-    moved = b.binary(BinaryFn.ADD, ids, three)
+    moved = b.binary(BinaryFn.POW, ids, three)
     large = b.cast(b.binary(BinaryFn.LT, three, ids), DType.F32)
     graph = integers_as_calls(KernelGraph("numbers", (ids,), tuple(b.ops), (moved, large)))
     calls = [op.target for op in graph.ops if isinstance(op, External)]
-    assert calls == ["aten.scalar_tensor.default", "aten.add.Tensor"]
+    assert calls == ["aten.scalar_tensor.default", "aten.pow.Tensor_Tensor"]
     made = {v for op in graph.ops if isinstance(op, External) for v in op.results}
     kernels = [op for op in graph.ops if not isinstance(op, External)]
     assert made.isdisjoint(v for op in kernels for v in op.operands)

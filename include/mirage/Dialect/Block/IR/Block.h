@@ -3,6 +3,7 @@
 #ifndef MIRAGE_DIALECT_BLOCK_IR_BLOCK_H
 #define MIRAGE_DIALECT_BLOCK_IR_BLOCK_H
 
+#include "mirage/Dialect/Common/IntegerFormula.h"
 #include "mirage/Dialect/Common/ScalarFacts.h"
 #include "mirage/Dialect/Common/ScalarOps.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"

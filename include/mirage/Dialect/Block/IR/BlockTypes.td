@@ -11,8 +11,9 @@ def Block_TileType : TypeDef<Block_Dialect, "Tile"> {
   let mnemonic = "tile";
   let summary = "a tile that one thread block holds";
   let description = [{
-    It has a static shape, a float element type and, once it has been chosen, a
-    `layout`, which says where and how the tile is held.
+    It has a static shape, an element type and, once it has been chosen, a `layout`,
+    which says where and how the tile is held. Elements are floats, or exact integers
+    (i64), which are loaded or computed by `block.integers` and which only stores read.
 
     Examples: `!block.tile<16x64xf16>`, `!block.tile<f32>`.
   }];

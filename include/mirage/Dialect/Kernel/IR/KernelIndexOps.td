@@ -45,6 +45,32 @@ def Kernel_GatherOp : Kernel_TensorOp<"gather"> {
   let assemblyFormat = "$table `,` $indices attr-dict `:` functional-type(operands, $result)";
 }
 
+def Kernel_IntegersOp : Kernel_TensorOp<"integers"> {
+  let summary = "exact arithmetic on integers, element by element";
+  let description = [{
+    The last step of `formula`, for each element. The first steps load the operands:
+    `load 0 2` means that the operand's two dimensions lie along the dimensions 0 and
+    2 of the result, and along all others it is repeated; -1 stands for none, for a
+    dimension of size 1. The other steps are functions of earlier ones, which are
+    named by their numbers, or constants. Results wrap around at the ends of their
+    types, as in PyTorch. Quotients are rounded down, and remainders have the sign of
+    the divisor; both are 0 if it is 0. Truth values are 1 or 0, and what is combined
+    logically is true unless it is 0. Shifts by a number of bits that is negative or
+    not below the width of the type shift all bits out. An operand of floats is only
+    converted: it is truncated towards zero.
+
+    It is never stored unless something other than a kernel reads it: the kernels
+    that load it compute it instead (`block.integers`).
+
+    ```mlir
+    %y = kernel.integers %a, %b ["load 0", "load 1", "le 1 0 : i1"]
+         : (tensor<16xi64>, tensor<16xi64>) -> tensor<16x16xi1>
+    ```
+  }];
+  let arguments = (ins Variadic<Kernel_Tensor>:$inputs, StrArrayAttr:$formula);
+  let assemblyFormat = "$inputs $formula attr-dict `:` functional-type($inputs, $result)";
+}
+
 //===----------------------------------------------------------------------===//
 // Tensors that are another one but for some rows
 //===----------------------------------------------------------------------===//

@@ -28,7 +28,7 @@ def Thread_SplatOp : Thread_FragmentOp<"splat"> {
     %s = thread.splat %scale : f32 -> !thread.fragment<16x8xf32, #layout>
     ```
   }];
-  let arguments = (ins AnyTypeOf<[F16, BF16, F32, I32]>:$value);
+  let arguments = (ins AnyTypeOf<[F16, BF16, F32, I32, I64]>:$value);
   let assemblyFormat = "$value attr-dict `:` type($value) `->` type($result)";
   let hasVerifier = 1;
 }
@@ -76,6 +76,24 @@ def Thread_BinaryOp : Thread_FragmentOp<"binary", [SameOperandsAndResultType]> {
   }];
   let arguments = (ins Mirage_BinaryFn:$fn, Thread_FragmentType:$lhs, Thread_FragmentType:$rhs);
   let assemblyFormat = "$fn $lhs `,` $rhs attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Thread_IntegersOp : Thread_FragmentOp<"integers"> {
+  let summary = "exact arithmetic on integers, element by element";
+  let description = [{
+    The formula of `block.integers`, of operands that have the result's layout, one
+    for each load and each position: integers of any width are held as i64, floats as
+    f32. If the result is f32, integers and truth values are converted.
+
+    ```mlir
+    %s = thread.integers %x, %y ["load 0 1", "load 0 1", "add 0 1 : i32"]
+      : (!thread.fragment<16x8xi64, #layout>, !thread.fragment<16x8xi64, #layout>)
+      -> !thread.fragment<16x8xi64, #layout>
+    ```
+  }];
+  let arguments = (ins Variadic<Thread_FragmentType>:$inputs, StrArrayAttr:$formula);
+  let assemblyFormat = "$inputs $formula attr-dict `:` functional-type($inputs, $result)";
   let hasVerifier = 1;
 }
 

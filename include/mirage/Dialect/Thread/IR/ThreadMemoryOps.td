@@ -21,7 +21,7 @@ def Thread_LoadGlobalOp : Thread_Op<"load_global", [AttrSizedOperandSegments, Me
     tensor, even if `in_bounds` is true: a 1-row tile held in a 16-row fragment has
     `extents [1, 16]`. Offsets are never negative. Accesses are as wide as the layout
     and the provable alignment allow, up to 16 bytes. Integers in memory may become
-    f32 in registers. With `when`, the load happens only if the condition holds, which
+    f32 or i64 in registers. With `when`, the load happens only if the condition holds, which
     is the same for the whole block; otherwise the result is 0.
 
     With `ordered`, the tile has whole rows of the tensor (of `c` columns), in another order: its

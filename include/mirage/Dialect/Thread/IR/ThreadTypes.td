@@ -14,7 +14,7 @@ class Thread_Type<string name, string typeMnemonic> : TypeDef<Thread_Dialect, na
 def Thread_FragmentType : Thread_Type<"Fragment", "fragment"> {
   let summary = "a 2-D tile in the registers of all warps";
   let description = [{
-    Element types: f16, bf16, f32, i32. With `partial`, the owners of an element
+    Element types: f16, bf16, f32, i32, i64. With `partial`, the owners of an element
     in different warps hold summands of it instead of copies (because K is split over
     the warps); the sum is over the warp bits whose vector is zero.
     `thread.reduce_warps` computes it.

@@ -14,6 +14,7 @@ from mirage.frontend.torch_import.conversion.importer import Importer
 from mirage.frontend.torch_import.conversion.own_memory import in_own_memory
 from mirage.frontend.torch_import.conversion.stays import Stays
 from mirage.semantics.ugraph import KernelGraph
+from mirage.transforms.partition.integer_regions import computes_bits
 
 if TYPE_CHECKING:
     from mirage.pipeline.result import Optimized
@@ -117,6 +118,6 @@ def from_torch(
 def _imported(captured: Captured, allow_fallback: bool, name: str, is_sized: bool) -> ImportedGraph:
     importer = Importer(captured, allow_fallback, name, is_sized)
     program = in_own_memory(importer.program(), captured.memories)
-    made = {v for op in program.graph.ops for v in op.results}
+    made = {v for op in program.graph.ops if not computes_bits(op) for v in op.results}
     stays = tuple(stays for value, stays in importer.stays.items() if value in made)
     return ImportedGraph(program, stays)

@@ -97,7 +97,7 @@ class Importer:
             dtype = dtype_of(argument.data)
             if dtype is not None:
                 self.values[block_argument] = self.lowering.constant(
-                    _as_it_is(float(argument.data)), dtype
+                    _as_it_is(argument.data.item()), dtype
                 )
                 return
         result = tensor_type(block_argument.type)
@@ -285,7 +285,7 @@ class Importer:
         )
 
 
-def _as_it_is(element: float) -> Number:
+def _as_it_is(element: int | float) -> Number:
     """Return the number that an element of a tensor holds; unlike a number that a program spells,
     it is not read as a decimal.
     """

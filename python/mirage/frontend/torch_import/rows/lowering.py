@@ -103,7 +103,7 @@ class Call:
             return as_number(default)
         if not isinstance(x, (int, float)):
             raise Unsupported(f"argument {index} is not a fixed number")
-        return as_number(float(x))
+        return as_number(x)
 
     def integers(self, index: int) -> tuple[int, ...]:
         """Return argument ``index``, a list of integers or one integer."""

@@ -63,7 +63,7 @@ def looked_up(graph: KernelGraph) -> Mapping[Value, int]:
     origin = {v: v for v in graph.inputs if v.dtype.is_integer and v.dtype is not DType.I1}
     found: dict[Value, int] = {}
     for op in graph.ops if origin else ():
-        if isinstance(op, Lookup) and op.operands and op.operands[-1] in origin:
+        if isinstance(op, Lookup) and op.names_rows and op.operands[-1] in origin:
             index, count = origin[op.operands[-1]], op.operands[0].shape[0]
             found[index] = min(found.get(index, count), count)
         elif isinstance(op, View | Elementwise) and op.result.dtype.is_integer:

@@ -1,0 +1,118 @@
+"""Tensors of exact arithmetic on integers, which the kernels that load them compute.
+
+:class:`Integers` is a lookup: no search and no proof looks inside, and to its readers it is an
+input with arbitrary elements. When the kernels are chosen, a load of it becomes a
+:class:`TileIntegers` (:mod:`mirage.transforms.lookups`), which is *defined* as the result of that
+load. If anything other than a kernel reads it, a kernel of its own writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from mirage.semantics.builder import Builder, ShapeError
+from mirage.semantics.domain import Domain, Planes
+from mirage.semantics.indexing.indices import Region
+from mirage.semantics.integer_formula import Formula, FormulaError
+from mirage.semantics.ops.block_ops import renamed_map
+from mirage.semantics.ops.kinds import Lookup, Source, Tiled
+from mirage.semantics.ops.op import TensorType, UnknownOp
+from mirage.semantics.scalar import Array, DType
+from mirage.semantics.ugraph import TileMap
+
+
+@dataclass(frozen=True, eq=False)
+class Integers(Lookup):
+    """The last step of a formula, for each element; the loads of the formula say along which
+    dimensions of the result the operands lie."""
+
+    formula: Formula
+
+    arity: ClassVar[tuple[int, int]] = (0, 64)
+
+    def result_type(self, b: Builder) -> TensorType:
+        shape = self.result.shape
+        try:
+            self.formula.check([(v.shape, v.dtype) for v in self.operands], shape)
+            return TensorType(shape, self.formula.dtype)
+        except FormulaError as error:
+            raise ShapeError(str(error)) from error
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        if any(len(x) != 1 or x[0].dtype == object for x in xs):
+            raise UnknownOp("expected integers that are known numbers, got residues or symbols")
+        given = [
+            _along(x[0], lead, dims, len(shape))
+            for x, dims in zip(xs, self.formula.loads, strict=True)
+        ]
+        found = self.formula.evaluate(given)
+        outer = np.broadcast_shapes(*(x.shape[:lead] for x in given)) if given else ()
+        found = np.broadcast_to(found, (*outer, *shape))
+        dtype = self.result.dtype
+        if dtype.is_integer and dtype is not DType.I1:
+            return (found,)
+        if not dtype.is_integer:  # halves are rounded twice, as PyTorch does
+            (found,) = domain.cast((found,), DType.F32)
+        return domain.cast((np.asarray(found, np.float64),), dtype)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        return tuple(
+            tuple(None if d < 0 else region[d] for d in dims) for dims in self.formula.loads
+        )
+
+    def written(self, xs: Sequence[str]) -> str:
+        return self.formula.written(xs)
+
+
+def _along(x: Array, lead: int, dims: tuple[int, ...], rank: int) -> Array:
+    """Return ``x`` with its dimensions, after the ``lead`` first ones, along those of a result."""
+    here = tuple(0 if d < 0 else slice(None) for d in dims)
+    x = x[(*(slice(None) for _ in range(lead)), *here)]
+    along = [d for d in dims if d >= 0]
+    order = sorted(range(len(along)), key=lambda i: along[i])
+    x = x.transpose(*range(lead), *(lead + i for i in order))
+    sizes = dict(zip(sorted(along), x.shape[lead:], strict=True))
+    return x.reshape(*x.shape[:lead], *(sizes.get(d, 1) for d in range(rank)))
+
+
+@dataclass(frozen=True, eq=False)
+class TileIntegers(Source):
+    """The result of loading a tile of exact arithmetic on params. ``shape`` is that of the tensor
+    that it is a tile of. A tile of i64 has the integers as they are."""
+
+    map: TileMap
+    shape: tuple[int, ...]
+    formula: Formula
+
+    arity: ClassVar[tuple[int, int]] = (0, 64)
+    in_kernel: ClassVar[bool] = False
+
+    @property
+    def reads_axes(self) -> frozenset[str]:
+        return frozenset(axis for axes in self.map for axis in axes)
+
+    def with_axes(self, names: Mapping[str, str]) -> TileIntegers:
+        return replace(self, map=renamed_map(self.map, names))
+
+    @property
+    def computed(self) -> TensorType:
+        """The type of the tensor."""
+        return TensorType(self.shape, self.formula.dtype)
+
+    @property
+    def tiled(self) -> tuple[Tiled, ...]:
+        return tuple(
+            Tiled(operand, number, self.map[dim], self.result.shape[dim])
+            for operand, dims in zip(self.operands, self.formula.loads, strict=True)
+            for number, dim in enumerate(dims)
+            if dim >= 0
+        )
+
+    def written(self, xs: Sequence[str]) -> str:
+        return self.formula.written(xs)

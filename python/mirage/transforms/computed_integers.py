@@ -1,0 +1,180 @@
+"""Exact arithmetic on integers that something other than a kernel reads, computed by a kernel of
+its own.
+
+A launch that loads the result of a formula computes it (:mod:`mirage.transforms.lookups`). For all
+other readers (the program's caller, calls of PyTorch, lookups, bounds of loops) a kernel writes it:
+each block computes one tile and stores it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import replace
+from math import ceil
+
+from mirage.semantics.integer_formula import LOAD, Formula, Step
+from mirage.semantics.integers import Integers, TileIntegers
+from mirage.semantics.ops.kinds import Lookup, Structure, View, all_ops
+from mirage.semantics.ops.op import Op, TensorType, Value
+from mirage.semantics.scalar import DType
+from mirage.semantics.substitute import without_dead_ops
+from mirage.semantics.ugraph import (
+    Axis,
+    BlockGraph,
+    KernelGraph,
+    Launch,
+    Output,
+    Schedule,
+    TileMap,
+)
+
+WARPS = 4
+COLUMNS, TILE = 512, 2048
+"""The elements of a row, and of all rows together, that a block computes."""
+
+
+def in_memory(launch: Launch) -> set[Value]:
+    """Return the params of a launch that are read from memory even if kernels can compute them:
+    tables and indices of lookups, operands of other formulas, integers that bound loops."""
+    inside = all_ops(launch.body.ops)
+    reading = (
+        op for op in inside if op.names_rows is not None or isinstance(op, TileIntegers | Structure)
+    )
+    return {v for op in reading for v in op.operands}
+
+
+def with_stored_integers(graph: KernelGraph) -> KernelGraph:
+    """Return ``graph`` with launches that compute what has to be in memory."""
+    formulas = formulas_of(graph)
+    stored = formulas.keys() & set(graph.outputs)
+    for op in graph.ops:
+        if isinstance(op, Launch):
+            kept = in_memory(op)
+            pairs = zip(op.body.params, op.operands, strict=True)
+            stored.update(v for p, v in pairs if p in kept and v in formulas)
+        else:
+            stored.update(formulas.keys() & set(op.operands))
+    if not stored:
+        return graph
+    lines = lines_of(graph)
+    made: dict[Op, Op] = {formulas[v]: computing(formulas[v], lines) for v in stored}
+    return replace(graph, ops=tuple(made.get(op, op) for op in graph.ops))
+
+
+def formulas_of(graph: KernelGraph) -> dict[Value, Integers]:
+    """Return the formulas of a graph, by their results."""
+    return {op.result: op for op in graph.ops if isinstance(op, Integers)}
+
+
+def lines_of(graph: KernelGraph) -> set[Value]:
+    """Return the positions that kernels can compute in formulas."""
+    return {
+        op.results[0] for op in graph.ops
+        if isinstance(op, Lookup) and op.counts_along == 0 and len(op.results[0].shape) == 1
+    }  # fmt: skip
+
+
+def in_tile(
+    op: Integers,
+    lines: Container[Value],
+    param: Callable[[Value], Value],
+    result: Value,
+    cuts: TileMap,
+) -> TileIntegers:
+    """Return the tile of a formula, whose operands become params; positions, ``lines``, are
+    computed."""
+    counted = {
+        i
+        for i, (v, dims) in enumerate(zip(op.operands, op.formula.loads, strict=True))
+        if v in lines and dims[0] >= 0
+    }
+    operands = tuple(param(v) for i, v in enumerate(op.operands) if i not in counted)
+    formula = op.formula.with_positions(counted) if counted else op.formula
+    return TileIntegers(operands, (result,), cuts, op.result.shape, formula)
+
+
+def computing(op: Integers, lines: Container[Value] = frozenset()) -> Launch:
+    """Return a launch that computes a formula tile by tile."""
+    shape = op.result.shape
+    if len(shape) == 1:
+        tile = (_part(shape[0], TILE),)
+    else:
+        width = min(shape[-1], COLUMNS)
+        padded = 1 << (width - 1).bit_length()
+        height = _part(shape[-2], max(TILE // padded, 1))
+        tile = (*(1 for _ in shape[:-2]), height, width)
+    parts = tuple(ceil(n / t) for n, t in zip(shape, tile, strict=True))
+    names = tuple(f"d{i}" for i in range(len(shape)))
+    grid = tuple(Axis(name, n) for name, n in zip(names, parts, strict=True) if n > 1)
+    tile_map: TileMap = tuple(
+        (name,) if n > 1 else () for name, n in zip(names, parts, strict=True)
+    )
+    params: dict[Value, Value] = {}
+    dtype = op.result.dtype
+    exact = dtype.is_integer and dtype is not DType.I1
+    result = Value(TensorType(tile, DType.I64 if exact else dtype.in_tile))
+    inner = in_tile(
+        op, lines, lambda v: params.setdefault(v, Value(v.type, v.name)), result, tile_map
+    )
+    body = BlockGraph(tuple(params.values()), (inner,), (Output(result, tile_map),))
+    return Launch(tuple(params), op.results, grid, body, Schedule(warps=WARPS, stages=1))
+
+
+def _part(size: int, most: int) -> int:
+    """Return the size of tiles of at most ``most``: one that divides ``size`` if it is not much
+    smaller, as tiles of a dynamic number of rows do."""
+    if size <= most:
+        return size
+    divisor = next(d for d in range(most, 0, -1) if size % d == 0)
+    return divisor if 4 * divisor >= most else most
+
+
+# ---- views
+
+
+def integers_without_views(graph: KernelGraph) -> KernelGraph:
+    """Return ``graph`` with formulas in other shapes in place of views of their results that repeat
+    or reorder dimensions, or add and drop ones of size 1."""
+    made = formulas_of(graph)
+    if not made:
+        return graph
+    ops: list[Op] = []
+    for op in graph.ops:
+        dims = places(op) if isinstance(op, View) and op.operands[0] in made else None
+        if dims is not None:
+            source = made[op.operands[0]]
+            formula = moved(source.formula, dims)
+            op = made[op.results[0]] = Integers(source.operands, op.results, formula)
+        ops.append(op)
+    return without_dead_ops(replace(graph, ops=tuple(ops)))
+
+
+def places(view: View) -> tuple[int, ...] | None:
+    """Return, for each dimension of a view's operand, the dimension of the result along which it
+    lies, or -1 for one of size 1 that lies along none; None for views that do something else."""
+    before, after = view.operands[0].shape, view.results[0].shape
+    if view.renames:
+        wide = [d for d, n in enumerate(after) if n != 1]
+        if [n for n in before if n != 1] != [after[d] for d in wide]:
+            return None
+        along = iter(wide)
+        return tuple(-1 if n == 1 else next(along) for n in before)
+    sources = view.source_dims()
+    if not view.whole or sources is None:
+        return None
+    found = {source: d for d, source in sources.items()}
+    if any(n != 1 and d not in found for d, n in enumerate(before)):
+        return None
+    return tuple(-1 if n == 1 else found[d] for d, n in enumerate(before))
+
+
+def moved(formula: Formula, dims: tuple[int, ...]) -> Formula:
+    """Return a formula whose result has its dimension ``d`` along ``dims[d]`` of another tensor,
+    and is repeated along the others."""
+
+    def along(step: Step) -> Step:
+        if step.name != LOAD:
+            return step
+        return replace(step, args=tuple(-1 if d < 0 else dims[d] for d in step.args))
+
+    return Formula(tuple(map(along, formula.steps)))

@@ -1,0 +1,230 @@
+"""Ops on integers that f32 does not hold, together as formulas of exact arithmetic.
+
+What kernels cannot compute as f32, they can compute with integers of 64 bits
+(:mod:`mirage.semantics.integers`), element by element. Ops that follow each other become one
+formula, with the views between them: the formula says along which dimensions its operands lie. Each
+value that something else reads has a formula of its own, which computes again what several have in
+common. What has no formula (an index of a table, which is checked before kernels read it; sums,
+slices, joins) stays a call of PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Set
+from dataclasses import dataclass, field
+
+from mirage.semantics.integer_formula import (
+    CAST,
+    CONSTANT,
+    LOAD,
+    MAX_STEPS,
+    Formula,
+    Step,
+    is_exact,
+)
+from mirage.semantics.integer_ops import BIT_BASES
+from mirage.semantics.integers import Integers
+from mirage.semantics.ops.op import Op, Value
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import Elementwise, External, KernelGraph, View
+from mirage.transforms.computed_integers import places
+
+_BITS = {
+    **{f"{base}.{kind}": name for base, name in BIT_BASES.items() for kind in ("Tensor", "Scalar")},
+    **{
+        f"aten.__{way}shift__.Tensor": f"shift_{side}"
+        for way, side in (("l", "left"), ("r", "right"))
+    },
+}
+"""The functions of bits, by the calls that compute them; of a tensor and a number, too."""
+_FLOATS = (DType.F16, DType.BF16, DType.F32)
+_KEPT = (BinaryFn.MIN, BinaryFn.MAX, BinaryFn.KEEP)
+"""Functions of truth values that are truth values."""
+
+
+@dataclass(frozen=True)
+class Regions:
+    """The formulas of a program: ``formulas`` by the op whose result each computes; ``inside`` are
+    the other ops that they compute, which nothing else needs."""
+
+    formulas: Mapping[Op, Integers]
+    inside: Set[Op]
+
+
+def regions_of(graph: KernelGraph, called: Set[Op], checked: Container[Value]) -> Regions:
+    """Return the formulas of ops that would be ``called`` otherwise. Values that are ``checked``
+    stay results of calls."""
+    return _Finder(graph, called, checked).run()
+
+
+class _Finder:
+    def __init__(self, graph: KernelGraph, called: Set[Op], checked: Container[Value]) -> None:
+        self.graph = graph
+        self.made = {v: op for op in graph.ops for v in op.results}
+        steps = [op for op in graph.ops if _has_formula(op, checked)]
+        self.exact = {op for op in steps if op in called or computes_bits(op)}
+        self.steps = {op for op in steps if all(v.dtype.is_integer for v in op.operands)}
+        self.steps |= self.exact
+        self.readers: dict[Value, list[Op]] = {}
+        for op in graph.ops:
+            for v in op.operands:
+                self.readers.setdefault(v, []).append(op)
+        self.formulas: dict[Op, Integers] = {}
+        self.views: set[Op] = set()
+
+    def run(self) -> Regions:
+        self.views = {op for op in self.graph.ops if isinstance(op, View) and places(op)}
+        roots = [op for op in self.graph.ops if op in self.exact and self._is_root(op)]
+        for op in roots:
+            found = _Writer(op.result, self.made, self.steps, self.views).formula()
+            if found is not None:
+                self.formulas[op] = found
+        return Regions(self.formulas, self._inside())
+
+    def _is_root(self, op: Op) -> bool:
+        readers = self.readers.get(op.result, ())
+        if op.result in self.graph.outputs or (readers and not op.result.dtype.is_integer):
+            return True
+        return not all(map(self._is_inlined, readers))
+
+    def _is_inlined(self, op: Op) -> bool:
+        """Return whether an op that reads an exact value computes it again: another exact op, or a
+        view that only such ops read."""
+        if op in self.exact:
+            return True
+        if op not in self.views or op.result in self.graph.outputs:
+            return False
+        return all(map(self._is_inlined, self.readers.get(op.result, ())))
+
+    def _inside(self) -> set[Op]:
+        """Return the ops other than roots that only formulas read."""
+        inside: set[Op] = set()
+        kept = {v for made in self.formulas.values() for v in made.operands}
+        kept.update(self.graph.outputs)
+        for op in reversed(self.graph.ops):
+            if not (op in self.exact or op in self.views) or op in self.formulas:
+                continue
+            readers = self.readers.get(op.result, [])
+            gone = all(r in inside or r in self.formulas for r in readers)
+            if readers and gone and op.result not in kept:
+                inside.add(op)
+        return inside
+
+
+def _has_formula(op: Op, checked: Container[Value]) -> bool:
+    """Return whether an op can be a step of formulas."""
+    if len(op.results) != 1 or op.result in checked or not op.result.shape:
+        return False
+    result = op.result.dtype
+    if computes_bits(op):
+        return True
+    if not isinstance(op, Elementwise):
+        return False
+    given = [v.dtype for v in op.operands]
+    if op.cuts or op.identity:
+        if result.is_integer:
+            return result is not DType.I1 and all(d.is_integer or d in _FLOATS for d in given)
+        return result in _FLOATS and given[0].is_integer
+    if not is_exact(op.function) or not all(d.is_integer for d in given):
+        return False
+    fn = op.function
+    truth = (isinstance(fn, UnaryFn) and UNARY[fn].truth) or (
+        isinstance(fn, BinaryFn) and BINARY[fn].truth
+    )
+    return truth or (result.is_integer and (result is not DType.I1 or fn in _KEPT))
+
+
+def computes_bits(op: Op) -> bool:
+    """Return whether a call of PyTorch is a function of bits, which formulas compute."""
+    return _bits(op) is not None
+
+
+def _bits(op: Op) -> tuple[str, tuple[Value | int, ...]] | None:
+    """Return the name and the operands of a function of bits; None for other ops."""
+    if not isinstance(op, External) or op.target not in _BITS or op.seen_as:
+        return None
+    others = dict(op.arguments)
+    number = others.pop("other", None)
+    found = (*op.operands, number) if isinstance(number, int) else op.operands
+    if others or len(found) != 2 or not all(v.dtype.is_integer for v in op.operands):
+        return None
+    return _BITS[op.target], found
+
+
+class _TooLong(Exception):
+    """A formula of too many steps."""
+
+
+@dataclass
+class _Writer:
+    """Writes one formula."""
+
+    root: Value
+    made: Mapping[Value, Op]
+    computed: Set[Op]
+    views: Set[Op]
+    loads: dict[tuple[Value, tuple[int, ...]], int] = field(
+        default_factory=dict[tuple[Value, tuple[int, ...]], int]
+    )
+    steps: list[Step] = field(default_factory=list[Step])
+    known: dict[tuple[Value, tuple[int, ...]], int] = field(
+        default_factory=dict[tuple[Value, tuple[int, ...]], int]
+    )
+
+    def formula(self) -> Integers | None:
+        """Return the formula of the root; None if it is too long, or of no tensor."""
+        try:
+            self._value(self.root, tuple(range(len(self.root.shape))))
+        except _TooLong:
+            return None
+        if not self.loads:
+            return None
+        first = len(self.loads)
+        loads = [Step(LOAD, dims) for _, dims in self.loads]
+        number = {-1 - i: i for i in range(first)} | {i: first + i for i in range(len(self.steps))}
+        steps = [
+            Step(s.name, tuple(number[a] for a in s.args) if s.reads else s.args, s.dtype)
+            for s in self.steps
+        ]
+        return Integers(tuple(v for v, _ in self.loads), (self.root,), Formula((*loads, *steps)))
+
+    def _value(self, value: Value, dims: tuple[int, ...]) -> int:
+        """Return the number of the step that is ``value`` with its dimensions along ``dims``; those
+        of loads are counted down from -1."""
+        # a dimension of size 1 is repeated wherever it lies
+        dims = tuple(-1 if n == 1 else d for d, n in zip(dims, value.shape, strict=True))
+        key = (value, dims)
+        if key not in self.known:
+            self.known[key] = self._new(value, dims)
+        return self.known[key]
+
+    def _new(self, value: Value, dims: tuple[int, ...]) -> int:
+        op = self.made.get(value)
+        if op is not None and op.number is not None and value.dtype.is_integer:
+            return self._step(Step(CONSTANT, (int(op.number),), value.dtype))
+        if isinstance(op, View) and op in self.views:
+            where = places(op)
+            assert where is not None
+            return self._value(op.operands[0], tuple(-1 if d < 0 else dims[d] for d in where))
+        ends = value.dtype.is_integer or value is self.root  # floats are only converted
+        if op is None or op not in self.computed or not ends:
+            return -1 - self.loads.setdefault((value, dims), len(self.loads))
+        name, given = _bits(op) or (_name(op), op.operands)
+        args = tuple(
+            self._step(Step(CONSTANT, (int(v),), value.dtype))
+            if isinstance(v, int)
+            else self._value(v, dims[len(dims) - len(v.shape) :])
+            for v in given
+        )
+        return self._step(Step(name, args, value.dtype))
+
+    def _step(self, step: Step) -> int:
+        if len(self.steps) + len(self.loads) >= MAX_STEPS:
+            raise _TooLong
+        self.steps.append(step)
+        return len(self.steps) - 1
+
+
+def _name(op: Op) -> str:
+    """Return the name of a function in formulas."""
+    return CAST if op.function is None else str(op.function.value)

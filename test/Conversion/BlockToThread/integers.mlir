@@ -1,0 +1,44 @@
+// RUN: mirage-opt %s --mirage-flatten-tiles --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --canonicalize --split-input-file | FileCheck %s
+// RUN: %execute %s
+
+// Each operand is loaded along the dimensions that it has, as 64-bit integers. What lies beyond the
+// tensor is zero, as a load of the result would have it.
+// CHECK-LABEL: gpu.func @pairs_0
+// CHECK: %[[A:.*]] = thread.load_global {{.*}} dims [1, -1] in_bounds [false, true] {{.*}} : memref<1x30xi64> -> <{{[0-9]+}}x1xi64
+// CHECK: %[[WIDE:.*]] = thread.broadcast %[[A]]
+// CHECK: thread.load_global {{.*}} dims [-1, 1] in_bounds [true, false] {{.*}} : memref<1x45xi32> -> <1x{{[0-9]+}}xi64
+// CHECK: %[[M:.*]] = thread.integers %[[WIDE]], %{{.*}} ["load 0", "load 1", "le 1 0 : i1"]
+// CHECK: thread.mask %[[M]] dim 0 {{.*}} extent 30 fill 0.0
+// CHECK: thread.mask {{.*}} dim 1 {{.*}} extent 45 fill 0.0
+kernel.graph @pairs(%a: tensor<30xi64>, %b: tensor<45xi32>, %x: tensor<30x45xf32>) -> tensor<30x1xf32> {
+  %y = kernel.launch(%a, %b, %x) grid [r = 2] schedule <warps = 2, stages = 1> : (tensor<30xi64>, tensor<45xi32>, tensor<30x45xf32>) -> tensor<30x1xf32> {
+  ^bb0(%ga: tensor<30xi64>, %gb: tensor<45xi32>, %gx: tensor<30x45xf32>):
+    %s = block.loop [c = 3] {
+      %m = block.integers %ga, %gb [[r], [c]] of [30, 45] ["load 0", "load 1", "le 1 0 : i1"] : (tensor<30xi64>, tensor<45xi32>) -> !block.tile<16x16xf32>
+      %t = block.load %gx [[r], [c]] : tensor<30x45xf32> -> !block.tile<16x16xf32>
+      %k = block.binary add %m, %t : (!block.tile<16x16xf32>, !block.tile<16x16xf32>) -> !block.tile<16x16xf32>
+      %q = block.reduce sum %k dims [1] : (!block.tile<16x16xf32>) -> !block.tile<16x1xf32>
+      block.accumulate sum %q : !block.tile<16x1xf32>
+    } : !block.tile<16x1xf32>
+    block.store %s [[r], []] : !block.tile<16x1xf32>
+  }
+  kernel.return %y : tensor<30x1xf32>
+}
+
+// -----
+
+// Integers are stored as they are, and wrap around at the ends of their type. Operands are turned,
+// and positions computed; no tile of another dimension's end is read.
+// CHECK-LABEL: gpu.func @stored_0
+// CHECK: thread.load_global {{.*}} dims [1, 0] {{.*}} when %{{.*}} : memref<12x11xi8> -> <{{.*}}xi64
+// CHECK: thread.iota dim 1 {{.*}}xi64
+// CHECK: thread.splat {{.*}} : i64 -> <{{.*}}xi64
+// CHECK: thread.store_global {{.*}}xi64, #{{.*}}>, memref<5x11x12xi8>
+kernel.graph @stored(%a: tensor<12x11xi8>, %x: tensor<5xf16>) -> tensor<5x11x12xi8> {
+  %y = kernel.launch(%a, %x) grid [h = 6, r = 2] schedule <warps = 1, stages = 1> : (tensor<12x11xi8>, tensor<5xf16>) -> tensor<5x11x12xi8> {
+  ^bb0(%ga: tensor<12x11xi8>, %gx: tensor<5xf16>):
+    %t = block.integers %ga, %gx [[h], [r], []] of [5, 11, 12] ["load 2 1", "load 0", "position 2 : i64", "position 0 : i64", "constant 100 : i8", "mul 0 4 : i8", "cast 1 : i8", "add 5 6 : i8", "add 2 7 : i8", "sub 8 3 : i8"] : (tensor<12x11xi8>, tensor<5xf16>) -> !block.tile<1x8x12xi64>
+    block.store %t [[h], [r], []] : !block.tile<1x8x12xi64>
+  }
+  kernel.return %y : tensor<5x11x12xi8>
+}
