@@ -72,8 +72,6 @@ class Measure(EdgeCosts):
         feasible: Num = columns.warpgroups | (self.shifted is None)
         if self._has_warpgroups:
             feasible = ~columns.warpgroups | self._suits_warpgroups(edges, outputs)
-        readings, read = Readings(), dict[int, InAtom]()
-        behind: list[tuple[int, tuple[Num, Num], Num]] = []
         products = {e.goal for e in edges if isinstance(e, Product)}
         gathered: set[Goal] = set()
         again = self._again(edges)
@@ -90,30 +88,41 @@ class Measure(EdgeCosts):
                 account.merge(added)
             if edge.goal in first:
                 account.merge(self._once(added))
-            if isinstance(edge, Load) and edge.goal[1] == 1:
-                atom = self.derivations.algebra.atoms[edge.atom]
-                assert isinstance(atom, InAtom)
-                if self.read_bytes[atom.tensor]:
-                    width = self.tensors[atom.tensor].dtype.bytes
-                    others = (other for other in read.values() if other.tensor != atom.tensor)
-                    size = self.read_bytes[atom.tensor] * (1.0 - self._common(atom, others))
-                    twice = edge.goal in again or (edge.goal in first and edge.goal in nested)
-                    sizes = size, self._run(atom.dims) * width
-                    tile = self.elements(self.labels(edge.goal)) * width
-                    if self.in_loop(edge.goal) or products:
-                        for loop in range(1 + twice):
-                            readings.count(account, atom.tensor, sizes, loop, tile)
-                    else:
-                        behind.append((atom.tensor, sizes, tile))
-                    read.setdefault(atom.tensor, atom)
             if isinstance(edge, Gather):
                 gathered.add(edge.children[0])
-        for tensor, sizes, tile in behind:
-            readings.count(account, tensor, sizes, None, tile)
+        self._count_readings(account, edges, again | (first & nested), bool(products))
         extra = self._store(account, gathered, outputs)
         if self._has_warpgroups and products:
             feasible = feasible & self._count_registers(account.features, edges)
         return account.features, feasible, extra
+
+    def _count_readings(
+        self, account: Accountant, edges: Sequence[Edge], twice: set[Goal], multiplies: bool
+    ) -> None:
+        """Count the bytes of device memory that loads read. Those of ``twice`` are in two loops;
+        what is loaded outside of loops is loaded behind them, unless the kernel multiplies."""
+        readings, read = Readings(), dict[int, InAtom]()
+        behind: list[tuple[int, tuple[Num, Num], Num]] = []
+        for edge in edges:
+            if not isinstance(edge, Load) or edge.goal[1] != 1:
+                continue
+            atom = self.derivations.algebra.atoms[edge.atom]
+            assert isinstance(atom, InAtom)
+            if not self.read_bytes[atom.tensor]:
+                continue
+            width = self.tensors[atom.tensor].dtype.bytes
+            others = (other for other in read.values() if other.tensor != atom.tensor)
+            size = self.read_bytes[atom.tensor] * (1.0 - self._common(atom, others))
+            sizes = size, self._run(atom.dims) * width
+            tile = self.elements(self.labels(edge.goal)) * width
+            if self.in_loop(edge.goal) or multiplies:
+                for loop in range(1 + (edge.goal in twice)):
+                    readings.count(account, atom.tensor, sizes, loop, tile)
+            else:
+                behind.append((atom.tensor, sizes, tile))
+            read.setdefault(atom.tensor, atom)
+        for tensor, sizes, tile in behind:
+            readings.count(account, tensor, sizes, None, tile)
 
     def _common(self, atom: InAtom, read: Iterable[InAtom]) -> Num:
         """Return the share of a tensor's tiles that other views of the same tensor, which are cut

@@ -38,6 +38,10 @@ that is acceptable if only small tiles divide the axis (70000 is 4375 times 16).
 MAX_SUMMED_TILE, MAX_SUMMED_STEPS = 8192, 16
 """The largest tile extent along an axis that is summed, and the number of steps beyond which it
 exceeds 512: the blocks must have enough in flight to keep device memory busy."""
+MAX_TWICE_TILE, FEWEST_TWICE_STEPS = 16384, 4
+"""The largest tile extent and the fewest steps along rows that are read twice: fewer bytes in
+flight take longer (softmax of 65,536 columns on an H200 in 4, 8, 16 and 32 steps, with four slots:
+174.7, 188.8, 235 and 321 µs; of 32,768 columns 145.8, 157.2, 194 and 272)."""
 MAX_PARTS = 256
 """The most blocks that share a sum."""
 
@@ -179,7 +183,8 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
     if not use.contracted(axis) and kind.inner is None:
         while high < MAX_SUMMED_TILE and size > high * MAX_SUMMED_STEPS * MAX_PARTS:
             high *= 2
-        high = MAX_SUMMED_TILE if axis in use.twice else high
+        if axis in use.twice:
+            high = max(high, min(MAX_TWICE_TILE, size // FEWEST_TWICE_STEPS))
     tiles = _dividing([t for t in _powers(low, high) if t < size], size) or [size]
     parts = [p for p in _powers(2, 64) if size // p >= 16] or [1]
     # one of 64 parts of a long axis would be too long for a tile
