@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -87,15 +87,15 @@ def compare_rows(
     count = _count(known, None)
     rms_r, rms_c = (float(_rms(e, count, None)) / size for e in (error_r, error_c))
     most_r, most_c = (float(np.abs(e).max()) / size for e in (error_r, error_c))
+    failed = Errors(name, rms_r, rms_c, False, output, example=_example(x, r, c, error_c))
     if not np.isfinite(error_c).all():
-        example = _example(x, r, c, error_c)
-        return Errors(name, rms_r, rms_c, False, output, certain=True, example=example)
+        return replace(failed, certain=True)
     # The largest of a sample of errors is uncertain by itself: twice that of the mean.
     loose = float(_slack(floor.reshape(1, -1))[0])
     least_error = max(NEGLIGIBLE[dtype], SMALLEST[dtype] / size)
     fine = rms_c <= 2.0 * loose * max(rms_r, least_error / 2.0)
     if not (fine and most_c <= 4.0 * loose * max(most_r, least_error)):
-        return Errors(name, rms_r, rms_c, False, output, example=_example(x, r, c, error_c))
+        return failed
     count = _count(known, 1)
     rows_r, rows_c, rows_floor = (_rms(e, count, 1) for e in (error_r, error_c, floor))
     slack = _slack(floor)
@@ -110,10 +110,9 @@ def compare_rows(
         return Errors(name, rms_r, rms_c, True, output)
     at = int(np.argmax(np.where(wrong, rows_c / np.maximum(allowed, 1e-300), 0.0)))
     scale = float(_rms(x, count, 1)[at]) or 1.0
-    where = f"{output}, row {at} of those compared"
     example = _example(x[at], r[at], c[at], error_c[at])
-    sizes = float(rows_r[at]) / scale, float(rows_c[at]) / scale
-    return Errors(name, *sizes, False, where, example=example)
+    failed = Errors(name, float(rows_r[at]) / scale, float(rows_c[at]) / scale, False)
+    return replace(failed, where=f"{output}, row {at} of those compared", example=example)
 
 
 def _example(exact: Array, reference: Array, candidate: Array, errors: Array) -> str:
