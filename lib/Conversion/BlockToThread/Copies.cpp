@@ -146,6 +146,10 @@ void CopyKernel::addPart(unsigned source, Sizes sourceOffsets, Sizes resultOffse
     int64_t width = std::min(cols, kMaxCols), held = llvm::PowerOf2Ceil(width);
     int64_t height = std::min<int64_t>(llvm::PowerOf2Ceil(shape[row]),
                                        std::max(kMaxElements / held, int64_t(1)));
+    // Where a tile is longer than what is left, each column has a condition. With one for each row
+    // as well, MLIR merges the branches into blocks with thousands of arguments.
+    if (width < held && held == kMaxCols && shape[row] % height != 0)
+      height = 1;
     for (auto [firstRow, rows] : inTiles(shape[row], endsInside ? height : shape[row])) {
       Part part{
           source, sourceOffsets, resultOffsets, shape, endsInside ? std::min(rows, height) : height,

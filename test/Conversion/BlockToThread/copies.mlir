@@ -61,3 +61,16 @@ kernel.graph @concat(%a: tensor<4x103x10xf16>, %b: tensor<4x12x2xf16>) -> tensor
   %y = kernel.concat %0, %b dim 1 : (tensor<4x515x2xf16>, tensor<4x12x2xf16>) -> tensor<4x527x2xf16>
   kernel.return %y : tensor<4x527x2xf16>
 }
+
+// -----
+
+// Where columns of a long tile have conditions, rows have none.
+// CHECK-LABEL: kernel.graph @conditions
+// CHECK: gpu.func @conditions_0(%[[A:.*]]: memref<3x1024xf32>, %[[B:.*]]: memref<3x907xf32>, %[[Y:.*]]: memref<3x1931xf32>)
+// CHECK: thread.load_global %[[A]]{{.*}} in_bounds [false, true] :
+// CHECK: } else {
+// CHECK: thread.load_global %[[B]]{{.*}} in_bounds [true, true] extents [1, 907]
+kernel.graph @conditions(%a: tensor<3x1024xf32>, %b: tensor<3x907xf32>) -> tensor<3x1931xf32> {
+  %0 = kernel.concat %a, %b dim 1 : (tensor<3x1024xf32>, tensor<3x907xf32>) -> tensor<3x1931xf32>
+  kernel.return %0 : tensor<3x1931xf32>
+}

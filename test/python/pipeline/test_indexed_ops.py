@@ -109,3 +109,22 @@ def test_a_running_log_sum_is_one_kernel(dim: int) -> None:
     assert isinstance(op, Launch)
     (got,) = emulate(found, x)
     torch.testing.assert_close(got, x.logcumsumexp(dim) * 2.0, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "kernels"),
+    [((6, 20), 0, 1), ((6, 20), 1, 1), ((2, 8192), 1, 2), ((3, 5003), 1, 3), ((5003, 3), 0, 3)],
+)
+def test_running_products(shape: tuple[int, ...], dim: int, kernels: int) -> None:
+    """What is computed of the factors and of the products is in their kernels."""
+
+    def program(x: Tensor) -> Tensor:
+        return (1.0 - x * 1e-2).cumprod(dim) * 2.0
+
+    x = rand(*shape)
+    found = mi.optimize(mi.from_torch(program, x), OPTIONS)
+    ops = [op for step in found.steps if step.graph is not None for op in step.graph.ops]
+    assert sum(isinstance(op, Launch) for op in ops) == kernels
+    assert not any(step.external for step in found.steps)
+    (got,) = emulate(found, x)
+    torch.testing.assert_close(got.double(), program(x.double()), rtol=1e-4, atol=1e-6)
