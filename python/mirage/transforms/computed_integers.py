@@ -60,9 +60,8 @@ def with_stored_integers(graph: KernelGraph) -> KernelGraph:
         return graph
     lines = lines_of(graph)
     groups = _together(graph, [formulas[v] for v in formulas if v in stored])
-    first = {ops[0]: computing(ops, lines) for ops in groups}
     others = {op for ops in groups for op in ops[1:]}
-    made: dict[Op, Op] = dict(first)
+    made: dict[Op, Op] = {ops[0]: computing(ops, lines) for ops in groups}
     return replace(graph, ops=tuple(made.get(op, op) for op in graph.ops if op not in others))
 
 
