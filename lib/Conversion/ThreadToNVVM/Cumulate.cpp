@@ -2,9 +2,9 @@
 
 #include "Patterns.h"
 
+#include "mirage/Dialect/Common/ScalarFacts.h"
 #include "mirage/Dialect/Thread/IR/Cumulation.h"
 
-#include <limits>
 #include <map>
 
 using namespace mlir;
@@ -62,12 +62,18 @@ private:
   Value combine(Value a, Value b) {
     if (!a || !b)
       return a ? a : b;
-    return fn == ReduceFn::Sum ? e.fadd(a, b) : e.fmax(a, b);
+    switch (fn) {
+    case CumulateFn::Sum:
+      return e.fadd(a, b);
+    case CumulateFn::Max:
+      return e.fmax(a, b);
+    case CumulateFn::Prod:
+      return e.fmul(a, b);
+    }
+    llvm_unreachable("unknown function");
   }
 
-  Value identity() {
-    return e.f32(fn == ReduceFn::Sum ? 0 : -std::numeric_limits<double>::infinity());
-  }
+  Value identity() { return e.f32(getIdentity(fn)); }
 
   void setAlong(Coord &at, int64_t value) { (dim == 0 ? at.row : at.col) = value; }
 
@@ -177,7 +183,7 @@ private:
   }
 
   Emitter &e;
-  ReduceFn fn;
+  CumulateFn fn;
   const LinearLayout &layout;
   int64_t dim;
   bool reversed;

@@ -6,6 +6,7 @@
 #include "llvm/Support/ErrorHandling.h"
 
 #include <iterator>
+#include <limits>
 
 using namespace mirage;
 
@@ -40,4 +41,17 @@ template <typename Rows, typename Fn> const auto &find(const Rows &rows, Fn fn) 
 bool mirage::isZeroAtZero(UnaryFn fn) { return find(UnaryFacts, fn).zeroAtZero; }
 bool mirage::isZeroAtZero(BinaryFn fn) { return find(BinaryFacts, fn).zeroAtZero; }
 bool mirage::isTruth(BinaryFn fn) { return find(BinaryFacts, fn).isTruth; }
+
+double mirage::getIdentity(CumulateFn fn) {
+  switch (fn) {
+  case CumulateFn::Sum:
+    return 0.0;
+  case CumulateFn::Max:
+    return -std::numeric_limits<double>::infinity();
+  case CumulateFn::Prod:
+    return 1.0;
+  }
+  llvm_unreachable("unknown function");
+}
+
 int64_t mirage::getWork(UnaryFn fn) { return find(UnaryFacts, fn).work; }

@@ -137,10 +137,21 @@ class Accountant:
     def read(self, total_bytes: Num, run_bytes: Num) -> None:
         """Count one input tensor, whatever the number of loads from it; short rows use DRAM bursts
         badly."""
+        self.features.dram_read = self.features.dram_read + self._bursts(total_bytes, run_bytes)
+
+    def read_again(self, total_bytes: Num, run_bytes: Num, *, anew: bool) -> None:
+        """Count one input tensor of which each block reads its part once more in a later loop, for
+        the first time if ``anew``."""
+        size = self._bursts(total_bytes, run_bytes)
+        self.features.again_read = self.features.again_read + size
+        if anew:
+            self.features.again_tensors = self.features.again_tensors + size
+
+    def _bursts(self, total_bytes: Num, run_bytes: Num) -> Num:
         total_bytes = total_bytes * self.around.share
         row = np.minimum(run_bytes, total_bytes)
         waste = 0.03 * (row < LINE) + 0.12 * (row < BURST) + 0.5 * (row < SECTOR)
-        self.features.dram_read = self.features.dram_read + total_bytes * (1.0 + waste)
+        return total_bytes * (1.0 + waste)
 
     def load(
         self,

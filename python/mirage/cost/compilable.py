@@ -16,6 +16,10 @@ MAX_ROWS = 128
 """The most rows of a matmul tile."""
 MAX_COLUMNS = 256
 """The most columns of a matmul tile."""
+FEW_ROWS, MAX_LONG = 16, 512
+"""The most rows of a matmul tile that may have ``MAX_LONG`` columns, which each warp multiplies on
+its own: values of 16 heads that attend to the same latent rows are such tiles, and blocks that
+split the keys need them as a whole, since each has its own sum of weights."""
 MAX_WARPS = 16
 MAX_BOX = _target.MAX_BOX_ROWS
 """The most rows that one copy of the tensor memory accelerator moves."""
@@ -97,5 +101,7 @@ def _check_matmul(op: Matmul, warpgroups: bool) -> None:
         raise CheckError(f"expected matmul tiles without batch, got {a.shape} x {b.shape}")
     m, n = a.shape[-2], b.shape[-1]
     rows = MAX_COLUMNS if warpgroups and n <= MAX_ROWS else MAX_ROWS
+    if not warpgroups and m <= FEW_ROWS and n <= MAX_LONG:
+        return
     if m > rows or n > MAX_COLUMNS:
         raise CheckError(f"expected a matmul tile of at most {rows} x {MAX_COLUMNS}, got {m} x {n}")

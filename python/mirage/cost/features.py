@@ -11,6 +11,7 @@ from mirage.cost.accountant import Accountant, Around, Operands
 from mirage.cost.boxes import shifted_steps
 from mirage.cost.contiguous_runs import contiguous_run, run_gap
 from mirage.cost.kernel_features import KernelFeatures, Known
+from mirage.cost.read_again import Readings
 from mirage.cost.registers import RegisterEstimator, estimator_of, with_enough_warps
 from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.cost.shared_tiles import given_loads
@@ -94,9 +95,8 @@ def _features(
             shifted=bool(shifted),
         )
     )
-    read: set[Value] = {
-        p for p, v in zip(launch.body.params, launch.operands, strict=True) if v in hot
-    }
+    pairs = zip(launch.body.params, launch.operands, strict=True)
+    readings = Readings({param for param, value in pairs if value in hot})
     shared = {op: grid.k for op, grid in estimated.grid.items()}
     taken = {loop: _steps_of(launch, loop, shifted) for loop in loops(launch)}
     trips = list(_trips(launch.body.ops, taken)) or [(1.0, 1.0, True)]
@@ -108,7 +108,7 @@ def _features(
         account,
         most,
         account.features.stages,
-        read,
+        readings,
         shared,
         _Facts(
             _exact(launch),
@@ -238,11 +238,12 @@ class _Counter:
     account: Accountant
     steps: float
     stages: float
-    read: set[Value]
+    readings: Readings
     shared: Mapping[Matmul, int]
     facts: _Facts
     taken: Mapping[Loop, _Steps]
     given: Collection[Op]  # loads of which other blocks of the cluster copy their parts
+    outermost: Loop | None = None  # around the ops that are being counted
 
     def count(
         self,
@@ -261,16 +262,23 @@ class _Counter:
             if isinstance(op, Loop):
                 steps = self.taken[op]
                 inner = trips * steps.mean
+                around_it = self.outermost
+                self.outermost = around_it or op
                 self.count(op.body, inner, steps.mean, True, share * steps.share)
+                self.outermost = around_it
                 self._accumulators(op, inner)
             else:
                 self.account.around = around
                 given = in_loop and op in self.given
                 before = replace(self.account.features) if given else None
-                _count(self.account, op, in_loop, self.read, self.shared, self.facts)
+                _count(self.account, op, in_loop, self.shared, self.facts, self._reads)
                 if before is not None:
                     self._give(before)
         self.account.around = Around()
+
+    def _reads(self, tensor: Value, size: float, run: float, tile: float) -> None:
+        """Count the bytes of a tensor, of its contiguous runs, and of a tile that is loaded."""
+        self.readings.count(self.account, tensor, (size, run), self.outermost, tile)
 
     def _give(self, before: KernelFeatures) -> None:
         """Adjust the load that was just counted: a block copies only its own part of it."""
@@ -319,9 +327,9 @@ def _count(
     account: Accountant,
     op: Op,
     in_loop: bool,
-    read: set[Value],
     shared: Mapping[Matmul, int],
     facts: _Facts,
+    reads: Callable[[Value, float, float, float], None],
 ) -> None:
     size = float(op.results[0].type.size) if op.results else 0.0
     if isinstance(op, Unary | Binary | Reduce | Cumulate):
@@ -331,19 +339,21 @@ def _count(
     match op:
         case Load():
             (source,) = op.operands
-            if source not in read:
-                read.add(source)
-                size_read = facts.tables.get(source, float(source.type.bytes))
-                account.read(size_read, float(_run_of(op) * source.dtype.bytes))
+            run = float(_run_of(op))
+            whole = facts.tables.get(source, float(source.type.bytes))
+            reads(source, whole, run * source.dtype.bytes, float(op.result.type.bytes))
             skewed = op.result in facts.skewed
             shifted = op.result in facts.shifted
-            account.load(
-                size, float(_run_of(op)), source.type, in_loop, skewed=skewed, shifted=shifted
-            )
+            account.load(size, run, source.type, in_loop, skewed=skewed, shifted=shifted)
         case TileIntegers():
-            _count_integers(account, op, in_loop, read)
-        case Source(operands=(table, indices)):
-            _count_rows(account, op, (table, indices), in_loop, read)
+            _count_integers(account, op, in_loop, reads)
+        case Source(operands=(table, indices)):  # rows by index, none of them more than once
+            row = table.shape[1:]
+            run = float(contiguous_run(op.result.shape[len(op.result.shape) - len(row) :], row))
+            each, tile = float(indices.dtype.bytes), float(op.result.type.bytes)
+            reads(table, rows_read(table, indices), run * table.dtype.bytes, tile)
+            reads(indices, float(indices.type.bytes), each, each)
+            account.load(float(op.result.type.size), run, table.type, in_loop)
         case Matmul():
             _count_product(account, op, in_loop, shared.get(op, 1), facts)
         case Contraction():
@@ -403,31 +413,17 @@ def rows_read(table: Value, indices: Value) -> float:
     return float(rows * prod(table.shape[1:]) * table.dtype.bytes)
 
 
-def _count_rows(
-    account: Accountant, op: Op, looked_up: tuple[Value, Value], in_loop: bool, read: set[Value]
+def _count_integers(
+    account: Accountant,
+    op: TileIntegers,
+    in_loop: bool,
+    reads: Callable[[Value, float, float, float], None],
 ) -> None:
-    """Count rows of a table by indices: as many bytes as the result has, each row contiguous, and
-    no row of the table more than once from device memory."""
-    table, indices = looked_up
-    row = table.shape[1:]
-    run = contiguous_run(op.result.shape[len(op.result.shape) - len(row) :], row)
-    if table not in read:
-        read.add(table)
-        account.read(rows_read(table, indices), float(run * table.dtype.bytes))
-    if indices not in read:
-        read.add(indices)
-        account.read(float(indices.type.bytes), float(indices.dtype.bytes))
-    account.load(float(op.result.type.size), float(run), table.type, in_loop)
-
-
-def _count_integers(account: Accountant, op: TileIntegers, in_loop: bool, read: set[Value]) -> None:
     """Count exact arithmetic: its operands, and the functions of each element, of 64 bits."""
     for operand, dims in zip(op.operands, op.formula.loads, strict=True):
         tile = tuple(1 if d < 0 else op.result.shape[d] for d in dims)
-        run = float(contiguous_run(tile, operand.shape)) if tile else 1.0
-        if operand not in read:
-            read.add(operand)
-            account.read(float(operand.type.bytes), run * operand.dtype.bytes)
+        run, each = float(contiguous_run(tile, operand.shape)) if tile else 1.0, operand.dtype.bytes
+        reads(operand, float(operand.type.bytes), run * each, float(prod(tile) * each))
         account.load(float(prod(tile)), run, operand.type, in_loop)
     account.elementwise(float(op.result.type.size), 2.0 * op.formula.work, 0.0, in_loop)
 

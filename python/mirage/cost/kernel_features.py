@@ -54,6 +54,9 @@ class KernelFeatures:
         0.0  # each input byte once, what a kernel has just written (and L2 still holds) excepted
     )
     dram_write: Num = 0.0
+    again_tensors: Num = 0.0  # bytes of the tensors of which a block reads its part more than once
+    again_read: Num = 0.0  # bytes of all these readings except the first ones
+    again_once: Num = 0.0  # bytes of these tensors that a block loads at once, beside its loops
     pieces: Num = 0.0  # bytes of the sectors that are written in pieces, but for the first one
     load_once: Num = 0.0  # bytes, in units that account for partly used 32-byte sectors
     load_step: Num = 0.0

@@ -24,6 +24,7 @@ import numpy as np
 from mirage.cost.cost_report import CostReport
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.occupancy import Occupancy, occupancy
+from mirage.cost.read_again import behind_loop, evicted
 from mirage.cost.ring_time import turns_of_rings
 from mirage.cost.target import Target
 from mirage.cost.uneven_blocks import crowded, tail, thin
@@ -119,16 +120,16 @@ def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple
     streams = _streams(f)
     # blocks that run together are in different phases: half of them wait for what they loaded
     # outside the loop
-    staged = (
-        f.shared_step * np.maximum(f.stages - 1.0, 0.5)
-        + np.where((o.waves > 1) & ~streams, 0.5, 1.0) * f.load_once
-    )
+    staged = f.shared_step * np.maximum(f.stages - 1.0, 0.5) + np.where(
+        (o.waves > 1) & ~streams, 0.5, 1.0
+    ) * (f.load_once - f.again_once)
     flight = o.active * o.together * np.maximum(np.minimum(staged, load), 1.0)
     flight = np.where(streams, np.minimum(flight, f.blocks * load + 1.0), flight)
     # bandwidth of what is in flight; near saturation more in flight still helps a little
     # (what is only written waits for nothing)
     missing = np.where(load > 0, np.minimum(target.flight_total / flight, 1e3), 0.0)
-    dram = (f.dram_read + f.dram_write) / target.dram_bytes * np.sqrt(1.0 + missing**2)
+    moved = f.dram_read + evicted(f, target, o) + f.dram_write
+    dram = moved / target.dram_bytes * np.sqrt(1.0 + missing**2)
     together = o.waves <= 1
     boxes = np.where(together, IN_STEP, 1.0)
     split = f.split_once + f.split_step * f.steps
@@ -262,7 +263,7 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     steps, once = _dependent(f, target, o.threads)
     first = np.where(np.asarray(f.dram_read) > 0, target.latency, HOT * target.latency)
     latency = np.where(load > 0, first, 0.0)
-    chain = latency + (steps + once) / target.clock
+    chain = latency + (steps + once) / target.clock + behind_loop(f, target)
     # half of a block's work is beside what it waits for; not that of a warpgroup which is alone
     many = many & ~(_meet(f) & (o.together <= 1))
     part = np.where(many | ~np.asarray(f.warpgroups, dtype=bool), 0.5, 1.0)

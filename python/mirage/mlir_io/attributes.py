@@ -14,7 +14,7 @@ from mirage import ir
 from mirage.mlir_io.data import GraphIOError
 from mirage.semantics.alternatives import Holds, VerdictNote
 from mirage.semantics.integer_formula import Formula, read_step
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, CumulateFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import TileMap
 
 
@@ -131,6 +131,7 @@ class FormulaCodec(Codec):
 UNARY = EnumCodec(tuple(UnaryFn))
 BINARY = EnumCodec(tuple(BinaryFn))
 REDUCE = EnumCodec(tuple(ReduceFn))
+CUMULATE = EnumCodec(tuple(CumulateFn))
 INTEGER = IntegerCodec()
 FLAG = FlagCodec()
 FLOAT = FloatCodec()

@@ -16,13 +16,14 @@ from mirage.semantics import integers as integers  # their ops are found by bein
 from mirage.semantics import positions as positions
 from mirage.semantics import row_updates as row_updates
 from mirage.semantics.integer_formula import Formula
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, CumulateFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Op, TileMap
 
 _CODECS: dict[Any, a.Codec] = {
     UnaryFn: a.UNARY,
     BinaryFn: a.BINARY,
     ReduceFn: a.REDUCE,
+    CumulateFn: a.CUMULATE,
     bool: a.FLAG,
     int: a.INTEGER,
     float: a.FLOAT,

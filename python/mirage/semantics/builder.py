@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 from math import prod
 
 from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import BINARY, ROUNDING_TO, UNARY, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import (
+    BINARY,
+    ROUNDING_TO,
+    UNARY,
+    BinaryFn,
+    CumulateFn,
+    DType,
+    ReduceFn,
+    UnaryFn,
+)
 from mirage.semantics.ugraph import (
     Accumulator,
     Axis,
@@ -125,9 +134,9 @@ class Builder:
         return self._add(Reduce((x,), (Value(self._type(shape, x)),), fn, normal))
 
     def cumulate(
-        self, fn: ReduceFn, x: Value, dim: int, *, exclusive: bool = False, reversed: bool = False
+        self, fn: CumulateFn, x: Value, dim: int, *, exclusive: bool = False, reversed: bool = False
     ) -> Value:
-        """Reduce the elements up to each one along ``dim``; with ``exclusive``, those before it.
+        """Combine the elements up to each one along ``dim``; with ``exclusive``, those before it.
         With ``reversed``, the last element is the first."""
         (dim,) = normalize_dims((dim,), len(x.shape))
         result = Value(self._type(x.shape, x))

@@ -99,6 +99,11 @@ class Domain(ABC):
         if the domain does not know which numbers ``x`` has."""
         return None
 
+    def unknown(self, name: str, x: Planes) -> Planes | None:
+        """Apply the function of that name, of which nothing is known except that equal arguments
+        give equal results; None if the domain has no such functions."""
+        return None
+
     def rows(self, table: Planes, places: Planes) -> Planes | None:
         """Return the rows of a table at places, for places that are not NumPy numbers. None means
         that the evaluator should look the rows up itself."""

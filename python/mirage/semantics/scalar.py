@@ -85,6 +85,15 @@ class ReduceFn(Spelled):
     MAX = "max"
 
 
+class CumulateFn(Spelled):
+    """What the elements so far are combined by; the value is the MLIR spelling. All are associative
+    and commutative."""
+
+    SUM = "sum"
+    MAX = "max"
+    PROD = "prod"
+
+
 class Algebra(enum.Enum):
     """How equivalence reasoning may treat a unary function."""
 

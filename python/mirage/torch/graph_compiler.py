@@ -35,6 +35,7 @@ from mirage.torch.compiled_graph import (
     count_ops,
     describe,
 )
+from mirage.torch.functions_apart import functions_apart
 from mirage.torch.graph_inputs import check_inputs, is_sized, told_sizes
 from mirage.torch.graph_rows import Rows, rows_of, why_no_rows
 from mirage.torch.graph_work import GraphWork, split_options
@@ -89,7 +90,11 @@ def backend(
     def graph(module: torch.fx.GraphModule) -> _Graph:
         return _Graph(module, work, devices, watch)
 
-    return _answer(module, example_inputs, graph, watch)
+    def answer(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        apart = functions_apart(module, answer)
+        return _answer(module, inputs, graph, watch) if apart is None else apart
+
+    return answer(module, example_inputs)
 
 
 def _answer(

@@ -29,3 +29,18 @@ kernel.graph @columns(%x: tensor<12x3x40xf32>) -> tensor<12x3x40xf32> {
   }
   kernel.return %y : tensor<12x3x40xf32>
 }
+
+// -----
+
+// What is beyond the end of a row takes no part in products from the other end.
+// CHECK-LABEL: gpu.func @products_0
+// CHECK: thread.cumulate prod reversed %{{.*}} dim 1
+kernel.graph @products(%x: tensor<2x37xf32>) -> tensor<2x37xf32> {
+  %y = kernel.launch(%x) grid [r = 2] schedule <warps = 1, stages = 1> : (tensor<2x37xf32>) -> tensor<2x37xf32> {
+  ^bb0(%gx: tensor<2x37xf32>):
+    %t = block.load %gx [[r], []] : tensor<2x37xf32> -> !block.tile<1x37xf32>
+    %c = block.cumulate prod reversed %t dim 1 : (!block.tile<1x37xf32>) -> !block.tile<1x37xf32>
+    block.store %c [[r], []] : !block.tile<1x37xf32>
+  }
+  kernel.return %y : tensor<2x37xf32>
+}

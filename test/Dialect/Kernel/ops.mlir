@@ -14,6 +14,8 @@ kernel.graph @primitives(%x: tensor<4x8xf16>, %w: tensor<8x6xf16>) -> tensor<4x6
   %1 = kernel.binary mul %0, %c : (tensor<4x8xf16>, tensor<f16>) -> tensor<4x8xf16>
   // CHECK: kernel.cumulate sum exclusive %{{.*}} dim 0 : (tensor<4x8xf16>) -> tensor<4x8xf16>
   %so_far = kernel.cumulate sum exclusive %1 dim 0 : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  // CHECK: kernel.cumulate prod reversed %{{.*}} dim 1 : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  %factors = kernel.cumulate prod reversed %1 dim 1 : (tensor<4x8xf16>) -> tensor<4x8xf16>
   // CHECK: kernel.reduce sum %{{.*}} dims [1] : (tensor<4x8xf16>) -> tensor<4x1xf16>
   %2 = kernel.reduce sum %1 dims [1] : (tensor<4x8xf16>) -> tensor<4x1xf16>
   // CHECK: kernel.broadcast %{{.*}} : (tensor<4x1xf16>) -> tensor<4x8xf16>

@@ -55,6 +55,8 @@ func.func @shapes(%x: !thread.fragment<16x8xf32, #acc>, %w: !thread.fragment<16x
   %r = thread.reduce sum %x dim 1 {scratch = 1024 : i64} : !thread.fragment<16x8xf32, #acc> -> !thread.fragment<16x1xf32, #rows>
   // CHECK: thread.cumulate max exclusive %{{.*}} dim 1 {scratch = 1024 : i64} : <16x8xf32,
   %so_far = thread.cumulate max exclusive %x dim 1 {scratch = 1024 : i64} : !thread.fragment<16x8xf32, #acc>
+  // CHECK: thread.cumulate prod %{{.*}} dim 1 {scratch = 1024 : i64} : <16x8xf32,
+  %factors = thread.cumulate prod %x dim 1 {scratch = 1024 : i64} : !thread.fragment<16x8xf32, #acc>
   // CHECK: thread.broadcast %{{.*}} dim 1
   %b = thread.broadcast %r dim 1 : !thread.fragment<16x1xf32, #rows> -> !thread.fragment<16x8xf32, #acc>
   // CHECK: thread.transpose %{{.*}} : {{.*}} -> <8x16xf32,

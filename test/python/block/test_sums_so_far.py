@@ -1,4 +1,4 @@
-"""Sums and maxima so far, as ops of their own and in kernels."""
+"""Sums, maxima and products so far, as ops of their own and in kernels."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_two_in_one_kernel(n: int, m: int, rows: int, warps: int, dtype: str, ch
     check_artifact(compile_mlir(text, chip=chip), expected, tolerance=1e-3)
 
 
-@pytest.mark.parametrize("fn", ["sum reversed", "max"])
+@pytest.mark.parametrize("fn", ["sum reversed", "max", "prod", "prod reversed"])
 @pytest.mark.parametrize(
     ("shape", "dim"), [((2, 3, 5), 0), ((3, 40, 2), 1), ((3, 1030), 1), ((9,), 0)]
 )
@@ -58,6 +58,39 @@ def test_ops_of_their_own(shape: tuple[int, ...], dim: int, fn: str) -> None:
     def expected(v: np.ndarray) -> np.ndarray:
         if fn == "max":
             return np.maximum.accumulate(v, axis=dim)
-        return np.flip(np.cumsum(np.flip(v, dim), dim), dim)
+        if fn == "prod":
+            return np.cumprod(v, dim)
+        so_far = np.cumprod if fn.startswith("prod") else np.cumsum
+        return np.flip(so_far(np.flip(v, dim), dim), dim)
 
     check_artifact(compile_mlir(text), expected, tolerance=1e-5)
+
+
+@pytest.mark.parametrize(
+    "fn", ["prod", "prod exclusive", "prod reversed", "prod exclusive reversed"]
+)
+@pytest.mark.parametrize(("warps", "m"), [(1, 37), (4, 700), (8, 3)])
+def test_products_of_factors_near_one(m: int, warps: int, fn: str) -> None:
+    """Rows that tiles do not divide: what is beyond their ends takes no part."""
+    text = f"""
+    kernel.graph @kernel(%x: tensor<3x{m}xf32>) -> tensor<3x{m}xf32> {{
+      %y = kernel.launch(%x) grid [r = 2] schedule <warps = {warps}, stages = 1>
+          : (tensor<3x{m}xf32>) -> tensor<3x{m}xf32> {{
+      ^bb0(%gx: tensor<3x{m}xf32>):
+        %a = block.load %gx [[r], []] : tensor<3x{m}xf32> -> !block.tile<2x{m}xf32>
+        %b = block.unary tanh %a : (!block.tile<2x{m}xf32>) -> !block.tile<2x{m}xf32>
+        %c = block.unary exp %b : (!block.tile<2x{m}xf32>) -> !block.tile<2x{m}xf32>
+        %d = block.cumulate {fn} %c dim 1 : (!block.tile<2x{m}xf32>) -> !block.tile<2x{m}xf32>
+        block.store %d [[r], []] : !block.tile<2x{m}xf32>
+      }}
+      kernel.return %y : tensor<3x{m}xf32>
+    }}"""
+
+    def expected(x: np.ndarray) -> np.ndarray:
+        x = np.exp(np.tanh(x))
+        x = np.flip(x, 1) if "reversed" in fn else x
+        y = np.cumprod(x, 1)
+        y = np.concatenate((np.ones((3, 1)), y[:, :-1]), 1) if "exclusive" in fn else y
+        return np.flip(y, 1) if "reversed" in fn else y
+
+    check_artifact(compile_mlir(text), expected, tolerance=1e-4)

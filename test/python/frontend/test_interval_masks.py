@@ -35,6 +35,9 @@ MASKS: dict[str, tuple[torch.Tensor, int]] = {
     "documents in each of two": ((IDS[:, None] == IDS).expand(2, 1, N, N).contiguous(), 2),
     "rows that see nothing": ((I // 48 == J // 48) & (I % 3 > 0), 2),
     "all": (FULL, 0),
+    "the first columns": ((J < 30).expand(N, N).contiguous(), 0),
+    "a row between none and all": ((I > 7) | ((I == 7) & (J < 30)), 1),
+    "a row between all and none": ((I < 7) | ((I == 7) & (J < 30)), 1),
 }
 """Masks, and how many vectors of integers are read for them."""
 
@@ -51,7 +54,8 @@ class Masked(nn.Module):
 
 
 def check(module: Callable[..., torch.Tensor], read: int) -> None:
-    x = torch.randn(2, 1, N, N, dtype=torch.float64)
+    columns = module.mask.shape[-1] if isinstance(module, Masked) else N
+    x = torch.randn(2, 1, N if columns == N else 1, columns, dtype=torch.float64)
     program = mi.from_torch(module, x).program
     held = [p.data for p in program.parameters]
     assert len(held) == read
@@ -64,6 +68,12 @@ def check(module: Callable[..., torch.Tensor], read: int) -> None:
 def test_masks_are_compared(name: str) -> None:
     mask, read = MASKS[name]
     check(Masked(mask), read)
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_masks_of_one_long_row(first: int) -> None:
+    at = torch.arange(1 << 17)[None]
+    check(Masked((at < 9) & (at >= first)), 0)
 
 
 @pytest.mark.parametrize("name", ["a triangle", "documents", "rows that see nothing"])

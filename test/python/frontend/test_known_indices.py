@@ -83,3 +83,23 @@ def test_other_orders_are_looked_up(order: list[int]) -> None:
     x = torch.randn(5 + (5 in order), 32)
     program = mi.from_torch(lambda x: F.embedding(torch.tensor(order), x) * 2, x).program
     assert any(isinstance(op, Gather) for op in program.graph.ops)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_rows_that_are_repeated_in_their_order_are_not_looked_up(times: int) -> None:
+    x = torch.randn(4, 32, generator=torch.Generator().manual_seed(4))
+
+    def function(x: Tensor) -> Tensor:
+        return x[torch.arange(4 * times) // times] * 2
+
+    program = mi.from_torch(function, x).program
+    assert not any(isinstance(op, Lookup) for op in program.graph.ops)
+    (y,) = evaluate_floats(program.graph, [x.numpy()])
+    np.testing.assert_allclose(y, function(x).numpy(), rtol=1e-6)
+
+
+def test_rows_that_are_repeated_unevenly_are_looked_up() -> None:
+    x = torch.randn(4, 32, generator=torch.Generator().manual_seed(4))
+    index = torch.tensor([0, 0, 1, 2, 3, 3, 3, 3])
+    program = mi.from_torch(lambda x: x[index - 0] * 2, x).program
+    assert any(isinstance(op, Gather) for op in program.graph.ops)

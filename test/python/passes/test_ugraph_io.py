@@ -33,7 +33,7 @@ from mirage.semantics.integers import Integers
 from mirage.semantics.numbers import read
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.row_updates import IndexCopy
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, CumulateFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     BlockGraph,
     Constant,
@@ -90,8 +90,9 @@ def every_op() -> KernelGraph:
     steps = ("load -1", "constant -3 : i64", "mul 0 1 : i64", "cast 2 : bf16")
     thrice = Integers((index,), (Value(x.type),), Formula(tuple(map(read_step, steps))))
     b.ops.append(thrice)
-    b.cumulate(ReduceFn.SUM, x, 1, exclusive=True)
-    b.cumulate(ReduceFn.MAX, x, 0, reversed=True)
+    b.cumulate(CumulateFn.SUM, x, 1, exclusive=True)
+    b.cumulate(CumulateFn.MAX, x, 0, reversed=True)
+    b.cumulate(CumulateFn.PROD, x, 1)
     row = b.slice(x, (0, 0), (1, 8))
     b.ops.append(IndexCopy((x, index, row), (Value(x.type),), 0))
     out = b.matmul(x, b.transpose(x, (1, 0)))
@@ -316,6 +317,7 @@ def test_the_enums_agree_with_the_dialect() -> None:
         (UnaryFn, scalar.UnaryFn),
         (BinaryFn, scalar.BinaryFn),
         (ReduceFn, scalar.ReduceFn),
+        (CumulateFn, scalar.CumulateFn),
     ):
         assert [f.value for f in ours] == [str(f) for f in theirs]
         assert [int(f) for f in theirs] == list(range(len(theirs)))

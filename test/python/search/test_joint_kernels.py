@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from example_programs.search_programs import graph, tensor
+from lowering import check_graph as check_lowered
 from mirage.cost import H200
 from mirage.search import SearchLimits, SearchReport, superoptimize
 from mirage.search.kernel.emission import joint_kernels
@@ -102,6 +103,18 @@ def test_the_search_finds_it() -> None:
     assert len(kernel.results) == 3
 
 
+def test_sizes_that_do_not_divide_each_other() -> None:
+    """768 and 144 columns: 48 blocks compute 16 and 3 of them."""
+    b, x = Builder(), tensor("x", 1, WIDTH)
+    weights = [tensor(f"w{i}", WIDTH, n) for i, n in enumerate((768, 144))]
+    program = graph("unlike", (x, *weights), b, *(b.matmul(x, w) for w in weights))
+    best = superoptimize(program, H200, SearchLimits(columns=800)).candidates[0]
+    (kernel,) = launches(best.graph.ops)
+    widths = [o.value.shape[-1] for o in kernel.body.outputs]
+    assert 3 * widths[0] == 16 * widths[1]
+    check_lowered(best.graph, program)
+
+
 def test_the_best_common_sizes_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of 4096 and 1024 columns: no kernel is possible at the sizes that are the fastest
     for both alone, and others are not far from the best of all."""
@@ -171,7 +184,8 @@ def test_which_values_are_computed_side_by_side() -> None:
     assert not one_tile(of(4, 1024), of(4, 256))
     assert side_by_side(of(4, 1024), of(4, 256))
     assert side_by_side(of(4, 256), of(4, 1024))
-    assert not side_by_side(of(4, 1024), of(4, 768))  # not the same number of blocks
+    assert side_by_side(of(1, 3072), of(1, 576))  # 192 blocks of 16 and 3 columns
+    assert not side_by_side(of(4, 1024), of(4, 760))  # not the same number of blocks
     assert not side_by_side(of(1, 4096), of(1, 16))  # tiles of no columns
 
 

@@ -20,7 +20,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.region import contiguous_start
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import KernelGraph, Launch, Slice, Value
+from mirage.semantics.ugraph import KernelGraph, Launch, Slice, Value, launches
 
 
 def halves(b: Builder, x: Value, dim: int) -> tuple[Value, Value]:
@@ -169,3 +169,21 @@ def test_blocks_of_reshapes(
     value = np.random.default_rng(0).normal(size=old)
     (got,), (expected,) = evaluate_floats(moved, [value]), evaluate_floats(program, [value])
     np.testing.assert_array_equal(got, expected)
+
+
+def test_a_part_of_a_result_in_another_shape_is_an_address() -> None:
+    """The caller gets a product, and a kernel reads columns of its heads: it is written once."""
+    b, x, w, c = Builder(), tensor("x", 1, 256), tensor("w", 256, 768), tensor("c", 4, 64)
+    y = b.matmul(x, w)
+    heads = b.reshape(y, (4, 192))
+    turned = b.binary(BinaryFn.MUL, b.slice(heads, (0, 128), (4, 64)), c)
+    program = graph("heads", (x, w, c), b, y, turned)
+    best = superoptimize(program, H200).candidates[0].graph
+    product, other = launches(best.ops)
+    assert [v.type.size for v in product.results] == [768]
+    assert [v.type.size for v in other.results] == [256]
+    random = np.random.default_rng(0)
+    inputs = [random.standard_normal(v.shape) for v in program.inputs]
+    pairs = zip(evaluate_floats(best, inputs), evaluate_floats(program, inputs), strict=True)
+    for mine, its in pairs:
+        np.testing.assert_allclose(mine, its, rtol=1e-9, atol=1e-9)

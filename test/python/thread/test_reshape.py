@@ -115,21 +115,27 @@ def test_any_conversion(data: st.DataObject) -> None:
     assert np.array_equal(out, a)
 
 
+SO_FAR = {"sum": (np.add, 0), "max": (np.maximum, -np.inf), "prod": (np.multiply, 1)}
+
+
 def so_far(x: Array, words: str, dim: int) -> Array:
     """What ``thread.cumulate`` means."""
     fn, *ways = words.split()
     if "reversed" in ways:
         forward = words.replace("reversed", "")
         return np.flip(so_far(np.flip(x, dim), forward, dim), dim)
-    found = np.cumsum(x, dim) if fn == "sum" else np.maximum.accumulate(x, dim)
+    combined, nothing = SO_FAR[fn]
+    found = combined.accumulate(x, dim)
     if "exclusive" not in ways:
         return found
-    first = np.full_like(np.take(x, [0], dim), 0 if fn == "sum" else -np.inf)
+    first = np.full_like(np.take(x, [0], dim), nothing)
     return np.concatenate((first, np.delete(found, -1, dim)), dim)
 
 
 def check_so_far(layout: Layout, dim: int, words: str) -> None:
     a, out = numbers(layout.shape), np.full(layout.shape, -1, np.float32)
+    if words.startswith("prod"):  # exact in any order
+        a = np.random.default_rng(0).choice(np.float32([-2, -1, 0.5, 1, 2]), layout.shape)
     full = layout.fragment("f32")
     body = f"""{load(a, layout)}
     %y = thread.cumulate {words} %x dim {dim} {{scratch = 256 : i64}} : {full}
@@ -145,6 +151,7 @@ def check_so_far(layout: Layout, dim: int, words: str) -> None:
 def test_sums_so_far(layout: Layout, dim: int) -> None:
     check_so_far(layout, dim, "sum")
     check_so_far(layout, dim, "max exclusive reversed")
+    check_so_far(layout, dim, "prod exclusive")
 
 
 @settings(max_examples=6, deadline=None)

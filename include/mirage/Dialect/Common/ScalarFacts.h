@@ -20,6 +20,9 @@ bool isZeroAtZero(BinaryFn fn);
 /// Whether the function's value is true (1) or false (0).
 bool isTruth(BinaryFn fn);
 
+/// What no element gives, by which other elements are combined without effect.
+double getIdentity(CumulateFn fn);
+
 /// Instructions for an element, to rank layouts.
 int64_t getWork(UnaryFn fn);
 

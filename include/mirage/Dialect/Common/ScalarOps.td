@@ -85,6 +85,13 @@ def Mirage_ReduceFn : I32EnumAttr<"ReduceFn", "an associative, commutative reduc
   let cppNamespace = "::mirage";
 }
 
+def Mirage_CumulateFn : I32EnumAttr<"CumulateFn", "what the elements so far are combined by", [
+    Mirage_EnumCase<"Sum", 0, "sum">,
+    Mirage_EnumCase<"Max", 1, "max">,
+    Mirage_EnumCase<"Prod", 2, "prod">]> {
+  let cppNamespace = "::mirage";
+}
+
 // As tables in C++ (llvm-tblgen -gen-searchable-tables).
 def UnaryFacts : GenericTable {
   let FilterClass = "Mirage_UnaryCase";

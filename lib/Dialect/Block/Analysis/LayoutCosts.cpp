@@ -11,6 +11,12 @@ using namespace mirage::block;
 using thread::Coord;
 using thread::LinearLayout;
 
+/// A load of less than 32 bits: a register for two bytes, so that half as many bytes are under way
+/// or ptxas keeps the registers and asks for one part after the other. (Decoding with 4095 keys in
+/// blocks of 128 threads, whose values were loaded by elements to save an exchange between warps:
+/// 64 loads for each thread instead of 8, in 32 registers.)
+static constexpr double narrowLoadCost = 4;
+
 double mirage::block::getConversionCost(const LinearLayout &from, const LinearLayout &to) {
   if (from == to)
     return 0;
@@ -68,6 +74,15 @@ double mirage::block::getGlobalAccessCost(const LinearLayout &layout, int64_t el
   }
   double accesses = double(layout.getNumRegisters()) / width;
   return accesses * (4 + 2.0 * sectors.size());
+}
+
+double mirage::block::getNarrowLoadCost(const LinearLayout &layout, int64_t elementBytes,
+                                        int64_t contiguousDim, int64_t aligned) {
+  int64_t width = std::min(getVectorWidth(layout, elementBytes, contiguousDim), aligned);
+  int64_t possible = std::min(aligned, 16 / elementBytes);
+  return width * elementBytes < 4 && possible > width
+             ? narrowLoadCost * double(layout.getNumRegisters()) / width
+             : 0;
 }
 
 double mirage::block::getSharedAccessCost(const LinearLayout &layout, int64_t elementBytes) {

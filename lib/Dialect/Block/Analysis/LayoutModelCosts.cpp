@@ -57,9 +57,10 @@ void LayoutModel::addUnaryCosts() {
         if (read && isa<LoadOp, GatherOp>(read) && isa<LoadOp, GatherOp, ReshapeOp>(op)) {
           Value tensor =
               isa<LoadOp>(read) ? cast<LoadOp>(read).getSource() : cast<GatherOp>(read).getTable();
-          cost += times * getGlobalAccessCost(layout, getElementBytes(value),
-                                              getContiguousDim(getTile(source), getTile(value)),
-                                              getAlignedElements(tensor.getType()));
+          int64_t bytes = getElementBytes(value), aligned = getAlignedElements(tensor.getType()),
+                  along = getContiguousDim(getTile(source), getTile(value));
+          cost += times * (getGlobalAccessCost(layout, bytes, along, aligned) +
+                           getNarrowLoadCost(layout, bytes, along, aligned));
         }
         for (OpOperand &use : value.getUses()) {
           Value stored = value;

@@ -2,6 +2,7 @@
 
 #include "mirage/Dialect/Block/Analysis/HeldTile.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
+#include "mirage/Dialect/Common/ScalarFacts.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -116,10 +117,9 @@ private:
             fill(reduce.getInputMutable(), dim,
                  isSum ? 0.0 : -std::numeric_limits<double>::infinity());
       } else if (auto cumulate = dyn_cast<CumulateOp>(op); cumulate && cumulate.getReversed()) {
-        bool isSum = cumulate.getFn() == ReduceFn::Sum;
+        bool isSum = cumulate.getFn() == CumulateFn::Sum;
         if (!isSum || !padding.isZero(cumulate.getInput(), cumulate.getDim()))
-          fill(cumulate.getInputMutable(), cumulate.getDim(),
-               isSum ? 0.0 : -std::numeric_limits<double>::infinity());
+          fill(cumulate.getInputMutable(), cumulate.getDim(), getIdentity(cumulate.getFn()));
       } else if (auto matmul = dyn_cast<MatmulOp>(op)) {
         if (!padding.isZero(matmul.getLhs(), 1))
           fill(matmul.getLhsMutable(), 1, 0.0);

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mirage.search.algebra.axes import Dims
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, CumulateFn, UnaryFn
 
 SubAxis = tuple[str, str]
 
@@ -50,10 +50,10 @@ class MaxAtom:
 
 @dataclass(frozen=True)
 class SoFarAtom:
-    """The sum or maximum of a polynomial over the indices of an axis up to each one, or before
-    each one if ``exclusive``; from the last one on if ``reversed``."""
+    """The sum, maximum or product of a polynomial over the indices of an axis up to each one, or
+    before each one if ``exclusive``; from the last one on if ``reversed``."""
 
-    fn: ReduceFn
+    fn: CumulateFn
     exclusive: bool
     reversed: bool
     axis: str

@@ -1,7 +1,7 @@
 """The normal forms of a program's values, by substitution from the outputs inwards.
 
-A bound axis is renamed where its name is already taken (``X @ X.T``); casts are the identity, as
-everything here is over the reals.
+A bound axis is renamed where its name is already taken (``X @ X.T``), or where that is asked for;
+casts are the identity, as everything here is over the reals.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class Normalizer:
     definitions: dict[Value, Op]
     leaves: dict[Value, int]
     algebra: NormalForms
+    apart: frozenset[str] = frozenset()
+    """Axes of the outputs whose names no sum has, so that what is summed is read apart."""
     matmuls: list[MatmulRoles] = field(default_factory=list[MatmulRoles])
     _memo: dict[tuple[Value, Dims], int] = field(default_factory=dict[tuple[Value, Dims], int])
 
@@ -103,7 +105,7 @@ class Normalizer:
     def _bound(self, source: Value, dim: int, taken: set[str]) -> tuple[str, ...]:
         names: list[str] = []
         for label in self.table.dims(source)[dim]:
-            names.append(self.table.fresh(label, taken | set(names)))
+            names.append(self.table.fresh(label, taken | self.apart | set(names)))
         return tuple(names)
 
     def _reduce(self, op: Reduce, dims: Dims) -> int:

@@ -41,6 +41,9 @@ HOPELESS = 1.5
 """The factor on the best time above which ways to compute a value are not considered."""
 TRUSTED = 1.25
 """The factor by which the cost of a written kernel may exceed its estimate."""
+HELD_ROW = 0.5
+"""The share of an SM's registers from which on rows are also read twice: a block that holds one
+leaves no room for another block, which would load while this one computes."""
 DOUBTED = 8
 """The number of choices of sizes whose estimates are compared with written kernels."""
 
@@ -94,7 +97,8 @@ class KernelSolver:
         self.report.kernels += 1
         try:
             with Timer(self.report, "analyze"):
-                found = self._bounded(analyze(problem, self.target.has_warpgroups))
+                held = HELD_ROW * self.target.registers_sm
+                found = self._bounded(analyze(problem, self.target.has_warpgroups, held))
         except UnlabelableError as error:
             self.report.note(str(error))
             return []
@@ -158,8 +162,7 @@ class KernelSolver:
             return True
 
         for kind in analysis.use.types():
-            whole = analysis.problem.combine or analysis.shifted is not None
-            if whole and kind.split is not None:
+            if not analysis.has(kind):
                 continue
             if late():
                 return picks
@@ -168,7 +171,7 @@ class KernelSolver:
                 self._left_out += 1
                 continue
             picks.extend(self._solve_type(analysis, kind, narrowing, limit))
-        if analysis.problem.combine or analysis.shifted is not None:
+        if analysis.problem.combine or analysis.shifted is not None or analysis.use.twice:
             return picks
         best = min((p.time for p in (*picks, *others)), default=inf)
         for kind in nested_types(analysis, self.target, best):

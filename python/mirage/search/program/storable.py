@@ -83,9 +83,9 @@ class Storable:
 
     def _shapes_for(self, kept: set[Op]) -> set[Op]:
         """Return the reshapes of tensors in memory for ops that stay, and of the results of these
-        for the caller: no kernel copies them."""
+        for the caller: no kernel copies them. What the caller gets is in memory, too."""
         given = {v for op in kept for v in op.results}
-        in_memory = given.union(self.graph.inputs)
+        in_memory = given.union(self.graph.inputs, self.graph.outputs)
         found: list[Op] = []
         for op in self.graph.ops:
             if op.renames and op.operands[0] in in_memory:

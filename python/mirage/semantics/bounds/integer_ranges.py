@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from math import floor, inf
 from typing import TypeAlias
 
+from mirage.semantics.numbers import nearest
 from mirage.semantics.positions import Iota
-from mirage.semantics.scalar import BINARY, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BINARY, BinaryFn, CumulateFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
     Boundary,
@@ -84,7 +85,7 @@ def range_of(op: Op, result: Value, xs: list[Range]) -> Range:
     """Return the known range of the numbers in a result, given those of the operands."""
     limits = _TYPES.get(result.dtype, _ALL)
     if op.number is not None:
-        number = float(op.number)
+        number = nearest(op.number)
         return (number, number) if number == number // 1 else limits
     found = _found(op, result, xs)
     if found is None:
@@ -117,9 +118,9 @@ def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
         case Contraction(function=ReduceFn.SUM):
             terms = op.operands[0].type.size // max(result.type.size, 1)
             return (terms * xs[0][0], terms * xs[0][1]) if terms else (0, 0)
-        case Cumulate(fn=ReduceFn.MAX, exclusive=False):
+        case Cumulate(fn=CumulateFn.MAX, exclusive=False):
             return xs[0]
-        case Cumulate(fn=ReduceFn.SUM):
+        case Cumulate(fn=CumulateFn.SUM):
             terms = op.operands[0].shape[op.dim]
             return (min(xs[0][0], terms * xs[0][0], 0), max(xs[0][1], terms * xs[0][1], 0))
         case Boundary(names_rows=(_, rows)) if xs[1][0] >= 0 and xs[1][1] < rows:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mirage.semantics.numbers import Number
+from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import UNARY, Array, BinaryFn, UnaryFn
 
 _EXACT = float(1 << 24)
@@ -70,9 +70,9 @@ def number(value: Number) -> Range:
     """Return the range of one number."""
     if value == -np.inf:
         return Range(np.asarray(-np.inf), np.asarray(-np.inf), ~_NO, _NO)
-    if not np.isfinite(float(value)):
+    if not np.isfinite(close := nearest(value)):
         return _wild_where(~_NO, ANY)
-    return between(float(value), float(value), whole=value == int(value))
+    return between(close, close, whole=value == int(value))
 
 
 def _wild_where(wild: Array, x: Range) -> Range:

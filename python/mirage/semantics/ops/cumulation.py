@@ -1,4 +1,4 @@
-"""Sums and maxima of the elements so far along a dimension, at both levels."""
+"""Sums, maxima and products of the elements so far along a dimension, at both levels."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from mirage.semantics.domain import Domain, Planes, map_planes, shape_of
 from mirage.semantics.indexing.indices import Region
 from mirage.semantics.ops.kinds import Cumulation
 from mirage.semantics.ops.op import TensorType, called
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
+from mirage.semantics.scalar import BinaryFn, CumulateFn, DType
 
 if TYPE_CHECKING:
     from mirage.semantics.builder import Builder
 
-COMBINED = {ReduceFn.SUM: BinaryFn.ADD, ReduceFn.MAX: BinaryFn.MAX}
-"""The function of two elements of which each reduction is made."""
-NOTHING = {ReduceFn.SUM: 0.0, ReduceFn.MAX: -math.inf}
-"""The reduction of no element."""
+COMBINED = {
+    CumulateFn.SUM: BinaryFn.ADD, CumulateFn.MAX: BinaryFn.MAX, CumulateFn.PROD: BinaryFn.MUL
+}  # fmt: skip
+"""The function by which two elements are combined."""
+NOTHING = {CumulateFn.SUM: 0.0, CumulateFn.MAX: -math.inf, CumulateFn.PROD: 1.0}
+"""What no element gives."""
 _GROUP = 8
 """The neighbouring elements that are combined one after the other."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cumulate(Cumulation):
-    """The reduction of all elements up to each one along ``dim``, or, if ``exclusive``, of those
+    """The combination of all elements up to each one along ``dim``, or, if ``exclusive``, of those
     before it. If ``reversed``, the last element is the first."""
 
-    fn: ReduceFn
+    fn: CumulateFn
     dim: int
     exclusive: bool = False
     reversed: bool = False
@@ -84,7 +86,7 @@ class Cumulate(Cumulation):
 def _so_far(
     domain: Domain, combined: Callable[[Planes, Planes], Planes], x: Planes, axis: int
 ) -> Planes:
-    """Return the reduction of all elements up to each one along ``axis``: of a few neighbours one
+    """Return the combination of all elements up to each one along ``axis``: of a few neighbours one
     after the other, then of these groups, as the threads of a block share the work."""
     count = shape_of(x)[axis]
     groups = count // _GROUP

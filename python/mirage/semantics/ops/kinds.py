@@ -108,6 +108,9 @@ class Elementwise(Op, kind=True):
     """Whether analyses of exact arithmetic know the function; other functions are written out in
     terms of these (``mirage.verify.normal_form.traced``)."""
 
+    unknown: ClassVar[bool] = False
+    """Whether nothing is known of the function except that equal arguments give equal results."""
+
     def needs(self, region: Region) -> tuple[Region, ...]:
         return tuple([aligned(region, v.shape) for v in self.operands])
 

@@ -11,7 +11,7 @@ from mirage.semantics.integers import Integers
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.ops.cumulation import NOTHING
 from mirage.semantics.positions import Gather, Iota
-from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, ReduceFn, conversion
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, CumulateFn, DType, ReduceFn, conversion
 from mirage.semantics.ugraph import (
     Binary,
     Boundary,
@@ -220,8 +220,8 @@ def _own_type(dtype: DType) -> Arguments:
 
 
 def _cumulate(w: _Writer, op: Cumulate) -> None:
-    """Write a running sum or maximum. What is before an element is in the row that starts with
-    nothing and ends one element earlier."""
+    """Write a running sum, product or maximum. What is before an element is in the row that starts
+    with nothing and ends one element earlier."""
     (x,) = w.computable(op)
     turn: Arguments = (("dims", (op.dim,)),)
     if op.reversed:
@@ -232,8 +232,10 @@ def _cumulate(w: _Writer, op: Cumulate) -> None:
         x = w.call("constant_pad_nd.default", (x,), x.type, pad)
     alike = x.dtype is op.result.dtype and not op.reversed
     result = op.result if alike else Value(x.type)
-    if op.fn is ReduceFn.SUM:
+    if op.fn is CumulateFn.SUM:
         w.call("cumsum.default", (x,), result, (("dim", op.dim), *_own_type(x.dtype)))
+    elif op.fn is CumulateFn.PROD:
+        w.call("cumprod.default", (x,), result, (("dim", op.dim), *_own_type(x.dtype)))
     else:
         places = Value(TensorType(x.shape, DType.I64))
         w.ops.append(External((x,), (result, places), "aten.cummax.default", (("dim", op.dim),)))

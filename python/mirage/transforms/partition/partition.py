@@ -33,6 +33,7 @@ from mirage.transforms.partition.divide import LARGEST, divide, weight
 from mirage.transforms.partition.empty import without_empty
 from mirage.transforms.partition.exact_integers import integers_as_calls
 from mirage.transforms.partition.exports import exports_as_calls
+from mirage.transforms.partition.summed_joins import summed_joins
 from mirage.transforms.partition.whole_floats import integers_as_floats
 
 
@@ -211,12 +212,14 @@ class _Cutter:
     def _read_later(self, ends: Container[Op]) -> set[Op]:
         """Return the functions that give truth values, or other integers, to later levels: those
         compute them again, which takes less time than to write and read them. So do functions that
-        give nothing to their own level and read little that is not in memory."""
+        give nothing to their own level and read little that is not in memory, and joins that
+        later products sum over."""
         found: set[Op] = set()
         read: dict[Value, tuple[int, int]] = {}  # the levels that read a value: the first, the last
         own = {op: level for level, ops in self.levels.items() for op in ops}
         outputs = set(self.graph.outputs)
         given = {v for v, _ in self._given_to_calls()}
+        summed = summed_joins(self.graph)
         for op in reversed(self.graph.ops):
             levels = [n for v in op.results for n in read.get(v, ())]
             first, last = min(levels, default=0), max(levels, default=0)
@@ -228,7 +231,8 @@ class _Cutter:
                 and given.isdisjoint(map(self._root, op.operands))
                 and self._reads_little(op)
             )
-            if isinstance(op, Elementwise) and last > own[op] and (integers or later):
+            moved = isinstance(op, Elementwise) and last > own[op] and (integers or later)
+            if moved or (op in summed and first > own[op] and op not in ends):
                 found.add(op)
             elif not isinstance(op, View):
                 first = last = own[op]

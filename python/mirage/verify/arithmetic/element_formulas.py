@@ -81,6 +81,9 @@ class Formulas(Domain):
     def cut(self, x: Planes, given: DType, dtype: DType) -> Planes | None:
         return self._applied(("cut", given, dtype), x)
 
+    def unknown(self, name: str, x: Planes) -> Planes:
+        return self._applied(("unknown", name), x)
+
     def rows(self, table: Planes, places: Planes) -> Planes | None:
         raise NoFormulaError("a lookup")
 

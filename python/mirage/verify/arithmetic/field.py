@@ -31,11 +31,12 @@ from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify.arithmetic.primes import Primes
+from mirage.verify.arithmetic.unknown_functions import UNKNOWN
 
 _LIMB = 1 << 13
 _MAX_TERMS = 1 << 13  # terms of 2^25 * 2^13 each that sum up to less than 2^52
 _STEP = 1 << 12
-_KEYED = ("order", *UnaryFn, *BinaryFn, *product(DType, DType))
+_KEYED = ("order", *UnaryFn, *BinaryFn, *product(DType, DType), *UNKNOWN)
 _PLACES: dict[object, int] = {key: i for i, key in enumerate(product(_KEYED, (0, 1)))}
 """The places of the keys of random functions, by what is keyed and the number of the plane. They
 must not depend on the order in which programs use them."""
@@ -69,12 +70,14 @@ class Modulus:
     def add(self, a: Array, b: Array) -> Array:
         """Return the sum of two arrays of residues."""
         r = np.asarray(a + b)
-        return np.subtract(r, self.m, out=r, where=r >= self.m)
+        r -= self.m * (r >= self.m)  # with a mask that is often true this takes three times as long
+        return r
 
     def sub(self, a: Array, b: Array) -> Array:
         """Return the difference of two arrays of residues."""
         r = np.asarray(a - b)
-        return np.add(r, self.m, out=r, where=r < 0.0)
+        r += self.m * (r < 0.0)
+        return r
 
     def mul(self, a: Array, b: Array) -> Array:
         """Return the elementwise product of two arrays of residues."""
@@ -277,6 +280,9 @@ class FieldPair(Domain):
         """Convert from ``given`` to an integer type that may not hold the numbers: an uninterpreted
         function."""
         return self._random_function((given, dtype), x[0])
+
+    def unknown(self, name: str, x: Planes) -> Planes:
+        return self._random_function(name, x[0])
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):

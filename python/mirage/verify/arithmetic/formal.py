@@ -192,6 +192,9 @@ class FormalExp(GroupRing, Domain):
         function."""
         return self._function((given, dtype), x[0])
 
+    def unknown(self, name: str, x: Planes) -> Planes:
+        return self._function(name, x[0])
+
     def _inverse(self, x: Planes) -> Planes:
         q = self.primes.q
 

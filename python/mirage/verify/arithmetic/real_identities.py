@@ -22,7 +22,8 @@ from mirage.verify.arithmetic.object_arrays import map_elements
 from mirage.verify.arithmetic.ratios import Element, Ratio
 from mirage.verify.arithmetic.symbolic import Symbolic
 
-_UNIT = (0, 0)  # the term of a number
+UNIT = (0, 0)
+"""The term of a number."""
 _LARGEST_PRIME = 1000
 
 
@@ -43,6 +44,7 @@ class RealNumbers(Symbolic):
         self._sign_of: dict[int, int] = {}  # of a symbol
         self._roots: dict[int, Sum] = {}  # the radicand of each symbol that is a square root
         self._squares: dict[int, Sum] = {}  # of roots and sines
+        self.has_waves = False  # whether there are sines or cosines
         super().__init__(most_work=most_work)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
@@ -51,6 +53,7 @@ class RealNumbers(Symbolic):
         if fn is UnaryFn.SQRT:
             return (map_elements(self._root, x[0]),)
         if fn in (UnaryFn.COS, UnaryFn.SIN):
+            self.has_waves = True
             return (map_elements(lambda v: self._wave(fn, v), x[0]),)
         return super().unary(fn, x, dtype)
 
@@ -61,7 +64,7 @@ class RealNumbers(Symbolic):
             return self._apply(fn, a)
         opposite = a.top[self._leading(a.top)] < 0
         if opposite:
-            a = Ratio(self._product(a.top, {_UNIT: -1}), a.bottom)
+            a = Ratio(self._product(a.top, {UNIT: -1}), a.bottom)
         found = self._apply(fn, a)
         if fn is UnaryFn.COS or not isinstance(found, Ratio):
             return found
@@ -70,8 +73,8 @@ class RealNumbers(Symbolic):
         ((symbol, _),) = self._monomials[m]
         assert isinstance(cosine, Ratio)
         square = super()._product(cosine.top, cosine.top)
-        self._squares[symbol] = self._sum({_UNIT: 1}, super()._product(square, {_UNIT: -1}))
-        return self.mul(found, Ratio({_UNIT: -1})) if opposite else found
+        self._squares[symbol] = self._sum({UNIT: 1}, super()._product(square, {UNIT: -1}))
+        return self.mul(found, Ratio({UNIT: -1})) if opposite else found
 
     # ---- relations of symbols --------------------------------------------------------------------
 
@@ -123,7 +126,7 @@ class RealNumbers(Symbolic):
             return True
         if not isinstance(a, Ratio) or not isinstance(b, Ratio):
             return False
-        bottoms = [x.bottom or {_UNIT: 1} for x in (a, b)]
+        bottoms = [x.bottom or {UNIT: 1} for x in (a, b)]
         tops = [self._product(a.top, bottoms[1]), self._product(b.top, bottoms[0])]
         negative: dict[int, int] = {}
         for top in tops:
@@ -161,7 +164,7 @@ class RealNumbers(Symbolic):
             at = self._met.setdefault(key, len(self._met))
             if at >= len(self._given):
                 raise AnotherSign("another sign")
-            return {_UNIT: self._given[at]}
+            return {UNIT: self._given[at]}
         ratio = self._symbol(("sign", key))
         ((_, m),) = ratio.top
         ((symbol, _),) = self._monomials[m]
@@ -172,9 +175,9 @@ class RealNumbers(Symbolic):
         if symbol in self._signs:
             return {(0, self._monomial(((symbol, 1),))): 1}
         sign = self._sign(symbol)
-        if sign == {_UNIT: 1}:
+        if sign == {UNIT: 1}:
             self._known.add(symbol)
-        elif sign != {_UNIT: -1}:
+        elif sign != {UNIT: -1}:
             (((_, m), _),) = sign.items()
             ((self._sign_of[symbol], _),) = self._monomials[m]
         return sign
@@ -242,11 +245,11 @@ class RealNumbers(Symbolic):
                 result = self._product(result, self._root_symbol(one))
         inside: Sum = {(0, self._monomial(tuple(sorted(left)))): 1 if c > 0 else -1}
         if self._not_negative(rest):
-            if rest != {_UNIT: 1}:
+            if rest != {UNIT: 1}:
                 result = self._product(result, self._root_symbol(rest))
         else:
             inside = self._product(inside, rest)
-        return result if inside == {_UNIT: 1} else self._product(result, self._root_symbol(inside))
+        return result if inside == {UNIT: 1} else self._product(result, self._root_symbol(inside))
 
     def _root_symbol(self, a: Sum) -> Sum:
         ratio = self._symbol(("root", frozenset(a.items())))
@@ -259,9 +262,9 @@ class RealNumbers(Symbolic):
         """Return the square root of a number, prime by prime, so that roots of products are
         products of roots."""
         outside, inside = _square_part(x.numerator * x.denominator)
-        result: Sum = {_UNIT: _number(Fraction(outside, x.denominator))}
+        result: Sum = {UNIT: _number(Fraction(outside, x.denominator))}
         for prime in inside:
-            result = self._product(result, self._root_symbol({_UNIT: prime}))
+            result = self._product(result, self._root_symbol({UNIT: prime}))
         return result
 
     # ---- logarithms ------------------------------------------------------------------------------
@@ -273,7 +276,7 @@ class RealNumbers(Symbolic):
         top = self._log_of(x.top)
         if x.bottom is None:
             return top
-        return self.add(top, self.mul(self._log_of(x.bottom), Ratio({_UNIT: -1})))
+        return self.add(top, self.mul(self._log_of(x.bottom), Ratio({UNIT: -1})))
 
     def _log_of(self, a: Sum) -> Element:
         """Return ``log|a|`` as a sum over the factors of ``a``: number, exponential, symbols, and
@@ -284,17 +287,17 @@ class RealNumbers(Symbolic):
         size = Fraction(abs(c))
         for number, sign in ((size.numerator, 1), (size.denominator, -1)):
             for prime in _primes(number):
-                result = self.add(result, self._log_times({_UNIT: prime}, sign))
+                result = self.add(result, self._log_times({UNIT: prime}, sign))
         for s, p in self._monomials[monomial]:
             if s in self._roots:
-                half = Ratio({_UNIT: _number(Fraction(p, 2))})
+                half = Ratio({UNIT: _number(Fraction(p, 2))})
                 result = self.add(result, self.mul(self._log_of(self._roots[s]), half))
             elif s not in self._signs:
                 result = self.add(result, self._log_times({(0, self._monomial(((s, 1),))): 1}, p))
-        return self.add(result, self._log_times(rest, 1)) if rest != {_UNIT: 1} else result
+        return self.add(result, self._log_times(rest, 1)) if rest != {UNIT: 1} else result
 
     def _log_times(self, a: Sum, count: int) -> Element:
-        return self.mul(self._apply(UnaryFn.LOG, Ratio(a)), Ratio({_UNIT: count}))
+        return self.mul(self._apply(UnaryFn.LOG, Ratio(a)), Ratio({UNIT: count}))
 
 
 def _primes(n: int) -> list[int]:

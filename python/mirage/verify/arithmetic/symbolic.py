@@ -105,6 +105,9 @@ class Symbolic(Ratios, Domain):
     def cut(self, x: Planes, given: DType, dtype: DType) -> Planes:
         return (map_elements(lambda v: self._apply((given, dtype), v), x[0]),)
 
+    def unknown(self, name: str, x: Planes) -> Planes:
+        return (map_elements(lambda v: self._apply(name, v), x[0]),)
+
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         products = as_array(self._mul(a[0][..., :, :, None], b[0][..., None, :, :]))
         return (as_array(self._add.reduce(products, axis=-2)),)

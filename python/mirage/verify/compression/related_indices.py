@@ -21,6 +21,7 @@ from mirage.semantics.ugraph import (
     AccumulateFn,
     Binary,
     Cast,
+    Elementwise,
     KernelGraph,
     Launch,
     Load,
@@ -251,6 +252,8 @@ class RelatedIndices:
             return self._uninterpreted(xs[0], self._free(op.operands[0]))
         if isinstance(op, RunningMax):
             return self._uninterpreted(xs[0], self._free(op.operands[0]))
+        if isinstance(op, Elementwise) and (op.cuts or op.unknown):
+            return self._uninterpreted(xs[0], self._free(op.operands[0]))
         if isinstance(op, (Cast, Mask)):
             return xs[0]
         if isinstance(op, Movement):
@@ -281,6 +284,9 @@ class RelatedIndices:
             if op.fn is not UnaryFn.LOG:  # it times a sign, a root whose square it is
                 return multiply(x, TermBounds(degree=(1, 0)))
         result = self._uninterpreted(x, free)
+        if self._signs and op.fn in (UnaryFn.SIN, UnaryFn.COS):  # exponentials of i times x
+            self._exponents.append((x, free))
+            return TermBounds(degree=(1, 0), exps=(1, 0), power=x.top, power_degree=x.degree[0])
         if op.fn is UnaryFn.LOG:
             # log(e^c a) = c + log(a): a part of an exponent comes out.
             return TermBounds(top=x.power, degree=(max(1, x.power_degree), 0))

@@ -7,9 +7,16 @@ of both programs, one for each size. A proof for all contents of this input hold
 matrix, too. (For maxima it does as a limit: on any finite elements, numbers that are low enough
 have the effect of minus infinity.) A difference for some contents shows nothing.
 
+A product of them is read as ``h(sum of g(x))`` with such weights, for two unknown functions ``g``
+and ``h`` of real numbers. A proof for all functions holds for products: let ``g`` be a function
+whose values are linearly independent over the rational numbers (one for each real number). Then a
+sum of some ``g(x)`` determines how often it has each ``x``, and ``h`` may be the function that
+multiplies these. Nothing is assumed of their signs, and zeros are numbers like others.
+
 What another program computes without the op is not equal for all matrices. For two programs without
 a hint, each op between kernels is therefore also read as what it means: a sum or maximum of choices
-by position.
+by position, or products in ``log2`` steps: after the ``k``-th, each element is multiplied by the
+``2^k - 1`` before it (W. D. Hillis, G. L. Steele, Data parallel algorithms, 1986).
 """
 
 from __future__ import annotations
@@ -17,20 +24,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mirage.semantics.builder import Builder
-from mirage.semantics.ops.cumulation import Cumulate
+from mirage.semantics.ops.cumulation import COMBINED, NOTHING, Cumulate
 from mirage.semantics.ops.kinds import Structure, all_ops
 from mirage.semantics.ops.op import Op, TensorType, Value
 from mirage.semantics.positions import Iota
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, CumulateFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Launch
+from mirage.verify.arithmetic.unknown_functions import OF_ALL, OF_EACH, unknown
 
-_Matrix = tuple[ReduceFn, bool, bool, int]
+_Matrix = tuple[CumulateFn, bool, bool, int]
 """The function, whether the element itself is left out, whether the last element is the first, and
 the number of places."""
 
 
 _Weights = dict[_Matrix, Value]
 """The inputs that stand for triangular matrices."""
+
+_CHOSEN = {CumulateFn.SUM: ReduceFn.SUM, CumulateFn.MAX: ReduceFn.MAX}
+"""What is so far as a reduction of choices."""
 
 
 def with_shared_weights(
@@ -101,13 +112,16 @@ def _written(op: Cumulate, matrix: Value, *, in_block: bool) -> list[Op]:
     rank, size = len(x.shape), x.shape[op.dim]
     order = (*(d for d in range(rank) if d != op.dim), op.dim)
     line = build.transpose(x, order)
-    if op.fn is ReduceFn.SUM:
-        rows = build.reshape(line, (1, size)) if rank == 1 else line
-        found = build.matmul(rows, matrix)
-    else:
+    if op.fn is CumulateFn.MAX:
         column = build.reshape(line, (*line.shape, 1))
         terms = build.binary(BinaryFn.ADD, column, matrix)
         found = build.reduce(ReduceFn.MAX, terms, (rank - 1,))
+    else:
+        rows = build.reshape(line, (1, size)) if rank == 1 else line
+        if op.fn is CumulateFn.PROD:
+            found = unknown(build, OF_ALL, build.matmul(unknown(build, OF_EACH, rows), matrix))
+        else:
+            found = build.matmul(rows, matrix)
     found = build.reshape(found, line.shape)
     back = tuple(order.index(d) for d in range(rank))
     build.transpose(build.cast(found, op.result.dtype), back)
@@ -115,15 +129,51 @@ def _written(op: Cumulate, matrix: Value, *, in_block: bool) -> list[Op]:
 
 
 def as_choices(graph: KernelGraph) -> KernelGraph:
-    """Return ``graph`` with sums and maxima of choices by position in place of the cumulations
-    between its kernels; the same object if there are none."""
+    """Return ``graph`` with sums and maxima of choices by position, and with products, in place of
+    the cumulations between its kernels; the same object if there are none."""
     if not any(isinstance(op, Cumulate) for op in graph.ops):
         return graph
-    parts = (_choices(op) if isinstance(op, Cumulate) else [op] for op in graph.ops)
+
+    def written(op: Op) -> list[Op]:
+        if not isinstance(op, Cumulate):
+            return [op]
+        return _products(op) if op.fn is CumulateFn.PROD else _choices(op, _CHOSEN[op.fn])
+
+    parts = map(written, graph.ops)
     return replace(graph, ops=tuple(op for part in parts for op in part))
 
 
-def _choices(op: Cumulate) -> list[Op]:
+def _products(op: Cumulate) -> list[Op]:
+    """Return products in steps."""
+    build = Builder()
+    x, dim, size = op.operands[0], op.dim, op.result.shape[op.dim]
+
+    def part(start: int, count: int) -> Value:
+        offsets = tuple(start if d == dim else 0 for d in range(len(x.shape)))
+        shape = tuple(count if d == dim else n for d, n in enumerate(x.shape))
+        return build.slice(x, offsets, shape)
+
+    def joined(before: Value, after: Value) -> Value:
+        return build.concat((after, before) if op.reversed else (before, after), dim)
+
+    def first(count: int) -> Value:
+        return part(size - count if op.reversed else 0, count)
+
+    def last(count: int) -> Value:
+        return part(0 if op.reversed else size - count, count)
+
+    if op.exclusive:
+        one = tuple(1 if d == dim else n for d, n in enumerate(x.shape))
+        nothing = build.broadcast(build.constant(NOTHING[op.fn], x.dtype), one)
+        x = joined(nothing, first(size - 1)) if size > 1 else nothing
+    for step in (1 << k for k in range((size - 1).bit_length())):
+        after = build.binary(COMBINED[op.fn], last(size - step), first(size - step))
+        x = joined(first(step), after)
+    build.reshape(build.cast(x, op.result.dtype), op.result.shape)
+    return [*build.ops[:-1], replace(build.ops[-1], results=op.results)]
+
+
+def _choices(op: Cumulate, fn: ReduceFn) -> list[Op]:
     (x,) = op.operands
     rank, size = len(x.shape), x.shape[op.dim]
     places = Value(TensorType((size,), DType.I64))
@@ -135,11 +185,11 @@ def _choices(op: Cumulate) -> list[Op]:
     order = (*(d for d in range(rank) if d != op.dim), op.dim)
     line = build.transpose(x, order)
     terms = build.binary(BinaryFn.KEEP, seen, build.reshape(line, (*line.shape[:-1], 1, size)))
-    if op.fn is ReduceFn.MAX:
+    if fn is ReduceFn.MAX:
         terms = build.binary(
             BinaryFn.ADD, terms, build.unary(UnaryFn.BIAS, build.cast(seen, terms.dtype))
         )
-    found = build.reshape(build.reduce(op.fn, terms, (rank,)), line.shape)
+    found = build.reshape(build.reduce(fn, terms, (rank,)), line.shape)
     back = tuple(order.index(d) for d in range(rank))
     build.transpose(build.cast(found, op.result.dtype), back)
     return [*build.ops[:-1], replace(build.ops[-1], results=op.results)]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mirage.semantics.builder import Builder
+from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Contraction,
@@ -22,6 +23,7 @@ from mirage.semantics.ugraph import (
     Value,
     View,
 )
+from mirage.verify.normal_form.certainty import Certain
 
 _DEEPEST = 8  # sums in sums
 
@@ -72,23 +74,37 @@ class _Term:
 
 
 def masked_exponential_rule(
-    op: Op, makers: Mapping[Value, Op]
+    op: Op, makers: Mapping[Value, Op], constants: Mapping[Value, Number]
 ) -> Callable[[Builder], Value] | None:
     """Return how to write an exponential that a mask keeps, or that is multiplied by a mask: as
     the exponential of the argument plus minus infinity where the mask is false. Then a summand that
-    all arguments of a row have in common can be moved out, as in a softmax. Return None for other
-    ops."""
+    all arguments of a row have in common can be moved out, as in a softmax. The exponential may be
+    divided by something, which a mask keeps from being zero unless it is certainly positive. Return
+    None for other ops."""
     if op.function not in (BinaryFn.KEEP, BinaryFn.MUL):
         return None
-    for mask, kept in (op.operands, op.operands[::-1])[: 1 if op.function is BinaryFn.KEEP else 2]:
-        exp, truth = makers.get(kept), _as_truth(mask, makers)
-        if exp is None or exp.function is not UnaryFn.EXP or truth is None:
+    keeps = op.function is BinaryFn.KEEP
+    for mask, kept in (op.operands, op.operands[::-1])[: 1 if keeps else 2]:
+        made, truth = makers.get(kept), _as_truth(mask, makers)
+        if made is None or truth is None:
             continue
-        (x,) = exp.operands
-        return lambda b, x=x, truth=truth: b.unary(
-            UnaryFn.EXP, b.binary(BinaryFn.ADD, x, b.unary(UnaryFn.BIAS, b.cast(truth, x.dtype)))
-        )
+        divisor: Value | None = None
+        if made.function is BinaryFn.DIV:
+            numerator, divisor = made.operands
+            made = makers.get(numerator)
+            if keeps and not Certain(makers, constants).is_positive(divisor):
+                continue
+        if made is None or made.function is not UnaryFn.EXP:
+            continue
+        (x,) = made.operands
+        return lambda b, x=x, truth=truth, divisor=divisor: _masked(b, x, truth, divisor)
     return None
+
+
+def _masked(b: Builder, x: Value, truth: Value, divisor: Value | None) -> Value:
+    bias = b.unary(UnaryFn.BIAS, b.cast(truth, x.dtype))
+    kept = b.unary(UnaryFn.EXP, b.binary(BinaryFn.ADD, x, bias))
+    return kept if divisor is None else b.binary(BinaryFn.DIV, kept, divisor)
 
 
 def _as_truth(x: Value, makers: Mapping[Value, Op]) -> Value | None:

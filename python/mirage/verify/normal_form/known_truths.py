@@ -6,10 +6,13 @@ import numpy as np
 
 from mirage.semantics.bounds.integer_ranges import may_wrap, range_of
 from mirage.semantics.builder import Builder
+from mirage.semantics.domain import Float64
 from mirage.semantics.scalar import UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value
 from mirage.verify.normal_form.one_of_a_row import before_reshape
 from mirage.verify.normal_form.reading import Reading
+
+_COMPARISONS = (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE)
 
 
 def known_rule(reading: Reading, op: Op) -> Value | None:
@@ -29,6 +32,10 @@ def known_rule(reading: Reading, op: Op) -> Value | None:
             (low, high), (least, most) = reading.range(x), reading.range(other)
             decided = low >= most if op.function is BinaryFn.MAX else high <= least
             if decided and x.shape == result.shape:
+                return x
+    if op.function is BinaryFn.ADD:
+        for x, other in (op.operands, op.operands[::-1]):
+            if x.type == result.type and reading.certain.number(other) == 0:
                 return x
     if op.function in (BinaryFn.AND, BinaryFn.OR):
         # what is known of one operand leaves the other one
@@ -93,6 +100,26 @@ def outer_mask_rule(reading: Reading, op: Op) -> Value | None:
     inside = [v if k is None else k[1] for v, k in zip(op.operands, kept, strict=True)]
     value = reading.apply(op, tuple(inside))
     return reading.write(lambda b: b.binary(BinaryFn.KEEP, mask, value))
+
+
+def compared_truth_rule(reading: Reading, op: Op) -> Value | None:
+    """Return how to write a comparison of a truth value, as a number, with a known number: as the
+    truth value or its opposite. None for other ops."""
+    if op.function not in _COMPARISONS or len(op.operands) != 2:
+        return None
+    for place in (0, 1):
+        truth = reading.source(op.operands[place])
+        number = reading.certain.number(op.operands[1 - place])
+        if truth.dtype is not DType.I1 or number is None or truth.shape != op.results[0].shape:
+            continue
+        numbers = np.array([0.0, 1.0]), np.array(float(number))
+        given = numbers if place == 0 else numbers[::-1]
+        (found,) = op.compute(Float64(), [(v,) for v in given], 0, (2,))
+        if list(found) == [0.0, 1.0]:
+            return truth
+        if list(found) == [1.0, 0.0]:
+            return reading.write(lambda b, t=truth: b.unary(UnaryFn.NOT, t))
+    return None
 
 
 def _kept(reading: Reading, x: Value) -> tuple[Value, Value] | None:

@@ -16,6 +16,7 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Contraction, Op, Value
 from mirage.verify.normal_form.one_index import is_cast, turned
 from mirage.verify.normal_form.one_of_a_row import keeps_one, masked, spans
+from mirage.verify.normal_form.places_of_ranks import below_the_end
 from mirage.verify.normal_form.reading import Reading
 
 
@@ -80,6 +81,8 @@ def any_written_rule(reading: Reading, op: Op) -> Value | None:
         return None
     total, mask, _ = found
     ((dim,),) = total.over
+    if (first := below_the_end(reading, mask, dim)) is not None:
+        return reading.write(lambda b: b.reshape(first, op.results[0].shape))
     if not _at_most_one(reading, mask, dim):
         return None
 

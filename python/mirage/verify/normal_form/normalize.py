@@ -75,13 +75,16 @@ def has_exponentials(*graphs: KernelGraph) -> bool:
     for graph in graphs:
         ops = list(all_ops(decompose(graph).ops))
         makers = {v: op for op in ops for v in op.results}
-        if any(op.function in WRITTEN or _of_masks(op, makers) for op in ops):
+        numbers = {op.result: op.number for op in ops if op.number is not None}
+        if any(op.function in WRITTEN or _of_masks(op, makers, numbers) for op in ops):
             return True
     return False
 
 
-def _of_masks(op: Op, makers: Mapping[Value, Op]) -> Callable[[Builder], Value] | None:
-    return masked_exponential_rule(op, makers) or masks_rule(op, makers)
+def _of_masks(
+    op: Op, makers: Mapping[Value, Op], constants: Mapping[Value, Number]
+) -> Callable[[Builder], Value] | None:
+    return masked_exponential_rule(op, makers, constants) or masks_rule(op, makers)
 
 
 def _written(graph: KernelGraph, depth: Depth) -> KernelGraph:
@@ -193,7 +196,7 @@ class _Rewriter:
         if (product := exponential_rule(op, self.makers)) is not None:
             return product
         if self.depth is Depth.EXPONENTIALS:
-            masked = _of_masks(op, self.makers)
+            masked = _of_masks(op, self.makers, self.constants)
             if masked is not None:
                 return masked
         if (predicate := predicate_rule(op, self.makers, self.constants)) is not None:

@@ -15,7 +15,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.indexing.indices import unit_free_dims
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
-from mirage.verify.normal_form.ranks import Ranks, are_ranks, places_of, ranks_of
+from mirage.verify.normal_form.ranks import Ranks, are_ranks, larger_before, places_of, ranks_of
 from mirage.verify.normal_form.reading import Reading, repeats
 
 
@@ -61,7 +61,7 @@ def first_place_rule(reading: Reading, op: Op) -> Value | None:
         return None
     mask, places = parts
     ((dim,),) = op.over
-    if mask.shape != op.operands[0].shape or not _are_places(reading, places, mask, dim):
+    if mask.shape != op.operands[0].shape or not are_places(reading, places, mask, dim):
         return None
     if not keeps_one(reading, mask, dim):
         return None
@@ -131,7 +131,7 @@ def keeps_one(reading: Reading, mask: Value, dim: int) -> bool:
     for places, number in (op.operands, op.operands[::-1]):
         if spans(number, mask, dim) or not _is_place(reading, number, mask, count):
             continue
-        ordered = _are_places(reading, places, mask, dim, in_order=False)
+        ordered = are_places(reading, places, mask, dim, in_order=False)
         if ordered or are_ranks(reading, places, mask, dim):
             return True
     return False
@@ -153,7 +153,7 @@ def spans(x: Value, whole: Value, dim: int) -> bool:
     return at >= 0 and x.shape[at] != 1
 
 
-def _are_places(
+def are_places(
     reading: Reading, x: Value, whole: Value, dim: int, *, in_order: bool = True
 ) -> bool:
     """Return whether an operand has the numbers of all places along a dimension, each of them
@@ -175,7 +175,7 @@ class Pick:
         self.reading, self.mask, self.dim = reading, mask, dim
         self.known: dict[Value, Value] = {}
         self.end = _end_of_ranks(reading, mask, dim)
-        self.ranked = _ranked(reading, mask, dim)
+        self.ranked = ranked_by(reading, mask, dim)
 
     def of(self, x: Value) -> Value:
         """Return the selected elements of ``x``, whose leading dimensions may be missing."""
@@ -222,20 +222,33 @@ class Pick:
 
     def _of_rank(self, x: Value, ranks: Ranks, number: Value) -> Value:
         """Return the elements of ``x``, which are ranked, that have a rank: the number of larger
-        ones. Which of equal ones come first makes no difference."""
-        n = self.mask.shape[self.dim]
+        ones. Neither the order of the elements nor which of equal ones come first makes a
+        difference."""
+        n, x = self.mask.shape[self.dim], self._in_any_order(x)
 
         def written(b: Builder) -> Value:
             own = self.dim - len(self.mask.shape) + len(x.shape)
             asked = number if number.dtype is DType.I64 else b.cast(number, DType.I64, whole=True)
             if not ranks.largest_first:
                 asked = b.binary(BinaryFn.SUB, b.constant(n - 1, DType.I64), asked)
-            rank = b.reshape(_larger(b, places, x, own), x.shape)
+            rank = b.reshape(larger_before(b, places, x, own), x.shape)
             mask = b.binary(BinaryFn.EQ, rank, asked)
             return b.reduce(ReduceFn.SUM, b.binary(BinaryFn.KEEP, mask, x), (self.dim,))
 
         places = self.reading.places(n)
         return self.reading.write(written)
+
+    def _in_any_order(self, x: Value) -> Value:
+        """Return the value of which ``x`` has the elements of each row in another order, or
+        ``x``."""
+        found, own = places_of(self.reading, x), self.dim - len(self.mask.shape) + len(x.shape)
+        if found is None or found[0].type.size != x.type.size:
+            return x
+        source, at = found
+        usual = np.arange(source.type.size, dtype=np.float64).reshape(x.shape)
+        if np.array_equal(at, usual) or not np.array_equal(np.sort(at, own), usual):
+            return x
+        return self.reading.write(lambda b: b.reshape(source, x.shape))
 
     def _are_numbers(self, op: Op) -> bool:
         """Return whether all operands can be summed: truth values cannot, and stay as they are."""
@@ -245,7 +258,7 @@ class Pick:
         return spans(v, self.mask, self.dim)
 
 
-def _ranked(reading: Reading, mask: Value, dim: int) -> tuple[Ranks, Value] | None:
+def ranked_by(reading: Reading, mask: Value, dim: int) -> tuple[Ranks, Value] | None:
     """Return the ranks that a mask compares, and the number of the rank that it keeps."""
     op = reading.makers[mask]
     for places, number in (op.operands, op.operands[::-1]):
@@ -262,18 +275,6 @@ def _has_elements(reading: Reading, x: Value, ranks: Ranks, mask: Value) -> bool
     if viewed is None or viewed[0] is not ranks.value:
         return False
     return np.array_equal(np.broadcast_to(viewed[1], mask.shape), ranks.at)
-
-
-def _larger(b: Builder, places: Value, x: Value, dim: int) -> Value:
-    """Write how many elements along a dimension are larger than each, or equal and before it."""
-    front, n, back = x.shape[:dim], x.shape[dim], x.shape[dim + 1 :]
-    own, other = (b.reshape(x, (*front, *sizes, *back)) for sizes in ((n, 1), (1, n)))
-    ones = (1,) * len(back)
-    at, before = (b.reshape(places, (*sizes, *ones)) for sizes in ((n, 1), (1, n)))
-    first = b.binary(BinaryFn.LT, before, at)
-    equal = b.binary(BinaryFn.AND, b.binary(BinaryFn.EQ, own, other), first)
-    larger = b.binary(BinaryFn.OR, b.binary(BinaryFn.LT, own, other), equal)
-    return b.reduce(ReduceFn.SUM, b.cast(larger, DType.I64), (dim + 1,))
 
 
 def before_reshape(reading: Reading, view: Op) -> Value | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64
 from mirage.semantics.scalar import UNARY, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
@@ -97,9 +98,43 @@ def compared_rule(reading: Reading, op: Op) -> Value | None:
         if inner is None and (turned := _negatives(reading, *sides)) is not None:
             inner = turned[::-1]  # what is larger has the smaller negative
         if inner is None:
+            inner = _constant_inside(reading, *sides)
+        if inner is None:
             return found
         sides = inner
         found = reading.apply(op, sides)
+
+
+def _constant_inside(reading: Reading, a: Value, b: Value) -> tuple[Value, Value] | None:
+    """Return both sides, with a constant moved inside of a function that the other side is, too:
+    ``c (e / s)`` is ``(c e) / s``, and ``c e^x`` is ``e^(x + log c)``."""
+    for place, (x, other) in enumerate(((a, b), (b, a))):
+        made, its = reading.makers.get(x), reading.makers.get(_shown(reading, other)[0])
+        if made is None or its is None or made.function is not BinaryFn.MUL:
+            continue
+        for inner, factor in (made.operands, made.operands[::-1]):
+            number, op = reading.certain.number(factor), reading.makers.get(inner)
+            if number is None or number <= 0 or op is None or inner.shape != x.shape:
+                continue
+            if op.function is not its.function:
+                continue
+            moved = _moved_inside(reading, op, factor)
+            if moved is not None:
+                return (moved, b) if place == 0 else (a, moved)
+    return None
+
+
+def _moved_inside(reading: Reading, op: Op, factor: Value) -> Value | None:
+    if op.function is BinaryFn.DIV and op.operands[0].shape == op.results[0].shape:
+        top = reading.write(lambda b: b.binary(BinaryFn.MUL, op.operands[0], factor))
+        return reading.apply(op, (top, op.operands[1]))
+    if op.function is UnaryFn.EXP:
+
+        def shifted(b: Builder) -> Value:
+            return b.binary(BinaryFn.ADD, op.operands[0], b.unary(UnaryFn.LOG, factor))
+
+        return reading.apply(op, (reading.write(shifted),))
+    return None
 
 
 def _negatives(reading: Reading, a: Value, b: Value) -> tuple[Value, Value] | None:

@@ -14,8 +14,10 @@ from itertools import permutations
 
 import numpy as np
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64
-from mirage.semantics.scalar import Array, BinaryFn, ReduceFn
+from mirage.semantics.ops.kinds import Lookup
+from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
 from mirage.verify.normal_form.reading import Reading
 
@@ -71,14 +73,31 @@ def ranks_of(reading: Reading, x: Value, whole: Value, dim: int) -> Ranks | None
 
 def places_of(reading: Reading, x: Value) -> tuple[Value, Array] | None:
     """Return the value of which ``x`` is a view, and the place of each element in that value."""
-    views: list[Op] = []
-    while (op := reading.makers.get(x)) is not None and _is_seen_through(op):
-        views.insert(0, op)
+    moves: list[Op] = []
+    while (op := reading.makers.get(x)) is not None:
+        if not _is_seen_through(op) and _known_rows(reading, op) is None:
+            break
+        moves.insert(0, op)
         x = op.operands[0]
     if x.type.size > _MOST:
         return None
     at = np.arange(x.type.size, dtype=np.float64).reshape(x.shape)
-    return x, _viewed(at, views)
+    for op in moves:
+        rows = _known_rows(reading, op)
+        at = _viewed(at, [op]) if rows is None else at[rows]
+    return x, at
+
+
+def _known_rows(reading: Reading, op: Op) -> Array | None:
+    """Return which rows a lookup takes, if these are known and there are such rows."""
+    if not isinstance(op, Lookup) or len(op.operands) != 2:
+        return None
+    table, index = op.operands
+    rows = reading.elements(index)
+    if rows is None or table.type.size > _MOST or op.results[0].type.size > _MOST:
+        return None
+    known = ((rows >= 0) & (rows < table.shape[0])).all()
+    return rows.astype(int) if known else None
 
 
 def _is_seen_through(op: Op) -> bool:
@@ -199,3 +218,15 @@ class _Order:
             if constant and (mirrored == other).all():
                 return sign
         return 0
+
+
+def larger_before(b: Builder, places: Value, x: Value, dim: int) -> Value:
+    """Write how many elements along a dimension are larger than each, or equal and before it."""
+    front, n, back = x.shape[:dim], x.shape[dim], x.shape[dim + 1 :]
+    own, other = (b.reshape(x, (*front, *sizes, *back)) for sizes in ((n, 1), (1, n)))
+    ones = (1,) * len(back)
+    at, before = (b.reshape(places, (*sizes, *ones)) for sizes in ((n, 1), (1, n)))
+    first = b.binary(BinaryFn.LT, before, at)
+    equal = b.binary(BinaryFn.AND, b.binary(BinaryFn.EQ, own, other), first)
+    larger = b.binary(BinaryFn.OR, b.binary(BinaryFn.LT, own, other), equal)
+    return b.reduce(ReduceFn.SUM, b.cast(larger, DType.I64), (dim + 1,))

@@ -14,6 +14,7 @@ from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.normal_form.known_products import moved_columns_rule
 from mirage.verify.normal_form.known_truths import (
+    compared_truth_rule,
     factor_rule,
     known_rule,
     masked_product_rule,
@@ -31,6 +32,13 @@ from mirage.verify.normal_form.last_writes import (
 from mirage.verify.normal_form.one_index import one_index_rule
 from mirage.verify.normal_form.one_of_a_row import first_place_rule, picked_rule
 from mirage.verify.normal_form.orders import compared_rule, largest_rule
+from mirage.verify.normal_form.places_of_ranks import (
+    element_of_rank_rule,
+    first_ranks_rule,
+    kept_twice_rule,
+    place_of_rank_rule,
+    sum_of_ranks_rule,
+)
 from mirage.verify.normal_form.reading import read_again
 from mirage.verify.normal_form.rows_by_sums import (
     below_zero_rule,
@@ -48,6 +56,7 @@ from mirage.verify.normal_form.weighed_products import weighed_product_rule
 
 _RULES = (
     known_rule,
+    compared_truth_rule,
     masked_product_rule,
     masked_truths_rule,
     outer_mask_rule,
@@ -69,7 +78,14 @@ _RULES = (
     largest_kept_rule,
     compared_rule,
 )
-
+_RANKS = (
+    place_of_rank_rule,
+    first_ranks_rule,
+    element_of_rank_rule,
+    sum_of_ranks_rule,
+    kept_twice_rule,
+)
+"""Rules that write what is done at the places of some ranks in terms of the ranks."""
 
 _READ = (ReduceFn.MAX, BinaryFn.KEEP, BinaryFn.EQ, BinaryFn.LT, BinaryFn.LE)
 
@@ -172,12 +188,16 @@ def read_by_rows(
     places: Mapping[int, int],
     *,
     lookups: bool = False,
+    ranks: bool = False,
 ) -> tuple[KernelGraph, KernelGraph]:
     """Rewrite both programs, which have primitive ops and the same inputs. The contents of some
     inputs are known, and those in ``places`` are below their bounds. Indices with which the
     reference looks up rows lie within the table. With ``lookups``, these are not written as
-    sums."""
+    sums. With ``ranks``, what is scattered to the places of the largest elements is written with
+    the ranks of all elements."""
     rules = tuple(r for r in _RULES if not lookups or r is not looked_up_rule)
+    if ranks:
+        rules = (*_RANKS, *rules)
     named = {**looked_up_with(reference), **places}
     given = {i: (0.0, float(count - 1)) for i, count in named.items() if i not in contents}
     first, second = (

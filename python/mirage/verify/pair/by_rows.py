@@ -11,11 +11,13 @@ from itertools import chain
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.scalar import Array
+from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.proofs.exact import compare_exactly
 from mirage.verify.evidence.proofs.proof_in_place import prove_in_place
 from mirage.verify.evidence.samples.outside_of_rows import gives_no_number_outside
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
+from mirage.verify.normal_form.constants import with_logarithms_read
 from mirage.verify.normal_form.last_sums import without_last_sums
 from mirage.verify.normal_form.normalize import Depth, normalize
 from mirage.verify.normal_form.read_by_rows import (
@@ -25,6 +27,7 @@ from mirage.verify.normal_form.read_by_rows import (
     reads_otherwise,
     with_masks_as_factors,
 )
+from mirage.verify.pair.read_constants import notes_on_constants
 from mirage.verify.shared_inputs.free_positions import Freed, free_positions
 from mirage.verify.shared_inputs.free_values import with_free_values
 from mirage.verify.shared_inputs.shared_rows import cut_rows, has_rows, with_lines_of_indices
@@ -46,6 +49,7 @@ class ByRows:
     proof: Evidence
     places: Mapping[int, int]
     candidate_only: bool = False
+    notes: tuple[Evidence, ...] = ()
 
 
 def by_rows(
@@ -71,6 +75,11 @@ def by_rows(
         if outside and not gives_no_number_outside(first, second, outside, contents, work, seed):
             return None
         return ByRows(proof, places.counts)
+    one, other, logarithms = with_logarithms_read(reference, candidate)
+    if logarithms:
+        given = decompose(one), decompose(other), contents, places.counts, seed
+        if not outside and (proof := _proof(*given)) is not None:
+            return ByRows(proof, places.counts, notes=tuple(notes_on_constants(logarithms)))
     others = named_places(second, contents)
     narrower = {i: n for i, n in others.counts.items() if i not in places.counts}
     if not narrower:
@@ -105,8 +114,14 @@ def _proof(
     places: Mapping[int, int],
     seed: int,
 ) -> Evidence | None:
-    for lookups in (False, True) if has_rows(first, second) else (False,):
-        read = read_by_rows(first, second, contents, places, lookups=lookups)
+    plain: tuple[KernelGraph, KernelGraph] | None = None
+    late: tuple[tuple[KernelGraph, KernelGraph], Freed] | None = None
+    ways = [(False, False), (True, False)] if has_rows(first, second) else [(False, False)]
+    for lookups, ranks in (*ways, (False, True)):
+        read = read_by_rows(first, second, contents, places, lookups=lookups, ranks=ranks)
+        plain = plain or read
+        if ranks and tuple(map(signature, read)) == tuple(map(signature, plain)):
+            continue
         freed = free_positions(*read)
         pair = freed.reference, freed.candidate
         if lookups:
@@ -114,7 +129,7 @@ def _proof(
             one, other = map(with_lines_of_indices, pair)
             cut = cut_rows(one, other, known, seed)
             if cut is None:
-                return None
+                continue
             pair = cut[0].graph, cut[1].graph
         if (found := _compared(*pair, random.Random(seed))) is not None:
             return found
@@ -123,9 +138,9 @@ def _proof(
             pair = factors[0] or pair[0], factors[1] or pair[1]
             if (found := _compared(*pair, random.Random(seed))) is not None:
                 return found
-            if not lookups and (found := _in_place(*pair, freed, contents)) is not None:
-                return found
-    return None
+            if not lookups and not ranks:
+                late = pair, freed
+    return None if late is None else _in_place(*late[0], late[1], contents)
 
 
 def _in_place(

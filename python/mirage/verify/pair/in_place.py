@@ -13,6 +13,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.defined.cancelled_divisors import defined_with_divisors_cancelled
 from mirage.verify.evidence.defined.evidence_of_definedness import defined_evidence
 from mirage.verify.evidence.proofs.exact import compare_exactly
 from mirage.verify.evidence.proofs.proof_by_cases import NAME as PROOF_BY_CASES
@@ -77,7 +78,8 @@ def in_place(
     found = _measured(reference, candidate, verdict, contents, options, proof, rows)
     if found is None:
         return verdict
-    return replace(found, evidence=(*notes_on_constants(constants), *found.evidence))
+    notes = (*notes_on_constants(constants), *(() if rows is None else rows.notes))
+    return replace(found, evidence=(*notes, *found.evidence))
 
 
 def _measured(
@@ -102,6 +104,9 @@ def _measured(
             asked = within_places(asked, contents, rows.places)
             looked_at = choose_sample((stable[0], asked), options.work, rng)
         defined = defined_evidence(references, asked, looked_at, rng, order, contents)
+        if defined.holds is not True and (rows is None or not rows.places):
+            given = references, candidate, options.work, rng, order, contents
+            defined = defined_with_divisors_cancelled(*given) or defined
     except UnknownOp:
         return None
     if rows is not None and rows.candidate_only:

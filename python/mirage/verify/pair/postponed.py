@@ -120,6 +120,7 @@ def _too_large(found: Errors) -> str:
     if found.lost:
         return found.where
     where = f" ({found.where})" if found.where else ""
+    where += f"; {found.example}" if found.example else ""
     if not math.isfinite(found.candidate):
         return f"infinite or not a number where the reference gives a number{where}"
     most = "at most twice the reference's is allowed"

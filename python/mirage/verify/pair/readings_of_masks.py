@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.normal_form.common_divisors import CANCELLED, without_common_divisors
 from mirage.verify.pair.filled_rows import FILLED, without_filled_rows
 from mirage.verify.pair.least_masks import (
     ALIKE,
@@ -21,6 +22,11 @@ def readings_of_masks(
 ) -> Iterator[tuple[KernelGraph, KernelGraph, str]]:
     """Yield both programs in readings of their masks. A reading of the candidate gives another
     result only where the reference gives no number; one of the reference, nowhere."""
+    if (cancelled := without_common_divisors(candidate)) is not None:
+        yield reference, cancelled, CANCELLED
+        first = without_common_divisors(reference)
+        if first is not None:
+            yield first, cancelled, CANCELLED
     if (filled := without_filled_rows(candidate)) is not None:
         yield reference, filled, FILLED
     first, second = (without_least_masks(g, contents) for g in (reference, candidate))

@@ -13,6 +13,7 @@ import numpy as np
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Structure, Value, launches
+from mirage.verify.evidence.defined.cancelled_divisors import defined_with_divisors_cancelled
 from mirage.verify.evidence.defined.evidence_of_definedness import defined_evidence
 from mirage.verify.evidence.proofs.exact import (
     Exact,
@@ -194,6 +195,9 @@ class Verification:
         sample = instance.stable_sample
         held = {**self.contents, **self.positions} if instance.cells is None else {}
         found = defined_evidence(references, instance.stable[1], sample, source, order, held)
+        if instance.cells is None and found.holds is not True:
+            given = references, self.candidate, self.options.work, source, order, held
+            found = defined_with_divisors_cancelled(*given) or found
         self.evidence.append(found)
         return found.holds is True
 

@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
+from mirage.semantics.numbers import nearest
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, Source, Structure, Value, View
@@ -102,7 +103,7 @@ def _shift(op: Op, graph: KernelGraph) -> Value | None:
 
 
 def _is_infinite(op: Op) -> bool:
-    return op.number is not None and math.isinf(float(op.number))
+    return op.number is not None and math.isinf(nearest(op.number))
 
 
 def _shared(graph: KernelGraph, own: Mapping[Value, int], others: frozenset[int]) -> list[Value]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
 from mirage.runtime.serialization.manifest import TORCH_NAMES
 from mirage.semantics.bounds.integer_ranges import ranges_of
+from mirage.semantics.bounds.ranges import number
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.integers import Integers
@@ -98,6 +100,14 @@ def test_counts_are_whole() -> None:
     ranges = known(b, x)
     assert ranges[y] == (0, 50)
     assert ranges[z] == (-2, 48)
+
+
+def test_of_numbers_beyond_all_doubles_nothing_is_known() -> None:
+    """The verifier compares with such a number in place of infinity."""
+    b = Builder()
+    beyond = b.constant(Fraction(10) ** 331)
+    assert known(b)[beyond] == (-np.inf, np.inf)
+    assert number(Fraction(10) ** 331).wild.all()
 
 
 def test_of_other_floats_nothing_is_known() -> None:

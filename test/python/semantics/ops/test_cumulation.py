@@ -1,4 +1,4 @@
-"""Sums and maxima so far: what they mean in each arithmetic, and in PyTorch."""
+"""Sums, maxima and products so far: what they mean in each arithmetic, and in PyTorch."""
 
 from __future__ import annotations
 
@@ -9,28 +9,33 @@ from example_programs import graphs
 from example_programs.one_liners import function
 from mirage.semantics.domain import Float64, TypedFloat
 from mirage.semantics.evaluation.evaluate import evaluate_floats
-from mirage.semantics.scalar import DType, ReduceFn
+from mirage.semantics.scalar import CumulateFn, DType
 from mirage.semantics.ugraph import External
 from mirage.transforms.partition.calls import as_calls
 
+REDUCE = {
+    CumulateFn.SUM: (np.add.reduce, 0.0),
+    CumulateFn.MAX: (np.maximum.reduce, -np.inf),
+    CumulateFn.PROD: (np.multiply.reduce, 1.0),
+}
+"""How many elements are reduced, and what none of them gives."""
 WAYS = [(e, r) for e in (False, True) for r in (False, True)]
 
 
-def expected(fn: ReduceFn, x: np.ndarray, dim: int, exclusive: bool, turned: bool) -> np.ndarray:
+def expected(fn: CumulateFn, x: np.ndarray, dim: int, exclusive: bool, turned: bool) -> np.ndarray:
     """Element by element."""
     rows = np.moveaxis(x, dim, -1)
     found = np.empty_like(rows)
     for i in range(rows.shape[-1]):
         part = rows[..., i + exclusive :] if turned else rows[..., : i + 1 - exclusive]
-        nothing = 0.0 if fn is ReduceFn.SUM else -np.inf
-        reduce = np.add.reduce if fn is ReduceFn.SUM else np.maximum.reduce
+        reduce, nothing = REDUCE[fn]
         found[..., i] = reduce(part, axis=-1, initial=nothing)
     return np.moveaxis(found, -1, dim)
 
 
 @pytest.mark.parametrize(("exclusive", "turned"), WAYS)
-@pytest.mark.parametrize("fn", ReduceFn)
-def test_meaning_and_calls(fn: ReduceFn, exclusive: bool, turned: bool) -> None:
+@pytest.mark.parametrize("fn", CumulateFn)
+def test_meaning_and_calls(fn: CumulateFn, exclusive: bool, turned: bool) -> None:
     for shape, dim in (((3, 7, 2), 1), ((5,), 0), ((2, 9), -1), ((4, 1), 1)):
         graph = function(
             lambda b, x, dim=dim: b.cumulate(fn, x, dim, exclusive=exclusive, reversed=turned),
@@ -58,9 +63,9 @@ def test_groups_of_neighbours(count: int, exclusive: bool, turned: bool) -> None
     """Every number of whole groups, and of what is left."""
     x = np.random.default_rng(0).integers(-9, 9, (2, count, 3)).astype(np.float64)
     graph = function(
-        lambda b, x: b.cumulate(ReduceFn.SUM, x, 1, exclusive=exclusive, reversed=turned),
+        lambda b, x: b.cumulate(CumulateFn.SUM, x, 1, exclusive=exclusive, reversed=turned),
         graphs.tensor(2, count, 3, dtype=DType.F32),
     )
     for domain in (Float64(), TypedFloat()):
         (got,) = evaluate_floats(graph, [x], domain)
-        np.testing.assert_array_equal(got, expected(ReduceFn.SUM, x, 1, exclusive, turned))
+        np.testing.assert_array_equal(got, expected(CumulateFn.SUM, x, 1, exclusive, turned))

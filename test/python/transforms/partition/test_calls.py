@@ -8,7 +8,7 @@ import torch
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.positions import iota
-from mirage.semantics.scalar import UNARY, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import UNARY, BinaryFn, CumulateFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     External,
     KernelGraph,
@@ -118,7 +118,7 @@ def test_sums_of_integers_keep_their_type(dtype: DType) -> None:
     x = Value(TensorType((3, 5), dtype))
     one = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.EQ, iota(b, (3, 5), 1), b.constant(2)), x)
     total = b.reduce(ReduceFn.SUM, one, (1,))
-    outputs = (total,) if dtype is DType.I1 else (total, b.cumulate(ReduceFn.SUM, one, 1))
+    outputs = (total,) if dtype is DType.I1 else (total, b.cumulate(CumulateFn.SUM, one, 1))
     graph = KernelGraph("sums", (x,), tuple(b.ops), outputs)
     numbers = np.arange(15).reshape(3, 5) % 2 if dtype is DType.I1 else np.arange(15).reshape(3, 5)
     for got, want in zip(run(graph, [numbers]), evaluate_floats(graph, [numbers]), strict=True):

@@ -13,6 +13,7 @@ from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.verify.arithmetic.interned_sums import NoProof
 from mirage.verify.arithmetic.real_identities import AnotherSign, RealNumbers
 from mirage.verify.arithmetic.symbolic import Symbolic
+from mirage.verify.arithmetic.waves import Waves
 
 Expression = Callable[[Domain, list[Planes]], Planes]
 F = DType.F64
@@ -117,20 +118,22 @@ def random_expression(rng: random.Random, depth: int) -> Expression:
     if depth == 0 or rng.random() < 0.1:
         return x(rng.randrange(2)) if rng.random() < 0.7 else number(rng.choice((-2.0, 0.5, 3.0)))
     if rng.random() < 0.55:
-        fn = rng.choice((ABS, ABS, SQRT, LOG, EXP, UnaryFn.SQUARE, UnaryFn.NEG, UnaryFn.COS))
+        waves = UnaryFn.COS, UnaryFn.SIN
+        fn = rng.choice((ABS, ABS, SQRT, LOG, EXP, UnaryFn.SQUARE, UnaryFn.NEG, *waves))
         return of(fn, random_expression(rng, depth - 1))
     fn = rng.choice((ADD, SUB, MUL, MUL, DIV))
     return both(fn, random_expression(rng, depth - 1), random_expression(rng, depth - 1))
 
 
-def test_equal_normal_forms_are_equal_numbers() -> None:
+@pytest.mark.parametrize("kind", [RealNumbers, Waves])
+def test_equal_normal_forms_are_equal_numbers(kind: type[RealNumbers]) -> None:
     """Many random expressions in one calculation: those that look alike have the same values
     wherever both are defined."""
     rng = random.Random(11)
     points = np.random.default_rng(5).standard_normal((3, 64))
     checked = 0
     for _ in range(40):
-        domain = RealNumbers(most_work=200_000)
+        domain = kind(most_work=200_000)
         xs = variables(domain)
         known: list[tuple[object, np.ndarray]] = []
         for _ in range(60):

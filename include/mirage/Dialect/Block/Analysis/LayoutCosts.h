@@ -31,6 +31,10 @@ double getCumulationCost(const thread::LinearLayout &layout, int64_t dim);
 double getGlobalAccessCost(const thread::LinearLayout &layout, int64_t elementBytes,
                            int64_t contiguousDim, int64_t aligned);
 
+/// What loads cost beyond that if each brings less than 32 bits although vectors are possible.
+double getNarrowLoadCost(const thread::LinearLayout &layout, int64_t elementBytes,
+                         int64_t contiguousDim, int64_t aligned);
+
 /// Loads from a shared tile that is row-major.
 double getSharedAccessCost(const thread::LinearLayout &layout, int64_t elementBytes);
 

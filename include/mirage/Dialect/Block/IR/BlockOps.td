@@ -405,18 +405,18 @@ def Block_ReduceOp : Block_OtherTileOp<"reduce",
 }
 
 def Block_CumulateOp : Block_OtherTileOp<"cumulate", "::std::optional<unsigned>(dim)", "false"> {
-  let summary = "sums or maxima of the elements so far along a dimension of a tile";
+  let summary = "sums, maxima or products of the elements so far along a dimension of a tile";
   let description = [{
-    Each element is the sum or the maximum of the operand's elements up to it along
+    Each element is the sum, the maximum or the product of the operand's elements up to it along
     `dim`. With `exclusive`, it is that of the elements before it, of which the first
-    has none: its result is 0, or minus infinity. With `reversed`, elements are taken from the
+    has none: its result is 0, minus infinity, or 1. With `reversed`, elements are taken from the
     last to the first.
 
     ```mlir
     %c = block.cumulate sum %x dim 1 : (!block.tile<16x64xf32>) -> !block.tile<16x64xf32>
     ```
   }];
-  let arguments = (ins Mirage_ReduceFn:$fn, Block_TileType:$input,
+  let arguments = (ins Mirage_CumulateFn:$fn, Block_TileType:$input,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$dim, UnitAttr:$exclusive, UnitAttr:$reversed);
   let assemblyFormat = [{
     $fn (`exclusive` $exclusive^)? (`reversed` $reversed^)? $input `dim` $dim attr-dict `:` functional-type($input, $result)

@@ -227,7 +227,7 @@ def Kernel_AllReduceOp : Kernel_TensorOp<"all_reduce"> {
     %y = kernel.all_reduce sum %x over 8 : (tensor<4x8xf16>) -> tensor<4x8xf16>
     ```
   }];
-  let arguments = (ins Mirage_ReduceFn:$fn, Kernel_Tensor:$input,
+  let arguments = (ins Mirage_CumulateFn:$fn, Kernel_Tensor:$input,
                        ConfinedAttr<I64Attr, [IntPositive]>:$devices);
   let assemblyFormat = "$fn $input `over` $devices attr-dict `:` functional-type($input, $result)";
 }
@@ -344,20 +344,20 @@ def Kernel_ReduceOp : Kernel_TensorOp<"reduce"> {
 }
 
 def Kernel_CumulateOp : Kernel_TensorOp<"cumulate"> {
-  let summary = "sums or maxima of the elements so far along a dimension";
+  let summary = "sums, maxima or products of the elements so far along a dimension";
   let description = [{
-    Each element is the sum or the maximum of the operand's elements up to it along
+    Each element is the sum, the maximum or the product of the operand's elements up to it along
     `dim`. With `exclusive`, it is that of the elements before it, of which the first
-    has none: its result is 0, or minus infinity. With `reversed`, elements are taken from the
+    has none: its result is 0, minus infinity, or 1. With `reversed`, elements are taken from the
     last to the first. A kernel holds whole rows along
-    `dim`, so a long row is written in blocks, each of which adds the sum of all
-    blocks before it.
+    `dim`, so a long row is written in blocks, each of which is combined with
+    what all blocks before it give.
 
     ```mlir
     %c = kernel.cumulate sum %x dim 1 : (tensor<4x8xf16>) -> tensor<4x8xf16>
     ```
   }];
-  let arguments = (ins Mirage_ReduceFn:$fn, Kernel_Tensor:$input,
+  let arguments = (ins Mirage_CumulateFn:$fn, Kernel_Tensor:$input,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$dim, UnitAttr:$exclusive, UnitAttr:$reversed);
   let assemblyFormat = [{
     $fn (`exclusive` $exclusive^)? (`reversed` $reversed^)? $input `dim` $dim attr-dict `:` functional-type($input, $result)

@@ -222,20 +222,21 @@ def Thread_ReduceWarpsOp : Thread_Op<"reduce_warps", [DeclareOpInterfaceMethods<
 def Thread_CumulateOp : Thread_Op<"cumulate", [SameOperandsAndResultType,
                                        DeclareOpInterfaceMethods<Thread_ScratchOpInterface, ["getScratchBytes"]>,
                                        DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "sums or maxima of the elements so far along one dimension";
+  let summary = "sums, maxima or products of the elements so far along one dimension";
   let description = [{
     The layout is the operand's. The bits of positions along `dim` are taken from the
-    lowest to the highest: with each, the part whose bit is set adds the total of the
-    part whose bit is not. Totals of other registers are at hand, those of other lanes
+    lowest to the highest: with each, the part whose bit is set is combined with the total of
+    the part whose bit is not. Totals of other registers are at hand, those of other lanes
     are exchanged by shuffles, and those of other warps through scratch memory. With
-    `exclusive`, an element is not in its own result; the first result is 0, or minus
-    infinity. With `reversed`, parts whose bit is not set add totals of those whose bit is.
+    `exclusive`, an element is not in its own result; the first result is 0, minus
+    infinity, or 1. With `reversed`, parts whose bit is not set are combined with totals of those
+    whose bit is.
 
     ```mlir
     %c = thread.cumulate sum %x dim 1 {scratch = 1024 : i64} : !thread.fragment<16x8xf32, #layout>
     ```
   }];
-  let arguments = (ins Mirage_ReduceFn:$fn, Thread_FragmentType:$operand, I64Attr:$dim,
+  let arguments = (ins Mirage_CumulateFn:$fn, Thread_FragmentType:$operand, I64Attr:$dim,
                        UnitAttr:$exclusive, UnitAttr:$reversed, OptionalAttr<I64Attr>:$scratch);
   let results = (outs Thread_FragmentType:$result);
   let assemblyFormat = [{

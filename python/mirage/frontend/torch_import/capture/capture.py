@@ -23,6 +23,7 @@ from torch_mlir.extras.fx_importer import FxImporter
 from mirage.errors import SourceLocation
 from mirage.frontend.errors import DynamicShapeError, GraphTypeError, ImportFailedError
 from mirage.frontend.location import user_location
+from mirage.frontend.torch_import.capture.attention_formulas import with_attention_formulas
 from mirage.frontend.torch_import.capture.complex_pairs import complex_as_pairs
 from mirage.frontend.torch_import.capture.data_dependent import check_control_flow, check_static
 from mirage.frontend.torch_import.capture.decompositions import decomposed
@@ -30,6 +31,8 @@ from mirage.frontend.torch_import.capture.folding import fold
 from mirage.frontend.torch_import.capture.foreign_classes import foreign_class
 from mirage.frontend.torch_import.capture.memories import memories_of
 from mirage.frontend.torch_import.capture.places import is_user_file
+from mirage.frontend.torch_import.capture.sorted_rows import rows_in_place
+from mirage.frontend.torch_import.rows.products.experts import GROUPED, most_separate
 
 ir: Any = untyped_ir
 _DIALECTS = ("func",)
@@ -105,11 +108,13 @@ def capture(
     given_exported = isinstance(program, torch.export.ExportedProgram)
     exported = export_program(program, example_inputs, named)
     check_static(exported.graph)
+    with_attention_formulas(exported)
     memories = memories_of(exported)
     exported = _decomposed(exported, in_place=not given_exported)
     written = _written(exported, allow_updates)
     graph = exported.graph
     check_control_flow(graph)
+    rows_in_place(graph, GROUPED, most_separate)
     complex_as_pairs(graph)
     _strides_as_indices(graph)
     arguments: list[Argument] = []

@@ -135,5 +135,7 @@ def _runs(data: Array) -> Line | None:
 
 def _period(data: Array) -> int | None:
     """Return the distance at which the first two integers come again; None if they do not."""
+    if len(data) < 2:
+        return None
     again = (data[1:-1] == data[0]) & (data[2:] == data[1]) & (data[:-2] != data[0])
     return int(again.argmax()) + 1 if again.any() else None

@@ -84,8 +84,11 @@ def as_comparison(b: Lowering, found: Intervals, result: TensorType, hold: Hold)
 
 
 def _bound(b: Lowering, numbers: Array, limits: tuple[int, int], hold: Hold) -> Value:
-    """Return integers that bound the columns: as a line if they are one within the ``limits``,
-    beyond which all integers mean the same."""
+    """Return integers that bound the columns: as a number if they are equal, and as a line if they
+    are one within the ``limits``, beyond which all integers mean the same."""
+    if (numbers == numbers.flat[0]).all():
+        one = (1,) * numbers.ndim
+        return b.filled(int(numbers.flat[0]), TensorType(one, DType.I64))
     if numbers.size in numbers.shape:
         line = _line_within(numbers.reshape(-1), limits)
         if line is not None:

@@ -3,7 +3,8 @@
 Rows in reverse order, or every other one of them, are looked up by a function of positions. Kernels
 read the index of a row, so PyTorch would compute the function in each call; but it is the same each
 time. If the indices name all rows in their order (a mask of tokens at each pair of a batch and a
-position), nothing is looked up.
+position), each of them once or equally often (a token for each of its experts), nothing is looked
+up.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64, Planes
 from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.positions import index_of
@@ -36,8 +38,10 @@ def with_known_indices(
     ops: list[Op] = []
     for op in graph.ops:
         index = index_of(op)
-        if index is not None and _is_in_order(known.of(index), op.operands[0].shape[0]):
-            op = Reshape(op.operands[:1], op.results)
+        times = 0 if index is None else _times_in_order(known.of(index), op.operands[0].shape[0])
+        if times:
+            ops += _repeated(op.operands[0], times)
+            op = Reshape(ops[-1].results if times > 1 else op.operands[:1], op.results)
         elif index is not None and known.is_computed(index):
             if index not in tables:
                 numbers = known.of(index)
@@ -50,9 +54,22 @@ def with_known_indices(
     return without_dead_ops(replace(graph, ops=tuple(ops)))
 
 
-def _is_in_order(numbers: Array | None, rows: int) -> bool:
-    """Return whether known indices name all rows of a table in their order."""
-    return numbers is not None and np.array_equal(np.ravel(numbers), np.arange(rows))
+def _times_in_order(numbers: Array | None, rows: int) -> int:
+    """Return how often known indices name each row of a table, all in their order; 0 if they do
+    something else."""
+    if numbers is None or not rows or numbers.size % rows:
+        return 0
+    times = numbers.size // rows
+    return times if np.array_equal(np.ravel(numbers), np.repeat(np.arange(rows), times)) else 0
+
+
+def _repeated(table: Value, times: int) -> list[Op]:
+    """Return ops that repeat each row of a table several times; none for once."""
+    b = Builder()
+    if times > 1:
+        rows, *row = table.shape
+        b.broadcast(b.reshape(table, (rows, 1, *row)), (rows, times, *row))
+    return b.ops
 
 
 class KnownIntegers:

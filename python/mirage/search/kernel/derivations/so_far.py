@@ -21,7 +21,7 @@ from mirage.semantics.ugraph import Value
 
 @dataclass(frozen=True)
 class Cumulate(Edge):
-    """The sums or maxima so far along an axis that the tile has as a whole."""
+    """The sums, maxima or products so far along an axis that the tile has as a whole."""
 
     atom: SoFarAtom
     reads: ClassVar[bool] = True

@@ -12,6 +12,7 @@ import numpy as np
 from mirage.cost.accountant import Accountant
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.kernel_time import HOT
+from mirage.cost.read_again import Readings
 from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import Dims
 from mirage.search.kernel.derivations.moves import Accumulate, Edge, Gather, Goal, Load, Product
@@ -71,7 +72,8 @@ class Measure(EdgeCosts):
         feasible: Num = columns.warpgroups | (self.shifted is None)
         if self._has_warpgroups:
             feasible = ~columns.warpgroups | self._suits_warpgroups(edges, outputs)
-        read: dict[int, InAtom] = {}
+        readings, read = Readings(), dict[int, InAtom]()
+        behind: list[tuple[int, tuple[Num, Num], Num]] = []
         products = {e.goal for e in edges if isinstance(e, Product)}
         gathered: set[Goal] = set()
         again = self._again(edges)
@@ -91,13 +93,23 @@ class Measure(EdgeCosts):
             if isinstance(edge, Load) and edge.goal[1] == 1:
                 atom = self.derivations.algebra.atoms[edge.atom]
                 assert isinstance(atom, InAtom)
-                if atom.tensor not in read and self.read_bytes[atom.tensor]:
+                if self.read_bytes[atom.tensor]:
                     width = self.tensors[atom.tensor].dtype.bytes
-                    size = self.read_bytes[atom.tensor] * (1.0 - self._common(atom, read.values()))
-                    account.read(size, self._run(atom.dims) * width)
-                    read[atom.tensor] = atom
+                    others = (other for other in read.values() if other.tensor != atom.tensor)
+                    size = self.read_bytes[atom.tensor] * (1.0 - self._common(atom, others))
+                    twice = edge.goal in again or (edge.goal in first and edge.goal in nested)
+                    sizes = size, self._run(atom.dims) * width
+                    tile = self.elements(self.labels(edge.goal)) * width
+                    if self.in_loop(edge.goal) or products:
+                        for loop in range(1 + twice):
+                            readings.count(account, atom.tensor, sizes, loop, tile)
+                    else:
+                        behind.append((atom.tensor, sizes, tile))
+                    read.setdefault(atom.tensor, atom)
             if isinstance(edge, Gather):
                 gathered.add(edge.children[0])
+        for tensor, sizes, tile in behind:
+            readings.count(account, tensor, sizes, None, tile)
         extra = self._store(account, gathered, outputs)
         if self._has_warpgroups and products:
             feasible = feasible & self._count_registers(account.features, edges)

@@ -12,7 +12,15 @@ import numpy as np
 from mirage import _target
 from mirage.cost.accountant import Accountant, Around, Operands
 from mirage.cost.boxes import starts_anywhere
-from mirage.cost.compilable import MAX_BOX, MAX_BOX_RANK, MAX_COLUMNS, MAX_WIDE_DIMS
+from mirage.cost.compilable import (
+    FEW_ROWS,
+    MAX_BOX,
+    MAX_BOX_RANK,
+    MAX_COLUMNS,
+    MAX_LONG,
+    MAX_ROWS,
+    MAX_WIDE_DIMS,
+)
 from mirage.cost.skewed_rows import is_odd, may_skew
 from mirage.cost.warpgroup_limits import instruction_depth
 from mirage.search.algebra.atoms import InAtom
@@ -288,7 +296,9 @@ class EdgeAccounts:
         ok = feasible & (self.elements(shared) == 1)
         for child in edge.children:
             ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
-        return ok & (m <= MAX_COLUMNS) & (n <= MAX_COLUMNS) & (np.minimum(m, n) <= 128)
+        few, many = np.minimum(m, n), np.maximum(m, n)
+        long = ~self.columns.warpgroups & (few <= FEW_ROWS) & (many <= MAX_LONG)
+        return ok & (long | ((many <= MAX_COLUMNS) & (few <= MAX_ROWS)))
 
     def _groups_share(self, rows: tuple[str, ...], columns: tuple[str, ...]) -> Num:
         """Return where groups of four warps can share a product with these axes as rows and

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cost.compilable import MAX_COLUMNS, MAX_ROWS, MAX_WIDE_DIMS
+from mirage.cost.compilable import FEW_ROWS, MAX_COLUMNS, MAX_LONG, MAX_ROWS, MAX_WIDE_DIMS
 from mirage.search.algebra.axes import Dims
-from mirage.search.kernel.loop_nests.frames import NARROWEST, AxisUse, FrameType
+from mirage.search.kernel.loop_nests.frames import AxisUse, FrameType
+from mirage.search.kernel.problems.one_tile import NARROWEST
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
@@ -139,7 +140,7 @@ def tile_options(axis: str, use: AxisUse) -> list[int]:
     if batch and not rows and not columns:
         return [1]
     if rows or columns:
-        limit = MAX_ROWS if rows else MAX_COLUMNS
+        limit = MAX_ROWS if rows else MAX_LONG if _is_long(axis, use) else MAX_COLUMNS
         merged = any(
             axis in side and len(side) > 1 for m in use.matmuls for side in (m.rows, m.columns)
         )
@@ -159,6 +160,13 @@ def tile_options(axis: str, use: AxisUse) -> list[int]:
     return sorted(set(options))
 
 
+def _is_long(axis: str, use: AxisUse) -> bool:
+    """Return whether a tile may have all columns of products, since all of these have few rows."""
+    rows = (m.rows for m in use.matmuls if axis in m.columns)
+    few = all(prod(use.sizes[a] for a in r) <= FEW_ROWS for r in rows)
+    return few and use.sizes[axis] <= MAX_LONG
+
+
 def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, int, int]]:
     """Return the (tile, steps, parts) to try for one axis."""
     size = use.sizes[axis]
@@ -171,6 +179,7 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
     if not use.contracted(axis) and kind.inner is None:
         while high < MAX_SUMMED_TILE and size > high * MAX_SUMMED_STEPS * MAX_PARTS:
             high *= 2
+        high = MAX_SUMMED_TILE if axis in use.twice else high
     tiles = _dividing([t for t in _powers(low, high) if t < size], size) or [size]
     parts = [p for p in _powers(2, 64) if size // p >= 16] or [1]
     # one of 64 parts of a long axis would be too long for a tile

@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirage.search.algebra.normalizer import MatmulRoles
-
-NARROWEST = 16
-"""The smallest tile extent along an axis of the rows or columns of a product that is longer."""
+from mirage.search.kernel.problems.one_tile import NARROWEST
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,8 @@ class AxisUse:
     """The smallest tile extent along an axis of the columns of a product."""
     lines: frozenset[str] = frozenset()
     """Axes along which all tensors that are read have whole lines, however short the axis is."""
+    twice: frozenset[str] = frozenset()
+    """Reduced axes along rows that a tile has whole afterwards: steps may be long."""
 
     def types(self) -> list[FrameType]:
         """Return all frame types, the simplest first."""

@@ -15,21 +15,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
+from math import inf, prod
 
 from mirage.search.algebra.atoms import InAtom, Names, SoFarAtom, SubAxis, rebuilt
 from mirage.search.algebra.axes import Dims, UnlabelableError
 from mirage.search.algebra.normal_form import Coefficient, Mono, NormalForms, inputs_of
 from mirage.search.algebra.normalizer import MatmulRoles, Normalizer
-from mirage.search.kernel.loop_nests.frames import NARROWEST, AxisUse, FrameType
+from mirage.search.kernel.loop_nests.frames import AxisUse, FrameType
 from mirage.search.kernel.problems.aligned import aligned_copies, aligned_type, may_align
 from mirage.search.kernel.problems.merges import Merges, find_merges, view_sizes
 from mirage.search.kernel.problems.narrowing import multiplied_only
+from mirage.search.kernel.problems.one_tile import NARROWEST
 from mirage.search.kernel.problems.problem import KernelProblem, Written
 from mirage.search.kernel.problems.repeats import repeated
 from mirage.search.kernel.problems.row_classes import find_classes
 from mirage.search.kernel.problems.turned import turned_copy
 from mirage.semantics.ugraph import Launch, Reshape, TensorType, Value
+
+PlainForms = dict[bool, tuple[NormalForms, tuple[int, ...]]]
+"""The normal forms of the outputs, with and without sums multiplied out."""
 
 
 @dataclass
@@ -42,7 +46,7 @@ class Analysis:
     before: Written  # views of the leaves
     after: tuple[Reshape, ...]  # the outputs, out of their views
     _merged: Merges
-    _plain: dict[bool, tuple[NormalForms, tuple[int, ...]]]
+    _plain: PlainForms
     loses: bool = False
     """Whether multiplying out products of sums removes a tensor from the normal forms of outputs
     that depend on it, so that a NaN in it would be lost."""
@@ -52,6 +56,11 @@ class Analysis:
     """The number of these classes."""
     coarse: frozenset[int] = frozenset()
     """The tensors of 8-bit floats whose products may be summed as in hardware."""
+
+    def has(self, kind: FrameType) -> bool:
+        """Return whether kernels of a frame type are those that the analysis is for."""
+        whole = self.problem.combine or self.shifted is not None or self.use.twice
+        return not (whole and kind.split) and (not self.use.twice or kind.loop in self.use.twice)
 
     def normal_forms(self, kind: FrameType, expand: bool) -> tuple[NormalForms, tuple[int, ...]]:
         """Return the normal forms of the outputs, with the sub-axes of a frame type."""
@@ -79,23 +88,16 @@ class Analysis:
         )
 
 
-def analyze(problem: KernelProblem, shifts: bool = False) -> list[Analysis]:
-    """Return the problem as it is; with small tensors repeated, if that merges more axes; and, if
-    boxes could not be copied from some factors, with aligned copies of them, and (with ``shifts``)
-    with the rows of one in classes. Raises :class:`UnlabelableError`, also if kernels would not
-    read a tensor whose NaN makes the result NaN.
+def analyze(problem: KernelProblem, shifts: bool = False, held: float = inf) -> list[Analysis]:
+    """Return the problem as it is; with small tensors repeated, if that merges more axes; if boxes
+    could not be copied from some factors, with aligned copies of them, and (with ``shifts``) with
+    the rows of one in classes; and with rows of ``held`` or more elements read twice. Raises
+    :class:`UnlabelableError`, also if kernels would not read a tensor whose NaN makes the result
+    NaN.
     """
     first = _output_dims(problem)
     dims = tuple(_dims_of(problem, first, v) for v in problem.outputs)
-    plain: dict[bool, tuple[NormalForms, tuple[int, ...]]] = {}
-    roles: list[MatmulRoles] = []
-    for expand in (False, True):
-        algebra = NormalForms(FrameType(None, None).levels, problem.table.sizes, expand)
-        leaves = {v: i for i, v in enumerate(problem.leaves)}
-        normalizer = Normalizer(problem.table, problem.definitions, leaves, algebra)
-        polys = tuple(normalizer.poly(v, d) for v, d in zip(problem.outputs, dims, strict=True))
-        plain[expand] = algebra, polys
-        roles = roles or normalizer.matmuls
+    plain, roles = _normal_forms(problem, dims)
     losses = {e: losing(problem, *plain[e]) for e in (False, True)}
     if losses[False]:
         names = ", ".join(v.name or str(v.type) for v in losses[False])
@@ -118,10 +120,46 @@ def analyze(problem: KernelProblem, shifts: bool = False) -> list[Analysis]:
             cut = _analysis(problem, plain, dims, roles, rows.merges, rows.copied)
             use = replace(cut.use, lines=rows.lines)
             analyses.append(replace(cut, use=use, shifted=rows.shifted, classes=rows.count))
+        long = frozenset(a for a in use.mixed if problem.table.sizes[a] >= held)
+        if long and not roles:
+            analyses += _read_twice(problem, dims, long, use)
     for analysis in analyses:
         analysis.loses = bool(losses[True])
         analysis.coarse = multiplied_only(problem)
     return analyses
+
+
+def _normal_forms(
+    problem: KernelProblem, dims: tuple[Dims, ...], apart: frozenset[str] = frozenset()
+) -> tuple[PlainForms, list[MatmulRoles]]:
+    """Return the normal forms of the outputs, with sums kept as factors and multiplied out, and the
+    roles of axes in products. Sums have other names for the axes ``apart`` of outputs."""
+    plain: PlainForms = {}
+    roles: list[MatmulRoles] = []
+    for expand in (False, True):
+        algebra = NormalForms(FrameType(None, None).levels, problem.table.sizes, expand)
+        leaves = {v: i for i, v in enumerate(problem.leaves)}
+        normalizer = Normalizer(problem.table, problem.definitions, leaves, algebra, apart)
+        polys = tuple(normalizer.poly(v, d) for v, d in zip(problem.outputs, dims, strict=True))
+        plain[expand] = algebra, polys
+        roles = roles or normalizer.matmuls
+    return plain, roles
+
+
+def _read_twice(
+    problem: KernelProblem, dims: tuple[Dims, ...], rows: frozenset[str], use: AxisUse
+) -> list[Analysis]:
+    """Return the problem with sums that read ``rows`` in a loop, apart from the tile that has them
+    whole; nothing if something else than sums and maxima has them whole. ``use`` is that of the
+    problem as it is."""
+    plain, roles = _normal_forms(problem, dims, rows)
+    merges = find_merges(problem, *plain[False], dims, roles)
+    found = _analysis(problem, plain, dims, roles, merges)
+    read = frozenset(found.use.reduced).difference(use.reduced)
+    if not read or not rows.issubset(found.use.free) or not rows.isdisjoint(found.use.mixed):
+        return []
+    mixed = tuple(sorted({*found.use.mixed, *rows}))
+    return [replace(found, use=replace(found.use, mixed=mixed, twice=read))]
 
 
 def losing(problem: KernelProblem, algebra: NormalForms, polys: Sequence[int]) -> list[Value]:
@@ -169,7 +207,7 @@ def _factors(algebra: NormalForms, merges: Merges, roles: Sequence[MatmulRoles])
 
 def _analysis(
     problem: KernelProblem,
-    plain: dict[bool, tuple[NormalForms, tuple[int, ...]]],
+    plain: PlainForms,
     dims: tuple[Dims, ...],
     roles: list[MatmulRoles],
     merges: Merges,

@@ -8,6 +8,8 @@ from operator import mul
 
 from mirage.semantics.ugraph import TensorType
 
+NARROWEST = 16
+"""The smallest tile extent along an axis of the rows or columns of a product that is longer."""
 MOST_TIMES = 16
 """The largest ratio of the sizes of values that a kernel computes side by side."""
 LEAST = 128
@@ -37,6 +39,8 @@ def regrouped(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
 
 def side_by_side(first: TensorType, second: TensorType) -> bool:
     """Return whether as many blocks may compute tiles of one value as of the other, whose tiles
-    have other axes."""
+    have other axes: the larger value is a multiple of the smaller one, or the narrowest tiles of
+    the larger one are as many as tiles of the smaller one that are whole columns."""
     large, small = sorted((first.size, second.size), reverse=True)
-    return small >= LEAST and large % small == 0 and large <= MOST_TIMES * small
+    as_many = large % small == 0 or NARROWEST * small % large == 0
+    return small >= LEAST and as_many and large <= MOST_TIMES * small

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from mirage.cost.cost_report import CostReport
 from mirage.cost.overlapping_views import Cut
@@ -38,7 +39,7 @@ class KernelProblem:
         frozenset()
     )  # leaves that L2 still holds, as kernels before have just written them
     scales: Scales | None = None  # of the leaves, where they are values of a larger program
-    narrower: int = 1
+    narrower: Fraction = Fraction(1)
     """The number of times that another problem has as many columns whose tiles the same blocks
     compute: tiles may be so many times narrower than usual."""
     tables: frozenset[tuple[Value, float]] = frozenset()

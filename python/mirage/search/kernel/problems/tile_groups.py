@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.problems.one_tile import one_tile
@@ -23,10 +24,10 @@ def groups_of(problem: KernelProblem) -> list[KernelProblem]:
     if len(groups) == 1:
         return [problem]
     most = max(group[0].type.size for group in groups)
-    return [_part(problem, tuple(g), most // max(1, g[0].type.size)) for g in groups]
+    return [_part(problem, tuple(g), Fraction(most, max(1, g[0].type.size))) for g in groups]
 
 
-def _part(problem: KernelProblem, outputs: tuple[Value, ...], narrower: int) -> KernelProblem:
+def _part(problem: KernelProblem, outputs: tuple[Value, ...], narrower: Fraction) -> KernelProblem:
     """Return the problem of computing some of the outputs."""
     needed = {*outputs}
     ops: list[Op] = []

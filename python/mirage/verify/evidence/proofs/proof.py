@@ -14,6 +14,7 @@ from mirage.semantics.domain import Planes
 from mirage.verify.arithmetic.interned_sums import LITTLE_WORK, MOST_WORK, NoProof
 from mirage.verify.arithmetic.real_identities import AnotherSign, RealNumbers
 from mirage.verify.arithmetic.symbolic import Symbolic
+from mirage.verify.arithmetic.waves import Waves
 from mirage.verify.compression.small_program import Weights
 from mirage.verify.evidence.proofs.small_model import SmallPair
 from mirage.verify.verdict import Evidence
@@ -50,6 +51,11 @@ def prove_with_signs(pair: SmallPair) -> Evidence:
     evidence = compare(name, pair, domain, domain.integers)
     if evidence.holds:
         return evidence
+    if domain.has_waves:
+        waves = Waves(most_work=LITTLE_WORK)
+        found = compare(f"{name}, sines as exponentials", pair, waves, waves.integers)
+        if found.holds:
+            return found
     return _in_each_case(name, pair) or evidence
 
 

@@ -11,16 +11,20 @@ elements that a program takes nearly cancels then, and none of its parts does, h
 divides the sum. Two inputs of the same shape are each other's negatives in the same way, and an
 input that the reference adds to something (a bias, a residual) is the negative of what it is added
 to. A program that adds the same rounded numbers as its candidate has the same error there.
+
+A product of two such sums may be too small for f16, and then nothing shows. So if the results of a
+reference vanish, all inputs are multiplied by a power of two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 
-from mirage.semantics.domain import Planes
+from mirage.semantics.domain import Planes, TypedFloat
 from mirage.semantics.evaluation.evaluate import Sampled
 from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.ugraph import (
@@ -41,9 +45,14 @@ _MOST_INPUTS = 8
 _SUMS = (BinaryFn.ADD, BinaryFn.SUB)
 _CONSTANT = 1.3
 """A factor on the usual scale of an input that is constant. Its products have many digits."""
-_LEFT = 2.0**-5
+_LEFT = 2.0**-7
 """What is left of a sum, relative to the sum of as many random numbers: more than the rounding of
-the inputs, so that the total is not a matter of luck."""
+the inputs, so that the total is not a matter of luck. Another sum beside it may be as large as the
+total, and hides less of an error the smaller both are."""
+_FACTORS = (1.0, 4.0, 16.0, 64.0)
+"""What inputs are multiplied by, until results do not vanish."""
+_VISIBLE = 2.0**-8
+"""The size of results of f16 below which their digits are lost."""
 
 
 def cancelling_sums(draw: Activations, graphs: Sequence[KernelGraph]) -> Iterator[Situation | None]:
@@ -51,16 +60,16 @@ def cancelling_sums(draw: Activations, graphs: Sequence[KernelGraph]) -> Iterato
     tries. ``graphs`` are the reference and the candidates."""
     if not any(map(adds_rounded, graphs[1:])):
         return
-    inputs = draw.free[:_MOST_INPUTS]
+    inputs, reference = draw.free[:_MOST_INPUTS], graphs[0]
     for i in inputs:
         for dim, size in enumerate(draw.shapes[i]):
             for counts in _counts(draw, size) if size > 1 else ():
-                yield _of_total(draw, i, dim, counts) if draw.mine() else None
+                yield _of_total(draw, reference, i, dim, counts) if draw.mine() else None
     for i, j in combinations(inputs, 2):
         if draw.shapes[i] and draw.shapes[i] == draw.shapes[j]:
             yield _opposite(draw, i, j) if draw.mine() else None
-    for i in _added_inputs(draw, graphs[0], inputs):
-        yield _opposite_of_rest(draw, graphs[0], i) if draw.mine() else None
+    for i in _added_inputs(draw, reference, inputs):
+        yield _opposite_of_rest(draw, reference, i) if draw.mine() else None
 
 
 def _counts(draw: Activations, size: int) -> list[Array]:
@@ -85,20 +94,40 @@ def _constants(draw: Activations, what: str, again: int) -> dict[int, Array]:
     return found
 
 
-def _of_total(draw: Activations, i: int, dim: int, counts: Array) -> Situation:
+def _of_total(
+    draw: Activations, reference: KernelGraph, i: int, dim: int, counts: Array
+) -> Situation:
     """Draw an input whose sums along a dimension are small; the others are constant."""
     what = f"sums of input {i} along dimension {dim} cancel"
     shape = draw.shapes[i]
     share = (counts / counts.sum()).reshape((-1, *(1,) * (len(shape) - dim - 1)))
     left = _LEFT * float(np.sqrt((share**2).sum()))
 
-    def inputs(again: int) -> list[Sampled]:
+    def inputs(again: int, factor: float) -> list[Sampled]:
         x = draw.stream(what, counts.tobytes(), again).standard_normal(shape)
         x += left - (x * share).sum(dim, keepdims=True)
         special = {**_constants(draw, what, again), i: x * draw.scales[i]}
-        return draw.situation(what, special).inputs
+        return draw.situation(what, {j: factor * x for j, x in special.items()}).inputs
 
-    return _situation(what, inputs)
+    factor = _visible_factor(draw, reference, partial(inputs, 0))
+    return _situation(what, lambda again: inputs(again, factor))
+
+
+def _visible_factor(
+    draw: Activations, reference: KernelGraph, inputs: Callable[[float], list[Sampled]]
+) -> float:
+    """Return a factor on inputs at which a reference's results do not vanish in f16."""
+    if all(v.dtype is not DType.F16 for v in reference.outputs):
+        return 1.0
+    found = 1.0
+    for factor in _FACTORS:
+        outputs = outputs_of(reference, 0, TypedFloat(), inputs(factor), draw.sample)
+        if not all(np.isfinite(y).all() for y in outputs):
+            break
+        found = factor
+        if any(bool((np.abs(y) >= _VISIBLE).any()) for y in outputs):
+            break
+    return found
 
 
 def _situation(what: str, inputs: Callable[[int], list[Sampled]]) -> Situation:

@@ -30,6 +30,7 @@ import numpy as np
 from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.evaluation.evaluate import Sampled
 from mirage.semantics.half import rounded_to_digits
+from mirage.semantics.numbers import nearest
 from mirage.semantics.ops.kinds import Movement, Zeros
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType
 from mirage.semantics.ugraph import (
@@ -125,7 +126,7 @@ def asks_of_infinity(graph: KernelGraph) -> bool:
     return any(
         isinstance(op.function, BinaryFn)
         and BINARY[op.function].truth
-        and any(np.isinf(float(numbers.get(v, 0.0))) for v in op.operands)
+        and any(np.isinf(nearest(numbers.get(v, 0.0))) for v in op.operands)
         for op in all_ops(graph.ops)
     )
 

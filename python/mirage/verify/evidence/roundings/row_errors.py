@@ -44,6 +44,7 @@ class Errors:
     holds: bool
     where: str = ""
     certain: bool = False  # whether the situation decides by itself: what must be finite is not
+    example: str = ""  # an element with a large error, and what it should be
     lost: bool = False  # whether `where` says what is lost, whatever the errors are
     order: tuple[int, int] = (0, 0)  # of the situation among all
 
@@ -87,13 +88,14 @@ def compare_rows(
     rms_r, rms_c = (float(_rms(e, count, None)) / size for e in (error_r, error_c))
     most_r, most_c = (float(np.abs(e).max()) / size for e in (error_r, error_c))
     if not np.isfinite(error_c).all():
-        return Errors(name, rms_r, rms_c, False, output, certain=True)
+        example = _example(x, r, c, error_c)
+        return Errors(name, rms_r, rms_c, False, output, certain=True, example=example)
     # The largest of a sample of errors is uncertain by itself: twice that of the mean.
     loose = float(_slack(floor.reshape(1, -1))[0])
     least_error = max(NEGLIGIBLE[dtype], SMALLEST[dtype] / size)
     fine = rms_c <= 2.0 * loose * max(rms_r, least_error / 2.0)
     if not (fine and most_c <= 4.0 * loose * max(most_r, least_error)):
-        return Errors(name, rms_r, rms_c, False, output)
+        return Errors(name, rms_r, rms_c, False, output, example=_example(x, r, c, error_c))
     count = _count(known, 1)
     rows_r, rows_c, rows_floor = (_rms(e, count, 1) for e in (error_r, error_c, floor))
     slack = _slack(floor)
@@ -109,7 +111,16 @@ def compare_rows(
     at = int(np.argmax(np.where(wrong, rows_c / np.maximum(allowed, 1e-300), 0.0)))
     scale = float(_rms(x, count, 1)[at]) or 1.0
     where = f"{output}, row {at} of those compared"
-    return Errors(name, float(rows_r[at]) / scale, float(rows_c[at]) / scale, False, where)
+    example = _example(x[at], r[at], c[at], error_c[at])
+    sizes = float(rows_r[at]) / scale, float(rows_c[at]) / scale
+    return Errors(name, *sizes, False, where, example=example)
+
+
+def _example(exact: Array, reference: Array, candidate: Array, errors: Array) -> str:
+    """Say what the element with the largest error is, and what it should be."""
+    at = int(np.argmax(np.abs(errors)))
+    x, r, c = (float(v.ravel()[at]) for v in (exact, reference, candidate))
+    return f"{c:.6g} for {x:.6g}, which the reference computes as {r:.6g}"
 
 
 def _of_other_rows(x: Array, errors: Array, known: Array, least: float) -> Array:

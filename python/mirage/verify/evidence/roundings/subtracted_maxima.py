@@ -22,6 +22,7 @@ from math import floor, log2
 
 import numpy as np
 
+from mirage.semantics.numbers import nearest
 from mirage.semantics.scalar import Array, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import AccumulateFn, KernelGraph, Op, Value, all_ops, launches, loops
 from mirage.verify.evidence.roundings.activations import LARGEST, Activations, Situation
@@ -243,4 +244,4 @@ class _Exponentials:
 
     def _number(self, value: Value) -> float | None:
         op = self._made.get(self._origin(value))
-        return None if op is None or op.number is None else float(op.number)
+        return None if op is None or op.number is None else nearest(op.number)

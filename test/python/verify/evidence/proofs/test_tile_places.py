@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from example_programs import graphs
 from mirage.semantics.builder import Builder
-from mirage.semantics.scalar import DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import CumulateFn, DType, UnaryFn
 from mirage.semantics.ugraph import Axis, BlockGraph, Launch, Op, Output, TensorType, Value
 from mirage.verify.evidence.proofs.tile_places import WHOLE, Cut, Label, Places
 from new_ops import Clamp, Flip, Twice
@@ -60,5 +60,5 @@ def test_tiles_side_by_side_are_cut_as_each_is() -> None:
 
 
 def test_what_is_so_far_needs_the_dimension_as_a_whole() -> None:
-    assert label_of(lambda b, x: b.cumulate(ReduceFn.SUM, x, 1)) == (OF_ROWS, WHOLE)
-    assert label_of(lambda b, x: b.cumulate(ReduceFn.SUM, x, 0)) is None
+    assert label_of(lambda b, x: b.cumulate(CumulateFn.SUM, x, 1)) == (OF_ROWS, WHOLE)
+    assert label_of(lambda b, x: b.cumulate(CumulateFn.SUM, x, 0)) is None

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import VerifyOptions
-from mirage.verify.evidence.roundings.cancelling_sums import adds_rounded
+from mirage.verify.evidence.roundings.activations import Activations
+from mirage.verify.evidence.roundings.cancelling_sums import adds_rounded, cancelling_sums
+from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
+from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.pair.verification import Verification
 
 F16, BF16, F32 = DType.F16, DType.BF16, DType.F32
@@ -71,6 +75,60 @@ def test_parts_that_are_rounded_before_they_are_added_are_seen(dtype: DType, for
     assert not adds_rounded(reference)
     for seed in range(3):
         assert not accepted(reference, candidate, seed)
+
+
+def beside_low_rank(halves: bool, dtype: DType) -> KernelGraph:
+    """A product and one of low rank, whose inner product is rounded as a whole, or in halves that
+    are added once they are multiplied by the second factor."""
+    b = Builder()
+    shapes = {"x": (ROWS, 256), "w": (256, COLUMNS), "a": (256, 16), "b": (16, COLUMNS)}
+    given = tuple(Value(TensorType(s, dtype), name) for name, s in shapes.items())
+    x, w, low, high = given
+    if not halves:
+        y = b.binary(BinaryFn.ADD, b.matmul(x, w), b.matmul(b.matmul(x, low), high))
+        return KernelGraph("low rank", given, tuple(b.ops), (y,))
+    total = b.matmul(b.cast(x, F32), b.cast(w, F32))
+    for k in (0, 128):
+        part = b.matmul(b.slice(x, (0, k), (ROWS, 128)), b.slice(low, (k, 0), (128, 16)))
+        part = b.matmul(b.cast(part, F32), b.cast(high, F32))
+        total = b.binary(BinaryFn.ADD, total, part)
+    y = b.cast(total, dtype)
+    return KernelGraph("low rank", given, tuple(b.ops), (y,))
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16])
+def test_halves_of_a_low_rank_are_seen_beside_a_product(dtype: DType) -> None:
+    """What cancels is a part of the result, and the rest of it is about as large."""
+    reference, candidate = (beside_low_rank(halves, dtype) for halves in (False, True))
+    assert not any(accepted(reference, candidate, seed) for seed in range(4))
+
+
+def of_two_sums(halves: bool) -> KernelGraph:
+    """The square of a sum, of which one factor may be added from halves that are rounded."""
+    b = Builder()
+    x, w = Value(TensorType((ROWS, 512), F16), "x"), Value(TensorType((512, COLUMNS), F16), "w")
+    if halves:
+        parts = [
+            b.matmul(b.slice(x, (0, k), (ROWS, 256)), b.slice(w, (k, 0), (256, COLUMNS)))
+            for k in (0, 256)
+        ]
+        first = b.binary(BinaryFn.ADD, *(b.cast(part, F32) for part in parts))
+    else:
+        first = b.cast(b.matmul(x, w), F32)
+    y = b.cast(b.binary(BinaryFn.MUL, first, b.cast(b.matmul(x, w), F32)), F16)
+    y = b.binary(BinaryFn.MUL, y, b.constant(2.0**-9, F16))
+    return KernelGraph("two sums", (x, w), tuple(b.ops), (y,))
+
+
+def test_products_of_two_sums_that_cancel_do_not_vanish() -> None:
+    """Where all results were zero, or had one digit left, no error would show."""
+    graphs = of_two_sums(False), of_two_sums(True)
+    sample = choose_sample(graphs, 1e6, np.random.default_rng(0))
+    draw = Activations(graphs[0], sample, 0, {})
+    every = {s.name: s for s in cancelling_sums(draw, graphs) if s is not None}
+    inputs = every["sums of input 0 along dimension 1 cancel"].inputs
+    (results,) = outputs_of(graphs[0], 0, Yardstick(), inputs, sample)
+    assert np.abs(results).max() > 2.0**-9
 
 
 @pytest.mark.parametrize("dtype", [F16, BF16])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.semantics.builder import Builder
 from mirage.semantics.region import whole_demand
-from mirage.semantics.scalar import DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import CumulateFn, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample, graph_work
 
@@ -36,7 +36,7 @@ def test_sums_so_far_are_work() -> None:
     work: list[float] = []
     for scan in (False, True):
         b = Builder()
-        y = b.cumulate(ReduceFn.SUM, x, 1) if scan else b.unary(UnaryFn.RELU, x)
+        y = b.cumulate(CumulateFn.SUM, x, 1) if scan else b.unary(UnaryFn.RELU, x)
         graph = KernelGraph("sampled", (x,), tuple(b.ops), (y,))
         work.append(graph_work(graph, whole_demand(graph)))
     assert work[1] > 2 * work[0]

@@ -39,8 +39,17 @@ def _grouped_product(b: Lowering, c: Call) -> Value:
     line = iota(b, (rows,), 0, ends.dtype)
     passed = b.binary(BinaryFn.LE, b.reshape(ends, (experts, 1)), line)
     own = b.reduced(ReduceFn.SUM, b.typed(passed, DType.F32), (0,), False)  # E behind the last end
-    if rows < experts:
-        return _by_row(b, x, weights, own)
+    return (_by_row if rows < experts else _own_of_all)(b, x, weights, own)
+
+
+def most_separate(experts: int) -> int:
+    """Return the number of rows up to which each row is multiplied by itself, wherever it is."""
+    return max(MOST_ROWS, experts - 1)
+
+
+def _own_of_all(b: Lowering, x: Value, weights: Value, own: Value) -> Value:
+    """Multiply all rows by the weights of all experts; each row keeps the product of its own."""
+    rows, experts = x.shape[0], weights.shape[0]
     number = b.typed(iota(b, (experts,), 0), DType.F32)
     mine = b.binary(BinaryFn.EQ, own, b.reshape(number, (experts, 1)))
     all_of_them = b.matmul(b.reshape(x, (1, *x.shape)), weights)
@@ -50,12 +59,29 @@ def _grouped_product(b: Lowering, c: Call) -> Value:
 
 def _by_row(b: Lowering, x: Value, weights: Value, own: Value) -> Value:
     """Multiply each row with the weights of its own expert, which are looked up."""
+    some = b.typed(b.combine(BinaryFn.MIN, own, weights.shape[0] - 1), DType.I64)
+    return _looked_up_product(b, x, weights, some, own)
+
+
+def _looked_up_product(b: Lowering, x: Value, weights: Value, some: Value, own: Value) -> Value:
+    """Multiply each row with the weights that ``some`` names; a row without an ``own`` expert is
+    zero. What is kept of each row also keeps rows apart: weights that are looked up row by row
+    cannot be read as one matrix of all rows' columns."""
     rows, experts = x.shape[0], weights.shape[0]
-    some = b.typed(b.combine(BinaryFn.MIN, own, experts - 1), DType.I64)
     product = b.matmul(b.reshape(x, (rows, 1, x.shape[1])), _looked_up(b, weights, some))
     y = b.reshape(product, (rows, weights.shape[2]))
     there = b.combine(BinaryFn.LT, b.reshape(own, (rows, 1)), experts)
     return b.binary(BinaryFn.KEEP, there, y)
+
+
+def _own_products(b: Lowering, c: Call) -> Value:
+    """``op(x, weights, experts)``; all experts are known to have weights
+    (:mod:`mirage.frontend.torch_import.capture.sorted_rows`)."""
+    x, weights, experts = c.value(0), c.value(1), c.value(2)
+    own = b.typed(experts, DType.F32)
+    if x.shape[0] >= weights.shape[0]:
+        return _own_of_all(b, x, weights, own)
+    return _looked_up_product(b, x, weights, experts, own)
 
 
 def _looked_up(b: Lowering, table: Value, index: Value) -> Value:
@@ -69,8 +95,10 @@ def _looked_up(b: Lowering, table: Value, index: Value) -> Value:
     return b.permuted(_looked_up(b, op.operands[0], index), order)
 
 
+GROUPED = ("aten._grouped_mm", "transformers.grouped_mm_fallback")
+"""The names of products of groups of rows."""
 EXPERTS: dict[str, Row] = {
-    "aten._grouped_mm": _grouped_product,
-    "transformers.grouped_mm_fallback": _grouped_product,
+    **dict.fromkeys(GROUPED, _grouped_product),
+    "mirage_import.rows_of_experts": _own_products,
 }
 """Torch ops of mixtures of experts: products of groups of rows."""

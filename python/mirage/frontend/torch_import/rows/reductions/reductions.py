@@ -6,6 +6,7 @@ import math
 
 from mirage.frontend.torch_import.rows.elements.comparisons import truth
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.rows.seen_rows import has_no_empty_row
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import MAX_POSITIONS, iota
@@ -27,6 +28,9 @@ def _any(*, all_of: bool, over: bool) -> Row:
         dims, keep = (_dims(c, 1), bool(c.arg(2, False))) if over else ((), False)
         if x.shape == c.result.shape:  # over no dimensions
             return b.unary(UnaryFn.NOT, x) if all_of else x
+        rows = over and {d % len(x.shape) for d in dims} == {len(x.shape) - 1}
+        if rows and not all_of and has_no_empty_row(b, x):
+            return b.spread(b.constant(1, DType.I1), c.result.shape)
         count = b.reduced(ReduceFn.SUM, b.cast(x, DType.F32), dims, keep)
         return b.combine(BinaryFn.EQ if all_of else BinaryFn.NE, count, 0)
 

@@ -2,10 +2,8 @@
 
 A running sum of floats is one op if a block can hold the row. A longer row is computed in blocks:
 the running sum of each block, plus the sum of all blocks before it, which is a running sum itself
-(G. E. Blelloch, Prefix sums and their applications, 1990). Maxima are computed in the same way.
-Products of zeros and ones are made of maxima; others take ``log2`` steps: after step ``k`` each
-element is combined with the ``2^k - 1`` before it (W. D. Hillis, G. L. Steele, Data parallel
-algorithms, 1986).
+(G. E. Blelloch, Prefix sums and their applications, 1990). Maxima and products are computed in the
+same way. Products of zeros and ones are made of maxima.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from mirage.frontend.torch_import.rows.reductions.reductions import flipped, is_
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.ops.cumulation import COMBINED, NOTHING
 from mirage.semantics.positions import MAX_POSITIONS, iota
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, CumulateFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
 LARGE = 1e38
@@ -33,12 +31,16 @@ COLUMNS = 4
 several rows are read and written in whole sectors."""
 
 
+_REDUCED = {CumulateFn.SUM: ReduceFn.SUM, CumulateFn.MAX: ReduceFn.MAX}
+"""The functions by which a kernel also reduces a whole dimension."""
+
+
 @dataclass(frozen=True)
 class Way:
     """How the elements of a row are taken: with this function, from the last to the first if
     ``reversed``, and without the element itself if ``exclusive``."""
 
-    fn: ReduceFn
+    fn: CumulateFn
     reversed: bool
     exclusive: bool = False
 
@@ -57,13 +59,13 @@ def _running_sum(b: Lowering, c: Call) -> Value:
         x = b.typed(x, DType.F32 if small else DType.I64)
     else:
         x = wide(b, b.typed(x, dtype))
-    y = b.typed(_running(b, ReduceFn.SUM, x, dim, dim in turned), dtype)
+    y = b.typed(_running(b, CumulateFn.SUM, x, dim, dim in turned), dtype)
     return turned_around(b, y, turned)
 
 
-def _running(b: Lowering, fn: ReduceFn, x: Value, dim: int, reversed: bool = False) -> Value:
-    """Return the sum or the largest of all elements up to each one along ``dim``, or from each one
-    on."""
+def _running(b: Lowering, fn: CumulateFn, x: Value, dim: int, reversed: bool = False) -> Value:
+    """Return the sum, the product or the largest of all elements up to each one along ``dim``, or
+    from each one on."""
     way = Way(fn, reversed)
     return _of_row(b, way, x, dim) if x.dtype.is_integer else _in_blocks(b, way, x, dim)
 
@@ -85,11 +87,24 @@ def _in_blocks(b: Lowering, way: Way, x: Value, dim: int) -> Value:
     if size % length:
         return _in_two(b, way, x, dim, size - size % length, length)
     blocks = _as_blocks(b, x, dim, length)
-    totals = b.reduced(way.fn, blocks, (dim + 1,), False)
+    so_far = _of_row(b, way, blocks, dim + 1)
+    totals = b.reshape(
+        _total(b, way, blocks, so_far, dim + 1),
+        (*x.shape[:dim], size // length, *x.shape[dim + 1 :]),
+    )
     before = _in_blocks(b, replace(way, exclusive=True), totals, dim)
     beside = b.reshape(before, (*before.shape[: dim + 1], 1, *before.shape[dim + 1 :]))
-    y = b.binary(COMBINED[way.fn], _of_row(b, way, blocks, dim + 1), beside)
-    return b.reshape(y, x.shape)
+    return b.reshape(b.binary(COMBINED[way.fn], so_far, beside), x.shape)
+
+
+def _total(b: Lowering, way: Way, x: Value, so_far: Value, dim: int) -> Value:
+    """Return what all elements along ``dim`` give. There is no reduction by products: all is so far
+    at the last element."""
+    if way.fn in _REDUCED:
+        return b.reduced(_REDUCED[way.fn], x, (dim,), True)
+    at = 0 if way.reversed else x.shape[dim] - 1
+    last = b.cut(so_far, dim, at, 1)
+    return b.binary(COMBINED[way.fn], last, b.cut(x, dim, at, 1)) if way.exclusive else last
 
 
 def _as_blocks(b: Lowering, x: Value, dim: int, length: int) -> Value:
@@ -104,22 +119,12 @@ def _in_two(b: Lowering, way: Way, x: Value, dim: int, at: int, length: int) -> 
     head, tail = b.cut(x, dim, 0, at), b.cut(x, dim, at, x.shape[dim] - at)
     first, last = (_in_blocks(b, way, part, dim) for part in (head, tail))
     if way.reversed:
-        first = b.binary(COMBINED[way.fn], first, b.reduced(way.fn, tail, (dim,), True))
+        first = b.binary(COMBINED[way.fn], first, _total(b, way, tail, last, dim))
         return b.concat((first, last), dim)
-    if at > LONGEST:  # the same totals are needed to scan the first part
-        head = b.reduced(way.fn, _as_blocks(b, head, dim, length), (dim + 1,), False)
-    total = b.reduced(way.fn, head, (dim,), True)
+    if at > LONGEST and way.fn in _REDUCED:  # the same totals are needed to scan the first part
+        head = b.reduced(_REDUCED[way.fn], _as_blocks(b, head, dim, length), (dim + 1,), False)
+    total = _total(b, way, head, first, dim)
     return b.concat((first, b.binary(COMBINED[way.fn], last, total)), dim)
-
-
-def _scan(b: Lowering, fn: BinaryFn, x: Value, dim: int) -> Value:
-    """Combine by ``fn`` all elements up to each one along ``dim``."""
-    step, size = 1, x.shape[dim]
-    while step < size:
-        later, earlier = b.cut(x, dim, step, size - step), b.cut(x, dim, 0, size - step)
-        x = b.concat((b.cut(x, dim, 0, step), b.binary(fn, later, earlier)), dim)
-        step *= 2
-    return x
 
 
 def _running_product(b: Lowering, c: Call) -> Value:
@@ -130,7 +135,7 @@ def _running_product(b: Lowering, c: Call) -> Value:
     if x.shape and low >= 0 and high <= 1:
         (dim,) = normalize_dims((c.integer(1),), len(x.shape))
         failed = b.combine(BinaryFn.SUB, 1, b.typed(x, DType.F32))
-        so_far = _running(b, ReduceFn.MAX, failed, dim)
+        so_far = _running(b, CumulateFn.MAX, failed, dim)
         return b.typed(b.combine(BinaryFn.SUB, 1, so_far), dtype)
     if dtype.is_integer:
         b.rather_stays("products of integers that f32 may not hold")
@@ -138,7 +143,7 @@ def _running_product(b: Lowering, c: Call) -> Value:
     if not x.shape:
         return b.typed(y, dtype)
     (dim,) = normalize_dims((c.integer(1),), len(x.shape))
-    return b.typed(_scan(b, BinaryFn.MUL, y, dim), dtype)
+    return b.typed(_running(b, CumulateFn.PROD, y, dim), dtype)
 
 
 def _running_extreme(*, least: bool) -> Row:
@@ -156,7 +161,7 @@ def _running_extreme(*, least: bool) -> Row:
         small = x.dtype.is_integer and max(map(abs, b.range_of(x))) <= MAX_POSITIONS
         y = b.cast(x, DType.F32) if small else x
         y = flipped(b, y) if least else y
-        most = _running(b, ReduceFn.MAX, y, dim, dim in turned)
+        most = _running(b, CumulateFn.MAX, y, dim, dim in turned)
         values = flipped(b, most) if least else most
         values = b.combine(BinaryFn.NE, values, 0) if truth else b.typed(values, x.dtype)
         values = turned_around(b, values, turned)
@@ -174,7 +179,7 @@ def _last_places(b: Lowering, x: Value, most: Value, dim: int) -> Value:
     shape = tuple(size if d == dim else 1 for d in range(len(x.shape)))
     place = b.reshape(b.typed(iota(b, (size,), 0), DType.F32), shape)
     last = b.binary(BinaryFn.KEEP, is_largest(b, x, most), place)
-    return b.typed(_running(b, ReduceFn.MAX, last, dim), DType.I64)
+    return b.typed(_running(b, CumulateFn.MAX, last, dim), DType.I64)
 
 
 def _running_log_sum(b: Lowering, c: Call) -> Value:

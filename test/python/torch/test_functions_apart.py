@@ -1,0 +1,110 @@
+"""Ops that run functions stay with PyTorch, between compiled graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from mirage.frontend.program import Program
+from mirage.torch.compiled_graph import Report
+from mirage.torch.graph_compiler import backend
+from torch._higher_order_ops.while_loop import while_loop
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+from torch_programs.op_by_op import op_by_op
+
+Tensor = torch.Tensor
+
+
+def choice(x: Tensor, w: Tensor) -> Tensor:
+    y = torch.softmax(x @ w, -1)
+    z = torch.cond(y.sum() > x.sum(), lambda a, b: (a * 2) @ b, lambda a, b: a - b.sum(), (y, w))
+    return torch.relu(z) + x
+
+
+def two_choices(x: Tensor, w: Tensor) -> Tensor:
+    return choice(choice(x, w) * 0.5, w + 1)
+
+
+def nested(x: Tensor, w: Tensor) -> Tensor:
+    def inside(a: Tensor) -> Tensor:
+        return torch.cond(a.sum() > 3, lambda b: b * 3, lambda b: b + 1, (a * 2,)) - 1
+
+    return torch.cond(x.sum() > 0, inside, lambda a: a.exp(), (x @ w,)) * 2
+
+
+def loop(x: Tensor, w: Tensor) -> Tensor:
+    def again(i: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return i + 1, torch.tanh(y @ w)
+
+    _, y = while_loop(lambda i, y: i < 3, again, (torch.tensor(0), x * 2))
+    return y + x
+
+
+def at_the_ends(x: Tensor, w: Tensor) -> Tensor:
+    """Nothing is before the op, and nothing after it."""
+    return torch.cond(w[0, 0] > 0, lambda a, b: a @ b, lambda a, b: a - b[0], (x, w))
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Tensor], int]] = {
+    "one choice": (choice, 4),
+    "two choices": (two_choices, 7),
+    "a choice in a choice": (nested, 5),
+    "a loop": (loop, 2),
+    "nothing around it": (at_the_ends, 3),
+}
+"""With the number of graphs that are compiled."""
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_rest_is_compiled(name: str, sign: int) -> None:
+    function, least = PROGRAMS[name]
+    count = 0
+    reports: list[Report] = []
+
+    def compiled(program: Program, options: Mapping[str, Any]) -> Any:
+        nonlocal count
+        count += 1
+        return op_by_op(program, options)
+
+    host = partial(backend, compiler=compiled, devices=("cpu",), watch=reports.append)
+    generator = torch.Generator().manual_seed(3)
+    x, w = torch.randn(4, 4, generator=generator), torch.randn(4, 4, generator=generator)
+    fast = torch.compile(function, backend=host)
+    with torch.no_grad():
+        for scale in (1.0, -1.0):
+            given = x * sign * scale, w * scale
+            torch.testing.assert_close(fast(*given), function(*given), rtol=1e-4, atol=1e-4)
+    assert count >= least
+    assert not any(report.reason for report in reports)
+
+
+BIAS = torch.tensor([0.5, -0.25])
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: BlockMask) -> Tensor:
+    def score(s: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return torch.tanh(s / 3) * 3 + BIAS[h] * (j - i)
+
+    return torch.relu(flex_attention(q * 2, k, v, score, mask))
+
+
+def test_attention_of_functions_is_one_graph() -> None:
+    mask = create_block_mask(lambda b, h, i, j: (i >= j) & (i - j < 9), None, None, 24, 24, "cpu")
+    q, k, v = (torch.randn(2, 2, 24, 8) for _ in range(3))
+    reports: list[Report] = []
+    host = partial(backend, compiler=op_by_op, devices=("cpu",), watch=reports.append)
+    with torch.no_grad():
+        got = torch.compile(attend, backend=host)(q, k, v, mask)
+        torch.testing.assert_close(got, attend(q, k, v, mask), rtol=1e-4, atol=1e-4)
+    (report,) = reports
+    assert not report.reason
+    assert not report.calls
