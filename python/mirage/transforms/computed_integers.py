@@ -2,13 +2,13 @@
 its own.
 
 A launch that loads the result of a formula computes it (:mod:`mirage.transforms.lookups`). For all
-other readers (the program's caller, calls of PyTorch, lookups, bounds of loops) a kernel writes it:
-each block computes one tile and stores it.
+other readers (the program's caller, calls of PyTorch, lookups, bounds of loops) a kernel writes it,
+alone or with a few others of its shape: each block computes one tile and stores it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -30,7 +30,9 @@ from mirage.semantics.ugraph import (
 
 WARPS = 4
 COLUMNS, TILE = 512, 2048
-"""The elements of a row, and of all rows together, that a block computes."""
+"""The elements of a row, and of all rows and results together, that a block computes."""
+TOGETHER = 4
+"""The most results of one kernel: each has registers of its own until all are stored."""
 
 
 def in_memory(launch: Launch) -> set[Value]:
@@ -57,8 +59,29 @@ def with_stored_integers(graph: KernelGraph) -> KernelGraph:
     if not stored:
         return graph
     lines = lines_of(graph)
-    made: dict[Op, Op] = {formulas[v]: computing(formulas[v], lines) for v in stored}
-    return replace(graph, ops=tuple(made.get(op, op) for op in graph.ops))
+    groups = _together(graph, [formulas[v] for v in formulas if v in stored])
+    others = {op for ops in groups for op in ops[1:]}
+    made: dict[Op, Op] = {ops[0]: computing(ops, lines) for ops in groups}
+    return replace(graph, ops=tuple(made.get(op, op) for op in graph.ops if op not in others))
+
+
+def _together(graph: KernelGraph, formulas: Sequence[Integers]) -> list[list[Integers]]:
+    """Group formulas of one shape that a kernel can compute where the first of them is: what they
+    read is there before."""
+    places = {v: i for i, op in enumerate(graph.ops) for v in op.results}
+    groups: list[tuple[int, list[Integers]]] = []
+    for op in formulas:
+        after = max((places.get(v, -1) for v in op.operands), default=-1)
+        for place, ops in groups:
+            same = ops[0].result.shape == op.result.shape
+            if same and after < place and len(ops) < TOGETHER:
+                ops.append(op)
+                break
+        else:
+            place, ops = places[op.result], [op]
+            groups.append((place, ops))
+        places[op.result] = place
+    return [ops for _, ops in groups]
 
 
 def formulas_of(graph: KernelGraph) -> dict[Value, Integers]:
@@ -93,15 +116,16 @@ def in_tile(
     return TileIntegers(operands, (result,), cuts, op.result.shape, formula)
 
 
-def computing(op: Integers, lines: Container[Value] = frozenset()) -> Launch:
-    """Return a launch that computes a formula tile by tile."""
-    shape = op.result.shape
+def computing(ops: Sequence[Integers], lines: Container[Value] = frozenset()) -> Launch:
+    """Return a launch that computes formulas of one shape tile by tile."""
+    shape = ops[0].result.shape
+    most = TILE >> (len(ops) - 1).bit_length()
     if len(shape) == 1:
-        tile = (_part(shape[0], TILE),)
+        tile = (_part(shape[0], most),)
     else:
         width = min(shape[-1], COLUMNS)
         padded = 1 << (width - 1).bit_length()
-        height = _part(shape[-2], max(TILE // padded, 1))
+        height = _part(shape[-2], max(most // padded, 1))
         tile = (*(1 for _ in shape[:-2]), height, width)
     parts = tuple(ceil(n / t) for n, t in zip(shape, tile, strict=True))
     names = tuple(f"d{i}" for i in range(len(shape)))
@@ -110,14 +134,24 @@ def computing(op: Integers, lines: Container[Value] = frozenset()) -> Launch:
         (name,) if n > 1 else () for name, n in zip(names, parts, strict=True)
     )
     params: dict[Value, Value] = {}
-    dtype = op.result.dtype
-    exact = dtype.is_integer and dtype is not DType.I1
-    result = Value(TensorType(tile, DType.I64 if exact else dtype.in_tile))
-    inner = in_tile(
-        op, lines, lambda v: params.setdefault(v, Value(v.type, v.name)), result, tile_map
+
+    def param(v: Value) -> Value:
+        return params.setdefault(v, Value(v.type, v.name))
+
+    made = tuple(
+        in_tile(op, lines, param, Value(TensorType(tile, _held(op.result.dtype))), tile_map)
+        for op in ops
     )
-    body = BlockGraph(tuple(params.values()), (inner,), (Output(result, tile_map),))
-    return Launch(tuple(params), op.results, grid, body, Schedule(warps=WARPS, stages=1))
+    outputs = tuple(Output(op.result, tile_map) for op in made)
+    body = BlockGraph(tuple(params.values()), made, outputs)
+    results = tuple(op.result for op in ops)
+    return Launch(tuple(params), results, grid, body, Schedule(warps=WARPS, stages=1))
+
+
+def _held(dtype: DType) -> DType:
+    """Return the type of a tile that is stored as a type."""
+    exact = dtype.is_integer and dtype is not DType.I1
+    return DType.I64 if exact else dtype.in_tile
 
 
 def _part(size: int, most: int) -> int:

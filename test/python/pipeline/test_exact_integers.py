@@ -199,7 +199,7 @@ def kernel_of(*lines: str) -> KernelGraph:
     x = Value(TensorType((5, 70), DType.I32))
     formula = Formula(tuple(map(read_step, lines)))
     result = Value(TensorType((5, 70), DType.I32))
-    launch = computing(Integers((x,), (result,), formula))
+    launch = computing([Integers((x,), (result,), formula)])
     return KernelGraph("kernel", (x,), (launch,), launch.results)
 
 

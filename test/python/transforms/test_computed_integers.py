@@ -124,12 +124,32 @@ def test_what_others_read_is_written() -> None:
     check_graph(found)
 
 
+def test_results_of_one_shape_are_of_one_kernel() -> None:
+    """Unless one is read, through memory, before another is computed."""
+    ids = value(5)
+    one = integers(value(5), (ids,), "load 0", "constant 3 : i64", "mul 0 1 : i64")
+    two = integers(value(5), (ids,), "load 0", "abs 0 : i64")
+    other = integers(value(5, 5), (ids,), "load 0", "neg 0 : i64")
+    after = integers(value(5), (one.result, ids), "load 0", "load 0", "add 0 1 : i64")
+    last = integers(value(5), (ids,), "load 0", "square 0 : i64")
+    ops = (one, two, other, after, last)
+    graph = KernelGraph("g", (ids,), ops, tuple(op.result for op in ops))
+    found = fused(graph)
+    assert [op.results for op in found.ops] == [
+        (one.result, two.result, last.result), other.results, after.results,
+    ]  # fmt: skip
+    equal(graph, found, IDS)
+    more = tuple(replace(one, results=(value(5),)) for _ in range(9))
+    many = fused(KernelGraph("g", (ids,), more, tuple(op.result for op in more)))
+    assert [len(op.results) for op in many.ops] == [4, 4, 1]
+
+
 @pytest.mark.parametrize("shape", [(5,), (1,), (700,), (3, 5), (4, 1000), (3000, 3), (2, 3, 5)])
 def test_kernels_that_write_have_tiles_of_all_shapes(shape: tuple[int, ...]) -> None:
     x = value(*shape, dtype=DType.I32)
     dims = " ".join(map(str, range(len(shape))))
     op = integers(value(*shape, dtype=DType.I32), (x,), f"load {dims}", "square 0 : i32")
-    launch = computing(op)
+    launch = computing([op])
     graph = KernelGraph("g", (x,), (launch,), launch.results)
     numbers = np.arange(x.type.size).reshape(shape) * 98765
     equal(KernelGraph("g", (x,), (op,), op.results), graph, numbers)

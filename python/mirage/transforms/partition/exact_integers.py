@@ -1,4 +1,5 @@
-"""Integers and truth values: the ops that kernels compute, and those that PyTorch does.
+"""Integers and truth values: the ops that kernels compute as floats, those that they compute with
+exact integers, and those that PyTorch does.
 
 Tiles hold whole numbers as f32, exactly up to 2^24. So a kernel computes with an integer, and
 writes it for readers that expect one (the program's caller, lookups, calls), if its range is known
@@ -6,9 +7,11 @@ to lie within that: positions and values computed from them, truth values, bytes
 of a sum is that of its terms, times their number, and no partial sum exceeds it). An index is
 written only if it is known to be inside of its table: others are results of calls, which a program
 can check before a kernel reads them (:mod:`mirage.runtime.arguments.index_check`). All other ops on
-integers (a sum of token ids, say) are calls. So are conversions that may change a number: to
-integers from floats that are not known to be whole, or to narrower integers. And so are ops whose
-result may leave its type (`i * i` of bytes): PyTorch wraps around, while f32 does not.
+integers are exact arithmetic in 64 bits, if they compute element by element
+(:mod:`mirage.transforms.partition.integer_regions`), and calls otherwise (a sum of token ids, say).
+So are conversions that may change a number: to integers from floats that are not known to be whole,
+or to narrower integers. And so are ops whose result may leave its type (`i * i` of bytes): it wraps
+around, which f32 does not.
 
 Some ops work in kernels for any integer. One is comparing it with a number whose range is known
 (`arange(n) <= position`) and below 2^24. Rounding to f32 keeps the order of integers, is exact up
@@ -47,7 +50,8 @@ from mirage.transforms.partition.moved_terms import with_moved_terms
 
 
 def integers_as_calls(graph: KernelGraph) -> KernelGraph:
-    """Return ``graph`` with calls in place of the ops on integers that kernels do not compute."""
+    """Return ``graph`` with formulas of exact integers, and calls, in place of the ops on integers
+    that kernels do not compute as floats."""
     if not any(v.dtype.is_integer for op in graph.ops for v in (*op.operands, *op.results)):
         return graph
     ranges = ranges_of(graph)
