@@ -90,7 +90,8 @@ class Measure(EdgeCosts):
                 account.merge(self._once(added))
             if isinstance(edge, Gather):
                 gathered.add(edge.children[0])
-        self._count_readings(account, edges, again | (first & nested), bool(products))
+        twice = (again & self._summed_first(edges)) | (first & nested)
+        self._count_readings(account, edges, twice, bool(products))
         extra = self._store(account, gathered, outputs)
         if self._has_warpgroups and products:
             feasible = feasible & self._count_registers(account.features, edges)
@@ -204,6 +205,16 @@ class Measure(EdgeCosts):
             if self.in_loop(edge.goal) and (edge.goal in again or ended(edge.goal[0])):
                 again.update(c for c in edge.children if self.in_loop(c) and not ended(c[0]))
         return again
+
+    def _summed_first(self, edges: list[Edge]) -> set[Goal]:
+        """Return the values that the sums of the first loop are computed from."""
+        found: set[Goal] = set()
+        ended = self.derivations.phases.ended
+        for edge in reversed(edges):  # users first
+            sums = isinstance(edge, Accumulate) and not ended(edge.goal[0])
+            if sums or edge.goal in found:
+                found.update(c for c in edge.children if self.in_loop(c) and not ended(c[0]))
+        return found
 
     def _first(self, edges: list[Edge]) -> tuple[set[Goal], set[Goal]]:
         """Return the values that the loop before a nest computes, and those that the nest's inner
