@@ -82,6 +82,24 @@ def test_arithmetic(dtype: torch.dtype) -> None:
     exact(found, arithmetic, *inputs)
 
 
+def towards_zero(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    """Of the least number there is no absolute value."""
+    by = torch.where(y.abs() < 2, 3, y)
+    return (
+        torch.fmod(x, by), torch.fmod(x, 3), torch.fmod(x, -4), x % -5,
+        torch.div(x, by, rounding_mode="trunc"), torch.div(x, -3, rounding_mode="trunc"),
+        torch.div(x, by, rounding_mode="floor"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_quotients_and_remainders_towards_zero(dtype: torch.dtype) -> None:
+    inputs = drawn(dtype, 5, 33), drawn(dtype, 5, 33, seed=1)
+    found = compiled(towards_zero, *inputs)
+    assert not calls(found)
+    exact(found, towards_zero, *inputs)
+
+
 def conversions(x: Tensor) -> tuple[Tensor, ...]:
     narrow = tuple(x.to(dtype) for dtype in KINDS if dtype is not x.dtype)
     return (*narrow, (x * 3).float(), (x - 1).half() if x.dtype is torch.int8 else x + 1)

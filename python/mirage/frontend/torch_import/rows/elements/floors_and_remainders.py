@@ -91,30 +91,21 @@ def _operands(b: Lowering, c: Call) -> tuple[Operand, Operand]:
     return x, y
 
 
-def _apply(b: Lowering, fn: UnaryFn, x: Operand) -> Operand:
-    """Apply an absolute value or a sign to a tensor or number."""
-    if isinstance(x, Value):
-        return b.unary(fn, x)
-    return abs(x) if fn is UnaryFn.ABS else -x
+def _negative(b: Lowering, x: Operand) -> Value | bool:
+    return b.combine(BinaryFn.LT, x, 0) if isinstance(x, Value) else x < 0
 
 
-def _towards_zero(b: Lowering, fn: BinaryFn, c: Call) -> tuple[Value, Operand, Operand]:
-    """Return ``fn`` of both operands without their signs, and both operands."""
-    x, y = _operands(b, c)
-    size = b.combine(fn, _apply(b, UnaryFn.ABS, x), _apply(b, UnaryFn.ABS, y))
-    return size, x, y
-
-
-def _with_sign(b: Lowering, size: Value, *signed: Operand) -> Value:
-    """Negate ``size`` (at least zero) where an odd number of the other operands is negative."""
-    for x in signed:
-        if isinstance(x, Value):
-            negative = b.combine(BinaryFn.LT, x, 0)
-            plus = b.binary(BinaryFn.KEEP, b.unary(UnaryFn.NOT, negative), size)
-            size = b.binary(BinaryFn.SUB, plus, b.binary(BinaryFn.KEEP, negative, size))
-        elif x < 0:
-            size = b.unary(UnaryFn.NEG, size)
-    return size
+def _is_rounded(b: Lowering, x: Operand, y: Operand) -> Value:
+    """Return where a quotient of integers that is rounded down is less than the one rounded towards
+    zero: where something remains and the signs differ. (Quotients of absolute values would not do:
+    the least integer has none.)"""
+    rest = b.combine(BinaryFn.NE, b.combine(BinaryFn.REMAINDER, x, y), 0)
+    first, second = _negative(b, x), _negative(b, y)
+    if isinstance(first, Value) and isinstance(second, Value):
+        return b.binary(BinaryFn.AND, rest, b.binary(BinaryFn.XOR, first, second))
+    one, fixed = (first, second) if isinstance(first, Value) else (second, first)
+    assert isinstance(one, Value)
+    return b.binary(BinaryFn.AND, rest, b.unary(UnaryFn.NOT, one) if fixed else one)
 
 
 def _divided(b: Lowering, c: Call) -> Value:
@@ -124,8 +115,11 @@ def _divided(b: Lowering, c: Call) -> Value:
         x, y = _operands(b, c)
         return b.typed(b.combine(BinaryFn.FLOOR_DIV, x, y), c.result.dtype)
     if mode == "trunc" and c.result.dtype.is_integer:
-        size, x, y = _towards_zero(b, BinaryFn.FLOOR_DIV, c)
-        return _with_sign(b, size, x, y)
+        x, y = _operands(b, c)
+        down = b.combine(BinaryFn.FLOOR_DIV, x, y)
+        return b.typed(
+            b.binary(BinaryFn.ADD, down, b.cast(_is_rounded(b, x, y), down.dtype)), c.result.dtype
+        )
     x, y = _operands(b, c)
     quotient = b.combine(BinaryFn.DIV, x, y)
     return b.typed(truncated(b, quotient) if mode == "trunc" else quotient, c.result.dtype)
@@ -139,8 +133,20 @@ def _remainder(b: Lowering, c: Call) -> Value:
 
 def _fmod(b: Lowering, c: Call) -> Value:
     """``op(x, y)``, with the sign of ``x``."""
-    size, x, _ = _towards_zero(b, BinaryFn.REMAINDER, c)
-    return b.typed(_with_sign(b, size, x), c.result.dtype)
+    x, y = _operands(b, c)
+    if c.result.dtype.is_integer:
+        rest = b.combine(BinaryFn.REMAINDER, x, y)
+        divisor = y if isinstance(y, Value) else b.constant(y, rest.dtype)
+        off = b.binary(BinaryFn.KEEP, _is_rounded(b, x, y), divisor)
+        return b.typed(b.binary(BinaryFn.SUB, rest, off), c.result.dtype)
+    one, other = (b.unary(UnaryFn.ABS, v) if isinstance(v, Value) else abs(v) for v in (x, y))
+    size = b.combine(BinaryFn.REMAINDER, one, other)
+    if not isinstance(x, Value):
+        return b.typed(b.unary(UnaryFn.NEG, size) if x < 0 else size, c.result.dtype)
+    below = b.combine(BinaryFn.LT, x, 0)
+    above = b.binary(BinaryFn.KEEP, b.unary(UnaryFn.NOT, below), size)
+    signed = b.binary(BinaryFn.SUB, above, b.binary(BinaryFn.KEEP, below, size))
+    return b.typed(signed, c.result.dtype)
 
 
 def _whole_number(c: Call) -> int:
