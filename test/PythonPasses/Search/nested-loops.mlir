@@ -4,8 +4,8 @@
 
 // CHECK: kernel.alternatives
 // CHECK: }, {
-// CHECK: %[[PARTS:.*]] = kernel.launch({{.*}}) grid [n_part = {{[0-9]+}}] {{.*}} : (tensor<32x2048xf16>, tensor<2048x131072xf16>, tensor<131072x64xf16>) -> tensor<{{[0-9]+}}x32x64xf32> {
-// CHECK: ^bb0(%[[X:.*]]: tensor<32x2048xf16>, %[[W1:.*]]: tensor<2048x131072xf16>, %[[W2:.*]]: tensor<131072x64xf16>):
+// CHECK: %[[PARTS:.*]] = kernel.launch({{.*}}) grid [n_part = {{[0-9]+}}] {{.*}} : (tensor<8x2048xf16>, tensor<2048x262144xf16>, tensor<262144x64xf16>) -> tensor<{{[0-9]+}}x8x64xf32> {
+// CHECK: ^bb0(%[[X:.*]]: tensor<8x2048xf16>, %[[W1:.*]]: tensor<2048x262144xf16>, %[[W2:.*]]: tensor<262144x64xf16>):
 // CHECK-NEXT: %[[Y:.*]] = block.loop [n = {{[0-9]+}}] {
 // CHECK-NEXT: %[[SUM:.*]] = block.loop [k = {{[0-9]+}}] {
 // CHECK-DAG: %[[XT:.*]] = block.load %[[X]] {{\[\[}}], [k]]
@@ -24,9 +24,9 @@
 // CHECK-NOT: kernel.launch
 // CHECK: kernel.yield
 
-kernel.graph @wide_hidden(%arg0: tensor<32x2048xf16>, %arg1: tensor<2048x131072xf16>, %arg2: tensor<131072x64xf16>) -> tensor<32x64xf16> attributes {form = #kernel.form<reference>} {
-  %0 = kernel.matmul %arg0, %arg1 : (tensor<32x2048xf16>, tensor<2048x131072xf16>) -> tensor<32x131072xf16>
-  %1 = kernel.unary silu %0 : (tensor<32x131072xf16>) -> tensor<32x131072xf16>
-  %2 = kernel.matmul %1, %arg2 : (tensor<32x131072xf16>, tensor<131072x64xf16>) -> tensor<32x64xf16>
-  kernel.return %2 : tensor<32x64xf16>
+kernel.graph @wide_hidden(%arg0: tensor<8x2048xf16>, %arg1: tensor<2048x262144xf16>, %arg2: tensor<262144x64xf16>) -> tensor<8x64xf16> attributes {form = #kernel.form<reference>} {
+  %0 = kernel.matmul %arg0, %arg1 : (tensor<8x2048xf16>, tensor<2048x262144xf16>) -> tensor<8x262144xf16>
+  %1 = kernel.unary silu %0 : (tensor<8x262144xf16>) -> tensor<8x262144xf16>
+  %2 = kernel.matmul %1, %arg2 : (tensor<8x262144xf16>, tensor<262144x64xf16>) -> tensor<8x64xf16>
+  kernel.return %2 : tensor<8x64xf16>
 }

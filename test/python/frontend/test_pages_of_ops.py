@@ -23,7 +23,7 @@ def rows() -> list[tuple[str, str, str]]:
 
 def test_every_op_has_one_row_with_its_meaning() -> None:
     named = Counter(name for names, _, _ in rows() for name in re.findall(r"`([^`]+)`", names))
-    assert set(named) == {op.split(".")[1] for op in TABLE}
+    assert set(named) == {op.split(".")[1] for op in TABLE if not op.startswith("mirage_import.")}
     assert max(named.values()) == 1
     assert all(meaning for _, meaning, _ in rows())
 

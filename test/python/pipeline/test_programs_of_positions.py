@@ -117,7 +117,7 @@ def left_out_and_shown(found: mi.Optimized) -> list[tuple[bool, bool]]:
     return [(leaves_out_steps(p), "steps left out: they" in (n.evidence or "")) for p, n in pairs]
 
 
-LONGER = (rand(2, 320, 32), rand(2, 320, 32) * 0.5, rand(2, 320, 32))
+LONGER = (rand(2, 576, 32), rand(2, 576, 32) * 0.5, rand(2, 576, 32))
 
 
 @pytest.mark.parametrize(("program", "chip"), [(causal, "sm_80"), (sliding, "sm_90a")])
