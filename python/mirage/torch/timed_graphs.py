@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from mirage.frontend.program import Program
-from mirage.pipeline.measure import NothingToMeasureError, Timer, fastest, need_gpu
+from mirage.pipeline import measure
+from mirage.pipeline.measure import NothingToMeasureError, Timer, fastest
 from mirage.pipeline.result import Optimized
 from mirage.torch.background import load_program
 from mirage.torch.compiled_graph import Compiled
@@ -37,7 +38,7 @@ def tune(
     :class:`~mirage.runtime.errors.NoGpuError`.
     """
     if timer is None:
-        need_gpu("tuning")
+        measure.need_gpu("tuning")
     end = time.monotonic() + seconds
 
     def timed(program: Program, chosen: Mapping[str, Any]) -> Compiled:
