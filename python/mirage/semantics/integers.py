@@ -8,7 +8,7 @@ load. If anything other than a kernel reads it, a kernel of its own writes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ from mirage.semantics.indexing.indices import Region
 from mirage.semantics.integer_formula import Formula, FormulaError
 from mirage.semantics.ops.block_ops import renamed_map
 from mirage.semantics.ops.kinds import Lookup, Source, Tiled
-from mirage.semantics.ops.op import TensorType, UnknownOp
+from mirage.semantics.ops.op import TensorType, UnknownOp, Value
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import TileMap
 
@@ -65,6 +65,27 @@ class Integers(Lookup):
         return tuple(
             tuple(None if d < 0 else region[d] for d in dims) for dims in self.formula.loads
         )
+
+    @property
+    def in_tiles(self) -> bool:
+        return True
+
+    def tile(
+        self,
+        result: Value,
+        cuts: TileMap,
+        param: Callable[[Value], Value],
+        lines: Container[Value],
+    ) -> TileIntegers:
+        """Positions are computed, too."""
+        counted = {
+            i
+            for i, (v, dims) in enumerate(zip(self.operands, self.formula.loads, strict=True))
+            if v in lines and dims[0] >= 0
+        }
+        operands = tuple(param(v) for i, v in enumerate(self.operands) if i not in counted)
+        formula = self.formula.with_positions(counted) if counted else self.formula
+        return TileIntegers(operands, (result,), cuts, self.result.shape, formula)
 
     def written(self, xs: Sequence[str]) -> str:
         return self.formula.written(xs)

@@ -10,7 +10,7 @@ anything other than a kernel reads becomes a call of the framework.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -28,6 +28,8 @@ from mirage.semantics.ugraph import TileMap
 
 MAX_POSITIONS = 1 << 24
 """The largest number of positions that a tile represents exactly: whole numbers in f32."""
+_TABLES = (DType.F16, DType.BF16, DType.F32)
+"""The element types of tables of which kernels load rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,21 @@ class Iota(Lookup):
     @property
     def counts_along(self) -> int | None:
         return self.dim
+
+    @property
+    def in_tiles(self) -> bool:
+        """Positions that f32 represents, of rank 1: a load of others is zero beyond their other
+        dimensions too."""
+        return self.result.type.size <= MAX_POSITIONS and len(self.result.shape) == 1
+
+    def tile(
+        self,
+        result: Value,
+        cuts: TileMap,
+        param: Callable[[Value], Value],
+        lines: Container[Value],
+    ) -> TileIota:
+        return TileIota((), (result,), self.dim, cuts[self.dim], self.result.shape[self.dim])
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +112,21 @@ class Gather(Lookup):
     def needs(self, region: Region) -> tuple[Region, ...]:
         rank = len(self.operands[1].shape)
         return ((None, *region[rank:]), tuple(region[:rank]))
+
+    @property
+    def in_tiles(self) -> bool:
+        """Rows of floats."""
+        table, indices = self.operands
+        return table.dtype in _TABLES and len(table.shape) >= 2 and bool(indices.shape)
+
+    def tile(
+        self,
+        result: Value,
+        cuts: TileMap,
+        param: Callable[[Value], Value],
+        lines: Container[Value],
+    ) -> TileGather:
+        return TileGather(tuple(map(param, self.operands)), (result,), cuts)
 
 
 def _rows(table: Array, at: Array, lead: int) -> Array:

@@ -8,7 +8,7 @@ alone or with a few others of its shape: each block computes one tile and stores
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -97,25 +97,6 @@ def lines_of(graph: KernelGraph) -> set[Value]:
     }  # fmt: skip
 
 
-def in_tile(
-    op: Integers,
-    lines: Container[Value],
-    param: Callable[[Value], Value],
-    result: Value,
-    cuts: TileMap,
-) -> TileIntegers:
-    """Return the tile of a formula, whose operands become params; positions, ``lines``, are
-    computed."""
-    counted = {
-        i
-        for i, (v, dims) in enumerate(zip(op.operands, op.formula.loads, strict=True))
-        if v in lines and dims[0] >= 0
-    }
-    operands = tuple(param(v) for i, v in enumerate(op.operands) if i not in counted)
-    formula = op.formula.with_positions(counted) if counted else op.formula
-    return TileIntegers(operands, (result,), cuts, op.result.shape, formula)
-
-
 def computing(ops: Sequence[Integers], lines: Container[Value] = frozenset()) -> Launch:
     """Return a launch that computes formulas of one shape tile by tile."""
     shape = ops[0].result.shape
@@ -139,7 +120,7 @@ def computing(ops: Sequence[Integers], lines: Container[Value] = frozenset()) ->
         return params.setdefault(v, Value(v.type, v.name))
 
     made = tuple(
-        in_tile(op, lines, param, Value(TensorType(tile, _held(op.result.dtype))), tile_map)
+        op.tile(Value(TensorType(tile, _held(op.result.dtype))), tile_map, param, lines)
         for op in ops
     )
     outputs = tuple(Output(op.result, tile_map) for op in made)

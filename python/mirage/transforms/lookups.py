@@ -12,17 +12,11 @@ from collections.abc import Container
 from dataclasses import replace
 from math import prod
 
-from mirage.semantics.integers import Integers
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.positions import (
-    MAX_POSITIONS,
     Gather,
-    Iota,
     Lookup,
-    TileGather,
-    TileIota,
 )
-from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import (
     BlockGraph,
@@ -34,19 +28,16 @@ from mirage.semantics.ugraph import (
 )
 from mirage.transforms.computed_integers import (
     in_memory,
-    in_tile,
     integers_without_views,
     lines_of,
     with_stored_integers,
 )
 
-_TABLES = (DType.F16, DType.BF16, DType.F32)
-
 
 def fused(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with launches that compute the lookups that they load."""
     graph = with_stored_integers(integers_without_views(rows_without_views(graph)))
-    lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and _in_tiles(op)}
+    lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and op.in_tiles}
     if not lookups:
         return graph
     ops = tuple(
@@ -78,17 +69,6 @@ def rows_without_views(graph: KernelGraph) -> KernelGraph:
     return without_dead_ops(replace(graph, ops=tuple(ops))) if changed else graph
 
 
-def _in_tiles(op: Lookup) -> bool:
-    """Return whether kernels can be generated for a lookup: positions that f32 represents, of rank
-    1 (a load of others is zero beyond their other dimensions too), and rows of floats."""
-    if isinstance(op, Integers):
-        return True
-    if isinstance(op, Iota):
-        return op.result.type.size <= MAX_POSITIONS and len(op.result.shape) == 1
-    table, indices = op.operands
-    return table.dtype in _TABLES and len(table.shape) >= 2 and bool(indices.shape)
-
-
 class _Fused:
     def __init__(
         self, launch: Launch, lookups: dict[Value, Lookup], lines: Container[Value]
@@ -115,13 +95,7 @@ class _Fused:
         if not isinstance(op, Load) or op.operands[0] not in self.lookups:
             return op
         lookup = self.lookups[op.operands[0]]
-        if isinstance(lookup, Gather):
-            return TileGather(tuple(map(self._param, lookup.operands)), op.results, op.map)
-        if isinstance(lookup, Integers):
-            return in_tile(lookup, self.lines, self._param, op.result, op.map)
-        assert isinstance(lookup, Iota)
-        dim = lookup.dim
-        return TileIota((), op.results, dim, op.map[dim], lookup.result.shape[dim])
+        return lookup.tile(op.result, op.map, self._param, self.lines)
 
     def _param(self, value: Value) -> Value:
         return self.params.setdefault(value, Value(value.type, value.name))

@@ -64,7 +64,7 @@ CLASS_TESTS = {
     "pipeline": 3,
     "search": 38,
     "semantics": 60,
-    "transforms": 77,
+    "transforms": 72,
     "verify": 85,
 }
 """Places that ask whether an op is of one class, by package; entries of tables are such places. An

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import enum
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -260,10 +260,27 @@ class Boundary(Op):
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup(Boundary):
+class Lookup(Boundary, kind=True):
     """A tensor of the kernel level whose elements are determined where they are loaded."""
 
     in_block: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def in_tiles(self) -> bool:
+        """Whether kernels can determine the elements of a tile that they load."""
+
+    @abstractmethod
+    def tile(
+        self,
+        result: Value,
+        cuts: tuple[tuple[str, ...], ...],
+        param: Callable[[Value], Value],
+        lines: Container[Value],
+    ) -> Source:
+        """Return the op of a block that determines a tile, ``result``, which is cut from the tensor
+        along ``cuts``; ``param`` gives the block's parameter for an operand, and ``lines`` are
+        tensors of positions along one dimension."""
 
     @property
     def counts_along(self) -> int | None:

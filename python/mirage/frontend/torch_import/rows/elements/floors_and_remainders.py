@@ -95,17 +95,19 @@ def _negative(b: Lowering, x: Operand) -> Value | bool:
     return b.combine(BinaryFn.LT, x, 0) if isinstance(x, Value) else x < 0
 
 
-def _is_rounded(b: Lowering, x: Operand, y: Operand) -> Value:
-    """Return where a quotient of integers that is rounded down is less than the one rounded towards
-    zero: where something remains and the signs differ. (Quotients of absolute values would not do:
-    the least integer has none.)"""
-    rest = b.combine(BinaryFn.NE, b.combine(BinaryFn.REMAINDER, x, y), 0)
+def _remaining(b: Lowering, x: Operand, y: Operand) -> tuple[Value, Value]:
+    """Return what remains of integers if their quotient is rounded down, and where this quotient is
+    less than the one rounded towards zero: where something remains and the signs differ. (Absolute
+    values would not do: the least integer has none.)"""
+    rest = b.combine(BinaryFn.REMAINDER, x, y)
+    is_divided = b.combine(BinaryFn.NE, rest, 0)
     first, second = _negative(b, x), _negative(b, y)
     if isinstance(first, Value) and isinstance(second, Value):
-        return b.binary(BinaryFn.AND, rest, b.binary(BinaryFn.XOR, first, second))
+        return rest, b.binary(BinaryFn.AND, is_divided, b.binary(BinaryFn.XOR, first, second))
     one, fixed = (first, second) if isinstance(first, Value) else (second, first)
     assert isinstance(one, Value)
-    return b.binary(BinaryFn.AND, rest, b.unary(UnaryFn.NOT, one) if fixed else one)
+    differ = b.unary(UnaryFn.NOT, one) if fixed else one
+    return rest, b.binary(BinaryFn.AND, is_divided, differ)
 
 
 def _divided(b: Lowering, c: Call) -> Value:
@@ -117,9 +119,8 @@ def _divided(b: Lowering, c: Call) -> Value:
     if mode == "trunc" and c.result.dtype.is_integer:
         x, y = _operands(b, c)
         down = b.combine(BinaryFn.FLOOR_DIV, x, y)
-        return b.typed(
-            b.binary(BinaryFn.ADD, down, b.cast(_is_rounded(b, x, y), down.dtype)), c.result.dtype
-        )
+        _, less = _remaining(b, x, y)
+        return b.typed(b.binary(BinaryFn.ADD, down, b.cast(less, down.dtype)), c.result.dtype)
     x, y = _operands(b, c)
     quotient = b.combine(BinaryFn.DIV, x, y)
     return b.typed(truncated(b, quotient) if mode == "trunc" else quotient, c.result.dtype)
@@ -135,9 +136,9 @@ def _fmod(b: Lowering, c: Call) -> Value:
     """``op(x, y)``, with the sign of ``x``."""
     x, y = _operands(b, c)
     if c.result.dtype.is_integer:
-        rest = b.combine(BinaryFn.REMAINDER, x, y)
+        rest, less = _remaining(b, x, y)
         divisor = y if isinstance(y, Value) else b.constant(y, rest.dtype)
-        off = b.binary(BinaryFn.KEEP, _is_rounded(b, x, y), divisor)
+        off = b.binary(BinaryFn.KEEP, less, divisor)
         return b.typed(b.binary(BinaryFn.SUB, rest, off), c.result.dtype)
     one, other = (b.unary(UnaryFn.ABS, v) if isinstance(v, Value) else abs(v) for v in (x, y))
     size = b.combine(BinaryFn.REMAINDER, one, other)
