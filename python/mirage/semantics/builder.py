@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from mirage.semantics.numbers import Number
@@ -69,6 +69,10 @@ class Builder:
     def _add(self, op: Op) -> Value:
         self.ops.append(op)
         return op.result
+
+    def define(self, value: Value) -> None:
+        """Make the result of the last op ``value``, by which other ops or outputs know it."""
+        self.ops[-1] = replace(self.ops[-1], results=(value,))
 
     def constant(self, value: Number, dtype: DType = DType.F32) -> Value:
         """Append a rank-0 constant."""

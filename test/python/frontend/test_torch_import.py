@@ -455,7 +455,6 @@ REFUSED: list[tuple[str, Callable[..., object], tuple[object, ...], type[Fronten
         DynamicShapeError,
         "aten.item.default gives a number that depends on the data",
     ),
-    ("bits", lambda x: x & 5, (torch.arange(4),), UnsupportedOpError, "by the mask 5"),
     ("no tensor", "module", (X,), GraphTypeError, "expected a torch.nn.Module, a function"),
     ("wrong shapes", lambda x: x @ x, (X,), ImportFailedError, "could not capture"),
     ("nothing", lambda x: None, (X,), FrontendError, ""),

@@ -100,6 +100,27 @@ def test_quotients_and_remainders_towards_zero(dtype: torch.dtype) -> None:
     exact(found, towards_zero, *inputs)
 
 
+def least_of_rows(x: Tensor) -> tuple[Tensor, ...]:
+    """Comparisons of what a call gives, which are solved for it, are results by themselves."""
+    least = x.amin(-1, keepdim=True)
+    return least == 3, ~least < 7, (least - 2) // 4 != 1
+
+
+def test_solved_comparisons_as_results() -> None:
+    for x in (drawn(torch.int64, 5, 33), torch.arange(66).view(11, 6) - 9):
+        exact(compiled(least_of_rows, x), least_of_rows, x)
+
+
+def test_bits_need_no_leave_for_calls() -> None:
+    def hashed(x: Tensor, y: Tensor) -> Tensor:
+        return (x ^ (y >> 3)) & (x | 12)
+
+    x, y = drawn(torch.int64, 4, 9), drawn(torch.int64, 4, 9, seed=1)
+    found = mi.optimize(mi.from_torch(hashed, x, y), OPTIONS)
+    assert not calls(found)
+    exact(found, hashed, x, y)
+
+
 def conversions(x: Tensor) -> tuple[Tensor, ...]:
     narrow = tuple(x.to(dtype) for dtype in KINDS if dtype is not x.dtype)
     return (*narrow, (x * 3).float(), (x - 1).half() if x.dtype is torch.int8 else x + 1)

@@ -29,7 +29,7 @@ from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Elementwise, External, KernelGraph, View
 from mirage.transforms.computed_integers import places
 
-_BITS = {
+BIT_CALLS = {
     **{f"{base}.{kind}": name for base, name in BIT_BASES.items() for kind in ("Tensor", "Scalar")},
     **{
         f"aten.__{way}shift__.Tensor": f"shift_{side}"
@@ -141,14 +141,14 @@ def computes_bits(op: Op) -> bool:
 
 def _bits(op: Op) -> tuple[str, tuple[Value | int, ...]] | None:
     """Return the name and the operands of a function of bits; None for other ops."""
-    if not isinstance(op, External) or op.target not in _BITS or op.seen_as:
+    if not isinstance(op, External) or op.target not in BIT_CALLS or op.seen_as:
         return None
     others = dict(op.arguments)
     number = others.pop("other", None)
     found = (*op.operands, number) if isinstance(number, int) else op.operands
     if others or len(found) != 2 or not all(v.dtype.is_integer for v in op.operands):
         return None
-    return _BITS[op.target], found
+    return BIT_CALLS[op.target], found
 
 
 class _TooLong(Exception):

@@ -10,6 +10,7 @@ comparison of all pairs, which is large, is computed where it is read.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 
 from mirage.semantics.bounds.integer_ranges import Range
@@ -17,7 +18,6 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.positions import MAX_POSITIONS
 from mirage.semantics.scalar import BinaryFn, UnaryFn
-from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import KernelGraph
 
 PART = 1 << 22
@@ -33,7 +33,7 @@ def compared_in_parts(graph: KernelGraph, ranges: Mapping[Value, Range]) -> Kern
     if not found:
         return graph
     definitions = {v: op for op in graph.ops for v in op.results}
-    build, names = Builder(), dict[Value, Value]()
+    build = Builder()
     known: dict[Value, list[Value]] = {}
     for op in graph.ops:
         if op not in found:
@@ -42,9 +42,10 @@ def compared_in_parts(graph: KernelGraph, ranges: Mapping[Value, Range]) -> Kern
         sides = [_parts(build, v, definitions, known) for v in op.operands]
         pairs = [build.binary(BinaryFn.EQ, a, b) for a, b in zip(*sides, strict=True)]
         same = reduce(lambda a, b: build.binary(BinaryFn.AND, a, b), pairs)
-        different = op.function is BinaryFn.NE
-        names[op.result] = build.unary(UnaryFn.NOT, same) if different else same
-    return _renamed(KernelGraph(graph.name, graph.inputs, tuple(build.ops), graph.outputs), names)
+        if op.function is BinaryFn.NE:
+            build.unary(UnaryFn.NOT, same)
+        build.define(op.result)
+    return replace(graph, ops=tuple(build.ops))
 
 
 def _is_of_large(op: Op, ranges: Mapping[Value, Range]) -> bool:
@@ -82,15 +83,3 @@ def _parts(
             left -= 22
         known[root].append(rest)
     return [v if v.shape == value.shape else b.reshape(v, value.shape) for v in known[root]]
-
-
-def _renamed(graph: KernelGraph, names: Mapping[Value, Value]) -> KernelGraph:
-    """Return ``graph`` with other values as operands."""
-    ops = tuple(
-        with_operands(op, tuple(names.get(v, v) for v in op.operands))
-        if not names.keys().isdisjoint(op.operands)
-        else op
-        for op in graph.ops
-    )
-    outputs = tuple(names.get(v, v) for v in graph.outputs)
-    return KernelGraph(graph.name, graph.inputs, ops, outputs)

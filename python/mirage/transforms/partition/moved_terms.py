@@ -22,7 +22,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.ops.op import Op, TensorType, Value
 from mirage.semantics.positions import MAX_POSITIONS
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
-from mirage.semantics.substitute import with_operands, without_dead_ops
+from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import Elementwise, KernelGraph, View
 
 _COMPARISONS = (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE)
@@ -32,20 +32,14 @@ _SOLVED = (BinaryFn.ADD, BinaryFn.SUB, BinaryFn.FLOOR_DIV)
 def with_moved_terms(graph: KernelGraph, ranges: Mapping[Value, Range]) -> KernelGraph:
     """Return ``graph`` with comparisons solved for integers of unknown size; the same object if
     there are none."""
-    solver = _Solver(graph, ranges)
-    outputs = dict[Value, Value]()
+    solver, moved = _Solver(graph, ranges), False
     for op in graph.ops:
-        if (found := solver.solved(op)) is None:
-            solver.build.ops.append(
-                with_operands(op, tuple(outputs.get(v, v) for v in op.operands))
-            )
+        if solver.solved(op) is None:
+            solver.build.ops.append(op)
         else:
-            outputs[op.result] = found
-    if not outputs:
-        return graph
-    results = tuple(outputs.get(v, v) for v in graph.outputs)
-    ops = tuple(solver.build.ops)
-    return without_dead_ops(KernelGraph(graph.name, graph.inputs, ops, results))
+            solver.build.define(op.result)
+            moved = True
+    return without_dead_ops(replace(graph, ops=tuple(solver.build.ops))) if moved else graph
 
 
 @dataclass(frozen=True)
@@ -66,8 +60,8 @@ class _Solver:
         self.build = Builder()
 
     def solved(self, op: Op) -> Value | None:
-        """Return a comparison's truth value, solved as far as possible; None for other ops, and for
-        those that are solved."""
+        """Return a comparison's truth value, solved as far as possible and computed last; None for
+        other ops, and for those that are solved."""
         if op.function not in _COMPARISONS or any(v.dtype is not DType.I64 for v in op.operands):
             return None
         assert isinstance(op.function, BinaryFn)

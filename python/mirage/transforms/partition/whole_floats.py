@@ -119,7 +119,7 @@ class _Floats:
         if value in self.floats and value not in self.written:
             self.written.add(value)
             self.build.cast(self.floats[value], value.dtype)
-            self.build.ops[-1] = replace(self.build.ops[-1], results=(value,))
+            self.build.define(value)
         return self.names.get(value, value)
 
     def _float(self, value: Value) -> Value:

@@ -73,6 +73,7 @@ def test_solved_comparisons_say_the_same(
     other = with_moved_terms(graph, ranges_of(graph))
     assert other is not graph
     check_graph(other)
+    assert other.outputs == graph.outputs
     x = np.array(ps, dtype=np.float64)
     (first,), (second,) = (evaluate_floats(g, [x]) for g in (graph, other))
     assert np.array_equal(first, second)

@@ -49,6 +49,7 @@ from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
 from mirage.transforms.copies import without_copies, without_repeats
 from mirage.transforms.nested_joins import flat_joins
 from mirage.transforms.pages import rows_of_pages
+from mirage.transforms.partition.integer_regions import BIT_CALLS
 from mirage.transforms.selections import selected_pieces
 
 if TYPE_CHECKING:
@@ -185,8 +186,9 @@ class Importer:
             if not isinstance(found, str):
                 return found
             reason = found
-        if self.allow_fallback:
-            return self._external(call, location, reason)
+        computed = call.op in BIT_CALLS and not foreign
+        if self.allow_fallback or computed:
+            return self._external(call, location, "" if computed else reason)
         raise unsupported(call.op, location, reason, call)
 
     def _written(self, call: Call, row: Row) -> object:
