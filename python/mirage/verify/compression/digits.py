@@ -19,30 +19,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import gcd, prod
 
 from mirage.semantics.ugraph import KernelGraph, Launch, Value
+from mirage.verify.compression.boundaries import Conflict, IndexClass, Relation, Sides, settle
 from mirage.verify.compression.index_relations import Cut, Irregular, Slot, Slots, Union
 
 _Name = tuple[Hashable, int]  # a digit before joining: its class, and the product of the lower ones
 _MAX_PINNED = 16
 _MAX_SEVERED = 512
-_Sides = tuple[tuple[Slot, ...], tuple[Slot, ...]]
-
-
-@dataclass
-class _Class:
-    """Slots that hold the same indices, ``range(size)``.
-
-    ``boundaries`` are the products of the lower digits: index ``i`` has the top digit ``i // max``.
-    The top digit is open: other classes may share it and have more indices. ``exact`` says that the
-    lower digits of another index end here, so that the size is the full product of the digits.
-    """
-
-    size: int
-    boundaries: set[int] = field(default_factory=lambda: {1})
-    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,18 +66,22 @@ class Structure:
                 *zip(first.outputs, other.outputs, strict=True),
             ):
                 self._slots.same_shape(a, b)
+        self._roots = {slot: self._slots.union.find(slot) for slot in self._slots.sizes}
         self._found: dict[Slot, tuple[Hashable, ...]] = {}
-        self._relations: list[_Sides] = [
+        self._relations: list[Sides] = [
             (t.parts, (t.whole,)) for t in self._slots.tilings if t.whole is not None
         ]
         self._relations += self._slots.joins
-        self._heads: list[_Sides] = [
+        self._heads: list[Sides] = [
             ((c.whole,), (c.part,)) for c in self._slots.cuts if c.offset == 0
         ]
         self._relations += self._heads
-        self._grains: dict[_Sides | Cut, int] = {}  # of the relations that are severed
-        while not self._solve(sever):
-            pass
+        self._grains: dict[Sides | Cut, int] = {}  # of the relations that are severed
+        self._find_classes()
+        related = [*map(self._related, self._relations)]
+        while not self._solve(related, sever):
+            for c in self._classes.values():
+                c.boundaries = {1}
 
     @property
     def severed(self) -> bool:
@@ -111,36 +101,32 @@ class Structure:
 
     # ---- solving ---------------------------------------------------------------------------------
 
-    def _class(self, slot: Slot) -> _Class:
-        return self._classes[self._slots.union.find(slot)]
-
-    def _solve(self, sever: bool) -> bool:
-        """Find the digits. Return False if a relation had to be severed, so that the caller must
-        start again."""
-        self._classes: dict[Hashable, _Class] = {}
+    def _find_classes(self) -> None:
+        self._classes: dict[Hashable, IndexClass] = {}
         for slot, size in self._slots.sizes.items():
-            root = self._slots.union.find(slot)
-            known = self._classes.setdefault(root, _Class(size))
+            known = self._classes.setdefault(self._roots[slot], IndexClass(size))
             if known.size != size:
                 raise Irregular(f"sizes {known.size} and {size} meet")
         for sides in (*self._relations, *((t.parts, ()) for t in self._slots.tilings)):
             for side in sides:
                 for slot in side[1:]:
                     self._class(slot).exact = True
+
+    def _class(self, slot: Slot) -> IndexClass:
+        return self._classes[self._roots[slot]]
+
+    def _solve(self, related: Sequence[Relation], sever: bool) -> bool:
+        """Find the digits. Return False if a relation had to be severed, so that the caller must
+        start again."""
         shifted = [(c, self._grain(c)) for c in self._slots.cuts if c.offset > 0]
-        at: _Sides | Cut | None = None
         try:
-            changed = True
-            while changed:
-                changed = False
-                for at in self._relations:
-                    changed |= self._refine(*at, self._grains.get(at))
-                for at, grain in shifted:
-                    changed |= self._share_low(at, grain)
-        except _Conflict as reason:
-            if not sever or at is None:
+            for r in related:
+                r.start(self._grains.get(r.source))
+            settle([*related, *(self._sliced(*c) for c in shifted)])
+        except Conflict as conflict:
+            if not sever:
                 raise
-            self._sever(at, reason)
+            self._sever(conflict)
             return False
         try:
             self._name_digits(shifted)
@@ -149,6 +135,14 @@ class Structure:
                 return False
             raise
         return True
+
+    def _related(self, sides: Sides) -> Relation:
+        left, right = (tuple(map(self._class, side)) for side in sides)
+        return Relation(sides, left, right)
+
+    def _sliced(self, cut: Cut, grain: int) -> Relation:
+        whole, part = self._class(cut.whole), self._class(cut.part)
+        return Relation(cut, (whole,), (part,), grain, open=True)
 
     def _sever_heads(self) -> bool:
         """Sever one slice that starts at index 0. Such a slice shares all of its digits with the
@@ -164,10 +158,12 @@ class Structure:
                 found = True
         return found
 
-    def _sever(self, relation: _Sides | Cut, reason: _Conflict) -> None:
+    def _sever(self, reason: Conflict) -> None:
         """Keep only the part of a relation below the largest block that none of its cuts splits.
         The digits above it are pinned, so their relation does not matter.
         """
+        relation = reason.source
+        assert relation is not None
         if isinstance(relation, Cut):
             before, sides = self._grain(relation), ((relation.whole,), (relation.part,))
         else:
@@ -191,50 +187,6 @@ class Structure:
         if whole > self._most_pinned * grain:
             raise Irregular(f"a slice of a dimension of {whole} starts at a multiple of {grain}")
         return grain
-
-    def _refine(
-        self, left: tuple[Slot, ...], right: tuple[Slot, ...], grain: int | None = None
-    ) -> bool:
-        """Give both sides, each read as one index, the same boundaries; with ``grain``, only the
-        boundaries below it.
-        """
-        every = self._suffixes(left) | self._suffixes(right)
-        if grain is not None:
-            every = {b for b in every if b < grain} | {grain}
-        _check_chain(every)
-        changed = False
-        for side in (left, right):
-            base = 1
-            for slot in reversed(side):
-                c = self._class(slot)
-                new = {b // base for b in every if base < b < base * c.size}
-                changed |= not new <= c.boundaries
-                c.boundaries |= new
-                _check_chain(c.boundaries | ({c.size} if c.exact else set()), base)
-                base *= c.size
-        return changed
-
-    def _suffixes(self, slots: tuple[Slot, ...]) -> set[int]:
-        base, result = 1, {1}
-        for slot in reversed(slots):
-            c = self._class(slot)
-            result |= {base * b for b in c.boundaries} | {base}
-            base *= c.size
-        return result
-
-    def _share_low(self, cut: Cut, grain: int) -> bool:
-        """Give the whole and the part the same digits below ``grain``."""
-        pair = (self._class(cut.whole), self._class(cut.part))
-        if pair[1].size == 1:
-            return False
-        low = {x for c in pair for x in c.boundaries if x < grain} | {grain}
-        changed = False
-        for c in pair:
-            new = {x for x in low if x < c.size}
-            changed |= not new <= c.boundaries
-            c.boundaries |= new
-            _check_chain(c.boundaries | ({c.size} if c.exact else set()))
-        return changed
 
     # ---- digits ----------------------------------------------------------------------------------
 
@@ -326,7 +278,7 @@ class Structure:
             self._positions[digit].add(value + 1)
 
     def _digits_of(self, slot: Slot) -> tuple[_Name, ...]:
-        return self._names[self._slots.union.find(slot)]
+        return self._names[self._roots[slot]]
 
     def _reversed(self, slots: tuple[Slot, ...]) -> list[_Name]:
         return [d for s in slots for d in self._digits_of(s)][::-1]
@@ -360,17 +312,3 @@ class Structure:
     def size(self, slot: Slot) -> int:
         """Return the real size of a slot."""
         return self._class(slot).size
-
-
-class _Conflict(Irregular):
-    """Two relations cut an index in incompatible ways."""
-
-    def __init__(self, low: int, high: int, unit: int) -> None:
-        super().__init__(f"cuts at multiples of {low} and of {high} in one dimension")
-        self.low, self.high = low * unit, high * unit
-
-
-def _check_chain(boundaries: set[int], unit: int = 1) -> None:
-    for low, high in itertools.pairwise(sorted(boundaries)):
-        if high % low:
-            raise _Conflict(low, high, unit)
