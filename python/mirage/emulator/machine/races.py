@@ -63,6 +63,7 @@ class RaceCheck:
         self._write_clock = np.zeros(total, np.int32)
         self._write_step = np.zeros(total, np.int32)
         self._read_clock = np.zeros((readers, total), np.int32)
+        self._reads = np.zeros(readers, bool)  # which agents have read anything
         self._write_lane = np.zeros(total, np.int8)
         self._reader = np.full(total, -1, np.int16)
         self._read_lane = np.zeros(total, np.int8)
@@ -124,14 +125,17 @@ class RaceCheck:
         self._require_written(access, "read")
         self._require_order(access, proxy=proxy)
         if self._atomic_clock is not None:
-            self._require_after(access, self._atomic_clock, "an atomic")
+            every = np.arange(len(self._atomic_clock))
+            self._require_after(access, self._atomic_clock, "an atomic", every)
         if lane is not None:
             self._read_by_lanes(access, lane)
         if record:
             own = machine.agent_of_row[rows]
             if clock is None:
                 clock = machine.clocks[rows, own]
-            self._read_clock[(own + agent_base)[:, None], granule] = clock[:, None]
+            agent = own + agent_base
+            self._reads[agent] = True
+            self._read_clock[agent[:, None], granule] = clock[:, None]
 
     def write(
         self,
@@ -150,9 +154,10 @@ class RaceCheck:
         rows = c.rows[position]
         access = _Access(c, position, granule, rows, "writes")
         self._require_order(access, proxy=proxy)
-        self._require_after(access, self._read_clock, "a read")
+        self._require_after(access, self._read_clock, "a read", np.flatnonzero(self._reads))
         if self._atomic_clock is not None:
-            self._require_after(access, self._atomic_clock, "an atomic")
+            every = np.arange(len(self._atomic_clock))
+            self._require_after(access, self._atomic_clock, "an atomic", every)
         self._require_copies_done(access)
         if lane is not None:
             self._written_by_lanes(access, lane)
@@ -241,7 +246,7 @@ class RaceCheck:
         access = _Access(c, position, granule, rows, "updates")
         self._require_written(access, "atomic")
         self._require_order(access)
-        self._require_after(access, self._read_clock, "a read")
+        self._require_after(access, self._read_clock, "a read", np.flatnonzero(self._reads))
         if self._atomic_clock is None:
             self._atomic_clock = np.zeros((machine.domain_warps, len(self._write_clock)), np.int32)
         own = machine.agent_of_row[rows]
@@ -287,15 +292,16 @@ class RaceCheck:
                     "proxy",
                 )
 
-    def _require_after(self, access: _Access, clocks: Array, other: str) -> None:
-        """Check that an access follows every agent's last access in `clocks` [agents, granules]."""
+    def _require_after(self, access: _Access, clocks: Array, other: str, agents: Array) -> None:
+        """Check that an access follows the last access in `clocks` [agents, granules] of each of
+        `agents`, which are all that have made such accesses."""
         machine = self.machine
-        seen = machine.clocks[access.rows, : len(clocks)].T[:, :, None]
-        late = clocks[:, access.granule] > seen
+        seen = machine.clocks[access.rows, agents[:, None]][:, :, None]
+        late = clocks[agents[:, None, None], access.granule] > seen
         if any_of(late):
             bad = np.asarray(late.any(axis=0))
             at, column = _first(bad)
-            agent = int(np.argmax(late[:, at, column]))
+            agent = int(agents[np.argmax(late[:, at, column])])
             self._fail(
                 access,
                 bad,

@@ -13,6 +13,9 @@ from typing import Any
 
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from torch.fx._lazy_graph_module import (
+    _use_lazy_graph_module as without_code,  # pyright: ignore[reportPrivateUsage]
+)
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 from torch_mlir import ir as untyped_ir
@@ -236,7 +239,8 @@ def export_program(
             f"{type(program).__name__}",
             user_location(),
         )
-    with warnings.catch_warnings(), torch.no_grad():
+    # nobody runs the graphs that are made on the way
+    with warnings.catch_warnings(), torch.no_grad(), without_code(True):
         warnings.simplefilter("ignore")
         try:
             arguments: tuple[Any, ...] = _distinct([tuple(example_inputs), dict(named or {})])
