@@ -108,7 +108,7 @@ public:
   /// waits that the warp must execute as one.
   void ptxWhere(mlir::Value condition, llvm::StringRef instruction, llvm::StringRef constraints,
                 mlir::ValueRange args);
-  /// A butterfly or indexed shuffle of one 32-bit value among the whole warp.
+  /// A butterfly or indexed shuffle of one value (16, 32 or 64 bits) among the whole warp.
   mlir::Value shuffleXor(mlir::Value value, int64_t mask);
   mlir::Value shuffleIndex(mlir::Value value, mlir::Value lane);
 

@@ -70,6 +70,10 @@ class Integers(Lookup):
     def in_tiles(self) -> bool:
         return True
 
+    @property
+    def says(self) -> str:
+        return f"integers {self.formula}"
+
     def tile(
         self,
         result: Value,

@@ -32,11 +32,13 @@ from mirage.transforms.computed_integers import (
     lines_of,
     with_stored_integers,
 )
+from mirage.transforms.integer_kernels import with_integer_kernels
 
 
 def fused(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with launches that compute the lookups that they load."""
-    graph = with_stored_integers(integers_without_views(rows_without_views(graph)))
+    graph = integers_without_views(rows_without_views(with_integer_kernels(graph)))
+    graph = with_stored_integers(graph)
     lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and op.in_tiles}
     if not lookups:
         return graph

@@ -36,12 +36,12 @@ LogicalResult verifyElementType(Operation *op, Type expected) {
   return op->emitOpError("expected a result of element type ") << expected << ", got " << actual;
 }
 
-/// Only stores read exact integers.
+/// Exact integers are reduced, taken so far and stored, but for the ops that move them.
 LogicalResult verifyFloats(Operation *op) {
   for (Value operand : op->getOperands())
     if (tileOf(operand).getElementType().isInteger())
       return op->emitOpError("expected tiles of floats, got ")
-             << operand.getType() << ", which only stores read";
+             << operand.getType() << ", of which there are sums and maxima only";
   return success();
 }
 
@@ -62,6 +62,12 @@ LogicalResult verifyComputedType(Operation *op) {
     if (tileOf(operand).getElementType().isF64())
       return verifyElementType(op, Float64Type::get(op->getContext()));
   return verifyElementType(op, Float32Type::get(op->getContext()));
+}
+
+/// The same for totals, which there are of exact integers, too.
+LogicalResult verifyTotalType(Operation *op) {
+  Type element = tileOf(op->getOperand(0)).getElementType();
+  return element.isInteger() ? verifyElementType(op, element) : verifyComputedType(op);
 }
 
 LogicalResult verifyKeptType(Operation *op) {
@@ -285,13 +291,13 @@ LogicalResult MatmulOp::verify() {
 LogicalResult ReduceOp::verify() {
   if (failed(verifyReduce(*this, shapeOf(getInput()), getDims(), shapeOf(getResult()))))
     return failure();
-  return verifyComputedType(*this);
+  return verifyTotalType(*this);
 }
 
 LogicalResult CumulateOp::verify() {
   if (failed(verifyCumulate(*this, shapeOf(getInput()), getDim(), shapeOf(getResult()))))
     return failure();
-  return verifyComputedType(*this);
+  return verifyTotalType(*this);
 }
 
 LogicalResult TransposeOp::verify() {

@@ -8,7 +8,6 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <array>
-#include <limits>
 
 namespace mirage::block {
 #define GEN_PASS_DEF_MASKPADDING
@@ -94,6 +93,8 @@ private:
     return fragment && fragment.getShape()[dim] != getTile(value).getShape()[dim];
   }
 
+  static Type elementOf(Value value) { return getTile(value).getElementType(); }
+
   void run(kernel::LaunchOp launch) {
     ZeroPaddingAnalysis padding(launch);
     IRRewriter rewriter(launch.getContext());
@@ -115,11 +116,11 @@ private:
         for (int64_t dim : reduce.getDims())
           if (!isSum || !padding.isZero(input, dim))
             fill(reduce.getInputMutable(), dim,
-                 isSum ? 0.0 : -std::numeric_limits<double>::infinity());
+                 getIdentity(isSum ? CumulateFn::Sum : CumulateFn::Max, elementOf(input)));
       } else if (auto cumulate = dyn_cast<CumulateOp>(op); cumulate && cumulate.getReversed()) {
         bool isSum = cumulate.getFn() == CumulateFn::Sum;
         if (!isSum || !padding.isZero(cumulate.getInput(), cumulate.getDim()))
-          fill(cumulate.getInputMutable(), cumulate.getDim(), getIdentity(cumulate.getFn()));
+          fill(cumulate.getInputMutable(), cumulate.getDim(), getIdentity(cumulate.getFn(), elementOf(cumulate.getInput())));
       } else if (auto matmul = dyn_cast<MatmulOp>(op)) {
         if (!padding.isZero(matmul.getLhs(), 1))
           fill(matmul.getLhsMutable(), 1, 0.0);

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,8 @@ class Cumulate(Cumulation):
     dim: int
     exclusive: bool = False
     reversed: bool = False
+
+    of_integers: ClassVar[bool] = True
 
     def result_type(self, b: Builder) -> TensorType:
         (x,) = self.operands

@@ -258,6 +258,12 @@ class Boundary(Op):
     """An op between the parts of a program. No search and no proof looks inside; to the readers of
     its results they are inputs with arbitrary elements."""
 
+    @property
+    def says(self) -> str:
+        """The function that the op is: ops that say the same give equal results for equal
+        operands."""
+        return type(self).__name__.lower()
+
 
 @dataclass(frozen=True, eq=False)
 class Lookup(Boundary, kind=True):

@@ -104,6 +104,9 @@ class Op:
     in_block: ClassVar[bool] = True
     """Whether the op may occur in a block graph."""
 
+    of_integers: ClassVar[bool] = False
+    """Whether a block computes the op of tiles of exact integers, too."""
+
     renames: ClassVar[bool] = False
     """Whether the result is the operand's memory in another shape."""
 
