@@ -63,6 +63,7 @@ void TileEmitter::emitOp(Operation *op) {
       .Case<block::IotaOp>([&](auto iota) { emitIota(iota); })
       .Case<block::GatherOp>([&](auto gather) { emitGather(gather); })
       .Case<block::IntegersOp>([&](auto integers) { emitIntegers(integers); })
+      .Case<block::MapIntegersOp>([&](auto map) { emitMapIntegers(map); })
       .Case<block::ReshapeOp>([&](block::ReshapeOp reshape) {
         if (getShared(reshape.getResult()) && sharedViews.count(reshape.getInput()))
           sharedViews[reshape.getResult()] = sharedViews[reshape.getInput()];

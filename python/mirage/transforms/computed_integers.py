@@ -13,10 +13,9 @@ from dataclasses import replace
 from math import ceil
 
 from mirage.semantics.integer_formula import LOAD, Formula, Step
-from mirage.semantics.integers import Integers, TileIntegers
+from mirage.semantics.integers import Integers, TileIntegers, held
 from mirage.semantics.ops.kinds import Lookup, Structure, View, all_ops
 from mirage.semantics.ops.op import Op, TensorType, Value
-from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import (
     Axis,
@@ -120,19 +119,13 @@ def computing(ops: Sequence[Integers], lines: Container[Value] = frozenset()) ->
         return params.setdefault(v, Value(v.type, v.name))
 
     made = tuple(
-        op.tile(Value(TensorType(tile, _held(op.result.dtype))), tile_map, param, lines)
+        op.tile(Value(TensorType(tile, held(op.result.dtype))), tile_map, param, lines)
         for op in ops
     )
     outputs = tuple(Output(op.result, tile_map) for op in made)
     body = BlockGraph(tuple(params.values()), made, outputs)
     results = tuple(op.result for op in ops)
     return Launch(tuple(params), results, grid, body, Schedule(warps=WARPS, stages=1))
-
-
-def _held(dtype: DType) -> DType:
-    """Return the type of a tile that is stored as a type."""
-    exact = dtype.is_integer and dtype is not DType.I1
-    return DType.I64 if exact else dtype.in_tile
 
 
 def _part(size: int, most: int) -> int:

@@ -1,147 +1,145 @@
-"""Totals of exact integers, computed by kernels of their own.
+"""Totals of exact integers, and the formulas of their results, computed by kernels.
 
-A block loads tiles of integers of 64 bits (or computes them, if they are those of a formula), adds
-them up element by element over its steps, and reduces what it has in the end. If there are few
-results, several blocks share each of them, and a second kernel combines what these have found.
+What a formula computes of a total, element by element, is computed by the kernel that has the
+total, if it would have to be in memory otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
-from math import ceil, prod
 
-from mirage.semantics.integer_totals import IntegerReduce
+from mirage.semantics.integer_formula import LOAD, Formula
+from mirage.semantics.integer_totals import IntegerCumulate, IntegerReduce
+from mirage.semantics.integers import Integers, MapIntegers, held
+from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.ops.op import Op, TensorType, Value
-from mirage.semantics.scalar import DType, ReduceFn
+from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
-    AccumulateFn,
-    Accumulator,
-    Axis,
     BlockGraph,
     KernelGraph,
     Launch,
     Load,
-    Loop,
-    Mask,
     Output,
-    Reduce,
-    Schedule,
+    Reshape,
     TileMap,
 )
-
-WARPS = 4
-TILE = 1024
-"""The elements of a tile: each thread loads several at once."""
-COLUMNS = 64
-"""The columns of a tile that is reduced along its rows."""
-BLOCKS = 512
-"""The blocks that keep the memory of a large chip busy."""
-LEAST_STEPS = 4
-"""The tiles for which a block is worthwhile, if others can take them."""
-LOWEST = -float(1 << 63)
-"""The least integer of 64 bits: the maximum of nothing."""
+from mirage.transforms.integer_reductions import reducing
+from mirage.transforms.integer_scans import has_scan, scanning
 
 
 def with_integer_kernels(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with launches that compute the totals of integers."""
-    ops = tuple(new for op in graph.ops for new in _kernels(op))
-    return graph if ops == graph.ops else replace(graph, ops=ops)
+    made = {op: launches for op in graph.ops if (launches := _launches(op))}
+    if not made:
+        return graph
+    readers: dict[Value, list[Op]] = {}
+    for op in graph.ops:
+        for v in op.operands:
+            readers.setdefault(v, []).append(op)
+    places = {v: i for i, op in enumerate(graph.ops) for v in op.results}
+    counted = (op for op in graph.ops if isinstance(op, Lookup) and op.counts_along is not None)
+    positions = {v for op in counted for v in op.results}
+    beside = _Beside(graph, readers, places, positions)
+    for op, launches in tuple(made.items()):
+        formulas = [f for f in beside.formulas(op) if f not in made]
+        if not formulas:
+            continue
+        kept = op.result in graph.outputs or len(formulas) < len(readers[op.result])
+        made.update({done: [] for done in (op, *formulas)})
+        # where the operands of a formula are there, but for those of several formulas
+        made[op if kept or formulas[1:] else formulas[0]] = [
+            *launches[:-1], _with(launches[-1], formulas, kept=kept)
+        ]  # fmt: skip
+    return replace(graph, ops=tuple(new for op in graph.ops for new in made.get(op, [op])))
 
 
-def _kernels(op: Op) -> Iterator[Op]:
+def _launches(op: Op) -> list[Launch]:
     if isinstance(op, IntegerReduce):
-        yield from reducing(op.fn, op.operands[0], op.result, op.dims)
-    else:
-        yield op
+        return reducing(op)
+    return scanning(op) if isinstance(op, IntegerCumulate) and has_scan(op) else []
 
 
 @dataclass(frozen=True)
-class Cut:
-    """How a dimension is cut: into ``parts`` for the grid, each of ``steps`` tiles."""
+class _Beside:
+    """Finds the formulas that the kernel of a total can compute."""
 
-    size: int
-    tile: int
-    parts: int
-    steps: int
+    graph: KernelGraph
+    readers: Mapping[Value, list[Op]]
+    places: Mapping[Value, int]
+    positions: Set[Value]
 
-    @property
-    def overhangs(self) -> bool:
-        return self.parts * self.steps * self.tile > self.size
+    def formulas(self, op: Op) -> Iterator[Integers]:
+        readers = self.readers.get(op.result, [])
+        alone = len(readers) == 1 and op.result not in self.graph.outputs
+        for reader in readers:
+            if isinstance(reader, Integers) and self._is_stored(reader):
+                place = self.places[reader.result if alone else op.result]
+                if self._has_operands(reader, op, place) and _is_aligned(reader, op.result):
+                    yield reader
 
+    def _is_stored(self, formula: Integers) -> bool:
+        """Return whether something other than kernels reads it."""
+        readers = self.readers.get(formula.result, [])
+        stored = formula.result in self.graph.outputs
+        return stored or not all(isinstance(op, Launch) for op in readers)
 
-def reducing(
-    fn: ReduceFn, x: Value, result: Value, dims: Sequence[int]
-) -> Iterator[Launch]:
-    """Yield the launches that reduce ``x`` over ``dims``, which keep size 1."""
-    cuts = _cuts(x.shape, dims)
-    shape = tuple(cut.parts if d in dims else cut.size for d, cut in enumerate(cuts))
-    if shape == result.shape:
-        yield _launch(fn, x, result, dims, cuts)
-        return
-    partial = Value(TensorType(shape, result.dtype))
-    yield _launch(fn, x, partial, dims, cuts)
-    yield from reducing(fn, partial, result, dims)
-
-
-def _cuts(shape: tuple[int, ...], dims: Sequence[int]) -> list[Cut]:
-    """Return how each dimension is cut. Tiles lie along the last dimension, where elements are
-    neighbours in memory, and along one other."""
-    tile = _tile(shape, dims)
-    counts = [ceil(n / t) for n, t in zip(shape, tile, strict=True)]
-    blocks = prod(count for d, count in enumerate(counts) if d not in dims)
-    longest = max(dims, key=lambda d: counts[d])
-    parts = min(ceil(BLOCKS / blocks), counts[longest] // LEAST_STEPS)
-    steps = ceil(counts[longest] / max(parts, 1))
-    cuts: list[Cut] = []
-    for d, (size, own, count) in enumerate(zip(shape, tile, counts, strict=True)):
-        if d not in dims:
-            cuts.append(Cut(size, own, count, 1))
-        elif d == longest:
-            cuts.append(Cut(size, own, ceil(count / steps), steps))
-        else:
-            cuts.append(Cut(size, own, 1, count))
-    return cuts
+    def _has_operands(self, formula: Integers, op: Op, place: int) -> bool:
+        """Return whether the operands other than the total are integers that there are before a
+        place, and not positions, which tiles hold as floats."""
+        return all(
+            v is op.result or (v.dtype.is_number and self.places.get(v, -1) < place)
+            for v in formula.operands
+        ) and self.positions.isdisjoint(formula.operands)
 
 
-def _tile(shape: tuple[int, ...], dims: Sequence[int]) -> tuple[int, ...]:
-    tile = [1] * len(shape)
-    wide = [d for d, n in enumerate(shape) if n > 1] or [len(shape) - 1]
-    last = wide.pop()
-    tile[last] = min(shape[last], TILE if last in dims else COLUMNS)
-    others = wide if last in dims else [d for d in wide if d in dims]
-    if others:
-        rows = TILE // (1 << (tile[last] - 1).bit_length())
-        tile[others[-1]] = max(1, min(shape[others[-1]], rows))
-    return tuple(tile)
-
-
-def _launch(
-    fn: ReduceFn, x: Value, result: Value, dims: Sequence[int], cuts: Sequence[Cut]
-) -> Launch:
-    grid = [Axis(f"g{d}", cut.parts) for d, cut in enumerate(cuts) if cut.parts > 1]
-    inner = [Axis(f"k{d}", cut.steps) for d, cut in enumerate(cuts) if cut.steps > 1]
-    stored: TileMap = tuple((f"g{d}",) if cut.parts > 1 else () for d, cut in enumerate(cuts))
-    loaded: TileMap = tuple(
-        (*axes, f"k{d}") if cut.steps > 1 else axes
-        for d, (axes, cut) in enumerate(zip(stored, cuts, strict=True))
+def _is_aligned(formula: Integers, total: Value) -> bool:
+    """Return whether the formula has one element for each of the total's, in the same order."""
+    found = [
+        dims for v, dims in zip(formula.operands, formula.formula.loads, strict=True) if v is total
+    ]
+    orders = ([d for d in dims if d >= 0] for dims in formula.formula.loads)
+    wide = [d for d, n in enumerate(formula.result.shape) if n > 1]
+    return (
+        len(found) == 1
+        and set(wide) <= set(found[0])
+        and all(order == sorted(order) for order in orders)
     )
-    tile = TensorType(tuple(cut.tile for cut in cuts), DType.I64)
-    param, value = Value(x.type, x.name), Value(tile)
-    ops: list[Op] = [Load((param,), (value,), loaded)]
-    for d in dims:
-        if fn is ReduceFn.MAX and cuts[d].overhangs:
-            ops.append(Mask((value,), (Value(tile),), d, loaded[d], cuts[d].size, LOWEST))
-            value = ops[-1].result
-    how = AccumulateFn.SUM if fn is ReduceFn.SUM else AccumulateFn.MAX
-    for axis in reversed(inner):
-        total = Value(tile)
-        ops = [Loop((), (total,), axis, tuple(ops), (Accumulator(how, value),))]
-        value = total
-    wide = tuple(d for d in dims if cuts[d].tile > 1)
-    if wide:
-        shape = tuple(1 if d in wide else cut.tile for d, cut in enumerate(cuts))
-        ops.append(Reduce((value,), (Value(TensorType(shape, DType.I64)),), fn, wide))
-        value = ops[-1].result
-    body = BlockGraph((param,), tuple(ops), (Output(value, stored),))
-    return Launch((x,), (result,), tuple(grid), body, Schedule(warps=WARPS, stages=1))
+
+
+def _with(launch: Launch, formulas: list[Integers], *, kept: bool) -> Launch:
+    """Return a launch that computes formulas of its result, too; the result is stored if it is
+    ``kept``."""
+    (total,), (output,) = launch.results, launch.body.outputs
+    ops, params = list(launch.body.ops), dict(zip(launch.operands, launch.body.params, strict=True))
+    results, outputs = ([total], [output]) if kept else ([], [])
+    for formula in formulas:
+        own = next(
+            dims
+            for v, dims in zip(formula.operands, formula.formula.loads, strict=True)
+            if v is total
+        )
+        where = {d: (output.map[i], output.value.shape[i]) for i, d in enumerate(own) if d >= 0}
+        cuts = [where.get(d, ((), 1)) for d in range(len(formula.result.shape))]
+        shape = tuple(size for _, size in cuts)
+        tiles: list[Value] = []
+        for v, dims in zip(formula.operands, formula.formula.loads, strict=True):
+            tile = output.value
+            if v is not total:
+                param = params.setdefault(v, Value(v.type, v.name))
+                parts = [cuts[d] if d >= 0 else ((), 1) for d in dims]
+                tile = Value(TensorType(tuple(n for _, n in parts), DType.I64))
+                ops.append(Load((param,), (tile,), tuple(axes for axes, _ in parts)))
+            aligned = tuple(shape[d] if d in dims else 1 for d in range(len(shape)))
+            if tile.shape != aligned:
+                ops.append(Reshape((tile,), (Value(TensorType(aligned, DType.I64)),)))
+                tile = ops[-1].result
+            tiles.append(tile)
+        steps = (replace(s, args=()) if s.name == LOAD else s for s in formula.formula.steps)
+        result = Value(TensorType(shape, held(formula.result.dtype)))
+        ops.append(MapIntegers(tuple(tiles), (result,), Formula(tuple(steps))))
+        results.append(formula.result)
+        tile_map: TileMap = tuple(axes for axes, _ in cuts)
+        outputs.append(Output(result, tile_map))
+    body = BlockGraph(tuple(params.values()), tuple(ops), tuple(outputs))
+    return replace(launch, operands=tuple(params), results=tuple(results), body=body)

@@ -273,6 +273,32 @@ LogicalResult BinaryOp::verify() {
   return verifyComputedType(*this);
 }
 
+IntegerFormula MapIntegersOp::getParsedFormula() {
+  return *IntegerFormula::parse([&] { return emitOpError(); }, getFormula());
+}
+
+LogicalResult MapIntegersOp::verify() {
+  FailureOr<IntegerFormula> formula =
+      IntegerFormula::parse([&] { return emitOpError(); }, getFormula());
+  if (failed(formula))
+    return failure();
+  if (formula->countLoads() != int64_t(getInputs().size()) || !formula->getPositions().empty())
+    return emitOpError("expected one load for each of the ")
+           << getInputs().size() << " operands and no positions, got " << formula->countLoads()
+           << " and " << formula->getPositions().size();
+  for (auto [input, step] : llvm::zip(getInputs(), formula->getSteps())) {
+    Type element = tileOf(input).getElementType();
+    if (!step.args.empty() || !(element.isInteger() || element.isF32()))
+      return emitOpError("expected loads without dimensions, of tiles of i64 or f32, got ")
+             << input.getType();
+    auto shape = broadcastShapes(shapeOf(input), shapeOf(getResult()));
+    if (!shape || ArrayRef<int64_t>(*shape) != shapeOf(getResult()))
+      return emitOpError("expected operands that broadcast to ")
+             << formatShape(shapeOf(getResult())) << ", got " << formatShape(shapeOf(input));
+  }
+  return verifyReadType(*this, formula->getSteps().back().type);
+}
+
 LogicalResult CastOp::verify() {
   if (failed(verifyFloats(*this)))
     return failure();

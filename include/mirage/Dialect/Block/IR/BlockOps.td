@@ -174,6 +174,26 @@ def Block_BinaryOp : Block_ElementwiseOp<"binary", "1", "::mirage::isZeroAtZero(
   let hasCanonicalizer = 1;
 }
 
+def Block_MapIntegersOp : Block_ElementwiseOp<"map_integers", "getParsedFormula().getWork()", "false"> {
+  let summary = "exact arithmetic on tiles of integers, element by element";
+  let description = [{
+    The last step of a formula (`kernel.integers`) of the operands, which are broadcast as
+    in NumPy: the steps `load` stand for them, in order. Operands are tiles of exact
+    integers (i64), or of f32, which are only converted. A tile of i64 has the result as it
+    is; in a tile of f32 truth values and integers are converted.
+
+    ```mlir
+    %y = block.map_integers %x, %m ["load", "load", "sub 0 1 : i64"]
+         : (!block.tile<16x64xi64>, !block.tile<16x1xi64>) -> !block.tile<16x64xi64>
+    ```
+  }];
+  let arguments = (ins Variadic<Block_TileType>:$inputs, StrArrayAttr:$formula);
+  let assemblyFormat = "$inputs $formula attr-dict `:` functional-type($inputs, $result)";
+  let extraClassDeclaration = extraDeclaration # [{
+    ::mirage::IntegerFormula getParsedFormula();
+  }];
+}
+
 def Block_CastOp : Block_ElementwiseOp<"cast", "1", "true"> {
   let summary = "conversion to another element type";
   let description = [{
