@@ -106,6 +106,7 @@ def test_one_kernel(name: str) -> None:
 READ: dict[str, Callable[..., Any]] = {
     "by the same tensor": lambda a: a - a.amax(-1, keepdim=True),
     "by a comparison": lambda a: a.sum(-1) > 5,
+    "by a formula of two": lambda a: a.sum(-1) - a.amax(-1) * 3,
     "as floats": lambda a: (a.cumsum(0) * 2).float(),
 }
 

@@ -36,12 +36,12 @@ LogicalResult verifyElementType(Operation *op, Type expected) {
   return op->emitOpError("expected a result of element type ") << expected << ", got " << actual;
 }
 
-/// Exact integers are reduced, taken so far and stored, but for the ops that move them.
+/// Of exact integers there are totals and formulas, and ops that move them.
 LogicalResult verifyFloats(Operation *op) {
   for (Value operand : op->getOperands())
     if (tileOf(operand).getElementType().isInteger())
       return op->emitOpError("expected tiles of floats, got ")
-             << operand.getType() << ", of which there are sums and maxima only";
+             << operand.getType() << ", of which there are only totals and formulas";
   return success();
 }
 

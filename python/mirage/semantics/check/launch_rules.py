@@ -140,7 +140,9 @@ class LaunchChecker(LoopRules, TileRules):
     def _inner(self, op: Op, scope: frozenset[str], loop: Loop | None, at: str) -> None:
         if not op.of_integers and any(v.dtype.is_integer for v in op.operands):
             raise InvalidGraph(
-                "C2", at, "expected tiles of floats, got integers: there are totals of those alone"
+                "C2",
+                at,
+                "expected tiles of floats, got integers: only totals and formulas are of those",
             )
         depends = frozenset[str]().union(*(self.depends[v] for v in op.operands))
         if isinstance(op, Mask):
