@@ -241,9 +241,8 @@ SmallVector<Value> TileEmitter::getInitialSums(block::LoopOp op) {
   SmallVector<Value> initial;
   for (auto [number, result] : llvm::enumerate(op.getResults())) {
     bool isMax = accumulate.getFn(number) == block::AccumulateFn::Max;
-    FragmentType type = typeOf(result);
-    initial.push_back(constant(
-        type, getIdentity(isMax ? CumulateFn::Max : CumulateFn::Sum, type.getElementType())));
+    initial.push_back(
+        constant(typeOf(result), getIdentity(isMax ? CumulateFn::Max : CumulateFn::Sum)));
   }
   return initial;
 }

@@ -9,6 +9,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mirage::thread;
 
@@ -41,6 +43,9 @@ Value Emitter::f32(double value) {
   return arith::ConstantOp::create(*this, getF32FloatAttr(float(value)));
 }
 Value Emitter::constant(Type type, double value) {
+  if (type.isInteger() && std::isinf(value))
+    return arith::ConstantOp::create(
+        *this, getIntegerAttr(type, APInt::getSignedMinValue(type.getIntOrFloatBitWidth())));
   if (type.isInteger())
     return arith::ConstantOp::create(*this, getIntegerAttr(type, int64_t(value)));
   return arith::ConstantOp::create(*this, getFloatAttr(type, value));

@@ -48,6 +48,7 @@ public:
   mlir::Value i32(int64_t value);
   mlir::Value i64(int64_t value);
   mlir::Value f32(double value);
+  /// Minus infinity is the least integer.
   mlir::Value constant(mlir::Type type, double value);
   mlir::Value add(mlir::Value a, mlir::Value b);
   mlir::Value add(mlir::Value a, int64_t b);

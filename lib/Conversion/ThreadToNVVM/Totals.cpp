@@ -28,5 +28,5 @@ Value mirage::thread::combine(Emitter &e, ReduceFn fn, Value a, Value b) {
 }
 
 Value mirage::thread::identity(Emitter &e, CumulateFn fn, Type element) {
-  return e.constant(element, getIdentity(fn, element));
+  return e.constant(element, getIdentity(fn));
 }

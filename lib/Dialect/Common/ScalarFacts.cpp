@@ -42,13 +42,12 @@ bool mirage::isZeroAtZero(UnaryFn fn) { return find(UnaryFacts, fn).zeroAtZero; 
 bool mirage::isZeroAtZero(BinaryFn fn) { return find(BinaryFacts, fn).zeroAtZero; }
 bool mirage::isTruth(BinaryFn fn) { return find(BinaryFacts, fn).isTruth; }
 
-double mirage::getIdentity(CumulateFn fn, mlir::Type element) {
+double mirage::getIdentity(CumulateFn fn) {
   switch (fn) {
   case CumulateFn::Sum:
     return 0.0;
   case CumulateFn::Max:
-    return element.isInteger() ? double(std::numeric_limits<int64_t>::min())
-                               : -std::numeric_limits<double>::infinity();
+    return -std::numeric_limits<double>::infinity();
   case CumulateFn::Prod:
     return 1.0;
   }

@@ -65,8 +65,12 @@ def as_integers(x: Planes) -> Planes:
 
 
 def in_type_of(x: Array, number: Array) -> Array:
-    """Return a number in the type of ``x``, if that is one of integers."""
-    return number.astype(x.dtype) if x.dtype.kind == "i" else number
+    """Return a number in the type of ``x``, if that is one of integers: minus infinity is the least
+    one."""
+    if x.dtype.kind != "i":
+        return number
+    least = np.isneginf(number)
+    return np.where(least, np.iinfo(x.dtype).min, np.where(least, 0, number).astype(x.dtype))
 
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)

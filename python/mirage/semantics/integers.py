@@ -21,7 +21,7 @@ from mirage.semantics.integer_formula import Formula, FormulaError
 from mirage.semantics.ops.block_ops import renamed_map
 from mirage.semantics.ops.kinds import Elementwise, Lookup, Source, Tiled, Zeros
 from mirage.semantics.ops.op import TensorType, UnknownOp, Value
-from mirage.semantics.scalar import Array, DType
+from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.ugraph import TileMap
 
 
@@ -138,6 +138,9 @@ class TileIntegers(Source):
         return self.formula.written(xs)
 
 
+_RING = {BinaryFn.ADD.value, BinaryFn.SUB.value, BinaryFn.MUL.value}
+
+
 @dataclass(frozen=True, eq=False)
 class MapIntegers(Elementwise):
     """The last step of a formula of tiles, element by element; its loads have no dimensions, as
@@ -170,13 +173,20 @@ class MapIntegers(Elementwise):
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
+        given = [pad_rank(x, lead, len(shape)) for x in xs]
         if any(len(x) != 1 or x[0].dtype == object for x in xs):
-            raise UnknownOp("expected integers that are known numbers, got residues or symbols")
-        return _as_held(
-            domain,
-            self.formula.evaluate([pad_rank(x, lead, len(shape))[0] for x in xs]),
-            self.formula.dtype,
-        )
+            return self._in_ring(domain, given)
+        return _as_held(domain, self.formula.evaluate([x[0] for x in given]), self.formula.dtype)
+
+    def _in_ring(self, domain: Domain, values: list[Planes]) -> Planes:
+        """Compute functions that have a meaning in any arithmetic: what is equal there is equal
+        where integers of 64 bits wrap around."""
+        for step in self.formula.steps[len(values) :]:
+            if step.name not in _RING or step.dtype is not DType.I64:
+                raise UnknownOp(f"expected integers that are known numbers for '{step.name}'")
+            a, b = (values[arg] for arg in step.args)
+            values.append(domain.binary(BinaryFn(step.name), a, b, DType.I64))
+        return values[-1]
 
     def written(self, xs: Sequence[str]) -> str:
         return self.formula.written(xs)

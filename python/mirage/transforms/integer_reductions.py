@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil, inf, prod
 
 from mirage.semantics.integer_totals import IntegerReduce
 from mirage.semantics.ops.op import Op, TensorType, Value
@@ -38,8 +38,6 @@ BLOCKS = 512
 """The blocks that keep the memory of a large chip busy."""
 LEAST_STEPS = 8
 """The tiles for which a block is worthwhile, if others can take them."""
-LOWEST = -float(1 << 63)
-"""The least integer of 64 bits: the maximum of nothing."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ def reduction(
     ops: list[Op] = [Load((param,), (value,), loaded)]
     for d in dims:
         if fn is ReduceFn.MAX and cuts[d].overhangs:
-            ops.append(Mask((value,), (Value(tile),), d, loaded[d], cuts[d].size, LOWEST))
+            ops.append(Mask((value,), (Value(tile),), d, loaded[d], cuts[d].size, -inf))
             value = ops[-1].result
     how = AccumulateFn.SUM if fn is ReduceFn.SUM else AccumulateFn.MAX
     for axis in reversed(inner):

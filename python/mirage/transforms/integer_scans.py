@@ -13,11 +13,11 @@ from math import ceil
 from mirage.semantics.integer_formula import LOAD, Formula, Step
 from mirage.semantics.integer_totals import IntegerCumulate
 from mirage.semantics.integers import MapIntegers
-from mirage.semantics.ops.cumulation import COMBINED
+from mirage.semantics.ops.cumulation import COMBINED, NOTHING
 from mirage.semantics.ops.op import Op, TensorType, Value
 from mirage.semantics.scalar import CumulateFn, DType, ReduceFn
 from mirage.semantics.ugraph import BlockGraph, Cumulate, Launch, Load, Mask, Output, Schedule
-from mirage.transforms.integer_reductions import LOWEST, Cut, grid_of, padded, reduction
+from mirage.transforms.integer_reductions import Cut, grid_of, padded, reduction
 
 LONGEST, PIECE = 4096, 2048
 """The most elements of a row that one block scans, and those of a piece of a longer row."""
@@ -29,7 +29,6 @@ TILE = 1024
 WARPS, MORE_WARPS = 4, 8
 """The warps of a block, and those of one with a tile of more than 2048 elements."""
 _REDUCED = {CumulateFn.SUM: ReduceFn.SUM, CumulateFn.MAX: ReduceFn.MAX}
-_NOTHING = {CumulateFn.SUM: 0.0, CumulateFn.MAX: LOWEST, CumulateFn.PROD: 1.0}
 
 
 def has_scan(op: IntegerCumulate) -> bool:
@@ -76,7 +75,7 @@ def _scan(op: IntegerCumulate, cuts: list[Cut], before: Value | None) -> Launch:
     param, value = Value(x.type, x.name), Value(tile)
     ops: list[Op] = [Load((param,), (value,), where)]
     if op.reversed and op.fn is not CumulateFn.SUM and cuts[dim].overhangs:
-        fill = _NOTHING[op.fn]
+        fill = NOTHING[op.fn]
         ops.append(Mask((value,), (Value(tile),), dim, where[dim], cuts[dim].size, fill))
         value = ops[-1].result
     ops.append(Cumulate((value,), (Value(tile),), op.fn, dim, op.exclusive, op.reversed))

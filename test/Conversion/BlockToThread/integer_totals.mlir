@@ -25,8 +25,8 @@ kernel.graph @sums(%a: tensor<5x1000xi32>) -> tensor<5x1xi64> {
 
 // The maximum of nothing is the least integer, beyond the tensor and in the padding of registers.
 // CHECK-LABEL: gpu.func @maxima_0
-// CHECK: thread.constant -9.2233720368547758E+18 : <{{.*}}xi64
-// CHECK: thread.mask {{.*}} dim 0 {{.*}} fill -9.2233720368547758E+18
+// CHECK: thread.constant 0xFFF0000000000000 : <{{.*}}xi64
+// CHECK: thread.mask {{.*}} dim 0 {{.*}} fill 0xFFF0000000000000
 // CHECK: thread.reduce max {{.*}} dim 0
 kernel.graph @maxima(%a: tensor<50x12xi64>) -> tensor<1x12xi64> {
   %y = kernel.launch(%a) grid [c = 2] schedule <warps = 2, stages = 1> : (tensor<50x12xi64>) -> tensor<1x12xi64> {
@@ -34,7 +34,7 @@ kernel.graph @maxima(%a: tensor<50x12xi64>) -> tensor<1x12xi64> {
     %s = block.loop [k = 3] {
       %x = block.load %ga [[k], [c]] : tensor<50x12xi64> -> !block.tile<17x6xi64>
       %z = block.map_integers %x ["load", "constant -10 : i64", "add 0 1 : i64"] : (!block.tile<17x6xi64>) -> !block.tile<17x6xi64>
-      %m = block.mask %z dim 0 [k] extent 50 fill -9.2233720368547758E+18 : !block.tile<17x6xi64>
+      %m = block.mask %z dim 0 [k] extent 50 fill 0xFFF0000000000000 : !block.tile<17x6xi64>
       block.accumulate max %m : !block.tile<17x6xi64>
     } : !block.tile<17x6xi64>
     %t = block.reduce max %s dims [0] : (!block.tile<17x6xi64>) -> !block.tile<1x6xi64>

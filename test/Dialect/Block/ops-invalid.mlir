@@ -730,7 +730,7 @@ kernel.graph @mapped_shapes(%a: tensor<6x8xi64>) -> tensor<6x1xi64> {
   %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x1xi64> {
   ^bb0(%ga: tensor<6x8xi64>):
     %t = block.load %ga [[m], []] : tensor<6x8xi64> -> !block.tile<2x8xi64>
-    // expected-error @+1 {{expected operands that broadcast to [2, 1], got [2, 8]}}
+    // expected-error @+1 {{expected operands that broadcast to 2x1, got 2x8}}
     %u = block.map_integers %t ["load", "neg 0 : i64"] : (!block.tile<2x8xi64>) -> !block.tile<2x1xi64>
     block.store %u [[m], []] : !block.tile<2x1xi64>
   }

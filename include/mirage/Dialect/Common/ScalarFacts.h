@@ -21,7 +21,7 @@ bool isZeroAtZero(BinaryFn fn);
 bool isTruth(BinaryFn fn);
 
 /// What no element gives, by which other elements are combined without effect.
-double getIdentity(CumulateFn fn, mlir::Type element);
+double getIdentity(CumulateFn fn);
 
 /// Instructions for an element, to rank layouts.
 int64_t getWork(UnaryFn fn);

@@ -93,8 +93,6 @@ private:
     return fragment && fragment.getShape()[dim] != getTile(value).getShape()[dim];
   }
 
-  static Type elementOf(Value value) { return getTile(value).getElementType(); }
-
   void run(kernel::LaunchOp launch) {
     ZeroPaddingAnalysis padding(launch);
     IRRewriter rewriter(launch.getContext());
@@ -116,11 +114,11 @@ private:
         for (int64_t dim : reduce.getDims())
           if (!isSum || !padding.isZero(input, dim))
             fill(reduce.getInputMutable(), dim,
-                 getIdentity(isSum ? CumulateFn::Sum : CumulateFn::Max, elementOf(input)));
+                 getIdentity(isSum ? CumulateFn::Sum : CumulateFn::Max));
       } else if (auto cumulate = dyn_cast<CumulateOp>(op); cumulate && cumulate.getReversed()) {
         bool isSum = cumulate.getFn() == CumulateFn::Sum;
         if (!isSum || !padding.isZero(cumulate.getInput(), cumulate.getDim()))
-          fill(cumulate.getInputMutable(), cumulate.getDim(), getIdentity(cumulate.getFn(), elementOf(cumulate.getInput())));
+          fill(cumulate.getInputMutable(), cumulate.getDim(), getIdentity(cumulate.getFn()));
       } else if (auto matmul = dyn_cast<MatmulOp>(op)) {
         if (!padding.isZero(matmul.getLhs(), 1))
           fill(matmul.getLhsMutable(), 1, 0.0);
