@@ -8,9 +8,8 @@ them (:mod:`mirage.transforms.integer_kernels`).
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
@@ -26,14 +25,20 @@ from mirage.semantics.ugraph import Cumulate, Reduce
 
 @dataclass(frozen=True, eq=False)
 class IntegerTotal(Boundary, kind=True):
-    """A total of integers, which has their type."""
+    """A total of integers, which has their type. It has the fields of the class ``floats``."""
 
     in_block: ClassVar[bool] = False
 
+    floats: ClassVar[type[Op]]
+    """The ops of the same meaning that kernels compute as floats."""
+
     @property
-    @abstractmethod
     def as_floats(self) -> Op:
-        """The op that has the same meaning, and that kernels compute as floats."""
+        return self.floats(self.operands, self.results, *_own_fields(self))
+
+    @property
+    def says(self) -> str:
+        return f"{type(self).__name__.lower()} {_own_fields(self)}"
 
     def result_type(self, b: Builder) -> TensorType:
         (x,) = self.operands
@@ -68,13 +73,7 @@ class IntegerReduce(IntegerTotal):
     fn: ReduceFn
     dims: tuple[int, ...]
 
-    @property
-    def as_floats(self) -> Reduce:
-        return Reduce(self.operands, self.results, self.fn, self.dims)
-
-    @property
-    def says(self) -> str:
-        return f"{self.fn.value} of integers over {self.dims}"
+    floats: ClassVar[type[Op]] = Reduce
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,29 +85,22 @@ class IntegerCumulate(IntegerTotal):
     exclusive: bool = False
     reversed: bool = False
 
-    @property
-    def as_floats(self) -> Cumulate:
-        return Cumulate(
-            self.operands, self.results, self.fn, self.dim, self.exclusive, self.reversed
-        )
+    floats: ClassVar[type[Op]] = Cumulate
 
-    @property
-    def says(self) -> str:
-        order = f"exclusive={self.exclusive}, reversed={self.reversed}"
-        return f"{self.fn.value} of integers so far along {self.dim}, {order}"
+
+_EXACT: dict[type[Op], type[IntegerTotal]] = {
+    kind.floats: kind for kind in (IntegerReduce, IntegerCumulate)
+}
+
+
+def _own_fields(op: Op) -> tuple[object, ...]:
+    """Return the fields of an op other than its operands and results."""
+    return tuple(getattr(op, f.name) for f in fields(op) if f.name not in ("operands", "results"))
 
 
 def exact_total(op: Op) -> IntegerTotal | None:
     """Return a sum or a maximum of integers as exact arithmetic; None for other ops."""
     types = {v.dtype for v in (*op.operands, *op.results)}
-    if len(types) != 1 or not types.pop().is_number:
+    if type(op) not in _EXACT or len(types) != 1 or not types.pop().is_number:
         return None
-    match op:
-        case Reduce():
-            return IntegerReduce(op.operands, op.results, op.fn, op.dims)
-        case Cumulate():
-            return IntegerCumulate(
-                op.operands, op.results, op.fn, op.dim, op.exclusive, op.reversed
-            )
-        case _:
-            return None
+    return _EXACT[type(op)](op.operands, op.results, *_own_fields(op))

@@ -34,7 +34,7 @@ TOGETHER = 4
 """The most results of one kernel: each has registers of its own until all are stored."""
 
 
-def in_memory(launch: Launch) -> set[Value]:
+def read_from_memory(launch: Launch) -> set[Value]:
     """Return the params of a launch that are read from memory even if kernels can compute them:
     tables and indices of lookups, operands of other formulas, integers that bound loops."""
     inside = all_ops(launch.body.ops)
@@ -46,15 +46,7 @@ def in_memory(launch: Launch) -> set[Value]:
 
 def with_stored_integers(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with launches that compute what has to be in memory."""
-    formulas = formulas_of(graph)
-    stored = formulas.keys() & set(graph.outputs)
-    for op in graph.ops:
-        if isinstance(op, Launch):
-            kept = in_memory(op)
-            pairs = zip(op.body.params, op.operands, strict=True)
-            stored.update(v for p, v in pairs if p in kept and v in formulas)
-        else:
-            stored.update(formulas.keys() & set(op.operands))
+    formulas, stored = formulas_of(graph), in_memory(graph)
     if not stored:
         return graph
     lines = lines_of(graph)
@@ -62,6 +54,20 @@ def with_stored_integers(graph: KernelGraph) -> KernelGraph:
     others = {op for ops in groups for op in ops[1:]}
     made: dict[Op, Op] = {ops[0]: computing(ops, lines) for ops in groups}
     return replace(graph, ops=tuple(made.get(op, op) for op in graph.ops if op not in others))
+
+
+def in_memory(graph: KernelGraph) -> set[Value]:
+    """Return the results of formulas that something other than a kernel reads."""
+    formulas = formulas_of(graph)
+    stored = formulas.keys() & set(graph.outputs)
+    for op in graph.ops:
+        if isinstance(op, Launch):
+            kept = read_from_memory(op)
+            pairs = zip(op.body.params, op.operands, strict=True)
+            stored.update(v for p, v in pairs if p in kept and v in formulas)
+        else:
+            stored.update(formulas.keys() & set(op.operands))
+    return stored
 
 
 def _together(graph: KernelGraph, formulas: Sequence[Integers]) -> list[list[Integers]]:

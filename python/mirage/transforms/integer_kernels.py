@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
+from functools import singledispatch
 
 from mirage.semantics.integer_formula import LOAD, Formula
 from mirage.semantics.integer_totals import IntegerCumulate, IntegerReduce
 from mirage.semantics.integers import Integers, MapIntegers, held
-from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.ops.op import Op, TensorType, Value
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
@@ -24,6 +24,7 @@ from mirage.semantics.ugraph import (
     Reshape,
     TileMap,
 )
+from mirage.transforms.computed_integers import formulas_of, in_memory, lines_of
 from mirage.transforms.integer_reductions import reducing
 from mirage.transforms.integer_scans import has_scan, scanning
 
@@ -38,9 +39,7 @@ def with_integer_kernels(graph: KernelGraph) -> KernelGraph:
         for v in op.operands:
             readers.setdefault(v, []).append(op)
     places = {v: i for i, op in enumerate(graph.ops) for v in op.results}
-    counted = (op for op in graph.ops if isinstance(op, Lookup) and op.counts_along is not None)
-    positions = {v for op in counted for v in op.results}
-    beside = _Beside(graph, readers, places, positions)
+    beside = _Beside(graph, readers, places, formulas_of(graph), in_memory(graph), lines_of(graph))
     for op, launches in tuple(made.items()):
         formulas = [f for f in beside.formulas(op) if f not in made]
         if not formulas:
@@ -54,10 +53,19 @@ def with_integer_kernels(graph: KernelGraph) -> KernelGraph:
     return replace(graph, ops=tuple(new for op in graph.ops for new in made.get(op, [op])))
 
 
-def _launches(op: Op) -> list[Launch]:
-    if isinstance(op, IntegerReduce):
-        return reducing(op)
-    return scanning(op) if isinstance(op, IntegerCumulate) and has_scan(op) else []
+@singledispatch
+def _launches(_: Op) -> list[Launch]:
+    return []
+
+
+@_launches.register
+def _(op: IntegerReduce) -> list[Launch]:
+    return reducing(op)
+
+
+@_launches.register
+def _(op: IntegerCumulate) -> list[Launch]:
+    return scanning(op) if has_scan(op) else []
 
 
 @dataclass(frozen=True)
@@ -67,30 +75,28 @@ class _Beside:
     graph: KernelGraph
     readers: Mapping[Value, list[Op]]
     places: Mapping[Value, int]
+    made: Mapping[Value, Integers]
+    stored: Set[Value]
     positions: Set[Value]
 
     def formulas(self, op: Op) -> Iterator[Integers]:
         readers = self.readers.get(op.result, [])
         alone = len(readers) == 1 and op.result not in self.graph.outputs
         for reader in readers:
-            if isinstance(reader, Integers) and self._is_stored(reader):
-                place = self.places[reader.result if alone else op.result]
-                if self._has_operands(reader, op, place) and _is_aligned(reader, op.result):
-                    yield reader
-
-    def _is_stored(self, formula: Integers) -> bool:
-        """Return whether something other than kernels reads it."""
-        readers = self.readers.get(formula.result, [])
-        stored = formula.result in self.graph.outputs
-        return stored or not all(isinstance(op, Launch) for op in readers)
+            formula = self.made.get(reader.results[0])
+            if formula is None or formula.result not in self.stored:
+                continue
+            place = self.places[formula.result if alone else op.result]
+            if self._has_operands(formula, op, place) and _is_aligned(formula, op.result):
+                yield formula
 
     def _has_operands(self, formula: Integers, op: Op, place: int) -> bool:
         """Return whether the operands other than the total are integers that there are before a
         place, and not positions, which tiles hold as floats."""
-        return all(
+        return self.positions.isdisjoint(formula.operands) and all(
             v is op.result or (v.dtype.is_number and self.places.get(v, -1) < place)
             for v in formula.operands
-        ) and self.positions.isdisjoint(formula.operands)
+        )
 
 
 def _is_aligned(formula: Integers, total: Value) -> bool:

@@ -19,7 +19,7 @@ from mirage.semantics.scalar import CumulateFn, DType, ReduceFn
 from mirage.semantics.ugraph import BlockGraph, Cumulate, Launch, Load, Mask, Output, Schedule
 from mirage.transforms.integer_reductions import Cut, grid_of, padded, reduction
 
-LONGEST, PIECE = 4096, 2048
+LONGEST, PIECE = 4096, 1024
 """The most elements of a row that one block scans, and those of a piece of a longer row."""
 COLUMNS = 4
 """The columns of a tile that is scanned along its rows: neighbours in memory that are read at

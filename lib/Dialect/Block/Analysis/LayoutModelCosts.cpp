@@ -50,6 +50,25 @@ static double getOperandLoadCost(IntegersOp op, const LinearLayout &layout, int6
   return cost;
 }
 
+/// What it costs to read the tile that is `value`, maybe in another shape, from device memory.
+static double getLoadCost(Value value, const LinearLayout &layout) {
+  Value source = stripReshape(value);
+  Operation *read = source.getDefiningOp();
+  int64_t along = getContiguousDim(getTile(source), getTile(value));
+  if (auto integers = dyn_cast_if_present<IntegersOp>(read))
+    return getOperandLoadCost(integers, layout, along);
+  Value tensor;
+  if (auto load = dyn_cast_if_present<LoadOp>(read))
+    tensor = load.getSource();
+  else if (auto gather = dyn_cast_if_present<GatherOp>(read))
+    tensor = gather.getTable();
+  else
+    return 0;
+  int64_t bytes = getElementBytes(value), aligned = getAlignedElements(tensor.getType());
+  return getGlobalAccessCost(layout, bytes, along, aligned) +
+         getNarrowLoadCost(layout, bytes, along, aligned);
+}
+
 /// The bytes of an element that layouts for stores are made for: floats are mostly stored as
 /// halves.
 static int64_t getStoredBytes(Value tile, Type tensor) {
@@ -74,20 +93,8 @@ void LayoutModel::addUnaryCosts() {
         Operation *op = value.getDefiningOp();
         double times = getTripCount(op->getBlock());
         cost += times * (getTileWork(op, layout) + getSpillCost(layout, getElementBytes(value)));
-        Value source = stripReshape(value);
-        Operation *read = source.getDefiningOp();
-        if (read && isa<LoadOp, GatherOp>(read) && isa<LoadOp, GatherOp, ReshapeOp>(op)) {
-          Value tensor =
-              isa<LoadOp>(read) ? cast<LoadOp>(read).getSource() : cast<GatherOp>(read).getTable();
-          int64_t bytes = getElementBytes(value), aligned = getAlignedElements(tensor.getType()),
-                  along = getContiguousDim(getTile(source), getTile(value));
-          cost += times * (getGlobalAccessCost(layout, bytes, along, aligned) +
-                           getNarrowLoadCost(layout, bytes, along, aligned));
-        }
-        if (auto integers = dyn_cast_if_present<IntegersOp>(read))
-          if (op == read || isa<ReshapeOp>(op))
-            cost += times * getOperandLoadCost(
-                                integers, layout, getContiguousDim(getTile(source), getTile(value)));
+        if (isa<LoadOp, GatherOp, IntegersOp, ReshapeOp>(op))
+          cost += times * getLoadCost(value, layout);
         for (OpOperand &use : value.getUses()) {
           Value stored = value;
           Operation *user = use.getOwner();

@@ -114,6 +114,12 @@ class Op:
     """Whether the result is the first operand after a store to it."""
 
     @property
+    def as_floats(self) -> Op:
+        """The op of the same meaning that kernels compute as floats, if this one is exact
+        arithmetic."""
+        return self
+
+    @property
     def cut_at(self) -> tuple[int, ...] | None:
         """The place in the operand where the result starts, if the result is a block of the
         operand."""

@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from mirage.semantics.builder import promote
 from mirage.semantics.integer_ops import ops_of
-from mirage.semantics.integer_totals import IntegerTotal
 from mirage.semantics.integers import Integers
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.ops.cumulation import NOTHING
@@ -102,8 +101,7 @@ class _Writer:
         return value
 
     def visit(self, op: Op) -> None:
-        if isinstance(op, IntegerTotal):
-            op = op.as_floats
+        op = op.as_floats
         rule = _RULES.get(type(op))
         if rule is not None:
             rule(self, op)

@@ -8,7 +8,8 @@ of a sum is that of its terms, times their number, and no partial sum exceeds it
 written only if it is known to be inside of its table: others are results of calls, which a program
 can check before a kernel reads them (:mod:`mirage.runtime.arguments.index_check`). All other ops on
 integers are exact arithmetic in 64 bits, if they compute element by element
-(:mod:`mirage.transforms.partition.integer_regions`), and calls otherwise (a sum of token ids, say).
+(:mod:`mirage.transforms.partition.integer_regions`) or are totals, such as a sum of token ids
+(:mod:`mirage.semantics.integer_totals`), and calls otherwise.
 So are conversions that may change a number: to integers from floats that are not known to be whole,
 or to narrower integers. And so are ops whose result may leave its type (`i * i` of bytes): it wraps
 around, which f32 does not.
