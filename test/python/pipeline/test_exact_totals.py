@@ -11,10 +11,16 @@ import pytest
 import torch
 from drawn_integers import drawn
 from executed_programs import executed
+from lowering import compile_graph
 from mirage.pipeline.call import sized_emulator
+from mirage.pipeline.checks.emulated_check import emulated
+from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.result import Optimized
-from mirage.semantics.ugraph import External, Launch
+from mirage.semantics.integer_totals import IntegerReduce
+from mirage.semantics.scalar import DType, ReduceFn
+from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value
+from mirage.transforms.integer_reductions import reducing
 
 Tensor = torch.Tensor
 OPTIONS = executed()
@@ -142,3 +148,18 @@ def test_other_chips() -> None:
     )
     for y, e in zip(emulate(found, x), (x.sum(-1), x.cumsum(-1)), strict=True):
         assert torch.equal(y, e)
+
+
+def test_checks_see_wrong_kernels() -> None:
+    """A kernel is compared with its meaning before it is used."""
+    right, other = (kernel_of(fn) for fn in (ReduceFn.SUM, ReduceFn.MAX))
+    artifact = compile_graph(right)
+    (kernel,) = artifact.manifest.kernels
+    assert emulated(right.ops[0], kernel, artifact).outcome is Outcome.PASSED
+    assert emulated(other.ops[0], kernel, artifact).outcome is Outcome.FAILED
+
+
+def kernel_of(fn: ReduceFn) -> KernelGraph:
+    x, y = (Value(TensorType((5, n), DType.I64)) for n in (70, 1))
+    launches = reducing(IntegerReduce((x,), (y,), fn, (1,)))
+    return KernelGraph("kernel", (x,), tuple(launches), (y,))
