@@ -120,8 +120,7 @@ void TileEmitter::emitMapIntegers(block::MapIntegersOp op) {
   FragmentType type = typeOf(op.getResult());
   SmallVector<Value> operands;
   for (Value input : op.getInputs())
-    operands.push_back(
-        getOperand(input, type.withElementType(getTile(input).getElementType())));
+    operands.push_back(getOperand(input, type.withElementType(getTile(input).getElementType())));
   bool isExact = type.getElementType().isInteger();
   FragmentType computed = isExact ? type : type.withElementType(builder.getF32Type());
   Value result = thread::IntegersOp::create(builder, loc, computed, operands, op.getFormulaAttr());

@@ -164,8 +164,8 @@ private:
       Value before, total;
       auto isLater = reversed ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sgt;
       for (int64_t other = 0; other < count; ++other) {
-        Value loaded = LLVM::LoadOp::create(e, element,
-                                            e.offset(placeOf(base, at), other * partBytes), bytes);
+        Value loaded =
+            LLVM::LoadOp::create(e, element, e.offset(placeOf(base, at), other * partBytes), bytes);
         Value adds = e.compare(isLater, number, e.i32(other));
         before = combine(before, e.select(adds, loaded, nothing()));
         total = combine(total, loaded);
