@@ -99,6 +99,7 @@ FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "another tensor": (lambda a, b: a.sum(0) - b[3], (A, B)),
     "rows of another": (lambda a, b: a.cumsum(-1) * b[:, :1], (A, B)),
     "ids of positions": (lambda a: (a.cumsum(-1) - 1).clamp(min=0), (A,)),
+    "products": (lambda a: a.prod(0), (A,)),
     "products so far": (lambda a: a.cumprod(-1) ^ a, (A,)),
     "twice": (lambda a: (a.sum(-1), a.sum(-1) + 1), (A,)),
 }  # fmt: skip
