@@ -36,9 +36,8 @@ class IntegerTotal(Boundary, kind=True):
     def as_floats(self) -> Op:
         return self.floats(self.operands, self.results, *_own_fields(self))
 
-    @property
-    def says(self) -> str:
-        return f"{type(self).__name__.lower()} {_own_fields(self)}"
+    def says(self, xs: str) -> str:
+        return f"{type(self).__name__.lower()}({xs}; {_own_fields(self)})"
 
     def result_type(self, b: Builder) -> TensorType:
         (x,) = self.operands

@@ -65,9 +65,8 @@ class Integers(Lookup):
     def in_tiles(self) -> bool:
         return True
 
-    @property
-    def says(self) -> str:
-        return f"integers {self.formula}"
+    def says(self, xs: str) -> str:
+        return f"integers {self.formula}({xs})"
 
     def tile(
         self,

@@ -38,7 +38,7 @@ def cut_calls(graph: KernelGraph, *, rows: bool = True) -> CutGraph:
         inputs.extend(op.results)
         outputs.extend(op.operands)
         taken, given = (", ".join(str(v.type) for v in vs) for vs in (op.operands, op.results))
-        calls.append(f"{op.says} ({taken}) -> {given}")
+        calls.append(f"{op.says(taken)} -> {given}")
     return CutGraph(
         KernelGraph(graph.name, tuple(inputs), tuple(ops), tuple(outputs)), tuple(calls)
     )
