@@ -115,3 +115,14 @@ void TileEmitter::emitIntegers(block::IntegersOp op) {
   Value result = thread::IntegersOp::create(builder, loc, computed, operands, op.getFormulaAttr());
   fragments[op.getResult()] = castTo(withZerosBeyond(result, place, shape), type.getElementType());
 }
+
+void TileEmitter::emitMapIntegers(block::MapIntegersOp op) {
+  FragmentType type = typeOf(op.getResult());
+  SmallVector<Value> operands;
+  for (Value input : op.getInputs())
+    operands.push_back(getOperand(input, type.withElementType(getTile(input).getElementType())));
+  bool isExact = type.getElementType().isInteger();
+  FragmentType computed = isExact ? type : type.withElementType(builder.getF32Type());
+  Value result = thread::IntegersOp::create(builder, loc, computed, operands, op.getFormulaAttr());
+  fragments[op.getResult()] = castTo(result, type.getElementType());
+}

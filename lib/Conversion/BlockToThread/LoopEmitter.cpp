@@ -23,6 +23,7 @@
 #include "mirage/Dialect/Block/Analysis/LayoutModel.h"
 #include "mirage/Dialect/Block/Analysis/ShiftedBoxes.h"
 #include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
+#include "mirage/Dialect/Common/ScalarFacts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -34,8 +35,6 @@ using namespace mirage;
 using block::getShared;
 using block::getTile;
 using thread::FragmentType;
-
-static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// `exp(previous - now)` of two maxima; 1 where both are still minus infinity.
 Value TileEmitter::emitFactor(Value previous, Value now) {
@@ -242,7 +241,8 @@ SmallVector<Value> TileEmitter::getInitialSums(block::LoopOp op) {
   SmallVector<Value> initial;
   for (auto [number, result] : llvm::enumerate(op.getResults())) {
     bool isMax = accumulate.getFn(number) == block::AccumulateFn::Max;
-    initial.push_back(constant(typeOf(result), isMax ? -infinity : 0));
+    initial.push_back(
+        constant(typeOf(result), getIdentity(isMax ? CumulateFn::Max : CumulateFn::Sum)));
   }
   return initial;
 }

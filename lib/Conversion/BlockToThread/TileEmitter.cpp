@@ -63,6 +63,7 @@ void TileEmitter::emitOp(Operation *op) {
       .Case<block::IotaOp>([&](auto iota) { emitIota(iota); })
       .Case<block::GatherOp>([&](auto gather) { emitGather(gather); })
       .Case<block::IntegersOp>([&](auto integers) { emitIntegers(integers); })
+      .Case<block::MapIntegersOp>([&](auto map) { emitMapIntegers(map); })
       .Case<block::ReshapeOp>([&](block::ReshapeOp reshape) {
         if (getShared(reshape.getResult()) && sharedViews.count(reshape.getInput()))
           sharedViews[reshape.getResult()] = sharedViews[reshape.getInput()];
@@ -183,19 +184,20 @@ void TileEmitter::emitMask(block::MaskOp op) {
 }
 
 void TileEmitter::emitReduce(block::ReduceOp op) {
-  Value fragment = castTo(get(op.getInput()), builder.getF32Type());
+  Type element = getTile(op.getResult()).getElementType();
+  Value fragment = castTo(get(op.getInput()), element);
   bool isPartial = typeOf(op.getResult()).getPartial();
   for (int64_t dim : op.getDims()) {
     LinearLayout layout = cast<FragmentType>(fragment.getType()).getLinearLayout().reduce(dim);
     fragment = thread::ReduceOp::create(builder, loc,
-                                        FragmentType::get(builder.getF32Type(), layout, isPartial),
+                                        FragmentType::get(element, layout, isPartial),
                                         op.getFn(), fragment, dim, IntegerAttr());
   }
   fragments[op.getResult()] = fragment;
 }
 
 void TileEmitter::emitCumulate(block::CumulateOp op) {
-  Value fragment = castTo(get(op.getInput()), builder.getF32Type());
+  Value fragment = castTo(get(op.getInput()), getTile(op.getResult()).getElementType());
   fragments[op.getResult()] =
       thread::CumulateOp::create(builder, loc, fragment.getType(), op.getFn(), fragment,
                                  op.getDim(), op.getExclusive(), op.getReversed(), IntegerAttr());

@@ -142,6 +142,7 @@ private:
   void emitUnary(block::UnaryOp op);
   void emitBinary(block::BinaryOp op);
   void emitMask(block::MaskOp op);
+  void emitMapIntegers(block::MapIntegersOp op);
   void emitReduce(block::ReduceOp op);
   void emitCumulate(block::CumulateOp op);
   void emitTranspose(block::TransposeOp op);

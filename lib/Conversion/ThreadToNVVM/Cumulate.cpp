@@ -1,8 +1,8 @@
 //===- Cumulate.cpp - sums so far in registers, warps and blocks ----------===//
 
 #include "Patterns.h"
+#include "Totals.h"
 
-#include "mirage/Dialect/Common/ScalarFacts.h"
 #include "mirage/Dialect/Thread/IR/Cumulation.h"
 
 #include <map>
@@ -29,8 +29,9 @@ struct Part {
 class Cumulation {
 public:
   Cumulation(CumulateOp op, Emitter &e, ValueRange operand)
-      : e(e), fn(op.getFn()), layout(op.getType().getLinearLayout()), dim(op.getDim()),
-        reversed(op.getReversed()), scratch(op.getScratch()) {
+      : e(e), fn(op.getFn()), element(op.getType().getElementType()),
+        bytes(element.getIntOrFloatBitWidth() / 8), layout(op.getType().getLinearLayout()),
+        dim(op.getDim()), reversed(op.getReversed()), scratch(op.getScratch()) {
     for (auto [i, value] : llvm::enumerate(operand)) {
       parts[layout.getRegister(i)] = {{Run{{int64_t(i)}, Value()}}, value};
       values.push_back(op.getExclusive() ? Value() : value);
@@ -52,7 +53,7 @@ public:
         for (int64_t i : run.registers) {
           values[i] = combine(run.missing, values[i]);
           if (!values[i])
-            values[i] = identity();
+            values[i] = nothing();
         }
     return values;
   }
@@ -62,18 +63,10 @@ private:
   Value combine(Value a, Value b) {
     if (!a || !b)
       return a ? a : b;
-    switch (fn) {
-    case CumulateFn::Sum:
-      return e.fadd(a, b);
-    case CumulateFn::Max:
-      return e.fmax(a, b);
-    case CumulateFn::Prod:
-      return e.fmul(a, b);
-    }
-    llvm_unreachable("unknown function");
+    return mirage::thread::combine(e, fn, a, b);
   }
 
-  Value identity() { return e.f32(getIdentity(fn)); }
+  Value nothing() { return identity(e, fn, element); }
 
   void setAlong(Coord &at, int64_t value) { (dim == 0 ? at.row : at.col) = value; }
 
@@ -115,7 +108,7 @@ private:
     Value adds = e.compare(isLater, e.bitAnd(e.lane(), mask), e.i32(0));
     for (auto &[at, part] : parts) {
       Value other = e.shuffleXor(part.total, mask);
-      addMissing(part, e.select(adds, other, identity()));
+      addMissing(part, e.select(adds, other, nothing()));
       part.total = combine(part.total, other);
     }
   }
@@ -149,32 +142,32 @@ private:
   void addWarps(const CumulationStep &step) {
     LinearLayout places = getPlaces(step);
     int64_t others = layout.getExtent(1 - dim), count = step.after / step.before;
-    int64_t partBytes = step.getScratchBytes(layout, dim) / count;
+    int64_t partBytes = step.countTotals(layout, dim) / count * bytes;
     SmallVector<int64_t> bits;
     for (Coord vector : layout.getWarp())
       bits.push_back(vector[dim] < step.after ? vector[dim] / step.before : 0);
     Value number = e.linear(e.warp(), bits);
-    Value place = e.add(e.mul(e.threadOffset(places, dim), others * 4),
-                        e.mul(e.threadOffset(places, 1 - dim), 4));
+    Value place = e.add(e.mul(e.threadOffset(places, dim), others * bytes),
+                        e.mul(e.threadOffset(places, 1 - dim), bytes));
     Value base = e.offset(e.shared(*scratch), place);
     auto placeOf = [&](Value start, Coord at) {
-      return e.offset(start, (at[dim] / step.after * others + at[1 - dim]) * 4);
+      return e.offset(start, (at[dim] / step.after * others + at[1 - dim]) * bytes);
     };
     e.barrier();
     e.ifThen(isWriter(step, places), [&] {
       Value start = e.offset(base, e.mul(number, partBytes));
       for (auto &[at, part] : parts)
-        LLVM::StoreOp::create(e, part.total, placeOf(start, at), 4);
+        LLVM::StoreOp::create(e, part.total, placeOf(start, at), bytes);
     });
     e.barrier();
     for (auto &[at, part] : parts) {
       Value before, total;
       auto isLater = reversed ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sgt;
       for (int64_t other = 0; other < count; ++other) {
-        Value loaded = LLVM::LoadOp::create(e, e.getF32Type(),
-                                            e.offset(placeOf(base, at), other * partBytes), 4);
+        Value loaded =
+            LLVM::LoadOp::create(e, element, e.offset(placeOf(base, at), other * partBytes), bytes);
         Value adds = e.compare(isLater, number, e.i32(other));
-        before = combine(before, e.select(adds, loaded, identity()));
+        before = combine(before, e.select(adds, loaded, nothing()));
         total = combine(total, loaded);
       }
       addMissing(part, before);
@@ -184,6 +177,8 @@ private:
 
   Emitter &e;
   CumulateFn fn;
+  Type element;
+  int64_t bytes;
   const LinearLayout &layout;
   int64_t dim;
   bool reversed;

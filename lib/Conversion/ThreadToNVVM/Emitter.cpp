@@ -9,6 +9,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mirage::thread;
 
@@ -41,6 +43,9 @@ Value Emitter::f32(double value) {
   return arith::ConstantOp::create(*this, getF32FloatAttr(float(value)));
 }
 Value Emitter::constant(Type type, double value) {
+  if (type.isInteger() && std::isinf(value))
+    return arith::ConstantOp::create(
+        *this, getIntegerAttr(type, APInt::getSignedMinValue(type.getIntOrFloatBitWidth())));
   if (type.isInteger())
     return arith::ConstantOp::create(*this, getIntegerAttr(type, int64_t(value)));
   return arith::ConstantOp::create(*this, getFloatAttr(type, value));
@@ -209,13 +214,30 @@ void Emitter::ptxWhere(Value condition, StringRef instruction, StringRef constra
   ptx(text, constraints.str() + ",r", all);
 }
 
+/// Shuffles move 32 bits.
+static Value shuffle(Emitter &e, Value value, Value from, NVVM::ShflKind kind) {
+  auto moved = [&](Value word) -> Value {
+    return NVVM::ShflOp::create(e, word.getType(), e.i32(-1), word, from, e.i32(31), kind,
+                                UnitAttr());
+  };
+  Type type = value.getType(), word = e.getI32Type();
+  if (type.getIntOrFloatBitWidth() == 32)
+    return moved(value);
+  if (type.getIntOrFloatBitWidth() == 16) {
+    Value bits = e.createOrFold<arith::ExtUIOp>(word, e.bitcast(value, e.getI16Type()));
+    return e.bitcast(e.createOrFold<arith::TruncIOp>(e.getI16Type(), moved(bits)), type);
+  }
+  auto half = [&](int64_t bits) {
+    Value part = moved(e.createOrFold<arith::TruncIOp>(word, e.shiftRight(value, bits)));
+    return e.shiftLeft(e.createOrFold<arith::ExtUIOp>(type, part), bits);
+  };
+  return e.createOrFold<arith::OrIOp>(half(0), half(32));
+}
 Value Emitter::shuffleXor(Value value, int64_t mask) {
-  return NVVM::ShflOp::create(*this, value.getType(), i32(-1), value, i32(mask), i32(31),
-                              NVVM::ShflKind::bfly, UnitAttr());
+  return shuffle(*this, value, i32(mask), NVVM::ShflKind::bfly);
 }
 Value Emitter::shuffleIndex(Value value, Value source) {
-  return NVVM::ShflOp::create(*this, value.getType(), i32(-1), value, source, i32(31),
-                              NVVM::ShflKind::idx, UnitAttr());
+  return shuffle(*this, value, source, NVVM::ShflKind::idx);
 }
 
 Value Emitter::offset(Value pointer, Value bytes) {

@@ -48,6 +48,7 @@ public:
   mlir::Value i32(int64_t value);
   mlir::Value i64(int64_t value);
   mlir::Value f32(double value);
+  /// Minus infinity is the least integer.
   mlir::Value constant(mlir::Type type, double value);
   mlir::Value add(mlir::Value a, mlir::Value b);
   mlir::Value add(mlir::Value a, int64_t b);
@@ -108,7 +109,7 @@ public:
   /// waits that the warp must execute as one.
   void ptxWhere(mlir::Value condition, llvm::StringRef instruction, llvm::StringRef constraints,
                 mlir::ValueRange args);
-  /// A butterfly or indexed shuffle of one 32-bit value among the whole warp.
+  /// A butterfly or indexed shuffle of one value (16, 32 or 64 bits) among the whole warp.
   mlir::Value shuffleXor(mlir::Value value, int64_t mask);
   mlir::Value shuffleIndex(mlir::Value value, mlir::Value lane);
 

@@ -2,6 +2,7 @@
 
 #include "Patterns.h"
 #include "SharedAccess.h"
+#include "Totals.h"
 
 #include "mirage/Dialect/Thread/IR/LayoutConversion.h"
 
@@ -10,10 +11,6 @@ using namespace mirage;
 using namespace mirage::thread;
 
 namespace {
-Value combine(Emitter &e, ReduceFn fn, Value a, Value b) {
-  return fn == ReduceFn::Sum ? e.fadd(a, b) : e.fmax(a, b);
-}
-
 /// A balanced tree: short dependence chains.
 Value combineAll(Emitter &e, ReduceFn fn, SmallVector<Value> values) {
   while (values.size() > 1) {
@@ -73,27 +70,28 @@ struct ReduceLowering : ThreadPattern<ReduceOp> {
     }
     LinearLayout writers({}, LinearLayout::Basis(target.getLane()), warpOwners);
     int64_t rows = op.getType().getRows(), cols = op.getType().getCols();
-    int64_t partBytes = rows * cols * 4;
-    Value element =
-        e.add(e.mul(e.threadOffset(target, 0), cols * 4), e.mul(e.threadOffset(target, 1), 4));
+    Type type = op.getType().getElementType();
+    int64_t bytes = type.getIntOrFloatBitWidth() / 8, partBytes = rows * cols * bytes;
+    Value element = e.add(e.mul(e.threadOffset(target, 0), cols * bytes),
+                          e.mul(e.threadOffset(target, 1), bytes));
     Value base = e.offset(e.shared(*op.getScratch()), element);
     auto place = [&](Value start, int64_t reg) {
       Coord at = target.getRegister(reg);
-      return e.offset(start, (at.row * cols + at.col) * 4);
+      return e.offset(start, (at.row * cols + at.col) * bytes);
     };
     e.barrier();
     Value part = e.mul(e.linear(e.warp(), partBits), partBytes);
     e.ifThen(e.isLeader(writers), [&] {
       Value start = e.offset(base, part);
       for (auto [i, value] : llvm::enumerate(values))
-        LLVM::StoreOp::create(e, value, place(start, i), 4);
+        LLVM::StoreOp::create(e, value, place(start, i), bytes);
     });
     e.barrier();
     for (auto [i, value] : llvm::enumerate(values)) {
       SmallVector<Value> loaded;
       for (int64_t p = 0; p < partCount; ++p)
         loaded.push_back(
-            LLVM::LoadOp::create(e, e.getF32Type(), e.offset(place(base, i), p * partBytes), 4));
+            LLVM::LoadOp::create(e, type, e.offset(place(base, i), p * partBytes), bytes));
       value = combineAll(e, op.getFn(), loaded);
     }
   }
@@ -126,7 +124,7 @@ struct ReduceWarpsLowering : ThreadPattern<ReduceWarpsOp> {
     for (int64_t p = 1; p < partCount; ++p)
       for (auto [sum, value] :
            llvm::zip(sums, read.load(e, e.offset(base, p * tile.getTotalBytes()))))
-        sum = e.fadd(sum, value);
+        sum = combine(e, ReduceFn::Sum, sum, value);
     results.push_back(sums);
     return success();
   }

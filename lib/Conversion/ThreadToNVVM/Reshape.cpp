@@ -106,23 +106,13 @@ struct ConvertLayoutLowering : ThreadPattern<ConvertLayoutOp> {
       for (int64_t selection : selections) {
         Value candidate = scalars[reg.source ^ selection];
         if (plan.shuffles)
-          candidate = shuffle(e, candidate, e.bitXor(moved, e.i32(reg.lane)));
+          candidate = e.shuffleIndex(candidate, e.bitXor(moved, e.i32(reg.lane)));
         Value isIt = e.compare(arith::CmpIPredicate::eq, selected, e.i32(selection));
         value = value ? e.select(isIt, candidate, value) : candidate;
       }
       result.push_back(value);
     }
     return result;
-  }
-
-  /// Shuffles move 32 bits.
-  static Value shuffle(Emitter &e, Value value, Value lane) {
-    Type type = value.getType();
-    if (type.getIntOrFloatBitWidth() == 32)
-      return e.shuffleIndex(value, lane);
-    Value bits = e.createOrFold<arith::ExtUIOp>(e.getI32Type(), e.bitcast(value, e.getI16Type()));
-    Value moved = e.shuffleIndex(bits, lane);
-    return e.bitcast(e.createOrFold<arith::TruncIOp>(e.getI16Type(), moved), type);
   }
 };
 } // namespace

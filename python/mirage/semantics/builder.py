@@ -58,7 +58,7 @@ class Builder:
 
     def _type(self, shape: tuple[int, ...], *operands: Value) -> TensorType:
         dtype = promote(*(v.dtype for v in operands)).computed
-        if self.in_block and dtype is not DType.F64:
+        if self.in_block and not (dtype is DType.F64 or dtype.is_integer):
             dtype = DType.F32
         return TensorType(shape, dtype)
 

@@ -56,6 +56,23 @@ def pad_rank(x: Planes, lead: int, rank: int) -> Planes:
     return tuple(p.reshape(padded) for p in x)
 
 
+def as_integers(x: Planes) -> Planes:
+    """Return numbers that are known, and whole, as integers of 64 bits; residues stay as they
+    are."""
+    if len(x) != 1 or x[0].dtype.kind != "f":
+        return x
+    return (x[0].astype(np.int64),)
+
+
+def in_type_of(x: Array, number: Array) -> Array:
+    """Return a number in the type of ``x``, if that is one of integers: minus infinity is the least
+    one."""
+    if x.dtype.kind != "i":
+        return number
+    least = np.isneginf(number)
+    return np.where(least, np.iinfo(x.dtype).min, np.where(least, 0, number).astype(x.dtype))
+
+
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
@@ -128,9 +145,8 @@ class Domain(ABC):
 
     def select(self, keep: Array, x: Planes, fill: float, dtype: DType) -> Planes:
         """Return ``x`` where ``keep`` holds, and ``fill`` elsewhere."""
-        return tuple(
-            np.where(keep, p, f) for p, f in zip(x, self.constant(fill, dtype), strict=False)
-        )
+        fills = self.constant(fill, dtype)
+        return tuple(np.where(keep, p, in_type_of(p, f)) for p, f in zip(x, fills, strict=False))
 
     def concat(self, xs: Sequence[Planes], dim: int) -> Planes:
         """Concatenate values along ``dim``; planes that not all of them have are dropped."""
@@ -177,7 +193,14 @@ class Float64(Domain):
 
 
 _CARRIER = {d: _F64 if d is DType.F64 or d.is_integer else _F32 for d in DType}
-"""The type in which numbers of each type are computed."""
+"""The type in which numbers of each type are computed, but for exact integers."""
+_WHOLE = (BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL, BinaryFn.MAX, BinaryFn.MIN)
+"""The functions that have a meaning for integers of any size."""
+
+
+def _are_integers(dtype: DType, *xs: Planes) -> bool:
+    """Return whether numbers are exact integers, as is what a function of them gives."""
+    return dtype.is_number and all(x[0].dtype == np.int64 for x in xs)
 
 
 class TypedFloat(Domain):
@@ -189,6 +212,8 @@ class TypedFloat(Domain):
 
     def _round(self, x: Array, dtype: DType) -> Planes:
         x = np.asarray(x)
+        if _are_integers(dtype, (x,)):
+            return (x,)
         if dtype is DType.F16 and x.dtype == _F32:
             return (rounded_to_half(x),)
         if dtype.is_eight_bits:
@@ -210,6 +235,8 @@ class TypedFloat(Domain):
         return self._round(UNARY[fn].evaluate(self._in(x, dtype)), dtype)
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
+        if fn in _WHOLE and _are_integers(dtype, a, b):
+            return (np.asarray(BINARY[fn].evaluate(a[0], b[0])),)
         return self._round(BINARY[fn].evaluate(self._in(a, dtype), self._in(b, dtype)), dtype)
 
     def as_tf32(self, x: Planes) -> Planes:
@@ -219,7 +246,7 @@ class TypedFloat(Domain):
         return self._round(np.matmul(self._in(a, dtype), self._in(b, dtype)), dtype)
 
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
-        given = self._in(x, dtype)
+        given = x[0] if _are_integers(dtype, x) else self._in(x, dtype)
         if fn is ReduceFn.SUM:
             return self._round(_summed(given, dims), dtype)
         return self._round(np.asarray(REDUCE[fn](given, axis=dims, keepdims=True)), dtype)

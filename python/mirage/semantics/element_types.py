@@ -49,6 +49,8 @@ class DType(Spelled):
         """Size of one element in bytes."""
         self.is_integer = spelling.startswith("i")
         """Whether elements are integers; truth values count as 0 and 1."""
+        self.is_number = self.is_integer and spelling != "i1"
+        """Whether elements are integers other than truth values."""
         self.is_half = spelling in ("f16", "bf16")
         """Whether tiles of the type are operands of tensor cores, with f32 accumulation."""
         self.is_eight_bits = spelling.startswith("f8")

@@ -177,7 +177,11 @@ class Formula:
                     f"step {number}: expected each dimension of {sizes} along one of {shape} that "
                     f"has its size, or -1 where it is 1, got {dims}"
                 )
-        types = [dtype for _, dtype in operands]
+        self.check_steps([dtype for _, dtype in operands])
+
+    def check_steps(self, operands: Sequence[DType]) -> None:
+        """Raise :class:`FormulaError` unless the steps fit operands of these types."""
+        types = list(operands)
         for number in range(len(operands), len(self.steps)):
             self._check_step(number, types, len(operands))
 

@@ -14,14 +14,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from mirage.semantics.builder import Builder, ShapeError
-from mirage.semantics.domain import Domain, Planes
+from mirage.semantics.builder import Builder, ShapeError, broadcast_shapes
+from mirage.semantics.domain import Domain, Planes, pad_rank
 from mirage.semantics.indexing.indices import Region
 from mirage.semantics.integer_formula import Formula, FormulaError
 from mirage.semantics.ops.block_ops import renamed_map
-from mirage.semantics.ops.kinds import Lookup, Source, Tiled
+from mirage.semantics.ops.kinds import Elementwise, Lookup, Source, Tiled, Zeros
 from mirage.semantics.ops.op import TensorType, UnknownOp, Value
-from mirage.semantics.scalar import Array, DType
+from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.ugraph import TileMap
 
 
@@ -54,12 +54,7 @@ class Integers(Lookup):
         found = self.formula.evaluate(given)
         outer = np.broadcast_shapes(*(x.shape[:lead] for x in given)) if given else ()
         found = np.broadcast_to(found, (*outer, *shape))
-        dtype = self.result.dtype
-        if dtype.is_integer and dtype is not DType.I1:
-            return (found,)
-        if not dtype.is_integer:  # halves are rounded twice, as PyTorch does
-            (found,) = domain.cast((found,), DType.F32)
-        return domain.cast((np.asarray(found, np.float64),), dtype)
+        return _as_held(domain, found, self.result.dtype)
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         return tuple(
@@ -69,6 +64,9 @@ class Integers(Lookup):
     @property
     def in_tiles(self) -> bool:
         return True
+
+    def says(self, xs: str) -> str:
+        return f"integers {self.formula}({xs})"
 
     def tile(
         self,
@@ -137,3 +135,71 @@ class TileIntegers(Source):
 
     def written(self, xs: Sequence[str]) -> str:
         return self.formula.written(xs)
+
+
+_RING = {BinaryFn.ADD.value, BinaryFn.SUB.value, BinaryFn.MUL.value}
+
+
+@dataclass(frozen=True, eq=False)
+class MapIntegers(Elementwise):
+    """The last step of a formula of tiles, element by element; its loads have no dimensions, as
+    tiles are broadcast."""
+
+    formula: Formula
+
+    arity: ClassVar[tuple[int, int]] = (1, 64)
+    in_kernel: ClassVar[bool] = False
+    of_integers: ClassVar[bool] = True
+
+    @property
+    def work(self) -> tuple[float, float]:
+        return float(2 * self.formula.work), 0.0
+
+    @property
+    def zeros(self) -> Zeros:
+        return Zeros.NEVER
+
+    def result_type(self, b: Builder) -> TensorType:
+        shape: tuple[int, ...] = ()
+        for v in self.operands:
+            shape = broadcast_shapes(shape, v.shape)
+        try:
+            self.formula.check_steps([v.dtype for v in self.operands])
+            return TensorType(shape, held(self.formula.dtype))
+        except FormulaError as error:
+            raise ShapeError(str(error)) from error
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        given = [pad_rank(x, lead, len(shape)) for x in xs]
+        if any(len(x) != 1 or x[0].dtype == object for x in xs):
+            return self._in_ring(domain, given)
+        return _as_held(domain, self.formula.evaluate([x[0] for x in given]), self.formula.dtype)
+
+    def _in_ring(self, domain: Domain, values: list[Planes]) -> Planes:
+        """Compute functions that have a meaning in any arithmetic: what is equal there is equal
+        where integers of 64 bits wrap around."""
+        for step in self.formula.steps[len(values) :]:
+            if step.name not in _RING or step.dtype is not DType.I64:
+                raise UnknownOp(f"expected integers that are known numbers for '{step.name}'")
+            a, b = (values[arg] for arg in step.args)
+            values.append(domain.binary(BinaryFn(step.name), a, b, DType.I64))
+        return values[-1]
+
+    def written(self, xs: Sequence[str]) -> str:
+        return self.formula.written(xs)
+
+
+def held(dtype: DType) -> DType:
+    """Return the type of a tile that is stored as a type: integers are held as they are."""
+    return DType.I64 if dtype.is_number else dtype.in_tile
+
+
+def _as_held(domain: Domain, x: Array, dtype: DType) -> Planes:
+    """Return what a formula of a type computes, in a domain."""
+    if dtype.is_number:
+        return (x,)
+    if not dtype.is_integer:  # halves are rounded twice, as PyTorch does
+        (x,) = domain.cast((x,), DType.F32)
+    return domain.cast((np.asarray(x, np.float64),), dtype)

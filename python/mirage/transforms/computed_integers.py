@@ -13,10 +13,9 @@ from dataclasses import replace
 from math import ceil
 
 from mirage.semantics.integer_formula import LOAD, Formula, Step
-from mirage.semantics.integers import Integers, TileIntegers
+from mirage.semantics.integers import Integers, TileIntegers, held
 from mirage.semantics.ops.kinds import Lookup, Structure, View, all_ops
 from mirage.semantics.ops.op import Op, TensorType, Value
-from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import (
     Axis,
@@ -35,7 +34,7 @@ TOGETHER = 4
 """The most results of one kernel: each has registers of its own until all are stored."""
 
 
-def in_memory(launch: Launch) -> set[Value]:
+def read_from_memory(launch: Launch) -> set[Value]:
     """Return the params of a launch that are read from memory even if kernels can compute them:
     tables and indices of lookups, operands of other formulas, integers that bound loops."""
     inside = all_ops(launch.body.ops)
@@ -47,15 +46,7 @@ def in_memory(launch: Launch) -> set[Value]:
 
 def with_stored_integers(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with launches that compute what has to be in memory."""
-    formulas = formulas_of(graph)
-    stored = formulas.keys() & set(graph.outputs)
-    for op in graph.ops:
-        if isinstance(op, Launch):
-            kept = in_memory(op)
-            pairs = zip(op.body.params, op.operands, strict=True)
-            stored.update(v for p, v in pairs if p in kept and v in formulas)
-        else:
-            stored.update(formulas.keys() & set(op.operands))
+    formulas, stored = formulas_of(graph), in_memory(graph)
     if not stored:
         return graph
     lines = lines_of(graph)
@@ -63,6 +54,20 @@ def with_stored_integers(graph: KernelGraph) -> KernelGraph:
     others = {op for ops in groups for op in ops[1:]}
     made: dict[Op, Op] = {ops[0]: computing(ops, lines) for ops in groups}
     return replace(graph, ops=tuple(made.get(op, op) for op in graph.ops if op not in others))
+
+
+def in_memory(graph: KernelGraph) -> set[Value]:
+    """Return the results of formulas that something other than a kernel reads."""
+    formulas = formulas_of(graph)
+    stored = formulas.keys() & set(graph.outputs)
+    for op in graph.ops:
+        if isinstance(op, Launch):
+            kept = read_from_memory(op)
+            pairs = zip(op.body.params, op.operands, strict=True)
+            stored.update(v for p, v in pairs if p in kept and v in formulas)
+        else:
+            stored.update(formulas.keys() & set(op.operands))
+    return stored
 
 
 def _together(graph: KernelGraph, formulas: Sequence[Integers]) -> list[list[Integers]]:
@@ -120,19 +125,13 @@ def computing(ops: Sequence[Integers], lines: Container[Value] = frozenset()) ->
         return params.setdefault(v, Value(v.type, v.name))
 
     made = tuple(
-        op.tile(Value(TensorType(tile, _held(op.result.dtype))), tile_map, param, lines)
+        op.tile(Value(TensorType(tile, held(op.result.dtype))), tile_map, param, lines)
         for op in ops
     )
     outputs = tuple(Output(op.result, tile_map) for op in made)
     body = BlockGraph(tuple(params.values()), made, outputs)
     results = tuple(op.result for op in ops)
     return Launch(tuple(params), results, grid, body, Schedule(warps=WARPS, stages=1))
-
-
-def _held(dtype: DType) -> DType:
-    """Return the type of a tile that is stored as a type."""
-    exact = dtype.is_integer and dtype is not DType.I1
-    return DType.I64 if exact else dtype.in_tile
 
 
 def _part(size: int, most: int) -> int:

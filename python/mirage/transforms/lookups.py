@@ -27,16 +27,18 @@ from mirage.semantics.ugraph import (
     Structure,
 )
 from mirage.transforms.computed_integers import (
-    in_memory,
     integers_without_views,
     lines_of,
+    read_from_memory,
     with_stored_integers,
 )
+from mirage.transforms.integer_kernels import with_integer_kernels
 
 
 def fused(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with launches that compute the lookups that they load."""
-    graph = with_stored_integers(integers_without_views(rows_without_views(graph)))
+    graph = integers_without_views(rows_without_views(with_integer_kernels(graph)))
+    graph = with_stored_integers(graph)
     lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and op.in_tiles}
     if not lookups:
         return graph
@@ -75,7 +77,7 @@ class _Fused:
     ) -> None:
         self.launch, self.lines = launch, lines
         outside = zip(launch.body.params, launch.operands, strict=True)
-        kept = in_memory(launch)
+        kept = read_from_memory(launch)
         self.lookups = {p: lookups[v] for p, v in outside if v in lookups and p not in kept}
         self.params: dict[Value, Value] = {  # of the new launch's operands
             v: p

@@ -636,7 +636,7 @@ kernel.graph @integers_computed(%a: tensor<6x8xi64>) -> tensor<6x8xf32> {
   %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x8xf32> {
   ^bb0(%ga: tensor<6x8xi64>):
     %t = block.integers %ga [[m], []] of [6, 8] ["load 0 1", "neg 0 : i64"] : (tensor<6x8xi64>) -> !block.tile<2x8xi64>
-    // expected-error @+1 {{expected tiles of floats, got '!block.tile<2x8xi64>', which only stores read}}
+    // expected-error @+1 {{expected tiles of floats, got '!block.tile<2x8xi64>', of which there are only totals and formulas}}
     %u = block.unary exp %t : (!block.tile<2x8xi64>) -> !block.tile<2x8xf32>
     block.store %u [[m], []] : !block.tile<2x8xf32>
   }
@@ -649,7 +649,7 @@ kernel.graph @integers_cast(%a: tensor<6x8xi64>) -> tensor<6x8xf16> {
   %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x8xf16> {
   ^bb0(%ga: tensor<6x8xi64>):
     %t = block.integers %ga [[m], []] of [6, 8] ["load 0 1", "neg 0 : i64"] : (tensor<6x8xi64>) -> !block.tile<2x8xi64>
-    // expected-error @+1 {{expected tiles of floats, got '!block.tile<2x8xi64>', which only stores read}}
+    // expected-error @+1 {{expected tiles of floats, got '!block.tile<2x8xi64>', of which there are only totals and formulas}}
     %u = block.cast %t : (!block.tile<2x8xi64>) -> !block.tile<2x8xf16>
     block.store %u [[m], []] : !block.tile<2x8xf16>
   }
@@ -666,4 +666,73 @@ kernel.graph @integers_stored(%a: tensor<6x8xi64>) -> tensor<6x8xf32> {
     block.store %t [[m], []] : !block.tile<2x8xi64>
   }
   kernel.return %y : tensor<6x8xf32>
+}
+
+// -----
+
+kernel.graph @totals_of_another_type(%a: tensor<6x8xi64>) -> tensor<6x1xf32> {
+  %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x1xf32> {
+  ^bb0(%ga: tensor<6x8xi64>):
+    %t = block.load %ga [[m], []] : tensor<6x8xi64> -> !block.tile<2x8xi64>
+    // expected-error @+1 {{expected a result of element type 'i64', got 'f32'}}
+    %u = block.reduce sum %t dims [1] : (!block.tile<2x8xi64>) -> !block.tile<2x1xf32>
+    block.store %u [[m], []] : !block.tile<2x1xf32>
+  }
+  kernel.return %y : tensor<6x1xf32>
+}
+
+// -----
+
+kernel.graph @rescaled_integers(%a: tensor<6x8xi64>, %x: tensor<6x8xf32>) -> tensor<6x1xi64> {
+  %y = kernel.launch(%a, %x) grid [m = 3] : (tensor<6x8xi64>, tensor<6x8xf32>) -> tensor<6x1xi64> {
+  ^bb0(%ga: tensor<6x8xi64>, %gx: tensor<6x8xf32>):
+    %s = block.loop [k = 8] {
+      %t = block.load %ga [[m], [k]] : tensor<6x8xi64> -> !block.tile<2x1xi64>
+      %u = block.load %gx [[m], [k]] : tensor<6x8xf32> -> !block.tile<2x1xf32>
+      %n = block.running_max %u : !block.tile<2x1xf32>
+      // expected-error @+1 {{expected a sum of floats to be rescaled, got '!block.tile<2x1xi64>'}}
+      block.accumulate sum %t rescale %n : !block.tile<2x1xi64> rescale : !block.tile<2x1xf32>
+    } : !block.tile<2x1xi64>
+    block.store %s [[m], []] : !block.tile<2x1xi64>
+  }
+  kernel.return %y : tensor<6x1xi64>
+}
+
+// -----
+
+kernel.graph @mapped_dimensions(%a: tensor<6x8xi64>) -> tensor<6x8xi64> {
+  %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x8xi64> {
+  ^bb0(%ga: tensor<6x8xi64>):
+    %t = block.load %ga [[m], []] : tensor<6x8xi64> -> !block.tile<2x8xi64>
+    // expected-error @+1 {{expected loads without dimensions, of tiles of i64 or f32, got '!block.tile<2x8xi64>'}}
+    %u = block.map_integers %t ["load 0 1", "neg 0 : i64"] : (!block.tile<2x8xi64>) -> !block.tile<2x8xi64>
+    block.store %u [[m], []] : !block.tile<2x8xi64>
+  }
+  kernel.return %y : tensor<6x8xi64>
+}
+
+// -----
+
+kernel.graph @mapped_without_a_load(%a: tensor<6x8xi64>) -> tensor<6x8xi64> {
+  %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x8xi64> {
+  ^bb0(%ga: tensor<6x8xi64>):
+    %t = block.load %ga [[m], []] : tensor<6x8xi64> -> !block.tile<2x8xi64>
+    // expected-error @+1 {{expected one load for each of the 2 operands and no positions, got 1 and 0}}
+    %u = block.map_integers %t, %t ["load", "neg 0 : i64"] : (!block.tile<2x8xi64>, !block.tile<2x8xi64>) -> !block.tile<2x8xi64>
+    block.store %u [[m], []] : !block.tile<2x8xi64>
+  }
+  kernel.return %y : tensor<6x8xi64>
+}
+
+// -----
+
+kernel.graph @mapped_shapes(%a: tensor<6x8xi64>) -> tensor<6x1xi64> {
+  %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x1xi64> {
+  ^bb0(%ga: tensor<6x8xi64>):
+    %t = block.load %ga [[m], []] : tensor<6x8xi64> -> !block.tile<2x8xi64>
+    // expected-error @+1 {{expected operands that broadcast to 2x1, got 2x8}}
+    %u = block.map_integers %t ["load", "neg 0 : i64"] : (!block.tile<2x8xi64>) -> !block.tile<2x1xi64>
+    block.store %u [[m], []] : !block.tile<2x1xi64>
+  }
+  kernel.return %y : tensor<6x1xi64>
 }

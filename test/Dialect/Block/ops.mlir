@@ -211,3 +211,24 @@ kernel.graph @integers(%a: tensor<32xi64>, %b: tensor<16xi32>) -> (tensor<32x16x
   }
   kernel.return %m, %n : tensor<32x16xf32>, tensor<32x16xi32>
 }
+
+// Totals of exact integers, and a formula of them.
+// CHECK-LABEL: kernel.graph @integer_totals
+kernel.graph @integer_totals(%a: tensor<32x16xi64>) -> (tensor<32x1xi64>, tensor<32x4xi32>) {
+  %s, %c = kernel.launch(%a) grid [n = 4] : (tensor<32x16xi64>) -> (tensor<32x1xi64>, tensor<32x4xi32>) {
+  ^bb0(%ga: tensor<32x16xi64>):
+    // CHECK: block.accumulate max %{{.*}} : !block.tile<8x4xi64>
+    %t = block.loop [k = 4] {
+      %x = block.load %ga [[n], [k]] : tensor<32x16xi64> -> !block.tile<8x4xi64>
+      block.accumulate max %x : !block.tile<8x4xi64>
+    } : !block.tile<8x4xi64>
+    // CHECK: block.reduce max %{{.*}} dims [1] : (!block.tile<8x4xi64>) -> !block.tile<8x1xi64>
+    %m = block.reduce max %t dims [1] : (!block.tile<8x4xi64>) -> !block.tile<8x1xi64>
+    // CHECK: block.cumulate prod %{{.*}} dim 1 : (!block.tile<8x4xi64>) -> !block.tile<8x4xi64>
+    %p = block.cumulate prod %t dim 1 : (!block.tile<8x4xi64>) -> !block.tile<8x4xi64>
+    // CHECK: block.map_integers %{{.*}}, %{{.*}} ["load", "load", "sub 0 1 : i32"] : (!block.tile<8x4xi64>, !block.tile<8x1xi64>) -> !block.tile<8x4xi64>
+    %d = block.map_integers %p, %m ["load", "load", "sub 0 1 : i32"] : (!block.tile<8x4xi64>, !block.tile<8x1xi64>) -> !block.tile<8x4xi64>
+    block.store %m [[n], []], %d [[n], []] : !block.tile<8x1xi64>, !block.tile<8x4xi64>
+  }
+  kernel.return %s, %c : tensor<32x1xi64>, tensor<32x4xi32>
+}

@@ -721,3 +721,27 @@ kernel.graph @integers_result(%a: tensor<4xi64>) -> tensor<4xi64> {
   %0 = kernel.integers %a ["load 0", "neg 0 : i32"] : (tensor<4xi64>) -> tensor<4xi64>
   kernel.return %0 : tensor<4xi64>
 }
+
+// -----
+
+kernel.graph @integer_total_of_floats(%x: tensor<4x8xf32>) -> tensor<4x1xf32> {
+  // expected-error @+1 {{operand #0 must be statically shaped tensor of 8-bit signless integer or 16-bit signless integer or 32-bit signless integer or 64-bit signless integer values, but got 'tensor<4x8xf32>'}}
+  %0 = kernel.integer_reduce sum %x dims [1] : (tensor<4x8xf32>) -> tensor<4x1xf32>
+  kernel.return %0 : tensor<4x1xf32>
+}
+
+// -----
+
+kernel.graph @wider_integer_total(%x: tensor<4x8xi32>) -> tensor<4x1xi64> {
+  // expected-error @+1 {{expected a result of element type 'i32', got 'i64'}}
+  %0 = kernel.integer_reduce sum %x dims [1] : (tensor<4x8xi32>) -> tensor<4x1xi64>
+  kernel.return %0 : tensor<4x1xi64>
+}
+
+// -----
+
+kernel.graph @integer_scan_along_nothing(%x: tensor<4x8xi64>) -> tensor<4x8xi64> {
+  // expected-error @+1 {{expected a dimension below 2, got 2}}
+  %0 = kernel.integer_cumulate sum %x dim 2 : (tensor<4x8xi64>) -> tensor<4x8xi64>
+  kernel.return %0 : tensor<4x8xi64>
+}

@@ -236,3 +236,13 @@ kernel.graph @integers(%a: tensor<16xi64>, %b: tensor<16x1xi32>, %x: tensor<4x16
   %y = kernel.integers %x ["load 0 1", "cast 0 : i32", "constant -7 : i32", "shift_left 1 2 : i32"] : (tensor<4x16xf16>) -> tensor<4x16xi32>
   kernel.return %m, %y : tensor<16x16xi1>, tensor<4x16xi32>
 }
+
+// Totals of integers that f32 need not hold.
+// CHECK-LABEL: kernel.graph @integer_totals
+kernel.graph @integer_totals(%a: tensor<16x8xi64>, %b: tensor<16x8xi8>) -> (tensor<16x1xi64>, tensor<16x8xi8>) {
+  // CHECK: kernel.integer_reduce sum %{{.*}} dims [1] : (tensor<16x8xi64>) -> tensor<16x1xi64>
+  %s = kernel.integer_reduce sum %a dims [1] : (tensor<16x8xi64>) -> tensor<16x1xi64>
+  // CHECK: kernel.integer_cumulate max reversed %{{.*}} dim 0 : (tensor<16x8xi8>) -> tensor<16x8xi8>
+  %c = kernel.integer_cumulate max reversed %b dim 0 : (tensor<16x8xi8>) -> tensor<16x8xi8>
+  kernel.return %s, %c : tensor<16x1xi64>, tensor<16x8xi8>
+}

@@ -126,7 +126,7 @@ func.func @reduce_layout(%x: !acc) {
 #acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
 !half = !thread.fragment<16x8xf16, #acc>
 func.func @cumulate_type(%x: !half) {
-  // expected-error @+1 {{expected elements of type f32, got 'f16'}}
+  // expected-error @+1 {{expected elements of type f32 or i64, got 'f16'}}
   %c = thread.cumulate sum %x dim 1 : !half
   return
 }
@@ -148,7 +148,7 @@ func.func @cumulate_dim(%x: !acc) {
 !half = !thread.fragment<16x8xf16, #acc>
 !rows = !thread.fragment<16x1xf32, #rows>
 func.func @reduce_type(%x: !half) {
-  // expected-error @+1 {{expected elements of type f32, got 'f16' and 'f32'}}
+  // expected-error @+1 {{expected elements of type f32 or i64, got 'f16'}}
   %c = thread.reduce sum %x dim 1 : !half -> !rows
   return
 }

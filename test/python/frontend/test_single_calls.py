@@ -52,7 +52,6 @@ CALLS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
     ),
     "index.Tensor": (lambda x, i, j: x[i, j], (X, INTS[0] % 6, INTS[1] % 8)),
     "gather": (lambda x, i: x.gather(1, i), (X, INTS % 8)),
-    "cumprod": (lambda i: i.cumprod(1), (INTS,)),
     "masked_scatter": (lambda x, y: x.masked_scatter(x > 0, y), (X, Y)),
 }  # fmt: skip
 

@@ -29,6 +29,7 @@ from mirage.semantics.alternatives import Alternatives, Holds, VerdictNote
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.integer_formula import Formula, read_step
+from mirage.semantics.integer_totals import IntegerCumulate, IntegerReduce
 from mirage.semantics.integers import Integers
 from mirage.semantics.numbers import read
 from mirage.semantics.positions import gather, iota
@@ -90,6 +91,9 @@ def every_op() -> KernelGraph:
     steps = ("load -1", "constant -3 : i64", "mul 0 1 : i64", "cast 2 : bf16")
     thrice = Integers((index,), (Value(x.type),), Formula(tuple(map(read_step, steps))))
     b.ops.append(thrice)
+    total = IntegerReduce((index,), (Value(index.type),), ReduceFn.MAX, (0,))
+    so_far = (CumulateFn.SUM, 0, True, True)
+    b.ops.extend([total, IntegerCumulate((index,), (Value(index.type),), *so_far)])
     b.cumulate(CumulateFn.SUM, x, 1, exclusive=True)
     b.cumulate(CumulateFn.MAX, x, 0, reversed=True)
     b.cumulate(CumulateFn.PROD, x, 1)

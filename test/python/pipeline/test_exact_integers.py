@@ -10,6 +10,7 @@ import mirage as mi
 import pytest
 import torch
 import torch.nn.functional as F
+from drawn_integers import drawn
 from executed_programs import executed
 from lowering import compile_graph
 from mirage.pipeline.call import sized_emulator
@@ -34,17 +35,6 @@ Tensor = torch.Tensor
 OPTIONS = executed()
 KINDS = (torch.int8, torch.int16, torch.int32, torch.int64)
 VIEWS = {"aten.reshape.default", "aten.narrow.default", "aten.expand.default"}
-
-
-def drawn(dtype: torch.dtype, *shape: int, seed: int = 0) -> Tensor:
-    """Numbers of a type, half of them near its ends or 0."""
-    generator = torch.Generator().manual_seed(seed)
-    ends = torch.iinfo(dtype)
-    few = torch.tensor([ends.min, ends.min + 1, ends.max, ends.max - 1, 0, 1, -1, 2, -2, 3, 7, -7])
-    any_number = torch.randint(ends.min, ends.max, shape, generator=generator)
-    near = few[torch.randint(0, len(few), shape, generator=generator)]
-    chosen = torch.rand(shape, generator=generator) < 0.5
-    return torch.where(chosen, near, any_number).to(dtype)
 
 
 def compiled(program: Callable[..., Any], *inputs: Tensor) -> Optimized:

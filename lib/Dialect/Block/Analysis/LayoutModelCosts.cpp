@@ -36,6 +36,47 @@ static int64_t getAlignedElements(Type type) {
   return row & -row;
 }
 
+/// What it costs to load the operands of exact arithmetic whose last dimension lies along that of
+/// the result, where elements are neighbours in memory.
+static double getOperandLoadCost(IntegersOp op, const LinearLayout &layout, int64_t along) {
+  double cost = 0;
+  IntegerFormula formula = op.getParsedFormula();
+  for (auto [input, step] : llvm::zip(op.getInputs(), formula.getSteps()))
+    if (!step.args.empty() && step.args.back() == int64_t(op.getShape().size()) - 1) {
+      int64_t bits = cast<RankedTensorType>(input.getType()).getElementTypeBitWidth();
+      cost += getGlobalAccessCost(layout, std::max<int64_t>(bits / 8, 1), along,
+                                  getAlignedElements(input.getType()));
+    }
+  return cost;
+}
+
+/// What it costs to read the tile that is `value`, maybe in another shape, from device memory.
+static double getLoadCost(Value value, const LinearLayout &layout) {
+  Value source = stripReshape(value);
+  Operation *read = source.getDefiningOp();
+  int64_t along = getContiguousDim(getTile(source), getTile(value));
+  if (auto integers = dyn_cast_if_present<IntegersOp>(read))
+    return getOperandLoadCost(integers, layout, along);
+  Value tensor;
+  if (auto load = dyn_cast_if_present<LoadOp>(read))
+    tensor = load.getSource();
+  else if (auto gather = dyn_cast_if_present<GatherOp>(read))
+    tensor = gather.getTable();
+  else
+    return 0;
+  int64_t bytes = getElementBytes(value), aligned = getAlignedElements(tensor.getType());
+  return getGlobalAccessCost(layout, bytes, along, aligned) +
+         getNarrowLoadCost(layout, bytes, along, aligned);
+}
+
+/// The bytes of an element that layouts for stores are made for: floats are mostly stored as
+/// halves.
+static int64_t getStoredBytes(Value tile, Type tensor) {
+  if (!getTile(tile).getElementType().isInteger())
+    return 2;
+  return cast<RankedTensorType>(tensor).getElementTypeBitWidth() / 8;
+}
+
 /// Work of an op on a tile, other than to read and write it.
 static double getTileWork(Operation *op, const LinearLayout &layout) {
   if (auto cumulate = dyn_cast<CumulateOp>(op))
@@ -52,16 +93,8 @@ void LayoutModel::addUnaryCosts() {
         Operation *op = value.getDefiningOp();
         double times = getTripCount(op->getBlock());
         cost += times * (getTileWork(op, layout) + getSpillCost(layout, getElementBytes(value)));
-        Value source = stripReshape(value);
-        Operation *read = source.getDefiningOp();
-        if (read && isa<LoadOp, GatherOp>(read) && isa<LoadOp, GatherOp, ReshapeOp>(op)) {
-          Value tensor =
-              isa<LoadOp>(read) ? cast<LoadOp>(read).getSource() : cast<GatherOp>(read).getTable();
-          int64_t bytes = getElementBytes(value), aligned = getAlignedElements(tensor.getType()),
-                  along = getContiguousDim(getTile(source), getTile(value));
-          cost += times * (getGlobalAccessCost(layout, bytes, along, aligned) +
-                           getNarrowLoadCost(layout, bytes, along, aligned));
-        }
+        if (isa<LoadOp, GatherOp, IntegersOp, ReshapeOp>(op))
+          cost += times * getLoadCost(value, layout);
         for (OpOperand &use : value.getUses()) {
           Value stored = value;
           Operation *user = use.getOwner();
@@ -74,10 +107,12 @@ void LayoutModel::addUnaryCosts() {
           if (user->getNumResults() == 1 && isa<ConvertLayoutOp>(user) &&
               staged.contains(user->getResult(0)))
             cost += times * getSharedAccessCost(layout, getElementBytes(value));
-          if (isa<StoreOp>(user))
-            cost +=
-                getGlobalAccessCost(layout, 2, getContiguousDim(getTile(stored), getTile(value)),
-                                    getAlignedElements(launch.getResult(number).getType()));
+          if (isa<StoreOp>(user)) {
+            Type tensor = launch.getResult(number).getType();
+            cost += getGlobalAccessCost(layout, getStoredBytes(value, tensor),
+                                        getContiguousDim(getTile(stored), getTile(value)),
+                                        getAlignedElements(tensor));
+          }
         }
         // Tiles in shared memory that this op reads.
         for (Value operand : op->getOperands())

@@ -100,10 +100,6 @@ LogicalResult AccumulateOp::verify() {
   if (getFns().size() != getValues().size())
     return emitOpError("expected one function for each value, got ")
            << getFns().size() << " for " << getValues().size() << " values";
-  for (Value value : getValues())
-    if (cast<TileType>(value.getType()).getElementType().isInteger())
-      return emitOpError("expected tiles of floats, got ")
-             << value.getType() << ", which only stores read";
   if (getRescaled().size() != getRescales().size())
     return emitOpError("expected one accumulator for each rescale, got ")
            << getRescaled().size() << " for " << getRescales().size();
@@ -114,6 +110,8 @@ LogicalResult AccumulateOp::verify() {
     if (getFn(index) != AccumulateFn::Sum)
       return emitOpError("expected only sums to be rescaled, got ")
              << stringifyAccumulateFn(getFn(index));
+    if (Type sum = getValues()[index].getType(); cast<TileType>(sum).getElementType().isInteger())
+      return emitOpError("expected a sum of floats to be rescaled, got ") << sum;
     auto running = rescale.getDefiningOp<RunningMaxOp>();
     if (!running || running->getParentOp() != (*this)->getParentOp())
       return emitOpError("expected to rescale by a block.running_max of the same loop");

@@ -36,12 +36,12 @@ LogicalResult verifyElementType(Operation *op, Type expected) {
   return op->emitOpError("expected a result of element type ") << expected << ", got " << actual;
 }
 
-/// Only stores read exact integers.
+/// Of exact integers there are totals and formulas, and ops that move them.
 LogicalResult verifyFloats(Operation *op) {
   for (Value operand : op->getOperands())
     if (tileOf(operand).getElementType().isInteger())
       return op->emitOpError("expected tiles of floats, got ")
-             << operand.getType() << ", which only stores read";
+             << operand.getType() << ", of which there are only totals and formulas";
   return success();
 }
 
@@ -62,6 +62,12 @@ LogicalResult verifyComputedType(Operation *op) {
     if (tileOf(operand).getElementType().isF64())
       return verifyElementType(op, Float64Type::get(op->getContext()));
   return verifyElementType(op, Float32Type::get(op->getContext()));
+}
+
+/// The same for totals, which there are of exact integers, too.
+LogicalResult verifyTotalType(Operation *op) {
+  Type element = tileOf(op->getOperand(0)).getElementType();
+  return element.isInteger() ? verifyElementType(op, element) : verifyComputedType(op);
 }
 
 LogicalResult verifyKeptType(Operation *op) {
@@ -267,6 +273,32 @@ LogicalResult BinaryOp::verify() {
   return verifyComputedType(*this);
 }
 
+IntegerFormula MapIntegersOp::getParsedFormula() {
+  return *IntegerFormula::parse([&] { return emitOpError(); }, getFormula());
+}
+
+LogicalResult MapIntegersOp::verify() {
+  FailureOr<IntegerFormula> formula =
+      IntegerFormula::parse([&] { return emitOpError(); }, getFormula());
+  if (failed(formula))
+    return failure();
+  if (formula->countLoads() != int64_t(getInputs().size()) || !formula->getPositions().empty())
+    return emitOpError("expected one load for each of the ")
+           << getInputs().size() << " operands and no positions, got " << formula->countLoads()
+           << " and " << formula->getPositions().size();
+  for (auto [input, step] : llvm::zip(getInputs(), formula->getSteps())) {
+    Type element = tileOf(input).getElementType();
+    if (!step.args.empty() || !(element.isInteger() || element.isF32()))
+      return emitOpError("expected loads without dimensions, of tiles of i64 or f32, got ")
+             << input.getType();
+    auto shape = broadcastShapes(shapeOf(input), shapeOf(getResult()));
+    if (!shape || ArrayRef<int64_t>(*shape) != shapeOf(getResult()))
+      return emitOpError("expected operands that broadcast to ")
+             << formatShape(shapeOf(getResult())) << ", got " << formatShape(shapeOf(input));
+  }
+  return verifyReadType(*this, formula->getSteps().back().type);
+}
+
 LogicalResult CastOp::verify() {
   if (failed(verifyFloats(*this)))
     return failure();
@@ -285,13 +317,13 @@ LogicalResult MatmulOp::verify() {
 LogicalResult ReduceOp::verify() {
   if (failed(verifyReduce(*this, shapeOf(getInput()), getDims(), shapeOf(getResult()))))
     return failure();
-  return verifyComputedType(*this);
+  return verifyTotalType(*this);
 }
 
 LogicalResult CumulateOp::verify() {
   if (failed(verifyCumulate(*this, shapeOf(getInput()), getDim(), shapeOf(getResult()))))
     return failure();
-  return verifyComputedType(*this);
+  return verifyTotalType(*this);
 }
 
 LogicalResult TransposeOp::verify() {

@@ -8,7 +8,6 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <array>
-#include <limits>
 
 namespace mirage::block {
 #define GEN_PASS_DEF_MASKPADDING
@@ -115,7 +114,7 @@ private:
         for (int64_t dim : reduce.getDims())
           if (!isSum || !padding.isZero(input, dim))
             fill(reduce.getInputMutable(), dim,
-                 isSum ? 0.0 : -std::numeric_limits<double>::infinity());
+                 getIdentity(isSum ? CumulateFn::Sum : CumulateFn::Max));
       } else if (auto cumulate = dyn_cast<CumulateOp>(op); cumulate && cumulate.getReversed()) {
         bool isSum = cumulate.getFn() == CumulateFn::Sum;
         if (!isSum || !padding.isZero(cumulate.getInput(), cumulate.getDim()))

@@ -182,6 +182,18 @@ LogicalResult CumulateOp::verify() {
   return verifyElementType(*this, computedType(elementOf(getInput())));
 }
 
+LogicalResult IntegerReduceOp::verify() {
+  if (failed(verifyReduce(*this, shapeOf(getInput()), getDims(), shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, elementOf(getInput()));
+}
+
+LogicalResult IntegerCumulateOp::verify() {
+  if (failed(verifyCumulate(*this, shapeOf(getInput()), getDim(), shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, elementOf(getInput()));
+}
+
 LogicalResult TransposeOp::verify() {
   if (failed(verifyTranspose(*this, shapeOf(getInput()), getPermutation(), shapeOf(getResult()))))
     return failure();

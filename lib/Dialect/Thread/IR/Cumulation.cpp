@@ -6,11 +6,11 @@
 
 using namespace mirage::thread;
 
-int64_t CumulationStep::getScratchBytes(const LinearLayout &layout, int64_t dim) const {
+int64_t CumulationStep::countTotals(const LinearLayout &layout, int64_t dim) const {
   if (kind != Warps)
     return 0;
   int64_t parts = after / before, totals = layout.getExtent(dim) / after;
-  return parts * totals * layout.getExtent(1 - dim) * 4;
+  return parts * totals * layout.getExtent(1 - dim);
 }
 
 llvm::SmallVector<CumulationStep> mirage::thread::planCumulation(const LinearLayout &layout,
@@ -33,9 +33,9 @@ llvm::SmallVector<CumulationStep> mirage::thread::planCumulation(const LinearLay
   return steps;
 }
 
-int64_t mirage::thread::getCumulationBytes(const LinearLayout &layout, int64_t dim) {
-  int64_t bytes = 0;
+int64_t mirage::thread::countExchangedTotals(const LinearLayout &layout, int64_t dim) {
+  int64_t totals = 0;
   for (const CumulationStep &step : planCumulation(layout, dim))
-    bytes = std::max(bytes, step.getScratchBytes(layout, dim));
-  return bytes;
+    totals = std::max(totals, step.countTotals(layout, dim));
+  return totals;
 }

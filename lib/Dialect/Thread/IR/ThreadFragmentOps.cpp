@@ -34,6 +34,18 @@ static LogicalResult verifyLayout(Operation *op, FragmentType type, const Linear
                            << layoutOf(type) << ">";
 }
 
+/// What totals are computed in.
+static LogicalResult verifyNumbers(Operation *op, FragmentType type) {
+  Type element = type.getElementType();
+  if (element.isF32() || element.isInteger(64))
+    return success();
+  return op->emitOpError() << "expected elements of type f32 or i64, got " << element;
+}
+
+static int64_t getElementBytes(FragmentType type) {
+  return type.getElementType().getIntOrFloatBitWidth() / 8;
+}
+
 //===----------------------------------------------------------------------===//
 // Values in registers
 //===----------------------------------------------------------------------===//
@@ -77,7 +89,7 @@ LogicalResult BinaryOp::verify() {
   bool additive = getFn() == BinaryFn::Add || getFn() == BinaryFn::Sub;
   bool integral =
       additive || getFn() == BinaryFn::Mul || getFn() == BinaryFn::Max || getFn() == BinaryFn::Min;
-  if (element.isInteger(32) && !integral)
+  if (element.isInteger() && !integral)
     return emitOpError("expected floating-point elements, got ") << element;
   if (!additive)
     return verifyNotPartial(*this, getType(), "the operands");
@@ -153,9 +165,11 @@ LogicalResult ReduceOp::verify() {
   FragmentType from = getOperand().getType(), to = getType();
   if (failed(verifyDim(*this, getDim())))
     return failure();
-  if (!from.getElementType().isF32() || !to.getElementType().isF32())
-    return emitOpError("expected elements of type f32, got ")
-           << from.getElementType() << " and " << to.getElementType();
+  if (failed(verifyNumbers(*this, from)))
+    return failure();
+  if (to.getElementType() != from.getElementType())
+    return emitOpError("expected a result of the operand's element type ")
+           << from.getElementType() << ", got " << to.getElementType();
   if (failed(verifyLayout(*this, to, from.getLinearLayout().reduce(getDim()))))
     return failure();
   if (!to.getPartial())
@@ -178,30 +192,31 @@ int64_t ReduceOp::getScratchBytes() {
   int64_t warps = 1;
   for (Coord vector : layout.getWarp())
     warps *= vector[getDim()] ? 2 : 1;
-  return warps * getType().getRows() * getType().getCols() * 4;
+  return warps * getType().getRows() * getType().getCols() * getElementBytes(getType());
 }
 
 LogicalResult CumulateOp::verify() {
   FragmentType type = getOperand().getType();
   if (failed(verifyDim(*this, getDim())))
     return failure();
-  if (!type.getElementType().isF32())
-    return emitOpError("expected elements of type f32, got ") << type.getElementType();
+  if (failed(verifyNumbers(*this, type)))
+    return failure();
   return verifyNotPartial(*this, type, "the operand");
 }
 
 int64_t CumulateOp::getScratchBytes() {
   FragmentType type = getOperand().getType();
-  return getCumulationBytes(type.getLinearLayout(), getDim());
+  return countExchangedTotals(type.getLinearLayout(), getDim()) * getElementBytes(type);
 }
 
 LogicalResult ReduceWarpsOp::verify() {
   FragmentType from = getOperand().getType(), to = getType();
   if (!from.getPartial())
     return emitOpError("expected a partial operand");
-  if (from.getShape() != to.getShape() || !from.getElementType().isF32() ||
-      !to.getElementType().isF32())
-    return emitOpError("expected operand and result of the same shape and of f32, got ")
+  if (failed(verifyNumbers(*this, from)))
+    return failure();
+  if (from.getShape() != to.getShape() || from.getElementType() != to.getElementType())
+    return emitOpError("expected operand and result of the same shape and element type, got ")
            << from << " and " << to;
   return verifyNotPartial(*this, to, "the result");
 }

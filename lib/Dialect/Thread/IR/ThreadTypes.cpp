@@ -34,9 +34,10 @@ static LogicalResult verifyElement(function_ref<InFlightDiagnostic()> emitError,
 
 /// What lies in shared memory may also be read by products alone.
 static LogicalResult verifySharedElement(function_ref<InFlightDiagnostic()> emitError, Type type) {
-  if (!isTileElement(type) && !mirage::isEightBitFloat(type))
-    return emitError() << "expected elements of type f16, bf16, f32, i32, f8E4M3FN or f8E5M2, got "
-                       << type;
+  if (!isTileElement(type) && !type.isInteger(64) && !mirage::isEightBitFloat(type))
+    return emitError()
+           << "expected elements of type f16, bf16, f32, i32, i64, f8E4M3FN or f8E5M2, got "
+           << type;
   return success();
 }
 

@@ -138,9 +138,11 @@ class LaunchChecker(LoopRules, TileRules):
                 define(self.defined, v, at)
 
     def _inner(self, op: Op, scope: frozenset[str], loop: Loop | None, at: str) -> None:
-        if any(v.dtype.is_integer for v in op.operands):
+        if not op.of_integers and any(v.dtype.is_integer for v in op.operands):
             raise InvalidGraph(
-                "C2", at, "expected tiles of floats, got integers: stores read those"
+                "C2",
+                at,
+                "expected tiles of floats, got integers: only totals and formulas are of those",
             )
         depends = frozenset[str]().union(*(self.depends[v] for v in op.operands))
         if isinstance(op, Mask):

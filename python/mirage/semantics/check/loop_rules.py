@@ -72,11 +72,10 @@ class LoopRules(LaunchScope):
             raise InvalidGraph("C9", at, "expected a tile in scope, got another value")
         if a.value not in self.defined:
             raise InvalidGraph("C9", at, "expected a tile in scope, got one of an inner loop")
-        if a.value.dtype.is_integer:
-            raise InvalidGraph(
-                "C2", at, "expected tiles of floats, got integers: stores read those"
-            )
-        if a.value.dtype not in (DType.F32, DType.F64) and a.fn is not AccumulateFn.LAST:
+        if a.value.dtype.is_integer and a.rescale is not None:
+            raise InvalidGraph("C2", at, "expected a sum of floats to rescale, got one of integers")
+        narrow = not (a.value.dtype in (DType.F32, DType.F64) or a.value.dtype.is_integer)
+        if narrow and a.fn is not AccumulateFn.LAST:
             wanted = TensorType(a.value.shape, DType.F32)
             if result.type not in (wanted, a.value.type):
                 raise InvalidGraph(

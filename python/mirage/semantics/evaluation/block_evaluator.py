@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mirage.semantics.domain import Domain, Planes, map_planes, pad_rank, shape_of
+from mirage.semantics.domain import (
+    Domain,
+    Planes,
+    as_integers,
+    in_type_of,
+    map_planes,
+    pad_rank,
+    shape_of,
+)
 from mirage.semantics.region import Positions, Region, part_numbers
 from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.ugraph import (
@@ -135,7 +143,8 @@ class BlockEvaluator:
             self.tiles[op] = self._cut(op)
         planes, loops = self.tiles[op]
         key = (slice(None),) * self.lead + tuple(self.step[axis] for axis in loops)
-        return map_planes(lambda p: p[(*key, ...)], planes)  # of rank 0 too an array
+        tile = map_planes(lambda p: p[(*key, ...)], planes)  # of rank 0 too an array
+        return as_integers(tile) if op.result.dtype.is_number else tile
 
     def _cut(self, op: Load) -> tuple[Planes, tuple[str, ...]]:
         """Return all tiles of a load, with dimensions for the grid axes, then for the loop axes
@@ -210,7 +219,9 @@ class BlockEvaluator:
             return planes
         rest = (*shape[:at], count - shape[at], *shape[at + 1 :])
         zero = self.domain.constant(0.0, op.result.dtype)
-        zeros = map_planes(lambda p: np.broadcast_to(p, rest), zero)
+        zeros = tuple(
+            np.broadcast_to(in_type_of(p, z), rest) for p, z in zip(planes, zero, strict=False)
+        )
         return self.domain.concat([planes, zeros], at)
 
     # ---- masks, maxima, loops --------------------------------------------------------------------
@@ -315,7 +326,8 @@ class BlockEvaluator:
         return self._where(self.started, self._combined(a, total, value), value)
 
     def _combined(self, a: Accumulator, total: Planes, value: Planes) -> Planes:
-        dtype = DType.F64 if a.value.dtype is DType.F64 else DType.F32
+        own = a.value.dtype
+        dtype = own if own is DType.F64 or own.is_number else DType.F32
         if a.fn is AccumulateFn.MAX:
             return self.domain.binary(BinaryFn.MAX, total, value, dtype)
         if a.rescale is not None:

@@ -75,6 +75,7 @@ class Mask(Elementwise):
     fill: float
 
     scalar: ClassVar[bool] = True
+    of_integers: ClassVar[bool] = True
     in_kernel: ClassVar[bool] = False
 
     @property

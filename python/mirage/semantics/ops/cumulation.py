@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from mirage.semantics.domain import Domain, Planes, map_planes, shape_of
+from mirage.semantics.domain import Domain, Planes, in_type_of, map_planes, shape_of
 from mirage.semantics.indexing.indices import Region
 from mirage.semantics.ops.kinds import Cumulation
 from mirage.semantics.ops.op import TensorType, called
@@ -39,6 +39,8 @@ class Cumulate(Cumulation):
     exclusive: bool = False
     reversed: bool = False
 
+    of_integers: ClassVar[bool] = True
+
     def result_type(self, b: Builder) -> TensorType:
         (x,) = self.operands
         return b.cumulate(
@@ -59,7 +61,9 @@ class Cumulate(Cumulation):
         if self.exclusive:
             one = shape_of(_part(x, axis, 0, 1))
             nothing = domain.constant(NOTHING[self.fn], wide)
-            first = map_planes(lambda p: np.broadcast_to(p, one), nothing)
+            first = tuple(
+                np.broadcast_to(in_type_of(p, n), one) for p, n in zip(x, nothing, strict=False)
+            )
             x = domain.concat((first, _part(x, axis, 0, count - 1)), axis)
 
         def combined(later: Planes, earlier: Planes) -> Planes:

@@ -144,5 +144,9 @@ class External(Boundary):
 
     in_block: ClassVar[bool] = False
 
+    def says(self, xs: str) -> str:
+        seen = f" as {self.seen_as}" if self.seen_as else ""
+        return f"{self.target}({xs}; {dict(self.arguments)}{seen})"
+
     def written(self, xs: Sequence[str]) -> str:
         return called(f"torch {self.target}", xs)

@@ -258,6 +258,11 @@ class Boundary(Op):
     """An op between the parts of a program. No search and no proof looks inside; to the readers of
     its results they are inputs with arbitrary elements."""
 
+    def says(self, xs: str) -> str:
+        """Return what the op computes of ``xs``: ops that say the same give equal results for equal
+        operands."""
+        return f"{type(self).__name__.lower()}({xs})"
+
 
 @dataclass(frozen=True, eq=False)
 class Lookup(Boundary, kind=True):

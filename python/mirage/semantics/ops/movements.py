@@ -64,6 +64,7 @@ class Reshape(Rearrangement):
     """Gives a tensor another shape, with the elements in the same row-major order."""
 
     renames: ClassVar[bool] = True
+    of_integers: ClassVar[bool] = True
 
     def result_type(self, b: Builder) -> TensorType:
         return b.reshape(self.operands[0], self.result.shape).type

@@ -104,11 +104,20 @@ class Op:
     in_block: ClassVar[bool] = True
     """Whether the op may occur in a block graph."""
 
+    of_integers: ClassVar[bool] = False
+    """Whether a block computes the op of tiles of exact integers, too."""
+
     renames: ClassVar[bool] = False
     """Whether the result is the operand's memory in another shape."""
 
     updates: ClassVar[bool] = False
     """Whether the result is the first operand after a store to it."""
+
+    @property
+    def as_floats(self) -> Op:
+        """The op of the same meaning that kernels compute as floats, if this one is exact
+        arithmetic."""
+        return self
 
     @property
     def cut_at(self) -> tuple[int, ...] | None:

@@ -223,6 +223,8 @@ class Reduce(Contraction):
     fn: ReduceFn
     dims: tuple[int, ...]
 
+    of_integers: ClassVar[bool] = True
+
     @property
     def function(self) -> ReduceFn:
         return self.fn

@@ -101,6 +101,7 @@ class _Writer:
         return value
 
     def visit(self, op: Op) -> None:
+        op = op.as_floats
         rule = _RULES.get(type(op))
         if rule is not None:
             rule(self, op)

@@ -8,7 +8,8 @@ of a sum is that of its terms, times their number, and no partial sum exceeds it
 written only if it is known to be inside of its table: others are results of calls, which a program
 can check before a kernel reads them (:mod:`mirage.runtime.arguments.index_check`). All other ops on
 integers are exact arithmetic in 64 bits, if they compute element by element
-(:mod:`mirage.transforms.partition.integer_regions`), and calls otherwise (a sum of token ids, say).
+(:mod:`mirage.transforms.partition.integer_regions`) or are totals, such as a sum of token ids
+(:mod:`mirage.semantics.integer_totals`), and calls otherwise.
 So are conversions that may change a number: to integers from floats that are not known to be whole,
 or to narrower integers. And so are ops whose result may leave its type (`i * i` of bytes): it wraps
 around, which f32 does not.
@@ -23,10 +24,12 @@ comparisons. Conversions of integers to floats round to f32 first, in kernels an
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from mirage.semantics.bounds.integer_ranges import Range, may_wrap, ranges_of
 from mirage.semantics.builder import Builder
+from mirage.semantics.integer_totals import IntegerTotal, exact_total
 from mirage.semantics.positions import MAX_POSITIONS
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.substitute import with_operands, without_dead_ops
@@ -79,14 +82,23 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
             called.add(op)
             outside.update(op.operands)
     checked = {v for v, count in rows.items() if not _is_written(ranges[v], count)}
+    totals = {op: made for op in called if (made := _total(op, checked)) is not None}
     regions = regions_of(graph, called, checked)
     if not called and not regions.formulas:
         return graph
-    found = replace(graph, ops=_with_calls(graph, called, regions))
+    found = replace(graph, ops=_with_calls(graph, called, regions, totals))
     return without_dead_ops(found) if regions.formulas else found
 
 
-def _with_calls(graph: KernelGraph, called: set[Op], regions: Regions) -> tuple[Op, ...]:
+def _total(op: Op, checked: Container[Value]) -> IntegerTotal | None:
+    """Return a total that would be a call otherwise as exact arithmetic, unless it is ``checked``
+    before kernels read it."""
+    return None if any(v in checked for v in op.results) else exact_total(op)
+
+
+def _with_calls(
+    graph: KernelGraph, called: set[Op], regions: Regions, totals: Mapping[Op, IntegerTotal]
+) -> tuple[Op, ...]:
     """Return the ops with calls in place of some of them, and formulas in place of others. Kernels
     have numbers of their own: they read none that PyTorch makes."""
     in_kernels = {
@@ -100,6 +112,8 @@ def _with_calls(graph: KernelGraph, called: set[Op], regions: Regions) -> tuple[
             ops.append(regions.formulas[op])
         elif op in regions.inside:
             continue
+        elif op in totals:
+            ops.append(totals[op])
         elif op in called:
             ops.extend(calls_of(op))
             if op.number is not None and op.result in read:

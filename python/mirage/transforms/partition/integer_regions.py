@@ -4,8 +4,8 @@ What kernels cannot compute as f32, they can compute with integers of 64 bits
 (:mod:`mirage.semantics.integers`), element by element. Ops that follow each other become one
 formula, with the views between them: the formula says along which dimensions its operands lie. Each
 value that something else reads has a formula of its own, which computes again what several have in
-common. What has no formula (an index of a table, which is checked before kernels read it; sums,
-slices, joins) stays a call of PyTorch.
+common. What has no formula (an index of a table, which is checked before kernels read it; slices,
+joins) stays a call of PyTorch, but for totals.
 """
 
 from __future__ import annotations

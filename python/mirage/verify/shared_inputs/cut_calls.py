@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirage.semantics.integers import Integers
 from mirage.semantics.ops.kinds import Lookup
-from mirage.semantics.ugraph import External, KernelGraph, Op, Value
+from mirage.semantics.ugraph import Boundary, KernelGraph, Op, Value
 
 
 @dataclass(frozen=True)
@@ -32,20 +31,14 @@ def cut_calls(graph: KernelGraph, *, rows: bool = True) -> CutGraph:
     ops: list[Op] = []
     calls: list[str] = []
     for op in graph.ops:
-        row = isinstance(op, Lookup) and bool(op.operands) and (rows or not op.names_rows)
-        if not row and not isinstance(op, External):
+        found = isinstance(op, Lookup) and (not op.operands or bool(op.names_rows and not rows))
+        if found or op.updates or not isinstance(op, Boundary):
             ops.append(op)
             continue
         inputs.extend(op.results)
         outputs.extend(op.operands)
         taken, given = (", ".join(str(v.type) for v in vs) for vs in (op.operands, op.results))
-        name, with_what = "gather", ""
-        if isinstance(op, External):
-            name, with_what = op.target, f"; {dict(op.arguments)}"
-            with_what += f" as {op.seen_as}" if op.seen_as else ""
-        elif isinstance(op, Integers):
-            name = f"integers {op.formula}"
-        calls.append(f"{name}({taken}{with_what}) -> {given}")
+        calls.append(f"{op.says(taken)} -> {given}")
     return CutGraph(
         KernelGraph(graph.name, tuple(inputs), tuple(ops), tuple(outputs)), tuple(calls)
     )

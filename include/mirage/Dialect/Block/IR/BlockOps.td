@@ -80,7 +80,8 @@ def Block_AccumulateOp : Block_Op<"accumulate", [Pure, Terminator, AttrSizedOper
   let summary = "what a loop accumulates";
   let description = [{
     There is one accumulator for each value: the sum or maximum of the value over
-    the steps, or its value at the last step. A sum may be rescaled by a running
+    the steps, or its value at the last step. Those of exact integers (i64) are exact, and wrap
+    around. A sum of floats may be rescaled by a running
     maximum `m` of the same loop: before a step's value is added, the sum so far is
     multiplied by `exp(m_previous - m_now)`. If the values carry a factor
     `exp(-m_now)`, the result is the sum with the factor `exp(-m_final)` (Milakov &
@@ -174,6 +175,26 @@ def Block_BinaryOp : Block_ElementwiseOp<"binary", "1", "::mirage::isZeroAtZero(
   let hasCanonicalizer = 1;
 }
 
+def Block_MapIntegersOp : Block_ElementwiseOp<"map_integers", "getParsedFormula().getWork()", "false"> {
+  let summary = "exact arithmetic on tiles of integers, element by element";
+  let description = [{
+    The last step of a formula (`kernel.integers`) of the operands, which are broadcast as
+    in NumPy: the steps `load` stand for them, in order. Operands are tiles of exact
+    integers (i64), or of f32, which are only converted. A tile of i64 has the result as it
+    is; in a tile of f32 truth values and integers are converted.
+
+    ```mlir
+    %y = block.map_integers %x, %m ["load", "load", "sub 0 1 : i64"]
+         : (!block.tile<16x64xi64>, !block.tile<16x1xi64>) -> !block.tile<16x64xi64>
+    ```
+  }];
+  let arguments = (ins Variadic<Block_TileType>:$inputs, StrArrayAttr:$formula);
+  let assemblyFormat = "$inputs $formula attr-dict `:` functional-type($inputs, $result)";
+  let extraClassDeclaration = extraDeclaration # [{
+    ::mirage::IntegerFormula getParsedFormula();
+  }];
+}
+
 def Block_CastOp : Block_ElementwiseOp<"cast", "1", "true"> {
   let summary = "conversion to another element type";
   let description = [{
@@ -215,7 +236,8 @@ def Block_ReduceOp : Block_OtherTileOp<"reduce",
     "::llvm::is_contained(getDims(), dim) ? ::std::optional<unsigned>() : ::std::optional<unsigned>(dim)", "true"> {
   let summary = "reduction over dimensions of a tile";
   let description = [{
-    Reduced dimensions keep size 1; `dims` is sorted.
+    Reduced dimensions keep size 1; `dims` is sorted. The total of exact integers (i64) is
+    exact, too, and wraps around.
 
     ```mlir
     %s = block.reduce sum %x dims [1] : (!block.tile<16x64xf32>) -> !block.tile<16x1xf32>
@@ -231,8 +253,8 @@ def Block_CumulateOp : Block_OtherTileOp<"cumulate", "::std::optional<unsigned>(
   let description = [{
     Each element is the sum, the maximum or the product of the operand's elements up to it along
     `dim`. With `exclusive`, it is that of the elements before it, of which the first
-    has none: its result is 0, minus infinity, or 1. With `reversed`, elements are taken from the
-    last to the first.
+    has none: its result is 0, minus infinity (of i64: the least integer), or 1. With `reversed`,
+    elements are taken from the last to the first.
 
     ```mlir
     %c = block.cumulate sum %x dim 1 : (!block.tile<16x64xf32>) -> !block.tile<16x64xf32>
@@ -307,7 +329,8 @@ def Block_MaskOp : Block_ElementwiseOp<"mask", "1", "getFill().isZero()", [AllTy
   let summary = "overwrite what lies outside of the tensor";
   let description = [{
     Element `i` along `dim` is kept if `part(axes) * tile + i < extent`, where `tile`
-    is the operand's size along `dim`, and is replaced by `fill` otherwise.
+    is the operand's size along `dim`, and is replaced by `fill` otherwise; minus infinity stands
+    for the least integer.
 
     ```mlir
     %y = block.mask %x dim 1 [s, k] extent 4000 fill -0.000000e+00 : !block.tile<16x64xf32>

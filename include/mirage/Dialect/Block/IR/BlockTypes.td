@@ -13,7 +13,8 @@ def Block_TileType : TypeDef<Block_Dialect, "Tile"> {
   let description = [{
     It has a static shape, an element type and, once it has been chosen, a `layout`,
     which says where and how the tile is held. Elements are floats, or exact integers
-    (i64), which are loaded or computed by `block.integers` and which only stores read.
+    (i64), which are loaded or computed by `block.integers`; they are added up, reduced,
+    scanned, mapped by `block.map_integers`, moved and stored.
 
     Examples: `!block.tile<16x64xf16>`, `!block.tile<f32>`.
   }];

@@ -72,6 +72,44 @@ def Kernel_IntegersOp : Kernel_TensorOp<"integers"> {
 }
 
 //===----------------------------------------------------------------------===//
+// Totals of integers of any size
+//===----------------------------------------------------------------------===//
+
+def Kernel_IntegerReduceOp : Kernel_TensorOp<"integer_reduce"> {
+  let summary = "exact sum or maximum of integers over dimensions";
+  let description = [{
+    A `kernel.reduce` of integers that f32 need not hold. Sums wrap around at the ends of
+    their type. A kernel of its own computes it, with tiles of 64-bit integers; if few
+    results have many terms each, several blocks share a result and a second kernel
+    combines what they have found.
+
+    ```mlir
+    %s = kernel.integer_reduce sum %x dims [1] : (tensor<4x8xi64>) -> tensor<4x1xi64>
+    ```
+  }];
+  let arguments = (ins Mirage_ReduceFn:$fn, Kernel_NumberTensor:$input, DenseI64ArrayAttr:$dims);
+  let assemblyFormat = "$fn $input `dims` $dims attr-dict `:` functional-type($input, $result)";
+}
+
+def Kernel_IntegerCumulateOp : Kernel_TensorOp<"integer_cumulate"> {
+  let summary = "exact sums, maxima or products of the integers so far along a dimension";
+  let description = [{
+    A `kernel.cumulate` of integers that f32 need not hold. Sums and products wrap around
+    at the ends of their type. With `exclusive`, the first maximum is the least integer of
+    64 bits.
+
+    ```mlir
+    %c = kernel.integer_cumulate sum %x dim 1 : (tensor<4x8xi64>) -> tensor<4x8xi64>
+    ```
+  }];
+  let arguments = (ins Mirage_CumulateFn:$fn, Kernel_NumberTensor:$input,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$dim, UnitAttr:$exclusive, UnitAttr:$reversed);
+  let assemblyFormat = [{
+    $fn (`exclusive` $exclusive^)? (`reversed` $reversed^)? $input `dim` $dim attr-dict `:` functional-type($input, $result)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
 // Tensors that are another one but for some rows
 //===----------------------------------------------------------------------===//
 

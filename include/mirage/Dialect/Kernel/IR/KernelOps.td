@@ -18,6 +18,8 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 /// Elements are floats, signed integers or truth values (one byte each in memory).
 def Kernel_Tensor : StaticShapeTensorOf<[F16, BF16, F32, F64, F8E4M3FN, F8E5M2, I1, I8, I16, I32, I64]>;
 def Kernel_IndexTensor : StaticShapeTensorOf<[I32, I64]>;
+/// Integers but no truth values.
+def Kernel_NumberTensor : StaticShapeTensorOf<[I8, I16, I32, I64]>;
 
 class Kernel_Op<string mnemonic, list<Trait> traits = []> : Op<Kernel_Dialect, mnemonic, traits>;
 

@@ -24,15 +24,15 @@ struct CumulationStep {
   /// Elements along the dimension whose totals are known before and after the step.
   int64_t before, after;
 
-  /// Bytes of shared memory that the step exchanges.
-  int64_t getScratchBytes(const LinearLayout &layout, int64_t dim) const;
+  /// Totals that the step exchanges through shared memory.
+  int64_t countTotals(const LinearLayout &layout, int64_t dim) const;
 };
 
 /// The steps along `dim` within the linear part of the layout.
 llvm::SmallVector<CumulationStep> planCumulation(const LinearLayout &layout, int64_t dim);
 
-/// Shared memory for all steps, one at a time.
-int64_t getCumulationBytes(const LinearLayout &layout, int64_t dim);
+/// The most totals that a step exchanges through shared memory.
+int64_t countExchangedTotals(const LinearLayout &layout, int64_t dim);
 
 } // namespace mirage::thread
 

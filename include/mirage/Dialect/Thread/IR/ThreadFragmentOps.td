@@ -181,6 +181,7 @@ def Thread_ReduceOp : Thread_Op<"reduce", [DeclareOpInterfaceMethods<Thread_Scra
                                      DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "sum or maximum along one dimension, which keeps size 1";
   let description = [{
+    Elements are f32, or i64, whose sums wrap around.
     The result's layout is the operand's with the coordinate along `dim` dropped
     (`LinearLayout::reduce`): every owner gets the result. First, each thread reduces
     its registers, then lanes exchange values by shuffles, and if `dim` is spread over
@@ -224,12 +225,13 @@ def Thread_CumulateOp : Thread_Op<"cumulate", [SameOperandsAndResultType,
                                        DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "sums, maxima or products of the elements so far along one dimension";
   let description = [{
+    Elements are f32, or i64, whose sums and products wrap around.
     The layout is the operand's. The bits of positions along `dim` are taken from the
     lowest to the highest: with each, the part whose bit is set is combined with the total of
     the part whose bit is not. Totals of other registers are at hand, those of other lanes
     are exchanged by shuffles, and those of other warps through scratch memory. With
     `exclusive`, an element is not in its own result; the first result is 0, minus
-    infinity, or 1. With `reversed`, parts whose bit is not set are combined with totals of those
+    infinity (of i64: the least integer), or 1. With `reversed`, parts whose bit is not set are combined with totals of those
     whose bit is.
 
     ```mlir

@@ -13,7 +13,8 @@ from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsu
 from mirage.frontend.torch_import.rows.movement.indexing import MOST_COMPARED
 from mirage.frontend.torch_import.rows.reductions.reductions import channels_scaled
 from mirage.semantics.builder import normalize_dims
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.positions import MAX_POSITIONS
+from mirage.semantics.scalar import BinaryFn, CumulateFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
 MOST_FACTORS = 1 << 16
@@ -126,7 +127,8 @@ def _log_softmax(b: Lowering, c: Call) -> Value:
 
 def _product(*, over: bool) -> Row:
     """``op(x)`` or, with ``over``, ``op(x, dim, keepdim, dtype)``: halves are multiplied with each
-    other until one element is left."""
+    other until one element is left. Of integers that f32 may not hold it is the last of the
+    products so far, which are exact."""
 
     def row(b: Lowering, c: Call) -> Value:
         x, dtype = c.value(0), c.result.dtype
@@ -137,6 +139,9 @@ def _product(*, over: bool) -> Row:
         (dim,) = normalize_dims((c.integer(1) if over else 0,), len(y.shape))
         if not 0 < y.shape[dim] <= MOST_FACTORS:
             raise Unsupported(f"a product of {y.shape[dim]} elements (limit {MOST_FACTORS})")
+        bits = y.shape[dim] * math.log2(max(1, *map(abs, b.range_of(x))))
+        if dtype.is_integer and y.shape[dim] > 1 and bits > math.log2(MAX_POSITIONS):
+            y = b.cut(b.cumulate(CumulateFn.PROD, y, dim), dim, y.shape[dim] - 1, 1)
         while (n := y.shape[dim]) > 1:
             halves = b.cut(y, dim, 0, n // 2), b.cut(y, dim, n // 2, n // 2)
             last = b.cut(y, dim, n - 1, 1) if n % 2 else None

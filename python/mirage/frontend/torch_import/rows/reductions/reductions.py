@@ -139,6 +139,11 @@ def _extreme(*, least: bool, over: bool) -> Row:
 def extreme(b: Lowering, x: Value, dims: tuple[int, ...], keep: bool, least: bool) -> Value:
     """Return the largest or least element over ``dims`` (all if empty)."""
     y = b.cast(x, DType.F32) if x.dtype is DType.I1 else x
+    if least and y.dtype.is_integer:  # before dimensions are dropped: formulas have some
+        over = normalize_dims(dims or tuple(range(len(x.shape))), len(x.shape))
+        y = flipped(b, b.reduced(ReduceFn.MAX, flipped(b, y), dims, True))
+        kept = (n for d, n in enumerate(y.shape) if keep or d not in over)
+        return b.reshaped(y, tuple(kept))
     y = b.reduced(ReduceFn.MAX, flipped(b, y) if least else y, dims, keep)
     y = flipped(b, y) if least else y
     return truth(b, y) if x.dtype is DType.I1 else y

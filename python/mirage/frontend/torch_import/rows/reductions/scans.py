@@ -47,8 +47,8 @@ class Way:
 
 def _running_sum(b: Lowering, c: Call) -> Value:
     """``op(x, dim, dtype)``. Sums of whole numbers that f32 represents, such as counts of tokens,
-    are computed in f32; those of other integers are left to PyTorch, as one op. What is turned
-    around is summed from the other end."""
+    are computed in f32; those of other integers are one op. What is turned around is summed from
+    the other end."""
     x, dtype = c.value(0), c.result.dtype
     if not x.shape:
         return b.typed(x, dtype)
@@ -129,7 +129,7 @@ def _in_two(b: Lowering, way: Way, x: Value, dim: int, at: int, length: int) -> 
 
 def _running_product(b: Lowering, c: Call) -> Value:
     """``op(x, dim, dtype)``. A product of zeros and ones is one as long as all of them are ones
-    (how many drafted tokens are accepted). Products of other integers are left to PyTorch."""
+    (how many drafted tokens are accepted). Products of other integers are one op."""
     x, dtype = c.value(0), c.result.dtype
     low, high = b.range_of(x)
     if x.shape and low >= 0 and high <= 1:
@@ -137,8 +137,6 @@ def _running_product(b: Lowering, c: Call) -> Value:
         failed = b.combine(BinaryFn.SUB, 1, b.typed(x, DType.F32))
         so_far = _running(b, CumulateFn.MAX, failed, dim)
         return b.typed(b.combine(BinaryFn.SUB, 1, so_far), dtype)
-    if dtype.is_integer:
-        b.rather_stays("products of integers that f32 may not hold")
     y = b.typed(x, dtype) if dtype.is_integer else wide(b, b.typed(x, dtype))
     if not x.shape:
         return b.typed(y, dtype)

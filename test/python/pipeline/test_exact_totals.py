@@ -1,0 +1,167 @@
+"""Sums, maxima and scans of integers of any size, from PyTorch to PTX that the emulator executes:
+results are those of PyTorch to the bit, at the ends of all types too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mirage as mi
+import pytest
+import torch
+from drawn_integers import drawn
+from executed_programs import executed
+from lowering import compile_graph
+from mirage.pipeline.call import sized_emulator
+from mirage.pipeline.checks.emulated_check import emulated
+from mirage.pipeline.checks.kernel_check import Outcome
+from mirage.pipeline.commands.emulate import emulate
+from mirage.pipeline.result import Optimized
+from mirage.semantics.integer_totals import IntegerReduce
+from mirage.semantics.scalar import DType, ReduceFn
+from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value
+from mirage.transforms.integer_reductions import reducing
+
+Tensor = torch.Tensor
+OPTIONS = executed()
+KINDS = (torch.int8, torch.int16, torch.int32, torch.int64)
+VIEWS = {"aten.reshape.default", "aten.narrow.default", "aten.expand.default"}
+SHAPES = [
+    (1, 1), (7,), (3, 1, 5), (127, 129), (2, 70000), (70000, 3), (3, 5, 7, 11), (300, 1031),
+]  # fmt: skip
+
+
+def compiled(program: Callable[..., Any], *inputs: Tensor) -> Optimized:
+    return mi.optimize(mi.from_torch(program, *inputs, allow_fallback=True), OPTIONS)
+
+
+def calls(found: Optimized) -> set[str]:
+    return {op.target for op in found.graph.ops if isinstance(op, External)} - VIEWS
+
+
+def kernels(found: Optimized) -> int:
+    return sum(isinstance(op, Launch) for op in found.graph.ops)
+
+
+def exact(program: Callable[..., Any], *inputs: Tensor) -> Optimized:
+    """Compile a program, and check that kernels compute all of it as PyTorch does."""
+    found = compiled(program, *inputs)
+    assert not calls(found)
+    expected = program(*inputs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for y, e in zip(emulate(found, *inputs), expected, strict=True):
+        assert y.dtype is e.dtype
+        assert torch.equal(y, e)
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_reductions(shape: tuple[int, ...]) -> None:
+    x = drawn(torch.int64, *shape)
+    exact(lambda x: (x.sum(-1), x.sum(0), x.sum(), x.amax(-1), x.amax(0), x.amin(), x.max()), x)
+
+
+def test_dimensions_apart() -> None:
+    x = drawn(torch.int64, 3, 5, 7, 11)
+    exact(lambda x: (x.sum((0, 2)), x.amax((1, 3)), x.sum((0, 1, 2)), x.amin(1), x.sum((1, 2))), x)
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_types(dtype: torch.dtype) -> None:
+    x = drawn(dtype, 13, 37)
+    exact(lambda x: (x.sum(-1), x.sum(0, dtype=dtype), x.amax(0), x.amin(-1), x.cumsum(0)), x)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_places_of_extremes(dim: int) -> None:
+    """Of equal elements the first one counts."""
+    x = drawn(torch.int64, 40, 37)
+    exact(lambda x: (x.argmax(dim), x.argmin(dim), x.max(dim)[1], x.argmax()), x)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (13,), (5, 4096), (2, 70000), (9000, 3), (3, 5, 130, 7)])
+def test_scans(shape: tuple[int, ...]) -> None:
+    x = drawn(torch.int64, *shape)
+    exact(lambda x: (x.cumsum(-1), x.cumsum(0), x.cummax(-1)[0], x.cummin(0)[0]), x)
+
+
+def test_scans_from_the_end() -> None:
+    x = drawn(torch.int64, 3, 9001)
+    exact(lambda x: (x.flip(-1).cumsum(-1).flip(-1), x.flip(-1).cummax(-1)[0].flip(-1)), x)
+
+
+A, B = drawn(torch.int64, 33, 70), drawn(torch.int64, 33, 70, seed=2)
+FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
+    "a formula before": (lambda a, b: (a * b % 1000003 * a).sum(0), (A, B)),
+    "all pairs": (lambda a, b: (a[:, None] * b[None]).sum(-1) * 3 + 1, (A[0], B[1])),
+    "a formula after": (lambda a: a.sum(-1) * 7 + 1, (A,)),
+    "positions": (lambda a: (a * 31 + torch.arange(70)).sum(-1) % 1000, (A,)),
+    "another tensor": (lambda a, b: a.sum(0) - b[3], (A, B)),
+    "rows of another": (lambda a, b: a.cumsum(-1) * b[:, :1], (A, B)),
+    "ids of positions": (lambda a: (a.cumsum(-1) - 1).clamp(min=0), (A,)),
+    "products": (lambda a: a.prod(0), (A,)),
+    "products so far": (lambda a: a.cumprod(-1) ^ a, (A,)),
+    "twice": (lambda a: (a.sum(-1), a.sum(-1) + 1), (A,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_one_kernel(name: str) -> None:
+    program, inputs = FUSED[name]
+    assert kernels(exact(program, *inputs)) == 1
+
+
+READ: dict[str, Callable[..., Any]] = {
+    "by the same tensor": lambda a: a - a.amax(-1, keepdim=True),
+    "by a comparison": lambda a: a.sum(-1) > 5,
+    "by a formula of two": lambda a: a.sum(-1) - a.amax(-1) * 3,
+    "as floats": lambda a: (a.cumsum(0) * 2).float(),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_totals_that_kernels_read(name: str) -> None:
+    assert kernels(exact(READ[name], A)) == 2
+
+
+def test_long_rows_are_shared() -> None:
+    """Few results of many terms are found by many blocks."""
+    found = exact(lambda x: x.sum(-1), drawn(torch.int64, 2, 70000))
+    first, second = (op for op in found.graph.ops if isinstance(op, Launch))
+    assert first.results[0].shape == (2, 8)
+    assert second.results[0].shape == (2, 1)
+
+
+def test_a_dynamic_size() -> None:
+    """Rows of any number stay calls, or are kernels that take the number."""
+    shapes = ({0: torch.export.Dim("batch", min=1, max=40)},)
+    graph = mi.from_torch(lambda x: x.sum(-1) + 1, drawn(torch.int64, 6, 35), dynamic_shapes=shapes)
+    found = graph.superoptimize(chip="sm_90a", jobs=1, use_cache=False, cubin=False)
+    for rows in (1, 3, 40):
+        x = drawn(torch.int64, rows, 35, seed=rows)
+        (y,) = found.run(sized_emulator, (x,))
+        assert torch.equal(y, x.sum(-1) + 1)
+
+
+def test_other_chips() -> None:
+    x = drawn(torch.int64, 5, 5000)
+    found = mi.optimize(
+        mi.from_torch(lambda x: (x.sum(-1), x.cumsum(-1)), x), executed(chip="sm_80")
+    )
+    for y, e in zip(emulate(found, x), (x.sum(-1), x.cumsum(-1)), strict=True):
+        assert torch.equal(y, e)
+
+
+def test_checks_see_wrong_kernels() -> None:
+    """A kernel is compared with its meaning before it is used."""
+    right, other = (kernel_of(fn) for fn in (ReduceFn.SUM, ReduceFn.MAX))
+    artifact = compile_graph(right)
+    (kernel,) = artifact.manifest.kernels
+    assert emulated(right.ops[0], kernel, artifact).outcome is Outcome.PASSED
+    assert emulated(other.ops[0], kernel, artifact).outcome is Outcome.FAILED
+
+
+def kernel_of(fn: ReduceFn) -> KernelGraph:
+    x, y = (Value(TensorType((5, n), DType.I64)) for n in (70, 1))
+    launches = reducing(IntegerReduce((x,), (y,), fn, (1,)))
+    return KernelGraph("kernel", (x,), tuple(launches), (y,))
