@@ -37,6 +37,11 @@ def known_rule(reading: Reading, op: Op) -> Value | None:
         for x, other in (op.operands, op.operands[::-1]):
             if x.type == result.type and reading.certain.number(other) == 0:
                 return x
+    if op.function is UnaryFn.NOT:
+        inner = reading.makers.get(reading.source(op.operands[0]))
+        if inner is not None and inner.function is UnaryFn.NOT:
+            truth = reading.source(inner.operands[0])
+            return truth if truth.dtype is DType.I1 else None
     if op.function in (BinaryFn.AND, BinaryFn.OR):
         # what is known of one operand leaves the other one
         for x, other in (op.operands, op.operands[::-1]):
