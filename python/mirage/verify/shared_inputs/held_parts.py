@@ -154,6 +154,7 @@ def with_parts_joined(graph: KernelGraph, joined: Mapping[int, Joined]) -> Kerne
     read_here = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
     ops: list[Op] = []
     names: dict[Value, Value] = {}
+    cut: dict[tuple[Value, int, tuple[int, ...]], Value] = {}
     for i, made in joined.items():
         value = graph.inputs[i]
         if value in read_here:
@@ -161,7 +162,7 @@ def with_parts_joined(graph: KernelGraph, joined: Mapping[int, Joined]) -> Kerne
             length = value.shape[made.dim] // len(made.parts)
             shape = (*value.shape[: made.dim], length, *value.shape[made.dim + 1 :])
             given = TensorType(shape, value.dtype)
-            parts = [_part(b, graph, p, given, made.dim) for p in made.parts]
+            parts = [_part(b, graph, p, given, made.dim, cut) for p in made.parts]
             names[value] = parts[0] if len(parts) == 1 else b.concat(tuple(parts), made.dim)
             ops.extend(b.ops)
     if not names:
@@ -170,7 +171,15 @@ def with_parts_joined(graph: KernelGraph, joined: Mapping[int, Joined]) -> Kerne
     return KernelGraph(graph.name, graph.inputs, (*ops, *renamed.ops), renamed.outputs)
 
 
-def _part(b: Builder, graph: KernelGraph, part: Part, given: TensorType, dim: int) -> Value:
+def _part(
+    b: Builder,
+    graph: KernelGraph,
+    part: Part,
+    given: TensorType,
+    dim: int,
+    cut: dict[tuple[Value, int, tuple[int, ...]], Value],
+) -> Value:
+    """Write a part; ``cut`` has the blocks of inputs that were cut before."""
     if part.source is None:
         return b.broadcast(b.constant(part.number, given.dtype), given.shape)
     x = graph.inputs[part.source]
@@ -182,6 +191,10 @@ def _part(b: Builder, graph: KernelGraph, part: Part, given: TensorType, dim: in
             if n * given.size == length * x.type.size and math.prod(x.shape[:d]) == around
         )
         start = tuple(part.start if d == own else 0 for d in range(len(x.shape)))
-        x = b.slice(x, start, tuple(length if d == own else n for d, n in enumerate(x.shape)))
+        shape = tuple(length if d == own else n for d, n in enumerate(x.shape))
+        key = x, part.start, shape
+        if key not in cut:
+            cut[key] = b.slice(x, start, shape)
+        x = cut[key]
     x = x if x.shape == given.shape else b.reshape(x, given.shape)
     return b.unary(UnaryFn.NEG, x) if part.negative else x
