@@ -57,7 +57,8 @@ def positive(graph: KernelGraph, wanted: Demand) -> list[Part]:
             value = inner.operands[0]
         if inner is None or inner.function not in (BinaryFn.MUL, BinaryFn.DIV):
             continue
-        if _add_up(*inner.operands, made) or _add_up(*reversed(inner.operands), made):
+        x, y = inner.operands
+        if _add_up(x, y, made) or _add_up(y, x, made):
             found += zip(inner.operands, inner.needs(region), strict=True)
     return found
 
