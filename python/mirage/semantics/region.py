@@ -134,7 +134,7 @@ def launch_demand(
 ) -> Mapping[Value, Region]:
     """Return the region of each operand that the blocks at ``positions`` read for these ``parts``
     of tiles."""
-    loads = [op.result for op in launch.body.ops if isinstance(op, Load)]
+    loads = [op.result for op in launch.body.ops if isinstance(op, Source)]
     places = None if parts is None else tuple(by_content(parts.get(v, ())) for v in loads)
     key = by_content(positions[a.name] for a in launch.grid), places
     return _DEMANDS.get(launch, key, lambda: _launch_demand(launch, positions, parts))

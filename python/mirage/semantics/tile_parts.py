@@ -13,8 +13,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from mirage.semantics.indexing.indices import Indices, Region, distinct, simplify, union, whole
-from mirage.semantics.ops.kinds import Scan
-from mirage.semantics.ugraph import Launch, Load, Structure, Value
+from mirage.semantics.ops.kinds import Scan, Source
+from mirage.semantics.ugraph import Launch, Structure, Value
 
 TileParts = Mapping[Value, Region]
 """The region of each tile of a launch that is computed; nothing of the tiles that are not named."""
@@ -33,7 +33,7 @@ def tile_parts(launch: Launch, regions: Mapping[Value, Region]) -> TileParts | N
     if all(r is None for region in parts.values() for r in region):
         return None
     for op in reversed(launch.body.ops):
-        if op.result in parts and not isinstance(op, Load):
+        if op.result in parts and not isinstance(op, Source):
             for value, region in zip(op.operands, op.needs(parts[op.result]), strict=True):
                 _want(parts, value, region)
     return parts

@@ -32,9 +32,10 @@ def common_launches(
         for op in graph.ops:
             operands = tuple(dict.fromkeys(op.operands))
             text = signature(KernelGraph("op", operands, (op,), op.results))
-            steps = demand.positions.get(op, {}) if isinstance(op, Launch) else None
+            launch = op if isinstance(op, Launch) else None
+            steps = None if launch is None else demand.positions.get(launch, {})
             positions = tuple((a, steps[a].tobytes()) for a in sorted(steps or {}) if steps)
-            wanted = demand.parts.get(op) if isinstance(op, Launch) else None
+            wanted = None if launch is None else demand.parts.get(launch)
             parts = None if wanted is None else tuple(by_content(r) for r in wanted.values())
             key = (text, tuple(known[v] for v in operands), positions, parts)
             number = numbers.setdefault(key, len(numbers))
