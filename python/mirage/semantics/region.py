@@ -19,6 +19,7 @@ from mirage.semantics.indexing.indices import Region as Region
 from mirage.semantics.indexing.indices import region_shape as region_shape
 from mirage.semantics.indexing.indices import reshape_groups as reshape_groups
 from mirage.semantics.scalar import Array
+from mirage.semantics.tile_parts import TileParts, part_of, tile_parts
 from mirage.semantics.ugraph import (
     KernelGraph,
     Launch,
@@ -83,17 +84,23 @@ class OfLaunches(Generic[_T]):
 
 _REMEMBERED = 64
 _POSITIONS: OfLaunches[dict[str, Array]] = OfLaunches()
+_PARTS: OfLaunches[TileParts | None] = OfLaunches()
 _DEMANDS: OfLaunches[dict[Value, Region]] = OfLaunches()
 
 
-def _by_content(indices: Iterable[Indices]) -> Hashable:
+def by_content(indices: Iterable[Indices]) -> Hashable:
+    """Return what is equal for equal regions."""
     return tuple(None if x is None else x.tobytes() for x in indices)
 
 
 def launch_positions(launch: Launch, regions: Mapping[Value, Region]) -> Mapping[str, Array]:
     """Return the steps of each grid axis that the wanted regions of the launch's results need."""
-    key = tuple(_by_content(regions[v]) if v in regions else None for v in launch.results)
+    key = _results(launch, regions)
     return _POSITIONS.get(launch, key, lambda: _launch_positions(launch, regions))
+
+
+def _results(launch: Launch, regions: Mapping[Value, Region]) -> Hashable:
+    return tuple(by_content(regions[v]) if v in regions else None for v in launch.results)
 
 
 def _launch_positions(launch: Launch, regions: Mapping[Value, Region]) -> dict[str, Array]:
@@ -116,44 +123,66 @@ def _launch_positions(launch: Launch, regions: Mapping[Value, Region]) -> dict[s
     return {a.name: wanted.get(a.name, np.arange(a.extent)) for a in launch.grid}
 
 
-def launch_demand(launch: Launch, positions: Positions) -> Mapping[Value, Region]:
-    """Return the region of each operand that the blocks at ``positions`` read."""
-    key = _by_content(positions[a.name] for a in launch.grid)
-    return _DEMANDS.get(launch, key, lambda: _launch_demand(launch, positions))
+def launch_parts(launch: Launch, regions: Mapping[Value, Region]) -> TileParts | None:
+    """Return the parts of tiles that the wanted regions of the launch's results need, as
+    :func:`mirage.semantics.tile_parts.tile_parts` does."""
+    return _PARTS.get(launch, _results(launch, regions), lambda: tile_parts(launch, regions))
 
 
-def _launch_demand(launch: Launch, positions: Positions) -> dict[Value, Region]:
+def launch_demand(
+    launch: Launch, positions: Positions, parts: TileParts | None = None
+) -> Mapping[Value, Region]:
+    """Return the region of each operand that the blocks at ``positions`` read for these ``parts``
+    of tiles."""
+    loads = [op.result for op in launch.body.ops if isinstance(op, Source)]
+    places = None if parts is None else tuple(by_content(parts.get(v, ())) for v in loads)
+    key = by_content(positions[a.name] for a in launch.grid), places
+    return _DEMANDS.get(launch, key, lambda: _launch_demand(launch, positions, parts))
+
+
+def _launch_demand(
+    launch: Launch, positions: Positions, parts: TileParts | None
+) -> dict[Value, Region]:
     extents = axis_extents(launch)
     operand = dict(zip(launch.body.params, launch.operands, strict=True))
     result: dict[Value, Region] = {}
     for op in all_ops(launch.body.ops):
         loads = (op,) if isinstance(op, Load) else op.reads if isinstance(op, Structure) else ()
         for load in loads:
+            if parts is not None and load.result not in parts:
+                continue
             source = operand[load.operands[0]]
-            new = _loaded(load, source.shape, extents, positions)
+            part = part_of(parts, load.result)
+            new = _loaded(load, source.shape, extents, positions, part)
             result[source] = union(result[source], new, source.shape) if source in result else new
     return result
 
 
 def _loaded(
-    op: Source, shape: tuple[int, ...], extents: Mapping[str, int], positions: Positions
+    op: Source,
+    shape: tuple[int, ...],
+    extents: Mapping[str, int],
+    positions: Positions,
+    part: Region,
 ) -> Region:
     region: list[Array | None] = []
-    for size, tile, axes in zip(shape, op.result.shape, op.cuts, strict=True):
+    for size, tile, within, axes in zip(shape, op.result.shape, part, op.cuts, strict=True):
         parts = part_numbers(axes, extents, positions).ravel()  # each once, in order
-        index = (parts[:, None] * tile + np.arange(tile)).ravel()
+        places = np.arange(tile) if within is None else within
+        index = (parts[:, None] * tile + places).ravel()
         region.append(simplify(index[index < size], size))
     return tuple(region)
 
 
 @dataclass(frozen=True)
 class Demand:
-    """The parts to compute: regions of values (other values are not needed) and grid positions of
-    launches. Evaluations record in ``takes`` which parts of its operands each op takes, since they
-    are the same for all inputs."""
+    """The parts to compute: regions of values (other values are not needed), grid positions of
+    launches, and parts of their tiles unless these are computed as a whole. Evaluations record in
+    ``takes`` which parts of its operands each op takes, since they are the same for all inputs."""
 
     regions: Mapping[Value, Region]
     positions: Mapping[Launch, Positions]
+    parts: Mapping[Launch, TileParts] = field(default_factory=dict["Launch", "TileParts"])
     takes: dict[Op, Takes] = field(default_factory=dict["Op", "Takes"], compare=False, repr=False)
 
 
@@ -177,6 +206,7 @@ def demand(graph: KernelGraph, outputs: Iterable[Region]) -> Demand:
     composite ops."""
     regions: dict[Value, Region] = {}
     positions: dict[Launch, Positions] = {}
+    parts: dict[Launch, TileParts] = {}
 
     def want(value: Value, region: Region) -> None:
         regions[value] = union(regions[value], region, value.shape) if value in regions else region
@@ -188,12 +218,15 @@ def demand(graph: KernelGraph, outputs: Iterable[Region]) -> Demand:
             continue
         if isinstance(op, Launch):
             positions[op] = launch_positions(op, regions)
-            for value, region in launch_demand(op, positions[op]).items():
+            needed = launch_parts(op, regions)
+            if needed is not None:
+                parts[op] = needed
+            for value, region in launch_demand(op, positions[op], needed).items():
                 want(value, region)
         else:
             for value, region in zip(op.operands, op.needs(regions[op.result]), strict=True):
                 want(value, region)
-    return Demand(regions, positions)
+    return Demand(regions, positions, parts)
 
 
 def whole_demand(graph: KernelGraph) -> Demand:

@@ -73,6 +73,9 @@ def test_as_precise_as_pytorch(dtype: torch.dtype) -> None:
 
 
 OTHERS: dict[str, tuple[Program, tuple[Tensor, ...]]] = {
+    "logit": (torch.logit, (X,)),
+    "logit of shares": (torch.logit, (X.sigmoid(),)),
+    "logit with a least share": (lambda x: torch.logit(x, 0.1), (X,)),
     "log softmax": (lambda x: torch.log_softmax(x, -1), (X,)),
     "log softmax of columns": (lambda x: F.log_softmax(50 * x, 0), (X,)),
     "log softmax in f32": (lambda x: F.log_softmax(x, -1, dtype=torch.float32), (X.half(),)),

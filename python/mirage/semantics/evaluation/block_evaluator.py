@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +16,17 @@ from mirage.semantics.domain import (
     pad_rank,
     shape_of,
 )
-from mirage.semantics.region import Positions, Region, part_numbers
+from mirage.semantics.evaluation.parts_of_ops import (
+    EvaluationError,
+    Tensor,
+    computed,
+    indices_of,
+    locate,
+    taken,
+)
+from mirage.semantics.region import Positions, Takes, part_numbers, region_shape, whole
 from mirage.semantics.scalar import Array, BinaryFn, DType
+from mirage.semantics.tile_parts import TileParts, part_of
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
@@ -35,58 +43,9 @@ from mirage.semantics.ugraph import (
 )
 
 
-class EvaluationError(ValueError):
-    """A graph does not define its outputs, or does not fit its inputs."""
-
-
-class Tensor(NamedTuple):
-    """A device tensor, or the part of it that was computed."""
-
-    planes: Planes
-    region: Region
-
-    def take(self, region: Region, shape: tuple[int, ...]) -> Planes:
-        """Return the elements of ``region``, which must have been computed; ``shape`` is that of
-        the whole tensor.
-        """
-        return taken(self.planes, indices_of(region, self.region, shape))
-
-
-def taken(planes: Planes, indices: tuple[tuple[int, Array], ...], lead: int = 0) -> Planes:
-    """Take the elements at the indices along each named dimension; dimensions are counted after the
-    first ``lead`` array dimensions."""
-    for dim, index in indices:
-        planes = map_planes(lambda p, i=index, d=lead + dim: np.take(p, i, axis=d), planes)
-    return planes
-
-
-def indices_of(
-    region: Region, have: Region, shape: tuple[int, ...]
-) -> tuple[tuple[int, Array], ...]:
-    """Return the places of ``region`` within the computed region ``have``, for each dimension of
-    which not everything is wanted."""
-    found: list[tuple[int, Array]] = []
-    for dim, (wanted, known, size) in enumerate(zip(region, have, shape, strict=True)):
-        if wanted is known or (
-            wanted is not None and known is not None and np.array_equal(wanted, known)
-        ):
-            continue
-        found.append((dim, locate(np.arange(size) if wanted is None else wanted, known)))
-    return tuple(found)
-
-
-def locate(index: Array, have: Array | None) -> Array:
-    """Return the places of the indices among those that were computed."""
-    if have is None:
-        return index
-    at = np.minimum(np.searchsorted(have, index), len(have) - 1)
-    if not np.array_equal(have[at], index):
-        raise EvaluationError("an element was read that had not been asked for")
-    return at
-
-
 class BlockEvaluator:
-    """Runs the blocks of ``launch`` at the given grid positions. Use once.
+    """Runs the blocks of ``launch`` at the given grid positions. Use once. If ``parts`` of tiles
+    are given, only these are computed; ``known`` has what was taken of them before.
 
     Arrays of tensors start with ``sets`` dimensions, one for the sets of inputs that are evaluated
     together; arrays of tiles have dimensions for the grid axes after these."""
@@ -98,6 +57,8 @@ class BlockEvaluator:
         params: Mapping[Value, Tensor],
         positions: Positions,
         sets: int = 0,
+        parts: TileParts | None = None,
+        known: dict[Op, Takes] | None = None,
     ) -> None:
         self.domain = domain
         self.launch = launch
@@ -107,6 +68,9 @@ class BlockEvaluator:
         self.grid = tuple(a.name for a in launch.grid)
         self.sets = sets
         self.lead = sets + len(self.grid)  # array dimensions before a tile's own
+        self.parts = parts
+        self.known: dict[Op, Takes] = {} if known is None else known
+        self.made = dict(parts or {})  # the parts of tiles that ops made, which may be larger
         self.step: dict[str, int] = {}
         self.values: dict[Value, Planes] = {}
         self.before: dict[Value, Planes] = {}  # running maxima as they were one step ago
@@ -117,13 +81,15 @@ class BlockEvaluator:
         """Return the launch's results, as far as the blocks at the given positions write them."""
         self._run(self.launch.body.ops)
         return tuple(
-            self._store(self.values[output.value], output.value.shape, output.map, result)
+            self._store(output.value, output.map, result)
             for output, result in zip(self.launch.body.outputs, self.launch.results, strict=True)
         )
 
     def _run(self, ops: tuple[Op, ...]) -> None:
         values = self.values
         for op in ops:
+            if self.parts is not None and op.result not in self.parts:
+                continue
             if isinstance(op, Load):
                 values[op.result] = self._load(op)
             elif isinstance(op, Mask):
@@ -132,6 +98,11 @@ class BlockEvaluator:
                 self._running_max(op)
             elif isinstance(op, Loop):
                 self._loop(op)
+            elif self.parts is not None:
+                tiles = [Tensor(values[v], self.made[v]) for v in op.operands]
+                part = self.parts[op.result]
+                found = computed(self.domain, op, tiles, part, self.known, self.lead)
+                values[op.result], self.made[op.result] = found
             else:
                 xs = [self.values[v] for v in op.operands]
                 self.values[op.result] = op.compute(self.domain, xs, self.lead, op.result.shape)
@@ -180,13 +151,15 @@ class BlockEvaluator:
         tile."""
         size, tile, axes = op.operands[0].shape[dim], op.result.shape[dim], op.map[dim]
         parts = part_numbers(axes, self.extents, self.positions)
-        every = parts.size * tile == size and np.array_equal(parts.ravel(), np.arange(parts.size))
+        within = part_of(self.parts, op.result)[dim]
+        every = within is None and parts.size * tile == size
+        every = every and np.array_equal(parts.ravel(), np.arange(parts.size))
         if have is None and every:  # all parts in order, nothing outside
             return map_planes(
                 lambda p: p.reshape(p.shape[:at] + parts.shape + (tile,) + p.shape[at + 1 :]),
                 planes,
             )
-        index = parts[..., None] * tile + np.arange(tile)
+        index = parts[..., None] * tile + (np.arange(tile) if within is None else within)
         inside = index < size
         if not inside.any():  # only what lies outside is read: zeros
             shape = shape_of(planes)
@@ -229,6 +202,11 @@ class BlockEvaluator:
     def _mask(self, op: Mask) -> Planes:
         x = self.values[op.operands[0]]
         tile = op.result.shape[op.dim]
+        part = part_of(self.parts, op.result)
+        if self.parts is not None:
+            have = self.made[op.operands[0]]
+            x = taken(x, indices_of(part, have, op.result.shape), self.lead)
+        within = part[op.dim]
         grid_axes = tuple(a for a in op.axes if a in self.grid)
         number = np.zeros((1,) * len(self.grid), dtype=np.int64)
         for axis in op.axes:
@@ -237,9 +215,12 @@ class BlockEvaluator:
             if axis in grid_axes:
                 where[self.grid.index(axis)] = -1
             number = number * self.extents[axis] + step.reshape(where)
-        index = number[..., None] * tile + np.arange(tile)
+        places = np.arange(tile) if within is None else within
+        index = number[..., None] * tile + places
         rest = len(op.result.shape) - op.dim - 1
-        keep = (index < op.extent).reshape(number.shape + (1,) * op.dim + (tile,) + (1,) * rest)
+        keep = (index < op.extent).reshape(
+            number.shape + (1,) * op.dim + (len(places),) + (1,) * rest
+        )
         return self.domain.select(keep, x, op.fill, op.result.dtype)
 
     def _running_max(self, op: RunningMax) -> None:
@@ -340,8 +321,11 @@ class BlockEvaluator:
 
     # ---- stores ----------------------------------------------------------------------------------
 
-    def _store(self, x: Planes, tile: tuple[int, ...], tile_map: TileMap, result: Value) -> Tensor:
-        sets, lead = self.sets, self.lead
+    def _store(self, stored: Value, tile_map: TileMap, result: Value) -> Tensor:
+        if self.parts is not None and stored not in self.parts:
+            return Tensor((), ())  # nobody wants it
+        sets, lead, tile, x = self.sets, self.lead, stored.shape, self.values[stored]
+        part = whole(len(tile)) if self.parts is None else self.made[stored]
         named = [axis for axes in tile_map for axis in axes]
         if len(set(named)) != len(named):
             raise EvaluationError(
@@ -366,20 +350,22 @@ class BlockEvaluator:
         skipped = (*range(sets), *(sets + i for i, a in enumerate(self.grid) if a not in named))
         flat = tuple(
             prod(len(self.positions[a]) for a in axes) * t
-            for axes, t in zip(tile_map, tile, strict=True)
+            for axes, t in zip(tile_map, region_shape(part, tile), strict=True)
         )
         planes = map_planes(
             lambda p: p.transpose((*skipped, *order)).reshape(p.shape[:sets] + flat), x
         )
         region: list[Array | None] = []
-        for dim, (axes, t, size) in enumerate(zip(tile_map, tile, result.shape, strict=True)):
+        each = zip(tile_map, tile, part, result.shape, strict=True)
+        for dim, (axes, t, within, size) in enumerate(each):
             parts = part_numbers(axes, self.extents, self.positions)
             if prod(self.extents[a] for a in axes) * t < size:
                 raise EvaluationError(
                     f"dimension {dim} of a result has {size} elements, blocks write only the first "
                     f"{prod(self.extents[a] for a in axes) * t}"
                 )
-            index = (parts[..., None] * t + np.arange(t)).ravel()
+            places = np.arange(t) if within is None else within
+            index = (parts[..., None] * t + places).ravel()
             inside = index < size
             if not inside.all():
                 planes = map_planes(

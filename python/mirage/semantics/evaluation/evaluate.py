@@ -13,33 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from mirage.semantics.decompose import decompose
-from mirage.semantics.domain import Domain, Float64, Planes, TypedFloat, map_planes, shape_of
-from mirage.semantics.evaluation.block_evaluator import (
-    BlockEvaluator,
-    EvaluationError,
-    Tensor,
-    indices_of,
-    taken,
-)
+from mirage.semantics.domain import Domain, Float64, Planes, TypedFloat, shape_of
+from mirage.semantics.evaluation.block_evaluator import BlockEvaluator
+from mirage.semantics.evaluation.parts_of_ops import EvaluationError, Tensor, computed
 from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.positions import Iota
 from mirage.semantics.region import (
     Demand,
     Region,
-    Takes,
-    region_shape,
-    reshape_groups,
     whole,
     whole_demand,
 )
 from mirage.semantics.scalar import Array
-from mirage.semantics.ugraph import Composite, KernelGraph, Launch, Op, Reshape, Slice, Value
+from mirage.semantics.ugraph import Composite, KernelGraph, Launch, Op, Value
 
 __all__ = ["EvaluationError", "Float64", "Sampled", "TypedFloat", "evaluate", "evaluate_floats"]
 
@@ -140,7 +131,9 @@ def _launch(
     if shared is not None and number is not None and number in shared.known:
         return shared.known[number]
     params = {p: values[v] for p, v in zip(op.body.params, op.operands, strict=True) if v in values}
-    results = BlockEvaluator(domain, op, params, wanted.positions[op], sets).run()
+    parts = wanted.parts.get(op)
+    at = wanted.positions[op]
+    results = BlockEvaluator(domain, op, params, at, sets, parts, wanted.takes).run()
     if shared is not None and number is not None:
         shared.known[number] = results
     return results
@@ -153,71 +146,7 @@ def _primitive(
         rank = len(op.result.shape)
         return Tensor(op.compute(domain, (), sets, op.result.shape), whole(rank))
     operands = [values[v] for v in op.operands]
-    takes = wanted.takes.get(op)
-    if takes is None or not _fits(takes, operands):
-        takes = wanted.takes[op] = _takes(op, operands, wanted.regions[op.result])
-    if takes.as_they_are:
-        xs = [x.planes for x in operands]
-        return Tensor(op.compute(domain, xs, sets, takes.shape), takes.region)
-    xs = [
-        taken(x.planes, i, sets) if i else x.planes
-        for x, i in zip(operands, takes.indices, strict=True)
-    ]
-    if takes.nothing_else:
-        return Tensor(xs[0], takes.region)
-    if isinstance(op, Reshape):
-        assert prod(takes.shape) == prod(shape_of(xs[0])[sets:])
-        shaped = map_planes(lambda p: p.reshape(p.shape[:sets] + takes.shape), xs[0])
-        return Tensor(shaped, takes.region)
-    planes = op.compute(domain, xs, sets, takes.shape)
-    if 0 in takes.shape:
-        # Nothing of a dimension is wanted (of what others are joined with): where its size is 1,
-        # operands that repeat their one index there, and sums over all of it, give that one.
-        nothing = (*(slice(None) for _ in range(sets)), *(slice(n) for n in takes.shape))
-        planes = map_planes(lambda p: p[nothing], planes)
-    return Tensor(planes, takes.region)
-
-
-def _fits(takes: Takes, operands: Sequence[Tensor]) -> bool:
-    """Return whether the operands were computed in the regions that they had before."""
-    for (_, region), have in zip(operands, takes.have, strict=True):
-        if region is not have and not _same(region, have):
-            return False
-    return True
-
-
-def _same(a: Region, b: Region) -> bool:
-    return all(
-        x is y or (x is not None and y is not None and np.array_equal(x, y))
-        for x, y in zip(a, b, strict=True)
-    )
-
-
-def _takes(op: Op, operands: Sequence[Tensor], region: Region) -> Takes:
-    """Return the parts of its operands that the op takes for ``region`` of its result; the op may
-    produce more than that region."""
-    region = op.made(region)
-    regions = op.needs(region)
-    have = tuple(x.region for x in operands)
-    indices = tuple(
-        indices_of(r, h, v.shape) for r, h, v in zip(regions, have, op.operands, strict=True)
-    )
-    if not isinstance(op, Reshape):
-        shape = region_shape(region, op.result.shape)
-        slices = isinstance(op, Slice)
-        as_they_are = not slices and not any(indices) and 0 not in shape
-        return Takes(have, indices, region, shape, as_they_are, nothing_else=slices)
-    source = op.operands[0].shape
-    sizes: list[int] = []
-    produced: list[Array | None] = []
-    for group in reshape_groups(source, op.result.shape):
-        if group.kept:
-            sizes.append(region_shape(regions[0], source)[group.operand[0]])
-            produced.append(region[group.result[0]])
-        else:
-            sizes.extend(op.result.shape[d] for d in group.result)
-            produced.extend(None for _ in group.result)
-    return Takes(have, indices, tuple(produced), tuple(sizes))
+    return computed(domain, op, operands, wanted.regions[op.result], wanted.takes, sets)
 
 
 def _with_last_uses(graph: KernelGraph) -> list[tuple[Op, list[Value]]]:

@@ -23,6 +23,7 @@ from mirage.semantics.indexing.indices import (
     simplify,
     unit_free_dims,
 )
+from mirage.semantics.indexing.regrouped import regrouped
 from mirage.semantics.indexing.relations import Joined, Regrouped, Relation, Same, Taken
 from mirage.semantics.ops.kinds import Movement, Rearrangement, View
 from mirage.semantics.ops.op import TensorType
@@ -84,13 +85,11 @@ class Reshape(Rearrangement):
         groups = reshape_groups(self.operands[0].shape, self.result.shape)
         return [Regrouped(group.operand, group.result) for group in groups]
 
+    def made(self, region: Region) -> Region:
+        return regrouped(region, self.operands[0].shape, self.result.shape)[1]
+
     def needs(self, region: Region) -> tuple[Region, ...]:
-        (x,) = self.operands
-        source: list[Indices] = [None] * len(x.shape)
-        for group in reshape_groups(x.shape, self.result.shape):
-            if group.kept:
-                source[group.operand[0]] = region[group.result[0]]
-        return (tuple(source),)
+        return (regrouped(region, self.operands[0].shape, self.result.shape)[0],)
 
 
 @dataclass(frozen=True, eq=False)

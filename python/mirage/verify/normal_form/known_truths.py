@@ -37,6 +37,14 @@ def known_rule(reading: Reading, op: Op) -> Value | None:
         for x, other in (op.operands, op.operands[::-1]):
             if x.type == result.type and reading.certain.number(other) == 0:
                 return x
+    if isinstance(op, Contraction) and len(op.operands) == 1:
+        (x,) = op.operands
+        return x if x.type == result.type else _of_ranges(reading, op)
+    if op.function is UnaryFn.NOT:
+        inner = reading.makers.get(reading.source(op.operands[0]))
+        if inner is not None and inner.function is UnaryFn.NOT:
+            truth = reading.source(inner.operands[0])
+            return truth if truth.dtype is DType.I1 else None
     if op.function in (BinaryFn.AND, BinaryFn.OR):
         # what is known of one operand leaves the other one
         for x, other in (op.operands, op.operands[::-1]):
@@ -47,6 +55,12 @@ def known_rule(reading: Reading, op: Op) -> Value | None:
         return x if x.shape == result.shape else None
     if op.function is UnaryFn.BIAS and reading.is_true(op.operands[0]):
         return _number(reading, 0.0, result)
+    return _of_ranges(reading, op)
+
+
+def _of_ranges(reading: Reading, op: Op) -> Value | None:
+    """Return the only number that a result can be, if its range has no other."""
+    (result,) = op.results
     low, high = range_of(op, result, [reading.range(v) for v in op.operands])
     if low == high and result.dtype is not DType.I1:
         return _number(reading, low, result)
@@ -103,16 +117,16 @@ def outer_mask_rule(reading: Reading, op: Op) -> Value | None:
 
 
 def compared_truth_rule(reading: Reading, op: Op) -> Value | None:
-    """Return how to write a comparison of a truth value, as a number, with a known number: as the
-    truth value or its opposite. None for other ops."""
+    """Return how to write a comparison of a truth value, as a number, or of a number that a mask
+    keeps, with a known number: as the truth value or its opposite. None for other ops."""
     if op.function not in _COMPARISONS or len(op.operands) != 2:
         return None
     for place in (0, 1):
-        truth = reading.source(op.operands[place])
+        truth, kept = _truth_and_number(reading, op.operands[place])
         number = reading.certain.number(op.operands[1 - place])
-        if truth.dtype is not DType.I1 or number is None or truth.shape != op.results[0].shape:
+        if truth is None or number is None or truth.shape != op.results[0].shape:
             continue
-        numbers = np.array([0.0, 1.0]), np.array(float(number))
+        numbers = np.array([0.0, kept]), np.array(float(number))
         given = numbers if place == 0 else numbers[::-1]
         (found,) = op.compute(Float64(), [(v,) for v in given], 0, (2,))
         if list(found) == [0.0, 1.0]:
@@ -120,6 +134,20 @@ def compared_truth_rule(reading: Reading, op: Op) -> Value | None:
         if list(found) == [1.0, 0.0]:
             return reading.write(lambda b, t=truth: b.unary(UnaryFn.NOT, t))
     return None
+
+
+def _truth_and_number(reading: Reading, x: Value) -> tuple[Value | None, float]:
+    """Return the truth value, and the number that ``x`` is where it is true; it is zero elsewhere.
+    None if it is no such value."""
+    source = _before_casts(reading, x)
+    if source.dtype is DType.I1:
+        return source, 1.0
+    kept = _kept(reading, source)
+    number = None if kept is None else reading.certain.number(kept[1])
+    if kept is None or number is None:
+        return None, 0.0
+    mask = reading.source(kept[0])
+    return (mask if mask.dtype is DType.I1 else None), float(number)
 
 
 def _kept(reading: Reading, x: Value) -> tuple[Value, Value] | None:

@@ -44,6 +44,7 @@ from mirage.verify.normal_form.exponents import (
 )
 from mirage.verify.normal_form.predicates import masks_rule, predicate_rule
 from mirage.verify.normal_form.real_functions import real_rule
+from mirage.verify.normal_form.rounded_limits import with_limits_outside
 from mirage.verify.normal_form.split_launches import with_launches_split
 from mirage.verify.normal_form.traced import traced
 
@@ -65,6 +66,7 @@ class Depth(enum.Enum):
 
 def normalize(graph: KernelGraph, depth: Depth = Depth.USUAL) -> KernelGraph:
     """Write out functions in ``graph``, at both levels."""
+    graph = with_limits_outside(graph)
     if depth is Depth.REALS:  # expansions may contain further functions to expand
         graph = _written(_written(graph, depth), depth)
     return _written(graph, depth)

@@ -15,6 +15,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.indexing.indices import unit_free_dims
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
+from mirage.verify.normal_form.place_of_largest import keeps_largest
 from mirage.verify.normal_form.ranks import Ranks, are_ranks, larger_before, places_of, ranks_of
 from mirage.verify.normal_form.reading import Reading, repeats
 
@@ -204,13 +205,13 @@ class Pick:
 
     def _extreme(self, x: Value) -> Value | None:
         """Return the largest or the smallest element, if ``x`` has the elements that are ranked,
-        and the first or the last of them is kept."""
-        if self.end is None:
+        and the first or the last of them is kept, or if the place of the largest one is."""
+        turned = False
+        if self.end is not None and _has_elements(self.reading, x, self.end[0], self.mask):
+            ranks, last = self.end
+            turned = ranks.largest_first == last
+        elif not keeps_largest(self.reading, x, self.mask, self.dim):
             return None
-        ranks, last = self.end
-        if not _has_elements(self.reading, x, ranks, self.mask):
-            return None
-        turned = ranks.largest_first == last
 
         def written(b: Builder) -> Value:
             wide = b.broadcast(x, self.mask.shape)

@@ -72,20 +72,26 @@ def ranks_of(reading: Reading, x: Value, whole: Value, dim: int) -> Ranks | None
 
 
 def places_of(reading: Reading, x: Value) -> tuple[Value, Array] | None:
-    """Return the value of which ``x`` is a view, and the place of each element in that value."""
-    moves: list[Op] = []
-    while (op := reading.makers.get(x)) is not None:
-        if not _is_seen_through(op) and _known_rows(reading, op) is None:
-            break
-        moves.insert(0, op)
-        x = op.operands[0]
+    """Return the value of which ``x`` is a view, or parts that are joined (a roll), and the place
+    of each element in that value."""
+    op = reading.makers.get(x)
+    if op is not None and op.joined_along is not None:
+        parts = [places_of(reading, v) for v in op.operands]
+        known = [part for part in parts if part is not None]
+        if len(known) == len(parts) and len({id(source) for source, _ in known}) == 1:
+            (at,) = op.compute(Float64(), [(part,) for _, part in known], 0, x.shape)
+            return known[0][0], at
+    elif op is not None:
+        rows = _known_rows(reading, op)
+        if _is_seen_through(op) or rows is not None:
+            found = places_of(reading, op.operands[0])
+            if found is None:
+                return None
+            source, at = found
+            return source, _viewed(at, [op]) if rows is None else at[rows]
     if x.type.size > _MOST:
         return None
-    at = np.arange(x.type.size, dtype=np.float64).reshape(x.shape)
-    for op in moves:
-        rows = _known_rows(reading, op)
-        at = _viewed(at, [op]) if rows is None else at[rows]
-    return x, at
+    return x, np.arange(x.type.size, dtype=np.float64).reshape(x.shape)
 
 
 def _known_rows(reading: Reading, op: Op) -> Array | None:

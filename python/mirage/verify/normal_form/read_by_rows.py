@@ -32,6 +32,7 @@ from mirage.verify.normal_form.last_writes import (
 from mirage.verify.normal_form.one_index import one_index_rule
 from mirage.verify.normal_form.one_of_a_row import first_place_rule, picked_rule
 from mirage.verify.normal_form.orders import compared_rule, largest_rule
+from mirage.verify.normal_form.place_of_largest import kept_at_largest_rule
 from mirage.verify.normal_form.places_of_ranks import (
     element_of_rank_rule,
     first_ranks_rule,
@@ -39,7 +40,7 @@ from mirage.verify.normal_form.places_of_ranks import (
     place_of_rank_rule,
     sum_of_ranks_rule,
 )
-from mirage.verify.normal_form.reading import read_again
+from mirage.verify.normal_form.reading import Rule, read_again
 from mirage.verify.normal_form.rows_by_sums import (
     below_zero_rule,
     looked_up_rule,
@@ -76,6 +77,7 @@ _RULES = (
     moved_columns_rule,
     largest_rule,
     largest_kept_rule,
+    kept_at_largest_rule,
     compared_rule,
 )
 _RANKS = (
@@ -200,7 +202,17 @@ def read_by_rows(
         rules = (*_RANKS, *rules)
     named = {**looked_up_with(reference), **places}
     given = {i: (0.0, float(count - 1)) for i, count in named.items() if i not in contents}
-    first, second = (
-        without_dead_ops(read_again(g, contents, given, rules)) for g in (reference, candidate)
-    )
+    first, second = (_read_twice(g, contents, given, rules) for g in (reference, candidate))
     return first, second
+
+
+def _read_twice(
+    graph: KernelGraph,
+    contents: Mapping[int, Array],
+    given: Mapping[int, Range],
+    rules: tuple[Rule, ...],
+) -> KernelGraph:
+    """Rewrite a program, and then what the rules have written."""
+    for _ in range(2):
+        graph = without_dead_ops(read_again(graph, contents, given, rules))
+    return graph

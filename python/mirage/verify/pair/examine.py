@@ -31,7 +31,7 @@ from mirage.verify.pair.in_place import in_place
 from mirage.verify.pair.least_masks import ALIKE
 from mirage.verify.pair.postponed import Open
 from mirage.verify.pair.read_constants import Read, constants_read, notes_on_constants
-from mirage.verify.pair.readings_of_masks import readings_of_masks
+from mirage.verify.pair.readings_of_masks import one_has_least_masks, readings_of_masks
 from mirage.verify.pair.verification import Patience, Verification
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
 from mirage.verify.shared_inputs.choices_by_position import with_choices_cut
@@ -88,6 +88,10 @@ def examine(
             postpone=postpone,
         )
 
+    given = reference, candidate, contents, options
+    masked_alone = hint is None and is_long(reference) and one_has_least_masks(*given[:3])
+    if masked_alone and (read := _by_readings_of_masks(*given, of)) is not None:
+        return read
     # a hint is about the programs as they are
     cut = with_choices_cut(reference, candidate) if hint is None else None
     found = None if cut is None else of(*cut)
@@ -99,8 +103,7 @@ def examine(
         other = of(*written)
         if isinstance(other, Verdict) and other.equivalent:
             return other
-    open_ = hint is None and not _settles(found, contents)
-    given = reference, candidate, contents, options
+    open_ = hint is None and not masked_alone and not _settles(found, contents)
     return (_by_readings_of_masks(*given, of) if open_ else None) or found
 
 
@@ -114,10 +117,12 @@ def _by_readings_of_masks(
     """Return the verdict on two programs of which readings are equal, or None."""
     unmeasured = replace(options, numerics=False)
     for first, second, text in readings_of_masks(reference, candidate, contents, options.work):
-        read = _of_reading(of(first, second, options=unmeasured), text)
-        if read is not None:
-            refutes = text != ALIKE  # where rows are empty, float64 sees what numbers they are
-            return as_written(reference, candidate, read, contents, options, refutes=refutes)
+        pairs = (with_choices_cut(first, second), (first, second))
+        for pair in (pair for pair in pairs if pair is not None):
+            read = _of_reading(of(*pair, options=unmeasured), text)
+            if read is not None:
+                refutes = text != ALIKE  # where rows are empty, float64 sees what numbers they are
+                return as_written(reference, candidate, read, contents, options, refutes=refutes)
     return None
 
 

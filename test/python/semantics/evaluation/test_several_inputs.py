@@ -16,8 +16,8 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Domain, Float64, TypedFloat
-from mirage.semantics.evaluation.block_evaluator import EvaluationError
 from mirage.semantics.evaluation.evaluate import Sampled, evaluate_sampled
+from mirage.semantics.evaluation.parts_of_ops import EvaluationError
 from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.indexing.indices import simplify
 from mirage.semantics.positions import gather

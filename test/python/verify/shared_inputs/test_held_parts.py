@@ -23,14 +23,16 @@ MADE = {
     "numbers": np.concatenate([np.full((5, 4), -1.0), np.ones((5, 4))], 1),
     "a number and another": np.concatenate([np.full((5, 4), 0.1), -Y], 1),
     "numbers of three rows": np.repeat([[2.0], [0.5], [7.0]], 2, axis=0),
+    "halves of each": np.concatenate([X[:, :2], -Y[:, 2:], X[:, 2:], Y[:, :2]], 1),
+    "the same": X.copy(),
+    "the same in another shape": X.reshape(5, 1, 4, 1),
     "with dimensions of one": np.concatenate([X, Y], 1).reshape(1, 1, 5, 8),
 }
 OTHERS = {
     "one element": np.concatenate([X, np.where(np.arange(4) == 2, X + 1e-7, X)], 1),
-    "halves of each": np.concatenate([X[:, :2], Y[:, 2:], X[:, 2:], Y[:, :2]], 1),
+    "rows from the end": np.concatenate([X[::-1], Y], 1),
     "turned": np.concatenate([X.reshape(4, 5), Y.reshape(4, 5)], 1),
     "infinite": np.concatenate([X, np.full_like(X, np.inf)], 1),
-    "the same": X.copy(),
     "numbers that follow each other": np.arange(6.0),
     "empty": np.zeros((0, 4)),
 }
@@ -63,3 +65,13 @@ def test_what_is_not_stays(name: str) -> None:
 
 def test_integers_have_no_negatives() -> None:
     assert written(MADE["with signs"], DType.I64) is None
+
+
+@pytest.mark.parametrize("second", [1.0, -1.0])
+def test_what_repeats_itself_is_made_of_its_first_block(second: float) -> None:
+    x = RNG.standard_normal((5, 3))
+    twice = np.concatenate([x, second * x], 1)
+    graph = written(twice)
+    assert graph is not None
+    (found,) = evaluate_floats(graph, [X, Y, Z, np.concatenate([x, np.full((5, 3), np.nan)], 1)])
+    assert (found == twice).all()

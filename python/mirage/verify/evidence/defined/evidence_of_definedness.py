@@ -27,12 +27,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
-from mirage.semantics.region import Demand, Region, demand, region_shape
+from mirage.semantics.region import Region, demand, region_shape
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Structure, Value, all_ops
 from mirage.verify.evidence.defined.domains import Defined, Owed
-from mirage.verify.evidence.defined.factors import not_zero
+from mirage.verify.evidence.defined.factors import Part, not_zero, positive
 from mirage.verify.evidence.defined.kept_values import (
     keeps_from_undefined,
     with_bounds,
@@ -260,24 +260,26 @@ def _owed(
             continue  # another part of the inputs would be needed
         owed.nonzero += domain.owed.nonzero
         owed.root += domain.owed.root
-        owed.nonzero += _factors_of_owed(graph, wanted, inputs, smooth)
+        for x in _parts(graph, not_zero(graph, wanted), inputs, smooth):
+            owed.nonzero.append(np.unique(np.abs(x)))
+        for x in _parts(graph, positive(graph, wanted), inputs, smooth):
+            owed.nonzero.append(np.unique(np.abs(x)))
+            owed.root.append(np.unique(x))
     return owed, results
 
 
-def _factors_of_owed(
-    graph: KernelGraph, wanted: Demand, inputs: Sequence[Sampled], smooth: bool
+def _parts(
+    graph: KernelGraph, parts: Sequence[Part], inputs: Sequence[Sampled], smooth: bool
 ) -> Iterator[Array]:
-    """Yield the magnitudes of the factors of a reference's arguments that are also known to be
-    nonzero."""
-    parts = not_zero(graph, wanted)
+    """Yield the finite numbers, other than zero, of parts of a program's values."""
     if not parts:
         return
     values, regions = zip(*parts, strict=True)
     some = without_dead_ops(replace(graph, outputs=values))
     found = evaluate_sampled(some, Defined(smooth=smooth), inputs, demand(some, regions))
     for x, v, region in zip(found, values, regions, strict=True):
-        magnitudes = np.abs(restrict(x, region, v)[0])
-        yield np.unique(magnitudes[np.isfinite(magnitudes) & (magnitudes != 0)])
+        numbers = restrict(x, region, v)[0]
+        yield numbers[np.isfinite(numbers) & (numbers != 0)]
 
 
 def _factors(graphs: Sequence[KernelGraph]) -> list[float]:

@@ -1,11 +1,12 @@
-"""Values that are nonzero because a value computed from them is."""
+"""Values that are nonzero, or positive, because a value computed from them is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 
 from mirage.semantics.indexing.indices import Region, region_shape
+from mirage.semantics.numbers import nearest
 from mirage.semantics.ops.kinds import Elementwise, View
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.region import Demand
@@ -38,6 +39,42 @@ def not_zero(graph: KernelGraph, wanted: Demand) -> list[Part]:
         found += parts
         open_ += parts
     return found
+
+
+def positive(graph: KernelGraph, wanted: Demand) -> list[Part]:
+    """Return parts of values that are positive wherever the wanted parts are defined: two values of
+    which the logarithm of a product or quotient is taken, and whose sum is a positive constant
+    (``log(x / (1 - x))``). Not both of these can be negative. ``graph`` is free of composites."""
+    made = {op.result: op for op in graph.ops if len(op.results) == 1}
+    found: list[Part] = []
+    for op in graph.ops:
+        fn = op.function
+        logarithm = isinstance(fn, UnaryFn) and UNARY[fn].domain is RealDomain.POSITIVE
+        if not logarithm or op.result not in wanted.regions:
+            continue
+        value, region = op.operands[0], op.needs(wanted.regions[op.result])[0]
+        while (inner := made.get(value)) is not None and _is_cast(inner):
+            value = inner.operands[0]
+        if inner is None or inner.function not in (BinaryFn.MUL, BinaryFn.DIV):
+            continue
+        x, y = inner.operands
+        if _add_up(x, y, made) or _add_up(y, x, made):
+            found += zip(inner.operands, inner.needs(region), strict=True)
+    return found
+
+
+def _add_up(x: Value, y: Value, made: Mapping[Value, Op]) -> bool:
+    """Return whether ``y`` is a positive constant less ``x``."""
+    op = made.get(y)
+    if op is None or op.function is not BinaryFn.SUB or op.operands[1] is not x:
+        return False
+    constant = made.get(op.operands[0])
+    number = None if constant is None else constant.number
+    return number is not None and nearest(number) > 0
+
+
+def _is_cast(op: Op) -> bool:
+    return isinstance(op, Elementwise) and op.identity and not op.cuts
 
 
 def _owed(op: Op, region: Region) -> Iterator[Part]:

@@ -20,8 +20,8 @@ from math import inf
 import numpy as np
 
 from mirage.semantics.domain import Domain, TypedFloat
-from mirage.semantics.evaluation.block_evaluator import Tensor
 from mirage.semantics.evaluation.evaluate import Sampled
+from mirage.semantics.evaluation.parts_of_ops import Tensor
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.assumptions import Assumptions

@@ -3,8 +3,8 @@
 Candidates of one program differ in one or two kernels; the others compute the same results from the
 same inputs. Two launches do so if they consist of the same ops
 (:func:`mirage.semantics.signature.signature`), have the same operands, and run at the same
-positions of their grids; that is value numbering across graphs. The results of such a launch are
-computed once for the same inputs.
+positions of their grids for the same parts of tiles; that is value numbering across graphs. The
+results of such a launch are computed once for the same inputs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
-from mirage.semantics.region import Demand
+from mirage.semantics.region import Demand, by_content
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch, Op, Value
 
@@ -32,9 +32,12 @@ def common_launches(
         for op in graph.ops:
             operands = tuple(dict.fromkeys(op.operands))
             text = signature(KernelGraph("op", operands, (op,), op.results))
-            steps = demand.positions.get(op, {}) if isinstance(op, Launch) else None
+            launch = op if isinstance(op, Launch) else None
+            steps = None if launch is None else demand.positions.get(launch, {})
             positions = tuple((a, steps[a].tobytes()) for a in sorted(steps or {}) if steps)
-            key = (text, tuple(known[v] for v in operands), positions)
+            wanted = None if launch is None else demand.parts.get(launch)
+            parts = None if wanted is None else tuple(by_content(r) for r in wanted.values())
+            key = (text, tuple(known[v] for v in operands), positions, parts)
             number = numbers.setdefault(key, len(numbers))
             for place, value in enumerate(op.results):
                 known[value] = numbers.setdefault((number, place), len(numbers))

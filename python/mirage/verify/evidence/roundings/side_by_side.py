@@ -15,13 +15,13 @@ from typing import TypeVar
 import numpy as np
 
 from mirage.semantics.domain import Domain, map_planes
-from mirage.semantics.evaluation.block_evaluator import Tensor
 from mirage.semantics.evaluation.evaluate import (
     EvaluationError,
     Sampled,
     Shared,
     evaluate_sampled,
 )
+from mirage.semantics.evaluation.parts_of_ops import Tensor
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.evidence.samples.real_sizes import restrict

@@ -24,6 +24,7 @@ from mirage.semantics.region import (
     whole,
 )
 from mirage.semantics.scalar import Array
+from mirage.semantics.tile_parts import TileParts
 from mirage.semantics.ugraph import (
     Cumulation,
     KernelGraph,
@@ -212,7 +213,7 @@ def graph_work(graph: KernelGraph, wanted: Demand) -> float:
     for op in graph.ops:
         if isinstance(op, Launch):
             if op in wanted.positions:
-                work += _launch_work(op, wanted.positions[op])
+                work += _launch_work(op, wanted.positions[op], wanted.parts.get(op))
         elif op.result in wanted.regions:
             region = wanted.regions[op.result]
             elements = prod(region_shape(region, op.result.shape))
@@ -227,18 +228,27 @@ def graph_work(graph: KernelGraph, wanted: Demand) -> float:
     return work
 
 
-def _launch_work(launch: Launch, positions: Positions) -> float:
+def _launch_work(launch: Launch, positions: Positions, parts: TileParts | None) -> float:
     steps = {axis: len(p) for axis, p in positions.items()}
-    key = tuple(sorted(steps.items()))
-    return _WORK.get(launch, key, lambda: _work_of_blocks(launch, steps))
+    sizes = None
+    if parts is not None:
+        sizes = {v: prod(region_shape(part, v.shape)) for v, part in parts.items()}
+    key = tuple(sorted(steps.items())), None if sizes is None else tuple(sizes.items())
+    return _WORK.get(launch, key, lambda: _work_of_blocks(launch, steps, sizes))
 
 
 _WORK: OfLaunches[float] = OfLaunches()
 
 
-def _work_of_blocks(launch: Launch, steps: Mapping[str, int]) -> float:
-    """Estimate the work of a launch for the given number of positions along each grid axis."""
+def _work_of_blocks(
+    launch: Launch, steps: Mapping[str, int], sizes: Mapping[Value, int] | None
+) -> float:
+    """Estimate the work of a launch for the given number of positions along each grid axis, and
+    numbers of elements that are computed of each tile (None: all)."""
     depends: dict[Value, frozenset[str]] = {}
+
+    def size(tile: Value) -> int:
+        return tile.type.size if sizes is None else sizes.get(tile, 0)
 
     def run(ops: tuple[Op, ...], trips: int) -> float:
         work = 0.0
@@ -258,15 +268,15 @@ def _work_of_blocks(launch: Launch, steps: Mapping[str, int]) -> float:
             elements = (
                 trips
                 * prod(steps[a] for a in axes)
-                * max((v.type.size for v in op.operands), default=1)
+                * max((size(v) for v in op.operands), default=1)
             )
             if isinstance(op, Source):
-                elements = trips * prod(steps[a] for a in axes) * op.result.type.size * 0.25
+                elements = trips * prod(steps[a] for a in axes) * size(op.result) * 0.25
             work += elements
             if isinstance(op, Cumulation):
                 work += elements * _OPS_OF_A_CUMULATION
             if isinstance(op, Matmul):
-                flops = op.result.type.size * op.operands[0].shape[-1]
+                flops = size(op.result) * op.operands[0].shape[-1]
                 work += trips * prod(steps[a] for a in axes) * flops / _FLOPS_PER_ELEMENT
         return work
 

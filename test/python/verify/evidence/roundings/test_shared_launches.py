@@ -10,8 +10,8 @@ from mirage.search import Planner, SearchLimits
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import TypedFloat
-from mirage.semantics.evaluation.block_evaluator import Tensor
 from mirage.semantics.evaluation.evaluate import Sampled, Shared, evaluate_sampled
+from mirage.semantics.evaluation.parts_of_ops import Tensor
 from mirage.semantics.region import demand
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.substitute import renewed

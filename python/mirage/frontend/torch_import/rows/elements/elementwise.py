@@ -124,6 +124,16 @@ def _softplus(b: Lowering, c: Call) -> Value:
     return b.typed(soft, x.dtype)
 
 
+def _logit(b: Lowering, c: Call) -> Value:
+    """``op(x, eps)``: the logarithm of ``x / (1 - x)``, of numbers from ``eps`` to ``1 - eps``."""
+    x = wide(b, c.value(0))
+    if c.arg(1) is not None:
+        least = c.number(1)
+        x = b.combine(BinaryFn.MIN, b.combine(BinaryFn.MAX, x, least), 1 - least)
+    odds = b.binary(BinaryFn.DIV, x, b.combine(BinaryFn.SUB, 1, x))
+    return b.typed(b.unary(UnaryFn.LOG, odds), c.result.dtype)
+
+
 def _fill(argument: int | None, number: Number = 0.0) -> Row:
     """Fill a tensor with a constant; its value is an argument or fixed."""
     return lambda b, c: b.filled(number if argument is None else c.number(argument), c.result)
@@ -161,6 +171,7 @@ ELEMENTWISE: dict[str, Row] = {
     "aten.gelu": _gelu,
     "aten.exp2": _exp2,
     "aten.log1p": _log1p,
+    "aten.logit": _logit,
     "aten.softplus": _softplus,
     "aten.add.Tensor": _scaled(BinaryFn.ADD),
     "aten.add.Scalar": _scaled(BinaryFn.ADD),

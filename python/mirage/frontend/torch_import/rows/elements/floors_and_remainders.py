@@ -6,6 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.semantics.nearest_whole import nearest_whole
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Value
@@ -40,20 +41,6 @@ def truncated(b: Lowering, x: Value) -> Value:
     return b.binary(BinaryFn.SUB, above, b.binary(BinaryFn.KEEP, below, size))
 
 
-def nearest(b: Lowering, x: Value) -> Value:
-    """Round to the nearest whole number, ties to even. The fraction is exact, except for numbers
-    just below zero, which have fraction 1 and become 0 as they should. Infinities, whose fraction
-    is NaN, do not change."""
-    floor = b.unary(UnaryFn.FLOOR, x)
-    rest = b.binary(BinaryFn.SUB, x, floor)
-    halves = b.unary(UnaryFn.FLOOR, b.combine(BinaryFn.MUL, floor, 0.5))
-    is_odd = b.binary(BinaryFn.LT, b.combine(BinaryFn.MUL, halves, 2.0), floor)
-    is_half = b.combine(BinaryFn.EQ, rest, 0.5)
-    up = b.binary(BinaryFn.AND, is_half, is_odd)
-    up = b.binary(BinaryFn.OR, up, b.combine(BinaryFn.LT, 0.5, rest))
-    return b.binary(BinaryFn.ADD, floor, b.cast(up, x.dtype))
-
-
 def _decimals(b: Lowering, c: Call) -> Value:
     """``op(x, decimals)``."""
     x, digits = c.value(0), c.integer(1)
@@ -62,10 +49,10 @@ def _decimals(b: Lowering, c: Call) -> Value:
             raise Unsupported("tens of integers")
         return x
     if not digits:
-        return b.typed(nearest(b, wide(b, x)), x.dtype)
+        return b.typed(nearest_whole(b, wide(b, x)), x.dtype)
     fn, back = (BinaryFn.MUL, BinaryFn.DIV) if digits > 0 else (BinaryFn.DIV, BinaryFn.MUL)
     scale = Fraction(10 ** abs(digits))
-    whole = nearest(b, b.combine(fn, wide(b, x), scale))
+    whole = nearest_whole(b, b.combine(fn, wide(b, x), scale))
     return b.typed(b.combine(back, whole, scale), x.dtype)
 
 
@@ -181,7 +168,7 @@ def _low_bits(b: Lowering, c: Call) -> Value:
 
 ROUNDING: dict[str, Row] = {
     "aten.ceil": _whole(_ceil),
-    "aten.round": _whole(nearest),
+    "aten.round": _whole(nearest_whole),
     "aten.round.decimals": _decimals,
     "aten.trunc": _whole(truncated),
     "aten.div.Tensor_mode": _divided,
