@@ -12,6 +12,7 @@ from mirage import _target
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.shared_memory_bound import ROW_PAD
 from mirage.cost.skewed_rows import is_odd
+from mirage.cost.uniform import is_zero
 from mirage.semantics.ugraph import TensorType
 
 Num = Any
@@ -119,17 +120,20 @@ class Accountant:
     around: Around = Around()
 
     def _add(self, what: str, amount: Num, in_loop: bool) -> None:
-        name = f"{what}_{'step' if in_loop else 'once'}"
+        if is_zero(amount):
+            return
+        own = vars(self.features)
+        name = what + ("_step" if in_loop else "_once")
         if not in_loop:
             amount = amount * self.around.times
-        setattr(self.features, name, getattr(self.features, name) + amount)
+        own[name] = amount if is_zero(own[name]) else own[name] + amount
 
     def merge(self, added: Mapping[str, Num]) -> None:
         """Add the features that another account has counted."""
         own = vars(self.features)
         for name, amount in added.items():
             have = own[name]
-            if isinstance(have, float) and not have:
+            if is_zero(have):
                 own[name] = amount
             else:
                 own[name] = np.maximum(have, amount) if name in MOST else have + amount
@@ -169,7 +173,8 @@ class Accountant:
         bytes before each row."""
         width = type_.dtype.bytes
         odd = np.where(skewed | np.asarray(shifted), 0.0, 1.0) if is_odd(type_) else 0.0
-        self._add("odd", odd * elements, in_loop)
+        if not is_zero(odd):
+            self._add("odd", odd * elements, in_loop)
         wasted = np.maximum(1.0, SECTOR / (run * width))
         narrow = np.where(run * width < 16, 2.0, 1.0)  # element-wise copies instead of 16-byte ones
         self._add("load", elements * width * wasted * narrow, in_loop)
@@ -283,7 +288,8 @@ class Accountant:
     ) -> None:
         """Count a scalar function of each element."""
         self._add("alu", elements * flops, in_loop)
-        self._add("sfu", elements * special, in_loop)
+        if special:
+            self._add("sfu", elements * special, in_loop)
         self._add("clocks", 10.0 + 20.0 * special, in_loop)
         if live:
             self.features.live = np.maximum(self.features.live, elements)
@@ -292,7 +298,8 @@ class Accountant:
         """Count a loaded tile that ordinary arithmetic uses: it is read from shared memory and
         converted."""
         self._add("move", elements * width, in_loop)
-        self._add("alu", elements * (1.0 if width < 4 else 0.0), in_loop)
+        if width < 4:
+            self._add("alu", elements, in_loop)
 
     def convert(self, elements: Num, in_loop: bool) -> None:
         """Count a computed tile that becomes an operand of a matmul: it is rounded and moved to
