@@ -1,5 +1,4 @@
-"""Conditions and amounts that are the same for all choices of sizes: no array is needed for them.
-"""
+"""Conditions and amounts that are the same for all choices of sizes: no array is needed for them."""
 
 from __future__ import annotations
 

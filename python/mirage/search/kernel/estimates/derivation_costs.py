@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mirage.cost.accountant import Accountant
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.kernel_time import HOT
 from mirage.cost.read_again import Readings
+from mirage.cost.uniform import somewhere
 from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import Dims
 from mirage.search.kernel.derivations.moves import Accumulate, Edge, Gather, Goal, Load, Product
@@ -56,7 +58,6 @@ class Measure(EdgeCosts):
     def _features(
         self, edges: list[Edge], outputs: Sequence[Stored]
     ) -> tuple[KernelFeatures, Num, Num]:
-        columns = self.columns
         account = Accountant(
             KernelFeatures(
                 blocks=self._blocks,
@@ -64,14 +65,14 @@ class Measure(EdgeCosts):
                 runs=self._around[Where.INNER].times,
                 warps=self._warps,
                 stages=self._stages,
-                warpgroups=columns.warpgroups,
-                shifted=columns.warpgroups & (self.shifted is not None),
+                warpgroups=self.groups,
+                shifted=self.groups & (self.shifted is not None),
             )
         )
         # rows are cut into classes for shifted boxes alone
-        feasible: Num = columns.warpgroups | (self.shifted is None)
+        feasible: Num = self.groups | (self.shifted is None)
         if self._has_warpgroups:
-            feasible = ~columns.warpgroups | self._suits_warpgroups(edges, outputs)
+            feasible = ~self.groups | self._suits_warpgroups(edges, outputs)
         products = {e.goal for e in edges if isinstance(e, Product)}
         gathered: set[Goal] = set()
         again = self._again(edges)
@@ -147,7 +148,7 @@ class Measure(EdgeCosts):
                 width = out.type.dtype.bytes
                 run, gap = self._run(out.dims) * width, self._gap(out.dims) * width
                 account.store(float(out.type.bytes), run, gap)
-            return np.zeros(self.columns.count)
+            return 0.0
         size: Num = np.zeros(self.columns.count)
         for goal in sorted(gathered):
             account.store(self.partial_bytes(goal))
@@ -171,8 +172,8 @@ class Measure(EdgeCosts):
         fits, serial = fits_and_serial(
             held, columns.warps, columns.stages, self.target.registers_sm
         )
-        features.serial = columns.warpgroups & serial
-        return fits | ~columns.warpgroups
+        features.serial = self.groups & serial
+        return fits | ~self.groups
 
     def _suits_warpgroups(self, edges: list[Edge], outputs: Sequence[Stored]) -> Num:
         """Return where warpgroups can compute a derivation and gain by it."""
@@ -187,13 +188,13 @@ class Measure(EdgeCosts):
             or not gains_by_warpgroups(made, is_loaded)
             or computes_a_right_factor(made, is_loaded, self.labels)
         ):
-            return np.zeros(self.columns.count, dtype=bool)
+            return np.False_
         order = [axis for dim in outputs[0].dims for axis in dim]
-        return np.logical_and.reduce([self.lies_for_warpgroups(p, order) for p in products])
+        return reduce(and_, (self.lies_for_warpgroups(p, order) for p in products))
 
     @cached_property
     def _has_warpgroups(self) -> bool:
-        return bool(self.columns.warpgroups.any())
+        return somewhere(self.groups)
 
     def _again(self, edges: list[Edge]) -> set[Goal]:
         """Return the values of the first loop that the second loop computes again."""

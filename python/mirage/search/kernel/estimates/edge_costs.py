@@ -12,10 +12,10 @@ import numpy as np
 
 from mirage.cost.accountant import Accountant
 from mirage.cost.boxes import shifted_steps
-from mirage.cost.compilable import MAX_WIDE_DIMS
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.overlapping_views import Cut
 from mirage.cost.target import Target
+from mirage.cost.uniform import somewhere
 from mirage.search.algebra.atoms import SubAxis
 from mirage.search.kernel.derivations.moves import Edge, Gather, Goal, Load
 from mirage.search.kernel.estimates.known_times import KnownTimes
@@ -63,8 +63,7 @@ class EdgeCosts(EdgeAccounts):
     def _work_of(self, edge: Edge, kind: _Kind) -> tuple[dict[str, Num], Num]:
         found = self.known.work.get(kind)
         if found is None:
-            columns = self.columns
-            account = Accountant(KernelFeatures(warps=self._warps, warpgroups=columns.warpgroups))
+            account = Accountant(KernelFeatures(warps=self._warps, warpgroups=self.groups))
             feasible = self.account(account, edge)
             counted = vars(account.features)
             added = {
@@ -117,7 +116,7 @@ class EdgeCosts(EdgeAccounts):
 
     def _cost_of(self, edge: Edge, kind: _Kind) -> tuple[Num, bool]:
         labels = self.labels(edge.goal)
-        if edge.goal[1] != 2 and self.wide(labels).min() > MAX_WIDE_DIMS:
+        if edge.goal[1] != 2 and not somewhere(self.fits(labels)):
             return self._never, False
         added, ok = self._work_of(edge, kind)
         once: Num = 1e-6
@@ -137,8 +136,7 @@ class EdgeCosts(EdgeAccounts):
             time = time + 0.01
         if isinstance(edge, Gather):
             time = time + self.partial_bytes(edge.children[0]) / self.target.l2_bytes
-        fits = bool(np.any(ok))
-        return np.where(ok, time, self._never), fits
+        return np.where(ok, time, self._never), somewhere(ok)
 
     @cached_property
     def _steps(self) -> Num:
