@@ -1,4 +1,4 @@
-"""Conditions and amounts that are the same for all choices of sizes: no array is needed for them."""
+"""Conditions and amounts that are the same for all choices of sizes: these need no array."""
 
 from __future__ import annotations
 

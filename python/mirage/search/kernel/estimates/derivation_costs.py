@@ -49,7 +49,8 @@ class Measure(EdgeCosts):
     ) -> tuple[KernelFeatures, Num, Num]:
         """Return the features and feasibility of a derivation, and the additional time of its
         combine kernel."""
-        self.readers = readers_of(edges)
+        if self.any_odd:
+            self.readers = readers_of(edges)
         try:
             return self._features(edges, outputs)
         finally:

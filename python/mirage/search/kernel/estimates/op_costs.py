@@ -74,7 +74,7 @@ class EdgeAccounts:
         self._shares: dict[tuple[tuple[str, ...], tuple[str, ...]], Num] = {}
         self._last: dict[str, bool] = {}
         self._skews: dict[tuple[InAtom, frozenset[str]], Num] = {}
-        self._any_odd = any(is_odd(tensor.type) for tensor in self.tensors)
+        self.any_odd = any(is_odd(tensor.type) for tensor in self.tensors)
         self.readers: Mapping[Goal, frozenset[str]] | None = None
         """The readers of goals in the derivation whose work is counted, if there is one
         (:func:`readers_of`)."""
@@ -202,7 +202,7 @@ class EdgeAccounts:
         """Return how a goal is loaded whose tensor's rows start at odd elements, and the axes along
         which it is contracted: by the derivation's products or, while there is none, by any. None
         for other goals."""
-        if not self._any_odd:
+        if not self.any_odd:
             return None
         for edge in self.derivations.edges.get(goal, ()):
             if isinstance(edge, Load):
