@@ -107,6 +107,12 @@ class NormalForms:
             self._bound.append(none.union(*inner, *(bound for (_, bound), _ in key)))
         return found
 
+    def monomial(self, mono: Mono) -> int:
+        """Return the number of the polynomial that is one monomial."""
+        terms: Terms = ((mono, 1),)
+        found = self._poly_index.get(terms)
+        return self.poly(terms) if found is None else found
+
     def mono_free(self, mono: Mono) -> frozenset[SubAxis]:
         """Return the sub-axes on which a monomial still depends."""
         found = self._mono_free.get(mono)

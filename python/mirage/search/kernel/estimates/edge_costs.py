@@ -33,17 +33,20 @@ _COUNTED = {k: v for k, v in vars(KernelFeatures()).items() if k not in _GIVEN}
 
 @dataclass
 class Known:
-    """Results for kinds of edges at some columns, which hold for all derivations."""
+    """Results for kinds of edges at some columns, which hold for all derivations; and the work of
+    edges by their identity, which are kept so that it stays theirs."""
 
     work: dict[_Kind, _Work] = field(default_factory=dict["_Kind", "_Work"])
     costs: dict[_Kind, tuple[Num, bool]] = field(default_factory=dict["_Kind", tuple[Num, bool]])
     times: KnownTimes = field(default_factory=KnownTimes)
+    edges: dict[int, tuple[Edge, _Work]] = field(default_factory=dict[int, "tuple[Edge, _Work]"])
 
     def clear(self) -> None:
         """Forget all results."""
         self.work.clear()
         self.costs.clear()
         self.times.clear()
+        self.edges.clear()
 
 
 @dataclass
@@ -58,7 +61,13 @@ class EdgeCosts(EdgeAccounts):
 
     def work(self, edge: Edge) -> tuple[dict[str, Num], Num]:
         """Return the amounts that an edge adds to each feature, and where sizes permit it."""
-        return self._work_of(edge, self._kind(edge))
+        if self.any_odd:  # these depend on the derivation, too
+            return self._work_of(edge, self._kind(edge))
+        _, found = self.known.edges.get(id(edge), (edge, None))
+        if found is None:
+            found = self._work_of(edge, self._kind(edge))
+            self.known.edges[id(edge)] = edge, found
+        return found
 
     def _work_of(self, edge: Edge, kind: _Kind) -> tuple[dict[str, Num], Num]:
         found = self.known.work.get(kind)
