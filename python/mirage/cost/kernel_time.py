@@ -23,7 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.cost.cost_report import CostReport
+from mirage.cost.dependent_work import ODD, dependent_clocks
 from mirage.cost.kernel_features import KernelFeatures, Num
+from mirage.cost.kernel_kind import Kind, kind_of
 from mirage.cost.memory_time import memory_times
 from mirage.cost.occupancy import Occupancy, occupancy
 from mirage.cost.read_again import behind_loop
@@ -58,58 +60,13 @@ row by two warps (a copy takes 18.0)."""
 HOT = 0.6
 """The share of the time until the first byte arrives if the data is in L2."""
 
-EXCHANGE_ALONE = 2.5
-"""The factor by which warps take longer to exchange values in a kernel that multiplies without a
-loop, where nothing runs in parallel: one row of 256 times a matrix and two factors, 4.9 µs with
-three sums, 3.7 with one. (Where blocks only stream, others load meanwhile: softmax of 583 rows
-takes 2.70 µs with a row for four warps, 2.85 with a row a warp.)"""
-
-ROW = 150.0
-"""The clocks of a reduction of rows across the lanes of a warp, five shuffles, if only reductions
-determine how warps share a tile: a warp has whole rows (or a thread whole columns)."""
-
-TURNED = 400.0
-"""The clocks of a product after a loop with a factor that the block has computed: all warps wait
-until it is in shared memory, with nothing else to do. (LoRA with 16 rows: 3.9 µs with the last
-product behind the loop, 3.4 in each of its two steps.)"""
-
 CLUSTER_START = 0.8
 """The additional µs of blocks in a cluster: until all of them have started and until all leave
 together (products of 64 to 4096 rows in pairs, 0.9 to 2.1 µs more for 32 to 224 steps, with
 ``CLUSTER_STEP``)."""
 
-ODD, ODD_WAIT = 0.15, 2500.0
-"""Clocks of an SM for each element of a tile whose rows start at odd elements: it is loaded by
-itself or as part of a word, shifted, and written to shared memory by the threads that compute
-(matmul 4095^3: 0.19 with nothing hidden); and clocks that a thread waits for each 32 of them, at
-which it asks for them (583x931x257 in two tilings; decoding with 4095 keys)."""
 
-
-@dataclass(frozen=True)
-class _Kind:
-    """What decides which terms a kernel's time has, each a condition for each choice of sizes."""
-
-    groups: Num
-    """Whether warpgroups multiply."""
-    multiplies: Num
-    streams: Num
-    """Whether blocks load all of their data at once and process it in any order: as one block ends,
-    another one loads."""
-    meets: Num
-    """Whether groups share rows and exchange values at each step: none can work while another
-    multiplies."""
-
-
-def _kind_of(f: KernelFeatures) -> _Kind:
-    groups, multiplies = uniform(f.warpgroups), uniform(f.multiplies)
-    streams = uniform((np.asarray(f.steps) <= 1) & ~multiplies)
-    meets = groups
-    if somewhere(groups):
-        meets = groups & (np.asarray(f.exchanges_step) > 0)
-    return _Kind(groups, multiplies, streams, meets)
-
-
-def _starts(kind: _Kind, o: Occupancy) -> Num:
+def _starts(kind: Kind, o: Occupancy) -> Num:
     """Return how often a block's first load runs with nothing in parallel: at the start and, if
     blocks load all of their data at once, whenever a block follows another one that had its SM to
     itself."""
@@ -118,7 +75,7 @@ def _starts(kind: _Kind, o: Occupancy) -> Num:
     return 1.0 + where(kind.streams, (o.waves - 1.0) / o.together, 0.0)
 
 
-def _busy(f: KernelFeatures, kind: _Kind, target: Target, together: Num) -> Num:
+def _busy(f: KernelFeatures, kind: Kind, target: Target, together: Num) -> Num:
     """Return the µs that one block keeps the units of an SM busy, if ``together`` of them run at
     once."""
     groups = kind.groups
@@ -145,7 +102,7 @@ def _busy(f: KernelFeatures, kind: _Kind, target: Target, together: Num) -> Num:
     return busy
 
 
-def _shared_with(f: KernelFeatures, kind: _Kind, o: Occupancy) -> Num:
+def _shared_with(f: KernelFeatures, kind: Kind, o: Occupancy) -> Num:
     """Return the factor by which a block takes longer than if it had all units of its SM: the
     number of blocks that run at once or, if warps compute without multiplying, the number that
     keeps the SM busy. (Warpgroups take turns, and blocks that stream one after the other are at
@@ -157,7 +114,7 @@ def _shared_with(f: KernelFeatures, kind: _Kind, o: Occupancy) -> Num:
     return where(apart, 1.0, np.maximum(o.together, few))
 
 
-def _gaps(f: KernelFeatures, kind: _Kind, o: Occupancy) -> Num:
+def _gaps(f: KernelFeatures, kind: Kind, o: Occupancy) -> Num:
     """Return the factor by which computation takes longer because too few warps are on an SM, in
     blocks that load all of their data at once and follow each other."""
     if not somewhere(kind.streams):
@@ -173,52 +130,47 @@ def _lanes(f: KernelFeatures, target: Target) -> Num:
     return np.maximum(alu, sfu)
 
 
-def _dependent(f: KernelFeatures, kind: _Kind, target: Target, threads: Num) -> tuple[Num, Num]:
-    """Return the clocks of the dependent work of one block: of all steps, and outside the loop."""
-    looped = f.steps > 1
-    barrier = where(kind.groups, target.ring_step, target.step + target.step_warp * f.warps)
-    exchange = target.exchange + target.exchange_warp * f.warps
-    row = where(kind.multiplies, exchange, ROW * target.chain)
-    gather = target.gather / (8.0 * threads)  # for each byte of sums, half of which are read
-    once, step = f.clocks_once * target.chain, f.clocks_step * target.chain
-    if not is_zero(f.exchanges_once):
-        beside = where(looped | ~kind.multiplies, 1.0, EXCHANGE_ALONE)
-        once = once + beside * f.exchanges_once * exchange
-    once = plus(plus(once, f.sums_once, gather), f.rows_once, row)
-    if not is_zero(f.turned_once):
-        once = once + where(looped, TURNED * f.turned_once, 0.0)
-    step = plus(plus(step, f.exchanges_step, exchange), f.sums_step, gather)
-    step = plus(step, f.rows_step, row)
-    once, step = _with_odd_rows(f, threads, once, step)
-    # loads are issued as many steps ahead as there are further stages; the first ones' latency
-    # counts by itself
-    steps = f.steps * (step + f.in_turn * barrier * looped)
-    ahead = np.maximum(f.stages - 1.0, 0.0)
-    if not is_zero(f.odd_step):
-        ahead = where(f.odd_step > 0, 0.0, ahead)
-    wait = where(f.load_step > 0, target.step_latency * target.clock, 0.0)
-    each = np.maximum(ahead, 1.0)
-    waits = wait * f.in_turn * np.maximum(f.steps - each, 0.0)
-    steps = where(ahead > 0, np.maximum(steps, waits / each), steps + waits)
-    anew = f.runs * f.in_turn - 1.0
-    if not is_zero(anew):
-        # a loop inside of another one starts its copies again at each of the other's steps
-        steps = steps + where(ahead > 0, wait * anew, 0.0)
-    return steps, once
+@dataclass(frozen=True)
+class _Work:
+    """What one block does."""
+
+    busy: Num
+    """The µs for which it keeps the units of an SM busy."""
+    few: Num
+    """The share of an SM's schedulers that have a warp."""
+    many: Num
+    """Whether each of them has two."""
+    steps: Num
+    """The clocks of what depends on each other, in all steps and outside of them."""
+    once: Num
 
 
-def _with_odd_rows(f: KernelFeatures, threads: Num, once: Num, step: Num) -> tuple[Num, Num]:
-    """Return the clocks outside the loop and those of a step with those of rows that start at odd
-    elements. Threads wait for what they copy, and also for elements that go to registers: the
-    first ones of a block, for which it waits anyway, and those of each step, which are not asked
-    for ahead."""
-    if all(map(is_zero, (f.copied_once, f.copied_step, f.odd_once, f.odd_step))):
-        return once, step
-    copied = ODD_WAIT / (32.0 * threads)
-    once, step = once + f.copied_once * copied, step + f.copied_step * copied
-    once = once + np.maximum((f.odd_once - f.copied_once) * copied - ODD_WAIT, 0.0)
-    straight = f.odd_step - f.copied_step
-    return once, step + where(straight > 0, np.maximum(straight * copied, ODD_WAIT), 0.0)
+def _chain(
+    f: KernelFeatures,
+    kind: Kind,
+    target: Target,
+    o: Occupancy,
+    work: _Work,
+    latency: Num,
+    memory: tuple[Num, Num],
+) -> tuple[Num, Num]:
+    """Return the µs of what one block does one after the other; and whether nothing but products
+    reads the rings of its loop, so that all of that goes on side by side."""
+    groups = kind.groups
+    chain = latency + (work.steps + work.once) / target.clock + behind_loop(f, target)
+    # half of a block's work is beside what it waits for; not that of a warpgroup which is alone
+    part: Num = 0.5
+    if somewhere(groups):
+        many = work.many & ~(kind.meets & (o.together <= 1))
+        part = where(many | ~groups, 0.5, 1.0)
+    chain = chain + part * work.busy / work.few * _shared_with(f, kind, o)
+    if not somewhere(groups):
+        return chain, groups
+    rings = groups & (np.asarray(f.sfu_step) == 0) & (np.asarray(f.stages) > 1)
+    if somewhere(rings):
+        turns = turns_of_rings(f, o, work.busy * o.together, memory)
+        chain = where(rings, latency + turns + work.once / target.clock, chain)
+    return chain, rings
 
 
 def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, latency: Num) -> Num:
@@ -234,7 +186,7 @@ def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, l
 
 def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     """Return the time and its parts in µs; infinite if a limit of the target is exceeded."""
-    kind = _kind_of(f)
+    kind = kind_of(f)
     f = copy(f)
     f.warpgroups, f.shifted = kind.groups, uniform(f.shifted)
     o = occupancy(f, target)
@@ -244,35 +196,23 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     if not is_zero(f.uneven - 1.0):
         rounds = np.maximum(1.0, f.blocks / (target.sms * o.together))
         f.steps = f.steps * (1.0 + (f.uneven - 1.0) / rounds)
-    groups, some = kind.groups, somewhere(kind.groups)
     busy = _busy(f, kind, target, o.together)
     resident_warps = o.together * f.warps
     few = np.minimum(1.0, resident_warps / 4.0)  # four schedulers need a warp each
     # other warps fill the gaps; warpgroups leave none
     many = resident_warps >= 8
-    hide = where(many & ~groups, 0.75, 1.0)
+    hide = where(many & ~kind.groups, 0.75, 1.0)
     gaps = _gaps(f, kind, o)
     compute = o.per_sm * busy * hide / few * gaps
 
-    steps, once = _dependent(f, kind, target, o.threads)
+    steps, once = dependent_clocks(f, kind, target, o.threads)
     first = where(np.asarray(f.dram_read) > 0, target.latency, HOT * target.latency)
     latency = where(np.asarray(load) > 0, first, 0.0)
-    chain = latency + (steps + once) / target.clock + behind_loop(f, target)
-    # half of a block's work is beside what it waits for; not that of a warpgroup which is alone
-    part = 0.5
-    if some:
-        many = many & ~(kind.meets & (o.together <= 1))
-        part = where(many | ~groups, 0.5, 1.0)
-    chain = chain + part * busy / few * _shared_with(f, kind, o)
-    # rings that nothing but products reads: all of that goes on side by side
-    rings = groups & (np.asarray(f.sfu_step) == 0) & (np.asarray(f.stages) > 1) if some else groups
-    some = somewhere(rings)
-    if some:
-        turns = turns_of_rings(f, o, busy * o.together, (dram, l2))
-        chain = where(rings, latency + turns + once / target.clock, chain)
+    work = _Work(busy, few, many, steps, once)
+    chain, rings = _chain(f, kind, target, o, work, latency, (dram, l2))
     rest = tail(f, target, o, np.maximum(dram, l2), chain)
     chain = _of_all_waves(f, target, o, chain, latency)
-    if some:  # blocks that multiply in step store in step, and nothing is beside that
+    if somewhere(rings):  # blocks that multiply in step store in step, and nothing is beside that
         at_end = np.minimum(1.0, target.sms * o.together / f.blocks) * f.dram_write
         chain = chain + where(rings, at_end / (0.5 * target.l2_bytes), 0.0)
     # the work on what was loaded last is hidden only by blocks that still load
