@@ -24,7 +24,7 @@ def drawn(seed: int) -> KernelFeatures:
         if f.name in (*SCALARS, "known", "blocks") or random.random() < 0.3:
             continue
         places = random.random(COUNT) < random.choice((0.0, 0.5, 1.0))
-        least = float(f.default)
+        least = float(getattr(KernelFeatures(), f.name))
         amounts = np.where(places, least + random.integers(0, 2000, COUNT), least)
         if f.name in ("warps", "stages", "steps", "runs", "uneven"):
             amounts = 1.0 + random.integers(0, 8, COUNT)
