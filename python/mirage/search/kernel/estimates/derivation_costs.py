@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_
@@ -76,7 +76,7 @@ class Measure(EdgeCosts):
             feasible = ~self.groups | self._suits_warpgroups(edges, outputs)
         products = {e.goal for e in edges if isinstance(e, Product)}
         gathered: set[Goal] = set()
-        again = self._again(edges)
+        loops = self._loops(edges)
         first, nested = self._first(edges)
         for edge in edges:
             if isinstance(edge, Accumulate):
@@ -86,24 +86,29 @@ class Measure(EdgeCosts):
             feasible = feasible & ok
             if edge.goal in nested or edge.goal not in first:
                 account.merge(added)
-            if edge.goal in again:  # computed in the second loop, too
+            for _ in range(len(loops.get(edge.goal, ())) - 1):  # computed in later loops, too
                 account.merge(added)
             if edge.goal in first:
                 account.merge(self._once(added))
             if isinstance(edge, Gather):
                 gathered.add(edge.children[0])
-        twice = (again & self._summed_first(edges)) | (first & nested)
-        self._count_readings(account, edges, twice, bool(products))
+        loops.update({goal: {0, 1} for goal in first & nested})
+        self._count_readings(account, edges, loops, bool(products))
         extra = self._store(account, gathered, outputs)
         if self._has_warpgroups and products:
             feasible = feasible & self._count_registers(account.features, edges)
         return account.features, feasible, extra
 
     def _count_readings(
-        self, account: Accountant, edges: Sequence[Edge], twice: set[Goal], multiplies: bool
+        self,
+        account: Accountant,
+        edges: Sequence[Edge],
+        loops: Mapping[Goal, Iterable[int]],
+        multiplies: bool,
     ) -> None:
-        """Count the bytes of device memory that loads read. Those of ``twice`` are in two loops;
-        what is loaded outside of loops is loaded behind them, unless the kernel multiplies."""
+        """Count the bytes of device memory that loads read. ``loops`` are the loops of loads, if
+        there are several; what is loaded outside of loops is loaded behind them, unless the kernel
+        multiplies."""
         readings, read = Readings(), dict[int, InAtom]()
         behind: list[tuple[int, tuple[Num, Num], Num]] = []
         for edge in edges:
@@ -119,7 +124,7 @@ class Measure(EdgeCosts):
             sizes = size, self._run(atom.dims) * width
             tile = self.elements(self.labels(edge.goal)) * width
             if self.in_loop(edge.goal) or multiplies:
-                for loop in range(1 + (edge.goal in twice)):
+                for loop in sorted(loops.get(edge.goal, (0,))):
                     readings.count(account, atom.tensor, sizes, loop, tile)
             else:
                 behind.append((atom.tensor, sizes, tile))
@@ -197,25 +202,21 @@ class Measure(EdgeCosts):
     def _has_warpgroups(self) -> bool:
         return somewhere(self.groups)
 
-    def _again(self, edges: list[Edge]) -> set[Goal]:
-        """Return the values of the first loop that the second loop computes again."""
-        again: set[Goal] = set()
+    def _loops(self, edges: list[Edge]) -> dict[Goal, set[int]]:
+        """Return in which of several consecutive loops each value is computed: in those of the sums
+        that need it. A sum is computed in the first loop in which what it sums is known."""
+        found: dict[Goal, set[int]] = {}
         if self.derivations.kind.passes == 1:
-            return again
-        ended = self.derivations.phases.ended
+            return found
         for edge in reversed(edges):  # users first
-            if self.in_loop(edge.goal) and (edge.goal in again or ended(edge.goal[0])):
-                again.update(c for c in edge.children if self.in_loop(c) and not ended(c[0]))
-        return again
-
-    def _summed_first(self, edges: list[Edge]) -> set[Goal]:
-        """Return the values that the sums of the first loop are computed from."""
-        found: set[Goal] = set()
-        ended = self.derivations.phases.ended
-        for edge in reversed(edges):  # users first
-            sums = isinstance(edge, Accumulate) and not ended(edge.goal[0])
-            if sums or edge.goal in found:
-                found.update(c for c in edge.children if self.in_loop(c) and not ended(c[0]))
+            if self.in_loop(edge.goal):
+                own = found.get(edge.goal, set())
+            elif isinstance(edge, Accumulate):
+                own = {self.derivations.phases.ended(edge.children[0][0])}
+            else:
+                continue
+            for child in filter(self.in_loop, edge.children):
+                found.setdefault(child, set()).update(own)
         return found
 
     def _first(self, edges: list[Edge]) -> tuple[set[Goal], set[Goal]]:
