@@ -1,4 +1,4 @@
-"""What only a later loop over an axis computes is counted once, as in the launch that is written."""
+"""What only a later loop over an axis computes counts once, as in the launch that is written."""
 
 from __future__ import annotations
 
