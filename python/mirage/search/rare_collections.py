@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 ALLOCATED = 100_000
@@ -12,7 +12,7 @@ tenth of the time of a search, whose objects have few cycles."""
 
 
 @contextmanager
-def rare_collections() -> Iterator[None]:
+def rare_collections() -> Generator[None]:
     """Let the collector run less often within the context, if it runs at all."""
     before = gc.get_threshold()
     if before[0]:
