@@ -84,7 +84,7 @@ class Groupings:
 
     def own(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...]) -> tuple[SubAxis, ...]:
         """Return those of some sums that are over axes of the factors."""
-        free = self.algebra.mono_free((atoms, ()))
+        free, _ = self.algebra.of_atoms(atoms)
         return tuple([b for b in bound if b in free])
 
     def common_factors(
