@@ -12,6 +12,7 @@ from mirage import _target
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.shared_memory_bound import ROW_PAD
 from mirage.cost.skewed_rows import is_odd
+from mirage.cost.uniform import is_zero, somewhere, where
 from mirage.semantics.ugraph import TensorType
 
 Num = Any
@@ -119,17 +120,20 @@ class Accountant:
     around: Around = Around()
 
     def _add(self, what: str, amount: Num, in_loop: bool) -> None:
-        name = f"{what}_{'step' if in_loop else 'once'}"
+        if is_zero(amount):
+            return
+        own = vars(self.features)
+        name = what + ("_step" if in_loop else "_once")
         if not in_loop:
             amount = amount * self.around.times
-        setattr(self.features, name, getattr(self.features, name) + amount)
+        own[name] = amount if is_zero(own[name]) else own[name] + amount
 
     def merge(self, added: Mapping[str, Num]) -> None:
         """Add the features that another account has counted."""
         own = vars(self.features)
         for name, amount in added.items():
             have = own[name]
-            if isinstance(have, float) and not have:
+            if is_zero(have):
                 own[name] = amount
             else:
                 own[name] = np.maximum(have, amount) if name in MOST else have + amount
@@ -150,6 +154,8 @@ class Accountant:
     def _bursts(self, total_bytes: Num, run_bytes: Num) -> Num:
         total_bytes = total_bytes * self.around.share
         row = np.minimum(run_bytes, total_bytes)
+        if not somewhere(row < LINE):
+            return total_bytes
         waste = 0.03 * (row < LINE) + 0.12 * (row < BURST) + 0.5 * (row < SECTOR)
         return total_bytes * (1.0 + waste)
 
@@ -168,28 +174,30 @@ class Accountant:
         the tensor, whatever element that is. ``shifted``: a box begins at the multiple of 16
         bytes before each row."""
         width = type_.dtype.bytes
-        odd = np.where(skewed | np.asarray(shifted), 0.0, 1.0) if is_odd(type_) else 0.0
-        self._add("odd", odd * elements, in_loop)
-        wasted = np.maximum(1.0, SECTOR / (run * width))
-        narrow = np.where(run * width < 16, 2.0, 1.0)  # element-wise copies instead of 16-byte ones
-        self._add("load", elements * width * wasted * narrow, in_loop)
+        size, row = elements * width, run * width
+        odd: Num = 0.0
+        if is_odd(type_):
+            odd = where(skewed | np.asarray(shifted), 0.0, 1.0)
+            self._add("odd", odd * elements, in_loop)
+        wasted = np.maximum(1.0, SECTOR / row)
+        narrow = where(row < 16, 2.0, 1.0)  # element-wise copies instead of 16-byte ones
+        self._add("load", size * wasted * narrow, in_loop)
         if splits_lines(type_):
             # a row that begins within a line ends in the next one
-            row = np.minimum(run * width, LINE)
-            split = np.maximum(row - START, 0.0) / LINE  # of the rows
-            more = np.where(skewed, SPLIT_SKEWED_ROW, SPLIT_ROW)
-            more = np.where(self.features.warpgroups, SPLIT_BOX_ROW, more) * split
-            # a skewed row has one more line of 16 bytes than it fills
-            more = more + np.where(skewed, SKEWED_END / (run * width), 0.0)
+            split = np.maximum(np.minimum(row, LINE) - START, 0.0) / LINE  # of the rows
+            more = where(skewed, SPLIT_SKEWED_ROW, SPLIT_ROW)
+            more = where(self.features.warpgroups, SPLIT_BOX_ROW, more) * split
+            if somewhere(skewed):  # a skewed row has one more line of 16 bytes than it fills
+                more = more + where(skewed, SKEWED_END / row, 0.0)
             self._add("split", more * elements * width * (1.0 - odd), in_loop)
-        held = _up(elements * width, 128)
+        held = _up(size, 128)
         if in_loop:
             self.features.shared_step = self.features.shared_step + held
         else:
             # beside warpgroups only factors go through shared memory
-            held = held if factor else np.where(self.features.warpgroups, 0.0, held)
+            held = held if factor else where(self.features.warpgroups, 0.0, held)
             self.features.shared_once = self.features.shared_once + held * self.around.slots
-        self._add("alu", elements * width / 16.0 * narrow, in_loop)
+        self._add("alu", size / 16.0 * narrow, in_loop)
 
     def copy_odd(self, elements: Num, in_loop: bool) -> None:
         """Count a factor whose rows start at odd elements: threads copy it to shared memory."""
@@ -203,69 +211,87 @@ class Accountant:
 
         ``shared`` is the number of warps that share the contraction, if known.
         """
-        padded = np.minimum(_up(m, 16) * _up(n, 8), _up(m, 8) * _up(n, 16)) * _up(k, 16)
-        half = operands.half
-        narrow = self.features.warpgroups & np.asarray(operands.eight_bits)
+        depth = _up(k, 16)
+        results = np.minimum(_up(m, 16) * _up(n, 8), _up(m, 8) * _up(n, 16))
+        padded = results * depth
         self._multiply(m * n, k, padded, operands, in_loop)
         unknown = shared is None
         if unknown:
-            shared = self._contraction_warps(padded / _up(k, 16), k)
-        shared = np.where(self.features.warpgroups, 1.0, shared)
+            shared = self._contraction_warps(padded / depth, k)
+        ring = self.features.warpgroups
+        shared = where(ring, 1.0, shared)
         # each warp reads its strip of one operand and all of the other; warps share strips of at
         # least 16
         warps = self.features.warps
         across = np.minimum(warps, np.maximum(1.0, np.ceil(n / 16.0)))
         down = np.minimum(np.maximum(1.0, warps / across), np.maximum(1.0, np.ceil(m / 16.0)))
         reads = (k * m * across, k * n * down)
-        if not half:  # warps that share a contraction read different parts of both factors
+        if not operands.half:  # warps that share a contraction read different parts of both factors
             across, down = (np.maximum(1.0, ways / shared) for ways in (across, down))
             for read, exact in zip((k * m * across, k * n * down), operands.exact, strict=True):
                 each = WIDENING if exact else ROUNDING if operands.tf32 else SPLIT
                 self._add("alu", each * read, in_loop)
-        widths = (2.0 if half or exact else 4.0 for exact in operands.exact)
-        slower = [np.where(skewed, SKEWED_READ, 1.0) for skewed in operands.skewed]
-        move = sum(w * s * read for w, s, read in zip(widths, slower, reads, strict=True))
-        shifted = sum(0.5 * (s > 1.0) * read for s, read in zip(slower, reads, strict=True))
-        self._add("alu", shifted, in_loop)
-        # a warpgroup reads both factors of each 64 rows
-        ring = self.features.warpgroups
-        width = np.where(narrow, 1.0, 4.0 if operands.tf32 else 2.0)
-        move = np.where(ring, width * k * np.ceil(m / 64.0) * (64.0 + n), move)
-        self._add("move", move, in_loop)
-        fragments, steps = padded / (16.0 * 8.0 * _up(k, 16)), _up(k, 16) / 16.0
+        self._add("move", self._read_by_products(m, n, k, operands, reads, in_loop), in_loop)
+        fragments, steps = padded / (16.0 * 8.0 * depth), depth / 16.0
         if unknown:  # all warps have as much
             own = fragments / warps
             chain = steps * own / np.clip(own, 1.0, BESIDE) * MMA_LATENCY
         else:
             chain = _chain(fragments, steps, warps, shared, operands)
-        clocks = np.where(ring, GROUP_LATENCY, np.maximum(chain, MMA_LATENCY) + 60.0)
+        clocks = where(ring, GROUP_LATENCY, np.maximum(chain, MMA_LATENCY) + 60.0)
         self._add("clocks", clocks, in_loop)
         # those that share a contraction write their results to shared memory, and read all of them
-        self._add("sums", np.where(shared > 1, 2.0 * 4.0 * shared * m * n, 0.0), False)
-        self._add("exchanges", np.where(shared > 1, 2.0, 0.0), False)
-        if self.around.crowded:
-            scratch = np.where(shared > 1, 4.0 * shared * m * (n + ROW_PAD), 0.0)
-            self.features.scratch = np.maximum(self.features.scratch, scratch)
+        several = np.asarray(shared) > 1
+        if somewhere(several):
+            self._add("sums", where(several, 2.0 * 4.0 * shared * m * n, 0.0), False)
+            self._add("exchanges", where(several, 2.0, 0.0), False)
+            if self.around.crowded:
+                scratch = where(several, 4.0 * shared * m * (n + ROW_PAD), 0.0)
+                self.features.scratch = np.maximum(self.features.scratch, scratch)
         if not in_loop and not self.around.looped:
             self.features.live = np.maximum(self.features.live, m * n)
             self._add("turned", float(operands.computed), in_loop)
+
+    def _read_by_products(
+        self,
+        m: Num,
+        n: Num,
+        k: Num,
+        operands: Operands,
+        reads: tuple[Num, Num],
+        in_loop: bool,
+    ) -> Num:
+        """Return the bytes that a matmul reads from shared memory, given the elements that warps
+        on their own read of each factor; count the shifts of skewed rows."""
+        widths = (2.0 if operands.half or exact else 4.0 for exact in operands.exact)
+        slower = [where(skewed, SKEWED_READ, 1.0) for skewed in operands.skewed]
+        move = sum(w * s * read for w, s, read in zip(widths, slower, reads, strict=True))
+        if any(somewhere(skewed) for skewed in operands.skewed):
+            shifted = sum(0.5 * (s > 1.0) * read for s, read in zip(slower, reads, strict=True))
+            self._add("alu", shifted, in_loop)
+        ring = self.features.warpgroups
+        if not somewhere(ring):
+            return move
+        # a warpgroup reads both factors of each 64 rows
+        width = where(ring & np.asarray(operands.eight_bits), 1.0, 4.0 if operands.tf32 else 2.0)
+        return where(ring, width * k * np.ceil(m / 64.0) * (64.0 + n), move)
 
     def _multiply(
         self, results: Num, k: Num, padded: Num, operands: Operands, in_loop: bool
     ) -> None:
         """Count the instructions of a tile matmul, and the additions of their sums."""
         narrow = self.features.warpgroups & np.asarray(operands.eight_bits)
-        flops = 2.0 * padded * operands.share * np.where(narrow, 0.5, 1.0)
+        flops = 2.0 * padded * operands.share * where(narrow, 0.5, 1.0)
         if operands.tf32:  # half the rate of 16 bits for warpgroups
-            groups = np.asarray(self.features.warpgroups, dtype=bool)
-            self._add("mma", np.where(groups, 4.0 * padded, 0.0), in_loop)
-            self._add("mma32", np.where(groups, 0.0, flops), in_loop)
+            groups = self.features.warpgroups
+            self._add("mma", where(groups, 4.0 * padded, 0.0), in_loop)
+            self._add("mma32", where(groups, 0.0, flops), in_loop)
         else:
             self._add("mma" if operands.half else "mma32", flops, in_loop)
         if operands.eight_bits:  # each step's product is added to the sum, which it is held beside
-            self._add("alu", np.where(narrow, results, 0.0), in_loop)
+            self._add("alu", where(narrow, results, 0.0), in_loop)
             part = np.minimum(results, PROMOTED * 32.0 * self.features.warps)
-            held = np.where(narrow, part, 0.0)
+            held = where(narrow, part, 0.0)
             self.features.live = np.maximum(self.features.live, held)
         elif not (operands.half or operands.tf32):
             fragments = padded / _up(k, 16)
@@ -276,14 +302,15 @@ class Accountant:
         fragments."""
         warps = self.features.warps
         most = np.minimum(warps, np.maximum(1.0, k / 16.0))
-        return np.where(size < 16.0 * 8.0 * warps, most, 1.0)
+        return where(size < 16.0 * 8.0 * warps, most, 1.0)
 
     def elementwise(
         self, elements: Num, flops: float, special: float, in_loop: bool, live: bool = True
     ) -> None:
         """Count a scalar function of each element."""
         self._add("alu", elements * flops, in_loop)
-        self._add("sfu", elements * special, in_loop)
+        if special:
+            self._add("sfu", elements * special, in_loop)
         self._add("clocks", 10.0 + 20.0 * special, in_loop)
         if live:
             self.features.live = np.maximum(self.features.live, elements)
@@ -292,7 +319,8 @@ class Accountant:
         """Count a loaded tile that ordinary arithmetic uses: it is read from shared memory and
         converted."""
         self._add("move", elements * width, in_loop)
-        self._add("alu", elements * (1.0 if width < 4 else 0.0), in_loop)
+        if width < 4:
+            self._add("alu", elements, in_loop)
 
     def convert(self, elements: Num, in_loop: bool) -> None:
         """Count a computed tile that becomes an operand of a matmul: it is rounded and moved to
@@ -310,15 +338,18 @@ class Accountant:
     def reduce(self, elements: Num, results: Num, in_loop: bool, across: bool) -> None:
         """Count a reduction of a tile of ``elements``: ``across`` rows, or of columns."""
         self._add("alu", elements, in_loop)
-        # rows of a warpgroup's products lie within four lanes of a warp, unless groups share them
-        ring = np.asarray(self.features.warpgroups if in_loop else False, dtype=bool)
-        within = ring & (results >= GROUP_ROWS / 4.0 * self.features.warps)
         # a warp has whole rows, or a thread whole columns
         threads = self.features.warps * (1.0 if across else 32.0)
-        own = ~ring & (results >= threads)
-        self._add("rows", np.where(own, 1.0, 0.0), in_loop)
-        self._add("exchanges", np.where(within | own, 0.0, 1.0), in_loop)
-        self._add("clocks", np.where(within, SHUFFLES, 0.0), in_loop)
+        own = results >= threads
+        within: Num = np.False_
+        if in_loop and somewhere(self.features.warpgroups):
+            # rows of products lie within four lanes of a warp, unless groups share them
+            ring = self.features.warpgroups
+            within = ring & (results >= GROUP_ROWS / 4.0 * self.features.warps)
+            own = own & np.logical_not(ring)
+            self._add("clocks", where(within, SHUFFLES, 0.0), in_loop)
+        self._add("rows", where(own, 1.0, 0.0), in_loop)
+        self._add("exchanges", where(within | own, 0.0, 1.0), in_loop)
 
     def cumulate(self, elements: Num, rows: Num, in_loop: bool, across: bool) -> None:
         """Count sums or maxima so far in a tile of ``elements``: the exchanges of a reduction to
@@ -336,7 +367,7 @@ class Accountant:
         """Count a result tensor. Each piece of a sector is a separate write, unless the tile has
         several of them, which start ``gap_bytes`` apart."""
         self.features.dram_write = self.features.dram_write + total_bytes
-        apart = np.where(np.asarray(gap_bytes) > 0, np.minimum(gap_bytes, SECTOR), SECTOR)
+        apart = where(np.asarray(gap_bytes) > 0, np.minimum(gap_bytes, SECTOR), SECTOR)
         pieces = np.maximum(1.0, apart / run_bytes)
         self.features.pieces = self.features.pieces + total_bytes * (pieces - 1.0)
         self._add("clocks", 100.0, False)

@@ -71,9 +71,9 @@ class BlockAnalysis:
                 continue
             self.matmuls.append(op)
             for operand in op.operands:
-                source = self.source(operand)
-                if isinstance(source, Load):
-                    self.fed[source] = (operand.shape[-2], operand.shape[-1])
+                load = self.load_of(operand)
+                if load is not None:
+                    self.fed[load] = (operand.shape[-2], operand.shape[-1])
 
     def source(self, value: Value) -> Op | None:
         """Return the op that computes a value, looking through views."""

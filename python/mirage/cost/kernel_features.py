@@ -4,9 +4,13 @@ sizes."""
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
+
+from mirage.cost.uniform import is_zero, uniform, where
 
 Num = Any
 """A float or a float array."""
@@ -108,18 +112,19 @@ class KernelFeatures:
             return self.known.registers
         held = PER_ACCUMULATOR * self.accumulators + PER_LIVE * self.live
         alone = BASE + held / (32.0 * self.warps)
-        return np.minimum(255.0, np.where(self.multiplies, 40.0 + self.values, alone))
+        return np.minimum(255.0, where(uniform(self.multiplies), 40.0 + self.values, alone))
 
     @property
     def multiplies(self) -> Num:
         """Whether the kernel has matrix products."""
         products = (self.mma_once, self.mma_step, self.mma32_once, self.mma32_step)
-        return sum(products[1:], start=np.asarray(products[0])) > 0
+        some = [np.asarray(amount) > 0 for amount in products if not is_zero(amount)]
+        return reduce(or_, some) if some else np.False_
 
     @property
     def values(self) -> Num:
         """The f32 values per thread."""
-        live = np.where(self.warpgroups, IN_PLACE * self.live, self.live)
+        live = where(self.warpgroups, IN_PLACE * self.live, self.live)
         return (self.accumulators + live) / (32.0 * self.warps)
 
     def at(self, index: int) -> KernelFeatures:

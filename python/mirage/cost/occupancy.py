@@ -8,6 +8,7 @@ import numpy as np
 
 from mirage.cost.kernel_features import REGISTERS_MAX, KernelFeatures, Num
 from mirage.cost.target import Target
+from mirage.cost.uniform import somewhere, uniform, where
 
 FEWEST_REGISTERS = 24
 """The fewest registers of a thread (setmaxnreg)."""
@@ -32,21 +33,25 @@ class Occupancy:
 
 
 def occupancy(f: KernelFeatures, target: Target) -> Occupancy:
+    groups = uniform(f.warpgroups)
     threads = 32.0 * f.warps
-    started = threads + np.where(f.warpgroups, 128.0, 0.0)  # a group more, which copies
+    started = threads + where(groups, 128.0, 0.0)  # a group more, which copies
     registers = np.ceil(f.registers / 8.0) * 8.0
     held = registers * started
-    # where that is too much, the group that copies gives most of its registers to the others
-    moved = registers * threads + FEWEST_REGISTERS * 128.0
-    held = np.where(f.warpgroups & (held > target.registers_sm), moved, held)
+    if somewhere(groups):
+        # where that is too much, the group that copies gives most of its registers to the others
+        moved = registers * threads + FEWEST_REGISTERS * 128.0
+        held = where(groups & (held > target.registers_sm), moved, held)
     shared = f.shared
-    by_memory = target.shared_sm // np.maximum(shared + 1024.0, 1.0)
-    by_threads = np.minimum(target.threads_sm // started, float(target.blocks_sm))
-    resident = np.minimum(np.minimum(by_memory, by_threads), target.registers_sm // held)
+    # (a floor after a division is faster than what divides and rounds down, and equal for integers)
+    by_memory = target.shared_sm / np.maximum(shared + 1024.0, 1.0)
+    by_threads = np.minimum(target.threads_sm / started, target.registers_sm / held)
+    resident = np.minimum(np.floor(np.minimum(by_memory, by_threads)), float(target.blocks_sm))
     feasible = (shared <= target.shared_block) & (resident >= 1)
-    feasible = feasible & (~np.asarray(f.warpgroups, dtype=bool) | (target.mma_group > 0))
+    if target.mma_group <= 0:
+        feasible = feasible & ~groups
     if f.known is None:
-        most = np.where(f.warpgroups, ACCUMULATORS_OF_GROUPS, ACCUMULATORS_MAX)
+        most = where(groups, ACCUMULATORS_OF_GROUPS, ACCUMULATORS_MAX)
         feasible = feasible & (f.values <= REGISTERS_MAX) & (f.accumulators <= most * threads)
     resident = np.maximum(resident, 1.0)
     per_sm = np.ceil(f.blocks / target.sms)

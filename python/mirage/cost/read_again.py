@@ -12,6 +12,7 @@ from mirage.cost.accountant import Accountant
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.occupancy import Occupancy
 from mirage.cost.target import Target
+from mirage.cost.uniform import is_zero, where
 
 HELD = 0.5
 """The share of L2 up to which everything is still there when it is read again. The rest fills up
@@ -23,6 +24,8 @@ had them: the kernel that only reads takes as long as for twice its bytes.)"""
 def evicted(f: KernelFeatures, target: Target, o: Occupancy) -> Num:
     """Return the bytes that come from device memory again. Blocks that run at once have their share
     of the tensors under way, and each reads all of its part before it begins anew."""
+    if is_zero(f.again_read):
+        return 0.0
     at_once = np.minimum(1.0, target.sms * o.together / f.blocks)
     under_way = f.again_tensors * at_once / target.l2_size
     return f.again_read * np.clip((under_way - HELD) / (1.0 - HELD), 0.0, 1.0)
@@ -34,7 +37,9 @@ def behind_loop(f: KernelFeatures, target: Target) -> Num:
     the block is beside it. (Softmax of 2048 rows of 65,536 in a loop and then whole, with one block
     on an SM: 195.0 µs, 166 predicted without this, 198 with it; RMSNorm, which loads its gain
     there as well, 217.7.)"""
-    return np.where(np.asarray(f.again_once) > 0, f.load_once / target.sm_bytes, 0.0)
+    if is_zero(f.again_once):
+        return 0.0
+    return where(f.again_once > 0, f.load_once / target.sm_bytes, 0.0)
 
 
 @dataclass

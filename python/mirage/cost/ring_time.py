@@ -11,6 +11,7 @@ import numpy as np
 
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.occupancy import Occupancy
+from mirage.cost.uniform import is_zero, where
 
 BOX_STEP = 0.165
 """The least µs of a step."""
@@ -52,11 +53,12 @@ def turns_of_rings(f: KernelFeatures, o: Occupancy, busy: Num, memory: tuple[Num
     wait = WAIT + WAIT_BYTE * f.load_step + WAIT_LOADED * busiest**2
     # rows in two lines are requested twice; shifted boxes do not wait for it (16 rows by 4096
     # columns, a depth of 4095, in tiles of 64 x 32 x 128 with 6 slots and one turned factor: 14.0)
-    split = np.where(np.asarray(f.shifted), 0.0, f.split_step - f.given_split_step)
-    wait = wait * (1.0 + split / np.maximum(f.load_step, 1.0))
+    split = f.split_step - f.given_split_step
+    if not is_zero(split):
+        wait = wait * (1.0 + where(f.shifted, 0.0, split) / np.maximum(f.load_step, 1.0))
     busy = busy + GROUP_STEP * f.steps * (o.together * f.warps / 4.0 - 1.0)
     step = np.maximum(busy / f.steps, 1e-9)
-    busy = busy + CLUSTER_STEP * f.steps * (np.asarray(f.cluster) > 1)
+    busy = busy + where(f.cluster > 1, CLUSTER_STEP, 0.0) * f.steps
     slots = np.maximum(f.stages - 1.0, 0.5)
     turns = (f.steps * wait + busy) / slots
     # blocks that start together stay so as long as the first of them waits for its tiles

@@ -8,6 +8,7 @@ import numpy as np
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.occupancy import Occupancy
 from mirage.cost.target import Target
+from mirage.cost.uniform import somewhere, where
 
 BEYOND = 0.5
 """The share of what lanes compute on an SM with more blocks than others that its loads do not hide,
@@ -22,24 +23,30 @@ def tail(f: KernelFeatures, target: Target, o: Occupancy, memory: Num, chain: Nu
     (products of warpgroups take equally long in all blocks)."""
     resident = target.sms * o.together
     full = np.floor(f.blocks / resident)
-    rest = np.where(full >= 1, f.blocks - full * resident, 0.0)
-    apart = np.where(f.warpgroups, 1.0, np.maximum(full, 1.0))
+    rest = where(full >= 1, f.blocks - full * resident, 0.0)
+    apart = where(f.warpgroups, 1.0, np.maximum(full, 1.0))
     later = np.maximum(chain - memory * rest / f.blocks, 0.0) / apart
-    return np.where(rest > 0, later, 0.0)
+    return where(rest > 0, later, 0.0)
 
 
 def crowded(f: KernelFeatures, target: Target, o: Occupancy, lanes: Num) -> Num:
     """Return the µs by which the SMs that have more blocks than others end later, if all blocks run
     a loop at once: of what the ``lanes`` compute there beyond the average, for so many µs of each
     block, loads hide half."""
+    loops = (o.waves <= 1) & (np.asarray(f.steps) > 1)
+    if not somewhere(loops):
+        return 0.0
     more = o.per_sm - np.maximum(f.blocks / target.sms, 1.0)
-    return np.where((o.waves <= 1) & (np.asarray(f.steps) > 1), BEYOND * lanes * more, 0.0)
+    return where(loops, BEYOND * lanes * more, 0.0)
 
 
 def thin(f: KernelFeatures, target: Target, o: Occupancy, dram: Num) -> Num:
     """Return the additional µs of device memory if only a few SMs have one more block than the
     others: once those are done, less is in flight."""
-    rest = np.where((f.blocks > target.sms) & (o.per_sm <= 3), f.blocks % target.sms, 0.0)
+    rest = f.blocks - np.floor(f.blocks / target.sms) * target.sms
+    fewer = (f.blocks > target.sms) & (o.per_sm <= 3) & (rest > 0) & (f.steps > 1)
+    if not somewhere(fewer):
+        return 0.0
     held = np.maximum(f.shared_step * np.maximum(f.stages - 1.0, 0.5), 1.0)
     together = np.minimum(target.sms * o.together, f.blocks)
     missing = [
@@ -47,4 +54,4 @@ def thin(f: KernelFeatures, target: Target, o: Occupancy, dram: Num) -> Num:
         for blocks in (together, rest * o.together)
     ]
     slower = np.sqrt((1.0 + missing[1] ** 2) / (1.0 + missing[0] ** 2)) - 1.0
-    return np.where((rest > 0) & (f.steps > 1), dram * rest / f.blocks * slower, 0.0)
+    return where(fewer, dram * rest / f.blocks * slower, 0.0)

@@ -27,6 +27,7 @@ from mirage.search.program.product_orders import with_least_products
 from mirage.search.program.shared_views import each_view_once
 from mirage.search.program.short_rows import with_parts_of_short_rows
 from mirage.search.program.slices import with_early_slices
+from mirage.search.rare_collections import rare_collections
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph, Op, Structure, all_ops, launches
@@ -203,6 +204,10 @@ class Planner:
 
     def run(self) -> SearchResult:
         """Return the best plans within the limits, ranked."""
+        with rare_collections():
+            return self._run()
+
+    def _run(self) -> SearchResult:
         result = SearchResult(report=self.report, program=self.graph, stable=self.stable)
         search = PlanSearch(
             self.program,

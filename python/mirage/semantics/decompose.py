@@ -21,7 +21,7 @@ def decompose(graph: KernelGraph, *, stable: bool = False) -> KernelGraph:
     for op in graph.ops:
         operands = tuple(renamed.get(v, v) for v in op.operands)
         if not isinstance(op, Composite):
-            ops.append(op if operands == op.operands else with_operands(op, operands))
+            ops.append(with_operands(op, operands))
             continue
         builder = Builder()
         renamed[op.result] = _expand(builder, op, operands, stable)

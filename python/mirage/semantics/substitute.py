@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from mirage.semantics.ugraph import (
     BlockGraph,
@@ -18,8 +18,7 @@ from mirage.semantics.ugraph import (
 
 def with_operands(op: Op, operands: tuple[Value, ...]) -> Op:
     """Return ``op`` with other ``operands`` and the same results."""
-    assert "operands" in {f.name for f in fields(op)}
-    return replace(op, operands=operands)
+    return op if operands == op.operands else replace(op, operands=operands)
 
 
 def rename_ops(ops: tuple[Op, ...], names: Mapping[Value, Value]) -> tuple[Op, ...]:

@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 from mirage.semantics.ops.block_ops import AccumulateFn as AccumulateFn
@@ -149,6 +150,11 @@ class Launch(Structure):
     def inside(self) -> tuple[Op, ...]:
         return self.body.ops
 
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """All loops of the kernel, each before the loops inside of it."""
+        return tuple(op for op in all_ops(self.inside) if isinstance(op, Loop))
+
     @property
     def defines(self) -> tuple[Value, ...]:
         return self.body.params
@@ -180,7 +186,7 @@ def launches(ops: Iterable[Op]) -> Iterator[Launch]:
 
 def loops(launch: Launch) -> Iterator[Loop]:
     """Yield all loops of a kernel, each before the loops inside of it."""
-    return (op for op in all_ops(launch.inside) if isinstance(op, Loop))
+    return iter(launch.loops)
 
 
 def axis_extents(launch: Launch) -> dict[str, int]:

@@ -36,7 +36,7 @@ def without_copies(graph: KernelGraph) -> KernelGraph:
         if identity and op.result not in kept and operands[0].type == op.result.type:
             same[op.result] = operands[0]
         else:
-            ops.append(op if operands == op.operands else with_operands(op, operands))
+            ops.append(with_operands(op, operands))
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
 
 
@@ -55,7 +55,7 @@ def without_repeats(graph: KernelGraph) -> KernelGraph:
             if found is not op.result and op.result not in kept:
                 same[op.result] = found
                 continue
-        ops.append(op if operands == op.operands else with_operands(op, operands))
+        ops.append(with_operands(op, operands))
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
 
 

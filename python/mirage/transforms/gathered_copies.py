@@ -16,7 +16,7 @@ from mirage.semantics.ops.kinds import Contraction, Movement, all_ops
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.positions import Gather
 from mirage.semantics.ugraph import KernelGraph, Launch, Load, axis_extents
-from mirage.transforms.lookups import rows_without_views
+from mirage.transforms.lookups import gathers_of, rows_without_views
 
 PIECE = 16
 """Bytes that one instruction of a thread copies."""
@@ -33,7 +33,7 @@ def with_copied_rows(graph: KernelGraph, target: Target) -> KernelGraph:
     """Return ``graph`` with copies of rows that are looked up, if this takes less time than looking
     them up in each product."""
     given, graph = graph, rows_without_views(graph)
-    lookups = {op.result: op for op in graph.ops if isinstance(op, Gather)}
+    lookups = gathers_of(graph)
     copies: dict[Value, Value] = {}
     ops: list[Op] = []
     for op in graph.ops:

@@ -51,9 +51,14 @@ def fused(graph: KernelGraph) -> KernelGraph:
     return without_dead_ops(replace(graph, ops=ops))
 
 
+def gathers_of(graph: KernelGraph) -> dict[Value, Gather]:
+    """Return the rows of tables that a graph looks up, by their results."""
+    return {op.result: op for op in graph.ops if isinstance(op, Gather)}
+
+
 def rows_without_views(graph: KernelGraph) -> KernelGraph:
     """Turn reshapes of gathered rows that keep each row into reshapes of the indices."""
-    made = {op.result: op for op in graph.ops if isinstance(op, Gather)}
+    made = gathers_of(graph)
     ops: list[Op] = []
     changed = False
     for op in graph.ops:

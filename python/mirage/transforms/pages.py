@@ -40,7 +40,7 @@ def rows_of_pages(graph: KernelGraph) -> KernelGraph:
         found = None if page is None else _rows(build, page, op.result.shape, places)
         if found is None:
             operands = tuple(same.get(v, v) for v in op.operands)
-            ops.append(op if operands == op.operands else with_operands(op, operands))
+            ops.append(with_operands(op, operands))
         else:
             ops += build.ops
             same[op.result] = found

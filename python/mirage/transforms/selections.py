@@ -59,7 +59,7 @@ def selected_pieces(graph: KernelGraph) -> KernelGraph:
     build = Builder()
     for op in graph.ops:
         operands = tuple(same.get(v, v) for v in op.operands)
-        op = op if operands == op.operands else with_operands(op, operands)
+        op = with_operands(op, operands)
         dim = _joined(op)
         if dim is not None and op.result not in outputs:
             pieces = _pieces(op, dim, definitions)

@@ -9,8 +9,8 @@ import pytest
 from example_programs.search_programs import attention, matmul, rms_linear
 from mirage.cost import A100, H200, CheckError, KernelFeatures, check_launch, estimate, features_of
 from mirage.cost.accountant import Accountant, Operands
+from mirage.cost.dependent_work import ODD, ODD_WAIT, TURNED
 from mirage.cost.kernel_features import Known
-from mirage.cost.kernel_time import ODD, ODD_WAIT, TURNED
 from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn

@@ -62,6 +62,9 @@ class NormalForms:
     _mono_free: dict[Mono, frozenset[SubAxis]] = field(
         default_factory=dict[Mono, frozenset[SubAxis]]
     )
+    _of_atoms: dict[tuple[int, ...], tuple[frozenset[SubAxis], frozenset[SubAxis]]] = field(
+        default_factory=dict[tuple[int, ...], tuple[frozenset[SubAxis], frozenset[SubAxis]]]
+    )
     _atom_index: dict[Atom, int] = field(default_factory=dict[Atom, int])
     _poly_index: dict[Terms, int] = field(default_factory=dict[Terms, int])
 
@@ -102,17 +105,33 @@ class NormalForms:
             found = self._poly_index[key] = len(self.polys)
             self.polys.append(key)
             none: frozenset[SubAxis] = frozenset()
-            self._free.append(none.union(*(self.mono_free(m) for m, _ in key)))
-            inner = (self.atom_bound[a] for (atoms, _), _ in key for a in atoms)
-            self._bound.append(none.union(*inner, *(bound for (_, bound), _ in key)))
+            free = [self.mono_free(mono) for mono, _ in key]
+            self._free.append(free[0] if len(free) == 1 else none.union(*free))
+            bound = [self.of_atoms(atoms)[1].union(own) for (atoms, own), _ in key]
+            self._bound.append(bound[0] if len(bound) == 1 else none.union(*bound))
         return found
+
+    def monomial(self, mono: Mono) -> int:
+        """Return the number of the polynomial that is one monomial."""
+        terms: Terms = ((mono, 1),)
+        found = self._poly_index.get(terms)
+        return self.poly(terms) if found is None else found
 
     def mono_free(self, mono: Mono) -> frozenset[SubAxis]:
         """Return the sub-axes on which a monomial still depends."""
         found = self._mono_free.get(mono)
         if found is None:
-            free = frozenset[SubAxis]().union(*(self.atom_free[a] for a in mono[0]))
-            found = self._mono_free[mono] = free.difference(mono[1])
+            found = self._mono_free[mono] = self.of_atoms(mono[0])[0].difference(mono[1])
+        return found
+
+    def of_atoms(self, atoms: tuple[int, ...]) -> tuple[frozenset[SubAxis], frozenset[SubAxis]]:
+        """Return the sub-axes on which a product of atoms depends, and those that were summed
+        inside."""
+        found = self._of_atoms.get(atoms)
+        if found is None:
+            free, bound = ([each[a] for a in atoms] for each in (self.atom_free, self.atom_bound))
+            none: frozenset[SubAxis] = frozenset()
+            found = self._of_atoms[atoms] = none.union(*free), none.union(*bound)
         return found
 
     def free(self, poly: int) -> frozenset[SubAxis]:

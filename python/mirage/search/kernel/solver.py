@@ -253,7 +253,9 @@ class KernelSolver:
             measure = self._measure(analysis, derivations, sizes.columns, sizes.known)
             with Timer(self.report, "extract"):
                 few, known = sizes.few, sizes.known_few
-                rough = self._measure(analysis, derivations, few, known)
+                rough = measure
+                if few is not sizes.columns:
+                    rough = self._measure(analysis, derivations, few, known)
                 structures = self._extract(analysis, rough, targets)
                 if kind.inner is not None:
                     structures = [s for s in structures if derivations.is_nest(s)]

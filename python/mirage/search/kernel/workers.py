@@ -24,6 +24,7 @@ from mirage.search.kernel.problems.growth import Scales
 from mirage.search.kernel.problems.problem import KernelProblem, Solution, as_written
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
+from mirage.search.rare_collections import rare_collections
 from mirage.semantics.signature import signature
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Value
@@ -94,6 +95,7 @@ def _combined_of(target: Target) -> dict[CombineKey, CombineKernel]:
     return {}
 
 
+@rare_collections()
 def solve_region(
     region: Region, target: Target, limits: SearchLimits, deadline: float, count: int
 ) -> RemoteResult:

@@ -182,7 +182,7 @@ class _Reorder:
         names: dict[Value, Value] = {}
         for op in self.graph.ops:
             operands = tuple(names.get(v, v) for v in op.operands)
-            new = op if operands == op.operands else with_operands(op, operands)
+            new = with_operands(op, operands)
             known = [v for v in new.operands if v in self.seen]
             if not known:
                 self.build.ops.append(new)

@@ -26,7 +26,7 @@ def without_round_trips(graph: KernelGraph) -> tuple[KernelGraph, dict[Value, Va
             if root.shape == op.result.shape and op.result not in graph.outputs:
                 names[op.result] = root
                 continue
-        ops.append(op if operands == op.operands else with_operands(op, operands))
+        ops.append(with_operands(op, operands))
     read = {*graph.outputs, *(v for op in ops for v in op.operands)}
     kept = tuple(op for op in ops if not op.renames or op.result in read)
     return KernelGraph(graph.name, graph.inputs, kept, graph.outputs), roots
@@ -42,7 +42,7 @@ def each_view_once(graph: KernelGraph) -> KernelGraph:
     ops: list[Op] = []
     for op in graph.ops:
         operands = tuple(same.get(v, v) for v in op.operands)
-        new = op if operands == op.operands else with_operands(op, operands)
+        new = with_operands(op, operands)
         if new.renames or new.cut_at is not None:
             new = views[op.result] = _from_first(new, views.get(new.operands[0]))
             key = (new.operands, new.result.type, new.cut_at)

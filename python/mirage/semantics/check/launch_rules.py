@@ -173,7 +173,7 @@ class LaunchChecker(LoopRules, TileRules):
         if op.steps is not None:
             self.steps(op.steps, at)
         self._ops(op.body, params, scope | {op.axis.name}, op)
-        maxima = {inner.result for inner in op.body if isinstance(inner, RunningMax)}
+        maxima = set(op.maxima)
         if len(op.results) != len(op.accumulators):
             raise InvalidGraph(
                 "C9", at, f"expected {len(op.accumulators)} results, got {len(op.results)}"

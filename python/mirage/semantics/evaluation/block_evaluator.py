@@ -233,8 +233,7 @@ class BlockEvaluator:
         self.values[op.result] = now
 
     def _loop(self, op: Loop) -> None:
-        maxima = [inner.result for inner in op.body if isinstance(inner, RunningMax)]
-        for m in maxima:
+        for m in op.maxima:
             self.before.pop(m, None)
         totals: list[Planes | None] = [None] * len(op.accumulators)
         around, started = self.started, np.zeros((1,) * self.lead, bool)
@@ -249,7 +248,7 @@ class BlockEvaluator:
                 self._taken(takes, self._accumulate(a, t), t)
                 for a, t in zip(op.accumulators, totals, strict=True)
             ]
-            for m in maxima:
+            for m in op.maxima:
                 self.before[m] = self._taken(takes, self.values[m], self.before.get(m))
             started = started | (True if takes is None else takes)
         self.started = around

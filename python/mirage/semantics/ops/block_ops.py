@@ -155,6 +155,11 @@ class Loop(Structure):
     def inside(self) -> tuple[Op, ...]:
         return self.body
 
+    @property
+    def maxima(self) -> tuple[Value, ...]:
+        """The maxima of all steps so far, at each step."""
+        return tuple(op.result for op in self.body if isinstance(op, Scan))
+
     @cached_property
     def reads(self) -> tuple[Load, ...]:
         """Loads of the parts of its operands that bound its steps."""

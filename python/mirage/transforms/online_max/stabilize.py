@@ -14,7 +14,7 @@ The result is checked like any other candidate; this pass makes no claim about i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirage.semantics.scalar import UnaryFn
 from mirage.semantics.ugraph import (
@@ -172,20 +172,14 @@ class _Stabilizer:
         )
 
     def _rewrite(self) -> KernelGraph:
-        ops: list[Op] = []
+        rewritten: dict[Op, Op] = {}
         maxima: dict[TensorShift, Value] = {}
-        changed = False
-        for op in self.graph.ops:
-            if not isinstance(op, Launch) or not (self.facts[op].exps or self.facts[op].loads):
-                ops.append(op)
-                continue
-            facts = self.facts[op]
-            result = rewrite_launch(op, facts, Padding(op), maxima)
-            maxima.update({e.tensor: v for e, v in zip(facts.stored, result.stored, strict=True)})
-            ops.append(result.launch)
-            changed = True
-        return (
-            KernelGraph(self.graph.name, self.graph.inputs, tuple(ops), self.graph.outputs)
-            if changed
-            else self.graph
-        )
+        for launch, facts in self.facts.items():
+            if facts.exps or facts.loads:
+                result = rewrite_launch(launch, facts, Padding(launch), maxima)
+                pairs = zip(facts.stored, result.stored, strict=True)
+                maxima.update({exp.tensor: value for exp, value in pairs})
+                rewritten[launch] = result.launch
+        if not rewritten:
+            return self.graph
+        return replace(self.graph, ops=tuple(rewritten.get(op, op) for op in self.graph.ops))

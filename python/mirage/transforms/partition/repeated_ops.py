@@ -32,7 +32,7 @@ def without_repeated_ops(graph: KernelGraph) -> KernelGraph:
             continue
         own = copied if isinstance(op, View) else ()  # a view of a copy, as the program returns it
         operands = tuple(v if v in own else repeats.get(v, v) for v in op.operands)
-        ops.append(op if operands == op.operands else with_operands(op, operands))
+        ops.append(with_operands(op, operands))
     outputs = tuple(v if v in copied else repeats.get(v, v) for v in graph.outputs)
     once = KernelGraph(graph.name, graph.inputs, tuple(ops), outputs)
     return without_dead_ops(rename_graph(once, names) if names else once)

@@ -26,7 +26,6 @@ from mirage.semantics.ugraph import (
     Movement,
     Op,
     Reduce,
-    RunningMax,
     Scan,
     TileMap,
     Value,
@@ -152,11 +151,10 @@ class Slots:
                 self._block(launch, op.body)
                 if order_matters(op):
                     self.in_order.add(self.axis(launch, op.axis.name))
-                maxima = {v for i in op.body if isinstance(i, RunningMax) for v in i.results}
                 for a, result in zip(op.accumulators, op.results, strict=True):
                     self._accumulator(a, result)
                     # The last running maximum is that of all steps, whatever their order.
-                    if a.fn is AccumulateFn.LAST and a.value not in maxima:
+                    if a.fn is AccumulateFn.LAST and a.value not in op.maxima:
                         self.last.add(self.axis(launch, op.axis.name))
             else:
                 if isinstance(op, Mask):

@@ -76,7 +76,7 @@ class _Gelus:
         ops: list[Op] = []
         for op in self.graph.ops:
             operands = tuple(self.same.get(v, v) for v in op.operands)
-            ops.append(op if operands == op.operands else with_operands(op, operands))
+            ops.append(with_operands(op, operands))
             if len(op.results) != 1:
                 continue
             found = self._sum_of(op)

@@ -54,7 +54,7 @@ def rows_by_index(
             same[op.result] = _looked_up(build, moved, op.result, same, hold)
             continue
         operands = tuple(same.get(v, v) for v in op.operands)
-        build.ops.append(op if operands == op.operands else with_operands(op, operands))
+        build.ops.append(with_operands(op, operands))
     if not same:
         return graph
     outputs = tuple(same.get(v, v) for v in graph.outputs)

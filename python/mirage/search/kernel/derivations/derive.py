@@ -62,13 +62,20 @@ class Derivations:
     def __post_init__(self) -> None:
         self.phases = Phases(self.algebra, self.kind)
         self.groupings = Groupings(self.algebra, self.max_factors, self.left_out)
+        self._inside: dict[int, int] = {}
+        """The normal forms inside of frozen atoms, by those of the atoms alone."""
+        self._tile_axes: dict[int, frozenset[str]] = {}
 
     def solve(self, goal: Goal) -> bool:
         """Return whether ``goal`` has a derivation; fill ``edges`` and ``order`` (children
         first)."""
-        goal = self.canonical(goal)
-        if goal in self.edges:
-            return bool(self.edges[goal])
+        return self._solved(self.canonical(goal))
+
+    def _solved(self, goal: Goal) -> bool:
+        """Solve a goal that is canonical."""
+        known = self.edges.get(goal)
+        if known is not None:
+            return bool(known)
         if len(self.edges) >= self.max_goals:
             self.left_out.add("goals")
             return False
@@ -79,10 +86,11 @@ class Derivations:
         seen: set[Edge] = set()
         good: list[Edge] = []
         for edge in self._expand(goal):
-            if edge in seen:
-                continue
+            before = len(seen)
             seen.add(edge)
-            if all(self.solve(child) for child in edge.children):
+            if len(seen) == before:
+                continue
+            if all(self._solved(child) for child in edge.children):
                 good.append(edge)
             else:
                 self.pruned += 1
@@ -93,17 +101,22 @@ class Derivations:
     def canonical(self, goal: Goal) -> Goal:
         """Return the goal inside of a goal that is one frozen atom; other goals do not change."""
         poly, stage = goal
+        inside = self._inside.get(poly)
+        if inside is None:
+            inside = self._inside[poly] = self._canonical(poly)
+        return goal if inside == poly else (inside, stage)
+
+    def _canonical(self, poly: int) -> int:
         terms = self.algebra.polys[poly]
         while (
             len(terms) == 1 and terms[0][1] == 1 and not terms[0][0][1] and len(terms[0][0][0]) == 1
         ):
             atom = self.algebra.atoms[terms[0][0][0][0]]
-            if (isinstance(atom, MaxAtom) and not atom.bound) or isinstance(atom, IdAtom):
-                poly = atom.arg
-                terms = self.algebra.polys[poly]
-            else:
+            if not ((isinstance(atom, MaxAtom) and not atom.bound) or isinstance(atom, IdAtom)):
                 break
-        return (poly, stage)
+            poly = atom.arg
+            terms = self.algebra.polys[poly]
+        return poly
 
     # ---- phases
 
@@ -138,7 +151,8 @@ class Derivations:
         return self.canonical((self.algebra.poly(terms), stage))
 
     def _one(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...], stage: int) -> Goal:
-        return self._goal([((tuple(sorted(atoms)), tuple(sorted(bound))), 1)], stage)
+        poly = self.algebra.monomial((tuple(sorted(atoms)), tuple(sorted(bound))))
+        return self.canonical((poly, stage))
 
     # ---- expansion
 
@@ -281,8 +295,16 @@ class Derivations:
             yield Product(goal, (a, b), axis, wide)
 
     def _is_matmul(self, a: Goal, b: Goal, axis: str) -> bool:
-        free = [{x for x, level in self.algebra.free(g[0]) if level == "L"} for g in (a, b)]
-        return axis in free[0] and axis in free[1] and bool(free[0] ^ free[1])
+        rows, columns = self._axes_of_tile(a[0]), self._axes_of_tile(b[0])
+        return axis in rows and axis in columns and rows != columns
+
+    def _axes_of_tile(self, poly: int) -> frozenset[str]:
+        """Return the axes of which a tile of a value has several elements."""
+        found = self._tile_axes.get(poly)
+        if found is None:
+            free = self.algebra.free(poly)
+            found = self._tile_axes[poly] = frozenset(x for x, level in free if level == "L")
+        return found
 
     # ---- sums of several terms
 

@@ -39,6 +39,7 @@ class Groupings:
 
     def __post_init__(self) -> None:
         self._products_known: dict[Mono, _Factors] = {}
+        self._late: dict[int, _SubAxes] = {}  # of atoms, the sums over steps or parts in them
         self._sums_inside = self._arguments()
 
     def clusters(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...]) -> list[tuple[int, ...]]:
@@ -47,7 +48,10 @@ class Groupings:
         algebra = self.algebra
         groups: dict[object, list[int]] = {}
         for x in atoms:
-            late = frozenset(b for b in algebra.atom_bound[x] if b[1] in "TG")
+            late = self._late.get(x)
+            if late is None:
+                late = frozenset(b for b in algebra.atom_bound[x] if b[1] in "TG")
+                self._late[x] = late
             groups.setdefault((algebra.atom_free[x], late), []).append(x)
         clusters = [tuple(g) for g in groups.values()]
         return self._tie(clusters, bound)
@@ -80,7 +84,8 @@ class Groupings:
 
     def own(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...]) -> tuple[SubAxis, ...]:
         """Return those of some sums that are over axes of the factors."""
-        return tuple(b for b in bound if any(b in self.algebra.atom_free[x] for x in atoms))
+        free, _ = self.algebra.of_atoms(atoms)
+        return tuple([b for b in bound if b in free])
 
     def common_factors(
         self, terms: Summands

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from mirage.cost.accountant import Accountant
-from mirage.cost.compilable import MAX_WIDE_DIMS
 from mirage.search.algebra.normal_form import Coefficient
 from mirage.semantics.builder import Builder
 from mirage.semantics.ops.op import complete
@@ -36,7 +35,7 @@ class Accounts(Protocol):
 
     def labels(self, goal: Goal) -> tuple[str, ...]: ...
     def elements(self, labels: tuple[str, ...]) -> Num: ...
-    def wide(self, labels: tuple[str, ...]) -> Num: ...
+    def fits(self, labels: tuple[str, ...]) -> Num: ...
     def is_last(self, axis: str) -> bool: ...
     def load(self, account: Accountant, edge: Load, size: Num, inside: bool) -> Num: ...
     def matmul(self, account: Accountant, edge: Product, inside: bool) -> Num: ...
@@ -269,7 +268,7 @@ class ReduceTile(Reduction):
     def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
         operand = at.labels(self.children[0])
         account.reduce(at.elements(operand), size, inside, at.is_last(self.axis))
-        return at.wide(operand) <= MAX_WIDE_DIMS
+        return at.fits(operand)
 
     def emit(self, body: Body, row: str | None, col: str | None) -> Value:
         return body.reduce(self, row, col)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mirage.cost.accountant import Accountant
-from mirage.cost.compilable import MAX_WIDE_DIMS
 from mirage.search.algebra.atoms import SoFarAtom
 from mirage.search.kernel.derivations.moves import (
     Above,
@@ -34,7 +33,7 @@ class Cumulate(Edge):
         labels = at.labels(self.goal)
         rows = at.elements(tuple(a for a in labels if a != self.atom.axis))
         account.cumulate(size, rows, inside, at.is_last(self.atom.axis))
-        return at.wide(labels) <= MAX_WIDE_DIMS
+        return at.fits(labels)
 
     def emit(self, body: Body, row: str | None, col: str | None) -> Value:
         if self.atom.axis not in (row, col):

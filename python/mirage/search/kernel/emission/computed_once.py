@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields
+from functools import cache
 
 from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import Op, Structure, Value
@@ -24,7 +25,7 @@ def without_repeats(ops: Iterable[Op], known: Known) -> list[Op]:
     first: dict[tuple[object, ...], Op] = {}
     kept: list[Op] = []
     for op in ops:
-        renamed = with_operands(op, tuple(known.get(v, v) for v in op.operands))
+        renamed = with_operands(op, tuple([known.get(v, v) for v in op.operands]))
         if isinstance(renamed, Structure):
             inside = tuple(without_repeats(renamed.inside, known))
             kept.append(renamed.with_each_once(inside, known))
@@ -39,6 +40,10 @@ def without_repeats(ops: Iterable[Op], known: Known) -> list[Op]:
 
 def _key(op: Op) -> tuple[object, ...]:
     """What determines the results of an op; attributes as text, as 1 is equal to True."""
-    skipped = ("operands", "results")
-    attributes = (repr(getattr(op, f.name)) for f in fields(op) if f.name not in skipped)
-    return type(op), op.operands, tuple(v.type for v in op.results), *attributes
+    attributes = [repr(getattr(op, name)) for name in _attributes(type(op))]
+    return type(op), op.operands, tuple([v.type for v in op.results]), *attributes
+
+
+@cache
+def _attributes(kind: type[Op]) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind) if f.name not in ("operands", "results"))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mirage.cost.accountant import Accountant
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.kernel_time import HOT
 from mirage.cost.read_again import Readings
+from mirage.cost.uniform import somewhere
 from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import Dims
 from mirage.search.kernel.derivations.moves import Accumulate, Edge, Gather, Goal, Load, Product
@@ -47,7 +49,8 @@ class Measure(EdgeCosts):
     ) -> tuple[KernelFeatures, Num, Num]:
         """Return the features and feasibility of a derivation, and the additional time of its
         combine kernel."""
-        self.readers = readers_of(edges)
+        if self.any_odd:
+            self.readers = readers_of(edges)
         try:
             return self._features(edges, outputs)
         finally:
@@ -56,7 +59,6 @@ class Measure(EdgeCosts):
     def _features(
         self, edges: list[Edge], outputs: Sequence[Stored]
     ) -> tuple[KernelFeatures, Num, Num]:
-        columns = self.columns
         account = Accountant(
             KernelFeatures(
                 blocks=self._blocks,
@@ -64,17 +66,17 @@ class Measure(EdgeCosts):
                 runs=self._around[Where.INNER].times,
                 warps=self._warps,
                 stages=self._stages,
-                warpgroups=columns.warpgroups,
-                shifted=columns.warpgroups & (self.shifted is not None),
+                warpgroups=self.groups,
+                shifted=self.groups & (self.shifted is not None),
             )
         )
         # rows are cut into classes for shifted boxes alone
-        feasible: Num = columns.warpgroups | (self.shifted is None)
+        feasible: Num = self.groups | (self.shifted is None)
         if self._has_warpgroups:
-            feasible = ~columns.warpgroups | self._suits_warpgroups(edges, outputs)
+            feasible = ~self.groups | self._suits_warpgroups(edges, outputs)
         products = {e.goal for e in edges if isinstance(e, Product)}
         gathered: set[Goal] = set()
-        again = self._again(edges)
+        loops = self._loops(edges)
         first, nested = self._first(edges)
         for edge in edges:
             if isinstance(edge, Accumulate):
@@ -84,24 +86,29 @@ class Measure(EdgeCosts):
             feasible = feasible & ok
             if edge.goal in nested or edge.goal not in first:
                 account.merge(added)
-            if edge.goal in again:  # computed in the second loop, too
+            for _ in range(len(loops.get(edge.goal, ())) - 1):  # computed in later loops, too
                 account.merge(added)
             if edge.goal in first:
                 account.merge(self._once(added))
             if isinstance(edge, Gather):
                 gathered.add(edge.children[0])
-        twice = (again & self._summed_first(edges)) | (first & nested)
-        self._count_readings(account, edges, twice, bool(products))
+        loops.update({goal: {0, 1} for goal in first & nested})
+        self._count_readings(account, edges, loops, bool(products))
         extra = self._store(account, gathered, outputs)
         if self._has_warpgroups and products:
             feasible = feasible & self._count_registers(account.features, edges)
         return account.features, feasible, extra
 
     def _count_readings(
-        self, account: Accountant, edges: Sequence[Edge], twice: set[Goal], multiplies: bool
+        self,
+        account: Accountant,
+        edges: Sequence[Edge],
+        loops: Mapping[Goal, Iterable[int]],
+        multiplies: bool,
     ) -> None:
-        """Count the bytes of device memory that loads read. Those of ``twice`` are in two loops;
-        what is loaded outside of loops is loaded behind them, unless the kernel multiplies."""
+        """Count the bytes of device memory that loads read. ``loops`` are the loops of loads, if
+        there are several; what is loaded outside of loops is loaded behind them, unless the kernel
+        multiplies."""
         readings, read = Readings(), dict[int, InAtom]()
         behind: list[tuple[int, tuple[Num, Num], Num]] = []
         for edge in edges:
@@ -117,7 +124,7 @@ class Measure(EdgeCosts):
             sizes = size, self._run(atom.dims) * width
             tile = self.elements(self.labels(edge.goal)) * width
             if self.in_loop(edge.goal) or multiplies:
-                for loop in range(1 + (edge.goal in twice)):
+                for loop in sorted(loops.get(edge.goal, (0,))):
                     readings.count(account, atom.tensor, sizes, loop, tile)
             else:
                 behind.append((atom.tensor, sizes, tile))
@@ -147,7 +154,7 @@ class Measure(EdgeCosts):
                 width = out.type.dtype.bytes
                 run, gap = self._run(out.dims) * width, self._gap(out.dims) * width
                 account.store(float(out.type.bytes), run, gap)
-            return np.zeros(self.columns.count)
+            return 0.0
         size: Num = np.zeros(self.columns.count)
         for goal in sorted(gathered):
             account.store(self.partial_bytes(goal))
@@ -171,8 +178,8 @@ class Measure(EdgeCosts):
         fits, serial = fits_and_serial(
             held, columns.warps, columns.stages, self.target.registers_sm
         )
-        features.serial = columns.warpgroups & serial
-        return fits | ~columns.warpgroups
+        features.serial = self.groups & serial
+        return fits | ~self.groups
 
     def _suits_warpgroups(self, edges: list[Edge], outputs: Sequence[Stored]) -> Num:
         """Return where warpgroups can compute a derivation and gain by it."""
@@ -187,33 +194,29 @@ class Measure(EdgeCosts):
             or not gains_by_warpgroups(made, is_loaded)
             or computes_a_right_factor(made, is_loaded, self.labels)
         ):
-            return np.zeros(self.columns.count, dtype=bool)
+            return np.False_
         order = [axis for dim in outputs[0].dims for axis in dim]
-        return np.logical_and.reduce([self.lies_for_warpgroups(p, order) for p in products])
+        return reduce(and_, (self.lies_for_warpgroups(p, order) for p in products))
 
     @cached_property
     def _has_warpgroups(self) -> bool:
-        return bool(self.columns.warpgroups.any())
+        return somewhere(self.groups)
 
-    def _again(self, edges: list[Edge]) -> set[Goal]:
-        """Return the values of the first loop that the second loop computes again."""
-        again: set[Goal] = set()
+    def _loops(self, edges: list[Edge]) -> dict[Goal, set[int]]:
+        """Return in which of several consecutive loops each value is computed: in those of the sums
+        that need it. A sum is computed in the first loop in which what it sums is known."""
+        found: dict[Goal, set[int]] = {}
         if self.derivations.kind.passes == 1:
-            return again
-        ended = self.derivations.phases.ended
+            return found
         for edge in reversed(edges):  # users first
-            if self.in_loop(edge.goal) and (edge.goal in again or ended(edge.goal[0])):
-                again.update(c for c in edge.children if self.in_loop(c) and not ended(c[0]))
-        return again
-
-    def _summed_first(self, edges: list[Edge]) -> set[Goal]:
-        """Return the values that the sums of the first loop are computed from."""
-        found: set[Goal] = set()
-        ended = self.derivations.phases.ended
-        for edge in reversed(edges):  # users first
-            sums = isinstance(edge, Accumulate) and not ended(edge.goal[0])
-            if sums or edge.goal in found:
-                found.update(c for c in edge.children if self.in_loop(c) and not ended(c[0]))
+            if self.in_loop(edge.goal):
+                own = found.get(edge.goal, set())
+            elif isinstance(edge, Accumulate):
+                own = {self.derivations.phases.ended(edge.children[0][0])}
+            else:
+                continue
+            for child in filter(self.in_loop, edge.children):
+                found.setdefault(child, set()).update(own)
         return found
 
     def _first(self, edges: list[Edge]) -> tuple[set[Goal], set[Goal]]:

@@ -12,10 +12,10 @@ import numpy as np
 
 from mirage.cost.accountant import Accountant
 from mirage.cost.boxes import shifted_steps
-from mirage.cost.compilable import MAX_WIDE_DIMS
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.overlapping_views import Cut
 from mirage.cost.target import Target
+from mirage.cost.uniform import somewhere
 from mirage.search.algebra.atoms import SubAxis
 from mirage.search.kernel.derivations.moves import Edge, Gather, Goal, Load
 from mirage.search.kernel.estimates.known_times import KnownTimes
@@ -33,17 +33,20 @@ _COUNTED = {k: v for k, v in vars(KernelFeatures()).items() if k not in _GIVEN}
 
 @dataclass
 class Known:
-    """Results for kinds of edges at some columns, which hold for all derivations."""
+    """Results for kinds of edges at some columns, which hold for all derivations; and the work of
+    edges by their identity, which are kept so that it stays theirs."""
 
     work: dict[_Kind, _Work] = field(default_factory=dict["_Kind", "_Work"])
     costs: dict[_Kind, tuple[Num, bool]] = field(default_factory=dict["_Kind", tuple[Num, bool]])
     times: KnownTimes = field(default_factory=KnownTimes)
+    edges: dict[int, tuple[Edge, _Work]] = field(default_factory=dict[int, "tuple[Edge, _Work]"])
 
     def clear(self) -> None:
         """Forget all results."""
         self.work.clear()
         self.costs.clear()
         self.times.clear()
+        self.edges.clear()
 
 
 @dataclass
@@ -58,13 +61,18 @@ class EdgeCosts(EdgeAccounts):
 
     def work(self, edge: Edge) -> tuple[dict[str, Num], Num]:
         """Return the amounts that an edge adds to each feature, and where sizes permit it."""
-        return self._work_of(edge, self._kind(edge))
+        if self.any_odd:  # these depend on the derivation, too
+            return self._work_of(edge, self._kind(edge))
+        _, found = self.known.edges.get(id(edge), (edge, None))
+        if found is None:
+            found = self._work_of(edge, self._kind(edge))
+            self.known.edges[id(edge)] = edge, found
+        return found
 
     def _work_of(self, edge: Edge, kind: _Kind) -> tuple[dict[str, Num], Num]:
         found = self.known.work.get(kind)
         if found is None:
-            columns = self.columns
-            account = Accountant(KernelFeatures(warps=self._warps, warpgroups=columns.warpgroups))
+            account = Accountant(KernelFeatures(warps=self._warps, warpgroups=self.groups))
             feasible = self.account(account, edge)
             counted = vars(account.features)
             added = {
@@ -117,7 +125,7 @@ class EdgeCosts(EdgeAccounts):
 
     def _cost_of(self, edge: Edge, kind: _Kind) -> tuple[Num, bool]:
         labels = self.labels(edge.goal)
-        if edge.goal[1] != 2 and self.wide(labels).min() > MAX_WIDE_DIMS:
+        if edge.goal[1] != 2 and not somewhere(self.fits(labels)):
             return self._never, False
         added, ok = self._work_of(edge, kind)
         once: Num = 1e-6
@@ -137,8 +145,7 @@ class EdgeCosts(EdgeAccounts):
             time = time + 0.01
         if isinstance(edge, Gather):
             time = time + self.partial_bytes(edge.children[0]) / self.target.l2_bytes
-        fits = bool(np.any(ok))
-        return np.where(ok, time, self._never), fits
+        return np.where(ok, time, self._never), somewhere(ok)
 
     @cached_property
     def _steps(self) -> Num:

@@ -64,7 +64,7 @@ def fits_and_serial(held: Held, warps: Num, stages: Num, registers_sm: int) -> t
     (:func:`mirage.cost.registers.check_registers`), and whether groups of warps do not take turns
     (:meth:`mirage.cost.registers.RegisterEstimator.takes_turns`)."""
     limit = np.zeros(len(warps))
-    for count in np.unique(warps).tolist():
+    for count in np.flatnonzero(np.bincount(warps)).tolist():
         limit[warps == count] = limit_of(Schedule(count, 2, True), registers_sm)
     threads = 32.0 * warps
     summed, chained = held.summed / threads, (held.summed + held.between) / threads

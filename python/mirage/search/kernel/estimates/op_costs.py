@@ -22,6 +22,7 @@ from mirage.cost.compilable import (
     MAX_WIDE_DIMS,
 )
 from mirage.cost.skewed_rows import is_odd, may_skew
+from mirage.cost.uniform import somewhere, uniform, where
 from mirage.cost.warpgroup_limits import instruction_depth
 from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import Dims
@@ -67,12 +68,13 @@ class EdgeAccounts:
         self._labels: dict[Goal, tuple[str, ...]] = {}
         self._elements: dict[tuple[str, ...], Num] = {}
         self._wide: dict[tuple[str, ...], Num] = {}
+        self._fits: dict[tuple[str, ...], Num] = {}
         self._runs: dict[Dims, Num] = {}
         self._maps: dict[Dims, Num] = {}
         self._shares: dict[tuple[tuple[str, ...], tuple[str, ...]], Num] = {}
         self._last: dict[str, bool] = {}
         self._skews: dict[tuple[InAtom, frozenset[str]], Num] = {}
-        self._any_odd = any(is_odd(tensor.type) for tensor in self.tensors)
+        self.any_odd = any(is_odd(tensor.type) for tensor in self.tensors)
         self.readers: Mapping[Goal, frozenset[str]] | None = None
         """The readers of goals in the derivation whose work is counted, if there is one
         (:func:`readers_of`)."""
@@ -124,14 +126,25 @@ class EdgeAccounts:
             found = self._wide[labels] = self.columns.wide(labels)
         return found
 
+    def fits(self, labels: tuple[str, ...]) -> Num:
+        """Return where a tile has no more wide axes than kernels can have."""
+        found = self._fits.get(labels)
+        if found is None:
+            found = self._fits[labels] = uniform(self.wide(labels) <= MAX_WIDE_DIMS)
+        return found
+
+    @cached_property
+    def groups(self) -> Num:
+        """Where warpgroups multiply."""
+        return uniform(self.columns.warpgroups)
+
     def account(self, account: Accountant, edge: Edge) -> Num:
         """Add the edge's work; return where the sizes permit it."""
         goal = edge.goal
         where = self.derivations.where
-        labels = self.labels(goal)
-        feasible: Num = self.wide(labels) <= MAX_WIDE_DIMS
         if goal[1] == 2:
-            return np.ones(self.columns.count, dtype=bool)
+            return np.True_
+        labels = self.labels(goal)
         inside = self.in_loop(goal)
         size = self.elements(labels)
         if edge.reads:
@@ -141,7 +154,7 @@ class EdgeAccounts:
                     account.around = self._around[where(child)]
                     account.fetch(self.elements(self.labels(child)), width, self.in_loop(child))
         account.around = self._around[where(goal)]
-        return feasible & edge.account(self, account, size, inside)
+        return self.fits(labels) & edge.account(self, account, size, inside)
 
     def accumulate(self, account: Accountant, edge: Accumulate, of_matmul: bool) -> None:
         """Add the work of summing over a loop's steps."""
@@ -156,11 +169,13 @@ class EdgeAccounts:
         assert isinstance(atom, InAtom)
         own = self.tensors[atom.tensor].type
         run, skewed = self._run(atom.dims), self._skewed(edge.goal)
-        shifted = self.columns.warpgroups & (atom.tensor == self.shifted)
+        shifted = self.groups & (atom.tensor == self.shifted)
         account.load(size, run, own, inside, edge.goal in self.factors, skewed, shifted)
         # converted tensors are loaded into registers
         direct = own.dtype.in_tile is not own.dtype
-        return self.map_ok(atom.dims) & (~self._ring(edge.goal) | self._box(atom) | direct)
+        fits = self.map_ok(atom.dims)
+        ring = self._ring(edge.goal)
+        return fits if direct or not somewhere(ring) else fits & (~ring | self._box(atom))
 
     @cached_property
     def factors(self) -> Mapping[Goal, frozenset[str]]:
@@ -173,21 +188,21 @@ class EdgeAccounts:
         contract it along its rows."""
         odd = self.odd_load(goal)
         if odd is None:
-            return np.zeros(self.columns.count, dtype=bool)
+            return np.False_
         found = self._skews.get(odd)
         if found is None:
             atom, contracted = odd
             tile = [self.elements(dim) for dim in atom.dims]
             along = bool(contracted) and contracted <= set(atom.dims[-1])
             found = may_skew(self.tensors[atom.tensor].type, tile) & along
-            found = self._skews[odd] = found & ~self.columns.warpgroups
+            found = self._skews[odd] = uniform(found & ~self.groups)
         return found
 
     def odd_load(self, goal: Goal) -> tuple[InAtom, frozenset[str]] | None:
         """Return how a goal is loaded whose tensor's rows start at odd elements, and the axes along
         which it is contracted: by the derivation's products or, while there is none, by any. None
         for other goals."""
-        if not self._any_odd:
+        if not self.any_odd:
             return None
         for edge in self.derivations.edges.get(goal, ()):
             if isinstance(edge, Load):
@@ -200,13 +215,13 @@ class EdgeAccounts:
     def _ring(self, goal: Goal) -> Num:
         """Return where a value belongs to a loop whose tiles are copied into rings."""
         looped = self.derivations.where(goal) is not Where.OUTSIDE
-        return self.columns.warpgroups if looped else np.zeros(self.columns.count, dtype=bool)
+        return self.groups if looped else np.False_
 
     def _box(self, atom: InAtom) -> Num:
         """Return where the tensor memory accelerator can copy a tile."""
         tensor = self.tensors[atom.tensor]
         if not atom.dims:
-            return np.zeros(self.columns.count, dtype=bool)
+            return np.False_
         extents = [self.elements(dim) for dim in atom.dims]
         last = extents[-1] * tensor.dtype.bytes
         rows: Num = np.ones(self.columns.count)
@@ -224,21 +239,22 @@ class EdgeAccounts:
         return found
 
     def _counted_run(self, dims: Dims) -> Num:
-        run: Num = np.ones(self.columns.count)
-        whole: Num = np.ones(self.columns.count, dtype=bool)
+        run: Num = 1.0
+        whole: Num = np.True_
         for dim in reversed(dims):
             for a in reversed(dim):
-                run = np.where(whole, run * np.minimum(self.columns.tile[a], self.sizes[a]), run)
-                whole = whole & (self.columns.tile[a] >= self.sizes[a])
+                tile, size = self.columns.tile[a], self.sizes[a]
+                run = where(whole, run * np.minimum(tile, size), run)
+                whole = whole & (tile >= size)
         return run
 
     def _gap(self, dims: Dims) -> Num:
         """Return the number of elements from one run of a tile to the next; 0 if there is one."""
-        gap: Num = np.zeros(self.columns.count)
-        in_run: Num = np.ones(self.columns.count, dtype=bool)
+        gap: Num = 0.0
+        in_run: Num = np.True_
         stride = 1
         for a in (a for dim in reversed(dims) for a in reversed(dim)):
-            gap = np.where(~in_run & (gap == 0) & (self.columns.tile[a] > 1), stride, gap)
+            gap = where(~in_run & (np.asarray(gap) == 0) & (self.columns.tile[a] > 1), stride, gap)
             in_run = in_run & (self.columns.tile[a] >= self.sizes[a])
             stride *= self.sizes[a]
         return gap
@@ -260,8 +276,8 @@ class EdgeAccounts:
         half = self.half and not edge.wide
         for child in edge.children:
             if self._loaded(child)[1]:
-                kept = self._skewed(child) | (self.columns.warpgroups & (self.shifted is not None))
-                size = np.where(kept, 0.0, self.elements(self.labels(child)))
+                kept = self._skewed(child) | (self.groups & (self.shifted is not None))
+                size = where(kept, 0.0, self.elements(self.labels(child)))
                 account.copy_odd(size, self.in_loop(child))
         left, right = (not half and self._load_width(child) in (1, 2) for child in edge.children)
         widths = [self._load_width(child) for child in edge.children]
@@ -270,35 +286,49 @@ class EdgeAccounts:
         skewed = self._skewed(edge.children[0]), self._skewed(edge.children[1])
         operands = Operands(half, (left, right), eight_bits, 0 in widths, tf32, skewed)
         account.matmul(m, n, self.columns.tile[k], operands, inside)
-        if tf32:
-            loaded = all(width == 4 for width in widths)
-        else:
-            loaded = half and (eight_bits or (2 in widths and {0, 2}.issuperset(widths)))
-        # which of the two are rows is known once all of the kernel is
-        shared_out = self._groups_share(*sides) | self._groups_share(*sides[::-1])
-        feasible = ~self.columns.warpgroups | (
-            shared_out
-            & (self.columns.tile[k] % instruction_depth(operands.width) == 0)
-            & (inside and loaded)
-        )
-        if eight_bits or tf32:
-            deep = eight_bits & (self.columns.tile[k] > _target.PROMOTED_DEPTH)
-            along = all(self._loaded(child)[2] == k for child in edge.children)
-            feasible = feasible & ~(self.columns.warpgroups & (deep | (not along)))
+        feasible = self.elements(shared) == 1
+        if somewhere(self.groups):
+            ours = self._for_groups(edge, operands, widths, sides, inside)
+            feasible = feasible & (~self.groups | ours)
         if self.half:
             for child in edge.children:  # computed values are f32
                 if (self._load_width(child) or 4) != (2 if half else 4):
                     account.around = self._around[self.derivations.where(child)]
                     size = self.elements(self.labels(child))
                     if eight_bits:  # warpgroups multiply them as they are
-                        size = np.where(self.columns.warpgroups, 0.0, size)
+                        size = where(self.groups, 0.0, size)
                     account.convert(size, self.in_loop(child))
-        ok = feasible & (self.elements(shared) == 1)
         for child in edge.children:
-            ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
+            feasible = feasible & self.fits(self.labels(child))
         few, many = np.minimum(m, n), np.maximum(m, n)
-        long = ~self.columns.warpgroups & (few <= FEW_ROWS) & (many <= MAX_LONG)
-        return ok & (long | ((many <= MAX_COLUMNS) & (few <= MAX_ROWS)))
+        long = ~self.groups & (few <= FEW_ROWS) & (many <= MAX_LONG)
+        return feasible & (long | ((many <= MAX_COLUMNS) & (few <= MAX_ROWS)))
+
+    def _for_groups(
+        self,
+        edge: Product,
+        operands: Operands,
+        widths: list[int],
+        sides: tuple[tuple[str, ...], tuple[str, ...]],
+        inside: bool,
+    ) -> Num:
+        """Return where warpgroups can compute a product of loaded factors."""
+        if operands.tf32:
+            loaded = all(width == 4 for width in widths)
+        else:
+            narrow = operands.eight_bits or (2 in widths and {0, 2}.issuperset(widths))
+            loaded = operands.half and narrow
+        if not (inside and loaded):
+            return np.False_
+        depth = self.columns.tile[edge.axis]
+        # which of the two are rows is known once all of the kernel is
+        shared = self._groups_share(*sides) | self._groups_share(*sides[::-1])
+        shared = shared & (depth % instruction_depth(operands.width) == 0)
+        if operands.eight_bits or operands.tf32:
+            along = all(self._loaded(child)[2] == edge.axis for child in edge.children)
+            deep = operands.eight_bits & (depth > _target.PROMOTED_DEPTH)
+            return shared & ~deep if along else np.False_
+        return shared
 
     def _groups_share(self, rows: tuple[str, ...], columns: tuple[str, ...]) -> Num:
         """Return where groups of four warps can share a product with these axes as rows and
@@ -320,7 +350,7 @@ class EdgeAccounts:
         a, b = (set(self.labels(c)) - {edge.axis} for c in edge.children)
         sides = [side for side in (a - b, b - a) if not side.isdisjoint(order)]
         if len(sides) < 2:
-            return np.ones(self.columns.count, dtype=bool)
+            return np.True_
         sides.sort(key=lambda side: min(order.index(axis) for axis in side.intersection(order)))
         rows, columns = (tuple(sorted(side)) for side in sides)
         return self._groups_share(rows, columns)

@@ -30,16 +30,19 @@ def promising(measure: Measure, choices: Choices, costs: Any, dims: Dims, most: 
     surrogate = np.ceil(blocks / measure.target.sms) * sum(total[t] for t in choices.targets)
     surrogate = np.where(measure.map_ok(dims), surrogate, np.inf)
     order = np.argsort(surrogate, kind="stable")
-    steps = measure.steps()
+    order = order[: np.count_nonzero(np.isfinite(surrogate))]
+    steps = measure.steps().astype(np.int64)
     usable: list[int] = []
     seen: set[tuple[int, int]] = set()
-    for i in order:
-        if not np.isfinite(surrogate[i]) or len(usable) >= most:
-            break
-        key = (int(np.log2(blocks[i])), int(np.log2(steps[i])))
+    for i, own, times in zip(
+        *(x.tolist() for x in (order, blocks[order], steps[order])), strict=True
+    ):
+        key = (own.bit_length(), times.bit_length())
         if key not in seen:
             seen.add(key)
-            usable.append(int(i))
+            usable.append(i)
+            if len(usable) == most:
+                break
     return usable
 
 
@@ -54,13 +57,13 @@ def may_store(
     dims = analysis.dims[0]
     ok = measure.map_ok(dims)
     axes = tuple(a for dim in dims for a in dim)
-    ok = ok & (measure.wide(axes) <= 2)
+    ok = ok & measure.fits(axes)
     for goal in targets:
-        ok = ok & (measure.wide(measure.labels(goal)) <= 2)
+        ok = ok & measure.fits(measure.labels(goal))
     stored = [measure.labels(e.children[0]) for e in edges if isinstance(e, Gather)]
     stored.extend(tuple(a for dim in own for a in dim) for own in analysis.dims[1:])
     for labels in stored:
-        ok = ok & (measure.wide(labels) <= 2)
+        ok = ok & measure.fits(labels)
         for a in axes:
             if a not in labels:
                 ok = ok & (measure.columns.grid[a] == 1)

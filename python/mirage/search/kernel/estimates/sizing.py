@@ -18,10 +18,10 @@ class Sizing:
     def __init__(self, columns: Columns, cut: bool) -> None:
         self.columns, self.cut = columns, cut
         alone = columns.with_warps_alone()
-        places = np.linspace(0, alone.count - 1, min(alone.count, SURROGATE_COLUMNS))
-        places = places.astype(np.int64)
-        places = places[np.diff(places, prepend=-1) > 0]
-        self.few = alone if len(places) == alone.count else alone.take(places)
+        self.few = alone
+        if alone.count > SURROGATE_COLUMNS:
+            places = np.linspace(0, alone.count - 1, SURROGATE_COLUMNS)
+            self.few = alone.take(places.astype(np.int64))
         """The columns at which edges are costed to select derivations."""
         self.known = Known()
         self.known_few = self.known if self.few is columns else Known()

@@ -49,9 +49,16 @@ class _State:
     over: bool = False  # the outer loop of a nest
 
     def and_also(self, other: _State) -> _State:
+        if other is _ANYWHERE or other is self:
+            return self
+        if self is _ANYWHERE:
+            return other
         return _State(
             max(self.loops, other.loops), self.late or other.late, self.over or other.over
         )
+
+
+_ANYWHERE = _State()
 
 
 @dataclass
@@ -61,9 +68,16 @@ class Phases:
     algebra: NormalForms
     kind: FrameType
     _states: dict[int, _State] = field(default_factory=dict[int, _State])
+    _where: dict[int, Where] = field(default_factory=dict[int, Where])
 
     def where(self, poly: int) -> Where:
         """Return the innermost body with whose step the value changes."""
+        found = self._where.get(poly)
+        if found is None:
+            found = self._where[poly] = self._innermost(poly)
+        return found
+
+    def _innermost(self, poly: int) -> Where:
         free = self.algebra.free(poly)
         if self.kind.inner is not None and (self.kind.inner, "T") in free:
             return Where.INNER
@@ -115,7 +129,7 @@ class Phases:
     def _state(self, poly: int) -> _State:
         found = self._states.get(poly)
         if found is None:
-            found = _State()
+            found = _ANYWHERE
             for (atoms, bound), _ in self.algebra.polys[poly]:
                 found = found.and_also(self._monomial(atoms, bound))
             self._states[poly] = found
@@ -124,7 +138,7 @@ class Phases:
     def _monomial(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...]) -> _State:
         states = {x: self._atom(x) for x in atoms}
         free = self.algebra.atom_free
-        state = _State()
+        state = _ANYWHERE
         for inside in states.values():
             state = state.and_also(inside)
         axis = (self.kind.inner or self.kind.loop, "T")
@@ -143,7 +157,7 @@ class Phases:
     def _atom(self, number: int) -> _State:
         match self.algebra.atoms[number]:
             case InAtom():
-                return _State()
+                return _ANYWHERE
             case FnAtom(_, arg) | SoFarAtom(arg=arg) | IdAtom(arg):
                 return self._state(arg)
             case Fn2Atom(_, a, b):

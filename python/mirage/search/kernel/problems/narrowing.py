@@ -9,6 +9,7 @@ rounding errors are acceptable, and proves nothing: the verifier measures the er
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 
@@ -34,6 +35,9 @@ class Narrowing:
     _polys: dict[int, Sizes] = field(default_factory=dict[int, "Sizes"], init=False)
     """The sizes of the normal forms of ``_algebra``; numbers in another algebra mean other normal
     forms."""
+    _products: dict[tuple[int, ...], Sizes] = field(
+        default_factory=dict[tuple[int, ...], "Sizes"], init=False
+    )
     _may: dict[int, bool] = field(default_factory=dict[int, bool], init=False)
     """Whether each of these may be rounded."""
     _algebra: NormalForms | None = field(default=None, init=False)
@@ -48,7 +52,7 @@ class Narrowing:
             return True
         sizes = self._of(algebra, poly)
         if poly not in self._may:
-            self._may[poly] = bool(np.all(sizes <= self.scales.kept + _EQUAL))
+            self._may[poly] = bool((sizes <= self.scales.kept + _EQUAL).all())
         return self._may[poly]
 
     def _is_full(self, algebra: NormalForms, poly: int) -> bool:
@@ -62,15 +66,20 @@ class Narrowing:
 
     def _of(self, algebra: NormalForms, poly: int) -> Sizes:
         if algebra is not self._algebra:
-            self._algebra, self._polys, self._may = algebra, {}, {}
+            self._algebra, self._products, self._polys, self._may = algebra, {}, {}, {}
         if poly not in self._polys:
-            nothing = np.zeros_like(self.scales.kept)
-            terms = [
-                sum((self._atom(algebra, atom) for atom in atoms), nothing)
-                for (atoms, _), _ in algebra.polys[poly]
-            ]
-            self._polys[poly] = np.max(terms, axis=0) if terms else nothing
+            terms = [self._product(algebra, atoms) for (atoms, _), _ in algebra.polys[poly]]
+            nothing = self._product(algebra, ())
+            self._polys[poly] = reduce(np.maximum, terms) if terms else nothing
         return self._polys[poly]
+
+    def _product(self, algebra: NormalForms, atoms: tuple[int, ...]) -> Sizes:
+        """Return the size of a product, or of a sum of such products."""
+        if atoms not in self._products:
+            factors = [self._atom(algebra, atom) for atom in atoms]
+            one = np.zeros_like(self.scales.kept)
+            self._products[atoms] = reduce(np.add, factors, one)
+        return self._products[atoms]
 
     def _atom(self, algebra: NormalForms, number: int) -> Sizes:
         match algebra.atoms[number]:

@@ -1,0 +1,75 @@
+"""The time that a kernel's blocks need from device memory and from L2."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mirage.cost.kernel_features import KernelFeatures, Num
+from mirage.cost.occupancy import Occupancy
+from mirage.cost.read_again import evicted
+from mirage.cost.target import Target
+from mirage.cost.uniform import is_zero, plus, somewhere, where
+
+IN_STEP = 1.8
+"""The factor by which boxes arrive faster if all blocks run at once: those that read the same ones
+do so at the same time, and L2 serves them together."""
+
+AGAIN_IN_STEP = 1.6
+"""The factor of :data:`IN_STEP` if threads copy data that has been read before. 32 rows by 4096
+columns of a weight in 128 blocks, 12.9 µs: 16.9 predicted without, 14.2 with it."""
+
+TAKEN_IN_STEP = 1.15
+"""The factor by which one SM receives more there: 786 KB of a projection of 32 rows in 12.8 µs.
+With the two, and :func:`.thin`, the first choice among the 427 kernels of `fit` takes 3.7 % longer
+than the best, without 4.9 %."""
+
+SHIFTED_IN_WAVES = 0.17
+"""The share of the additional cost of rows in two lines that remains if boxes are shifted and not
+all blocks run at once: five sectors instead of four, without the second request. 4096 rows by 4096
+columns, a depth of 4095: 225 µs in resident blocks and 230 without, 269 and 284 predicted if all of
+it counts."""
+
+
+def memory_times(
+    f: KernelFeatures, target: Target, o: Occupancy, load: Num, streams: Num
+) -> tuple[Num, Num]:
+    """Return the µs of device memory and of L2 for blocks that ``load`` this number of bytes each;
+    ``streams`` says whether they load all of it at once."""
+    together = o.waves <= 1
+    # blocks that run together are in different phases: half of them wait for what they loaded
+    # outside the loop
+    staged = f.shared_step * np.maximum(f.stages - 1.0, 0.5)
+    outside = f.load_once - f.again_once
+    if not is_zero(outside):
+        staged = staged + where(~together & ~streams, 0.5, 1.0) * outside
+    flight = o.active * o.together * np.maximum(np.minimum(staged, load), 1.0)
+    if somewhere(streams):
+        flight = where(streams, np.minimum(flight, f.blocks * load + 1.0), flight)
+    # bandwidth of what is in flight; near saturation more in flight still helps a little
+    # (what is only written waits for nothing)
+    missing = where(np.asarray(load) > 0, np.minimum(target.flight_total / flight, 1e3), 0.0)
+    moved = f.dram_read + evicted(f, target, o) + f.dram_write
+    dram = moved / target.dram_bytes * np.sqrt(1.0 + np.square(missing))
+    return dram, _l2(f, target, o, load) + f.pieces / (0.5 * target.l2_bytes)
+
+
+def _l2(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> Num:
+    """Return the µs in which blocks read from L2, or in which an SM takes it in if that is
+    longer."""
+    together, groups = o.waves <= 1, f.warpgroups
+    split = plus(f.split_once, f.split_step, f.steps)
+    if not is_zero(split):
+        load = load + where(f.shifted & ~together, SHIFTED_IN_WAVES, 1.0) * split
+    # tiles that another block of the cluster copies are read from L2 once
+    given = f.given_step + f.given_split_step
+    read = f.blocks * (load if is_zero(given) else load - given * f.steps)
+    first = np.minimum(f.dram_read, read)
+    l2 = where(together, first + (read - first) / AGAIN_IN_STEP, read) / target.l2_bytes
+    taken = where(together, TAKEN_IN_STEP, 1.0) * target.sm_bytes
+    if somewhere(groups):
+        boxes = np.where(together, IN_STEP, 1.0)
+        l2 = where(groups, read / (boxes * target.box_l2_bytes), l2)
+        taken = where(groups, boxes * target.box_sm_bytes, taken)
+    # what another block of the cluster asks for, this one receives without asking twice
+    asked = load if is_zero(f.given_split_step) else load - f.given_split_step * f.steps
+    return np.maximum(l2, o.per_sm * asked / taken)
