@@ -279,6 +279,7 @@ private:
   SharedView getSharedView(mlir::Value value);
   void commitCopies();
   void waitForCopies(int64_t group);
+  void waitForTiles(mlir::ValueRange values);
   void waitForAllCopies() { waitForCopies(committed - 1); }
 
   // Fragments.

@@ -11,6 +11,8 @@ from mirage.cost.target import Target
 
 FEWEST_REGISTERS = 24
 """The fewest registers of a thread (setmaxnreg)."""
+RESERVED = 1024.0
+"""The bytes of shared memory that each block of an SM takes besides its own."""
 ACCUMULATORS_MAX = 128
 """The f32 values per thread that loops may accumulate."""
 ACCUMULATORS_OF_GROUPS = 144
@@ -40,7 +42,7 @@ def occupancy(f: KernelFeatures, target: Target) -> Occupancy:
     moved = registers * threads + FEWEST_REGISTERS * 128.0
     held = np.where(f.warpgroups & (held > target.registers_sm), moved, held)
     shared = f.shared
-    by_memory = target.shared_sm // np.maximum(shared + 1024.0, 1.0)
+    by_memory = target.shared_sm // np.maximum(shared + RESERVED, 1.0)
     by_threads = np.minimum(target.threads_sm // started, float(target.blocks_sm))
     resident = np.minimum(np.minimum(by_memory, by_threads), target.registers_sm // held)
     feasible = (shared <= target.shared_block) & (resident >= 1)
