@@ -204,8 +204,7 @@ void TileEmitter::startCopies(StagedLoop &loop) {
     copyStep(loop, step, index(ahead), exists);
   }
   if (loop.rotates())
-    readIndicesAhead(loop,
-                     arith::AddIOp::create(builder, loc, loop.steps.first, index(started)));
+    readIndicesAhead(loop, arith::AddIOp::create(builder, loc, loop.steps.first, index(started)));
 }
 
 /// At the start of a step: waits for its copies, and starts those of a later one.
@@ -243,8 +242,7 @@ void TileEmitter::setSlots(StagedLoop &loop, scf::ForOp steps) {
     loop.readSlot = carried[carried.size() - 2];
     loop.fillSlot = carried.back();
   } else if (loop.hasRing()) {
-    loop.readSlot =
-        arith::SubIOp::create(builder, loc, steps.getInductionVar(), loop.steps.first);
+    loop.readSlot = arith::SubIOp::create(builder, loc, steps.getInductionVar(), loop.steps.first);
   } else {
     loop.readSlot = index(0);
   }

@@ -52,8 +52,7 @@ static int64_t getRescaleBytes(Value runningMax, Value accumulator) {
   auto narrow = held.withLayout(reduceLayout(held.getLinearLayout(), padded));
   thread::LinearLayout needed = reduceLayout(
       target.getLinearLayout(), getBroadcastDims(narrow.getShape(), target.getShape()));
-  int64_t conversion =
-      needed == narrow.getLinearLayout() ? 0 : getConversionBytes(narrow, needed);
+  int64_t conversion = needed == narrow.getLinearLayout() ? 0 : getConversionBytes(narrow, needed);
   return std::max(getReductionBytes(held.getLinearLayout(), padded), conversion);
 }
 

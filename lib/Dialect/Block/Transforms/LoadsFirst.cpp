@@ -61,8 +61,7 @@ void mirage::block::moveLoadsFirst(kernel::LaunchOp launch) {
 /// Bytes of shared memory that each block of a multiprocessor takes besides its own.
 static constexpr int64_t reserved = 1024;
 
-int64_t mirage::block::moveCopiesFirst(kernel::LaunchOp launch, int64_t stages,
-                                       const Chip &chip) {
+int64_t mirage::block::moveCopiesFirst(kernel::LaunchOp launch, int64_t stages, const Chip &chip) {
   Block &body = launch.getBody().front();
   Operation *place = &body.front();
   while (isa<LoadOp, GatherOp>(place))
@@ -75,9 +74,8 @@ int64_t mirage::block::moveCopiesFirst(kernel::LaunchOp launch, int64_t stages,
   SharedBytes bytes(launch, stages);
   int64_t atOnce = bytes.outside + std::max(bytes.loops, bytes.scratch);
   int64_t threads = 32 * launch.getSchedule()->getWarps();
-  int64_t together = std::min<int64_t>(
-      llvm::divideCeil(launch.getNumBlocks(), chip.getFewestSms()),
-      std::min(chip.threadsSm / threads, chip.blocksSm));
+  int64_t together = std::min<int64_t>(llvm::divideCeil(launch.getNumBlocks(), chip.getFewestSms()),
+                                       std::min(chip.threadsSm / threads, chip.blocksSm));
   if (atOnce > chip.sharedBlock || together * (atOnce + reserved) > chip.sharedSm)
     return 0;
   for (Operation *op : late)
