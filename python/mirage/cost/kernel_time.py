@@ -125,6 +125,12 @@ def _late(f: KernelFeatures, target: Target, o: Occupancy) -> Num:
     return o.together * (f.first + RESERVED) > target.shared_sm
 
 
+def _alone(f: KernelFeatures, target: Target, o: Occupancy) -> Num:
+    """Return the additional µs of blocks that multiply without a loop."""
+    waits = np.where(_late(f, target, o), 1.0, ALONE_COPIED)
+    return np.where((f.steps <= 1) & (f.mma_once > 0), target.alone * waits, 0.0)
+
+
 def _steps_ahead(f: KernelFeatures) -> Num:
     """Return how many steps of a loop are loaded ahead: one less than there are slots, or all of
     them if each step has a slot of its own."""
@@ -307,12 +313,10 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     # blocks that go on load the next tile meanwhile, which device memory gives no sooner
     beside = last / np.where(f.resident, o.waves, 1.0)
     dram = dram + thin(f, target, o, dram) + crowded(f, target, o, lanes)
-    alone = target.alone * np.where(_late(f, target, o), 1.0, ALONE_COPIED)
-    alone = np.where((f.steps <= 1) & (f.mma_once > 0), alone, 0.0)
     # the first load and the last store are not hidden by the work of other blocks
     longest = np.maximum(dram + last, l2 + beside) + rest
     longest = np.maximum(np.maximum(longest, compute), chain)
-    time = target.launch + alone + latency * FIRST_LOAD * _starts(f, o) + longest
+    time = target.launch + _alone(f, target, o) + latency * FIRST_LOAD * _starts(f, o) + longest
     if f.known is not None:
         time = time + f.known.spilled * o.threads * f.blocks / target.spill_bytes
     time = np.where(o.feasible, time, np.inf)
