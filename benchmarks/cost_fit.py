@@ -37,6 +37,11 @@ WITHIN = 2.0
 """Weight of errors relative to other kernels of the same program, which decide the choice."""
 
 
+def _known(row: dict[str, Any], field: Field[Any]) -> float:
+    """Return a resource of a kernel; what its measurement does not have is as by default."""
+    return float(row["known"].get(field.name, field.default))
+
+
 def _feature(row: dict[str, Any], of: Field[Any]) -> float:
     """A recorded feature; its default where it was recorded before there was such a feature."""
     return float(row[of.name] if of.default is MISSING else row.get(of.name, of.default))
@@ -70,7 +75,7 @@ class Measured:
             if f.name != "known"
         }
         columns["warpgroups"] = columns["warpgroups"].astype(bool)
-        known = Known(*(np.array([float(r["known"][f.name]) for r in rows]) for f in fields(Known)))
+        known = Known(*(np.array([_known(r, f) for r in rows]) for f in fields(Known)))
         return Measured(
             KernelFeatures(**columns, known=known),
             np.array(owner),

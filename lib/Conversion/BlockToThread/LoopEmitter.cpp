@@ -12,6 +12,9 @@
 //
 // Indices of rows that are copied are read a step before, and stay in registers.
 //
+// With as many stages as steps, the copies of all steps are started before the
+// loop, and a step waits until at most S - 1 groups are under way.
+//
 // With one stage the copies of a step are issued after a barrier at its start
 // and waited for at once.
 //
@@ -191,20 +194,21 @@ void TileEmitter::startCopies(StagedLoop &loop) {
   // Warps may still read what the previous run of this loop left in the ring.
   if (isa<block::LoopOp>(loop.op->getParentOp()))
     thread::BarrierOp::create(builder, loc);
-  for (int64_t ahead = 0; ahead + 1 < loop.stages; ++ahead) {
+  int64_t started = loop.rotates() ? loop.stages - 1 : loop.stages;
+  for (int64_t ahead = 0; ahead < started; ++ahead) {
     Value step = arith::AddIOp::create(builder, loc, loop.steps.first, index(ahead));
     Value exists;
     if (!loop.steps.all && ahead > 0)
       exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, step, loop.steps.end);
     copyStep(loop, step, index(ahead), exists);
   }
-  readIndicesAhead(loop,
-                   arith::AddIOp::create(builder, loc, loop.steps.first, index(loop.stages - 1)));
+  if (loop.rotates())
+    readIndicesAhead(loop, arith::AddIOp::create(builder, loc, loop.steps.first, index(started)));
 }
 
 /// At the start of a step: waits for its copies, and starts those of a later one.
 void TileEmitter::continueCopies(StagedLoop &loop, Value step) {
-  if (loop.hasRing()) {
+  if (loop.rotates()) {
     thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(loop.stages - 2));
     thread::BarrierOp::create(builder, loc);
     Value ahead = arith::AddIOp::create(builder, loc, step, index(loop.stages - 1));
@@ -212,6 +216,10 @@ void TileEmitter::continueCopies(StagedLoop &loop, Value step) {
         arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, ahead, loop.steps.end);
     copyStep(loop, ahead, loop.fillSlot, exists);
     readIndicesAhead(loop, arith::AddIOp::create(builder, loc, step, index(loop.stages)));
+  } else if (loop.hasRing()) {
+    thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(loop.stages - 1));
+    thread::BarrierOp::create(builder, loc);
+    commitCopies(); // to keep the count
   } else if (!loop.loads.empty()) {
     thread::BarrierOp::create(builder, loc);
     copyStep(loop, step, loop.readSlot, Value());
@@ -224,6 +232,19 @@ void TileEmitter::continueCopies(StagedLoop &loop, Value step) {
   for (auto [load, ring] : loop.loads)
     sharedViews[load->getResult(0)] = {
         thread::SlotOp::create(builder, load->getLoc(), ring, loop.readSlot), false};
+}
+
+/// The slots to read and to fill at this step.
+void TileEmitter::setSlots(StagedLoop &loop, scf::ForOp steps) {
+  ValueRange carried = steps.getRegionIterArgs();
+  if (loop.rotates()) {
+    loop.readSlot = carried[carried.size() - 2];
+    loop.fillSlot = carried.back();
+  } else if (loop.hasRing()) {
+    loop.readSlot = arith::SubIOp::create(builder, loc, steps.getInductionVar(), loop.steps.first);
+  } else {
+    loop.readSlot = index(0);
+  }
 }
 
 /// The slots to read and to fill at the next step.
@@ -262,7 +283,7 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   size_t firstAhead = initial.size();
   for (const StagedLoop::Ahead &read : staged.ahead)
     initial.push_back(read.indices);
-  if (staged.hasRing()) {
+  if (staged.rotates()) {
     initial.push_back(index(0));
     initial.push_back(index(staged.stages - 1));
   }
@@ -276,8 +297,7 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   setMaxima(maxima, carried.drop_front(op.getNumResults()));
   for (auto [read, value] : llvm::zip(staged.ahead, carried.drop_front(firstAhead)))
     read.indices = value;
-  staged.readSlot = staged.hasRing() ? carried[carried.size() - 2] : index(0);
-  staged.fillSlot = staged.hasRing() ? carried.back() : index(0);
+  setSlots(staged, loop);
   continueCopies(staged, loop.getInductionVar());
 
   emitBody(body);
@@ -287,7 +307,7 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   addMaxima(maxima, next);
   for (const StagedLoop::Ahead &read : staged.ahead)
     next.push_back(read.indices);
-  if (staged.hasRing())
+  if (staged.rotates())
     addNextSlots(staged, next);
   scf::YieldOp::create(builder, loc, next);
   builder.setInsertionPointAfter(loop);

@@ -113,6 +113,7 @@ void TileEmitter::emitMatmul(block::MatmulOp op) {
   FragmentType result = typeOf(op.getResult());
   if (op.getWarpgroup())
     return emitWarpgroupMatmul(op);
+  waitForTiles(op->getOperands());
   bool swapped = op.getSwapped();
   ArrayRef<int64_t> warps = *op.getWarps();
   WarpGrid grid{warps[swapped ? 1 : 0], warps[swapped ? 0 : 1], warps[2]};

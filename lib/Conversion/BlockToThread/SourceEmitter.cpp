@@ -83,7 +83,7 @@ static constexpr int64_t kMostWarpsAhead = 8, kMostAhead = 8;
 /// at each step, while all warps wait for it.
 void TileEmitter::findLookupsAhead(StagedLoop &loop) {
   int64_t warps = launch.getSchedule()->getWarps();
-  if (!loop.hasRing() || warps > kMostWarpsAhead)
+  if (!loop.rotates() || warps > kMostWarpsAhead)
     return;
   for (auto [load, ring] : loop.loads) {
     auto op = dyn_cast<block::GatherOp>(load);

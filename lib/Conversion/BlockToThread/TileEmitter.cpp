@@ -260,7 +260,17 @@ void TileEmitter::commitCopies() {
   ++committed;
 }
 
+/// Waits for a group of copies and all before it. Later ones that are small beside these arrive
+/// with them, and are waited for as well: a wait costs a barrier, and keeps apart what could
+/// be computed side by side.
 void TileEmitter::waitForCopies(int64_t group) {
+  int64_t bytes = 0, later = 0, last = group;
+  for (auto [tile, pending] : pendingGroup) {
+    (pending <= group ? bytes : later) += cast<thread::SharedType>(tile.getType()).getTotalBytes();
+    last = std::max(last, pending);
+  }
+  if (2 * later <= bytes)
+    group = last;
   thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(committed - 1 - group));
   thread::BarrierOp::create(builder, loc);
   SmallVector<Value> usable;
@@ -269,6 +279,17 @@ void TileEmitter::waitForCopies(int64_t group) {
       usable.push_back(value);
   for (Value value : usable)
     pendingGroup.erase(value);
+}
+
+/// Waits once for all of the values that are being copied.
+void TileEmitter::waitForTiles(ValueRange values) {
+  int64_t last = -1;
+  for (Value value : values)
+    if (auto view = sharedViews.find(value); view != sharedViews.end())
+      if (auto pending = pendingGroup.find(view->second.tile); pending != pendingGroup.end())
+        last = std::max(last, pending->second);
+  if (last >= 0)
+    waitForCopies(last);
 }
 
 SharedView TileEmitter::getSharedView(Value value) {

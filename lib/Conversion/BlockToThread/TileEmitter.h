@@ -66,7 +66,7 @@ struct StagedLoop {
   int64_t stages;
   /// Each with its ring of tiles.
   llvm::SmallVector<std::pair<mlir::Operation *, mlir::Value>> loads;
-  /// Of the step.
+  /// Of the step; of a loop whose ring rotates also the slot to fill.
   mlir::Value readSlot, fillSlot;
   /// Lookups whose indices are read a step before their rows are copied.
   struct Ahead {
@@ -78,6 +78,9 @@ struct StagedLoop {
 
   /// Whether copies run ahead.
   bool hasRing() const { return !loads.empty() && stages > 1; }
+  /// Whether slots are filled again. Else each step has a slot of its own, and all copies begin
+  /// before the loop.
+  bool rotates() const { return hasRing() && stages < int64_t(block::LoopOp(op).getExtent()); }
   /// What has been read of the indices of a lookup, null if nothing.
   mlir::Value getIndices(mlir::Operation *load) const;
 };
@@ -184,6 +187,7 @@ private:
   void copyStep(const StagedLoop &loop, mlir::Value step, mlir::Value slot, mlir::Value when);
   void startCopies(StagedLoop &loop);
   void continueCopies(StagedLoop &loop, mlir::Value step);
+  void setSlots(StagedLoop &loop, mlir::scf::ForOp steps);
   void addNextSlots(const StagedLoop &loop, llvm::SmallVectorImpl<mlir::Value> &next);
   void findLookupsAhead(StagedLoop &loop);
   void readIndicesAhead(StagedLoop &loop, mlir::Value step);
@@ -276,6 +280,7 @@ private:
   SharedView getSharedView(mlir::Value value);
   void commitCopies();
   void waitForCopies(int64_t group);
+  void waitForTiles(mlir::ValueRange values);
   void waitForAllCopies() { waitForCopies(committed - 1); }
 
   // Fragments.

@@ -193,9 +193,7 @@ class Accountant:
         held = _up(size, 128)
         if in_loop:
             self.features.shared_step = self.features.shared_step + held
-        else:
-            # beside warpgroups only factors go through shared memory
-            held = held if factor else where(self.features.warpgroups, 0.0, held)
+        elif factor:  # all else goes to registers
             self.features.shared_once = self.features.shared_once + held * self.around.slots
         self._add("alu", size / 16.0 * narrow, in_loop)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.cost.early_copies import late, steps_ahead
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.kernel_kind import Kind
+from mirage.cost.occupancy import Occupancy
 from mirage.cost.target import Target
 from mirage.cost.uniform import is_zero, plus, where
 
@@ -20,9 +22,9 @@ ROW = 150.0
 determine how warps share a tile: a warp has whole rows (or a thread whole columns)."""
 
 TURNED = 400.0
-"""The clocks of a product after a loop with a factor that the block has computed: all warps wait
-until it is in shared memory, with nothing else to do. (LoRA with 16 rows: 3.9 µs with the last
-product behind the loop, 3.4 in each of its two steps.)"""
+"""The clocks of a product after a loop whose other factor is copied only then: all warps wait until
+it is in shared memory, with nothing else to do. (LoRA with 16 rows: 3.95 µs with the last product
+behind the loop, and 3.14 with its factor copied before the loop.)"""
 
 ODD, ODD_WAIT = 0.15, 2500.0
 """Clocks of an SM for each element of a tile whose rows start at odd elements: it is loaded by
@@ -32,10 +34,10 @@ which it asks for them (583x931x257 in two tilings; decoding with 4095 keys)."""
 
 
 def dependent_clocks(
-    f: KernelFeatures, kind: Kind, target: Target, threads: Num
+    f: KernelFeatures, kind: Kind, target: Target, o: Occupancy
 ) -> tuple[Num, Num]:
     """Return the clocks of the dependent work of one block: of all steps, and outside the loop."""
-    looped = f.steps > 1
+    looped, threads = f.steps > 1, o.threads
     barrier = where(kind.groups, target.ring_step, target.step + target.step_warp * f.warps)
     exchange = target.exchange + target.exchange_warp * f.warps
     row = where(kind.multiplies, exchange, ROW * target.chain)
@@ -46,14 +48,14 @@ def dependent_clocks(
         once = once + beside * f.exchanges_once * exchange
     once = plus(plus(once, f.sums_once, gather), f.rows_once, row)
     if not is_zero(f.turned_once):
-        once = once + where(looped, TURNED * f.turned_once, 0.0)
+        once = once + where(looped & late(f, target, o), TURNED * f.turned_once, 0.0)
     step = plus(plus(step, f.exchanges_step, exchange), f.sums_step, gather)
     step = plus(step, f.rows_step, row)
     once, step = _with_odd_rows(f, threads, once, step)
     # loads are issued as many steps ahead as there are further stages; the first ones' latency
     # counts by itself
     steps = f.steps * (step + f.in_turn * barrier * looped)
-    ahead = np.maximum(f.stages - 1.0, 0.0)
+    ahead = np.maximum(steps_ahead(f), 0.0)
     if not is_zero(f.odd_step):
         ahead = where(f.odd_step > 0, 0.0, ahead)
     wait = where(f.load_step > 0, target.step_latency * target.clock, 0.0)

@@ -154,7 +154,10 @@ def _of_params(launch: Launch, sizes: Mapping[Value, float]) -> dict[Value, floa
 def _known(launch: Launch, estimated: RegisterEstimator, compiled: Resources | None) -> Known:
     """Return shared memory and registers: those of the compiler if known, otherwise estimates."""
     registers = estimated.run()
-    known = Known(float(shared_bytes(launch).staged), registers.used, registers.spilled_bytes)
+    shared = shared_bytes(launch)
+    known = Known(
+        float(shared.staged), registers.used, registers.spilled_bytes, float(shared.first)
+    )
     if compiled is None:
         return known
     known = replace(known, shared=float(compiled.shared_bytes))

@@ -35,6 +35,9 @@ class Known:
     registers: Num
     spilled: Num
     """The bytes that a thread writes to local memory and reads back."""
+    first: Num = np.inf
+    """The bytes of shared memory if all copies outside of loops begin before everything else;
+    infinite if they begin where what they copy is needed."""
 
 
 @dataclass
@@ -93,7 +96,7 @@ class KernelFeatures:
     rows_step: Num = 0.0
     sums_once: Num = 0.0  # bytes that warps which share a contraction exchange
     sums_step: Num = 0.0
-    turned_once: Num = 0.0  # products behind a loop, of which a factor is computed
+    turned_once: Num = 0.0  # products behind a loop, of one factor computed and one copied there
     accumulators: Num = 0.0  # f32 elements held over the loop
     live: Num = 0.0  # elements of the largest computed tile
     known: Known | None = None  # known of a written launch only
@@ -104,6 +107,11 @@ class KernelFeatures:
         if self.known is not None:
             return self.known.shared
         return self.shared_once + self.shared_step * self.stages + self.scratch
+
+    @property
+    def first(self) -> Num:
+        """The bytes of shared memory if no two tiles outside of loops share them."""
+        return self.shared if self.known is None else self.known.first
 
     @property
     def registers(self) -> Num:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.cost.early_copies import steps_ahead
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.occupancy import Occupancy
 from mirage.cost.read_again import evicted
@@ -38,7 +39,7 @@ def memory_times(
     together = o.waves <= 1
     # blocks that run together are in different phases: half of them wait for what they loaded
     # outside the loop
-    staged = f.shared_step * np.maximum(f.stages - 1.0, 0.5)
+    staged = f.shared_step * np.maximum(steps_ahead(f), 0.5)
     outside = f.load_once - f.again_once
     if not is_zero(outside):
         staged = staged + where(~together & ~streams, 0.5, 1.0) * outside

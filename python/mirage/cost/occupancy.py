@@ -12,6 +12,8 @@ from mirage.cost.uniform import somewhere, uniform, where
 
 FEWEST_REGISTERS = 24
 """The fewest registers of a thread (setmaxnreg)."""
+RESERVED = 1024.0
+"""The bytes of shared memory that each block of an SM takes besides its own."""
 ACCUMULATORS_MAX = 128
 """The f32 values per thread that loops may accumulate."""
 ACCUMULATORS_OF_GROUPS = 144
@@ -44,7 +46,7 @@ def occupancy(f: KernelFeatures, target: Target) -> Occupancy:
         held = where(groups & (held > target.registers_sm), moved, held)
     shared = f.shared
     # (a floor after a division is faster than what divides and rounds down, and equal for integers)
-    by_memory = target.shared_sm / np.maximum(shared + 1024.0, 1.0)
+    by_memory = target.shared_sm / np.maximum(shared + RESERVED, 1.0)
     by_threads = np.minimum(target.threads_sm / started, target.registers_sm / held)
     resident = np.minimum(np.floor(np.minimum(by_memory, by_threads)), float(target.blocks_sm))
     feasible = (shared <= target.shared_block) & (resident >= 1)

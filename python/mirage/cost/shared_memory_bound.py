@@ -57,6 +57,9 @@ class SharedBytes:
     """The bytes of loaded tiles when most of them are alive."""
     total: int
     """The bytes including the scratch memory that may be needed on top."""
+    first: int
+    """The bytes, including scratch memory, if all tiles outside of loops are copied at the start:
+    the compiler takes so much only where as many blocks run at once."""
 
 
 @lru_cache(maxsize=16)  # the same launch is checked, and then its cost predicted
@@ -110,14 +113,18 @@ class _Planner(BlockAnalysis):
             # rings are filled for the next tile meanwhile, and all loads have one
             staged = sum(rings for rings, *_ in at) + sum(size for size, *_ in outside) + parts
             busy = max(max(most, b - r, a) for r, b, a in at)
-            return SharedBytes(staged + most, staged + busy)
+            return SharedBytes(staged + most, staged + busy, staged + busy)
         staged = total = 0
         for number, (rings, busy, after) in enumerate(at):
             alive = sum(size for size, first, end in outside if first <= number <= end)
             later = sum(size for size, first, end in outside if first <= number < end)
             staged = max(staged, alive + rings)
             total = max(total, alive + busy, later + after)
-        return SharedBytes(staged, max(total, most))
+        total = max(total, most)
+        if self.launch.schedule.warpgroups:  # other warps copy
+            return SharedBytes(staged, total, total)
+        first = sum(size for size, *_ in outside) + max(max(b, a) for _, b, a in at)
+        return SharedBytes(staged, total, max(total, first))
 
     def _kept_factors(self, last: dict[Value, int]) -> Iterator[tuple[int, int, int]]:
         """Yield the bytes of factors that are written once for all steps, and the first and last

@@ -41,3 +41,27 @@ kernel.graph @matmul(%a: tensor<64x256xf16>, %b: tensor<256x32xf16>) -> tensor<6
   }
   kernel.return %y : tensor<64x32xf16>
 }
+
+// With a slot for each step all copies start before the loop, and no slot is filled again.
+// CHECK-LABEL: gpu.func @slots_for_all_0
+// CHECK-COUNT-3: thread.copy_commit
+// CHECK: scf.for
+// CHECK-NEXT: thread.copy_wait 2
+// CHECK-NEXT: thread.barrier
+// CHECK-NEXT: thread.copy_commit
+// CHECK-NOT: thread.copy_async
+// CHECK: thread.mma
+// CHECK: gpu.return
+kernel.graph @slots_for_all(%a: tensor<64x192xf16>, %b: tensor<192x32xf16>) -> tensor<64x32xf16> attributes {form = #kernel.form<scheduled>} {
+  %y = kernel.launch(%a, %b) grid [m = 2] schedule <warps = 4, stages = 3> : (tensor<64x192xf16>, tensor<192x32xf16>) -> tensor<64x32xf16> {
+  ^bb0(%ga: tensor<64x192xf16>, %gb: tensor<192x32xf16>):
+    %c = block.loop [k = 3] {
+      %ta = block.load %ga [[m], [k]] : tensor<64x192xf16> -> !block.tile<32x64xf16>
+      %tb = block.load %gb [[k], []] : tensor<192x32xf16> -> !block.tile<64x32xf16>
+      %p = block.matmul %ta, %tb : (!block.tile<32x64xf16>, !block.tile<64x32xf16>) -> !block.tile<32x32xf32>
+      block.accumulate sum %p : !block.tile<32x32xf32>
+    } : !block.tile<32x32xf32>
+    block.store %c [[m], []] : !block.tile<32x32xf32>
+  }
+  kernel.return %y : tensor<64x32xf16>
+}

@@ -2,6 +2,9 @@
 
 #include "mirage/Dialect/Block/Analysis/HeldTile.h"
 #include "mirage/Dialect/Block/Analysis/RegisterEstimate.h"
+#include "mirage/Dialect/Block/Analysis/SharedBytes.h"
+
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mirage;
@@ -53,4 +56,29 @@ void mirage::block::moveLoadsFirst(kernel::LaunchOp launch) {
     if (estimateTileRegisters(launch) > most)
       load->moveBefore(next);
   }
+}
+
+/// Bytes of shared memory that each block of a multiprocessor takes besides its own.
+static constexpr int64_t reserved = 1024;
+
+int64_t mirage::block::moveCopiesFirst(kernel::LaunchOp launch, int64_t stages, const Chip &chip) {
+  Block &body = launch.getBody().front();
+  Operation *place = &body.front();
+  while (isa<LoadOp, GatherOp>(place))
+    place = place->getNextNode();
+  SmallVector<Operation *> late;
+  for (Operation &op : llvm::make_range(place->getIterator(), body.end()))
+    if (isa<LoadOp, GatherOp>(op) && getShared(op.getResult(0)) &&
+        llvm::all_of(op.getOperands(), llvm::IsaPred<BlockArgument>))
+      late.push_back(&op);
+  SharedBytes bytes(launch, stages);
+  int64_t atOnce = bytes.outside + std::max(bytes.loops, bytes.scratch);
+  int64_t threads = 32 * launch.getSchedule()->getWarps();
+  int64_t together = std::min<int64_t>(llvm::divideCeil(launch.getNumBlocks(), chip.getFewestSms()),
+                                       std::min(chip.threadsSm / threads, chip.blocksSm));
+  if (atOnce > chip.sharedBlock || together * (atOnce + reserved) > chip.sharedSm)
+    return 0;
+  for (Operation *op : late)
+    op->moveBefore(place);
+  return late.size();
 }

@@ -5,6 +5,7 @@
 #include "mirage/Dialect/Block/Analysis/OverlappingTiles.h"
 #include "mirage/Dialect/Block/Analysis/ProductPhases.h"
 #include "mirage/Dialect/Block/Analysis/RegisterEstimate.h"
+#include "mirage/Dialect/Block/Analysis/SharedBytes.h"
 #include "mirage/Dialect/Block/Analysis/SpeculatedMaxima.h"
 #include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
@@ -39,139 +40,9 @@ struct PipelineLoops : block::impl::PipelineLoopsBase<PipelineLoops> {
   }
 
 private:
-  /// Scratch memory for the sums or maxima of `layout` along `dims`, one
-  /// dimension after the other.
-  static int64_t getReductionBytes(thread::LinearLayout layout, ArrayRef<int64_t> dims) {
-    int64_t most = 0;
-    for (int64_t dim : dims) {
-      int64_t summands = 1;
-      for (thread::Coord vector : layout.getWarp())
-        summands *= vector[dim] ? 2 : 1;
-      layout = layout.reduce(dim);
-      if (summands > 1)
-        most = std::max(most, summands * layout.getExtent(0) * layout.getExtent(1) * 4);
-    }
-    return most;
-  }
-
-  /// Scratch memory for a change of layout; where the warps hold summands, they
-  /// are added on the way.
-  static int64_t getConversionBytes(thread::FragmentType from, const thread::LinearLayout &to,
-                                    bool isSum = false) {
-    int64_t summands = 1;
-    for (thread::Coord vector : from.getLinearLayout().getWarp())
-      summands *= isSum && vector.isZero() ? 2 : 1;
-    if (!isSum && thread::planWarpConversion(from.getLinearLayout(), to))
-      return 0;
-    return summands * thread::getExchangeType(from).getTotalBytes();
-  }
-
-  /// Scratch memory on the way from a running maximum to the factor of the
-  /// accumulator that it rescales.
-  static int64_t getRescaleBytes(Value runningMax, Value accumulator) {
-    thread::FragmentType held = getFragment(runningMax), target = getFragment(accumulator);
-    SmallVector<int64_t> padded;
-    for (int64_t dim : {0, 1})
-      if (held.getShape()[dim] != 1 && getTile(runningMax).getShape()[dim] == 1 &&
-          getTile(accumulator).getShape()[dim] != 1)
-        padded.push_back(dim);
-    auto narrow = held.withLayout(reduceLayout(held.getLinearLayout(), padded));
-    thread::LinearLayout needed = reduceLayout(
-        target.getLinearLayout(), getBroadcastDims(narrow.getShape(), target.getShape()));
-    int64_t conversion =
-        needed == narrow.getLinearLayout() ? 0 : getConversionBytes(narrow, needed);
-    return std::max(getReductionBytes(held.getLinearLayout(), padded), conversion);
-  }
-
-  /// Scratch memory that the op needs at the thread level.
-  static int64_t getScratchBytes(Operation *op) {
-    if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
-      int64_t most = 0;
-      for (auto [index, result] : llvm::enumerate(op->getParentOp()->getResults()))
-        if (Value runningMax = accumulate.getRescale(index))
-          most = std::max(most, getRescaleBytes(runningMax, result));
-      return most;
-    }
-    if (!isa<ConvertLayoutOp, ReduceOp>(op))
-      return 0;
-    thread::FragmentType from = getFragment(op->getOperand(0)), to = getFragment(op->getResult(0));
-    if (!from || !to || from == to)
-      return 0;
-    if (auto reduce = dyn_cast<ReduceOp>(op))
-      return to.getPartial() ? 0 : getReductionBytes(from.getLinearLayout(), reduce.getDims());
-    return getConversionBytes(from, to.getLinearLayout(), from.getPartial() && !to.getPartial());
-  }
-
-  /// Bytes of shared memory with rings of `stages` slots: tiles outside of
-  /// loops, and loops at top level one after the other, each with the largest
-  /// scratch memory of its ops. `mirage-plan-shared-memory` places the same
-  /// buffers by their real lifetimes:
-  ///
-  ///   sum of tiles outside of loops
-  ///     + max over loops of (sum over staged loads of
-  ///                              min(stages, steps) * padded tile bytes
-  ///                          + max over ops of scratch bytes)
-  ///
-  /// With warpgroups a ring has two mbarriers a slot, which stay, and loads outside
-  /// of loops are rings of one slot. Blocks that go on with another tile store one,
-  /// and exchange values behind loops, while all rings are filled.
   static int64_t getBytes(kernel::LaunchOp launch, int64_t stages) {
-    constexpr int64_t barriers = 2 * 8;
-    int64_t outside = 0;
-    if (launch.getSchedule()->usesWarpgroups()) {
-      for (auto loop : launch.getBody().getOps<LoopOp>())
-        outside += barriers * std::min<int64_t>(stages, loop.getExtent()) *
-                   ProductPhases(loop).getRings().size();
-      for (Operation &op : launch.getBody().front())
-        outside += isa<LoadOp, GatherOp>(op) && getShared(op.getResult(0)) ? barriers : 0;
-      outside += getStoreBytes(launch);
-    }
-    DenseMap<Operation *, int64_t> inLoop;
-    for (auto convert : launch.getBody().getOps<ConvertLayoutOp>())
-      if (SharedType kept = getShared(convert.getResult()))
-        outside += kept.getTotalBytes();
-    launch.getBody().walk([&](Operation *load) {
-      SharedType shared =
-          isa<LoadOp, GatherOp>(load) ? getShared(load->getResult(0)) : SharedType();
-      if (!shared)
-        return;
-      Operation *top = load;
-      while (top->getParentOp() != launch)
-        top = top->getParentOp();
-      int64_t slots = 1;
-      if (auto loop = dyn_cast<LoopOp>(load->getParentOp()))
-        slots = std::min<int64_t>(stages, loop.getExtent());
-      (top == load ? outside : inLoop[top]) += slots * shared.getSlotBytes();
-    });
-    auto getMostScratch = [](Operation *around) {
-      int64_t most = 0;
-      around->walk([&](Operation *op) { most = std::max(most, getScratchBytes(op)); });
-      return most;
-    };
-    int64_t largest = 0, rings = 0;
-    for (auto [loop, bytes] : inLoop) {
-      rings += bytes;
-      largest = std::max(largest, bytes + getMostScratch(loop));
-    }
-    bool goesOn = launch.getSchedule()->getResident();
-    return outside + (goesOn ? rings + getMostScratch(launch) : largest);
-  }
-
-  /// Bytes beside the rings through which results leave blocks that go on.
-  static int64_t getStoreBytes(kernel::LaunchOp launch) {
-    if (!launch.getSchedule()->getResident())
-      return 0;
-    int64_t bytes = 0;
-    auto store = cast<StoreOp>(launch.getBody().front().getTerminator());
-    for (unsigned number = 0; number < launch->getNumResults(); ++number) {
-      std::optional<BoxStore> box = getBoxStore(store, number);
-      if (!box)
-        continue;
-      thread::FragmentType held = getFragment(stripReshape(store.getTiles()[number]));
-      StoreParts parts = getStoreParts(*box, held.withElementType(box->tile.getElementType()));
-      bytes += parts.buffer.getTotalBytes();
-    }
-    return bytes;
+    SharedBytes bytes(launch, stages);
+    return bytes.outside + bytes.loops;
   }
 
   LogicalResult pipeline(kernel::LaunchOp launch, const Chip &target) {
@@ -189,8 +60,10 @@ private:
           << getBytes(launch, wanted) << " bytes of shared memory, " << target.name << " has "
           << target.sharedBlock;
     launch.getBody().walk([&](LoopOp loop) { makeRings(loop, stages); });
-    if (!launch.getSchedule()->usesWarpgroups())
+    if (!launch.getSchedule()->usesWarpgroups()) {
+      numFirst += moveCopiesFirst(launch, stages, target);
       return success();
+    }
     int64_t registers = estimateTileRegisters(launch);
     for (auto loop : launch.getBody().getOps<LoopOp>())
       registers = std::max(registers, deferProducts(launch, loop, target));

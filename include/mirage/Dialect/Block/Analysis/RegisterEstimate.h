@@ -38,6 +38,11 @@ void orderForRegisters(kernel::LaunchOp launch);
 /// a barrier is not issued before all warps are there.
 void moveLoadsFirst(kernel::LaunchOp launch);
 
+/// Moves copies to shared memory outside of loops in front of everything else, where all blocks
+/// that run at once still do so if no two tiles share memory: what is copied behind a product or
+/// a loop is waited for, with nothing else to do. Returns the number of copies.
+int64_t moveCopiesFirst(kernel::LaunchOp launch, int64_t stages, const Chip &chip);
+
 /// Registers of a thread where the warps that do not compute give theirs to
 /// those that do: the copying warp and three idle ones make a group of four. Where all
 /// four copy rows one by one (`written`), they need addresses.

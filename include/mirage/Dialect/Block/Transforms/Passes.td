@@ -159,6 +159,10 @@ def PipelineLoops : Pass<"mirage-pipeline-loops"> {
     the rings, the scratch memory of the loop's ops and the other shared tiles
     together exceed the chip's limit.
 
+    Copies outside of loops begin before everything else, if all blocks that run at once still
+    do so when no two tiles share memory: a copy that begins behind a product or a loop is
+    waited for, with nothing else to do.
+
     If warpgroups multiply, and some products of a step depend on others of the same
     step, the last products are marked as `deferred`, provided that this is possible
     and there are enough registers: they run while the warps compute with the results
@@ -166,6 +170,7 @@ def PipelineLoops : Pass<"mirage-pipeline-loops"> {
   }];
   let options = [ChipOption];
   let statistics = [Statistic<"numRings", "rings", "loads that became rings">,
+                    Statistic<"numFirst", "first", "copies that begin before everything else">,
                     Statistic<"numDeferred", "deferred", "loops whose last products run in the next step">,
                     Statistic<"numSpeculating", "speculating",
                               "loops that take exponentials before their maximum is known">];

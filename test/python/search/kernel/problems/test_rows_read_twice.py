@@ -24,6 +24,7 @@ from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Load, Loop, Op, Unary, launches
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.verdict import Kind
+from mirage.workloads import get
 
 ROWS, COLUMNS = 3, 2048
 
@@ -125,3 +126,10 @@ def test_what_is_summed_must_be_what_is_stored(monkeypatch: pytest.MonkeyPatch) 
     wrong = replace(launch, body=replace(launch.body, ops=ops))
     twin = replace(found, ops=(wrong,))
     assert verify(softmax(), twin, VerifyOptions(draws=1)).kind is Kind.REFUTED
+
+
+def test_a_gain_beside_the_row_takes_no_shared_memory() -> None:
+    """RMSNorm of 65,536 columns: both would be more than an SM has, and go to registers."""
+    plain = decompose(get("rms_norm_n65536").graph())
+    picks = KernelSolver(H200, SearchLimits(), SearchReport()).solve(problem_of(plain))
+    assert any(p.draft is not None and p.draft.analysis.use.twice for p in picks)

@@ -1,0 +1,67 @@
+// RUN: mirage-opt %s --mirage-assign-layouts --mirage-pipeline-loops | FileCheck %s
+// RUN: %execute %s
+
+// What the product behind the loop reads is copied before the loop.
+// CHECK-LABEL: kernel.graph @behind_loop
+// CHECK: ^bb0(%[[X:.*]]: tensor<16x256xf16>, %[[A:.*]]: tensor<256x16xf16>, %[[B:.*]]: tensor<16x256xf16>):
+// CHECK-NEXT: block.load %[[B]]
+// CHECK-NEXT: block.loop
+kernel.graph @behind_loop(%x: tensor<16x256xf16>, %a: tensor<256x16xf16>, %b: tensor<16x256xf16>) -> tensor<16x256xf16> {
+  %y = kernel.launch(%x, %a, %b) grid [n = 4] schedule <warps = 4, stages = 2> : (tensor<16x256xf16>, tensor<256x16xf16>, tensor<16x256xf16>) -> tensor<16x256xf16> {
+  ^bb0(%gx: tensor<16x256xf16>, %ga: tensor<256x16xf16>, %gb: tensor<16x256xf16>):
+    %t = block.loop [k = 4] {
+      %tx = block.load %gx [[], [k]] : tensor<16x256xf16> -> !block.tile<16x64xf16>
+      %ta = block.load %ga [[k], []] : tensor<256x16xf16> -> !block.tile<64x16xf16>
+      %p = block.matmul %tx, %ta : (!block.tile<16x64xf16>, !block.tile<64x16xf16>) -> !block.tile<16x16xf32>
+      block.accumulate sum %p : !block.tile<16x16xf32>
+    } : !block.tile<16x16xf32>
+    %tb = block.load %gb [[], [n]] : tensor<16x256xf16> -> !block.tile<16x64xf16>
+    %h = block.cast %t : (!block.tile<16x16xf32>) -> !block.tile<16x16xf16>
+    %r = block.matmul %h, %tb : (!block.tile<16x16xf16>, !block.tile<16x64xf16>) -> !block.tile<16x64xf32>
+    block.store %r [[], [n]] : !block.tile<16x64xf32>
+  }
+  kernel.return %y : tensor<16x256xf16>
+}
+
+// Without a loop, in the order in which products read them.
+// CHECK-LABEL: kernel.graph @no_loop
+// CHECK: ^bb0(%[[X:.*]]: tensor<16x64xf16>, %[[A:.*]]: tensor<64x16xf16>, %[[B:.*]]: tensor<16x256xf16>):
+// CHECK-NEXT: block.load %[[X]]
+// CHECK-NEXT: block.load %[[A]]
+// CHECK-NEXT: block.load %[[B]]
+// CHECK-NEXT: block.matmul
+kernel.graph @no_loop(%x: tensor<16x64xf16>, %a: tensor<64x16xf16>, %b: tensor<16x256xf16>) -> tensor<16x256xf16> {
+  %y = kernel.launch(%x, %a, %b) grid [n = 4] schedule <warps = 4, stages = 1> : (tensor<16x64xf16>, tensor<64x16xf16>, tensor<16x256xf16>) -> tensor<16x256xf16> {
+  ^bb0(%gx: tensor<16x64xf16>, %ga: tensor<64x16xf16>, %gb: tensor<16x256xf16>):
+    %tx = block.load %gx [[], []] : tensor<16x64xf16> -> !block.tile<16x64xf16>
+    %ta = block.load %ga [[], []] : tensor<64x16xf16> -> !block.tile<64x16xf16>
+    %t = block.matmul %tx, %ta : (!block.tile<16x64xf16>, !block.tile<64x16xf16>) -> !block.tile<16x16xf32>
+    %tb = block.load %gb [[], [n]] : tensor<16x256xf16> -> !block.tile<16x64xf16>
+    %h = block.cast %t : (!block.tile<16x16xf32>) -> !block.tile<16x16xf16>
+    %r = block.matmul %h, %tb : (!block.tile<16x16xf16>, !block.tile<16x64xf16>) -> !block.tile<16x64xf32>
+    block.store %r [[], [n]] : !block.tile<16x64xf32>
+  }
+  kernel.return %y : tensor<16x256xf16>
+}
+
+// Of 1026 blocks nine are to run on each multiprocessor at once. They do if these tiles, of 32 KB
+// each, follow each other in memory (seven of them, then), and four of them if not.
+// CHECK-LABEL: kernel.graph @many_blocks
+// CHECK: block.matmul
+// CHECK: block.load
+// CHECK: block.matmul
+kernel.graph @many_blocks(%x: tensor<1026x16x16xf16>, %a: tensor<16x1024xf16>, %b: tensor<1024x16xf16>) -> tensor<1026x16x16xf16> {
+  %y = kernel.launch(%x, %a, %b) grid [b = 1026] schedule <warps = 4, stages = 1> : (tensor<1026x16x16xf16>, tensor<16x1024xf16>, tensor<1024x16xf16>) -> tensor<1026x16x16xf16> {
+  ^bb0(%gx: tensor<1026x16x16xf16>, %ga: tensor<16x1024xf16>, %gb: tensor<1024x16xf16>):
+    %bx = block.load %gx [[b], [], []] : tensor<1026x16x16xf16> -> !block.tile<1x16x16xf16>
+    %tx = block.reshape %bx : (!block.tile<1x16x16xf16>) -> !block.tile<16x16xf16>
+    %ta = block.load %ga [[], []] : tensor<16x1024xf16> -> !block.tile<16x1024xf16>
+    %t = block.matmul %tx, %ta : (!block.tile<16x16xf16>, !block.tile<16x1024xf16>) -> !block.tile<16x1024xf32>
+    %tb = block.load %gb [[], []] : tensor<1024x16xf16> -> !block.tile<1024x16xf16>
+    %h = block.cast %t : (!block.tile<16x1024xf32>) -> !block.tile<16x1024xf16>
+    %r = block.matmul %h, %tb : (!block.tile<16x1024xf16>, !block.tile<1024x16xf16>) -> !block.tile<16x16xf32>
+    %br = block.reshape %r : (!block.tile<16x16xf32>) -> !block.tile<1x16x16xf32>
+    block.store %br [[b], [], []] : !block.tile<1x16x16xf32>
+  }
+  kernel.return %y : tensor<1026x16x16xf16>
+}
