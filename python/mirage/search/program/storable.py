@@ -144,7 +144,19 @@ class Storable:
                 value = uses[0].result  # stored in the layout in which it is used
             if uses and not (len(uses) == 1 and _absorbs(uses[0], value, self.definitions)):
                 found.add(value)
-        return found - self._copies(found | required, shallow)
+        return found - self._totals() - self._copies(found | required, shallow)
+
+    def _totals(self) -> set[Value]:
+        """Return the values that are cheap to compute from partial sums: their sum, and functions
+        of it alone."""
+        totals: set[Value] = set()
+        for op in self.graph.ops:
+            before = [v for v in op.operands if not self.filling(v)]
+            partial = (self.definitions.get(v) for v in before)
+            adds = isinstance(op, Reduce) and any(isinstance(x, Reduce) for x in partial)
+            if adds or (_in_place(op) and before and totals.issuperset(before)):
+                totals.update(op.results)
+        return totals
 
     def _is_given(self, value: Value) -> bool:
         """Return whether a value is a view of an input, or a number."""
