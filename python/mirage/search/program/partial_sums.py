@@ -19,7 +19,6 @@ from mirage.semantics.ugraph import (
     Elementwise,
     KernelGraph,
     Op,
-    Reduce,
     Value,
     View,
 )
@@ -51,12 +50,12 @@ def with_partial_sums(graph: KernelGraph) -> KernelGraph:
 
 def _sums_long_rows(op: Op) -> bool:
     """Return whether an op sums each of a few rows, of which many blocks have a tile."""
-    if not isinstance(op, Reduce) or op.fn is not ReduceFn.SUM:
+    if not isinstance(op, Contraction) or len(op.operands) != 1 or not op.sums:
         return False
     shape = op.operands[0].shape
     length = shape[-1]
     few = op.operands[0].type.size <= FEW_ROWS * length
-    return few and op.dims == (len(shape) - 1,) and length % NARROWEST == 0 and (
+    return few and op.over == ((len(shape) - 1,),) and length % NARROWEST == 0 and (
         length >= LEAST * NARROWEST
     )  # fmt: skip
 

@@ -152,8 +152,7 @@ class Storable:
         totals: set[Value] = set()
         for op in self.graph.ops:
             before = [v for v in op.operands if not self.filling(v)]
-            partial = (self.definitions.get(v) for v in before)
-            adds = isinstance(op, Reduce) and any(isinstance(x, Reduce) for x in partial)
+            adds = _adds_up(op) and any(_adds_up(self.definitions.get(v)) for v in before)
             if adds or (_in_place(op) and before and totals.issuperset(before)):
                 totals.update(op.results)
         return totals
@@ -233,6 +232,11 @@ def _keeps_rows(use: Op) -> bool:
     if isinstance(use, Transpose):
         return use.permutation[-1] == len(use.permutation) - 1
     return isinstance(use, View) and use.whole
+
+
+def _adds_up(op: Op | None) -> bool:
+    """Return whether an op sums elements of one tensor."""
+    return isinstance(op, Contraction) and len(op.operands) == 1 and op.sums
 
 
 def _in_place(op: Op) -> bool:
