@@ -86,8 +86,9 @@ def run_all(arguments: argparse.Namespace) -> int:
         print(f"error: no folder <model>.<layers>.<use>.mirage in {arguments.artifacts}")
         return 2
     bench = measured_models.Bench(
-        arguments.rounds, time.monotonic() + arguments.seconds, arguments.peers, arguments.profile
-    )
+        arguments.rounds, time.monotonic() + arguments.seconds, arguments.peers, arguments.profile,
+        arguments.peer_seconds,
+    )  # fmt: skip
     rows: list[Row] = []
     for folder in chosen:
         name = folder.name.removesuffix(".mirage")
@@ -137,6 +138,8 @@ def parsed() -> argparse.Namespace:
     r.add_argument("--seconds", type=float, default=540.0, help="start nothing after this")
     r.add_argument("--profile", action="store_true", help="print the time of each kernel")
     r.add_argument("--peers", nargs="*", help="names of peers; all by default")
+    r.add_argument("--peer-seconds", type=float, default=0.0,
+                   help="leave out peers that are not ready by then (0: wait)")  # fmt: skip
     r.set_defaults(run=run_all)
     return parser.parse_args()
 

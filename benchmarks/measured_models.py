@@ -19,6 +19,7 @@ from decoder_models import Decoder, Use, arguments, random_weights
 from mirage.runtime import load
 from plain_decoder import Attention
 from plain_models import plain
+from time_limit import at_most
 
 Row = dict[str, Any]
 Args = tuple[torch.Tensor, torch.Tensor, list[torch.Tensor], list[torch.Tensor]]
@@ -48,18 +49,25 @@ PEERS = (
     Peer("autotune written", "written", "max-autotune-no-cudagraphs"),
 )
 """The peers, in the order in which they are prepared. All are replayed as CUDA graphs that we
-capture, as "max-autotune" does as well."""
+capture, as "max-autotune" does as well: "max-autotune-no-cudagraphs" tunes the same kernels, and
+products of one shape are tuned once, in whatever layers they are."""
 
 
 class Bench:
     """The settings for all models: ``rounds`` of medians, the time after which nothing
-    is begun (of ``time.monotonic``), the names of ``peers`` (None: all), and whether to ``profile``
-    ours and the fastest of them."""
+    is begun (of ``time.monotonic``), the names of ``peers`` (None: all), whether to ``profile``
+    ours and the fastest of them, and the seconds within which a peer must be ``prepared`` (0: any
+    time)."""
 
     def __init__(
-        self, rounds: int, until: float, peers: Sequence[str] | None, profile: bool = False
+        self,
+        rounds: int,
+        until: float,
+        peers: Sequence[str] | None,
+        profile: bool = False,
+        prepared: float = 0.0,
     ) -> None:
-        self.rounds, self.until, self.profile = rounds, until, profile
+        self.rounds, self.until, self.profile, self.prepared = rounds, until, profile, prepared
         self.peers = [p for p in PEERS if peers is None or p.name in peers]
         self._weights: tuple[Decoder, dict[str, torch.Tensor]] | None = None
 
@@ -127,7 +135,8 @@ class Bench:
                 continue
             begin = time.perf_counter()
             try:
-                call = prepare(peer)
+                with at_most(self.prepared):
+                    call = prepare(peer)
                 graphs[peer.name] = timing.capture(call, [0])
                 calls[peer.name] = call
             except Exception as error:  # a peer that fails is not a failure of ours

@@ -21,6 +21,7 @@ from mirage.search.program.copied_parts import with_copied_parts
 from mirage.search.program.cuts import Cuts
 from mirage.search.program.joins import without_joins
 from mirage.search.program.late_joins import with_late_joins
+from mirage.search.program.partial_sums import with_partial_sums
 from mirage.search.program.parts import Program
 from mirage.search.program.plans import PLANS, PlanSearch
 from mirage.search.program.product_orders import with_least_products
@@ -88,11 +89,11 @@ def _kind(op: Op) -> tuple[object, ...]:
 def searched(graph: KernelGraph, *, stable: bool = False) -> tuple[KernelGraph, KernelGraph]:
     """Return ``graph`` in primitive ops (softmax with its row maximum if ``stable``), and the
     program that the search examines: the same with its slices, joins and products where they cost
-    least."""
+    least, and with sums of long rows in two steps."""
     source = decompose(graph, stable=stable)
     graph = with_parts_of_short_rows(each_view_once(source))
     graph = with_least_products(without_joins(with_early_slices(graph)))
-    graph = with_late_joins(graph)
+    graph = with_partial_sums(with_late_joins(graph))
     return source, with_copied_parts(graph)
 
 

@@ -182,6 +182,9 @@ def test_which_values_are_computed_side_by_side() -> None:
     assert one_tile(of(4, 1024), of(4, 1))
     assert one_tile(of(1024), of(8, 128))
     assert not one_tile(of(4, 1024), of(4, 256))
+    assert one_tile(of(4, 1024), of(4, 64, 1))  # a number for each part of a row
+    assert not one_tile(of(4, 1024), of(4, 60, 1))
+    assert not one_tile(of(4, 1024), of(2, 64, 1))
     assert side_by_side(of(4, 1024), of(4, 256))
     assert side_by_side(of(4, 256), of(4, 1024))
     assert side_by_side(of(1, 3072), of(1, 576))  # 192 blocks of 16 and 3 columns

@@ -144,7 +144,18 @@ class Storable:
                 value = uses[0].result  # stored in the layout in which it is used
             if uses and not (len(uses) == 1 and _absorbs(uses[0], value, self.definitions)):
                 found.add(value)
-        return found - self._copies(found | required, shallow)
+        return found - self._totals() - self._copies(found | required, shallow)
+
+    def _totals(self) -> set[Value]:
+        """Return the values that are cheap to compute from partial sums: their sum, and functions
+        of it alone."""
+        totals: set[Value] = set()
+        for op in self.graph.ops:
+            before = [v for v in op.operands if not self.filling(v)]
+            adds = _adds_up(op) and any(_adds_up(self.definitions.get(v)) for v in before)
+            if adds or (_in_place(op) and before and totals.issuperset(before)):
+                totals.update(op.results)
+        return totals
 
     def _is_given(self, value: Value) -> bool:
         """Return whether a value is a view of an input, or a number."""
@@ -221,6 +232,11 @@ def _keeps_rows(use: Op) -> bool:
     if isinstance(use, Transpose):
         return use.permutation[-1] == len(use.permutation) - 1
     return isinstance(use, View) and use.whole
+
+
+def _adds_up(op: Op | None) -> bool:
+    """Return whether an op sums elements of one tensor."""
+    return isinstance(op, Contraction) and len(op.operands) == 1 and op.sums
 
 
 def _in_place(op: Op) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from mirage.semantics.decompose import decompose
-from mirage.semantics.ugraph import KernelGraph, Op, Value, View
+from mirage.semantics.ugraph import KernelGraph, Op, Source, Value, View
 
 _INTEGERS = 1 << 40
 """The bytes that a tensor of integers counts for, besides its own, if it is passed on."""
@@ -47,7 +47,8 @@ def divide(
     weights = [weight(op) for op in ops]
     if sum(weights) <= largest:
         return [list(ops)]
-    handed = _handed_over(ops, _roots(definitions), stored)
+    numbers = {v for v, op in definitions.items() if isinstance(op, Source)}
+    handed = _handed_over(ops, _roots(definitions), stored, numbers)
     count = len(ops)
     # For the ops from each position on: bytes, runs, sum of squared weights, end of the first run.
     best: list[tuple[int, int, int, int]] = [(0, 0, 0, count)] * (count + 1)
@@ -100,10 +101,14 @@ def _roots(definitions: Mapping[Value, Op]) -> Callable[[Value], Value]:
 
 
 def _handed_over(
-    ops: Sequence[Op], root: Callable[[Value], Value], stored: Collection[Value] = ()
+    ops: Sequence[Op],
+    root: Callable[[Value], Value],
+    stored: Collection[Value],
+    numbers: Collection[Value],
 ) -> list[int]:
     """Return, for each place, the bytes that ops before it compute or read and ops after it read
-    (again). Bytes of ``stored`` values need not be written for that, and count half."""
+    (again). Bytes of ``stored`` values need not be written for that, and count half. Numbers are
+    not handed over: each run has its own."""
     written = set(map(root, stored))
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
@@ -115,6 +120,8 @@ def _handed_over(
         first.update(dict.fromkeys(op.results, i))
     handed = [0] * (len(ops) + 1)
     for value, end in last.items():
+        if value in numbers:
+            continue
         made = value.dtype.is_integer and value in computed
         size = value.type.bytes // (2 if value in written and value in computed else 1)
         for place in range(first[value] + 1, end + 1):

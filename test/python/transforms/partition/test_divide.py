@@ -128,3 +128,19 @@ def test_a_view_that_leaves_a_part_and_is_read_by_another() -> None:
         assert known.issuperset(step.graph.inputs)
         known.update(step.graph.outputs)
     assert known.issuperset(graph.outputs)
+
+
+def test_numbers_are_not_handed_over() -> None:
+    """Both places are as good for the bytes, and the middle is the more even one, though a number
+    is used before and after it."""
+    build, x = Builder(), Value(TensorType((4, 8), F32))
+    number = build.constant(2.0)
+    y = build.binary(BinaryFn.ADD, x, number)
+    for _ in range(3):
+        y = build.unary(UnaryFn.TANH, y)
+    y = build.binary(BinaryFn.ADD, y, number)
+    for _ in range(3):
+        y = build.unary(UnaryFn.TANH, y)
+    ops = [op for op in build.ops if op.operands]
+    definitions = {v: op for op in build.ops for v in op.results}
+    assert [len(run) for run in divide(ops, definitions, 7)] == [4, 4]

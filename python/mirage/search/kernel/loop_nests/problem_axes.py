@@ -25,7 +25,7 @@ from mirage.search.kernel.loop_nests.frames import AxisUse, FrameType
 from mirage.search.kernel.problems.aligned import aligned_copies, aligned_type, may_align
 from mirage.search.kernel.problems.merges import Merges, find_merges, view_sizes
 from mirage.search.kernel.problems.narrowing import multiplied_only
-from mirage.search.kernel.problems.one_tile import NARROWEST
+from mirage.search.kernel.problems.one_tile import NARROWEST, of_parts_of_rows
 from mirage.search.kernel.problems.problem import KernelProblem, Written
 from mirage.search.kernel.problems.repeats import repeated
 from mirage.search.kernel.problems.row_classes import find_classes
@@ -239,7 +239,8 @@ def _output_dims(problem: KernelProblem) -> Dims:
 def _dims_of(problem: KernelProblem, dims: Dims, output: Value) -> Dims:
     """Return the axes of an output, given the axes ``dims`` of the first output: those of aligned
     dimensions, or of all dimensions in order, if sizes of 1 are in other places or if dimensions of
-    one output are several of the other."""
+    one output are several of the other; or, for a number for each part of a row, the axes of the
+    row without those within a part."""
     first, rank = problem.outputs[0], len(output.shape)
     table = problem.table
     own, its = table.dims(output), table.dims(first)
@@ -248,6 +249,10 @@ def _dims_of(problem: KernelProblem, dims: Dims, output: Value) -> Dims:
         if mine == theirs:
             names = iter([name for dim in dims for name in dim])
             return tuple(tuple(next(names) for _ in dim) for dim in own)
+    if of_parts_of_rows(output.shape, first.shape):
+        mine, theirs = ([table.sizes[x] for x in dim] for dim in (own[-2], its[-1]))
+        if mine == theirs[: len(mine)]:
+            return (*dims[:-1], dims[-1][: len(mine)], ())
     named: list[tuple[str, ...]] = []
     if rank > len(dims):
         raise UnlabelableError("expected outputs of one kernel to have the same shape")

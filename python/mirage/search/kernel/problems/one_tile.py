@@ -18,8 +18,11 @@ LEAST = 128
 
 def one_tile(first: TensorType, second: TensorType) -> bool:
     """Return whether a tile of one value has the axes of a tile of the other: they have the same
-    shape, or one has size 1, or dimensions of one are several of the other."""
+    shape, or one has size 1, or dimensions of one are several of the other, or one has a number for
+    each part of the other's rows."""
     large, small = sorted((first, second), key=lambda t: -t.size)
+    if of_parts_of_rows(small.shape, large.shape):
+        return True
     if large.size == small.size and regrouped(large.shape, small.shape):
         return True
     rank = len(small.shape)
@@ -35,6 +38,14 @@ def regrouped(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
     short, long = sorted((tuple(n for n in s if n > 1) for s in (first, second)), key=len)
     places = list(accumulate(long, mul))
     return all(p in places for p in accumulate(short, mul)) and prod(short) == prod(long)
+
+
+def of_parts_of_rows(shape: tuple[int, ...], rows: tuple[int, ...]) -> bool:
+    """Return whether a tensor of a shape may have a number for each of the equal parts of rows."""
+    if len(shape) != len(rows) + 1 or not rows:
+        return False
+    *lead, parts, one = shape
+    return tuple(lead) == rows[:-1] and one == 1 < parts and rows[-1] % parts == 0
 
 
 def side_by_side(first: TensorType, second: TensorType) -> bool:
