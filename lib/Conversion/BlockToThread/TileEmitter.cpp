@@ -189,8 +189,7 @@ void TileEmitter::emitReduce(block::ReduceOp op) {
   bool isPartial = typeOf(op.getResult()).getPartial();
   for (int64_t dim : op.getDims()) {
     LinearLayout layout = cast<FragmentType>(fragment.getType()).getLinearLayout().reduce(dim);
-    fragment = thread::ReduceOp::create(builder, loc,
-                                        FragmentType::get(element, layout, isPartial),
+    fragment = thread::ReduceOp::create(builder, loc, FragmentType::get(element, layout, isPartial),
                                         op.getFn(), fragment, dim, IntegerAttr());
   }
   fragments[op.getResult()] = fragment;
