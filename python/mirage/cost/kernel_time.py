@@ -24,7 +24,6 @@ import numpy as np
 
 from mirage.cost.cost_report import CostReport
 from mirage.cost.dependent_work import ODD, dependent_clocks
-from mirage.cost.early_copies import alone
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.kernel_kind import Kind, kind_of
 from mirage.cost.memory_time import memory_times
@@ -225,10 +224,13 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     # blocks that go on load the next tile meanwhile, which device memory gives no sooner
     beside = last / where(f.resident, o.waves, 1.0)
     dram = dram + thin(f, target, o, dram) + crowded(f, target, o, lanes)
+    alone: Num = 0.0
+    if not is_zero(f.mma_once):
+        alone = where((f.steps <= 1) & (f.mma_once > 0), target.alone, 0.0)
     # the first load and the last store are not hidden by the work of other blocks
     longest = np.maximum(dram + last, l2 + beside) + rest
     longest = np.maximum(np.maximum(longest, compute), chain)
-    time = target.launch + alone(f, target, o) + latency * FIRST_LOAD * _starts(kind, o) + longest
+    time = target.launch + alone + latency * FIRST_LOAD * _starts(kind, o) + longest
     if f.known is not None:
         time = time + f.known.spilled * o.threads * f.blocks / target.spill_bytes
     time = where(o.feasible, time, np.inf)

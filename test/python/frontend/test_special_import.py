@@ -150,9 +150,7 @@ def test_logarithms_of_sums(program: Program) -> None:
     np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "program", [lambda x: 2**x, lambda x: x**x, lambda x: x & 5, lambda x: x << 40]
-)
+@pytest.mark.parametrize("program", [lambda x: 2**x, lambda x: x**x])
 def test_what_integers_do_not_have(program: Program) -> None:
     with pytest.raises(UnsupportedOpError):
         mi.from_torch(program, torch.arange(4, dtype=torch.int32))

@@ -233,10 +233,10 @@ def test_any_integer_is_compared_with_positions() -> None:
     g = integers_as_calls(KernelGraph("g", (x, n), tuple(b.ops), (y,)))
     assert formulas(g) == ["((x0 - 4) <= x0)"]
     kept = {op.result: op for op in g.ops if not isinstance(op, Integers)}
-    assert {below, mask} <= kept.keys()
-    assert after not in kept  # but the place after which the integer is, which is known
-    solved = [op for op in kept.values() if op.function is BinaryFn.LE]
-    assert [op.operands[0] for op in solved] == [n]
+    assert {below, after, mask} <= kept.keys()
+    # the integer itself is compared with the place that it may not be after, which is known
+    assert kept[after].operands[0] is n
+    assert kept[after].function is BinaryFn.LE
 
 
 def test_what_is_chosen_among_integers_is_compared() -> None:
