@@ -117,7 +117,7 @@ def strides_of(value: ir.Value) -> tuple[int, ...] | None:
     match = None if encoding is None else re.match(r"#kernel\.strides<\[([\d, ]*)\]", str(encoding))
     if match is None:
         return None
-    return tuple(int(n) for n in match[1].split(","))
+    return tuple(int(n) for n in match[1].split(",") if n)
 
 
 def tensor_type(value: ir.Value) -> tuple[tuple[int, ...], str]:

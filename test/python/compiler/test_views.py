@@ -84,3 +84,16 @@ def test_warpgroups_read_parts_by_tensor_maps() -> None:
     (result,) = emulate(found, (x, w))
     want = x[:, 64:].double() @ w[:, 128:384].double()
     assert torch.allclose(result.double(), want, rtol=4e-3, atol=0.1)
+
+
+def test_one_element_of_a_tensor_op_by_op() -> None:
+    """What is left of a dimension has no strides, but begins elsewhere."""
+
+    def scaled(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * y[11].abs()
+
+    x, y = drawn((3, 5), (16,))
+    imported = mi.from_torch(Module(scaled), x, y)
+    found = imported.superoptimize(budget=1e-3, jobs=1, use_cache=False, cubin=False)
+    (result,) = emulate(found, x, y)
+    torch.testing.assert_close(result, scaled(x, y))
