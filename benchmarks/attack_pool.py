@@ -8,8 +8,6 @@ are handed out a few at a time: what is begun stays short.
 from __future__ import annotations
 
 import faulthandler
-import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import (
@@ -20,7 +18,6 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -29,31 +26,6 @@ R = TypeVar("R")
 
 AHEAD = 2
 """Tasks that are handed out at a time, for each process."""
-
-
-class Late(BaseException):
-    """Something took longer than :func:`at_most` allows. Not an :class:`Exception`, which the code
-    that takes so long may catch."""
-
-
-@contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Raises :class:`Late` in what takes more processor time, between two steps of Python. Only a
-    process's main thread can be interrupted: elsewhere there is no limit."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def late(*_: object) -> None:
-        raise Late(f"no result within {seconds:g} s")
-
-    before = signal.signal(signal.SIGPROF, late)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
-        signal.signal(signal.SIGPROF, before)
 
 
 def results(

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from attack_pool import Late, at_most
 from attack_subjects import Subject
 from faults.equal_variants import equal_variants
 from faults.program_mutants import Faults, Mutant, every_fault, mutants, numbered
@@ -18,6 +17,7 @@ from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
 from oracle.evaluator import TooMuchWork
 from oracle.judge import FAR, Finding, Judge, place_of
+from time_limit import Late, at_most
 
 TWICE = 0.3
 """Share of the mutants that have one more fault."""
@@ -168,7 +168,7 @@ def examine(
         )  # fmt: skip
 
     try:
-        with at_most(LONGEST):
+        with at_most(LONGEST, processor=True):
             return _examined(subject, judge, mutant, key, rng, variant, effort, decide, start)
     except _Crash as crash:  # a finding, not the end
         return without("crash", "", str(crash))

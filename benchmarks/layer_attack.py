@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from attack_pool import Late, at_most
 from faults.program_mutants import Mutant, mutants
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph
@@ -30,6 +29,7 @@ from mirage.verify.pieces.kernel_by_kernel import Account, Hint, Pairs, Piece, S
 from mirage.verify.pieces.ledger import Ledger
 from oracle.evaluator import TooMuchWork
 from oracle.judge import Finding, Judge, place_of
+from time_limit import Late, at_most
 
 LAYERS = (
     "swiglu", "convnext_tail", "moe_dense", "moe_shared", "mamba_projections", "mixer",
@@ -205,7 +205,7 @@ def attack_layer(
         if time.time() > deadline:
             return
         with suppress(TooMuchWork, Late):  # the oracle cannot say what it is
-            with at_most(LONGEST):
+            with at_most(LONGEST, processor=True):
                 found = pieces.judge(mutant)
             yield found
 

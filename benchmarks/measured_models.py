@@ -19,7 +19,7 @@ from decoder_models import Decoder, Use, arguments, random_weights
 from mirage.runtime import load
 from plain_decoder import Attention
 from plain_models import plain
-from time_limit import at_most
+from time_limit import Late, at_most
 
 Row = dict[str, Any]
 Args = tuple[torch.Tensor, torch.Tensor, list[torch.Tensor], list[torch.Tensor]]
@@ -139,7 +139,7 @@ class Bench:
                     call = prepare(peer)
                 graphs[peer.name] = timing.capture(call, [0])
                 calls[peer.name] = call
-            except Exception as error:  # a peer that fails is not a failure of ours
+            except (Exception, Late) as error:  # a peer that fails is not a failure of ours
                 row["failed"][peer.name] = f"{type(error).__name__}: {error}"[:300]
             print(f"   {peer.name}: {time.perf_counter() - begin:.1f} s", flush=True)
         row["graph"] = {k: asdict(t) for k, t in

@@ -1,25 +1,37 @@
-"""A limit on the time that preparing something may take."""
+"""A limit on the time that something may take."""
 
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+
+
+class Late(BaseException):
+    """Something took longer than :func:`at_most` allows. Not an :class:`Exception`, which the code
+    that takes so long may catch."""
 
 
 @contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Raise :class:`TimeoutError` in the body once it has taken so many seconds; 0 is no limit.
-    Only the main thread can do this. Code that does not return to Python ends late."""
+def at_most(seconds: float, *, processor: bool = False) -> Iterator[None]:
+    """Raise :class:`Late` in what takes more time, or more ``processor`` time, between two steps of
+    Python; 0 is no limit. Only a process's main thread can be interrupted: elsewhere there is no
+    limit."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    sent, timer = (
+        (signal.SIGPROF, signal.ITIMER_PROF) if processor else (signal.SIGALRM, signal.ITIMER_REAL)
+    )
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"took more than {seconds:g} s")
+    def late(*_: object) -> None:
+        raise Late(f"took more than {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(sent, late)
+    signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(timer, 0.0)
+        signal.signal(sent, before)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.ugraph import (
     BlockGraph,
     KernelGraph,
@@ -74,3 +75,22 @@ def without_dead_ops(graph: KernelGraph) -> KernelGraph:
             needed.update(op.operands)
             kept.append(op)
     return KernelGraph(graph.name, graph.inputs, tuple(reversed(kept)), graph.outputs)
+
+
+def rewritten(
+    graph: KernelGraph, found: Mapping[Op, Callable[[Builder, Op], Value]]
+) -> KernelGraph:
+    """Return ``graph`` with other ops for some, of one result each: a function writes these for an
+    op whose operands are rewritten already. The same object if there are none."""
+    if not found:
+        return graph
+    build = Builder()
+    names: dict[Value, Value] = {}
+    for op in graph.ops:
+        new = with_operands(op, tuple(names.get(v, v) for v in op.operands))
+        if op in found:
+            names[op.result] = found[op](build, new)
+        else:
+            build.ops.append(new)
+    outputs = tuple(names.get(v, v) for v in graph.outputs)
+    return KernelGraph(graph.name, graph.inputs, tuple(build.ops), outputs)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import mirage as mi
 import pytest
 import torch
+from lowering import check_graph
 from mirage.cost.copy_kernels import unfused_in
 from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.commands.emulate import emulate
@@ -92,8 +93,4 @@ def test_one_element_of_a_tensor_op_by_op() -> None:
     def scaled(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x * y[11].abs()
 
-    x, y = drawn((3, 5), (16,))
-    imported = mi.from_torch(Module(scaled), x, y)
-    found = imported.superoptimize(budget=1e-3, jobs=1, use_cache=False, cubin=False)
-    (result,) = emulate(found, x, y)
-    torch.testing.assert_close(result, scaled(x, y))
+    check_graph(mi.from_torch(Module(scaled), *drawn((3, 5), (16,))).graph)

@@ -13,7 +13,7 @@ from mirage.cost.compilable import FEW_ROWS
 from mirage.search.kernel.problems.one_tile import LEAST, NARROWEST
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, ReduceFn
-from mirage.semantics.substitute import with_operands
+from mirage.semantics.substitute import rewritten
 from mirage.semantics.ugraph import (
     Contraction,
     Elementwise,
@@ -27,25 +27,14 @@ from mirage.semantics.ugraph import (
 def with_partial_sums(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with such sums in two steps; the same object if there are none."""
     definitions = {r: op for op in graph.ops for r in op.results}
-    found = {
+    found = (
         op
         for op in graph.ops
         if _sums_long_rows(op)
         and _is_of_product(op.operands[0], definitions)
         and _is_needed_first(graph, op.result)
-    }
-    if not found:
-        return graph
-    build = Builder()
-    names: dict[Value, Value] = {}
-    for op in graph.ops:
-        new = with_operands(op, tuple(names.get(v, v) for v in op.operands))
-        if op in found:
-            names[op.result] = _in_two_steps(build, new)
-        else:
-            build.ops.append(new)
-    outputs = tuple(names.get(v, v) for v in graph.outputs)
-    return KernelGraph(graph.name, graph.inputs, tuple(build.ops), outputs)
+    )
+    return rewritten(graph, dict.fromkeys(found, _in_two_steps))
 
 
 def _sums_long_rows(op: Op) -> bool:

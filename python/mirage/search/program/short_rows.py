@@ -10,9 +10,10 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from mirage.semantics.builder import Builder
-from mirage.semantics.substitute import with_operands
+from mirage.semantics.substitute import rewritten
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Rearrangement, Value
 
 MOST_PARTS = 8
@@ -24,20 +25,11 @@ start."""
 
 def with_parts_of_short_rows(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with such transposes as joins; the same object if there are none."""
-    found = {op: dim for op in graph.ops if (dim := _short(op)) is not None}
-    found = {op: dim for op, dim in found.items() if _is_copied(graph, op.result)}
-    if not found:
-        return graph
-    build = Builder()
-    names: dict[Value, Value] = {}
-    for op in graph.ops:
-        new = with_operands(op, tuple(names.get(v, v) for v in op.operands))
-        if op in found:
-            names[op.result] = _joined(build, new, found[op])
-        else:
-            build.ops.append(new)
-    outputs = tuple(names.get(v, v) for v in graph.outputs)
-    return KernelGraph(graph.name, graph.inputs, tuple(build.ops), outputs)
+    short = {op: dim for op in graph.ops if (dim := _short(op)) is not None}
+    return rewritten(
+        graph,
+        {op: partial(_joined, dim) for op, dim in short.items() if _is_copied(graph, op.result)},
+    )
 
 
 def _short(op: Op) -> int | None:
@@ -79,7 +71,7 @@ def _is_copied(graph: KernelGraph, value: Value) -> bool:
     return True
 
 
-def _joined(b: Builder, op: Op, dim: int) -> Value:
+def _joined(dim: int, b: Builder, op: Op) -> Value:
     (x,) = op.operands
     order = _order(op)
     assert order is not None
