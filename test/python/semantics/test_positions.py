@@ -282,7 +282,8 @@ def test_text_of_launches_and_back() -> None:
     b = Builder(in_block=True)
     y = b.binary(BinaryFn.ADD, tile, line)
     ops: list[Op] = [
-        TileGather(params, (tile,), (("m",), ()), from_end=True), TileIota((), (line,), 0, ("m",), 4), *b.ops,
+        TileGather(params, (tile,), (("m",), ()), from_end=True),
+        TileIota((), (line,), 0, ("m",), 4), *b.ops,
     ]  # fmt: skip
     g = launch(ops, (table, ids), params, y, value(4, 8), (("m",), ()))
     check_graph(g)
