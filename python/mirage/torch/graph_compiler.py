@@ -225,7 +225,7 @@ class _Graph:
         return self._calls[key] > OFTEN
 
     def _for_any_sizes(self) -> Callable[..., Any] | None:
-        """Return the graph of which all that has fixed sizes is compiled; None if that is little."""
+        """Return the graph of which what has fixed sizes is compiled; None if that is little."""
         if not self._is_cut:
             self._is_cut = True
             try:

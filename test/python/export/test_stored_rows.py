@@ -248,7 +248,12 @@ class Turned(nn.Module):
     """Pairs of neighbours of a token's keys are turned: two results that alternate in the row."""
 
     def forward(
-        self, x: torch.Tensor, c: torch.Tensor, s: torch.Tensor, at: torch.Tensor, keys: torch.Tensor
+        self,
+        x: torch.Tensor,
+        c: torch.Tensor,
+        s: torch.Tensor,
+        at: torch.Tensor,
+        keys: torch.Tensor,
     ) -> torch.Tensor:
         a, b = x.view(ROWS, 1, HEADS, WIDTH // 2, 2).unbind(-1)
         turned = torch.stack((a * c - b * s, a * s + b * c), -1).flatten(3)

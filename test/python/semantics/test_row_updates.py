@@ -135,7 +135,9 @@ def test_parts_that_are_joined_in_another_shape_alternate() -> None:
     even, odd = (Value(TensorType((2, 1, 3, 4), DType.BF16)) for _ in range(2))
     b = Builder()
     joined = b.concat(tuple(b.reshape(x, (2, 1, 3, 4, 1)) for x in (even, odd)), 4)
-    copy = IndexCopy((cache, Value(INDEX), b.reshape(joined, (2, 1, 3, 8))), (Value(cache.type),), 1)
+    copy = IndexCopy(
+        (cache, Value(INDEX), b.reshape(joined, (2, 1, 3, 8))), (Value(cache.type),), 1
+    )
     parts = row_parts(copy, {v: op for op in b.ops for v in op.results})
     assert [(p.computed, p.offset) for p in parts] == [(even, 0), (odd, 1)]
     for part in parts:
