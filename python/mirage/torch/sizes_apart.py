@@ -15,6 +15,8 @@ from torch.fx import GraphModule, Node
 
 from mirage.torch.graph_pieces import another, cut, example_of, examples_of, pieces_of
 
+LEAST_OPS = 5
+"""The fewest ops of a piece that is compiled: fewer are not worth a call of their own."""
 LEAST_SHARE = 2 / 3
 """The least share of a graph's ops that must have fixed sizes."""
 
@@ -34,7 +36,7 @@ def sizes_apart(module: GraphModule, answer: Answer) -> Callable[..., Any] | Non
         inputs = piece.graph.find_nodes(op="placeholder")
         examples = examples_of(inputs)
         inside = [n for n in piece.graph.nodes if n.op.startswith("call_")]
-        if examples is None or len(inside) == 1 or any(map(computes_with_sizes, inside)):
+        if examples is None or len(inside) < LEAST_OPS or any(map(computes_with_sizes, inside)):
             continue
         eager = another(piece).forward
         found = answer(another(piece), examples)
