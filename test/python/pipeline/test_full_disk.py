@@ -8,6 +8,7 @@ import resource
 import subprocess
 import tempfile
 from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,16 @@ from mirage.compiler import compile as compile_module
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.fixture
-def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    monkeypatch.setenv("MIRAGE_CACHE_DIR", str(tmp_path / "cache"))
-    compile_module._warn_once.cache_clear()  # pyright: ignore[reportPrivateUsage]
+@contextmanager
+def no_room() -> Generator[None]:
+    """No file grows within. A fixture would last too long: pytest says that a test passed before it
+    ends its fixtures, and its output may be a file."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def graph() -> Any:
@@ -35,11 +38,15 @@ def graph() -> Any:
     return builder
 
 
-@pytest.mark.usefixtures("full")
-def test_a_program_is_optimized(caplog: pytest.LogCaptureFixture) -> None:
-    optimized = graph().superoptimize(
-        chip="sm_90a", candidates=1, finalists=1, jobs=1, check_kernels=False
-    )
+def test_a_program_is_optimized(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MIRAGE_CACHE_DIR", str(tmp_path / "cache"))
+    compile_module._warn_once.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    with no_room():
+        optimized = graph().superoptimize(
+            chip="sm_90a", candidates=1, finalists=1, jobs=1, check_kernels=False
+        )
     assert optimized.kernels == 1
     (kept,) = (r for r in caplog.records if r.name == "mirage.cache")
     assert "what is found and compiled is not kept" in kept.getMessage()

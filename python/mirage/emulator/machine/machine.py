@@ -89,9 +89,9 @@ class Machine:
         self.barriers = BlockBarriers(self)
         self.cluster_barriers = ClusterBarriers(self)
         self.mbarriers = Mbarriers(self)
-        self.wgmma = WgmmaState(self)
         self.scheduler = Scheduler(self)
         self._make_registers()
+        self.wgmma = WgmmaState(self, program.wgmma_registers)
 
     def _number_rows(self) -> None:
         """Record where each row's warp is: in its block, and in its cluster."""
@@ -138,8 +138,6 @@ class Machine:
             )
             for register, part in zip(registers, data, strict=True):
                 register.data = part
-        for register in program.wgmma_registers:
-            register.async_state = self.wgmma.track(register)
 
     # -- clocks ---------------------------------------------------------------------------------
 

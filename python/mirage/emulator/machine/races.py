@@ -137,6 +137,30 @@ class RaceCheck:
             self._reads[agent] = True
             self._read_clock[agent[:, None], granule] = clock[:, None]
 
+    def read_together(
+        self, c: Cohort, position: Array, granule: Array, *, agent_base: int, clock: Array
+    ) -> None:
+        """Check reads through the asynchronous proxy by several rows at a time, `position` [N,
+        rows] of the cohort, each of which has to be ordered; and record them once, for the agents
+        `agent_base` + the agent of the first row, at `clock` [N]."""
+        machine, agents = self.machine, self.machine.agents
+        rows = c.rows[position]
+        if self._atomic_clock is None:
+            least = machine.clocks[rows].min(axis=1)  # what all of them have seen
+            seen, fenced = least[:, :agents], least[:, agents:]
+            seen = np.where(machine.generic_agent, np.minimum(seen, fenced), seen)
+            wrote = self._write_clock[granule]
+            late = np.take_along_axis(seen, self._write_agent[granule].astype(np.intp), axis=1)
+            ordered = not any_of((late < wrote) | (wrote == 0))
+        else:
+            ordered = False
+        if not ordered:
+            for row in position.T:
+                self.read(c, row, granule, proxy=True, record=False)
+        agent = agent_base + machine.agent_of_row[rows[:, 0]]
+        self._reads[agent] = True
+        self._read_clock[agent[:, None], granule] = clock[:, None]
+
     def write(
         self,
         c: Cohort,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 @dataclass(eq=False)
 class RegisterState:
     """For each row: the last group that has the register as accumulator or as A, and the fence
-    epoch in which another instruction last wrote it."""
+    epoch in which another instruction last wrote it. The arrays are row `number` of those of all
+    registers."""
 
+    number: int
     accumulator: Array
     operand: Array
     written: Array
@@ -29,18 +32,17 @@ class RegisterState:
 class WgmmaState:
     """Groups are numbered from 1 for each warp; `current` is open, `done` waited for."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, registers: Sequence[Register]) -> None:
+        """Track ``registers``, which are all that some wgmma names."""
         self.machine = machine
         self.current = np.ones(machine.warps, np.int64)
         self.done = np.zeros(machine.warps, np.int64)
         self.epoch = np.zeros(machine.warps, np.int64)
         self.pending = False
-
-    def track(self, register: Register) -> RegisterState:
-        """Return the state for a register that some wgmma names."""
-        del register
-        zeros = np.zeros(self.machine.warps, np.int64)
-        return RegisterState(zeros, zeros.copy(), zeros.copy())
+        all_of_them = np.zeros((3, len(registers), machine.warps), np.int64)
+        self._accumulator, self._operand, self._written = all_of_them
+        for number, register in enumerate(registers):
+            register.async_state = RegisterState(number, *all_of_them[:, number])
 
     def unfinished(self, register: Register, c: Cohort) -> Array | None:
         """Return the rows [n] whose register a wgmma in flight still writes; None if there are
@@ -67,24 +69,22 @@ class WgmmaState:
     def issue(self, c: Cohort, accumulators: list[Register], operands: list[Register]) -> None:
         """Issue a wgmma by the cohort's rows: check the fence and mark its registers as busy."""
         self.pending = True
+        registers = [*accumulators, *operands]
+        numbers = np.array([r.async_state.number for r in registers])[:, None]
+        bad = self._written[numbers, c.rows] >= self.epoch[c.rows]
+        bad &= self._accumulator[numbers, c.rows] <= self.done[c.rows]  # not in flight
+        if any_of(bad) and self.machine.checks:
+            first = int(np.argmax(bad.any(axis=1)))
+            self.machine.fail(
+                MissingFenceError,
+                f"expected wgmma.fence between the last write of register {registers[first].name} "
+                "and this wgmma, got none",
+                c,
+                bad[first][:, None] & c.active(),
+            )
         current = self.current[c.rows]
-        for register in [*accumulators, *operands]:
-            state: RegisterState = register.async_state
-            bad = state.written[c.rows] >= self.epoch[c.rows]
-            in_flight = state.accumulator[c.rows] > self.done[c.rows]
-            bad &= ~in_flight
-            if any_of(bad) and self.machine.checks:
-                self.machine.fail(
-                    MissingFenceError,
-                    f"expected wgmma.fence between the last write of register {register.name} and "
-                    "this wgmma, got none",
-                    c,
-                    bad[:, None] & c.active(),
-                )
-        for register in accumulators:
-            register.async_state.accumulator[c.rows] = current
-        for register in operands:
-            register.async_state.operand[c.rows] = current
+        self._accumulator[numbers[: len(accumulators)], c.rows] = current
+        self._operand[numbers[len(accumulators) :], c.rows] = current
 
     def fence(self, c: Cohort) -> None:
         """Execute wgmma.fence."""

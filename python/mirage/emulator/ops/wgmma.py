@@ -17,7 +17,7 @@ import numpy as np
 from mirage.emulator.errors import DescriptorError, DivergenceError, OutOfBoundsError
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import any_of
-from mirage.emulator.machine.memory import SHARED_RESERVED
+from mirage.emulator.machine.memory import CARRIER, SHARED_RESERVED
 from mirage.emulator.machine.operands import Reader, items, reader
 from mirage.emulator.ops.matrix import accumulator_words, fragment_a, unpack
 from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, all_lanes, opcode, operands
@@ -118,7 +118,8 @@ class _Product:
         groups = c.rows.reshape(-1, 4)
         for index, key in enumerate(distinct):
             chosen = groups[group_of.reshape(-1) == index]
-            self._store(self._matmul(c, key, chosen), chosen.reshape(-1), adds=bool(key[-1]))
+            product = self._matmul(c, key, chosen)
+            self._store(c, product, chosen.reshape(-1), adds=bool(key[-1]))
         machine.counters.tensor_core_ops += len(groups) * 64 * self.columns * self.depth
 
     def _matmul(self, c: Cohort, key: Array, chosen: Array) -> Array:
@@ -160,18 +161,20 @@ class _Product:
         rows = _LANE[:, None] // 4 + 8 * (element % 4 // 2)
         return rows, 8 * (element // 4) + 2 * (_LANE[:, None] % 4) + element % 2
 
-    def _store(self, product: Array, flat: Array, *, adds: bool) -> None:
-        """Write D of the warps ``flat``."""
+    def _store(self, c: Cohort, product: Array, flat: Array, *, adds: bool) -> None:
+        """Write D of the warps ``flat`` of a cohort."""
         rows, columns = self._places
+        warps = c if len(flat) == c.n else Cohort(c.machine, flat, None)
         parts = product.reshape(-1, 16, self.columns)[:, rows, columns]
         if adds:
-            raw = np.stack([r.data[flat] for r in self.registers], axis=-1)
+            raw = np.stack([warps.take(r.data) for r in self.registers], axis=-1)
             parts = parts + _read_accumulators(raw, self.kind_d)
-        words = accumulator_words(parts, self.kind_d)
-        for j, register in enumerate(self.registers):
-            register.data[flat] = words[:, :, j]
+        words = np.ascontiguousarray(accumulator_words(parts, self.kind_d).transpose(2, 0, 1))
+        where = ... if warps.select is None else warps.select
+        for word, register in zip(words, self.registers, strict=True):
+            register.data[where] = word
             if register.tracked and register.written is not None:
-                register.written[flat] = True
+                register.written[where] = True
 
 
 def _kinds(modifiers: Modifiers, depth: int) -> tuple[str, str, str]:
@@ -318,6 +321,16 @@ def _granules(
     return found
 
 
+@functools.lru_cache(maxsize=4096)
+def _chunks(descriptor: int, extent: int, depth: int, size: int, transposed: bool) -> Array:
+    """Return the numbers of the 16 bytes of shared memory, none of which a layout divides, that
+    hold the rows of an operand [extent, depth * size // 16], or its columns if it is transposed."""
+    address = descriptor_addresses(descriptor, extent, depth, size, transposed)
+    found = (address.T if transposed else address)[:, :: 16 // size] // 16
+    found.flags.writeable = False
+    return found
+
+
 def _matrix(
     c: Cohort,
     descriptor: int,
@@ -348,22 +361,16 @@ def _matrix(
         )
     if machine.checks:
         races = shared.races
-        chunks = _granules(descriptor, extent, depth, size, transposed, races.granule)
-        granule = blocks[:, None] * races.granules + chunks[None, :]
-        place = np.searchsorted(c.rows, groups)
-        own = machine.wgmma.current
-        for warp in range(4):
-            row = groups[:, 0]
-            # The reader is the warpgroup: recorded once, in the name of its first warp.
-            races.read(
-                c,
-                place[:, warp],
-                granule,
-                agent_base=machine.wgmma_agent,
-                clock=own[row].astype(np.int32),
-                proxy=True,
-                record=warp == 0,
-            )
-    index = (blocks[:, None, None] * shared.stride + address[None]) // size
-    raw = shared.data.view(f"u{size}")[index]
-    return unpack(raw, kind)
+        granules = _granules(descriptor, extent, depth, size, transposed, races.granule)
+        races.read_together(
+            c,
+            np.searchsorted(c.rows, groups),
+            blocks[:, None] * races.granules + granules[None, :],
+            agent_base=machine.wgmma_agent,
+            clock=machine.wgmma.current[groups[:, 0]].astype(np.int32),
+        )
+    chunks = _chunks(descriptor, extent, depth, size, transposed)
+    index = (blocks * (shared.stride // 16))[:, None, None] + chunks
+    raw = shared.data.view(CARRIER[16]).take(index).view(f"u{size}")
+    values = unpack(raw, kind)
+    return np.ascontiguousarray(values.transpose(0, 2, 1)) if transposed else values
