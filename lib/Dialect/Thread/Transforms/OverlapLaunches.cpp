@@ -49,24 +49,43 @@ struct OverlapLaunches : thread::impl::OverlapLaunchesBase<OverlapLaunches> {
   }
 
 private:
-  /// The last of a kernel's loops that are in no other one.
-  static Operation *lastLoop(Operation *function) {
-    Operation *last = nullptr;
+  /// A kernel's loops that are in no other one.
+  static SmallVector<Operation *> getLoops(Operation *function) {
+    SmallVector<Operation *> loops;
     function->walk<WalkOrder::PreOrder>([&](LoopLikeOpInterface loop) {
-      last = loop;
+      loops.push_back(loop);
       return WalkResult::skip();
     });
-    return last;
+    return loops;
+  }
+
+  /// Moves to where a kernel has asked for all that it loads: before its loops if the copies of
+  /// all steps were started before them, otherwise behind them.
+  static void moveBehindLoads(OpBuilder &builder, ArrayRef<Operation *> loops) {
+    if (llvm::any_of(loops, accessesDeviceMemory))
+      builder.setInsertionPointAfter(loops.back());
+    else
+      builder.setInsertionPoint(loops.front());
+  }
+
+  static bool accessesDeviceMemory(Operation *op) {
+    return op
+        ->walk([](Operation *inner) {
+          bool accesses = llvm::any_of(inner->getOperandTypes(),
+                                       llvm::IsaPred<MemRefType, thread::TensorMapType>);
+          return accesses ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
   }
 
   /// Lets the kernels that come `next` start, which may be unknown ones (null).
   void letStart(gpu::GPUFuncOp function, ArrayRef<Operation *> next) {
     OpBuilder builder(function.getBody());
-    Operation *loop = lastLoop(function);
+    SmallVector<Operation *> loops = getLoops(function);
     bool isUseful = llvm::all_of(
         next, [&](Operation *f) { return f && (loadsEarly.contains(f) || late.contains(f)); });
-    if (loop && !isUseful)
-      builder.setInsertionPointAfter(loop);
+    if (!loops.empty() && !isUseful)
+      moveBehindLoads(builder, loops);
     else if (Operation *waits = waiting.lookup(function); waits && !late.contains(function))
       builder.setInsertionPointAfter(waits);
     thread::DependentLaunchOp::create(builder, function->getLoc());
