@@ -42,7 +42,10 @@ gpu.module @kernels {
       %z = thread.constant 0.0 : !acc
       // The fence and four instructions, in one piece of assembly.
       // CHECK: wgmma.fence.sync.aligned;
-      // CHECK-SAME: m64n64k16.f32.f16.f16{{.*}}m64n64k16.f32{{.*}}m64n64k16.f32{{.*}}m64n64k16.f32
+      // CHECK-NEXT: wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16
+      // CHECK-NEXT: wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16
+      // CHECK-NEXT: wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16
+      // CHECK-NEXT: wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16
       %d = thread.wgmma %s, %s, %z : !tile, !tile, !acc
       // CHECK: wgmma.commit_group.sync.aligned
       thread.wgmma_commit
