@@ -49,43 +49,24 @@ struct OverlapLaunches : thread::impl::OverlapLaunchesBase<OverlapLaunches> {
   }
 
 private:
-  /// A kernel's loops that are in no other one.
-  static SmallVector<Operation *> getLoops(Operation *function) {
-    SmallVector<Operation *> loops;
+  /// The last of a kernel's loops that are in no other one.
+  static Operation *lastLoop(Operation *function) {
+    Operation *last = nullptr;
     function->walk<WalkOrder::PreOrder>([&](LoopLikeOpInterface loop) {
-      loops.push_back(loop);
+      last = loop;
       return WalkResult::skip();
     });
-    return loops;
-  }
-
-  /// Moves to where a kernel has asked for all that it loads: before its loops if the copies of
-  /// all steps were started before them, otherwise behind them.
-  static void moveBehindLoads(OpBuilder &builder, ArrayRef<Operation *> loops) {
-    if (llvm::any_of(loops, accessesDeviceMemory))
-      builder.setInsertionPointAfter(loops.back());
-    else
-      builder.setInsertionPoint(loops.front());
-  }
-
-  static bool accessesDeviceMemory(Operation *op) {
-    return op
-        ->walk([](Operation *inner) {
-          bool accesses = llvm::any_of(inner->getOperandTypes(),
-                                       llvm::IsaPred<MemRefType, thread::TensorMapType>);
-          return accesses ? WalkResult::interrupt() : WalkResult::advance();
-        })
-        .wasInterrupted();
+    return last;
   }
 
   /// Lets the kernels that come `next` start, which may be unknown ones (null).
   void letStart(gpu::GPUFuncOp function, ArrayRef<Operation *> next) {
     OpBuilder builder(function.getBody());
-    SmallVector<Operation *> loops = getLoops(function);
+    Operation *loop = lastLoop(function);
     bool isUseful = llvm::all_of(
         next, [&](Operation *f) { return f && (loadsEarly.contains(f) || late.contains(f)); });
-    if (!loops.empty() && !isUseful)
-      moveBehindLoads(builder, loops);
+    if (loop && !isUseful)
+      builder.setInsertionPointAfter(loop);
     else if (Operation *waits = waiting.lookup(function); waits && !late.contains(function))
       builder.setInsertionPointAfter(waits);
     thread::DependentLaunchOp::create(builder, function->getLoc());

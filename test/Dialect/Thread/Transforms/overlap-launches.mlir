@@ -25,11 +25,8 @@ module attributes {gpu.container_module} {
   // CHECK-NEXT: scf.for
   // CHECK: }
   // CHECK-NEXT: }
-  // CHECK-NEXT: }
-  // CHECK-NEXT: scf.for
-  // CHECK-NEXT: thread.barrier
-  // CHECK-NEXT: }
   // CHECK-NEXT: thread.dependent_launch
+  // CHECK-NEXT: }
   // CHECK-NEXT: gpu.return
   // What is there already, an input wherever the kernel is called, is loaded before the wait, with
   // what that needs; what others write and what comes after it, as it was.
@@ -42,9 +39,8 @@ module attributes {gpu.container_module} {
   // CHECK-NEXT: thread.copy_commit
   // CHECK-NOT: thread.copy_async %arg1
   // CHECK: thread.copy_commit
-  // Nothing is loaded in its loop, so the next kernel may start before it.
-  // CHECK-NEXT: thread.dependent_launch
-  // CHECK-NEXT: scf.for
+  // CHECK: scf.for
+  // CHECK: thread.dependent_launch
   // An input of one call is written by a kernel before another one.
   // CHECK-LABEL: gpu.func @both
   // CHECK: %block_id_x
@@ -95,9 +91,6 @@ module attributes {gpu.container_module} {
             memref.store %e, %y[%j] : memref<64xf16>
           }
         }
-      }
-      scf.for %i = %c0 to %c8 step %c1 {
-        thread.barrier
       }
       gpu.return
     }

@@ -108,8 +108,7 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
     blocks leave idle (on an H200, a decoding step of Llama takes 3 % less time). If the
     next kernel would only wait, a kernel with loops lets it start after the last loop,
     because waiting blocks take resources from those that are still loading (attention
-    over split keys took up to 17 % longer). If all copies were started before the loops,
-    nothing more is asked for, and the kernel lets the next one start there.
+    over split keys took up to 17 % longer).
 
     *Order.* A kernel lets the next one start only after its own wait. So when a kernel
     has passed its wait, all kernels before the one that it waited for have ended as
