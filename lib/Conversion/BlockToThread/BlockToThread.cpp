@@ -135,7 +135,10 @@ private:
 
   /// Whether the launches that compute the row of an update store it to the tensor.
   static bool isStoredInPlace(kernel::IndexCopyOp copy) {
-    auto concat = copy.getRow().getDefiningOp<kernel::ConcatOp>();
+    Value joined = copy.getRow();
+    while (auto reshape = joined.getDefiningOp<kernel::ReshapeOp>())
+      joined = reshape.getInput();
+    auto concat = joined.getDefiningOp<kernel::ConcatOp>();
     return concat ? llvm::all_of(concat.getInputs(), isPlaced) : isPlaced(copy.getRow());
   }
 

@@ -220,11 +220,10 @@ class _Collector:
         for op in self.block.operations:
             if op.operation.name == "kernel.index_copy":
                 row, whole = op.operands[2], self.views[op.operands[0]]
-                parts = row.owner.operands if maker_of(row) == "kernel.concat" else [row]
-                for part in parts:
-                    while maker_of(part) == "kernel.reshape":
-                        part = part.owner.operands[0]
-                    yield part, whole
+                joined = _reshaped_of(row)
+                is_join = maker_of(joined) == "kernel.concat"
+                for part in joined.owner.operands if is_join else [joined]:
+                    yield _reshaped_of(part), whole
 
     def _is_stored(self, op: ir.Operation) -> bool:
         """Return whether kernels store the parts that an op joins to an input."""
@@ -322,6 +321,13 @@ class _Collector:
             writes=tuple(range(len(op.operands), len(tensors))),
             rows=pair(integers(op, "rows")) if "rows" in op.attributes else None,
         )
+
+
+def _reshaped_of(value: ir.Value) -> ir.Value:
+    """Return the value that a value is, maybe in another shape."""
+    while maker_of(value) == "kernel.reshape":
+        value = value.owner.operands[0]
+    return value
 
 
 def _beside(op: ir.Operation) -> int:

@@ -17,9 +17,9 @@ import numpy as np
 from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.indexing.indices import Region
-from mirage.semantics.indexing.strides import Digits, dense, in_digits
+from mirage.semantics.indexing.strides import Digits, Strides, dense, in_digits, reshaped
 from mirage.semantics.ops.kinds import Boundary
-from mirage.semantics.ops.op import Op, TensorType, UnknownOp, Value
+from mirage.semantics.ops.op import NamedRows, Op, TensorType, UnknownOp, Value
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph
 
@@ -37,8 +37,8 @@ class IndexCopy(Boundary):
     updates: ClassVar[bool] = True
 
     @property
-    def names_rows(self) -> tuple[Value, int]:
-        return self.operands[1], self.operands[0].shape[self.dim]
+    def names_rows(self) -> NamedRows:
+        return NamedRows(self.operands[1], self.operands[0].shape[self.dim])
 
     def result_type(self, b: Builder) -> TensorType:
         tensor, index, row = self.operands
@@ -76,37 +76,46 @@ class IndexCopy(Boundary):
 
 @dataclass(frozen=True)
 class RowPart:
-    """All of an update's row, or one of the parts that are concatenated to it: the value in the
-    row's shape, the value that a kernel computes (possibly in another shape), and the offset of the
-    part in the row, in elements."""
+    """All of an update's row, or one of the parts that are concatenated to it: the value, the value
+    that a kernel computes (possibly in another shape), the offset of the part in the row, and the
+    strides of ``value`` in the updated tensor, in elements."""
 
     value: Value
     computed: Value
     offset: int
+    strides: Strides
 
 
-def row_parts(copy: IndexCopy, made: Mapping[Value, Op]) -> list[RowPart]:
-    """Return the parts of a row; ``made`` maps values to the ops that define them."""
-    tensor, _, row = copy.operands
-    join = made.get(row)
-    dim = None if join is None else join.joined_along
-    values = (row,) if join is None or dim is None else join.operands
-    step = 0 if dim is None else dense(tensor.shape)[dim]
-    found: list[RowPart] = []
-    offset = 0
-    for value in values:
-        computed = value
-        while computed in made and made[computed].renames:
-            computed = made[computed].operands[0]
-        found.append(RowPart(value, computed, offset))
-        offset += 0 if dim is None else value.shape[dim] * step
+def names_of(value: Value, made: Mapping[Value, Op]) -> list[Value]:
+    """Return a value and those that it is in other shapes; ``made`` maps values to the ops that
+    define them."""
+    found = [value]
+    while found[-1] in made and made[found[-1]].renames:
+        found.append(made[found[-1]].operands[0])
     return found
 
 
-def place_of(copy: IndexCopy, part: RowPart) -> Digits | None:
+def row_parts(copy: IndexCopy, made: Mapping[Value, Op]) -> list[RowPart]:
+    """Return the parts of a row, which may be joined in another shape."""
+    tensor, _, row = copy.operands
+    joined = names_of(row, made)[-1]
+    join, steps = made.get(joined), dense(tensor.shape)
+    dim = None if join is None else join.joined_along
+    inside = reshaped(row.shape, steps, joined.shape)
+    if join is None or dim is None or inside is None:
+        return [RowPart(row, joined, 0, steps)]
+    found: list[RowPart] = []
+    offset = 0
+    for value in join.operands:
+        found.append(RowPart(value, names_of(value, made)[-1], offset, inside))
+        offset += value.shape[dim] * inside[dim]
+    return found
+
+
+def place_of(part: RowPart) -> Digits | None:
     """Return the places of the computed elements in the tensor, relative to the start of the part;
     None if a dimension would need too many digits."""
-    return in_digits(part.value.shape, dense(copy.operands[0].shape), part.computed.shape)
+    return in_digits(part.value.shape, part.strides, part.computed.shape)
 
 
 def row_updates(graph: KernelGraph) -> list[IndexCopy]:

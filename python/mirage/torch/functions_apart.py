@@ -11,10 +11,10 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import torch
 from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
-from torch.fx.passes.split_module import split_module
+
+from mirage.torch.graph_pieces import another, cut, examples_of, pieces_of
 
 INSIDE = ("flex_attention", "tag_activation_checkpoint")
 """Ops that run functions and are imported as what these compute."""
@@ -34,22 +34,21 @@ def functions_apart(module: GraphModule, answer: Answer) -> Callable[..., Any] |
     like."""
     if not any(map(runs_functions, module.graph.nodes)):
         return None
-    pieces = _cut(module)
-    made = pieces.graph.find_nodes(op="call_module")
-    each: list[Any] = [pieces.get_submodule(str(node.target)) for node in made]
-    given = [_examples(piece.graph.find_nodes(op="placeholder")) for piece in each]
-    for piece, examples in zip(each, given, strict=True):
+    whole = _cut(module)
+    pieces = [piece for _, piece in pieces_of(whole)]
+    given = [examples_of(piece.graph.find_nodes(op="placeholder")) for piece in pieces]
+    for piece, examples in zip(pieces, given, strict=True):
         calls = [n for n in piece.graph.nodes if runs_functions(n)]
         if not calls:
             if examples is None:
                 return None
-            piece.forward = answer(_copy(piece), examples)
+            piece.forward = answer(another(piece), examples)
         for call in calls:
             for branch, operands in _branches(piece, call):
-                examples = _examples(operands)
+                examples = examples_of(operands)
                 if examples is not None:
-                    branch.forward = answer(_copy(branch), examples)
-    return pieces.forward
+                    branch.forward = answer(another(branch), examples)
+    return whole.forward
 
 
 def _cut(module: GraphModule) -> GraphModule:
@@ -65,12 +64,7 @@ def _cut(module: GraphModule) -> GraphModule:
         place += alone
         places[node] = place
         place += alone
-    return split_module(module, module, places.__getitem__, keep_original_order=True)
-
-
-def _copy(module: GraphModule) -> GraphModule:
-    """Return the module itself under another identity, whose ``forward`` stays."""
-    return GraphModule(module, module.graph)
+    return cut(module, places.__getitem__)
 
 
 def _branches(piece: GraphModule, call: Node) -> Iterator[tuple[Any, Sequence[Node]]]:
@@ -80,10 +74,3 @@ def _branches(piece: GraphModule, call: Node) -> Iterator[tuple[Any, Sequence[No
         for function in functions:
             if isinstance(function, Node) and function.op == "get_attr":
                 yield getattr(piece, str(function.target)), operands  # pyright: ignore
-
-
-def _examples(nodes: Sequence[Node]) -> list[Any] | None:
-    """Return what values of nodes are like; None if that is not known."""
-    found = [n.meta.get("example_value", n.meta.get("val")) for n in nodes]
-    known = all(isinstance(x, torch.Tensor | int | torch.SymInt) for x in found)
-    return found if known else None

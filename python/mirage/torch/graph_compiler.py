@@ -7,14 +7,16 @@ if it needs gradients, does not run on a GPU, or has nothing that can be compile
 ``mirage.torch`` has the reason. Until another process has found, verified and compiled the kernels
 of a graph, PyTorch answers its calls (:mod:`mirage.torch.background`). In a graph with dynamic
 sizes, one size that is a number of rows (of a batch, of tokens) stays dynamic, as a parameter of
-the kernels (:mod:`mirage.torch.sized_graph`). A graph without such a size is compiled for each set
-of sizes that it is called with, up to a limit.
+the kernels (:mod:`mirage.torch.sized_graph`). If most ops of another graph have fixed sizes, these
+are compiled for all sizes of the others (:mod:`mirage.torch.sizes_apart`), and sets of sizes that
+occur often as a whole, as are all sets of graphs of neither kind, up to a limit.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -41,6 +43,7 @@ from mirage.torch.graph_rows import Rows, rows_of, why_no_rows
 from mirage.torch.graph_work import GraphWork, split_options
 from mirage.torch.imported_later import ImportedLater
 from mirage.torch.numbers_apart import numbers_apart
+from mirage.torch.sizes_apart import sizes_apart
 from mirage.torch.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -53,6 +56,11 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 the search; CUDA graphs are not captured here, but a caller may capture the compiled program."""
 MOST_SIZES = 16
 """The most sets of sizes that a graph is compiled for; calls with further ones run eagerly."""
+OFTEN = 32
+"""The calls after which a set of sizes is compiled as a whole, if the rest of the graph is compiled
+for any sizes."""
+COUNTED = 4096
+"""The most sets of sizes whose calls are counted."""
 
 
 def backend(
@@ -143,6 +151,9 @@ class _Graph:
         self.why_alone = ""
         """Why there is a program for each set of sizes."""
         self._found: dict[object, Found | None] = {}
+        self._apart: Callable[..., Any] | None = None
+        self._is_cut = False
+        self._calls: Counter[object] = Counter()
         self._sized: dict[object, SizedGraph | None] = {}
         self._lock = threading.Lock()
 
@@ -186,20 +197,49 @@ class _Graph:
             found = self._by_rows(inputs) or self._at_sizes(inputs)
         return self.module.forward(*inputs) if found is None else found(*inputs)
 
-    def _at_sizes(self, inputs: Sequence[Any]) -> Found | None:
-        """Return the graph for inputs of exactly these sizes."""
+    def _at_sizes(self, inputs: Sequence[Any]) -> Callable[..., Any] | None:
+        """Return the graph for inputs of exactly these sizes, or for any sizes."""
         key = tuple(
             (tuple(x.shape), x.stride()) if isinstance(x, torch.Tensor) else x for x in inputs
         )
-        if key not in self._found and len(self._found) < MOST_SIZES:
-            why = f" ({self.why_alone})" if self.why_alone else ""
-            sizes = f"for {told_sizes(self.module, inputs)} alone{why}"
-            self._found[key] = self.compiled(inputs, sizes)
-            if len(self._found) == MOST_SIZES:
-                reason = f"it is compiled for {MOST_SIZES} sets of sizes already"
-                log.warning("a graph has run at %d sizes; others stay eager", MOST_SIZES)
-                self.watch(Report(count_ops(self.module), reason, sizes="for all other sizes"))
-        return self._found.get(key)
+        if key in self._found:
+            return self._found[key]
+        full = len(self._found) == MOST_SIZES
+        any_sizes = self._for_any_sizes()
+        if full or (any_sizes is not None and not self._is_often(key)):
+            return any_sizes
+        why = f" ({self.why_alone})" if self.why_alone else ""
+        sizes = f"for {told_sizes(self.module, inputs)} alone{why}"
+        self._found[key] = self.compiled(inputs, sizes)
+        if len(self._found) == MOST_SIZES and any_sizes is None:
+            reason = f"it is compiled for {MOST_SIZES} sets of sizes already"
+            log.warning("a graph has run at %d sizes; others stay eager", MOST_SIZES)
+            self.watch(Report(count_ops(self.module), reason, sizes="for all other sizes"))
+        return self._found[key]
+
+    def _is_often(self, key: object) -> bool:
+        """Count a call; return whether there were so many that its sizes are worth a program."""
+        if len(self._calls) == COUNTED:
+            self._calls.clear()
+        self._calls[key] += 1
+        return self._calls[key] > OFTEN
+
+    def _for_any_sizes(self) -> Callable[..., Any] | None:
+        """Return the graph of which what has fixed sizes is compiled; None if that is little."""
+        if not self._is_cut:
+            self._is_cut = True
+            try:
+                self._apart = sizes_apart(self.without_gradients, self._compiled_piece)
+            except Exception as error:  # what a later version of PyTorch says of sizes
+                log.info("a graph is compiled for each size: %s", describe(error))
+                log.debug("why:", exc_info=error)
+        return self._apart
+
+    def _compiled_piece(
+        self, module: torch.fx.GraphModule, inputs: Sequence[Any]
+    ) -> Callable[..., Any] | None:
+        piece = _Graph(module, self.work, self.devices, self.watch)
+        return piece.compiled(inputs, "for any size of the rest")
 
     def _by_rows(self, inputs: Sequence[Any]) -> Callable[..., Any] | None:
         """Return what answers calls with any number of rows; None if the graph is compiled for one

@@ -16,7 +16,7 @@ from mirage.pipeline.checks.emulated_check import emulated, kernel_ops
 from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.runtime.errors import UnreadableArtifactError
 from mirage.runtime.serialization.artifact import Artifact, sha256
-from mirage.runtime.serialization.kernels_beside import conflicts
+from mirage.runtime.serialization.kernels_beside import conflicts, written_meanwhile
 from mirage.runtime.serialization.manifest import KernelLaunch, Manifest, WorkspaceBuffer
 from mirage.runtime.serialization.manifest_reader import from_json
 from mirage.search.kernel.problems.aligned import aligned_copies, aligned_type
@@ -55,6 +55,14 @@ def with_buffer(manifest: Manifest, number: int, offset: int) -> Manifest:
     buffers = list(manifest.workspace)
     buffers[number] = replace(buffers[number], offset=offset)
     return replace(manifest, workspace=tuple(buffers))
+
+
+def test_what_others_may_write_when_a_kernel_starts(artifact: Artifact) -> None:
+    """The first kernel follows unknown ones. What has ended before the kernel before is there."""
+    manifest = artifact.manifest
+    found = [written_meanwhile(manifest, kernel.entry) for kernel in manifest.kernels]
+    assert [k.beside for k in manifest.kernels] == [0, 0, 1, 0, 1]
+    assert found == [{0, 1}, {0}, set(), {0}, set()]
 
 
 def results(artifact: Artifact, manifest: Manifest, *, early: bool) -> tuple[bool, ...]:

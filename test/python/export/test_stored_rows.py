@@ -242,3 +242,43 @@ def test_a_row_that_is_joined(tmp_path: Path) -> None:
     mine, old = given(LENGTH), given(LENGTH)
     model(*mine)
     assert torch.equal(mine[2], old[2])
+
+
+class Turned(nn.Module):
+    """Pairs of neighbours of a token's keys are turned: two results that alternate in the row."""
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        c: torch.Tensor,
+        s: torch.Tensor,
+        at: torch.Tensor,
+        keys: torch.Tensor,
+    ) -> torch.Tensor:
+        a, b = x.view(ROWS, 1, HEADS, WIDTH // 2, 2).unbind(-1)
+        turned = torch.stack((a * c - b * s, a * s + b * c), -1).flatten(3)
+        keys.index_copy_(2, at, turned.transpose(1, 2))
+        return keys.float().sum(2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("at", [0, LENGTH - 1, LENGTH])
+def test_pairs_of_neighbours_are_stored_by_kernels(
+    dtype: torch.dtype, at: int, tmp_path: Path
+) -> None:
+    def given(at: int) -> tuple[Any, ...]:
+        torch.manual_seed(2)
+        x = torch.randn(ROWS, 1, HEADS * WIDTH, dtype=dtype)
+        angles = (torch.randn(WIDTH // 2, dtype=dtype) for _ in range(2))
+        return x, *angles, torch.tensor([at]), torch.randn(ROWS, HEADS, LENGTH, WIDTH, dtype=dtype)
+
+    model = exported(Turned(), tmp_path / "turned.mirage", *given(3))
+    assert not any("index_copy" in op for op in calls(model))
+    mine, theirs = given(at), given(at)
+    model(*mine)
+    if at < LENGTH:
+        Turned()(*theirs)
+    near: dict[str, Any] = {"rtol": 2e-2, "atol": 2e-2} if dtype is not torch.float32 else {}
+    torch.testing.assert_close(mine[-1], theirs[-1], **near)
+    others = [n for n in range(LENGTH) if n != at]
+    assert torch.equal(mine[-1][:, :, others], given(at)[-1][:, :, others])

@@ -11,7 +11,14 @@ from mirage.mlir_io import graph_from_text, graph_to_text
 from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.indexing.strides import Digits, dense, in_digits
-from mirage.semantics.row_updates import IndexCopy, RowPart, place_of, results_of, updated_inputs
+from mirage.semantics.row_updates import (
+    IndexCopy,
+    RowPart,
+    place_of,
+    results_of,
+    row_parts,
+    updated_inputs,
+)
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
@@ -109,10 +116,10 @@ def split(size: int, rng: random.Random) -> tuple[int, ...]:
 def test_a_head_and_a_place_in_it_are_digits_of_a_column() -> None:
     cache = Value(TensorType((1, 8, 4096, 128), DType.BF16))
     row = Value(TensorType((1, 8, 1, 128), DType.BF16))
-    copy = IndexCopy((cache, Value(INDEX), row), (Value(cache.type),), 2)
+    strides = dense(cache.shape)
 
     def place_in(shape: tuple[int, ...]) -> Digits | None:
-        return place_of(copy, RowPart(row, Value(TensorType(shape, DType.BF16)), 0))
+        return place_of(RowPart(row, Value(TensorType(shape, DType.BF16)), 0, strides))
 
     place = place_in((1, 1, 1024))
     assert place is not None
@@ -120,3 +127,21 @@ def test_a_head_and_a_place_in_it_are_digits_of_a_column() -> None:
     assert place.strides[-2:] == (4096 * 128, 1)
     assert place.counts == (1, 1, 2)
     assert place_in((6, 171)) is None
+
+
+def test_parts_that_are_joined_in_another_shape_alternate() -> None:
+    """Pairs of a turned row: even elements, and odd ones."""
+    cache = Value(TensorType((2, 16, 3, 8), DType.BF16))
+    even, odd = (Value(TensorType((2, 1, 3, 4), DType.BF16)) for _ in range(2))
+    b = Builder()
+    joined = b.concat(tuple(b.reshape(x, (2, 1, 3, 4, 1)) for x in (even, odd)), 4)
+    copy = IndexCopy(
+        (cache, Value(INDEX), b.reshape(joined, (2, 1, 3, 8))), (Value(cache.type),), 1
+    )
+    parts = row_parts(copy, {v: op for op in b.ops for v in op.results})
+    assert [(p.computed, p.offset) for p in parts] == [(even, 0), (odd, 1)]
+    for part in parts:
+        place = place_of(part)
+        assert place is not None
+        assert place.shape[-2:] == (3, 4)
+        assert place.strides[-2:] == (8, 2)

@@ -255,23 +255,33 @@ private:
   // Updates
   //===--------------------------------------------------------------------===//
 
-  /// A result of a launch that is a part of a row, and where that begins in the row.
+  /// A result of a launch that is a part of a row, and where that is in the row: its first element,
+  /// and the steps of the operand.
   struct Part {
     Value operand, written;
     int64_t offset;
+    Strides steps;
   };
 
-  /// The results that make up a row: it is one of them, or joined of them. None where
-  /// something else reads one, or no launch computes it.
-  static SmallVector<Part> getParts(Value row, ArrayRef<int64_t> steps) {
-    auto concat = row.getDefiningOp<kernel::ConcatOp>();
-    if (!concat || !row.hasOneUse())
-      return {{row, getWritten(row), 0}};
+  /// The results that make up a row: it is one of them, or joined of them, maybe in another shape.
+  /// None where something else reads one, or no launch computes it.
+  static SmallVector<Part> getParts(Value row, const Strides &steps) {
+    Value joined = row;
+    while (auto reshape = joined.getDefiningOp<kernel::ReshapeOp>()) {
+      if (!joined.hasOneUse())
+        break;
+      joined = reshape.getInput();
+    }
+    auto concat = joined.getDefiningOp<kernel::ConcatOp>();
+    std::optional<Strides> inside =
+        reshaped(getTensor(row).getShape(), steps, getTensor(joined).getShape());
+    if (!concat || !joined.hasOneUse() || !inside)
+      return {{row, getWritten(row), 0, steps}};
     SmallVector<Part> parts;
     int64_t offset = 0;
     for (Value operand : concat.getInputs()) {
-      parts.push_back({operand, getWritten(operand), offset});
-      offset += getTensor(operand).getDimSize(concat.getDim()) * steps[concat.getDim()];
+      parts.push_back({operand, getWritten(operand), offset, *inside});
+      offset += getTensor(operand).getDimSize(concat.getDim()) * (*inside)[concat.getDim()];
     }
     return parts;
   }
@@ -291,8 +301,8 @@ private:
           getTensor(part.operand).getElementType() != whole.getElementType() ||
           getPlace(part.written))
         return;
-      std::optional<Digits> digits =
-          inDigits(getTensor(part.operand).getShape(), steps, getTensor(part.written).getShape());
+      std::optional<Digits> digits = inDigits(getTensor(part.operand).getShape(), part.steps,
+                                              getTensor(part.written).getShape());
       if (!digits)
         return;
       found.push_back(*digits);

@@ -79,19 +79,19 @@ private:
   }
 
   /// Waits before the first op that may touch what the kernels before write. What the kernel loads
-  /// at its start of the graph's inputs goes before that: it is there already.
+  /// at its start of what is there already goes before that.
   void wait(gpu::GPUFuncOp function) {
     Operation *first = nullptr;
     SmallVector<Operation *> early;
     for (Operation &op : function.getBody().front()) {
-      bool ready = loadsInput(&op, function);
+      bool ready = loadsSettled(&op, function);
       if (ready)
         early.push_back(&op);
       if (ready || isPure(&op) || isa<thread::CopyCommitOp>(op) || setsUpBarriers(op))
         continue;
       if (!first)
         first = &op;
-      if (!isa<thread::CopyAsyncOp, thread::LoadGlobalOp>(op))
+      if (!isa<thread::CopyAsyncOp, thread::GatherAsyncOp, thread::LoadGlobalOp>(op))
         break;
     }
     for (Operation *load : early)
@@ -111,20 +111,27 @@ private:
     return op->getNumRegions() == 0 && !op->hasTrait<OpTrait::IsTerminator>() && mlir::isPure(op);
   }
 
-  /// Whether an op loads of an input of the graph.
-  bool loadsInput(Operation *op, gpu::GPUFuncOp function) const {
-    Value source;
+  /// Whether an op loads only what is there when its kernel starts.
+  bool loadsSettled(Operation *op, gpu::GPUFuncOp function) const {
     if (auto copy = dyn_cast<thread::CopyAsyncOp>(op))
-      source = copy.getSource();
-    else if (auto load = dyn_cast<thread::LoadGlobalOp>(op))
-      source = load.getSource();
-    else if (auto element = dyn_cast<memref::LoadOp>(op))
-      source = element.getMemRef();
-    auto argument = dyn_cast_if_present<BlockArgument>(source);
+      return isSettled(copy.getSource(), function);
+    if (auto gather = dyn_cast<thread::GatherAsyncOp>(op))
+      return isSettled(gather.getTable(), function) && isSettled(gather.getIndices(), function);
+    if (auto indices = dyn_cast<thread::ReadIndicesOp>(op))
+      return isSettled(indices.getIndices(), function);
+    if (auto load = dyn_cast<thread::LoadGlobalOp>(op))
+      return isSettled(load.getSource(), function);
+    if (auto element = dyn_cast<memref::LoadOp>(op))
+      return isSettled(element.getMemRef(), function);
+    return false;
+  }
+
+  bool isSettled(Value source, gpu::GPUFuncOp function) const {
+    auto argument = dyn_cast<BlockArgument>(source);
     if (!argument || argument.getOwner() != &function.getBody().front())
       return false;
-    auto known = inputs.find(function);
-    return known != inputs.end() && known->second.test(argument.getArgNumber());
+    auto known = settled.find(function);
+    return known != settled.end() && known->second.test(argument.getArgNumber());
   }
 
   /// Moves an op and what it needs of the block before another one, unless it needs what is not
@@ -152,52 +159,62 @@ private:
     // A function has one place where it waits, so one that is called again waits first.
     auto beside = thread::kernelsBeside(
         graph, [&](kernel::InvokeOp invoke) { return calls.lookup(invoke.getCallee()) == 1; });
-    kernel::InvokeOp before;
+    SmallVector<kernel::InvokeOp> running;
     bool isFirst = true;
     for (Operation &op : graph.getBody().front().without_terminator()) {
       if (thread::isViewOfMemory(op))
         continue;
       auto invoke = dyn_cast<kernel::InvokeOp>(op);
-      if (invoke && (before || (follows && isFirst))) {
+      int64_t number = 0;
+      if (invoke && (!running.empty() || (follows && isFirst))) {
         invoke.setDependent(true);
         ++numDependent;
-        Operation *function = note(invoke);
+        Operation *function = note(invoke, running);
         waiting.try_emplace(function, nullptr);
-        if (before)
-          followers[note(before)].push_back(function);
+        if (!running.empty())
+          followers[note(running.back(), {})].push_back(function);
         else // of what it reads, kernels that are not known may write anything
-          inputs[function].reset();
-        if (int64_t number = beside.lookup(invoke)) {
+          settled[function].reset();
+        number = beside.lookup(invoke);
+        if (number) {
           invoke.setBeside(number);
           late.insert(function);
           ++numBeside;
         }
       }
-      before = invoke;
+      if (!number)
+        running.clear();
+      if (invoke)
+        running.push_back(invoke);
       isFirst = false;
     }
-    if (before && follows)
-      followers[note(before)].push_back(nullptr);
+    if (!running.empty() && follows)
+      followers[note(running.back(), {})].push_back(nullptr);
   }
 
-  Operation *note(kernel::InvokeOp invoke) {
+  /// Records which arguments of a kernel are settled when it starts while others are `running`.
+  Operation *note(kernel::InvokeOp invoke, ArrayRef<kernel::InvokeOp> running) {
     Operation *function = SymbolTable::lookupSymbolIn(getOperation(), invoke.getCallee());
     functions.insert(function);
     // Results come after the operands.
     auto [known, isNew] =
-        inputs.try_emplace(function, cast<gpu::GPUFuncOp>(function).getNumArguments(), false);
+        settled.try_emplace(function, cast<gpu::GPUFuncOp>(function).getNumArguments(), false);
     for (auto [number, operand] : llvm::enumerate(invoke.getOperands())) {
-      bool input = isInput(operand);
-      known->second[number] = input && (isNew || known->second.test(number));
+      bool isThere = isThereBefore(operand, running);
+      known->second[number] = isThere && (isNew || known->second.test(number));
     }
     return function;
   }
 
-  /// Whether a value is an input of its graph, or a view of one.
-  static bool isInput(Value value) {
+  /// Whether a value is an input of its graph, or what a kernel has written that ended before those
+  /// that are `running` started, or a view of one.
+  static bool isThereBefore(Value value, ArrayRef<kernel::InvokeOp> running) {
     while (isa_and_present<kernel::ReshapeOp, kernel::SliceOp>(value.getDefiningOp()))
       value = value.getDefiningOp()->getOperand(0);
-    return isa<BlockArgument>(value);
+    if (isa<BlockArgument>(value))
+      return true;
+    auto writer = value.getDefiningOp<kernel::InvokeOp>();
+    return writer && !llvm::is_contained(running, writer);
   }
 
   llvm::SetVector<Operation *> functions;
@@ -211,7 +228,7 @@ private:
   DenseSet<Operation *> late;
   /// The kernels that load something before they wait.
   DenseSet<Operation *> loadsEarly;
-  /// Which arguments of a kernel are inputs of the graph wherever it is called.
-  DenseMap<Operation *, llvm::BitVector> inputs;
+  /// Which arguments of a kernel are there when it starts, wherever it is called.
+  DenseMap<Operation *, llvm::BitVector> settled;
 };
 } // namespace

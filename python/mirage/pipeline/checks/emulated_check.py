@@ -36,6 +36,7 @@ from mirage.pipeline.checks.kernel_memory import (
 from mirage.pipeline.checks.kernel_values import WrongValueError, compare
 from mirage.pipeline.result import Step
 from mirage.runtime.serialization.artifact import Artifact
+from mirage.runtime.serialization.kernels_beside import written_meanwhile
 from mirage.runtime.serialization.manifest import KernelLaunch
 from mirage.semantics.row_updates import row_parts, row_updates
 from mirage.semantics.ugraph import KernelGraph, Op, launches
@@ -222,19 +223,16 @@ def _run(
     blocks: Sequence[int],
     most: int,
 ) -> int:
-    """Run some blocks and return the number of warp-instructions. For a kernel that starts early,
-    the results of other kernels are absent until it has waited for them; if it is the first one,
-    they may be any of its inputs."""
+    """Run some blocks and return the number of warp-instructions. What other kernels may still
+    write when this one starts is absent until it has waited for them, and so is its own memory,
+    which they may still use."""
     waits = waits_of(kernel)
-    first = artifact.manifest.kernels[0]
-    is_first = first.dependent and kernel.entry == first.entry
+    absent = written_meanwhile(artifact.manifest, kernel.entry) | set(kernel.writes)
     args = [
         Dependent(a)
-        if waits is Waits.FIRST
-        and (is_first or argument.kind != "input")
-        and isinstance(a, np.ndarray)
+        if waits is Waits.FIRST and number in absent and isinstance(a, np.ndarray)
         else a
-        for argument, a in zip(kernel.arguments, memory.arguments, strict=True)
+        for number, a in enumerate(memory.arguments)
     ]
     with emulator_of(artifact.ptx(kernel.module)) as emulator:
         ran = emulator.launch(

@@ -105,7 +105,7 @@ def _row(store: RowStore, value: Value, row: int) -> tuple[Uninitialised, Uninit
     """Return the memory of the tensor that a result is stored to, and the part of it that is the
     result. Raises :class:`UnknownArgumentsError`."""
     tensor = store.copy.operands[0]
-    place = place_of(store.copy, store.part)
+    place = place_of(store.part)
     if place is None:
         raise UnknownArgumentsError(f"expected a row of {tensor.type}, got {value.type}")
     flat = np.empty(tensor.type.size, DTYPES[tensor.dtype.value])

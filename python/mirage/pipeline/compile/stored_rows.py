@@ -18,7 +18,7 @@ of the call.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -26,7 +26,7 @@ from mirage.pipeline.make_plan import Pieces, numbered_pieces
 from mirage.runtime.dispatch.plan import Call
 from mirage.semantics.indexing.strides import Digits
 from mirage.semantics.ops.op import Op
-from mirage.semantics.row_updates import IndexCopy, RowPart, place_of, row_parts
+from mirage.semantics.row_updates import IndexCopy, RowPart, names_of, place_of, row_parts
 from mirage.semantics.ugraph import (
     External,
     KernelGraph,
@@ -135,25 +135,16 @@ def _is_placed(part: KernelGraph, copy: IndexCopy) -> bool:
     uses = Counter(v for op in part.ops for v in op.operands)
     uses.update(part.outputs)
     parts = row_parts(copy, made)
-    row = copy.operands[2]
-    once = uses[row] == 1 and len({p.computed for p in parts}) == len(parts)
-    return once and all(
-        _read_once(p, made, uses) and _launch_stores(copy, p, made.get(p.computed)) for p in parts
-    )
-
-
-def _read_once(part: RowPart, made: Mapping[Value, Op], uses: Mapping[Value, int]) -> bool:
-    value = part.value
-    while uses[value] == 1 and value is not part.computed:
-        value = made[value].operands[0]
-    return uses[value] == 1
+    names = {v for x in (copy.operands[2], *(p.value for p in parts)) for v in names_of(x, made)}
+    once = len({p.computed for p in parts}) == len(parts) and all(uses[v] == 1 for v in names)
+    return once and all(_launch_stores(copy, p, made.get(p.computed)) for p in parts)
 
 
 def _launch_stores(copy: IndexCopy, part: RowPart, op: Op | None) -> bool:
     launch = None if op is None else next(launches((op,)), None)
     if launch is None or part.value.dtype is not copy.operands[0].dtype:
         return False
-    return _tiles_are_whole(launch, launch.results.index(part.computed), place_of(copy, part))
+    return _tiles_are_whole(launch, launch.results.index(part.computed), place_of(part))
 
 
 def _tiles_are_whole(launch: Kernel, number: int, place: Digits | None) -> bool:

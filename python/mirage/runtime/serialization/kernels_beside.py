@@ -37,6 +37,29 @@ def conflicts(manifest: Manifest) -> Iterator[str]:
                 )
 
 
+def written_meanwhile(manifest: Manifest, entry: str) -> set[int]:
+    """Return the arguments of a kernel whose memory others may still write when it starts, in any
+    of its launches: those that it did not wait for are the one before it, and those that this one
+    works beside. Before the first kernel of a program, others may write anything."""
+    found: set[int] = set()
+    for number, kernel in enumerate(manifest.kernels):
+        if kernel.entry != entry or not kernel.dependent:
+            continue
+        arguments = range(len(kernel.arguments))
+        if not number:
+            found.update(arguments)
+            continue
+        running = manifest.kernels[number - 1 - manifest.kernels[number - 1].beside : number]
+        written = [m for k in running for m in _memory(manifest, k, k.writes)]
+        found.update(
+            a
+            for a in arguments
+            for space, start, end in _memory(manifest, kernel, (a,))
+            if any(s == space and start < e and t < end for s, t, e in written)
+        )
+    return found
+
+
 def _shared(manifest: Manifest, a: KernelLaunch, b: KernelLaunch) -> str | None:
     """Return a place that both kernels touch and one of them writes."""
     for written, touched in ((a, b), (b, a)):

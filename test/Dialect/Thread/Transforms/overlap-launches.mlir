@@ -67,6 +67,20 @@ module attributes {gpu.container_module} {
   // CHECK-NOT: memref.load
   // CHECK: thread.dependent_wait
   // CHECK-NEXT: memref.load %arg0
+  // What a kernel has written that had ended when the one before started is read before the wait;
+  // what that one writes is not, nor what kernels beside it write.
+  // CHECK-LABEL: gpu.func @third
+  // CHECK: memref.load %arg0
+  // CHECK-NEXT: thread.dependent_wait
+  // CHECK-NEXT: thread.dependent_launch
+  // CHECK-NEXT: memref.load %arg1
+  // CHECK-LABEL: gpu.func @beside
+  // CHECK-NEXT: thread.dependent_launch
+  // CHECK-NEXT: thread.dependent_wait
+  // CHECK-LABEL: gpu.func @after_both
+  // CHECK-NOT: memref.load
+  // CHECK: thread.dependent_wait
+  // CHECK-NEXT: memref.load %arg0
   // CHECK-LABEL: gpu.func @alone
   // CHECK-NEXT: gpu.return
   gpu.module @kernels {
@@ -161,6 +175,25 @@ module attributes {gpu.container_module} {
       memref.store %e, %y[%c0] : memref<64xf16>
       gpu.return
     }
+    gpu.func @third(%x: memref<64xf16>, %y: memref<64xf16>, %z: memref<64xf16>) kernel {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %d = memref.load %x[%c0] : memref<64xf16>
+      %e = memref.load %y[%c0] : memref<64xf16>
+      memref.store %d, %z[%c0] : memref<64xf16>
+      memref.store %e, %z[%c1] : memref<64xf16>
+      gpu.return
+    }
+    gpu.func @beside(%x: memref<64xf16>, %y: memref<64xf16>) kernel { gpu.return }
+    gpu.func @after_both(%x: memref<64xf16>, %y: memref<64xf16>, %z: memref<64xf16>) kernel {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %d = memref.load %x[%c0] : memref<64xf16>
+      %e = memref.load %y[%c0] : memref<64xf16>
+      memref.store %d, %z[%c0] : memref<64xf16>
+      memref.store %e, %z[%c1] : memref<64xf16>
+      gpu.return
+    }
     gpu.func @alone(%x: memref<64xf16>, %y: memref<64xf16>) kernel { gpu.return }
   }
 
@@ -251,6 +284,20 @@ module attributes {gpu.container_module} {
     %b = kernel.invoke @kernels::@streams(%a, %w) grid [1, 1, 1] block [32, 1, 1] shared 32768
          : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf16>
     kernel.return %b : tensor<64x64xf16>
+  }
+
+  kernel.graph @ended(%x: tensor<64xf16>) -> tensor<64xf16> attributes {form = #kernel.form<thread>} {
+    %a = kernel.invoke @kernels::@first(%x) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>) -> tensor<64xf16>
+    %b = kernel.invoke @kernels::@middle(%a) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>) -> tensor<64xf16>
+    %c = kernel.invoke @kernels::@third(%a, %b) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>, tensor<64xf16>) -> tensor<64xf16>
+    %d = kernel.invoke @kernels::@beside(%b) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>) -> tensor<64xf16>
+    %e = kernel.invoke @kernels::@after_both(%c, %d) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>, tensor<64xf16>) -> tensor<64xf16>
+    kernel.return %e : tensor<64xf16>
   }
 
   // CHECK-LABEL: kernel.graph @single

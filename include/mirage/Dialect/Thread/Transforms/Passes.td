@@ -98,10 +98,11 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
     `dependent`: its blocks start as soon as all blocks of the previous kernel have
     started and there is room, and then wait (`thread.dependent_wait`) until that
     kernel has ended and its results are visible. The cost of a launch is thus hidden
-    behind the end of the previous kernel. The same applies to the first loads of the
-    graph's inputs (mainly weights), which nothing in the graph writes, and to the
-    set-up of barriers in shared memory: these come before the wait, and everything
-    else comes after it.
+    behind the end of the previous kernel. The same applies to the first loads of what
+    is there when the kernel starts, and to the set-up of barriers in shared memory:
+    these come before the wait, and everything else comes after it. The graph's inputs
+    (mainly weights) are there, and so is what kernels before the previous one have
+    written (the indices of rows of weights, which may thus be loaded early, too).
 
     If the next kernel loads inputs before it waits, a kernel lets it start
     (`thread.dependent_launch`) right after its own wait: the loads use what the last

@@ -1,0 +1,39 @@
+"""Pieces of a graph of TorchDynamo, each a graph of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.passes.split_module import split_module
+
+
+def example_of(node: Node) -> Any:
+    """Return what the value of a node is like; None if that is not known."""
+    return node.meta.get("example_value", node.meta.get("val"))
+
+
+def examples_of(nodes: Sequence[Node]) -> list[Any] | None:
+    """Return what values of nodes are like; None if that is not known of one."""
+    found = list(map(example_of, nodes))
+    known = all(isinstance(x, torch.Tensor | int | torch.SymInt) for x in found)
+    return found if known else None
+
+
+def cut(module: GraphModule, place: Callable[[Node], int]) -> GraphModule:
+    """Return the graph with a module for the ops of each place; places do not decrease."""
+    return split_module(module, module, place, keep_original_order=True)
+
+
+def pieces_of(whole: GraphModule) -> Iterator[tuple[Node, GraphModule]]:
+    """Yield the calls of the pieces of a graph that is cut, with the pieces."""
+    for node in whole.graph.find_nodes(op="call_module"):
+        piece: Any = whole.get_submodule(str(node.target))
+        yield node, piece
+
+
+def another(module: GraphModule) -> GraphModule:
+    """Return the module itself under another identity, whose ``forward`` stays."""
+    return GraphModule(module, module.graph)
