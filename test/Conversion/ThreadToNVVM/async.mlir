@@ -40,8 +40,12 @@ gpu.module @kernels {
       // CHECK: mbarrier.try_wait.parity.shared::cta.b64
       thread.mbarrier_wait %full[%c0] parity %c0 : !thread.mbarrier<1>
       %z = thread.constant 0.0 : !acc
-      // CHECK: wgmma.fence.sync.aligned
-      // CHECK-COUNT-4: wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16
+      // The fence and four instructions, in one piece of assembly.
+      // CHECK: wgmma.fence.sync.aligned;
+      // CHECK-NEXT: wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16
+      // CHECK-NEXT: wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16
+      // CHECK-NEXT: wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16
+      // CHECK-NEXT: wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16
       %d = thread.wgmma %s, %s, %z : !tile, !tile, !acc
       // CHECK: wgmma.commit_group.sync.aligned
       thread.wgmma_commit

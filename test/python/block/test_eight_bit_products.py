@@ -103,10 +103,10 @@ def test_other_chips_convert(chip: str) -> None:
 def test_sums_of_steps_are_added_in_f32() -> None:
     """A product begins from nothing at each step: no accumulator of the hardware is carried on."""
     ptx = compile_mlir(SMALL.text()).ptx()
-    scales = re.findall(r"setp\.ne\.b32 scale, (\d), 0;\s+wgmma", ptx)
+    kept = re.findall(r"wgmma\.mma_async.*, (all|none), 1, 1", ptx)
     depth = SMALL.tile[2] // _target.WGMMA_BYTES
     assert depth * _target.WGMMA_BYTES <= _target.PROMOTED_DEPTH
-    assert scales == ["0", *["1"] * (depth - 1)]
+    assert kept == ["none", *["all"] * (depth - 1)]
 
 
 def test_sums_over_long_rows_are_as_exact_as_f32() -> None:
