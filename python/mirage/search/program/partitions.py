@@ -183,6 +183,7 @@ def search(
         known = partitions.cheapest(known=True)[0]
         if least >= known - tolerance:
             return least, proposals
+        parts: list[Part] = []
         unsolved: list[Part] = []
         while not unsolved:
             cost, parts = partitions.cheapest(doubt=doubts[0])
