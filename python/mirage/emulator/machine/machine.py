@@ -14,8 +14,9 @@ from mirage.emulator.launch_order import Waits
 from mirage.emulator.machine.barriers import BlockBarriers, ClusterBarriers
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import all_of, any_of
+from mirage.emulator.machine.local_memory import LocalMemory
 from mirage.emulator.machine.mbarriers import Mbarriers
-from mirage.emulator.machine.memory import GlobalMemory, LocalMemory
+from mirage.emulator.machine.memory import GlobalMemory
 from mirage.emulator.machine.resident_memory import SharedMemory
 from mirage.emulator.machine.scheduler import Scheduler
 from mirage.emulator.machine.special_registers import SpecialRegisters
