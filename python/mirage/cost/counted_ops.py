@@ -14,10 +14,9 @@ from mirage.cost.read_again import Readings
 from mirage.semantics.integers import TileIntegers
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
-    Binary,
     Cast,
     Contraction,
-    Cumulate,
+    Cumulation,
     Elementwise,
     Launch,
     Load,
@@ -25,13 +24,11 @@ from mirage.semantics.ugraph import (
     Matmul,
     Movement,
     Op,
-    Reduce,
     Scan,
     Source,
     Structure,
     TensorType,
     Transpose,
-    Unary,
     Value,
     all_ops,
     no_rule,
@@ -162,7 +159,7 @@ def _count(
     reads: Callable[[Value, float, float, float], None],
 ) -> None:
     size = float(op.results[0].type.size) if op.results else 0.0
-    if isinstance(op, Unary | Binary | Reduce | Cumulate):
+    if op.function is not None or isinstance(op, Cumulation):
         for operand in op.operands:
             if operand.dtype.is_half:
                 account.fetch(float(operand.type.size), operand.dtype.bytes, in_loop)
@@ -189,9 +186,9 @@ def _count(
         case Contraction():
             (x,) = op.operands
             account.reduce(float(x.type.size), size, in_loop, _across(x, op.over[0]))
-        case Cumulate():
-            rows = size / op.result.shape[op.dim]
-            account.cumulate(size, rows, in_loop, _across(op.result, (op.dim,)))
+        case Cumulation():
+            rows = size / op.result.shape[op.along]
+            account.cumulate(size, rows, in_loop, _across(op.result, (op.along,)))
         case Scan():  # and by what sums are rescaled
             account.elementwise(size, 3.0, 1.0, in_loop)
         case Cast():
