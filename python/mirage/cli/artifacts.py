@@ -15,12 +15,9 @@ if TYPE_CHECKING:
 
 def add_chip_argument(parser: argparse.ArgumentParser, what: str = "") -> None:
     """Add ``--chip``, to be read with :func:`chip_of`; ``what`` says what it is for."""
-    parser.add_argument(
-        "--chip",
-        metavar="NAME",
-        help=what + "chip (sm_80, sm_90a) or card (a100, h200) of the table in docs/chips.md "
-        "(default: this machine's GPU; sm_90a without one)",
-    )
+    from mirage.pipeline.options import OptimizeOptions
+
+    add_option(parser, OptimizeOptions, "chip", what=what)
 
 
 def add_output_argument(parser: argparse.ArgumentParser) -> None:

@@ -14,15 +14,17 @@ def add_option(
     kind: type,
     name: str,
     flag: str | None = None,
+    what: str = "",
 ) -> None:
-    """Add the field ``name`` of the dataclass ``kind`` as ``--flag`` (the name unless given).
+    """Add the field ``name`` of the dataclass ``kind`` as ``--flag`` (the name unless given); its
+    help begins with ``what``.
 
     If the field is true by default, the option is ``--no-flag``. An option that is not given has
     the field's default, or None if a function makes that default.
     """
     (field,) = (f for f in fields(kind) if f.name == name)
     flag = (flag or name).replace("_", "-")
-    what: str = field.metadata["help"]
+    what += field.metadata["help"]
     unset: str = field.metadata.get("unset", "")
     hint = get_type_hints(kind)[name]
     inner = next((t for t in get_args(hint) if t is not type(None)), hint)

@@ -17,6 +17,7 @@ from mirage.emulator.errors import LaunchError
 from mirage.emulator.launch_arguments import ArgumentMemory, aligned, parameters_of
 from mirage.emulator.launch_limits import Limits
 from mirage.emulator.launch_order import Waits
+from mirage.emulator.machine.exit_checks import check_exit
 from mirage.emulator.machine.machine import Machine
 from mirage.emulator.machine.memory import SHARED_RESERVED
 from mirage.emulator.ptx.parser import parse
@@ -41,7 +42,7 @@ def _run(program: Program, machine: Callable[..., Machine], numbers: Array, batc
         for first in range(0, len(numbers), batch):
             one = machine(numbers=numbers[first : first + batch])
             one.scheduler.run()
-            one.check_exit()
+            check_exit(one)
     finally:
         program.forget()
 

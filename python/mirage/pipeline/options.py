@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from mirage.cache import as_plain
 from mirage.compiler.chips import default_chip
-from mirage.cost.target import name_in_table, target_for
+from mirage.cost.target import DEFAULT_CHIP, name_in_table, target_for
 from mirage.errors import MirageError
 from mirage.pipeline.worker_processes import worker_processes
 from mirage.search import BOUNDS, SearchLimits
@@ -67,7 +67,7 @@ class OptimizeOptions:
         default_factory=default_chip,
         metadata={
             "help": "chip (sm_90a) or card (h200) of the table in docs/chips.md",
-            "unset": "this machine's GPU; without one sm_90a",
+            "unset": f"this machine's GPU; without one {DEFAULT_CHIP}",
             "matters": Matters.SEARCH,
         },
     )

@@ -20,9 +20,7 @@ from mirage.semantics.ugraph import (
     Load,
     Loop,
     Op,
-    Reshape,
     Scan,
-    Slice,
     Source,
     Structure,
     TileMap,
@@ -58,10 +56,10 @@ def describe(graph: KernelGraph) -> str:
 
 def _tensor_op(op: Op, operands: list[str]) -> str:
     """Describe an op between the kernels."""
-    if isinstance(op, Slice):
-        block = zip(op.offsets, op.result.shape, op.operands[0].shape, strict=True)
+    if op.cut_at is not None:
+        block = zip(op.cut_at, op.result.shape, op.operands[0].shape, strict=True)
         return f"{operands[0]}[{', '.join(':' if n == m else f'{o}:{o + n}' for o, n, m in block)}]"
-    if isinstance(op, Reshape):
+    if op.renames:
         return f"{operands[0]} as [{', '.join(map(str, op.result.shape))}]"
     what = f"torch {op.target}" if isinstance(op, External) else type(op).__name__.lower()
     return f"{what}({', '.join(operands)})"

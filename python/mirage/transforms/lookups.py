@@ -62,7 +62,7 @@ def rows_without_views(graph: KernelGraph) -> KernelGraph:
     ops: list[Op] = []
     changed = False
     for op in graph.ops:
-        source = made.get(op.operands[0]) if isinstance(op, Reshape) else None
+        source = made.get(op.operands[0]) if op.renames else None
         if source is not None:
             table, indices = source.operands
             row = table.shape[1:]

@@ -123,7 +123,7 @@ def run(
 ) -> tuple[float, int]:
     """Solves one part at a time; a plan that is the best one at a doubt of ``enough`` is taken."""
 
-    def advance(unsolved: list[Part]) -> None:
+    def advance(unsolved: list[Part], cost: float) -> None:
         partitions.settle(unsolved[0], problem.cost(unsolved[0]))
 
     return search(

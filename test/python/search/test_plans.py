@@ -25,6 +25,7 @@ from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.problems.one_tile import regrouped
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.kernel.workers import Region
+from mirage.search.program.dag import Part
 from mirage.search.program.parts import Program
 from mirage.search.program.plans import PlanSearch
 from mirage.semantics.builder import Builder
@@ -46,6 +47,7 @@ def plan_search(
     program: KernelGraph,
     limits: SearchLimits = SMALL,
     known: dict[object, list[Pick]] | None = None,
+    kind: type[PlanSearch] = PlanSearch,
 ) -> PlanSearch:
     """``known`` has kernels that other searches of the program have solved."""
     report = SearchReport()
@@ -58,7 +60,7 @@ def plan_search(
         return solved[region.key]
 
     seen = Program(decompose(program), H200, report)
-    return PlanSearch(seen, limits, report, inf, solve, lambda _: None, lambda _: None)
+    return kind(seen, limits, report, inf, solve, lambda _: None, lambda _: None)
 
 
 def projections(rows: int = 8) -> KernelGraph:
@@ -94,6 +96,20 @@ def test_no_plan_is_better_when_every_part_is_solved(program: KernelGraph) -> No
     assert best == pytest.approx(least - H200.combine)
     assert floor == len(every.cuts.parts)  # the bounds were ones
     assert found.report.kernels <= every.report.kernels
+
+
+class Patient(PlanSearch):
+    """Solves all parts of each proposal."""
+
+    def _advance(self, unsolved: list[Part], cost: float) -> None:
+        super()._advance(unsolved, -inf)
+
+
+def test_the_rest_of_a_hopeless_proposal_is_not_solved() -> None:
+    program = gained_qk_norm("qk_norm", 2, 64, 64, 512).graph()
+    found, patient = plan_search(program), plan_search(program, kind=Patient)
+    assert found.plans()[0].time(H200) == patient.plans()[0].time(H200)
+    assert found.report.kernels < patient.report.kernels
 
 
 def agree(program: KernelGraph, found: KernelGraph) -> None:

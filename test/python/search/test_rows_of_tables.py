@@ -6,7 +6,7 @@ from math import prod
 
 from mirage.cost import H200, features_of
 from mirage.cost.cost_report import CostReport
-from mirage.cost.features import rows_read
+from mirage.cost.counted_ops import rows_read
 from mirage.frontend.kernel_graph import GraphBuilder
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.scalar import DType

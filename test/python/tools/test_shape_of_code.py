@@ -33,6 +33,7 @@ LONG_FUNCTIONS = {
 """Functions that may have more lines: each writes the text of one kernel, line by line."""
 
 LONGEST_FILE = 500
+COMPILED = {".c", ".cpp", ".h", ".td"}
 LONG_FILES: dict[str, int] = {}
 """Files that may have more lines: none."""
 
@@ -58,14 +59,14 @@ KINDS = {
 }
 CLASS_TESTS = {
     "cli": 1,
-    "cost": 31,
-    "frontend": 2,
+    "cost": 29,
+    "frontend": 1,
     "mlir_io": 5,
     "pipeline": 3,
-    "search": 38,
-    "semantics": 58,
-    "transforms": 70,
-    "verify": 81,
+    "search": 27,
+    "semantics": 53,
+    "transforms": 67,
+    "verify": 77,
 }
 """Places that ask whether an op is of one class, by package; entries of tables are such places. An
 analysis asks for what a kind or an op says (``semantics/ops/kinds.py``) unless it is about that
@@ -228,7 +229,8 @@ auto lambda = [](int x) {
 
 
 def test_files_are_short() -> None:
-    ours = (p for folder in ("include", "lib") for p in (ROOT / folder).rglob("*.[ch]*"))
+    folders = ("include", "lib", "python/mirage/runtime/native")
+    ours = (p for f in folders for p in (ROOT / f).rglob("*") if p.suffix in COMPILED)
     files = (*PACKAGE.rglob("*.py"), *(ROOT / "test/python").rglob("*.py"), *ours)
     lines = {str(f.relative_to(ROOT)): len(f.read_text().splitlines()) for f in files}
     long = {name: count for name, count in lines.items() if count > LONGEST_FILE}

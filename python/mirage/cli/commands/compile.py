@@ -32,10 +32,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
     from mirage.compiler.compile import compile_graph
     from mirage.pipeline.checks.defined_somewhere import check_defined_somewhere
     from mirage.runtime.serialization.artifact import write_artifact
-    from mirage.semantics.ugraph import Launch, Reshape
+    from mirage.semantics.ugraph import Launch
 
     program = load_program(options.program)
-    loose = [op for op in program.graph.ops if not isinstance(op, Launch | Reshape)]
+    loose = [op for op in program.graph.ops if not (isinstance(op, Launch) or op.renames)]
     if loose:
         raise BadProgramError(
             f"{options.program}: expected kernels only, got the op "

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from mirage.emulator.counters import Counters
-from mirage.emulator.errors import EmulatorError, MissingWaitError, Thread
+from mirage.emulator.errors import EmulatorError, Thread
 from mirage.emulator.launch_order import Waits
 from mirage.emulator.machine.barriers import BlockBarriers, ClusterBarriers
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import all_of, any_of
+from mirage.emulator.machine.local_memory import LocalMemory
 from mirage.emulator.machine.mbarriers import Mbarriers
-from mirage.emulator.machine.memory import GlobalMemory, LocalMemory
+from mirage.emulator.machine.memory import GlobalMemory
 from mirage.emulator.machine.resident_memory import SharedMemory
 from mirage.emulator.machine.scheduler import Scheduler
+from mirage.emulator.machine.special_registers import SpecialRegisters
 from mirage.emulator.machine.wgmma_state import WgmmaState
 from mirage.emulator.ptx.syntax import Register
 
@@ -65,8 +67,8 @@ class Machine:
         self._number_rows()
         self.step_index = self.events = 0
         self.pattern_cache: dict[bytes, int] = {}
-        self._block_table = self._blocks_table()
-        self._specials: dict[str, Array] = {}
+        self.coordinates = self._coordinates()
+        self.special = SpecialRegisters(self)
 
         self._number_agents(program.features)
         self.clocks = np.zeros((self.warps, 2 * self.agents), np.int32)
@@ -102,8 +104,8 @@ class Machine:
         self.unit_of_row = self.numbers[self.block_of_row] // self.cluster_blocks
         self.domain_warps = self.cluster_blocks * self.warps_per_block
         self.agent_of_row = rows % self.domain_warps
-        self._thread = self.warp_of_row[:, None] * 32 + np.arange(32)
-        self.live = self._thread < self.threads
+        self.threads_of_rows = self.warp_of_row[:, None] * 32 + np.arange(32)
+        self.live = self.threads_of_rows < self.threads
         self.valid = self.live.copy()
 
     def _number_agents(self, uses: Collection[str]) -> None:
@@ -225,47 +227,9 @@ class Machine:
                 self.events += 1
                 self.scheduler.push(pc + 1, ready.rows, ready.mask)
 
-    def check_exit(self) -> None:
-        """Check, when all threads have ended, that they have waited for earlier grids, and that
-        nothing can still read or write the blocks' shared memory."""
-        if not self.checks:
-            return
-        missing = np.argwhere(self.valid & ~self.waited)
-        if self.waits is not Waits.NOWHERE and len(missing):
-            raise MissingWaitError(
-                "expected griddepcontrol.wait before the thread ends, as later grids wait for this "
-                "one only",
-                site=self.program.kernel.body[-1].site,
-                thread=self.thread(*map(int, missing[0])),
-            )
-        if "bulk_store" in self.program.features:
-            agent = self.bulk_agent + self.agent_of_row
-            seen = self.clocks[np.arange(self.warps), agent]
-            late = np.nonzero(self.bulk_issued > seen)[0]
-            if len(late):
-                raise MissingWaitError(
-                    "expected cp.async.bulk.wait_group before the warp exits: its bulk copies "
-                    "may still read shared memory",
-                    site=self.program.kernel.body[int(self.bulk_step[late[0]])].site,
-                    thread=self.thread(int(late[0])),
-                )
-        for barrier in self.mbarriers.table.values():
-            if barrier.in_flight:
-                raise MissingWaitError(
-                    f"expected a wait on {self.mbarriers.name(barrier.flat)} before the block "
-                    f"exits: {barrier.in_flight} bytes of bulk copies into shared memory are "
-                    "never waited for",
-                    site=self.program.kernel.body[barrier.copied_at].site,
-                    thread=barrier.copied_by,
-                    address=barrier.flat % self.shared.stride,
-                )
-        if self.cluster_blocks > 1:
-            self.shared.races.require_no_remote_access()
-            self.mbarriers.require_no_remote_use()
-
     # -- identity -------------------------------------------------------------------------------
 
-    def _blocks_table(self) -> Array:
+    def _coordinates(self) -> Array:
         """Return (x, y, z) of each resident block; blocks of a cluster are consecutive."""
         per_axis = [g // c for g, c in zip(self.grid, self.cluster, strict=True)]
         cluster, rank = np.divmod(self.numbers, self.cluster_blocks)
@@ -279,7 +243,7 @@ class Machine:
 
     def block_coordinates(self, block: int) -> Triple:
         """Return the grid coordinates of a resident block."""
-        x, y, z = (int(v) for v in self._block_table[block])
+        x, y, z = (int(v) for v in self.coordinates[block])
         return (x, y, z)
 
     def thread(self, row: int, lane: int | None = None) -> Thread:
@@ -287,63 +251,6 @@ class Machine:
         return Thread(
             self.block_coordinates(int(self.block_of_row[row])), int(self.warp_of_row[row]), lane
         )
-
-    def special(self, name: str) -> Array:
-        """Return the values of a special register, int64, [rows, 32], [rows, 1] or [1, 1]."""
-        if name.startswith(("clock", "globaltimer")):
-            return np.asarray(self._special(name), np.int64)
-        known = self._specials.get(name)
-        if known is None:
-            known = self._specials[name] = np.asarray(self._special(name), np.int64)
-        return known
-
-    def _special(self, name: str) -> Array:
-        root, _, axis_name = name.partition(".")
-        axis = "xyz".find(axis_name) if axis_name else 0
-        blocks = self._block_table[self.block_of_row]
-        in_cluster = [blocks[:, i : i + 1] % self.cluster[i] for i in range(3)]
-        lane = np.arange(32)[None, :]
-        rank = (self.block_of_row % self.cluster_blocks)[:, None]
-        scalar = {
-            "ntid": self.block[axis],
-            "nctaid": self.grid[axis],
-            "nwarpid": self.warps_per_block,
-            "smid": 0,
-            "nsmid": 132,
-            "gridid": 0,
-            "clock": self.counters.instructions,
-            "clock64": self.counters.instructions,
-            "clock_hi": 0,
-            "globaltimer": self.counters.instructions,
-            "globaltimer_lo": self.counters.instructions,
-            "globaltimer_hi": 0,
-            "cluster_nctaid": self.cluster[axis],
-            "cluster_nctarank": self.cluster_blocks,
-            "nclusterid": self.grid[axis] // self.cluster[axis],
-            "is_explicit_cluster": int(self.cluster_blocks > 1),
-            "total_smem_size": self.shared.size if hasattr(self, "shared") else 0,
-            "aggr_smem_size": self.shared.size if hasattr(self, "shared") else 0,
-            "dynamic_smem_size": self.dynamic_bytes,
-        }
-        if root in scalar:
-            return np.full((1, 1), scalar[root])
-        if root == "tid":
-            x, y, _ = self.block
-            return (self._thread % x, self._thread // x % y, self._thread // (x * y))[axis]
-        table: dict[str, Array] = {
-            "ctaid": blocks[:, axis : axis + 1],
-            "laneid": lane,
-            "warpid": self.warp_of_row[:, None],
-            "clusterid": blocks[:, axis : axis + 1] // self.cluster[axis],
-            "cluster_ctaid": in_cluster[axis],
-            "cluster_ctarank": rank,
-            "lanemask_eq": 1 << lane,
-            "lanemask_lt": (1 << lane) - 1,
-            "lanemask_le": (2 << lane) - 1,
-            "lanemask_gt": 0xFFFFFFFF ^ ((2 << lane) - 1),
-            "lanemask_ge": 0xFFFFFFFF ^ ((1 << lane) - 1),
-        }
-        return table[root]
 
     # -- errors ---------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.emulator.machine import memory
+from mirage.emulator.machine import access_patterns, memory
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import all_of, any_of
 from mirage.emulator.machine.operands import address_reader, reader
@@ -84,7 +84,7 @@ def _copy(context: Context, instruction: Instruction, modifiers: Modifiers) -> C
             count_shared(c, to, size, store=True)
             some = (length > 0) & c.active()
             if any_of(some):
-                touched = memory.sectors(of, some, size, machine.pattern_cache)
+                touched = access_patterns.sectors(of, some, size, machine.pattern_cache)
                 machine.note(
                     global_load_bytes=int(length[c.active()].sum()), global_load_sectors=touched
                 )

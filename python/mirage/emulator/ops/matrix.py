@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mirage.emulator.machine import memory
+from mirage.emulator.machine import access_patterns, memory
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.operands import address_reader, bf16_to_f32, items, reader, writer
 from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, all_lanes, opcode, operands
@@ -83,7 +83,7 @@ def _count(c: Cohort, address: Array, count: int, *, store: bool) -> None:
     waves = 0
     for j in range(count):
         part = np.ascontiguousarray(offset[:, 8 * j : 8 * j + 8])
-        waves += memory.wavefronts(part, None, 16, machine.pattern_cache)
+        waves += access_patterns.wavefronts(part, None, 16, machine.pattern_cache)
     name = "shared_store_bytes" if store else "shared_load_bytes"
     amounts = {name: c.n * count * 128}
     machine.note(**amounts, shared_wavefronts=waves, bank_conflicts=waves - c.n * count)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mirage.emulator.errors import OutOfBoundsError
-from mirage.emulator.machine import memory
+from mirage.emulator.machine import access_patterns, memory
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.operands import (
@@ -124,7 +124,7 @@ def _loader(space: str, size: int, sync: Sync | None = None) -> Load:
             value = machine.memory.load(c, address, size, sync)
             if machine.stats:
                 active = int(c.n * 32 if c.mask is None else c.mask.sum())
-                touched = memory.sectors(address, c.mask, size, machine.pattern_cache)
+                touched = access_patterns.sectors(address, c.mask, size, machine.pattern_cache)
                 machine.note(global_load_bytes=active * size, global_load_sectors=touched)
             return value
 
@@ -179,7 +179,7 @@ def count_shared(c: Cohort, address: Array, size: int, *, store: bool) -> None:
     """Bytes, wavefronts and conflicts of a shared access."""
     machine = c.machine
     offset = address & ((1 << memory.RANK_SHIFT) - 1)
-    waves = memory.wavefronts(offset, c.mask, size, machine.pattern_cache)
+    waves = access_patterns.wavefronts(offset, c.mask, size, machine.pattern_cache)
     least = c.n * max(1, size // 4)
     if c.mask is not None:
         lanes = c.mask.sum(axis=1)
@@ -241,7 +241,7 @@ def _storer(space: str, size: int, sync: Sync | None = None) -> Store:
             machine.memory.store(c, address, value, size, sync)
             if machine.stats:
                 active = int(c.n * 32 if c.mask is None else c.mask.sum())
-                touched = memory.sectors(address, c.mask, size, machine.pattern_cache)
+                touched = access_patterns.sectors(address, c.mask, size, machine.pattern_cache)
                 machine.note(global_store_bytes=active * size, global_store_sectors=touched)
 
         return store_global

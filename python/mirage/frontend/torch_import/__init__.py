@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from mirage.lazy_names import on_first_use
 
 if TYPE_CHECKING:
-    from mirage.frontend.torch_import.capture.capture import export_program
     from mirage.frontend.torch_import.capture.dynamic import dynamic_program
     from mirage.frontend.torch_import.capture.effects import Effects, effects_of
+    from mirage.frontend.torch_import.capture.exporting import export_program
     from mirage.frontend.torch_import.capture.given_arguments import (
         given_arguments,
         names_by_position,
@@ -28,7 +28,7 @@ _HOMES = {
     "ModuleCall": ".capture.module_call",
     "dynamic_program": ".capture.dynamic",
     "effects_of": ".capture.effects",
-    "export_program": ".capture.capture",
+    "export_program": ".capture.exporting",
     "from_torch": ".conversion.from_torch",
     "given_arguments": ".capture.given_arguments",
     "names_by_position": ".capture.given_arguments",

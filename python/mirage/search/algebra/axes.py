@@ -28,7 +28,6 @@ from mirage.semantics.ugraph import (
     Matmul,
     Op,
     Reduce,
-    Reshape,
     Transpose,
     Unary,
     Value,
@@ -165,7 +164,7 @@ class AxisTable:
             source = self._vars[op.operands[0]]
             for i, p in enumerate(op.permutation):
                 self._unify(source[p], self._vars[op.result][i])
-        elif isinstance(op, Reshape):
+        elif op.renames:
             self._unify(self._flat(op.operands[0]), self._flat(op.result))
 
     def _flat(self, value: Value) -> tuple[int, ...]:

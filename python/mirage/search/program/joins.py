@@ -27,7 +27,6 @@ from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
     Cast,
-    Concat,
     KernelGraph,
     Matmul,
     Op,
@@ -49,7 +48,7 @@ class Joined:
 
     dim: int
     parts: tuple[Value, ...]
-    joins: frozenset[Concat]
+    joins: frozenset[Op]
     shape: tuple[int, ...] | None = None
 
     @property
@@ -60,7 +59,7 @@ class Joined:
 class StuckError(Exception):
     """Some op needs the result of joins as one tensor."""
 
-    def __init__(self, joins: frozenset[Concat]) -> None:
+    def __init__(self, joins: frozenset[Op]) -> None:
         super().__init__(joins)
         self.joins = joins
 
@@ -68,7 +67,7 @@ class StuckError(Exception):
 def without_joins(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` without the joins that can be moved out; the same object if there are
     none."""
-    moved = {op for op in graph.ops if isinstance(op, Concat)}
+    moved = {op for op in graph.ops if op.joined_along is not None}
     while moved:
         result = _without(graph, moved)
         if isinstance(result, KernelGraph):
@@ -77,7 +76,7 @@ def without_joins(graph: KernelGraph) -> KernelGraph:
     return graph
 
 
-def _without(graph: KernelGraph, moved: set[Concat]) -> KernelGraph | frozenset[Concat]:
+def _without(graph: KernelGraph, moved: set[Op]) -> KernelGraph | frozenset[Op]:
     """Return the graph without some joins, or those of them that must stay."""
     try:
         return Rewriter(graph, moved).run()
@@ -98,11 +97,11 @@ class Rewriter:
     def run(self) -> KernelGraph:
         """Return the rewritten graph. Raises :class:`StuckError`."""
         for op in self.graph.ops:
-            if isinstance(op, Concat) and op in self.moved:
+            if op.joined_along is not None and op in self.moved:
                 parts = tuple(self._whole(v) for v in op.operands)
                 wide = op.result.dtype
                 typed = (v if v.dtype is wide else self.build.cast(v, wide) for v in parts)
-                self.joined[op.result] = Joined(op.dim, tuple(typed), frozenset({op}))
+                self.joined[op.result] = Joined(op.joined_along, tuple(typed), frozenset({op}))
             elif any(v in self.joined for v in op.operands):
                 self._move(op)
             else:
@@ -121,13 +120,13 @@ class Rewriter:
 
     def _move(self, op: Op) -> None:
         found = {self.joined[v] for v in op.operands if v in self.joined}
-        joins = frozenset[Concat]().union(*(j.joins for j in found))
+        joins = frozenset[Op]().union(*(j.joins for j in found))
         new = self._moved(op)
         if new is None:
             raise StuckError(joins)
         self._note(op, new, joins)
 
-    def _note(self, op: Op, new: tuple[int, list[Value]] | Value, joins: frozenset[Concat]) -> None:
+    def _note(self, op: Op, new: tuple[int, list[Value]] | Value, joins: frozenset[Op]) -> None:
         """Record the result of an op: one value, or parts."""
         if isinstance(new, Value):
             self.values[op.result] = self._typed(new, op.result)

@@ -162,7 +162,7 @@ def _mask(nodes: Iterable[int]) -> int:
 
 def search(
     partitions: Partitions,
-    advance: Callable[[list[Part]], None],
+    advance: Callable[[list[Part], float], None],
     stopped: Callable[[int, float], bool],
     settled: Callable[[float], bool] = lambda doubt: False,
     tolerance: float = TOLERANCE,
@@ -172,7 +172,8 @@ def search(
     called when a cheapest partition is known for a doubt, and may end it, too. Returns the bound,
     which is the cost of the cheapest one unless it was stopped, and the number of proposals.
 
-    ``advance`` gets the unsolved parts of a proposal; it settles some part.
+    ``advance`` gets the unsolved parts of a proposal, and its cost by known costs and bounds; it
+    settles some part.
     """
     proposals = 0
     doubts = list(DOUBTS)
@@ -182,6 +183,7 @@ def search(
         known = partitions.cheapest(known=True)[0]
         if least >= known - tolerance:
             return least, proposals
+        parts: list[Part] = []
         unsolved: list[Part] = []
         while not unsolved:
             cost, parts = partitions.cheapest(doubt=doubts[0])
@@ -191,4 +193,4 @@ def search(
                 return least, proposals
         if stopped(proposals, least):
             return least, proposals
-        advance(unsolved)
+        advance(unsolved, sum(partitions.cost(part) for part in parts))

@@ -129,7 +129,7 @@ class PlanSearch:
             why = ", for lack of time" if cuts.hurried else ""
             report.cut("cuts", f"{states} of the program's cuts{why}")
         first = [p for p in cuts.parts if len(p.nodes) == 1 and not self._inside(p)]
-        self._settle_all(first)
+        self._settle_all(first, first, inf)
         bound, report.plans = search(partitions, self._advance, self._stopped, self._settled)
         best = partitions.cheapest(known=True)[0]
         if bound < best < inf and self._ended:
@@ -163,11 +163,11 @@ class PlanSearch:
         own = 0.0 if self._stays(part) else self.program.floor(part)
         return own + self.program.target.combine
 
-    def _advance(self, unsolved: list[Part]) -> None:
-        """Solve the next part on the way to each part, the smallest first, up to one without a
-        kernel."""
+    def _advance(self, unsolved: list[Part], cost: float) -> None:
+        """Solve the next part on the way to each part, the smallest first, until the proposal that
+        they belong to, which takes at least ``cost`` µs, is no better than the best known one."""
         by_size = sorted(unsolved, key=lambda p: (len(self._region(p).graph.ops), p))
-        self._settle_all([self._next(part) for part in by_size])
+        self._settle_all([self._next(part) for part in by_size], unsolved, self._best - cost)
 
     def _next(self, part: Part) -> Part:
         """Return the smallest unsolved part on the way to ``part``: single results come before
@@ -182,12 +182,18 @@ class PlanSearch:
         last = {self._matmuls(p): p for p in way}  # the largest of each number
         return next(p for p in last.values() if self.partitions.unsolved(p))
 
-    def _settle_all(self, parts: list[Part]) -> None:
+    def _settle_all(self, parts: list[Part], proposed: list[Part], spare: float) -> None:
+        """Solve parts until the proposed ones, which they belong to, take ``spare`` µs more."""
         parts = list(dict.fromkeys(parts))
         self._submit([self._region(p) for p in parts if not self._stays(p)])
+        limit = self._bound(proposed) + spare
         for part in parts:
-            if self.settle(part) == inf and self._inside(part):
+            self.settle(part)
+            if not self._bound(proposed) < limit:
                 break
+
+    def _bound(self, parts: list[Part]) -> float:
+        return sum(self.partitions.cost(part) for part in parts)
 
     def settle(self, part: Part) -> float:
         """Solve a part; return its µs plus the time between two kernels."""

@@ -57,7 +57,7 @@ MOVABLE = Unary | Binary | Cast | Broadcast | Reduce | Matmul | Transpose | Resh
 def with_early_slices(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with its slices where the least is copied; the same object if nothing
     moves."""
-    sources = dict.fromkeys(op.operands[0] for op in graph.ops if isinstance(op, Slice))
+    sources = dict.fromkeys(op.operands[0] for op in graph.ops if op.cut_at is not None)
     early = _early(graph, sources)
     renamed = {r for op in graph.ops if op.renames for r in op.results}
     views = [v for v in sources if v in renamed]
@@ -135,8 +135,8 @@ class _Rewriter:
 
     def run(self) -> KernelGraph:
         for op in self.graph.ops:
-            if isinstance(op, Slice) and op.operands[0] is self.source:
-                block = (op.offsets, op.result.shape)
+            if op.cut_at is not None and op.operands[0] is self.source:
+                block = (op.cut_at, op.result.shape)
                 self.values[op.result] = self._block(self.source, block)
             else:
                 operands = tuple(self.values[v] for v in op.operands)
@@ -161,7 +161,7 @@ class _Rewriter:
                     self.blocks[key] = self._block(inner, block)
                     return self.blocks[key]
                 new: Op = Slice((self._whole(value),), (result,), block[0])
-            elif isinstance(op, Slice | Concat):
+            elif op.cut_at is not None or op.joined_along is not None:
                 new = Cast((self._only_block(op, needed),), (result,))
                 if new.operands[0].dtype is value.dtype:
                     self.blocks[key] = new.operands[0]
@@ -248,13 +248,13 @@ def operand_blocks(op: Op, block: Block) -> list[Block | None] | None:
     if not isinstance(op, MOVABLE):
         return None
     shapes = [v.shape for v in op.operands]
-    if isinstance(op, Reshape):
+    if op.renames:
         inner = _reshaped(shapes[0], op.result.shape, block)
         return None if inner is None else [inner]
     cuts = zip(*block, op.result.shape, strict=True)
     region = tuple(None if n == whole else np.arange(o, o + n) for o, n, whole in cuts)
     blocks = [_block(r, s) for r, s in zip(op.needs(region), shapes, strict=True)]
-    if isinstance(op, Concat) and sum(b is not None for b in blocks) > 1:
+    if op.joined_along is not None and sum(b is not None for b in blocks) > 1:
         return None
     return blocks
 

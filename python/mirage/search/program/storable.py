@@ -22,7 +22,6 @@ from mirage.semantics.ugraph import (
     Matmul,
     Op,
     Reduce,
-    Reshape,
     Source,
     Transpose,
     Unary,
@@ -69,7 +68,7 @@ class Storable:
         for op in self.graph.ops:
             if isinstance(op, LABELLED):
                 continue
-            if isinstance(op, Reshape):
+            if op.renames:
                 flat = tuple(x for dim in table.dims(op.result) for x in dim)
                 try:
                     regroup(flat, op.operands[0].shape, table.sizes)

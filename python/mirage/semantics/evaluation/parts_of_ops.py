@@ -11,7 +11,7 @@ import numpy as np
 from mirage.semantics.domain import Domain, Planes, map_planes, shape_of
 from mirage.semantics.region import Region, Takes, region_shape
 from mirage.semantics.scalar import Array
-from mirage.semantics.ugraph import Op, Reshape, Slice
+from mirage.semantics.ugraph import Op
 
 
 class EvaluationError(ValueError):
@@ -86,7 +86,7 @@ def computed(
     ]
     if takes.nothing_else:
         return Tensor(xs[0], takes.region)
-    if isinstance(op, Reshape):
+    if op.renames:
         assert prod(takes.shape) == prod(shape_of(xs[0])[lead:])
         shaped = map_planes(lambda p: p.reshape(p.shape[:lead] + takes.shape), xs[0])
         return Tensor(shaped, takes.region)
@@ -124,7 +124,7 @@ def _takes(op: Op, operands: Sequence[Tensor], region: Region) -> Takes:
         indices_of(r, h, v.shape) for r, h, v in zip(regions, have, op.operands, strict=True)
     )
     shape = region_shape(region, op.result.shape)
-    slices = isinstance(op, Slice)
-    plain = not slices and not isinstance(op, Reshape)
+    slices = op.cut_at is not None
+    plain = not slices and not op.renames
     as_they_are = plain and not any(indices) and 0 not in shape
     return Takes(have, indices, region, shape, as_they_are, nothing_else=slices)

@@ -42,11 +42,11 @@ def without_empty(graph: KernelGraph) -> KernelGraph:
 
 def _of_nothing(op: Op) -> list[Op]:
     """Return ops that compute the same without the empty operands."""
-    if isinstance(op, Concat):
+    if op.joined_along is not None:
         rest = tuple(v for v in op.operands if v.type.size)
         if len(rest) == 1:
             return [Cast(rest, op.results)]
-        return [Concat(rest, op.results, op.dim)]
+        return [Concat(rest, op.results, op.joined_along)]
     if isinstance(op, Contraction) and op.sums:
         result = op.result
         if not result.shape:

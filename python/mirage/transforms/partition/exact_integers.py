@@ -41,7 +41,6 @@ from mirage.semantics.ugraph import (
     Elementwise,
     KernelGraph,
     Op,
-    Slice,
     Source,
     Structure,
     Value,
@@ -167,7 +166,7 @@ def _size(value: Value, ranges: dict[Value, Range]) -> float:
 
 def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
     """Return whether kernels compute an op on integers."""
-    if isinstance(op, Slice) or (isinstance(op, Elementwise) and op.cuts):
+    if op.cut_at is not None or (isinstance(op, Elementwise) and op.cuts):
         return False  # those that are copied are copied as floats
     if not isinstance(op, View | Elementwise | Source | Contraction | Cumulation):
         return False

@@ -218,7 +218,7 @@ class _Merger:
             return
         y = op.result
         groups = self._sides.groups(y)
-        if isinstance(op, Reshape):
+        if op.renames:
             x, known = self._names[op.operands[0]], self._new(y)
             if x.shape == known.shape:
                 self._names[y] = x

@@ -119,7 +119,7 @@ def _use(op: Op, uses: Mapping[Value, _Use], shape: tuple[int, ...]) -> _Use:
     if isinstance(op, (Cast, Broadcast)):
         return xs[0]
     if isinstance(op, (Reshape, Transpose, Slice)):
-        kept = isinstance(op, Reshape) and _trailing(op.operands[0]) == _trailing(op.result)
+        kept = op.renames and _trailing(op.operands[0]) == _trailing(op.result)
         return xs[0] if kept or not shape else _Other()
     if isinstance(op, Mask):
         keeps = op.fill == 0.0 if isinstance(xs[0], _Power) else op.fill == -inf

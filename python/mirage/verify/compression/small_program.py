@@ -245,7 +245,7 @@ class _Compressor:
             )
             sizes["extent"] = self.cells.prefix(parts, op.extent)
         new = replace(op, operands=tuple(xs), results=results, **sizes)
-        if isinstance(new, Reshape) and prod(xs[0].shape) != new.result.type.size:
+        if new.renames and prod(xs[0].shape) != new.result.type.size:
             raise Irregular(f"a reshape joins cells of {xs[0].shape} and {new.result.shape}")
         return [*before, new]
 

@@ -211,7 +211,7 @@ def _without_dead_reshapes(ops: tuple[Op, ...], needed: set[Value]) -> tuple[Op,
     read."""
     kept: list[Op] = []
     for op in reversed(ops):
-        if isinstance(op, Reshape) and op.result not in needed:
+        if op.renames and op.result not in needed:
             continue
         if isinstance(op, Structure):
             needed.update(op.ends)

@@ -16,14 +16,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 import numpy as np
 
-from mirage.semantics.builder import Builder
-from mirage.semantics.scalar import Array, DType, UnaryFn
+from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import Cast, KernelGraph, Op, TensorType, Value
+from mirage.semantics.ugraph import Cast, KernelGraph, TensorType, Value
+from mirage.verify.shared_inputs.equal_elements import (
+    filled,
+    is_uniform,
+    opposites_of,
+    with_opposites,
+)
 from mirage.verify.shared_inputs.held_parts import joined_of_others, with_parts_joined
 from mirage.verify.shared_inputs.held_positions import read, with_positions_written
 from mirage.verify.shared_inputs.sums_of_held import (
@@ -147,9 +151,9 @@ def _brought_together(given: Aligned) -> Aligned:
     """Return the same programs without those ``foreign`` tensors that can be expressed in another
     way."""
     inputs, contents, foreign = given.reference.inputs, given.contents, given.foreign
-    uniform = {i: x for i, x in contents.items() if foreign and _uniform(x)}
+    uniform = {i: x for i, x in contents.items() if foreign and is_uniform(x)}
     own = {i: contents[i] for i in sorted(foreign - uniform.keys())}
-    opposite = _opposites(inputs, own, contents)
+    opposite = opposites_of(inputs, own, contents)
     left = {i: read(x, inputs[i].dtype) for i, x in own.items() if i not in opposite}
     held = {i: x for i, x in left.items() if x is not None}
     known = {*uniform, *opposite, *held}
@@ -157,7 +161,7 @@ def _brought_together(given: Aligned) -> Aligned:
     joined = joined_of_others(inputs, {i: own[i] for i in own if i not in known}, others)
     one, two = (
         with_parts_joined(
-            with_positions_written(_with_opposites(_filled(g, uniform), opposite), held), joined
+            with_positions_written(with_opposites(filled(g, uniform), opposite), held), joined
         )
         for g in (given.reference, given.candidate)
     )
@@ -275,64 +279,6 @@ def _check_known(
             f"{' and '.join(names)}); name those that are the same with --match "
             "REFERENCE=CANDIDATE"
         )
-
-
-# ---- contents
-
-
-def _uniform(x: Array) -> bool:
-    return bool(x.size and np.isfinite(x.flat[0]) and (x == x.flat[0]).all())
-
-
-def _filled(graph: KernelGraph, uniform: Mapping[int, Array]) -> KernelGraph:
-    """Return the graph with a constant in place of each tensor whose elements are all equal."""
-    ops: list[Op] = []
-    names: dict[Value, Value] = {}
-    read_here = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
-    for i, x in uniform.items():
-        v = graph.inputs[i]
-        if v not in read_here:
-            continue
-        b = Builder()
-        number = b.constant(Fraction(float(x.flat[0])), v.dtype)  # as it is, not as it is spelt
-        names[v] = b.broadcast(number, v.shape) if v.shape else number
-        ops.extend(b.ops)
-    if not names:
-        return graph
-    body = KernelGraph(graph.name, (), graph.ops, graph.outputs)
-    renamed = rename_graph(body, names)
-    return KernelGraph(graph.name, graph.inputs, (*ops, *renamed.ops), renamed.outputs)
-
-
-def _opposites(
-    inputs: Sequence[Value], foreign: Mapping[int, Array], contents: Mapping[int, Array]
-) -> dict[int, int]:
-    """Return, for truth values that one program holds (a mask), the tensor of the other program
-    that is their negation."""
-    found: dict[int, int] = {}
-    for i, x in foreign.items():
-        for j, y in contents.items():
-            same = i != j and inputs[i].type == inputs[j].type and inputs[i].dtype is DType.I1
-            if same and j not in found and bool(((x != 0) != (y != 0)).all()):
-                found[i] = j
-                break
-    return found
-
-
-def _with_opposites(graph: KernelGraph, opposite: Mapping[int, int]) -> KernelGraph:
-    """Return the graph with the negation of the other tensor in place of each such tensor."""
-    ops: list[Op] = []
-    names: dict[Value, Value] = {}
-    read_here = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
-    for i, j in opposite.items():
-        if graph.inputs[i] in read_here:
-            b = Builder()
-            names[graph.inputs[i]] = b.unary(UnaryFn.NOT, graph.inputs[j])
-            ops.extend(b.ops)
-    if not names:
-        return graph
-    renamed = rename_graph(KernelGraph(graph.name, (), graph.ops, graph.outputs), names)
-    return KernelGraph(graph.name, graph.inputs, (*ops, *renamed.ops), renamed.outputs)
 
 
 # ---- results

@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 from mirage.frontend.errors import DynamicShapeError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program, SizedProgram
-from mirage.frontend.torch_import.capture.capture import export_program
+from mirage.frontend.torch_import.capture.exporting import export_program
 from mirage.frontend.torch_import.capture.size_uses import check_uses
 from mirage.semantics.two_sizes import why_different, with_rows
 from mirage.semantics.ugraph import Broadcast, Op, TensorType, Value

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from mirage.frontend.torch_import.capture.capture import Argument
+from mirage.frontend.torch_import.capture.captured_arguments import Argument
 from mirage.frontend.torch_import.capture.folding import is_large
 from mirage.frontend.torch_import.conversion.updates import op_name
 from mirage.frontend.torch_import.known_tensors.formulas import as_formula

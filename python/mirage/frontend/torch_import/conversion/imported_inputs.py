@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import torch
 
-from mirage.frontend.torch_import.capture.capture import Argument
+from mirage.frontend.torch_import.capture.captured_arguments import Argument
 from mirage.frontend.torch_import.rows.foreign import Carried, Foreign
 from mirage.frontend.torch_import.rows.lowering import Lowering
 from mirage.runtime.dispatch.carriers import carried

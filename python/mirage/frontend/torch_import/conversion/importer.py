@@ -16,7 +16,8 @@ from mirage.errors import SourceLocation
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Fixed, Parameter, Program, Seen
-from mirage.frontend.torch_import.capture.capture import Argument, Captured
+from mirage.frontend.torch_import.capture.capture import Captured
+from mirage.frontend.torch_import.capture.captured_arguments import Argument
 from mirage.frontend.torch_import.conversion.error_functions import with_gelus
 from mirage.frontend.torch_import.conversion.folded_tensors import as_ops
 from mirage.frontend.torch_import.conversion.imported_inputs import GraphInputs, dtype_of

@@ -19,7 +19,6 @@ import numpy as np
 
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.ugraph import (
-    Binary,
     Boundary,
     Contraction,
     Cumulation,
@@ -29,7 +28,6 @@ from mirage.semantics.ugraph import (
     Movement,
     Op,
     Source,
-    Unary,
     Value,
     no_rule,
 )
@@ -120,13 +118,13 @@ def of_function(fn: UnaryFn, x: Sizes) -> Sizes:
 
 
 def _of_op(op: Op, operands: list[Sizes], count: int) -> Sizes:
-    if isinstance(op, Unary):
-        return of_function(op.fn, operands[0])
+    if isinstance(op.function, UnaryFn):
+        return of_function(op.function, operands[0])
     if isinstance(op, Matmul):
         return operands[0] + operands[1]
-    if isinstance(op, Binary):
+    if isinstance(op.function, BinaryFn):
         a, b = operands
-        match op.fn:
+        match op.function:
             case BinaryFn.MUL:
                 return a + b
             case BinaryFn.DIV:

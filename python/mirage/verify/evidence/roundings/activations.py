@@ -11,10 +11,9 @@ them, in masks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from math import ceil, prod
+from math import prod
 from zlib import crc32
 
 import numpy as np
@@ -33,15 +32,9 @@ from mirage.verify.evidence.roundings.input_roles import (
     rows_compared,
     rows_meet,
 )
-from mirage.verify.evidence.roundings.input_scales import HIGHEST, LOWEST, box_of, within
-from mirage.verify.evidence.roundings.not_numbers import never_read, read_by
+from mirage.verify.evidence.roundings.input_scales import within
 from mirage.verify.evidence.roundings.rows_of_activations import (
     ABOUT_A_MEAN,
-    BOTH_SIGNS,
-    GAINS,
-    MASKS,
-    OUTLIERS,
-    ROWS,
     Kind,
     Rng,
 )
@@ -49,8 +42,6 @@ from mirage.verify.evidence.samples.integer_inputs import RUNS, compared_with, d
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 from mirage.verify.evidence.samples.where_defined import EVERYWHERE, where_defined
 
-_MANY = 0.125
-"""The share of the elements of an input that are NaN where there are many."""
 _IN_SEGMENTS = 0.7
 """The share of the situations in which integers say which segment an element belongs to."""
 LARGEST = {
@@ -75,9 +66,6 @@ class Situation:
     sums_off: bool = False
     again: Callable[[int], list[Sampled]] | None = None
     casts: bool = True
-
-
-# ---- drawing
 
 
 class Activations:
@@ -106,12 +94,12 @@ class Activations:
         self.scales = [within(unit * s, t) for s, t in zip(natural, types, strict=True)]
         self.weights = {i for i, s in enumerate(natural) if s < 1.0}
         self.gains = gains_of(graph)
-        self._reduced = reduced_channels(graph)
+        self.reduced = reduced_channels(graph)
         self.masks = may_be_masks(graph, contents)
         self.meeting = rows_meet(graph)
         outputs = zip(graph.outputs, sample.outputs, strict=True)
         together = [joined_dims(region_shape(r, v.shape)) for v, r in outputs]
-        self._together = self.meeting | (rows_compared(graph, together) - self.weights)
+        self.together = self.meeting | (rows_compared(graph, together) - self.weights)
         self.extents = compared_with(graph)
         inputs = zip(graph.inputs, sample.inputs, strict=True)
         self.shapes = [region_shape(r, v.shape) for v, r in inputs]
@@ -167,14 +155,6 @@ class Activations:
             inputs.append(Sampled((self._drawn(name, i, special, scales, fresh, runs),), region))
         return Situation(name, inputs, sums_off=sums_off)
 
-    def segments(self) -> Iterator[Situation | None]:
-        """Yield situations in which integers say which of a few segments an element belongs to, the
-        same ones in all inputs."""
-        if any(self.graph.inputs[i].dtype is not DType.I1 for i in self.integers):
-            for runs in RUNS:
-                name = f"integers equal in runs of {runs:g} of a row"
-                yield self.situation(name, {}, runs=runs) if self.mine() else None
-
     def _drawn(
         self,
         name: str,
@@ -215,35 +195,21 @@ class Activations:
         rng = self.stream(name, "segments")
         return float(rng.choice(RUNS)) if rng.random() < _IN_SEGMENTS else 0.0
 
-    # ---- kinds of situations
-
-    def expected(self) -> int:
-        """The number of situations of the kinds below, except those of :meth:`own_scales`."""
-        found = (1 + len(RUNS)) * len(self.integers)  # at most
-        for i in self.free:
-            found += 3 + 1 + 3  # scales, zeros, NaN
-            if self.has_rows(i):
-                every = len(ROWS) + (len(MASKS) if i in self.masks else 0)
-                needed = max(1, int(self._needed(i).sum()))
-                found += ceil(every / min(every, needed)) + len(OUTLIERS)
-                found += len(ROWS) if i in self._together else 0
-        return found
-
     def has_rows(self, i: int) -> bool:
         """Whether an input may have rows of all kinds."""
         shape = self.graph.inputs[i].shape
         some = len(shape) > 1 or prod(shape) > 1
-        return some and (i not in self.gains or i in self._reduced)
+        return some and (i not in self.gains or i in self.reduced)
 
-    def _needed(self, i: int) -> Array:
+    def needed(self, i: int) -> Array:
         """Return which of an input's sampled rows the compared part of the reference's outputs
         depends on. There are more rows than that because a candidate reads whole tiles."""
         found = np.ones(self.shapes[i][:-1], dtype=bool)
         for dim in range(found.ndim):
-            found &= self._compared(i, dim).reshape((-1, *(1,) * (found.ndim - dim - 1)))
+            found &= self.compared(i, dim).reshape((-1, *(1,) * (found.ndim - dim - 1)))
         return found
 
-    def _compared(self, i: int, dim: int) -> Array:
+    def compared(self, i: int, dim: int) -> Array:
         """Return which sampled indices of one dimension the compared outputs depend on."""
         v, have = self.graph.inputs[i], self.sample.inputs[i]
         wanted, there = self.sample.demands[0].regions.get(v, have)[dim], have[dim]
@@ -251,24 +217,6 @@ class Activations:
             return np.ones(self.shapes[i][dim], dtype=bool)
         places = np.arange(v.shape[dim]) if there is None else there
         return np.isin(places, wanted, kind="table")
-
-    def rows(self) -> Iterator[Situation | None]:
-        """Yield situations with rows of all kinds in one input, for each input in turn."""
-        for i in self.free:
-            if not self.has_rows(i):
-                continue
-            needed = self._needed(i).reshape(-1)
-            # those that matter first, so that each of them is of another kind
-            numbers = np.where(needed, needed.cumsum() - 1, (~needed).cumsum() - 1)
-            every = (*MASKS, *ROWS) if i in self.masks else ROWS
-            together = max(1, min(int(needed.sum()), len(every)))
-            for first in range(0, len(every), together):
-                if not self.mine():
-                    yield None
-                    continue
-                kinds = [every[k] for k in (first + numbers) % len(every)]
-                names = ", ".join(every[(first + k) % len(every)][0] for k in range(together))
-                yield self.of_rows(f"rows of input {i}: {names}", {i: kinds})
 
     def of_rows(self, name: str, kinds: Mapping[int, Sequence[Kind]]) -> Situation:
         """Draw inputs whose rows each have a given kind. If other inputs of the same kind are
@@ -297,153 +245,6 @@ class Activations:
             those = [at for at, own in enumerate(kinds) if own is kind]
             x[those] = kind[1](rng, len(those), shape[-1])
         return x.reshape(shape)
-
-    def alike(self) -> Iterator[Situation | None]:
-        """Yield situations in which all rows are of one kind, if a program or an error measure
-        combines several rows: a mean far from 0 has no effect next to rows of other kinds, and an
-        error that is small relative to the errors of another row would be lost."""
-        inputs = [i for i in sorted(self._together.intersection(self.free)) if self.has_rows(i)]
-        kinds = sorted(ROWS, key=lambda kind: kind[0] not in BOTH_SIGNS)
-        for kind in kinds:
-            for i in inputs:
-                if not self.mine():
-                    yield None
-                    continue
-                every = {i: [kind] * prod(self.shapes[i][:-1])}
-                yield self.of_rows(f"all rows of input {i}: {kind[0]}", every)
-
-    def unlike(self) -> Iterator[Situation | None]:
-        """Yield situations with a mean far above 0 in one part of a dimension and far below 0 in
-        the rest, where rows are combined: a value near the mean of one group is far from the mean
-        of the next."""
-        high, low = (dict(ROWS)[name] for name in BOTH_SIGNS)
-        for i in sorted(self.meeting.intersection(self.free)):
-            shape = self.shapes[i]
-            for dim in range(len(shape) - 1 if self.has_rows(i) else 0):
-                for what, part in self._parts(i, dim):
-                    if not self.mine():
-                        yield None
-                        continue
-                    rng = self.stream("unlike", i, dim, what)
-                    rows = prod(shape[:-1])
-                    both = [kind(rng, rows, shape[-1]).reshape(shape) for kind in (high, low)]
-                    place = part.reshape((-1, *(1,) * (len(shape) - dim - 1)))
-                    name = f"input {i}: mean 300 in {what} of dimension {dim}, -1000 in the rest"
-                    yield self.situation(name, {i: np.where(place, *both)})
-
-    def _parts(self, i: int, dim: int) -> Iterator[tuple[str, Array]]:
-        """Yield parts of an input's dimension that are neither empty nor all of the sampled
-        indices."""
-        size, index = self.graph.inputs[i].shape[dim], self.sample.inputs[i][dim]
-        index = np.arange(size) if index is None else index
-        parts = {
-            "what is compared": self._compared(i, dim),
-            "one half": 2 * index < size,
-            "the first": index == 0,
-        }
-        for what, part in parts.items():
-            if part.any() and not part.all():
-                yield what, part
-
-    def outliers(self) -> Iterator[Situation | None]:
-        """Yield situations with one channel far larger than the others, where the gain is large
-        too."""
-        for i in self.free:
-            shape = self.shapes[i]
-            if not self.has_rows(i):
-                continue
-            for factor, gain in zip(OUTLIERS, GAINS, strict=True):
-                if not self.mine():
-                    yield None
-                    continue
-                rng = self.stream("outliers", i, factor)
-                channel = int(rng.integers(shape[-1]))
-                x = rng.standard_normal(shape) * min(1.0, self.scales[i] * 64)
-                x[..., channel] *= factor
-                special = {i: x}
-                for g in self.gains:
-                    if self.shapes[g][-1] == shape[-1] and g in self.free:
-                        special[g] = 1.0 + 0.1 * rng.standard_normal(self.shapes[g])
-                        special[g][..., channel] = gain
-                yield self.situation(
-                    f"channel of input {i} times {factor:g}, gain {gain:g}", special
-                )
-
-    def zeros(self) -> Iterator[Situation | None]:
-        """Yield situations with rows and columns of zeros."""
-        for i in self.free:
-            yield self.zeroed(i) if self.mine() else None
-
-    def zeroed(self, i: int) -> Situation:
-        """Draw zeros for some rows and columns of one input, among those that are compared."""
-        shape = self.shapes[i]
-        rng = self.stream("zeros", i)
-        x = rng.standard_normal(shape) * self.scales[i]
-        for dim in range(len(shape)):
-            at: list[slice | int] = [slice(None)] * len(shape)
-            (needed,) = np.nonzero(self._compared(i, dim))
-            at[dim] = int(rng.choice(needed)) if len(needed) else int(rng.integers(shape[dim]))
-            x[tuple(at)] = 0.0
-        return self.situation(f"rows and columns of zeros in input {i}", {i: x})
-
-    def not_numbers(self) -> Iterator[Situation | None]:
-        """Yield situations with NaN in what the program never reads, and with one or many for each
-        input in turn: one reaches few results, many meet every mask."""
-        read = read_by(self.graph)
-        for i in self.free:
-            unread = never_read(self.graph.inputs[i], self.sample.inputs[i], read)
-            if unread.any():
-                yield self.unread(i, unread) if self.mine() else None
-        for many, i in product((False, True), self.free):
-            if not self.mine():
-                yield None
-                continue
-            rng = self.stream("not numbers", i)
-            x = np.array(rng.standard_normal(self.shapes[i]) * self.scales[i])
-            x[tuple(int(rng.integers(n)) for n in self.shapes[i])] = np.nan
-            if many:
-                x[rng.random(self.shapes[i]) < _MANY] = np.nan
-            yield self.situation(f"{'many NaN' if many else 'a NaN'} in input {i}", {i: x})
-
-    def unread(self, i: int, unread: Array) -> Situation:
-        """Draw numbers for what the program reads of an input."""
-        rng = self.stream("unread", i)
-        x = np.array(rng.standard_normal(self.shapes[i]) * self.scales[i])
-        x[unread] = np.nan
-        return self.situation(f"NaN in input {i} where nothing reads it", {i: x})
-
-    def own_scales(self, count: int) -> Iterator[Situation | None]:
-        """Yield situations in which every input has a random scale of its own."""
-        for number in range(count):
-            if not self.mine():
-                yield None
-                continue
-            rng = self.stream("own scales", number)
-            powers = rng.integers(LOWEST, HIGHEST + 1, len(self.scales))
-            keep = rng.random(len(self.scales)) < 0.4
-            scales = [
-                s if k else within(2.0 ** float(p), v.dtype)
-                for s, k, p, v in zip(self.scales, keep, powers, self.graph.inputs, strict=True)
-            ]
-            yield self.scaled(by_powers(scales), scales)
-
-    def single_scales(self) -> Iterator[Situation | None]:
-        """Yield situations with one input at either end of the scales and the others as usual."""
-        boxes = {i: box_of(self.graph.inputs[i].dtype) for i in self.free}
-        for power in range(3):
-            for i, (low, high) in boxes.items():
-                yield self.single_scale(i, (high, low, high - 6)[power]) if self.mine() else None
-
-    def single_scale(self, i: int, power: int) -> Situation:
-        """Draw one input at a scale of ``2**power``, or the next one that its type has, the others
-        as usual."""
-        scales = list(self.scales)
-        scales[i] = within(2.0**power, self.graph.inputs[i].dtype)
-        return self.scaled(by_powers(scales), scales)
-
-
-def by_powers(scales: Sequence[float]) -> str:
-    return "inputs times 2^" + ", ".join(f"{np.log2(s):.3g}" for s in scales)
 
 
 def _representable(x: Array, dtype: DType) -> Array:

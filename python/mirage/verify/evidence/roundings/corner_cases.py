@@ -9,12 +9,8 @@ from math import prod
 import numpy as np
 
 from mirage.semantics.scalar import DType
-from mirage.verify.evidence.roundings.activations import (
-    LARGEST,
-    Activations,
-    Situation,
-    by_powers,
-)
+from mirage.verify.evidence.roundings.activations import LARGEST, Activations, Situation
+from mirage.verify.evidence.roundings.kinds_of_situations import by_powers
 from mirage.verify.evidence.samples.integer_inputs import of_any_size
 
 

@@ -22,6 +22,18 @@ from mirage.verify.evidence.roundings.corner_cases import beyond_f16, large_inte
 from mirage.verify.evidence.roundings.explicit import asks_of_infinity
 from mirage.verify.evidence.roundings.far_below import far_below
 from mirage.verify.evidence.roundings.hidden_roundings import hidden_roundings
+from mirage.verify.evidence.roundings.kinds_of_situations import (
+    alike,
+    not_numbers,
+    number_of_kinds,
+    outliers,
+    own_scales,
+    rows,
+    segments,
+    single_scales,
+    unlike,
+    zeros,
+)
 from mirage.verify.evidence.roundings.leaving_range import suspects
 from mirage.verify.evidence.roundings.near_each_other import (
     about_one_mean,
@@ -111,7 +123,7 @@ class Situations:
             little = self.sample
         draw = Activations(self.graphs[0], little, self.seed, self.contents, unit, self._mine)
         most = max(_FEWEST, int(_ALL * self._pairs / little.work))
-        pace.expected = min(most, draw.expected() + expected(draw) + _RANDOM) / self.turn.of
+        pace.expected = min(most, number_of_kinds(draw) + expected(draw) + _RANDOM) / self.turn.of
         # Each candidate has suspicious scales of its own, and its limit counts only those.
         seen: Counter[int] = Counter()
         turn = self.turn.number, self.turn.of
@@ -131,23 +143,23 @@ class Situations:
 
     def _kinds(self, draw: Activations, sample: Sample) -> list[Iterator[Situation | None]]:
         return [
-            draw.rows(),
+            rows(draw),
             constant_inputs(draw, self.graphs, sample),
             cancelling_sums(draw, self.graphs),
             far_below(draw, self.graphs[0], sample),
-            draw.segments(),
+            segments(draw),
             truths(draw),
             large_integers(draw) if any(map(compares_rounded, self.graphs)) else iter(()),
             beyond_f16(draw) if asks_of_infinity(self.graphs[0]) else iter(()),
-            draw.alike(),
-            draw.unlike(),
-            draw.outliers(),
+            alike(draw),
+            unlike(draw),
+            outliers(draw),
             near_each_other(draw),
             about_one_mean(draw),
-            draw.single_scales(),
-            draw.own_scales(_RANDOM),
-            draw.zeros(),
-            iter(()) if self.assumed.finite_inputs else draw.not_numbers(),
+            single_scales(draw),
+            own_scales(draw, _RANDOM),
+            zeros(draw),
+            iter(()) if self.assumed.finite_inputs else not_numbers(draw),
         ]
 
     def _of_the_whole(self, draw: Activations, unit: float) -> Iterator[Situation | None]:

@@ -28,6 +28,7 @@ from mirage.semantics.ugraph import AccumulateFn, KernelGraph, Op, Value, all_op
 from mirage.verify.evidence.roundings.activations import LARGEST, Activations, Situation
 from mirage.verify.evidence.roundings.far_below import NotedMaxima
 from mirage.verify.evidence.roundings.input_scales import HIGHEST, LOWEST
+from mirage.verify.evidence.roundings.kinds_of_situations import single_scale, zeroed
 from mirage.verify.evidence.samples.floats import outputs_of
 
 _FLOOR = -1e20
@@ -73,9 +74,9 @@ def other_shifts(
 
 def _situations(draw: Activations) -> Iterator[Situation]:
     for i in draw.free[:_MOST_INPUTS]:
-        yield draw.zeroed(i)
+        yield zeroed(draw, i)
         for power in (LOWEST, HIGHEST):
-            yield draw.single_scale(i, power)
+            yield single_scale(draw, i, power)
         yield _of_one_sign(draw, i)
 
 

@@ -15,6 +15,7 @@ from mirage.verify import VerifyOptions, verify
 from mirage.verify.evidence.roundings.activations import Activations
 from mirage.verify.evidence.roundings.compared_rows import joined_dims, row_length
 from mirage.verify.evidence.roundings.input_roles import rows_compared, rows_meet
+from mirage.verify.evidence.roundings.kinds_of_situations import alike
 from mirage.verify.evidence.roundings.near_each_other import (
     about_one_mean,
     expected,
@@ -102,7 +103,7 @@ def test_a_variance_in_one_pass_is_refused_at_every_seed(dtype: DType) -> None:
 
 def test_rows_about_a_mean_stay_that_where_they_are_drawn_again() -> None:
     draw = drawn(variances(two_passes, DType.BF16))
-    for situation in draw.alike():
+    for situation in alike(draw):
         assert situation is not None
         assert situation.again is not None
         name = situation.name.rpartition(": ")[2]

@@ -8,6 +8,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify.evidence.roundings.activations import LARGEST, Activations
+from mirage.verify.evidence.roundings.kinds_of_situations import own_scales, single_scales
 from mirage.verify.evidence.roundings.leaving_range import suspects
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 
@@ -80,7 +81,7 @@ def test_every_input_has_scales_that_its_type_has() -> None:
     graph = scaled_product(None)
     sample = choose_sample([graph], 1e5, np.random.default_rng(0))
     draw = Activations(graph, sample, 0, {})
-    every = [*draw.single_scales(), *draw.own_scales(6), draw.scaled("small", [2.0**-12] * 3)]
+    every = [*single_scales(draw), *own_scales(draw, 6), draw.scaled("small", [2.0**-12] * 3)]
     for situation in every:
         assert situation is not None
         for x in situation.inputs[:2]:

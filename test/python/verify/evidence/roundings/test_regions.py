@@ -8,6 +8,7 @@ from mirage.semantics.region import Demand
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify.evidence.roundings.activations import Activations
+from mirage.verify.evidence.roundings.kinds_of_situations import not_numbers, zeros
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 
 
@@ -22,6 +23,6 @@ def test_inputs_of_which_nothing_is_needed_stay_as_they_are() -> None:
     sample = Sample(((None, None),), (demand,), ((None, None), nothing), 1.0, 0.0, 32)
     draw = Activations(graph, sample, 1)
     assert draw.free == [0]
-    for situation in (*draw.zeros(), *draw.not_numbers()):
+    for situation in (*zeros(draw), *not_numbers(draw)):
         assert situation is not None
         assert situation.inputs[1].planes[0].shape == (0, 8)

@@ -15,6 +15,7 @@ from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.evidence.roundings import situations
 from mirage.verify.evidence.roundings.activations import Activations
+from mirage.verify.evidence.roundings.kinds_of_situations import zeroed
 from mirage.verify.evidence.roundings.subtracted_maxima import other_shifts, subtracts_maxima
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.pair.verification import Verification
@@ -178,11 +179,11 @@ def test_zeros_are_among_the_rows_that_are_compared() -> None:
     for seed in range(20):
         sample = choose_sample([graph, graph], 2000.0, np.random.default_rng(seed), {}, 8)
         draw = Activations(graph, sample, seed)
-        (zeroed,) = draw.zeroed(0).inputs[0].planes
+        (planes,) = zeroed(draw, 0).inputs[0].planes
         compared = sample.demands[0].regions[graph.inputs[0]]
         have = sample.inputs[0]
         for dim in (0, 1):
             if compared[dim] is not None:
                 at = np.arange(ROWS[dim]) if have[dim] is None else have[dim]
-                zero = (zeroed == 0.0).all(axis=tuple(d for d in range(3) if d != dim))
+                zero = (planes == 0.0).all(axis=tuple(d for d in range(3) if d != dim))
                 assert set(at[zero]) & set(compared[dim])

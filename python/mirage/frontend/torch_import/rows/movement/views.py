@@ -8,7 +8,7 @@ from mirage.semantics.builder import normalize_dims
 from mirage.semantics.numbers import Number
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn
-from mirage.semantics.ugraph import Concat, TensorType, Value
+from mirage.semantics.ugraph import TensorType, Value
 
 MOST_WINDOWED = 64
 """The most elements of a window that does not become a reshape: each takes a slice."""
@@ -135,8 +135,8 @@ def _part(b: Lowering, x: Value, dim: int, start: int, length: int) -> list[Valu
     """Return a part of ``x`` along ``dim``, in pieces if ``x`` was concatenated: stores that fill a
     tensor part by part then read nothing of its previous contents.
     """
-    joined = next((op for op in b.ops if isinstance(op, Concat) and op.result is x), None)
-    if joined is None or joined.dim != dim:
+    joined = next((op for op in b.ops if op.joined_along == dim and op.result is x), None)
+    if joined is None:
         return [b.cut(x, dim, start, length)] if length else []
     pieces: list[Value] = []
     at = 0

@@ -1,0 +1,154 @@
+"""Programs as ``torch.export`` captures them."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch.fx._lazy_graph_module import (
+    _use_lazy_graph_module as without_code,  # pyright: ignore[reportPrivateUsage]
+)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from mirage.errors import SourceLocation
+from mirage.frontend.errors import DynamicShapeError, GraphTypeError, ImportFailedError
+from mirage.frontend.location import user_location
+from mirage.frontend.torch_import.capture.foreign_classes import foreign_class
+from mirage.frontend.torch_import.capture.places import is_user_file
+
+
+class _FunctionModule(torch.nn.Module):
+    """A function as a module, for ``torch.export``."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        super().__init__()
+        self.function = _as_forward(function)
+
+    def forward(self, *args: object, **named: object) -> object:
+        return self.function(*args, **named)
+
+
+def _as_forward(function: Callable[..., object]) -> Callable[..., object]:
+    """Return the same function under the name ``forward``: PyTorch records places only in functions
+    of that name.
+    """
+    if not isinstance(function, FunctionType):
+        return function
+    code = function.__code__.replace(co_name="forward")
+    copy = FunctionType(
+        code, function.__globals__, "forward", function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def export_program(
+    program: object,
+    example_inputs: Sequence[object],
+    named: Mapping[str, object] | None = None,
+    dynamic: Sequence[object] | None = None,
+) -> torch.export.ExportedProgram:
+    """Return the program that ``torch.export`` captures; one that is already exported is returned
+    as it is. ``dynamic`` has the dynamic dimensions of each input, in the form that
+    ``torch.export`` takes.
+
+    Raises :class:`GraphTypeError`, :class:`ImportFailedError` or :class:`DynamicShapeError`.
+    """
+    if isinstance(program, torch.export.ExportedProgram):
+        return program
+    if isinstance(program, type):
+        raise GraphTypeError(
+            f"expected a module, got the class {program.__name__}; pass an object of it",
+            user_location(),
+        )
+    if isinstance(program, torch.nn.Module):
+        module = program
+    elif callable(program):
+        module = _FunctionModule(program)
+    else:
+        raise GraphTypeError(
+            "expected a torch.nn.Module, a function or an ExportedProgram, got "
+            f"{type(program).__name__}",
+            user_location(),
+        )
+    # nobody runs the graphs that are made on the way
+    with warnings.catch_warnings(), torch.no_grad(), without_code(True):
+        warnings.simplefilter("ignore")
+        try:
+            arguments: tuple[Any, ...] = _distinct([tuple(example_inputs), dict(named or {})])
+            given, keyed = arguments
+            shapes: tuple[Any, ...] | None = tuple(dynamic) if dynamic else None
+            shapes_of = None if shapes is None else _by_parameters(module, shapes, tuple(keyed))
+            return torch.export.export(module, given, keyed, dynamic_shapes=shapes_of, strict=False)
+        except GuardOnDataDependentSymNode as error:
+            raise DynamicShapeError(
+                "expected a program whose course and shapes do not depend on the data, got "
+                f"{first_line(error)}; use torch.where where it chooses",
+                _origin(error),
+            ) from error
+        except Exception as error:
+            foreign = foreign_class(error)
+            if foreign is not None:
+                raise GraphTypeError(foreign, _origin(error)) from error
+            raise ImportFailedError(
+                f"torch.export could not capture {type(program).__name__}: {first_line(error)}",
+                _origin(error),
+            ) from error
+
+
+def _by_parameters(module: torch.nn.Module, shapes: Sequence[Any], keys: Sequence[str]) -> Any:
+    """Return the dynamic dimensions of inputs in the form that ``torch.export`` takes: by
+    parameters, some of which take any number of inputs. The last inputs have the names ``keys``."""
+    rest = list(zip(keys, shapes[len(shapes) - len(keys) :], strict=True))
+    positional = list(shapes[: len(shapes) - len(keys)])
+    found: dict[str, Any] = {}
+    keyed = dict(rest)
+    for name, p in inspect.signature(module.forward).parameters.items():
+        if p.kind is p.VAR_POSITIONAL:
+            found[name], positional = tuple(positional), []
+        elif p.kind is p.VAR_KEYWORD:
+            found.update({name: keyed} if keyed else {})
+        elif positional and p.kind is not p.KEYWORD_ONLY:
+            found[name] = positional.pop(0)
+        elif name in keyed:
+            found[name] = keyed.pop(name)
+    return {name: shape for name, shape in found.items() if shape != ()}
+
+
+def _distinct(inputs: Sequence[object]) -> tuple[object, ...]:
+    """Return the inputs, copying a tensor that occurs twice, which would be captured as one
+    input."""
+    seen: set[int] = set()
+
+    def own(x: object) -> object:
+        if isinstance(x, torch.Tensor):
+            if id(x) in seen:
+                return x.detach().clone()
+            seen.add(id(x))
+        elif isinstance(x, list | tuple):
+            items = [own(item) for item in x]  # pyright: ignore[reportUnknownVariableType]
+            return items if isinstance(x, list) else tuple(items)
+        elif type(x) is dict:
+            return {key: own(item) for key, item in x.items()}
+        return x
+
+    return tuple(own(x) for x in inputs)
+
+
+def _origin(error: BaseException) -> SourceLocation | None:
+    """Return the innermost line of the user's code in a traceback, or the caller's line."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if is_user_file(frame.filename) and frame.lineno is not None:
+            return SourceLocation(frame.filename, frame.lineno)
+    return user_location()
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, with its kind."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
