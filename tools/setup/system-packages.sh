@@ -6,7 +6,7 @@ set -euo pipefail
 packages=(
   build-essential cmake ninja-build ccache git ca-certificates xz-utils
   python3 python3-venv python3-dev
-  libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools clang-22 lld-22
+  libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools clang-22
 )
 # What only the static tool and the self-contained wheel need.
 if [ "${1:-}" = --static ]; then
