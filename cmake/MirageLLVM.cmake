@@ -32,7 +32,8 @@ list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
 include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
-# LLVM's linker needs a sixth of the time of GNU's; what is handed out is linked by the latter.
+# LLVM's linker, where it is installed, needs a sixth of the time of GNU's. The latter links what is
+# handed out.
 if(NOT MIRAGE_STATIC)
   include(CheckLinkerFlag)
   check_linker_flag(CXX -fuse-ld=lld MIRAGE_LLD)
