@@ -28,8 +28,9 @@ from mirage.semantics.ugraph import (
 )
 
 WARPS = 4
-COLUMNS, TILE = 512, 2048
-"""The elements of a row, and of all rows and results together, that a block computes."""
+COLUMNS, TILE, BYTES = 512, 2048, 4096
+"""The elements of a row, and of all rows and results together, that a block computes, and the bytes
+of one operand: a thread loads 32 bytes at once, and more blocks hide better how long that takes."""
 MOST_HELD = 32
 """The most operands of formulas that a thread holds for one tile: each takes two registers."""
 TOGETHER = 4
@@ -126,7 +127,8 @@ def lines_of(graph: KernelGraph) -> set[Value]:
 def computing(ops: Sequence[Integers], lines: Container[Value] = frozenset()) -> Launch:
     """Return a launch that computes formulas of one shape tile by tile."""
     shape = ops[0].result.shape
-    most = TILE >> (len(ops) - 1).bit_length()
+    widest = max(v.dtype.bytes for op in ops for v in (*op.operands, *op.results))
+    most = min(TILE, BYTES // widest) >> (len(ops) - 1).bit_length()
     if len(shape) == 1:
         tile = (_part(shape[0], most),)
     else:
