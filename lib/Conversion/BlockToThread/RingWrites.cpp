@@ -97,6 +97,12 @@ TableRow TileEmitter::getTableRow(block::GatherOp op) {
     return arith::ConstantIntOp::create(builder, loc, value, 64);
   };
   int64_t rows = cast<RankedTensorType>(op.getTable().getType()).getShape().front();
+  if (op.getFromEnd()) {
+    Value negative =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, found, number(0));
+    Value fromStart = arith::AddIOp::create(builder, loc, found, number(rows));
+    found = arith::SelectOp::create(builder, loc, negative, fromStart, found);
+  }
   // Negative ones are large without a sign.
   Value exists =
       arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, found, number(rows));

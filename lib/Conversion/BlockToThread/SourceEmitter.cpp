@@ -49,7 +49,8 @@ void TileEmitter::emitGather(block::GatherOp op) {
       builder.getI64IntegerAttr(cast<RankedTensorType>(op.getIndices().getType()).getRank()),
       builder.getDenseI64ArrayAttr(tile.dims),
       DenseBoolArrayAttr::get(builder.getContext(), tile.inBounds),
-      tile.extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(tile.extents));
+      tile.extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(tile.extents),
+      op.getFromEndAttr());
 }
 
 void TileEmitter::gatherToShared(block::GatherOp op, Value slot, Value when, Value indices) {
@@ -61,7 +62,7 @@ void TileEmitter::gatherToShared(block::GatherOp op, Value slot, Value when, Val
       builder.getDenseI64ArrayAttr(tile.dims),
       DenseBoolArrayAttr::get(builder.getContext(), tile.inBounds),
       tile.extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(tile.extents), slot,
-      when, indices);
+      when, indices, op.getFromEndAttr());
 }
 
 //===----------------------------------------------------------------------===//

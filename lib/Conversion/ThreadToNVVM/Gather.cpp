@@ -98,7 +98,8 @@ private:
     Value pointer = e.offset(indices, e.mul(distance, indexType.getElementTypeBitWidth() / 8));
     if (inside)
       pointer = e.select(inside, pointer, indices);
-    Row row = rowOf(e, readIndex(e, indexType, pointer), op.getTable().getType(), table);
+    Row row = rowOf(e, readIndex(e, indexType, pointer), op.getTable().getType(), table,
+                    op.getFromEnd());
     if (!inside)
       known[key] = row;
     return row;

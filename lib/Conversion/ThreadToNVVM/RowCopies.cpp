@@ -64,7 +64,9 @@ public:
     return mirage::thread::readIndex(e, indexType, e.offset(indices, e.mul(elements, bytes)));
   }
 
-  Row getRow(Value index) { return rowOf(e, index, op.getTable().getType(), table); }
+  Row getRow(Value index) {
+    return rowOf(e, index, op.getTable().getType(), table, op.getFromEnd());
+  }
 
 protected:
   OpT op;

@@ -27,12 +27,18 @@ inline mlir::Value readIndex(Emitter &e, mlir::MemRefType indexType, mlir::Value
   return mlir::LLVM::LoadOp::create(e, indexType.getElementType(), pointer, bytes);
 }
 
-/// Finds the row that an index names. Negative ones are large without a sign, so they name none.
-inline Row rowOf(Emitter &e, mlir::Value index, mlir::MemRefType tableType, mlir::Value table) {
+/// Finds the row that an index names, `fromEnd` counting negative ones from the table's end. Other
+/// negative ones are large without a sign, so they name none.
+inline Row rowOf(Emitter &e, mlir::Value index, mlir::MemRefType tableType, mlir::Value table,
+                 bool fromEnd) {
   if (index.getType().isInteger(32))
     index = e.createOrFold<mlir::arith::ExtSIOp>(e.getI64Type(), index);
-  mlir::Value exists =
-      e.compare(mlir::arith::CmpIPredicate::ult, index, e.i64(tableType.getShape().front()));
+  mlir::Value rows = e.i64(tableType.getShape().front());
+  if (fromEnd) {
+    mlir::Value negative = e.compare(mlir::arith::CmpIPredicate::slt, index, e.i64(0));
+    index = e.add(index, e.select(negative, rows, e.i64(0)));
+  }
+  mlir::Value exists = e.compare(mlir::arith::CmpIPredicate::ult, index, rows);
   int64_t rowBytes =
       getStrides(tableType.getShape()).front() * (tableType.getElementTypeBitWidth() / 8);
   return {e.offset(table, e.mul(e.select(exists, index, e.i64(0)), rowBytes)), exists};

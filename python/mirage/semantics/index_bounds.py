@@ -10,9 +10,10 @@ from mirage.semantics.ops.kinds import all_ops
 from mirage.semantics.ugraph import KernelGraph, launches
 
 
-def index_bounds(graph: KernelGraph) -> tuple[tuple[int, int], ...]:
+def index_bounds(graph: KernelGraph) -> tuple[tuple[int, int, bool], ...]:
     """Return the numbers of the inputs that are used directly as indices, each with the number of
-    rows of its table; an input from which something else is computed first has no bound."""
+    rows of its table and whether negative indices count from its end; an input from which something
+    else is computed first has no bound."""
     numbers = {v: i for i, v in enumerate(graph.inputs)}
     for op in graph.ops:
         if op.renames and op.operands[0] in numbers:
@@ -22,5 +23,5 @@ def index_bounds(graph: KernelGraph) -> tuple[tuple[int, int], ...]:
             if value in numbers:
                 numbers[param] = numbers[value]
     named = (op.names_rows for op in all_ops(graph.ops))
-    found = {(numbers[x[0]], x[1]) for x in named if x is not None and x[0] in numbers}
+    found = {(numbers[x.index], x.count, x.from_end) for x in named if x and x.index in numbers}
     return tuple(sorted(found))

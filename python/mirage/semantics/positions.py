@@ -21,10 +21,10 @@ from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.indexing.indices import Region
 from mirage.semantics.ops.kinds import Lookup as Lookup
 from mirage.semantics.ops.kinds import Source, Tiled
-from mirage.semantics.ops.op import Op, TensorType, UnknownOp, Value
+from mirage.semantics.ops.op import NamedRows, Op, TensorType, UnknownOp, Value
 from mirage.semantics.ops.part_counts import Parts
 from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import TileMap
+from mirage.semantics.ugraph import KernelGraph, TileMap
 
 MAX_POSITIONS = 1 << 24
 """The largest number of positions that a tile represents exactly: whole numbers in f32."""
@@ -82,13 +82,25 @@ class Iota(Lookup):
 @dataclass(frozen=True, eq=False)
 class Gather(Lookup):
     """The rows (along the first dimension) of a table that indices select. The operands are
-    ``(table, indices)``; the result has the dimensions of the indices, then those of a row."""
+    ``(table, indices)``; the result has the dimensions of the indices, then those of a row. With
+    ``from_end``, negative indices count from the end of the table."""
+
+    from_end: bool = False
 
     arity: ClassVar[tuple[int, int]] = (2, 2)
 
     @property
-    def names_rows(self) -> tuple[Value, int]:
-        return self.operands[1], self.operands[0].shape[0]
+    def names_rows(self) -> NamedRows:
+        return NamedRows(self.operands[1], self.operands[0].shape[0], self.from_end)
+
+    def counting_from_start(self, b: Builder) -> Gather:
+        if not self.from_end:
+            return self
+        table, index = self.operands
+        zero, rows = (b.constant(n, index.dtype) for n in (0, table.shape[0]))
+        negative = b.cast(b.binary(BinaryFn.LT, index, zero), index.dtype)
+        counted = b.binary(BinaryFn.ADD, index, b.binary(BinaryFn.MUL, negative, rows))
+        return replace(self, operands=(table, counted), from_end=False)
 
     def result_type(self, b: Builder) -> TensorType:
         return gathered(*self.operands)
@@ -104,8 +116,11 @@ class Gather(Lookup):
             # residues do not say which row they name
             raise UnknownOp("expected indices that are known numbers, got residues")
         rows = self.operands[0].shape[0]
-        inside = (indices[0] >= 0) & (indices[0] < rows)
-        at = np.where(inside, indices[0], 0).astype(np.int64)
+        index = indices[0]
+        if self.from_end:
+            index = np.where(index < 0, index + rows, index)
+        inside = (index >= 0) & (index < rows)
+        at = np.where(inside, index, 0).astype(np.int64)
         keep = inside.reshape(inside.shape + (1,) * (len(self.operands[0].shape) - 1))
         return map_planes(lambda p: np.where(keep, _rows(p, at, lead), np.nan), table)
 
@@ -126,7 +141,7 @@ class Gather(Lookup):
         param: Callable[[Value], Value],
         lines: Container[Value],
     ) -> TileGather:
-        return TileGather(tuple(map(param, self.operands)), (result,), cuts)
+        return TileGather(tuple(map(param, self.operands)), (result,), cuts, self.from_end)
 
 
 def _rows(table: Array, at: Array, lead: int) -> Array:
@@ -193,13 +208,14 @@ class TileGather(Source):
     params."""
 
     map: TileMap
+    from_end: bool = False
 
     arity: ClassVar[tuple[int, int]] = (2, 2)
     in_kernel: ClassVar[bool] = False
 
     @property
-    def names_rows(self) -> tuple[Value, int]:
-        return self.operands[1], self.operands[0].shape[0]
+    def names_rows(self) -> NamedRows:
+        return NamedRows(self.operands[1], self.operands[0].shape[0], self.from_end)
 
     @property
     def reads_axes(self) -> frozenset[str]:
@@ -231,11 +247,21 @@ def iota(b: Builder, shape: tuple[int, ...], dim: int, dtype: DType = DType.I64)
     return op.result
 
 
-def gather(b: Builder, table: Value, indices: Value) -> Value:
-    """Emit a gather of rows of a table."""
-    op = Gather((table, indices), (Value(gathered(table, indices)),))
+def gather(b: Builder, table: Value, indices: Value, *, from_end: bool = False) -> Value:
+    """Emit a gather of rows of a table, ``from_end`` of which negative indices count."""
+    op = Gather((table, indices), (Value(gathered(table, indices)),), from_end)
     b.ops.append(op)
     return op.result
+
+
+def with_indices_from_start(graph: KernelGraph) -> KernelGraph:
+    """Return ``graph`` with indices that count from the start of their table only; the same object
+    if there are no others."""
+    b = Builder()
+    for op in graph.ops:
+        b.ops.append(op.counting_from_start(b))
+    same = len(b.ops) == len(graph.ops)
+    return graph if same else replace(graph, ops=tuple(b.ops))
 
 
 def select(b: Builder, condition: Value, x: Value, y: Value) -> Value:
@@ -250,4 +276,4 @@ def index_of(op: Op) -> Value | None:
     """Return the indices by which an op looks rows up; None for other ops."""
     if not isinstance(op, Lookup) or op.names_rows is None:
         return None
-    return op.names_rows[0]
+    return op.names_rows.index

@@ -19,7 +19,7 @@ from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.indexing.indices import Region
 from mirage.semantics.indexing.strides import Digits, dense, in_digits
 from mirage.semantics.ops.kinds import Boundary
-from mirage.semantics.ops.op import Op, TensorType, UnknownOp, Value
+from mirage.semantics.ops.op import NamedRows, Op, TensorType, UnknownOp, Value
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph
 
@@ -37,8 +37,8 @@ class IndexCopy(Boundary):
     updates: ClassVar[bool] = True
 
     @property
-    def names_rows(self) -> tuple[Value, int]:
-        return self.operands[1], self.operands[0].shape[self.dim]
+    def names_rows(self) -> NamedRows:
+        return NamedRows(self.operands[1], self.operands[0].shape[self.dim])
 
     def result_type(self, b: Builder) -> TensorType:
         tensor, index, row = self.operands

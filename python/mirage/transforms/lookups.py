@@ -70,7 +70,7 @@ def rows_without_views(graph: KernelGraph) -> KernelGraph:
             if shape and op.result.shape[len(shape) :] == row and prod(shape) == indices.type.size:
                 value = Value(replace(indices.type, shape=shape))
                 ops.append(Reshape((indices,), (value,)))
-                op = made[op.result] = Gather((table, value), op.results)
+                op = made[op.result] = replace(source, operands=(table, value), results=op.results)
                 changed = True
         ops.append(op)
     return without_dead_ops(replace(graph, ops=tuple(ops))) if changed else graph

@@ -65,7 +65,10 @@ def _rows(b: Builder, page: Op, shape: tuple[int, ...], places: _Places) -> Valu
             key = index, rows, lead
             if key not in places:
                 places[key] = _numbers(b, index, rows, lead)
-            return gather(b, b.reshape(table, (table.shape[0] * rows, *inner)), places[key])
+            # rows before the first one count from the end if pages do
+            from_end = page.names_rows is not None and page.names_rows.from_end
+            all_rows = b.reshape(table, (table.shape[0] * rows, *inner))
+            return gather(b, all_rows, places[key], from_end=from_end)
     return None
 
 

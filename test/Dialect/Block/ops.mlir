@@ -171,6 +171,8 @@ kernel.graph @positions(%table: tensor<1000x64xf16>, %ids: tensor<2x16xi64>, %se
   ^bb0(%gt: tensor<1000x64xf16>, %gi: tensor<2x16xi64>, %gs: tensor<16x16xi1>):
     // CHECK: block.gather %{{.*}}, %{{.*}} {{\[}}[], [m], []] : tensor<1000x64xf16>, tensor<2x16xi64> -> !block.tile<2x8x64xf16>
     %r = block.gather %gt, %gi [[], [m], []] : tensor<1000x64xf16>, tensor<2x16xi64> -> !block.tile<2x8x64xf16>
+    // CHECK: block.gather %{{.*}}, %{{.*}} {{\[}}[], [m], []] from_end : tensor<1000x64xf16>
+    %from_end = block.gather %gt, %gi [[], [m], []] from_end : tensor<1000x64xf16>, tensor<2x16xi64> -> !block.tile<2x8x64xf16>
     // CHECK: block.iota dim 0 [m] extent 16 : !block.tile<8x1xf32>
     %i = block.iota dim 0 [m] extent 16 : !block.tile<8x1xf32>
     // CHECK: block.iota dim 1 [] extent 16 : !block.tile<1x16xf32>

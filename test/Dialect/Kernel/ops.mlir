@@ -158,6 +158,8 @@ kernel.graph @causal(%table: tensor<1000x64xf16>, %ids: tensor<2x16xi64>, %seen:
     -> (tensor<2x16x64xf16>, tensor<16x16xf16>) {
   // CHECK: kernel.gather %{{.*}}, %{{.*}} : (tensor<1000x64xf16>, tensor<2x16xi64>) -> tensor<2x16x64xf16>
   %x = kernel.gather %table, %ids : (tensor<1000x64xf16>, tensor<2x16xi64>) -> tensor<2x16x64xf16>
+  // CHECK: kernel.gather %{{.*}}, %{{.*}} from_end : (tensor<1000x64xf16>, tensor<2x16xi64>) -> tensor<2x16x64xf16>
+  %from_end = kernel.gather %table, %ids from_end : (tensor<1000x64xf16>, tensor<2x16xi64>) -> tensor<2x16x64xf16>
   // CHECK: %[[I:.*]] = kernel.iota dim 0 : tensor<16xi64>
   %i = kernel.iota dim 0 : tensor<16xi64>
   %row = kernel.reshape %i : (tensor<16xi64>) -> tensor<16x1xi64>

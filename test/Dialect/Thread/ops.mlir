@@ -254,6 +254,10 @@ func.func @rows_by_index(%a: memref<1000x64xf16>, %at: memref<2x16xi64>, %i: ind
                          %s: !thread.shared<16x64xf16, swizzle = 128>) {
   // CHECK: thread.gather_async %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] index_rank 2 dims [1, 2] in_bounds [true, true] to %{{.*}} : memref<1000x64xf16>, memref<2x16xi64> to <16x64xf16, swizzle = 128>
   thread.gather_async %a, %at[%i, %i, %i] index_rank 2 dims [1, 2] in_bounds [true, true] to %s : memref<1000x64xf16>, memref<2x16xi64> to !thread.shared<16x64xf16, swizzle = 128>
+  // CHECK: thread.gather_async {{.*}} to %{{.*}} from_end : memref<1000x64xf16>
+  thread.gather_async %a, %at[%i, %i, %i] index_rank 2 dims [1, 2] in_bounds [true, true] to %s from_end : memref<1000x64xf16>, memref<2x16xi64> to !thread.shared<16x64xf16, swizzle = 128>
+  // CHECK: thread.gather_global {{.*}} in_bounds [true, true] from_end : memref<1000x64xf16>
+  %g = thread.gather_global %a, %at[%i, %i, %i] index_rank 2 dims [1, 2] in_bounds [true, true] from_end : memref<1000x64xf16>, memref<2x16xi64> -> !thread.fragment<16x8xf16, #acc>
   // CHECK: thread.gather_async {{.*}} extents [9, 64] to %{{.*}} when %{{.*}} :
   thread.gather_async %a, %at[%i, %i, %i] index_rank 2 dims [1, 2] in_bounds [false, true] extents [9, 64] to %s when %on : memref<1000x64xf16>, memref<2x16xi64> to !thread.shared<16x64xf16, swizzle = 128>
   // CHECK: %[[ROWS:.*]] = thread.read_indices %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] index_rank 2 dims [1, 2] in_bounds [true, true] of !thread.shared<16x64xf16, swizzle = 128> when %{{.*}} : memref<1000x64xf16>, memref<2x16xi64> -> vector<4xi64>

@@ -126,6 +126,30 @@ def test_experts_and_rows(owners: list[int], last: int) -> None:
     check_artifact(compile_mlir(product.text()), expected, inputs=given, tolerance=2e-3)
 
 
+@pytest.mark.parametrize("index", ["i32", "i64"])
+def test_experts_and_rows_from_the_end(index: str) -> None:
+    product = replace(SMALL, from_end=True, index=index)
+    rows = np.random.default_rng(2).integers(
+        -product.tokens, product.tokens, (product.blocks, product.block)
+    )
+    rows[:, -3:] = [-product.tokens - 1, product.tokens, -product.tokens]
+
+    def expected(x: np.ndarray, w: np.ndarray, at: np.ndarray, of: np.ndarray) -> tuple[np.ndarray]:
+        at, of = at.astype(np.int64), of.astype(np.int64)
+        outside = (at < -product.tokens) | (at >= product.tokens)
+        found = x.astype(np.float64)[np.where(outside, 0, at)]
+        found[outside] = np.nan
+        missing = of < -product.experts
+        own = w.astype(np.float64)[np.where(missing, 0, of)]
+        own[missing] = np.nan
+        return (found @ own,)
+
+    given = _inputs(product, [-1, 0, -product.experts, -product.experts - 1], rows)
+    whole = np.int32 if index == "i32" else np.int64
+    given[2:] = [x.astype(whole) for x in given[2:]]
+    check_artifact(compile_mlir(product.text()), expected, inputs=given, tolerance=2e-3)
+
+
 def test_what_cannot_be_copied_in_pieces_takes_the_other_path() -> None:
     product = replace(SMALL, n=68)  # rows of 136 bytes
     assert "wgmma" not in compile_mlir(product.text()).ptx()

@@ -26,6 +26,7 @@ class LookedUp:
     stages: int = 3
     index: str = "i64"
     tables: int = 1
+    from_end: bool = False
 
     @property
     def steps(self) -> int:
@@ -37,10 +38,10 @@ class LookedUp:
         a, b = f"!block.tile<1x16x{self.tile}xf16>", f"!block.tile<1x{self.tile}x{WIDTH}xf16>"
         s = f"!block.tile<1x16x{WIDTH}xf32>"
         tables = [f"t{n}" for n in range(self.tables)]
-        body, sums = "", []
+        body, sums, end = "", [], " from_end" if self.from_end else ""
         for name in tables:
             body += f"""
-      %r{name} = block.gather %g{name}, %gi [[b], [k], []] : {t}, {i} -> {b}
+      %r{name} = block.gather %g{name}, %gi [[b], [k], []]{end} : {t}, {i} -> {b}
       %p{name} = block.matmul %a, %r{name} : ({a}, {b}) -> {s}"""
             sums.append(f"%p{name}")
         total = sums[0]
@@ -75,15 +76,18 @@ def check(kernel: LookedUp, missing: tuple[int, ...] = ()) -> str:
     tables = [
         (rng.standard_normal((ROWS, WIDTH)) / 4).astype(np.float16) for _ in range(kernel.tables)
     ]
-    ids = rng.integers(0, ROWS, (2, kernel.keys)).astype("int32" if kernel.index == "i32" else int)
-    ids[1, list(missing)] = np.resize([-1, ROWS], len(missing))
+    first = -ROWS if kernel.from_end else 0
+    whole = "int32" if kernel.index == "i32" else int
+    ids = rng.integers(first, ROWS, (2, kernel.keys)).astype(whole)
+    ids[1, list(missing)] = np.resize([first - 1, ROWS], len(missing))
 
     def expected(x: np.ndarray, *rest: np.ndarray) -> tuple[np.ndarray]:
         *tables, ids = rest
         ids, y = ids.astype(int), 0.0
         for table in tables:
-            found = table.astype(np.float64)[np.clip(ids, 0, ROWS - 1)]
-            found[(ids < 0) | (ids >= ROWS)] = np.nan
+            outside = (ids < first) | (ids >= ROWS)
+            found = table.astype(np.float64)[np.where(outside, 0, ids)]
+            found[outside] = np.nan
             y = y + x.astype(np.float64) @ found
         return (y,)
 
@@ -101,6 +105,11 @@ def test_rows_that_do_not_exist(missing: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("stages", [1, 2, 4])
 def test_indices_and_stages(index: str, stages: int) -> None:
     check(replace(SMALL, index=index, stages=stages), (3,))
+
+
+@pytest.mark.parametrize("index", ["i32", "i64"])
+def test_indices_from_the_end(index: str) -> None:
+    check(replace(SMALL, index=index, from_end=True), (3, 64))
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,34 @@ def test_embedding_norm_and_product() -> None:
     assert not any(isinstance(op, Lookup) for s in found.steps if s.graph for op in s.graph.ops)
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("shape", [(2, 8), (16,)])
+def test_rows_by_index_count_from_the_end(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    """One kernel that reads the index itself, whatever its shape."""
+    ids = IDS.clone()
+    ids[0, 1], ids[1, 2] = -1, -32
+    found = check(
+        lambda ids, table, gain: F.rms_norm(table[ids.view(shape)], (64,), gain),
+        ids.to(dtype), rand(32, 64), rand(64),
+    )  # fmt: skip
+    assert len(kernels(found)) == 1
+    assert not any(step.external for step in found.steps)
+
+
+def test_a_table_of_biases_is_read_inside_of_attention() -> None:
+    """Biases by relative positions, as in window attention: no index is computed beside it."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, table: Tensor, ids: Tensor) -> Tensor:
+        bias = table[ids.view(-1)].view(16, 16, 2).permute(2, 0, 1)
+        return (q * 0.25 @ k.transpose(-1, -2) + bias).softmax(-1) @ v
+
+    ids = torch.arange(256).view(16, 16) % 31
+    given = (rand(3, 2, 16, 16), rand(3, 2, 16, 16) / 2, rand(3, 2, 16, 16) / 4, rand(31, 2), ids)
+    found = check(attend, *given)
+    assert len(kernels(found)) == 1
+    assert not any(step.external for step in found.steps)
+
+
 def test_rows_that_are_not_there_are_not_numbers() -> None:
     """No kernel reads outside of the table: the emulator would raise an error."""
     program = lambda ids, table: F.embedding(ids, table) * 2  # noqa: E731

@@ -20,4 +20,4 @@ def test_indices_as_they_are_have_bounds() -> None:
     graph = KernelGraph(
         "g", (table, small, one, other, moved), tuple(b.ops), (rows, same, third, far)
     )
-    assert index_bounds(graph) == ((2, 5), (2, 37), (3, 37))
+    assert index_bounds(graph) == ((2, 5, False), (2, 37, False), (3, 37, False))

@@ -15,7 +15,16 @@ from mirage.semantics.evaluation.evaluate import (
 )
 from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.ops.op import UnknownOp
-from mirage.semantics.positions import Gather, Iota, TileGather, TileIota, gather, iota, select
+from mirage.semantics.positions import (
+    Gather,
+    Iota,
+    TileGather,
+    TileIota,
+    gather,
+    iota,
+    select,
+    with_indices_from_start,
+)
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import (
@@ -105,6 +114,18 @@ def test_no_row_is_not_a_number() -> None:
     assert np.isnan(got).all(axis=1).tolist() == [False, True, True, False]
 
 
+def test_negative_indices_count_from_the_end() -> None:
+    table, ids, b = value(5, 3), value(6, dtype=DType.I64), Builder()
+    g = graph(b, (table, ids), gather(b, table, ids, from_end=True))
+    x, index = np.arange(15.0).reshape(5, 3), np.array([0, -1, -5, 4, -6, 5])
+    from_start = with_indices_from_start(g)
+    assert not any(op.from_end for op in from_start.ops if isinstance(op, Gather))
+    for program in (g, from_start):
+        (got,) = evaluate_floats(program, [x, index])
+        assert (got[:4] == x[index[:4]]).all()
+        assert np.isnan(got[4:]).all()
+
+
 def test_select_takes_what_is_chosen_as_it_is() -> None:
     p, x, y, b = value(4, dtype=DType.I1), value(4), value(4), Builder()
     g = graph(b, (p, x, y), select(b, p, x, y))
@@ -169,6 +190,18 @@ def test_a_tile_of_rows_is_a_load_of_them() -> None:
     assert [type(op) for op in loaded(g).ops] == [Gather, Launch]
 
 
+def test_a_tile_of_rows_counts_from_the_end() -> None:
+    table, ids = value(5, 8), value(4, dtype=DType.I64)
+    params = (value(5, 8), value(4, dtype=DType.I64))
+    tile = value(2, 8)
+    g = launch(
+        [TileGather(params, (tile,), (("m",), ()), from_end=True)],
+        (table, ids), params, tile, value(4, 8), (("m",), ()),
+    )  # fmt: skip
+    x, index = np.arange(40.0).reshape(5, 8), np.array([3, -3, -5, -1])
+    assert (evaluate_floats(g, [x, index])[0] == x[index]).all()
+
+
 def test_truth_values_are_numbers_in_tiles() -> None:
     mask, param = value(4, dtype=DType.I1), value(4, dtype=DType.I1)
     b = Builder(in_block=True)
@@ -228,16 +261,17 @@ def test_text_and_back() -> None:
     table, ids = value(10, 8, dtype=DType.F16), value(2, 3, dtype=DType.I64)
     seen = value(3, 3, dtype=DType.I1)
     b = Builder()
-    rows = gather(b, table, ids)
+    rows, last = gather(b, table, ids), gather(b, table, ids, from_end=True)
     i = iota(b, (3,), 0)
     mask = b.binary(BinaryFn.LE, i, b.reshape(i, (3, 1)))
     both = b.binary(BinaryFn.AND, mask, seen)
     third = b.binary(BinaryFn.FLOOR_DIV, i, b.constant(3, DType.I64))
     biased = b.unary(UnaryFn.BIAS, b.cast(both, DType.F16))
-    g = graph(b, (table, ids, seen), rows, biased, third, b.unary(UnaryFn.NOT, both))
+    g = graph(b, (table, ids, seen), rows, last, biased, third, b.unary(UnaryFn.NOT, both))
     text = graph_to_text(g)
     assert "kernel.iota dim 0" in text
     assert "kernel.gather" in text
+    assert "from_end" in text
     assert signature(graph_from_text(text).graph) == signature(g)
 
 
@@ -248,7 +282,7 @@ def test_text_of_launches_and_back() -> None:
     b = Builder(in_block=True)
     y = b.binary(BinaryFn.ADD, tile, line)
     ops: list[Op] = [
-        TileGather(params, (tile,), (("m",), ())), TileIota((), (line,), 0, ("m",), 4), *b.ops,
+        TileGather(params, (tile,), (("m",), ()), from_end=True), TileIota((), (line,), 0, ("m",), 4), *b.ops,
     ]  # fmt: skip
     g = launch(ops, (table, ids), params, y, value(4, 8), (("m",), ()))
     check_graph(g)

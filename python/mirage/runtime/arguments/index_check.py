@@ -25,30 +25,32 @@ class IndexCheck:
     def __init__(self, manifest: Manifest) -> None:
         names = [t.name for t in manifest.inputs]
         self._bounds = [
-            (b.input, f"input {b.input} ({names[b.input]})", b.below) for b in manifest.bounds
+            (b.input, f"input {b.input} ({names[b.input]})", b.below, b.from_end)
+            for b in manifest.bounds
         ]
 
     def __call__(self, given: Sequence[torch.Tensor]) -> None:
         """Check the inputs. Raises :class:`~mirage.runtime.errors.ArgumentIndexError`."""
-        for number, what, below in self._bounds:
-            check_indices(given[number], what, below)
+        for number, what, below, from_end in self._bounds:
+            check_indices(given[number], what, below, from_end=from_end)
 
 
-def check_indices(x: torch.Tensor, what: str, below: int) -> None:
-    """Check that all elements of ``x`` lie in ``[0, below)``. Raises
+def check_indices(x: torch.Tensor, what: str, below: int, *, from_end: bool = False) -> None:
+    """Check that all elements of ``x`` lie in ``[0, below)``, or ``[-below, below)``. Raises
     :class:`~mirage.runtime.errors.ArgumentIndexError`."""
     import torch
 
     if not x.numel():
         return
+    first = -below if from_end else 0
     least, most = torch.stack(torch.aminmax(x)).tolist()
-    if least >= 0 and most < below:
+    if least >= first and most < below:
         return
-    wrong = (x < 0) | (x >= below)
+    wrong = (x < first) | (x >= below)
     at = tuple(int(n) for n in wrong.nonzero()[0])
     place = f" at {list(at)}" if at else ""
     raise ArgumentIndexError(
-        f"{what}: expected indices from 0 to {below - 1}, got {int(x[at])}{place}"
+        f"{what}: expected indices from {first} to {below - 1}, got {int(x[at])}{place}"
     )
 
 

@@ -16,7 +16,7 @@ from mirage.runtime.serialization.json_reader import Json
 from mirage.runtime.serialization.sizes import Size
 
 FORMAT = "mirage-artifact"
-VERSION = 9
+VERSION = 10
 """The format version. It increases whenever the meaning of a manifest changes; a runtime reads one
 version."""
 
@@ -144,11 +144,13 @@ class KernelLaunch:
 
 @dataclass(frozen=True, order=True)
 class IndexBound:
-    """A bound on an input, by its number: all of its elements should be indices of ``below`` rows.
-    Other indices have a defined result too; they are errors only for callers who request it."""
+    """A bound on an input, by its number: all of its elements should be indices of ``below`` rows,
+    counted from the end if they are negative and ``from_end`` holds. Other indices have a defined
+    result too; they are errors only for callers who request it."""
 
     input: int
     below: int
+    from_end: bool = False
 
 
 @dataclass(frozen=True)

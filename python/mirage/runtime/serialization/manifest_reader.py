@@ -89,7 +89,7 @@ def _module(r: Reader) -> Module:
 
 
 def _bound(r: Reader) -> IndexBound:
-    bound = IndexBound(r.integer("input"), r.integer("below"))
+    bound = IndexBound(r.integer("input"), r.integer("below"), r.truth("from_end"))
     r.finish()
     return bound
 

@@ -138,8 +138,8 @@ class Program:
         size = float(value.type.bytes)
         if op is None or op.names_rows is None or not self._is_found(op):
             return size
-        indices, rows = op.names_rows
-        return size * min(1.0, rows / indices.type.size)
+        named = op.names_rows
+        return size * min(1.0, named.count / named.index.type.size)
 
     def floor(self, part: Part) -> float:
         """Return the least µs of a kernel for a part: its launch, and its reads and writes of

@@ -12,6 +12,7 @@ from math import floor, inf
 from typing import TypeAlias
 
 from mirage.semantics.numbers import nearest
+from mirage.semantics.ops.op import NamedRows
 from mirage.semantics.positions import Iota
 from mirage.semantics.scalar import BINARY, BinaryFn, CumulateFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -123,7 +124,7 @@ def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
         case Cumulate(fn=CumulateFn.SUM):
             terms = op.operands[0].shape[op.dim]
             return (min(xs[0][0], terms * xs[0][0], 0), max(xs[0][1], terms * xs[0][1], 0))
-        case Boundary(names_rows=(_, rows)) if xs[1][0] >= 0 and xs[1][1] < rows:
+        case Boundary(names_rows=NamedRows() as rows) if rows.hold(*xs[1]):
             return xs[0]
         case Elementwise() | Movement() | Contraction() | Cumulation() | Boundary() | Structure():
             return None

@@ -67,7 +67,7 @@ class _Loaded:
         elif isinstance(op, TileGather):
             table, indices = (self.outside[p] for p in op.operands)
             tensor = Value(gathered(table, indices))
-            self.lookups.append(Gather((table, indices), (tensor,)))
+            self.lookups.append(Gather((table, indices), (tensor,), op.from_end))
             tile_map = op.map
         elif isinstance(op, TileIntegers):
             formula, along = op.formula.with_loads()

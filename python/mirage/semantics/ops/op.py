@@ -79,6 +79,24 @@ class Value:
         return self.type.dtype
 
 
+@dataclass(frozen=True)
+class NamedRows:
+    """Which rows of a table an op names: by ``index``, of ``count`` rows, from 0 on; ``from_end``,
+    negative indices count from the end of the table."""
+
+    index: Value
+    count: int
+    from_end: bool = False
+
+    def hold(self, low: float, high: float) -> bool:
+        """Return whether all indices of a range name rows."""
+        return (-self.count if self.from_end else 0) <= low and high < self.count
+
+    def miss(self, low: float, high: float) -> bool:
+        """Return whether no index of a range names a row."""
+        return high < (-self.count if self.from_end else 0) or low >= self.count
+
+
 @dataclass(frozen=True, eq=False)
 class Op:
     """Base of all ops: operands, and the results that the op defines."""
@@ -131,10 +149,15 @@ class Op:
         return None
 
     @property
-    def names_rows(self) -> tuple[Value, int] | None:
-        """The operand that holds row indices, and the number of rows, if there is such an
+    def names_rows(self) -> NamedRows | None:
+        """The operand that holds row indices, and the indices that it may hold, if there is such an
         operand."""
         return None
+
+    def counting_from_start(self, b: Builder) -> Op:
+        """Return the op with indices that count from the start of their table only, emitting what
+        computes them."""
+        return self
 
     def result_type(self, b: Builder) -> TensorType:
         """Return the type of the result for these operands, as a builder of this level makes it.

@@ -170,6 +170,9 @@ def _binary(w: _Writer, op: Binary) -> None:
 
 
 def _gather(w: _Writer, op: Gather) -> None:
+    if op.from_end:
+        w.call("index.Tensor", op.operands, op.result, (("indices", ("tensors", 1)),))
+        return
     plain: Arguments = (
         ("padding_idx", -1), ("scale_grad_by_freq", False), ("sparse", False),
     )  # fmt: skip

@@ -24,12 +24,13 @@ comparisons. Conversions of integers to floats round to f32 first, in kernels an
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from mirage.semantics.bounds.integer_ranges import Range, may_wrap, ranges_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.integer_totals import IntegerTotal, exact_total
+from mirage.semantics.ops.op import NamedRows
 from mirage.semantics.positions import MAX_POSITIONS
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.substitute import with_operands, without_dead_ops
@@ -77,11 +78,11 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
         if exported and op.number is not None:  # calls take numbers from the CPU
             called.add(op)
             continue
-        written = all(_is_written(ranges[v], rows.get(v)) for v in exported)
+        written = all(_is_written(ranges[v], rows.get(v, ())) for v in exported)
         if integers and not (written and _in_kernels(op, ranges)):
             called.add(op)
             outside.update(op.operands)
-    checked = {v for v, count in rows.items() if not _is_written(ranges[v], count)}
+    checked = {v for v, tables in rows.items() if not _is_written(ranges[v], tables)}
     totals = {op: made for op in called if (made := _total(op, checked)) is not None}
     regions = regions_of(graph, called, checked)
     if not called and not regions.formulas:
@@ -126,23 +127,21 @@ def _with_calls(
     return tuple(ops)
 
 
-def _rows_of_tables(graph: KernelGraph) -> dict[Value, int]:
-    """Return the number of rows of the smallest table that each index names rows of."""
-    rows: dict[Value, int] = {}
+def _rows_of_tables(graph: KernelGraph) -> dict[Value, list[NamedRows]]:
+    """Return what each index names rows of."""
+    rows: dict[Value, list[NamedRows]] = {}
     for op in graph.ops:
         if op.names_rows is not None:
-            index, count = op.names_rows
-            rows[index] = min(count, rows.get(index, count))
+            rows.setdefault(op.names_rows.index, []).append(op.names_rows)
     return rows
 
 
-def _is_written(known: Range, rows: int | None) -> bool:
+def _is_written(known: Range, rows: Sequence[NamedRows] = ()) -> bool:
     """Return whether kernels may write an integer: one that f32 holds, and that is the number of a
-    row of a table if it is an index (``rows``)."""
-    low, high = known
-    if rows is not None:
-        return low >= 0 and high < rows
-    return max(abs(low), abs(high)) <= MAX_POSITIONS
+    row of each table that it is an index of (``rows``)."""
+    if rows:
+        return all(table.hold(*known) for table in rows)
+    return max(map(abs, known)) <= MAX_POSITIONS
 
 
 def _with_whole_casts(graph: KernelGraph, ranges: dict[Value, Range]) -> KernelGraph:

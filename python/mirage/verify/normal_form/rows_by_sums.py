@@ -45,6 +45,8 @@ def looked_up_rule(reading: Reading, op: Op) -> Value | None:
     found = _index(reading, index)
     if found is None or found.number is None or found.step <= 0:
         return None
+    if op.names_rows.from_end and found.start.size and found.start.min() < 0:
+        return None
     low, high = reading.range(found.number)
     if low < 0 or not isfinite(high) or index.type.size * (high + 1) > _MOST:
         return None
@@ -79,8 +81,10 @@ def numbers_looked_up(graph: KernelGraph, contents: Mapping[int, Array]) -> Mapp
         if not isinstance(op, Lookup) or not op.names_rows:
             return
         index = _index(reading, op.operands[1])
-        if index is None or index.number is None or not 0 <= index.start.max() < index.step:
-            return  # or elements below 0 name a row
+        if index is None or index.number is None or op.names_rows.from_end:
+            return  # elements below 0 name a row
+        if not 0 <= index.start.max() < index.step:
+            return  # so they do here
         number = index.number
         while number not in inputs and isinstance(view := reading.makers.get(number), View):
             if not view.whole and not repeats(view):

@@ -48,7 +48,9 @@ def _named(
 
 def _asked_for(graph: KernelGraph, lookup: Op) -> list[Value]:
     """Return the truth values that choose an index and without which it names no row."""
-    rows, index = lookup.operands[0].shape[0], lookup.operands[-1]
+    named = lookup.names_rows
+    assert named is not None
+    index = named.index
     makers = {v: op for op in graph.ops for v in op.results}
     reached, left = set[Value](), [index]
     while left:
@@ -71,7 +73,7 @@ def _asked_for(graph: KernelGraph, lookup: Op) -> list[Value]:
             for v in op.results:
                 ranges[v] = (0.0, 0.0) if v is choice else range_of(op, v, xs)
         low, high = ranges.get(index, _ANY)
-        if high < 0 or low >= rows:
+        if named.miss(low, high):
             found.append(choice)
     return found
 

@@ -13,6 +13,7 @@ from functools import partial
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import Number
+from mirage.semantics.positions import with_indices_from_start
 from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, launches
@@ -68,6 +69,8 @@ def examine(
     check_graph(reference)
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
+    if hint is None:  # which is about the programs as they are
+        reference, candidate = map(with_indices_from_start, (reference, candidate))
     if seed is None:
         seed = secrets.randbits(128) if options.seed is None else options.seed
     drawn, budget = seed, budget or Budget()

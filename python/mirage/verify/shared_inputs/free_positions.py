@@ -16,7 +16,7 @@ import numpy as np
 from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.ops.op import Op, TensorType, Value
-from mirage.semantics.positions import Gather, Iota
+from mirage.semantics.positions import Gather, Iota, with_indices_from_start
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph
@@ -46,8 +46,9 @@ class Freed:
 def free_positions(reference: KernelGraph, candidate: KernelGraph) -> Freed:
     """Replace the positions in both programs by further inputs, the same in both, and merge equal
     gathers."""
-    named = looked_up_with(loaded(reference))
-    given = (within_tables(loaded(g), named) for g in (reference, candidate))
+    pair = [with_indices_from_start(loaded(g)) for g in (reference, candidate)]
+    named = looked_up_with(pair[0])
+    given = (within_tables(g, named) for g in pair)
     graphs = [_once(rows_first(g)) for g in given]
     made = [[op for op in g.ops if isinstance(op, Iota)] for g in graphs]
     shared: dict[tuple[TensorType, int], Value] = {}

@@ -46,6 +46,25 @@ def test_what_is_outside(indices: list[list[int]], said: str) -> None:
     assert isinstance(caught.value, CallError)
 
 
+def test_indices_from_the_end() -> None:
+    check_indices(torch.tensor([-7, 6]), "ids", 7, from_end=True)
+    with pytest.raises(ArgumentIndexError, match=r"expected indices from -7 to 6, got -8 at \[1\]"):
+        check_indices(torch.tensor([0, -8]), "ids", 7, from_end=True)
+
+
+def test_the_manifest_says_where_indices_count_from(tmp_path: Path) -> None:
+    def rows(table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.rms_norm(table[ids], (16,))
+
+    table, ids = torch.randn(37, 16), torch.tensor([3, -37, 36])
+    path = tmp_path / "rows.mirage"
+    mirage.export(rows, table, ids, path=path, options=OPTIONS)
+    checked = mirage.runtime.load(path, device="cpu", check_indices=True)
+    torch.testing.assert_close(checked(table, ids), rows(table, ids))
+    with pytest.raises(IndexError, match=r"expected indices from -37 to 36, got -38 at \[0\]"):
+        checked(table, torch.tensor([-38, 0, 0]))
+
+
 def test_a_model_that_looks_at_its_indices(tmp_path: Path) -> None:
     table, ids = torch.randn(37, 16), torch.tensor([3, 0, 36])
     path = tmp_path / "norm.mirage"

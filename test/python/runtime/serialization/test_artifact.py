@@ -105,7 +105,7 @@ def _set(*path: str | int, value: object) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (_set("version", value=99), ArtifactVersionError, "expected manifest version 9, got 99"),
+        (_set("version", value=99), ArtifactVersionError, "expected manifest version 10, got 99"),
         (_set("format", value="x"), UnreadableArtifactError, "'mirage-artifact' manifest"),
         (_set("version", value="1"), UnreadableArtifactError, "version: expected a non-negative"),
         (_set("extra", value=1), UnreadableArtifactError, "extra: expected no such key"),

@@ -14,6 +14,7 @@ class GatheredProduct:
     one of ``experts`` matrices k x n (``swapped``: stored as n x k). ``gate``: two such products,
     the silu of the first times the second. ``by_row``: the left factor's rows are looked up, else
     it is an input in blocks. ``by_expert``: the right factor is looked up, else it is one matrix.
+    ``from_end``: negative indices count from the end.
     ``resident``: blocks at most, each of which has several tiles.
     """
 
@@ -32,6 +33,7 @@ class GatheredProduct:
     gate: bool = False
     by_row: bool = True
     by_expert: bool = True
+    from_end: bool = False
     resident: int = 0
     cluster: int = 1
     engine: str = "warpgroup"
@@ -111,7 +113,8 @@ class GatheredProduct:
     def _gather(self, name: str, table: str, indices: str, axes: str, tile: str) -> str:
         kinds = dict(self._inputs())
         return (
-            f"%{name} = block.gather %g{table}, %g{indices} {axes} : {kinds[table]}, "
+            f"%{name} = block.gather %g{table}, %g{indices} {axes}"
+            f"{' from_end' if self.from_end else ''} : {kinds[table]}, "
             f"{kinds[indices]} -> {tile}"
         )
 

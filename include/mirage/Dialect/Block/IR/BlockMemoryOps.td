@@ -48,15 +48,17 @@ def Block_GatherOp : Block_OtherTileOp<"gather", "::std::nullopt", "true"> {
   let description = [{
     What `block.load` with `map` would read from the `kernel.gather` of `table` and
     `indices`. Rows whose index is negative or not below the number of rows are NaN;
-    nothing is read for them.
+    nothing is read for them. With `from_end`, negative indices count from the end of the
+    table.
 
     ```mlir
     %x = block.gather %table, %ids [[], [n], []] : tensor<1000x64xf16>, tensor<2x16xi64> -> !block.tile<2x8x64xf16>
     ```
   }];
-  let arguments = (ins Block_FloatTensor:$table, Block_IndexTensor:$indices, Block_MapAttr:$map);
+  let arguments = (ins Block_FloatTensor:$table, Block_IndexTensor:$indices, Block_MapAttr:$map,
+                       UnitAttr:$from_end);
   let assemblyFormat = [{
-    $table `,` $indices custom<Map>($map) attr-dict
+    $table `,` $indices custom<Map>($map) (`from_end` $from_end^)? attr-dict
     `:` type($table) `,` type($indices) `->` qualified(type($result))
   }];
   let extraClassDeclaration = extraDeclaration # [{

@@ -33,16 +33,19 @@ def Kernel_GatherOp : Kernel_TensorOp<"gather"> {
   let description = [{
     For each element of `indices`, the row of `table` (along its first dimension) with
     that index; the result has the dimensions of `indices`, followed by those of a row.
-    Indices must be at least 0 and below the number of rows. For any other index a
-    kernel reads nothing and computes with NaN (`block.gather`); if PyTorch computes the
-    op, it raises an error.
+    Indices must be at least 0 and below the number of rows; with `from_end`, negative
+    ones count from the end of the table, down to minus the number of rows. For any other
+    index a kernel reads nothing and computes with NaN (`block.gather`); if PyTorch
+    computes the op, it raises an error.
 
     ```mlir
     %x = kernel.gather %table, %ids : (tensor<1000x64xf16>, tensor<2x16xi64>) -> tensor<2x16x64xf16>
     ```
   }];
-  let arguments = (ins Kernel_Tensor:$table, Kernel_IndexTensor:$indices);
-  let assemblyFormat = "$table `,` $indices attr-dict `:` functional-type(operands, $result)";
+  let arguments = (ins Kernel_Tensor:$table, Kernel_IndexTensor:$indices, UnitAttr:$from_end);
+  let assemblyFormat = [{
+    $table `,` $indices (`from_end` $from_end^)? attr-dict `:` functional-type(operands, $result)
+  }];
 }
 
 def Kernel_IntegersOp : Kernel_TensorOp<"integers"> {

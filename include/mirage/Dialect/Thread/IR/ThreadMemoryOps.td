@@ -53,7 +53,8 @@ def Thread_GatherGlobalOp : Thread_Op<"gather_global", [MemoryEffects<[MemRead]>
     Like `thread.load_global` from the tensor whose first `index_rank` dimensions are
     those of `indices` and whose other dimensions are those of a row of `table`;
     `offsets`, `dims`, `in_bounds` and `extents` refer to that tensor. Rows whose index
-    is outside of the table are NaN, and nothing is read for them.
+    is outside of the table are NaN, and nothing is read for them. With `from_end`, negative
+    indices count from the end of the table.
 
     ```mlir
     %x = thread.gather_global %table, %ids[%b, %i, %j] index_rank 2 dims [1, 2] in_bounds [true, true]
@@ -62,11 +63,12 @@ def Thread_GatherGlobalOp : Thread_Op<"gather_global", [MemoryEffects<[MemRead]>
   }];
   let arguments = (ins Thread_GlobalMemRef:$table, Thread_GlobalMemRef:$indices,
                        Variadic<Index>:$offsets, I64Attr:$index_rank, DenseI64ArrayAttr:$dims,
-                       DenseBoolArrayAttr:$in_bounds, OptionalAttr<DenseI64ArrayAttr>:$extents);
+                       DenseBoolArrayAttr:$in_bounds, OptionalAttr<DenseI64ArrayAttr>:$extents,
+                       UnitAttr:$from_end);
   let results = (outs Thread_FragmentType:$result);
   let assemblyFormat = [{
     $table `,` $indices `[` $offsets `]` `index_rank` $index_rank `dims` $dims
-    `in_bounds` $in_bounds (`extents` $extents^)? attr-dict
+    `in_bounds` $in_bounds (`extents` $extents^)? (`from_end` $from_end^)? attr-dict
     `:` type($table) `,` type($indices) `->` type($result)
   }];
   let extraClassDeclaration = [{
@@ -169,7 +171,7 @@ def Thread_GatherAsyncOp : Thread_Op<"gather_async", [Thread_Needs<"AsyncCopy">,
     of the table, whose rows are multiples of 16 bytes long and aligned to 16 bytes. The
     indices are read immediately, unless `thread.read_indices` has read them before
     (`rows`). Rows whose index is outside of the table are NaN, and nothing is read for
-    them.
+    them. With `from_end`, negative indices count from the end of the table.
 
     ```mlir
     thread.gather_async %table, %ids[%b, %i, %j] index_rank 2 dims [1, 2] in_bounds [true, true] to %tile
@@ -180,10 +182,10 @@ def Thread_GatherAsyncOp : Thread_Op<"gather_async", [Thread_Needs<"AsyncCopy">,
                        Variadic<Index>:$offsets, I64Attr:$index_rank, DenseI64ArrayAttr:$dims,
                        DenseBoolArrayAttr:$in_bounds, OptionalAttr<DenseI64ArrayAttr>:$extents,
                        Thread_SharedType:$dest, Optional<I1>:$when,
-                       Optional<VectorOfRankAndType<[1], [I32, I64]>>:$rows);
+                       Optional<VectorOfRankAndType<[1], [I32, I64]>>:$rows, UnitAttr:$from_end);
   let assemblyFormat = [{
     $table `,` $indices `[` $offsets `]` `index_rank` $index_rank `dims` $dims
-    `in_bounds` $in_bounds (`extents` $extents^)? `to` $dest (`when` $when^)? (`rows` $rows^)? attr-dict
+    `in_bounds` $in_bounds (`extents` $extents^)? `to` $dest (`when` $when^)? (`rows` $rows^)? (`from_end` $from_end^)? attr-dict
     `:` type($table) `,` type($indices) `to` type($dest) (`,` type($rows)^)?
   }];
   let extraClassDeclaration = [{

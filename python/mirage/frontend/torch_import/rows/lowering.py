@@ -227,6 +227,18 @@ class Lowering(Builder):
             op = made.get(op.operands[0])
         return isinstance(op, Elementwise | Contraction)
 
+    def as_given(self, index: Value) -> Value:
+        """Return the input whose elements an index has in the same order, in any shape and perhaps
+        a narrower type; ``index`` if there is none."""
+        made = {v: op for op in self.ops for v in op.results}
+        root = index
+        while (op := made.get(root)) is not None and (
+            op.renames or (isinstance(op, Elementwise) and op.identity and not op.cuts)
+        ):
+            root = op.operands[0]
+        kept = root in made or not root.shape or root.dtype not in (DType.I32, DType.I64)
+        return index if kept else root
+
     def repeated_line(self, x: Value, dim: int) -> Value | None:
         """Return the line along ``dim`` that ``x`` repeats, if it repeats one."""
         made = {v: op for op in self.ops for v in op.results}

@@ -39,6 +39,12 @@ def places_from_the_end(b: Lowering, index: Value, size: int) -> Value:
     return b.binary(BinaryFn.ADD, index, choose(b, negative, size, 0, index.dtype))
 
 
+def _counts_from_end(b: Lowering, index: Value, size: int) -> bool:
+    """Return whether only the lookup itself can tell from which end an index counts."""
+    low, high = b.range_of(index)
+    return low < 0 <= high and not (-size <= low and high < size)
+
+
 def _inside(b: Lowering, index: Value, size: int) -> Value | None:
     """Return where an index is within a dimension; None if all are known to be."""
     low, high = b.range_of(index)
@@ -79,17 +85,19 @@ def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value
     return place if inside is None else choose(b, inside, place, -1, DType.I64)
 
 
-def _rows(b: Lowering, table: Value, index: Value) -> Value:
-    """Return rows of ``table``; a rank-0 index selects one row."""
+def _rows(b: Lowering, table: Value, index: Value, *, from_end: bool = False) -> Value:
+    """Return rows of ``table``; a rank-0 index selects one row. An index that is given in another
+    shape is read in that shape: it needs no copy."""
     if index.shape:
-        return gather(b, table, index)
-    row = gather(b, table, b.reshape(index, (1,)))
+        rows = gather(b, table, b.as_given(index), from_end=from_end)
+        return b.reshaped(rows, (*index.shape, *table.shape[1:]))
+    row = gather(b, table, b.reshape(index, (1,)), from_end=from_end)
     return b.reshape(row, table.shape[1:])
 
 
 def _embedding(b: Lowering, c: Call) -> Value:
     """``op(weight, indices, padding_idx, …)``; the other arguments only affect gradients."""
-    return gather(b, c.value(0), c.value(1))
+    return _rows(b, c.value(0), c.value(1))
 
 
 def _index_select(b: Lowering, c: Call) -> Value:
@@ -154,12 +162,16 @@ def _index(b: Lowering, c: Call) -> Value:
         return found
     sizes = [x.shape[d] for d in dims]
     rest = [d for d in range(len(x.shape)) if d not in dims]
-    indices = [places_from_the_end(b, i, n) for (_, i), n in zip(entries, sizes, strict=True)]
+    from_end = len(entries) == 1 and _counts_from_end(b, entries[0][1], sizes[0])
+    indices = [
+        i if from_end else places_from_the_end(b, i, n)
+        for (_, i), n in zip(entries, sizes, strict=True)
+    ]
     _rather_stays(b, indices, sizes, c)
     place = linear(b, indices, sizes)
     table = b.permuted(x, (*dims, *rest))
     table = b.reshaped(table, (math.prod(sizes), *(x.shape[d] for d in rest)))
-    y = _rows(b, table, place)
+    y = _rows(b, table, place, from_end=from_end)
     rank = len(place.shape)
     lead = dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
     order = (*range(rank, rank + lead), *range(rank), *range(rank + lead, len(y.shape)))

@@ -100,8 +100,9 @@ def _laid(b: Lowering, x: Value, layout: Layout, made: Mapping[Value, Op]) -> Va
     """Lay rows into blocks. Of rows that are looked up, the indices are."""
     op = made.get(x)
     index = None if op is None else index_of(op)
-    if op is not None and index is not None and len(index.shape) == 1:
-        return gather(b, op.operands[0], gather(b, index, layout.rows))
+    if op is not None and op.names_rows is not None and index is not None and len(index.shape) == 1:
+        rows = gather(b, index, layout.rows)
+        return gather(b, op.operands[0], rows, from_end=op.names_rows.from_end)
     return gather(b, x, layout.rows)
 
 
