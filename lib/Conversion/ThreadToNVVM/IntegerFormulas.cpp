@@ -129,6 +129,7 @@ private:
       return emitQuotient(a, b).second;
     case BinaryFn::Div:
     case BinaryFn::Pow:
+    case BinaryFn::CopySign:
       break;
     }
     llvm_unreachable("not a function of integers (IntegerFormula::parse)");

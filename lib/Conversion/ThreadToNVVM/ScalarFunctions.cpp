@@ -19,7 +19,7 @@
 //   tanh                    6 u: a polynomial near 0, else by exp
 //   pow                     (8 + 2 |b log2 a|) u; constant exponents 2, 3, 4, 0.5,
 //                           -0.5, -1, 1, 0 are computed directly
-//   floor, not, bias, keep, comparisons, logic, round_e4m3, round_e5m2: exact
+//   floor, not, bias, keep, copysign, comparisons, logic, round_e4m3, round_e5m2: exact
 //   floor_div, remainder    exact for whole numbers below 2^24
 //   sin, cos                absolute 6 u: below |x| = 2^22 reduced by pi / 2 in three
 //                           parts, from there on by bits of 2 / pi, then polynomials;
@@ -439,6 +439,8 @@ Value mirage::thread::emitBinary(Emitter &e, BinaryFn fn, Value a, Value b,
     return floorDivide(e, a, b).second;
   case BinaryFn::Keep:
     return e.select(isTrue(e, a), b, e.f32(0));
+  case BinaryFn::CopySign:
+    return withSignOf(e, a, b);
   }
   llvm_unreachable("every case returns");
 }

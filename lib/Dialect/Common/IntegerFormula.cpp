@@ -40,7 +40,9 @@ static bool isIntegral(UnaryFn fn) {
   return fn == UnaryFn::Neg || fn == UnaryFn::Abs || fn == UnaryFn::Square || fn == UnaryFn::Relu ||
          fn == UnaryFn::Not;
 }
-static bool isIntegral(BinaryFn fn) { return fn != BinaryFn::Div && fn != BinaryFn::Pow; }
+static bool isIntegral(BinaryFn fn) {
+  return fn != BinaryFn::Div && fn != BinaryFn::Pow && fn != BinaryFn::CopySign;
+}
 
 /// Finds the function of a step and the number of its operands, or 0.
 static size_t findFunction(StringRef name, FormulaStep &step) {

@@ -76,6 +76,7 @@ class BinaryFn(Spelled):
     FLOOR_DIV = "floor_div"
     REMAINDER = "remainder"
     KEEP = "keep"
+    COPYSIGN = "copysign"
 
 
 class ReduceFn(Spelled):
@@ -390,6 +391,10 @@ BINARY: dict[BinaryFn, BinaryInfo] = {
     BinaryFn.KEEP: BinaryInfo(
         evaluate=lambda p, x: np.where(np.not_equal(p, 0), x, 0.0),
         zero_at_zero=True, zero_at_either=True, call=("where.ScalarOther", (("other", 0),)),
+    ),
+    # The sign bit of the second operand, which distinguishes zeros.
+    BinaryFn.COPYSIGN: BinaryInfo(
+        evaluate=np.copysign, zero_at_zero=True, call=("copysign.Tensor", ()),
     ),
 }  # fmt: skip
 

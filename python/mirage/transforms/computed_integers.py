@@ -8,13 +8,13 @@ alone or with a few others of its shape: each block computes one tile and stores
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
-from math import ceil
+from math import ceil, prod
 
 from mirage.semantics.integer_formula import LOAD, Formula, Step
 from mirage.semantics.integers import Integers, TileIntegers, held
-from mirage.semantics.ops.kinds import Lookup, Structure, View, all_ops
+from mirage.semantics.ops.kinds import Lookup, Source, Structure, View, all_ops
 from mirage.semantics.ops.op import Op, TensorType, Value
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import (
@@ -28,8 +28,11 @@ from mirage.semantics.ugraph import (
 )
 
 WARPS = 4
-COLUMNS, TILE = 512, 2048
-"""The elements of a row, and of all rows and results together, that a block computes."""
+COLUMNS, TILE, BYTES = 512, 2048, 4096
+"""The elements of a row, and of all rows and results together, that a block computes, and the bytes
+of one operand: a thread loads 32 bytes at once, and more blocks hide better how long that takes."""
+MOST_HELD = 32
+"""The most operands of formulas that a thread holds for one tile: each takes two registers."""
 TOGETHER = 4
 """The most results of one kernel: each has registers of its own until all are stored."""
 
@@ -62,12 +65,31 @@ def in_memory(graph: KernelGraph) -> set[Value]:
     stored = formulas.keys() & set(graph.outputs)
     for op in graph.ops:
         if isinstance(op, Launch):
-            kept = read_from_memory(op)
-            pairs = zip(op.body.params, op.operands, strict=True)
-            stored.update(v for p, v in pairs if p in kept and v in formulas)
+            made = {
+                p: formulas[v]
+                for p, v in zip(op.body.params, op.operands, strict=True)
+                if v in formulas
+            }
+            kept = read_from_memory(op) | _crowded(op, made)
+            stored.update(made[p].result for p in kept & made.keys())
         else:
             stored.update(formulas.keys() & set(op.operands))
     return stored
+
+
+def _crowded(launch: Launch, made: Mapping[Value, Integers]) -> set[Value]:
+    """Return the params, ``made`` by formulas, for whose operands a thread has no registers: the
+    search, to which such a param is a tensor of truth values or small integers, chose the tile."""
+    threads = 32 * launch.schedule.warps
+    found: set[Value] = set()
+    for op in all_ops(launch.body.ops):
+        formula = made.get(op.operands[0]) if isinstance(op, Source) and op.operands else None
+        if formula is not None:
+            tile = op.result.shape
+            loads = (prod(1 if d < 0 else tile[d] for d in dims) for dims in formula.formula.loads)
+            if sum(elements // threads for elements in loads) > MOST_HELD:
+                found.add(op.operands[0])
+    return found
 
 
 def _together(graph: KernelGraph, formulas: Sequence[Integers]) -> list[list[Integers]]:
@@ -105,7 +127,8 @@ def lines_of(graph: KernelGraph) -> set[Value]:
 def computing(ops: Sequence[Integers], lines: Container[Value] = frozenset()) -> Launch:
     """Return a launch that computes formulas of one shape tile by tile."""
     shape = ops[0].result.shape
-    most = TILE >> (len(ops) - 1).bit_length()
+    widest = max(v.dtype.bytes for op in ops for v in (*op.operands, *op.results))
+    most = min(TILE, BYTES // widest) >> (len(ops) - 1).bit_length()
     if len(shape) == 1:
         tile = (_part(shape[0], most),)
     else:

@@ -27,7 +27,7 @@ once."""
 TILE = 1024
 """The elements of a tile of several rows."""
 WARPS, MORE_WARPS = 4, 8
-"""The warps of a block, and those of one with a tile of more than 2048 elements."""
+"""The warps of a block, and those of one whose threads would have more than 8 elements each."""
 _REDUCED = {CumulateFn.SUM: ReduceFn.SUM, CumulateFn.MAX: ReduceFn.MAX}
 
 
@@ -94,5 +94,5 @@ def _scan(op: IntegerCumulate, cuts: list[Cut], before: Value | None) -> Launch:
     elements = padded(cuts[dim].tile) * max(
         (padded(cut.tile) for d, cut in enumerate(cuts) if d != dim), default=1
     )
-    warps = MORE_WARPS if elements > 2 * TILE else WARPS
+    warps = MORE_WARPS if elements > TILE else WARPS
     return Launch(tuple(operands), op.results, grid, body, Schedule(warps=warps, stages=1))

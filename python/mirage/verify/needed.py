@@ -175,6 +175,7 @@ _UNKNOWN_TO_FIELDS: Mapping[object, str] = {
     UnaryFn.BIAS: "masks",
     UnaryFn.NOT: "comparisons",
     BinaryFn.KEEP: "masks",
+    BinaryFn.COPYSIGN: "signs",
     BinaryFn.MAX: "maxima",
     BinaryFn.MIN: "maxima",
     BinaryFn.POW: "powers",

@@ -48,6 +48,10 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
         ),
         (X, LINE, S),
     ),
+    "put": (
+        lambda x, i, s: (x.put(i, s), x.put(i.view(7, 1), s.view(7, 1), accumulate=True)),
+        (X, BELOW * 3, rand(7)),
+    ),
     "added by one index": (
         lambda x, i, s: x.index_put((i,), s, accumulate=True), (X, BELOW, S)
     ),

@@ -23,8 +23,8 @@ X, Y, IMAGE = rand(6, 8), rand(6, 8) - 0.5, rand(2, 3, 8, 8)
 INTS = torch.arange(48).reshape(6, 8) - 20
 SHIFTS = INTS % 5
 CALLS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
-    "signbit": (torch.signbit, (X,)),
-    "copysign.Tensor": (torch.copysign, (X, Y)),
+    "signbit": (lambda x: torch.signbit(x * 0), (X,)),
+    "copysign.Tensor": (lambda x, y: torch.copysign(x, y * x), (X, Y)),
     "lgamma": (torch.lgamma, (X.abs(),)),
     "digamma": (torch.digamma, (X.abs(),)),
     "polygamma": (lambda x: torch.polygamma(1, x), (X.abs(),)),

@@ -61,6 +61,7 @@ def arithmetic(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         x + y, x - y, x * y, torch.maximum(x, y) * 3, torch.minimum(x, y) - 5, -x, (x + y).abs(),
         x // by, x % by, (x * 3 <= y), (x - y == y), (x * y != 0) & (x + 1 > y),
         torch.where(x > y, x, y + 1), x.clamp(-3, 100) * x, (x ^ y) & (x | 12), ~x << y, x >> y,
+        5 << y,
     )  # fmt: skip
 
 

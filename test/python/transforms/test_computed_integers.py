@@ -193,3 +193,16 @@ def test_other_tiles_are_not(lines: tuple[str, ...]) -> None:
     other = KernelGraph("g", (ids,), (replace(only, body=body),), only.results)
     check_graph(other)
     assert not verify(graph, other).accepted
+
+
+@pytest.mark.parametrize(("rows", "kernels"), [(32, 1), (64, 2)])
+def test_a_kernel_whose_registers_do_not_hold_the_operands_loads_the_result(
+    rows: int, kernels: int
+) -> None:
+    """A thread of the reader has 32 or 64 elements of 64 bits."""
+    x = value(rows, 128)
+    op = integers(value(rows, 128, dtype=DType.I1), (x,), "load 0 1", "not 0 : i1")
+    read = reader(op.result)
+    graph = fused(KernelGraph("g", (x,), (op, read), read.results))
+    check_graph(graph)
+    assert sum(isinstance(made, Launch) for made in graph.ops) == kernels

@@ -75,7 +75,8 @@ def Mirage_BinaryFn : I32EnumAttr<"BinaryFn", "a function of two scalars", [
     Mirage_BinaryCase<"Xor", 13, "xor", 1, 1>,
     Mirage_BinaryCase<"FloorDiv", 14, "floor_div", 0>,
     Mirage_BinaryCase<"Remainder", 15, "remainder", 0>,
-    Mirage_BinaryCase<"Keep", 16, "keep", 1>]> {
+    Mirage_BinaryCase<"Keep", 16, "keep", 1>,
+    Mirage_BinaryCase<"CopySign", 17, "copysign", 1>]> {
   let cppNamespace = "::mirage";
 }
 

@@ -2,6 +2,8 @@
 
 #include "mirage/Dialect/Block/Analysis/LayoutCosts.h"
 
+#include "mirage/Dialect/Thread/IR/Cumulation.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <set>
@@ -47,15 +49,18 @@ double mirage::block::getReductionCost(const LinearLayout &from, int64_t dim, bo
 }
 
 double mirage::block::getCumulationCost(const LinearLayout &layout, int64_t dim) {
-  // Each bit of a position beyond the first registers is a step of the totals, and what was so far
-  // is added to the registers at the end.
-  double totals = double(layout.getNumRegisters()) / layout.contiguous(dim);
-  double cost = 2.0 * layout.getNumRegisters();
-  for (Coord vector : layout.getLane())
-    if (vector[dim] != 0)
+  // The totals of a thread are added up across registers, lanes and warps, and what was so far is
+  // added to the registers at the end. A thread reads the totals of all warps.
+  double totals = double(layout.getNumRegisters());
+  double cost = 2.0 * totals;
+  for (const thread::CumulationStep &step : thread::planCumulation(layout, dim)) {
+    if (step.kind == thread::CumulationStep::Registers)
+      totals /= 2;
+    else if (step.kind == thread::CumulationStep::Lanes)
       cost += 4 * totals;
-  if (layout.warpsSpan(dim))
-    cost += exchangeCost + 2 * totals;
+    else
+      cost += exchangeCost + 2 * totals * double(step.after / step.before);
+  }
   return cost;
 }
 

@@ -196,6 +196,10 @@ void LayoutModel::addCandidates() {
       groups[groupOf[MatmulOp(matmul.op).getResult()]].fixed = true;
   for (LayoutGroup &entry : groups)
     for (int64_t vector : {8, 4, 2, 1}) {
+      for (Value value : entry.members)
+        if (auto cumulate = value.getDefiningOp<CumulateOp>())
+          addCandidate(entry, thread::scanLayout(entry.rows, entry.cols, cumulate.getDim(), vector,
+                                                 numWarps));
       addCandidate(entry, thread::rowLayout(entry.rows, entry.cols, 1, vector, numWarps));
       addCandidate(entry, thread::blockedLayout(entry.rows, entry.cols, vector, numWarps));
       if (entry.rows > 1)
@@ -233,6 +237,8 @@ void LayoutModel::shareCandidates() {
             [&](const LinearLayout &layout) { return reduceLayout(layout, reduce.getDims()); });
     } else if (isa<ConvertLayoutOp, CumulateOp>(op)) {
       offer(op->getOperand(0), op->getResult(0), same);
+      if (isa<CumulateOp>(op))
+        offer(op->getResult(0), op->getOperand(0), same);
     } else if (auto transpose = dyn_cast<TransposeOp>(op)) {
       auto swap = [](const LinearLayout &layout) { return layout.transpose(); };
       offer(transpose.getInput(), transpose.getResult(), swap);

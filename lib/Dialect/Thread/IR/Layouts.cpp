@@ -25,6 +25,8 @@ public:
     return dim == 0 ? Coord{bit, 0} : Coord{0, bit};
   }
   bool has(int64_t dim) const { return used[dim] < power[dim]; }
+  /// Vectors along `dim` that are left.
+  int64_t left(int64_t dim) const { return llvm::Log2_64(power[dim] / used[dim]); }
 
   /// Appends vectors along `dim` while there are any, `count` at most.
   void deal(LinearLayout::Basis &basis, int64_t dim, int64_t count) {
@@ -211,4 +213,21 @@ LinearLayout mirage::thread::rowLayout(int64_t rows, int64_t cols, int64_t dim, 
   if (dim == 0)
     return dealLayout(rows, cols, vector, numWarps, {1, 0}, {1, 0});
   return dealLayout(rows, cols, vector, numWarps, {1, 0}, {0, 1});
+}
+
+LinearLayout mirage::thread::scanLayout(int64_t rows, int64_t cols, int64_t dim, int64_t vector,
+                                        int64_t numWarps) {
+  BitDealer bits(rows, cols);
+  LinearLayout::Basis reg, lane, warp;
+  bits.deal(reg, 1, llvm::Log2_64(vector));
+  int64_t numWarpBits = llvm::Log2_64(numWarps);
+  for (int64_t other : {1, 0})
+    bits.deal(lane, other, 5 - lane.size());
+  bits.deal(reg, dim, std::max<int64_t>(0, bits.left(dim) - numWarpBits));
+  for (int64_t other : {dim, 1 - dim})
+    bits.deal(warp, other, numWarpBits - warp.size());
+  lane.resize(5);
+  warp.resize(numWarpBits);
+  bits.deal(reg, 1 - dim, 64);
+  return LinearLayout(reg, lane, warp, bits.repeat());
 }

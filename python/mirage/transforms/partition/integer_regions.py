@@ -30,13 +30,18 @@ from mirage.semantics.ugraph import Elementwise, External, KernelGraph, View
 from mirage.transforms.computed_integers import places
 
 BIT_CALLS = {
-    **{f"{base}.{kind}": name for base, name in BIT_BASES.items() for kind in ("Tensor", "Scalar")},
+    **{
+        f"{base}.{kind}": name
+        for base, name in BIT_BASES.items()
+        for kind in ("Tensor", "Scalar", "Scalar_Tensor")
+    },
     **{
         f"aten.__{way}shift__.Tensor": f"shift_{side}"
         for way, side in (("l", "left"), ("r", "right"))
     },
 }
-"""The functions of bits, by the calls that compute them; of a tensor and a number, too."""
+"""The functions of bits, by the calls that compute them; of a tensor and a number, in either order,
+too."""
 _FLOATS = (DType.F16, DType.BF16, DType.F32)
 _KEPT = (BinaryFn.MIN, BinaryFn.MAX, BinaryFn.KEEP)
 """Functions of truth values that are truth values."""
@@ -144,8 +149,9 @@ def _bits(op: Op) -> tuple[str, tuple[Value | int, ...]] | None:
     if not isinstance(op, External) or op.target not in BIT_CALLS or op.seen_as:
         return None
     others = dict(op.arguments)
-    number = others.pop("other", None)
-    found = (*op.operands, number) if isinstance(number, int) else op.operands
+    numbers = others.pop("self", None), others.pop("other", None)
+    first, last = ((n,) if isinstance(n, int) else () for n in numbers)
+    found = (*first, *op.operands, *last)
     if others or len(found) != 2 or not all(v.dtype.is_integer for v in op.operands):
         return None
     return BIT_CALLS[op.target], found

@@ -5,6 +5,7 @@
 // CHECK: #[[SIDE:[a-z0-9]+]] = #thread.layout<{{.*}} lane = {{\[\[}}0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], {{.*}}>
 // CHECK: #[[PAIRS:[a-z0-9]+]] = #thread.layout<reg = {{\[\[}}0, 1], {{.*}} lane = {{\[\[}}0, 2], [0, 4], [0, 8], [0, 16], [0, 32]], {{.*}}>
 // CHECK: #[[ROWS:[a-z0-9]+]] = #thread.layout<{{.*}} lane = {{\[\[}}0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], {{.*}}>
+// CHECK: #[[SCAN:[a-z0-9]+]] = #thread.layout<{{.*}} warp = {{\[\[}}0, 512], [0, 1024], [0, 2048]]>
 
 // The right operand streams through shared memory; warps share the columns.
 // CHECK-LABEL: kernel.graph @matmul
@@ -122,4 +123,20 @@ kernel.graph @odd_results(%a: tensor<128x64xf16>, %b: tensor<64x136xf16>) -> ten
     block.store %c [[], [n]] : !block.tile<128x128xf32>
   }
   kernel.return %y : tensor<128x131xf16>
+}
+
+// What is summed up so far along a row: each warp has a part of the row of its own, and one total
+// to exchange.
+// CHECK-LABEL: kernel.graph @scan
+// CHECK: block.load %{{.*}} -> !block.tile<1x4096xi64, !thread.fragment<1x4096xi64, #[[SCAN]]>>
+// CHECK: block.cumulate
+// CHECK-NOT: convert_layout
+kernel.graph @scan(%a: tensor<16x4096xi64>) -> tensor<16x4096xi64> {
+  %y = kernel.launch(%a) grid [m = 16] schedule <warps = 8, stages = 1> : (tensor<16x4096xi64>) -> tensor<16x4096xi64> {
+  ^bb0(%ga: tensor<16x4096xi64>):
+    %t = block.load %ga [[m], []] : tensor<16x4096xi64> -> !block.tile<1x4096xi64>
+    %c = block.cumulate sum %t dim 1 : (!block.tile<1x4096xi64>) -> !block.tile<1x4096xi64>
+    block.store %c [[m], []] : !block.tile<1x4096xi64>
+  }
+  kernel.return %y : tensor<16x4096xi64>
 }

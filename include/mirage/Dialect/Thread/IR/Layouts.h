@@ -48,6 +48,10 @@ LinearLayout blockedLayout(int64_t rows, int64_t cols, int64_t vector, int64_t n
 /// needs no scratch memory when the tile has at least as many rows as warps.
 LinearLayout rowLayout(int64_t rows, int64_t cols, int64_t dim, int64_t vector, int64_t numWarps);
 
+/// The same with the warps one after the other along `dim`, so that each of them has
+/// one total in each line of what is summed up so far.
+LinearLayout scanLayout(int64_t rows, int64_t cols, int64_t dim, int64_t vector, int64_t numWarps);
+
 } // namespace mirage::thread
 
 #endif // MIRAGE_DIALECT_THREAD_IR_LAYOUTS_H

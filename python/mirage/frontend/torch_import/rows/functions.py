@@ -90,17 +90,6 @@ def _sign(b: Lowering, c: Call) -> Value:
     return x if x.dtype is DType.I1 else b.typed(sign_of(b, x), c.result.dtype)
 
 
-def _sign_bit(b: Lowering, c: Call) -> Value:
-    """Return whether integers are negative. (The sign bit of a float distinguishes zeros, which no
-    comparison does.)"""
-    x = c.value(0)
-    if not x.dtype.is_integer:
-        raise Unsupported("the sign of a zero")
-    if x.dtype is DType.I1:
-        return b.spread(b.constant(0, DType.I1), x.shape)
-    return b.combine(BinaryFn.LT, x, 0)
-
-
 def _is_nan(b: Lowering, c: Call) -> Value:
     x = c.value(0)
     return b.binary(BinaryFn.NE, x, x)
@@ -217,7 +206,6 @@ FUNCTIONS: dict[str, Row] = {
     "aten.log2": _in_f32(_logarithm(2.0)),
     "aten.log10": _in_f32(_logarithm(10.0)),
     "aten.sign": _sign,
-    "aten.signbit": _sign_bit,
     "aten.isnan": _is_nan,
     "aten.isinf": _is_infinite,
     "aten.prod": _product(over=False),

@@ -7,6 +7,7 @@ from __future__ import annotations
 from mirage.frontend.torch_import.rows.elements.comparisons import COMPARISONS
 from mirage.frontend.torch_import.rows.elements.elementwise import ELEMENTWISE
 from mirage.frontend.torch_import.rows.elements.floors_and_remainders import ROUNDING
+from mirage.frontend.torch_import.rows.elements.sign_bits import SIGN_BITS
 from mirage.frontend.torch_import.rows.elements.special import SPECIAL
 from mirage.frontend.torch_import.rows.functions import FUNCTIONS
 from mirage.frontend.torch_import.rows.lowering import Row
@@ -46,6 +47,7 @@ TABLE: dict[str, Row] = {
     **RESIZE,
     **SAMPLING,
     **ROUNDING,
+    **SIGN_BITS,
     **POOLING,
     **SCANS,
     **DISTANCES,

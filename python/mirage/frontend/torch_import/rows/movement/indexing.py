@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.rows.movement.known_places import joined
 from mirage.semantics.builder import broadcast_shapes, normalize_dims
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
@@ -103,7 +104,10 @@ def _index_select(b: Lowering, c: Call) -> Value:
     """``op(x, dim, index)``; indices below zero are refused by PyTorch."""
     x, index = c.value(0), c.value(2)
     (dim,) = normalize_dims((c.integer(1),), len(x.shape))
-    return b.reshaped(along(b, x, dim, b.reshaped(index, (index.type.size,))), c.result.shape)
+    found = joined(b, x, dim, index)
+    if found is None:
+        found = along(b, x, dim, b.reshaped(index, (index.type.size,)))
+    return b.reshaped(found, c.result.shape)
 
 
 def along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
@@ -154,6 +158,8 @@ def _index(b: Lowering, c: Call) -> Value:
     elements take the place of these dimensions if they are adjacent, and come first otherwise."""
     x, entries = c.value(0), entries_of(c)
     dims = [d for d, _ in entries]
+    if len(dims) == 1 and (found := joined(b, x, *entries[0])) is not None:
+        return found
     sizes = [x.shape[d] for d in dims]
     rest = [d for d in range(len(x.shape)) if d not in dims]
     from_end = len(entries) == 1 and _counts_from_end(b, entries[0][1], sizes[0])

@@ -166,6 +166,14 @@ def _index_put(b: Lowering, c: Call) -> Value:
     return b.permuted(y, tuple(map(order.index, range(len(order)))))
 
 
+def _put(b: Lowering, c: Call) -> Value:
+    """``op(x, index, values, accumulate)``: the same in the tensor as one line."""
+    x, index, values = (c.value(i) for i in range(3))
+    line, at, stored = (b.reshaped(v, (v.type.size,)) for v in (x, index, values))
+    inner = Call(c.op, (line, [at], stored, c.arg(3, False)), (line.type,), c.used)
+    return b.reshaped(_index_put(b, inner), x.shape)
+
+
 def _positions(index: Value) -> DType:
     return DType.I32 if index.dtype is DType.I32 else DType.I64
 
@@ -264,6 +272,7 @@ ACCUMULATE: dict[str, Row] = {
     "aten.scatter_reduce.two": _scatter_reduce,
     "aten.index_reduce": _index_reduce,
     "aten.index_put": _index_put,
+    "aten.put": _put,
     "aten.embedding_bag": _embedding_bag,
     "aten.embedding_bag.padding_idx": _embedding_bag,
     "aten._embedding_bag": _embedding_bag,

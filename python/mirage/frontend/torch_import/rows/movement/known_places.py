@@ -1,0 +1,57 @@
+"""Lookups by indices that are known when a program is imported, as joins of slices.
+
+A tensor padded with what is inside of it (reflected, repeated, or from the other end) is made of a
+few slices, which are addresses of loads. A lookup along an inner dimension would need the tensor in
+another order in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mirage.frontend.torch_import.rows.lowering import Lowering
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import Value
+
+MOST_PIECES = 8
+"""The most slices that are joined: each is stored by itself."""
+
+
+def joined(b: Lowering, x: Value, dim: int, index: Value) -> Value | None:
+    """Return the parts of ``x`` that an index of rank 1 selects along an inner dimension; None if
+    they are not known to be a few slices."""
+    numbers = b.held.get(index)
+    if numbers is None or numbers.ndim != 1 or not numbers.size or not dim:
+        return None
+    size = x.shape[dim]
+    numbers = np.where(numbers < 0, numbers + size, numbers)
+    if numbers.min() < 0 or numbers.max() >= size:
+        return None
+    found = list(pieces(numbers))
+    if len(found) > MOST_PIECES:
+        return None
+    parts = [_part(b, x, dim, *piece) for piece in found]
+    return parts[0] if len(parts) == 1 else b.concat(tuple(parts), dim)
+
+
+def _part(b: Lowering, x: Value, dim: int, start: int, length: int, step: int) -> Value:
+    part = b.cut(x, dim, start, length if step else 1)
+    return b.spread(part, tuple(length if d == dim else n for d, n in enumerate(x.shape)))
+
+
+def pieces(numbers: Array) -> Iterator[tuple[int, int, int]]:
+    """Yield the first number, the length and the step of runs of equal or consecutive numbers. The
+    last one of equal numbers begins the consecutive ones after it, so that what is repeated at the
+    ends of a tensor stands beside all of it."""
+    start = 0
+    while start < numbers.size:
+        rest = np.diff(numbers[start:])
+        step = int(rest[0]) if rest.size and rest[0] in (0, 1) else 1
+        other = np.flatnonzero(rest != step)
+        length = int(other[0]) + 1 if other.size else numbers.size - start
+        if step == 0 and other.size and rest[other[0]] == 1:
+            length -= 1
+        yield int(numbers[start]), length, step
+        start += length
