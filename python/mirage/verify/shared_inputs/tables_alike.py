@@ -42,12 +42,10 @@ def with_one_table(given: Aligned) -> Aligned | None:
 
 
 def _read(graph: KernelGraph, given: Aligned) -> set[int]:
-    """Return the foreign tables of f32 that a program reads, by number."""
+    """Return the tables of f32 that a program reads, by number."""
     read = {*graph.outputs, *(v for op in graph.ops for v in op.operands)}
-    return {
-        i for i in given.foreign
-        if graph.inputs[i] in read and graph.inputs[i].dtype is DType.F32 and i in given.contents
-    }  # fmt: skip
+    values = ((i, graph.inputs[i]) for i in given.contents)
+    return {i for i, v in values if v in read and v.dtype is DType.F32}
 
 
 def _are_alike(given: Aligned, i: int, j: int) -> bool:

@@ -27,7 +27,15 @@ def turned(x: Tensor, at: Tensor) -> Tensor:
     return x * at.cos() + at.sin()
 
 
+def rotated(x: Tensor, at: Tensor) -> Tensor:
+    """Halves turned, as models write it."""
+    twice = torch.cat([at, at], -1)
+    return x * twice.cos() + torch.cat([-x[:, 4:], x[:, :4]], -1) * twice.sin()
+
+
 TABLES_RIGHT = [
+    Pair("turned by other frequencies", "6x8", lambda x: rotated(x, angles(1e4)),
+        lambda x: rotated(x, by_logarithm(1e4))),
     Pair("frequencies by a logarithm", ROWS, lambda x: turned(x, angles(1e4)),
         lambda x: turned(x, by_logarithm(1e4))),
     Pair("frequencies by a quotient", ROWS, lambda x: turned(x, angles(1e4)),

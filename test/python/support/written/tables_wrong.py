@@ -7,9 +7,11 @@ import math
 import torch
 
 from written.pairs import Pair
-from written.tables_right import ROWS, SERIES, angles, by_logarithm, turned
+from written.tables_right import ROWS, SERIES, angles, by_logarithm, rotated, turned
 
 TABLES_WRONG = [
+    Pair("turned by another base", "6x8", lambda x: rotated(x, angles(1e4)),
+        lambda x: rotated(x, by_logarithm(10001.0))),
     Pair("another base", ROWS, lambda x: turned(x, angles(1e4)),
         lambda x: turned(x, by_logarithm(10001.0))),
     Pair("a base that is nearly the same", ROWS, lambda x: turned(x, angles(1e4)),
