@@ -13,21 +13,22 @@ from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.roundings.rounding import measure_together
 from mirage.verify.evidence.samples.floats import Difference
 from mirage.verify.evidence.samples.held import held_difference
+from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.pair.budget import Budget, usual_seconds
 from mirage.verify.pair.examine import examine
 from mirage.verify.pair.filled_rows import EMPTY_ROWS, IF_ROWS_ARE_LEFT, without_filled_rows
 from mirage.verify.pair.in_place import in_place
+from mirage.verify.pair.postponed import rounding_evidence
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
 from mirage.verify.shared_inputs.bound_tensors import Aligned
 from mirage.verify.shared_inputs.choices_by_position import with_choices_cut
 from mirage.verify.shared_inputs.rounded_tables import before_rounding
+from mirage.verify.shared_inputs.tables_alike import ROUNDED, with_one_table
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 from mirage.verify.verify_options import VerifyOptions
-
-_ROUNDED = 2.0**-22
-"""The relative error of a few roundings to f32."""
 
 
 def verify(
@@ -112,6 +113,7 @@ def _of_aligned(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Ver
     name = "float64 with the elements of buffers and constants"
     if difference is not None and _is_rounding(difference, aligned.contents):
         found = _with_tables_read(aligned, options, budget)
+        found = found or _with_one_table(aligned, options, budget)
         if found is not None:
             return found
         text = "the difference is no larger than what rounding the elements makes"
@@ -154,6 +156,33 @@ def _with_tables_read(aligned: Aligned, options: VerifyOptions, budget: Budget) 
     return replace(found, evidence=(evidence, *found.evidence))
 
 
+def _with_one_table(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Verdict | None:
+    """Return the verdict on programs that hold the same tables up to their roundings; None if this
+    does not show that they are equal, or if the roundings matter."""
+    alike = with_one_table(aligned)
+    found = None if alike is None else _of_aligned(alike, options, budget)
+    if found is None or not found.equivalent or found.permutation is None:
+        return None
+    graphs = tuple(
+        decompose(loaded(g), stable=True) for g in (aligned.reference, aligned.candidate)
+    )
+    sample = choose_sample(graphs, options.work, np.random.default_rng(options.rounding_seed))
+    (measured,) = measure_together(
+        graphs,
+        sample,
+        options.rounding_seed,
+        (found.permutation,),
+        aligned.contents,
+        options.assume,
+    )
+    rounding = rounding_evidence(measured.errors, options.assume)
+    if not rounding.holds:
+        return None
+    name = "held tensors"
+    note = Evidence(name, True, f"the same up to roundings, each with its own: {rounding.text}")
+    return replace(found, evidence=(note, *found.evidence))
+
+
 def _has_positions(graph: KernelGraph) -> bool:
     return any(isinstance(op, Lookup) and not op.operands for op in graph.ops)
 
@@ -161,9 +190,10 @@ def _has_positions(graph: KernelGraph) -> bool:
 def _is_rounding(difference: Difference, contents: Mapping[int, Array]) -> bool:
     """Return whether a difference may come from bound tensors that are rounded to f32: a tensor of
     1/3 holds another number than the division by 3 gives."""
-    rounded = any((x != np.trunc(x)).any() for x in map(_finite, contents.values()))
-    size = max(abs(difference.expected), abs(difference.actual))
-    return rounded and abs(difference.expected - difference.actual) <= _ROUNDED * size
+    rounded = [x for x in map(_finite, contents.values()) if (x != np.trunc(x)).any()]
+    largest = (float(np.abs(x).max()) for x in rounded)
+    size = max(abs(difference.expected), abs(difference.actual), *largest)
+    return bool(rounded) and abs(difference.expected - difference.actual) <= ROUNDED * size
 
 
 def _finite(x: Array) -> Array:

@@ -11,9 +11,11 @@ from written.limits_wrong import LIMITS_WRONG
 from written.pairs import Pair, verdict_of
 from written.spellings_right import SPELLINGS_RIGHT
 from written.spellings_wrong import SPELLINGS_WRONG
+from written.tables_right import TABLES_RIGHT
+from written.tables_wrong import TABLES_WRONG
 
-RIGHT = (*SPELLINGS_RIGHT, *EXPERTS_RIGHT, *LIMITS_RIGHT)
-WRONG = (*SPELLINGS_WRONG, *EXPERTS_WRONG, *LIMITS_WRONG)
+RIGHT = (*SPELLINGS_RIGHT, *EXPERTS_RIGHT, *LIMITS_RIGHT, *TABLES_RIGHT)
+WRONG = (*SPELLINGS_WRONG, *EXPERTS_WRONG, *LIMITS_WRONG, *TABLES_WRONG)
 
 
 @pytest.mark.parametrize("pair", RIGHT, ids=lambda pair: pair.name)

@@ -82,7 +82,10 @@ class Group:
 
 
 def reshape_groups(operand: tuple[int, ...], result: tuple[int, ...]) -> tuple[Group, ...]:
-    """Return the finest matching of consecutive dimensions with equal numbers of elements."""
+    """Return the finest matching of consecutive dimensions with equal numbers of elements. If there
+    are no elements, all dimensions are one group."""
+    if 0 in operand:
+        return (Group(tuple(range(len(operand))), tuple(range(len(result)))),)
     groups: list[Group] = []
     i = j = 0
     while i < len(operand) or j < len(result):

@@ -2,16 +2,18 @@
 
 Grouped queries are written as 2 heads x 100 tokens = 200 rows of a product. Kernels that cut the
 100 tokens into tiles of 16 have no common digits with 200, but the program can be written without
-it: rows of a matrix product may as well be batches and rows. Reshapes that merge dimensions move
-towards the outputs until they meet a reshape that separates the dimensions again.
+it: rows and columns of a matrix product may as well be batches. Reshapes that merge dimensions move
+towards the outputs until they meet a reshape that separates the dimensions again. Inputs are given
+the dimensions in which one of the programs reads them, and outputs those that all programs keep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import prod
+from operator import mul
 
 from mirage.semantics.ugraph import (
     Boundary,
@@ -37,20 +39,72 @@ _Cuts = tuple[tuple[int, ...], ...]
 def split(graphs: tuple[KernelGraph, ...]) -> tuple[KernelGraph, ...] | None:
     """Return the same programs (primitive ops only) with fewer merged dimensions; None if no merged
     dimensions can be kept apart."""
-    found = [_Splitter(graph) for graph in graphs]
-    rewritten = tuple(splitter.run() for splitter in found)
-    return rewritten if any(splitter.useful for splitter in found) else None
+    inputs = [_as_read(vs, graphs) for vs in zip(*(g.inputs for g in graphs), strict=True)]
+    found = [_Splitter(graph, inputs) for graph in graphs]
+    if not any(splitter.useful for splitter in found):
+        return None
+    outputs = [
+        _in_common([s.cuts(v) for s, v in zip(found, vs, strict=True)])
+        for vs in zip(*(g.outputs for g in graphs), strict=True)
+    ]
+    return tuple(splitter.result(outputs) for splitter in found)
+
+
+def _as_read(values: Sequence[Value], graphs: Sequence[KernelGraph]) -> _Cuts:
+    """Return the sizes into which reshapes cut the dimensions of an input, in all programs
+    together."""
+    found: list[set[int]] = [{1} for _ in values[0].shape]
+    for value, graph in zip(values, graphs, strict=True):
+        views = (op.result.shape for op in graph.ops if value in op.operands and op.renames)
+        for ends in map(_ends, views):
+            for cut, size, low in zip(found, value.shape, _ends(value.shape)[1:], strict=True):
+                within = (b // low for b in ends if b % low == 0 and low < b < low * size)
+                cut.update(b for b in within if size % b == 0)
+    return tuple(map(_sizes_between, found, values[0].shape))
+
+
+def _in_common(cuts: Sequence[_Cuts]) -> _Cuts:
+    """Return the sizes into which all cut each dimension."""
+    return tuple(
+        _sizes_between(set[int].intersection(*({*_ends(cut)} for cut in same)), prod(same[0]))
+        for same in zip(*cuts, strict=True)
+    )
+
+
+def _ends(sizes: Sequence[int]) -> list[int]:
+    """Return the number of elements in each dimension's slices and below, outermost first."""
+    return [*accumulate(reversed(sizes), mul, initial=1)][::-1]
+
+
+def _sizes_between(ends: set[int], size: int) -> tuple[int, ...]:
+    """Return the sizes of a dimension's parts, which begin at multiples of ``ends``; only its own
+    if these do not fit each other."""
+    bounds = sorted(ends | {1, size})
+    if any(high % low for low, high in pairwise(bounds)):
+        return (size,)
+    return tuple(high // low for low, high in pairwise(bounds))[::-1] or (size,)
 
 
 class _Splitter:
-    def __init__(self, graph: KernelGraph) -> None:
+    def __init__(self, graph: KernelGraph, inputs: Sequence[_Cuts]) -> None:
         self.graph = graph
         self.ops: list[Op] = []
-        self.there: set[Value] = set(graph.inputs)  # the values that the new program computes
+        self.there: set[Value] = set()  # the values that the new program computes
         self.apart: dict[Value, tuple[_Cuts, Value]] = {}  # with its dimensions split
         self.useful = False  # whether a product, sum or function is computed so
+        self.inputs = tuple(map(self._input, graph.inputs, inputs))
+        self._run()
 
-    def run(self) -> KernelGraph:
+    def _input(self, value: Value, cuts: _Cuts) -> Value:
+        """Return the new program's input."""
+        if not _split(cuts):
+            self.there.add(value)
+            return value
+        fine = Value(TensorType(tuple(n for c in cuts for n in c), value.dtype), value.name)
+        self.found(value, cuts, fine)
+        return fine
+
+    def _run(self) -> None:
         for op in self.graph.ops:
             rule = _rule_of(op)
             if rule is None or not rule(self, op):
@@ -58,9 +112,17 @@ class _Splitter:
                     self._whole(v)
                 self.ops.append(op)
                 self.there.update(op.results)
-        for v in self.graph.outputs:
-            self._whole(v)
-        return replace(self.graph, ops=_needed(self.ops, self.graph.outputs))
+
+    def result(self, cuts: Sequence[_Cuts]) -> KernelGraph:
+        """Return the program, with outputs whose dimensions are cut so."""
+        outputs: list[Value] = []
+        for v, cut in zip(self.graph.outputs, cuts, strict=True):
+            if _split(cut):
+                outputs.append(self.shaped(v, tuple(n for c in cut for n in c)))
+            else:
+                self._whole(v)
+                outputs.append(v)
+        return KernelGraph(self.graph.name, self.inputs, _needed(self.ops, outputs), tuple(outputs))
 
     def _whole(self, value: Value) -> None:
         """Emit the reshape that restores a value's own shape."""
@@ -85,6 +147,15 @@ class _Splitter:
             return fine
         result = Value(TensorType(shape, value.dtype), value.name)
         self.ops.append(Reshape((fine,), (result,)))
+        return result
+
+    def transposed(self, value: Value, permutation: Sequence[int]) -> Value:
+        """Reorder the dimensions of a value of the new program."""
+        if list(permutation) == sorted(permutation):
+            return value
+        shape = tuple(value.shape[d] for d in permutation)
+        result = Value(TensorType(shape, value.dtype), value.name)
+        self.ops.append(Transpose((value,), (result,), tuple(permutation)))
         return result
 
     def found(self, value: Value, cuts: _Cuts, fine: Value) -> None:
@@ -137,19 +208,32 @@ def _elementwise(s: _Splitter, op: Op) -> bool:
 
 
 def _matmul(s: _Splitter, op: Op) -> bool:
-    """Take merged rows of a product as batches and rows."""
+    """Take all but the last part of a product's rows, and of its columns, as batches."""
     (a, b), y = op.operands, op.result
     rows, *contracted = s.cuts(a)[-2:]
-    columns = s.cuts(b)[-2:]
+    *other, columns = s.cuts(b)[-2:]
     batch = _together(s, (a, b), y.shape[:-2], skip=2)
-    if batch is None or not all(len(cut) == 1 for cut in (*contracted, *columns)):
+    if batch is None or not all(len(cut) == 1 for cut in (*contracted, *other)):
         return False
-    cuts = (*batch, rows, (y.shape[-1],))
+    cuts = (*batch, rows, columns)
     if not _split(cuts):
         return False
-    first = _aligned(s, a, batch, (*rows, a.shape[-1]), skip=2)
-    second = _aligned(s, b, batch, (*(1,) * (len(rows) - 1), *b.shape[-2:]), skip=2)
-    return s.compute(op, (first, second), cuts)
+    above, beside = len(rows) - 1, len(columns) - 1
+    apart = *rows[:-1], *(1,) * beside, rows[-1], a.shape[-1]
+    first = _aligned(s, a, batch, apart, skip=2)
+    second = _aligned(s, b, batch, (*(1,) * above, b.shape[-2], *columns), skip=2)
+    lead = len(second.shape) - beside - 2  # before the rows of the second factor
+    before, inner = range(lead), lead
+    order = *before, *range(inner + 1, inner + 1 + beside), inner, inner + 1 + beside
+    second = s.transposed(second, order)
+    shape = *(n for cut in batch for n in cut), *rows[:-1], *columns[:-1], rows[-1], columns[-1]
+    product = Value(TensorType(shape, y.dtype), y.name)
+    s.ops.append(replace(op, operands=(first, second), results=(product,)))
+    lead = len(shape) - beside - 2  # before the columns
+    order = *range(lead), lead + beside, *range(lead, lead + beside), lead + beside + 1
+    s.found(y, cuts, s.transposed(product, order))
+    s.useful = True
+    return True
 
 
 def _reduce(s: _Splitter, op: Reduce) -> bool:

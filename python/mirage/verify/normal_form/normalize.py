@@ -42,6 +42,7 @@ from mirage.verify.normal_form.exponents import (
     masked_exponential_rule,
     shift_rule,
 )
+from mirage.verify.normal_form.idle_limits import without_idle_limits
 from mirage.verify.normal_form.predicates import masks_rule, predicate_rule
 from mirage.verify.normal_form.real_functions import real_rule
 from mirage.verify.normal_form.rounded_limits import with_limits_outside
@@ -68,6 +69,7 @@ def normalize(graph: KernelGraph, depth: Depth = Depth.USUAL) -> KernelGraph:
     """Write out functions in ``graph``, at both levels."""
     graph = with_limits_outside(graph)
     if depth is Depth.REALS:  # expansions may contain further functions to expand
+        graph = without_idle_limits(graph)
         graph = _written(_written(graph, depth), depth)
     return _written(graph, depth)
 

@@ -22,7 +22,7 @@ from mirage.semantics.ugraph import KernelGraph, Op, Value
 _OTHER = {BinaryFn.MAX: BinaryFn.MIN, BinaryFn.MIN: BinaryFn.MAX}
 
 
-class _Step:
+class Step:
     """A function that keeps the order of numbers and has whole values."""
 
     def __init__(
@@ -31,8 +31,8 @@ class _Step:
         self.write, self.of = write, of
 
 
-_DOWN = _Step(lambda b, x: b.unary(UnaryFn.FLOOR, x), math.floor)
-_NEAREST = _Step(nearest_whole, round)  # of a fraction: ties to even
+_DOWN = Step(lambda b, x: b.unary(UnaryFn.FLOOR, x), math.floor)
+_NEAREST = Step(nearest_whole, round)  # of a fraction: ties to even
 
 
 def with_limits_outside(graph: KernelGraph) -> KernelGraph:
@@ -43,7 +43,7 @@ def with_limits_outside(graph: KernelGraph) -> KernelGraph:
     ops: list[Op] = []
     names: dict[Value, Value] = {}
     for op in graph.ops:
-        step = _step_of(op, makers)
+        step = rounding_step(op, makers)
         found = None if step is None else _limited(*step, makers)
         if found is None:
             ops.append(with_operands(op, tuple(names.get(v, v) for v in op.operands)))
@@ -58,7 +58,7 @@ def with_limits_outside(graph: KernelGraph) -> KernelGraph:
     return without_dead_ops(KernelGraph(graph.name, graph.inputs, tuple(ops), outputs))
 
 
-def _step_of(op: Op, makers: Mapping[Value, Op]) -> tuple[_Step, Value] | None:
+def rounding_step(op: Op, makers: Mapping[Value, Op]) -> tuple[Step, Value] | None:
     """Return the rounding whose last op this is, and what is rounded."""
     if op.function is UnaryFn.FLOOR:
         return _DOWN, op.operands[0]
@@ -86,7 +86,7 @@ def _are_alike(x: Value, y: Value, makers: Mapping[Value, Op], pattern: Mapping[
 
 
 def _limited(
-    step: _Step, x: Value, makers: Mapping[Value, Op], negative: bool = False
+    step: Step, x: Value, makers: Mapping[Value, Op], negative: bool = False
 ) -> Callable[[Builder], Value] | None:
     """Return how to write a rounded number, or the rounded ``negative`` of it, with limits by
     constants outside; None if it has none."""

@@ -19,7 +19,23 @@ def safe(x: Tensor) -> Tensor:
     return size(x) + 1e-6
 
 
+def largest(x: Tensor) -> Tensor:
+    return x.abs().amax(-1, keepdim=True).clamp(min=1e-5)
+
+
+def quantised(x: Tensor, scale: Tensor, limit: float) -> Tensor:
+    return (x / scale).round().clamp(-limit, limit) * scale
+
+
 LIMITS_RIGHT = [
+    Pair(
+        "a limit that nothing reaches", ROW, lambda x: quantised(x, largest(x) / 127, 127),
+        lambda x: (x / (largest(x) / 127)).round() * (largest(x) / 127),
+    ),
+    Pair(
+        "a limit of shares", ROW, lambda x: (x / (x.abs().sum() + 1e-5)).clamp(-1, 1),
+        lambda x: x / (x.abs().sum() + 1e-5),
+    ),
     Pair(
         "a norm of at most 1", ROW, lambda x: x * (1 / safe(x)).clamp(max=1.0),
         lambda x: torch.where(safe(x) > 1, x / safe(x), x),

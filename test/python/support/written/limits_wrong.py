@@ -6,10 +6,31 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from written.limits_right import ROW, TWO, safe, size
+from written.limits_right import ROW, TWO, largest, quantised, safe, size
 from written.pairs import Pair
 
 LIMITS_WRONG = [
+    Pair(
+        "a limit that is reached", ROW, lambda x: quantised(x, largest(x) / 127, 126),
+        lambda x: (x / (largest(x) / 127)).round() * (largest(x) / 127),
+    ),
+    Pair(
+        "a limit by sums with signs", ROW, lambda x: (x / (x.sum().abs() + 1e-5)).clamp(-1, 1),
+        lambda x: x / (x.sum().abs() + 1e-5),
+    ),
+    Pair(
+        "the largest of columns", ROW, lambda x: (x / largest(x.T).T).clamp(-1, 1),
+        lambda x: x / largest(x),
+    ),
+    Pair(
+        "silu by a tangent in f16", "6x16:f16", lambda x: F.silu(x.float()).half(),
+        lambda x: 0.5 * x * (1 + torch.tanh(0.5 * x)),
+    ),
+    Pair(
+        "gelu by a tangent in f16", "6x16:f16",
+        lambda x: F.gelu(x.float(), approximate="tanh").half(),
+        lambda x: 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x * x * x))),
+    ),
     Pair(
         "the other side", ROW, lambda x: x * (1 / safe(x)).clamp(max=1.0),
         lambda x: torch.where(safe(x) > 1, x, x / safe(x)),

@@ -76,6 +76,7 @@ ROWS: tuple[Kind, ...] = (
     ("all but the last masked by -1e4", _masked(-1e4, 0.99)),
     ("mean -8", _shifted(-8.0)),
     ("mean -16", _shifted(-16.0)),
+    ("mean -3", _shifted(-3.0, 0.5)),
 )
 """The kinds of rows that activations have."""
 
@@ -86,7 +87,8 @@ where all rows are alike."""
 ABOUT_A_MEAN = tuple(
     kind
     for kind in ROWS
-    if kind[0] in (*BOTH_SIGNS, "mean -8", "mean -16", "mean 30, std 0.1", "all about -1e4")
+    if kind[0]
+    in (*BOTH_SIGNS, "mean -3", "mean -8", "mean -16", "mean 30, std 0.1", "all about -1e4")
 )
 """Rows whose deviation is no larger than what a few roundings to 16 bits move them by."""
 

@@ -107,6 +107,7 @@ class _Choice:
 
     def __init__(self, graph: KernelGraph, sample: Sample, floats: Sequence[int]) -> None:
         self.graph, self.sample, self.floats = graph, sample, list(floats)
+        self.counted: dict[frozenset[tuple[int, Part]], tuple[int, int]] = {}
         rng = np.random.default_rng(1)
         extents, rows = compared_with(graph), looked_up(graph)
         self.drawn = [
@@ -128,6 +129,8 @@ class _Choice:
             if count > best:
                 parts, best = same, count
         for i in self.floats * _ROUNDS:
+            if best == most:
+                break
             tried = {p: self.numbers({**parts, i: p})[0] for p in Part}
             part = max(Part, key=lambda p: tried[p])
             if tried[part] > best:
@@ -141,6 +144,12 @@ class _Choice:
 
     def numbers(self, parts: Mapping[int, Part]) -> tuple[int, int]:
         """Return how many elements of the outputs are numbers, and how many elements there are."""
+        key = frozenset(parts.items())
+        if key not in self.counted:
+            self.counted[key] = self._numbers(parts)
+        return self.counted[key]
+
+    def _numbers(self, parts: Mapping[int, Part]) -> tuple[int, int]:
         inputs: list[Sampled] = []
         for i, (x, v) in enumerate(zip(self.drawn, self.graph.inputs, strict=True)):
             moved = parts[i].of(x) if i in parts else x

@@ -1,0 +1,47 @@
+"""Tables that programs compute before they are given inputs, written in two ways."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from written.pairs import Pair
+
+Tensor = torch.Tensor
+ROWS, SERIES = "6x4", "6"
+
+
+def angles(base: float, width: int = 8) -> Tensor:
+    """The angles of rotary embeddings."""
+    positions = torch.arange(6)[:, None].float()
+    return positions * base ** (-torch.arange(0, 8, 2).float() / width)
+
+
+def by_logarithm(base: float, width: int = 8) -> Tensor:
+    steps = torch.arange(0, 8, 2).float()
+    return torch.arange(6)[:, None].float() * torch.exp(-math.log(base) / width * steps)
+
+
+def turned(x: Tensor, at: Tensor) -> Tensor:
+    return x * at.cos() + at.sin()
+
+
+def rotated(x: Tensor, at: Tensor) -> Tensor:
+    """Halves turned, as models write it."""
+    twice = torch.cat([at, at], -1)
+    return x * twice.cos() + torch.cat([-x[:, 4:], x[:, :4]], -1) * twice.sin()
+
+
+TABLES_RIGHT = [
+    Pair("turned by other frequencies", "6x8", lambda x: rotated(x, angles(1e4)),
+        lambda x: rotated(x, by_logarithm(1e4))),
+    Pair("frequencies by a logarithm", ROWS, lambda x: turned(x, angles(1e4)),
+        lambda x: turned(x, by_logarithm(1e4))),
+    Pair("frequencies by a quotient", ROWS, lambda x: turned(x, angles(1e4)),
+        lambda x: turned(x, torch.arange(6)[:, None] / 1e4 ** (torch.arange(0, 8, 2) / 8))),
+    Pair("a cosine as a sine", ROWS, lambda x: x + angles(1e4).cos(),
+        lambda x: x + (angles(1e4) + math.pi / 2).sin()),
+    Pair("decay by a logarithm", SERIES, lambda x: x * 0.9 ** torch.arange(6).float(),
+        lambda x: x * torch.exp(math.log(0.9) * torch.arange(6).float())),
+]  # fmt: skip

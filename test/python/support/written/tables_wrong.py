@@ -1,0 +1,29 @@
+"""Wrong twins of what is in ``tables_right``: bases, widths and positions that are a little off."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from written.pairs import Pair
+from written.tables_right import ROWS, SERIES, angles, by_logarithm, rotated, turned
+
+TABLES_WRONG = [
+    Pair("turned by another base", "6x8", lambda x: rotated(x, angles(1e4)),
+        lambda x: rotated(x, by_logarithm(10001.0))),
+    Pair("another base", ROWS, lambda x: turned(x, angles(1e4)),
+        lambda x: turned(x, by_logarithm(10001.0))),
+    Pair("a base that is nearly the same", ROWS, lambda x: turned(x, angles(1e4)),
+        lambda x: turned(x, by_logarithm(1e4 * (1 + 1e-5)))),
+    Pair("another width", ROWS, lambda x: turned(x, angles(1e4)),
+        lambda x: turned(x, by_logarithm(1e4, 9))),
+    Pair("turned back", ROWS, lambda x: x + angles(1e4).cos(),
+        lambda x: x + (angles(1e4) - math.pi / 2).sin()),
+    Pair("one step later", SERIES, lambda x: x * 0.9 ** torch.arange(6).float(),
+        lambda x: x * torch.exp(math.log(0.9) * torch.arange(1, 7).float())),
+    Pair("less decay", SERIES, lambda x: x * 0.9 ** torch.arange(6).float(),
+        lambda x: x * torch.exp(math.log(0.90001) * torch.arange(6).float())),
+    Pair("products of digits", ROWS, lambda x: (x * angles(1e4)) * 1e6,
+        lambda x: (x * angles(1e4).bfloat16().float()) * 1e6),
+]  # fmt: skip
