@@ -25,8 +25,8 @@ static int isPlain(Launcher *self, PyObject *object, int gradients) {
 
 // 1 if the tensor is as it should be at the size, 0 if not (or not surely). A
 // size of 0 is not known yet: the first tensor that has rows says it.
-static int fits(Launcher *self, PyObject *object, const Spec *spec,
-                int gradients, int64_t *size, uint64_t *address) {
+static int fits(Launcher *self, PyObject *object, const Spec *spec, int gradients, int64_t *size,
+                uint64_t *address) {
   if (!isPlain(self, object, gradients))
     return 0;
   Tensor x;
@@ -35,8 +35,8 @@ static int fits(Launcher *self, PyObject *object, const Spec *spec,
     return 0;
   }
   if (x.device.type != self->device.type || x.device.id != self->device.id ||
-      x.dtype.code != spec->dtype.code || x.dtype.bits != spec->dtype.bits ||
-      x.dtype.lanes != 1 || x.rank != spec->rank)
+      x.dtype.code != spec->dtype.code || x.dtype.bits != spec->dtype.bits || x.dtype.lanes != 1 ||
+      x.rank != spec->rank)
     return 0;
   if (spec->each && !*size) {
     if (x.shape[0] % spec->each)
@@ -67,8 +67,8 @@ static Py_ssize_t length(PyObject *sequence) {
 }
 
 // What the first input that has rows says of the size; 0 where it says none.
-static int inputsFit(Launcher *self, PyObject *tensors, int gradients,
-                     int64_t *size, uint64_t *addresses) {
+static int inputsFit(Launcher *self, PyObject *tensors, int gradients, int64_t *size,
+                     uint64_t *addresses) {
   const Program *p = &self->program;
   for (int k = 0; k < p->inputs; ++k) {
     // that input comes first, the others are compared with it
@@ -82,14 +82,14 @@ static int inputsFit(Launcher *self, PyObject *tensors, int gradients,
   return 1;
 }
 
-static int resultsFit(Launcher *self, PyObject *results, int gradients,
-                      int64_t size, uint64_t *addresses) {
+static int resultsFit(Launcher *self, PyObject *results, int gradients, int64_t size,
+                      uint64_t *addresses) {
   const Program *p = &self->program;
   if (PyTuple_Size(results) != p->outputs)
     return 0;
   for (int i = 0; i < p->outputs; ++i)
-    if (!fits(self, PyTuple_GetItem(results, i), &p->specs[p->inputs + i],
-              gradients, &size, &addresses[p->inputs + i]))
+    if (!fits(self, PyTuple_GetItem(results, i), &p->specs[p->inputs + i], gradients, &size,
+              &addresses[p->inputs + i]))
       return 0;
   return 1;
 }
@@ -98,19 +98,16 @@ static uint64_t bytesAt(const Spec *spec, int64_t size) {
   if (!spec->each || !spec->bytes)
     return (uint64_t)spec->bytes;
   int64_t fewer = spec->shape[0] - spec->each * size;
-  return (uint64_t)(spec->bytes -
-                    fewer * spec->strides[0] * (spec->dtype.bits / 8));
+  return (uint64_t)(spec->bytes - fewer * spec->strides[0] * (spec->dtype.bits / 8));
 }
 
-static int overlap(const Program *p, int64_t size, const uint64_t *addresses,
-                   int i, int j) {
+static int overlap(const Program *p, int64_t size, const uint64_t *addresses, int i, int j) {
   return addresses[i] < addresses[j] + bytesAt(&p->specs[j], size) &&
          addresses[j] < addresses[i] + bytesAt(&p->specs[i], size);
 }
 
 // Whether no output shares memory with another tensor.
-static int resultsApart(const Program *p, int64_t size,
-                        const uint64_t *addresses) {
+static int resultsApart(const Program *p, int64_t size, const uint64_t *addresses) {
   for (int i = p->inputs; i < p->inputs + p->outputs; ++i)
     for (int j = 0; j < i; ++j)
       if (overlap(p, size, addresses, i, j))
@@ -120,17 +117,14 @@ static int resultsApart(const Program *p, int64_t size,
 
 // Whether no input that kernels write to shares memory with another one. It is
 // looked at again where a tensor has moved.
-static int updatesApart(Launcher *self, int64_t size,
-                        const uint64_t *addresses) {
+static int updatesApart(Launcher *self, int64_t size, const uint64_t *addresses) {
   const Program *p = &self->program;
   size_t bytes = sizeof(uint64_t) * (size_t)p->inputs;
-  if (!self->updateCount ||
-      (self->apartSize == size && !memcmp(self->apart, addresses, bytes)))
+  if (!self->updateCount || (self->apartSize == size && !memcmp(self->apart, addresses, bytes)))
     return 1;
   for (int k = 0; k < self->updateCount; ++k)
     for (int i = 0; i < p->inputs; ++i)
-      if (i != self->updates[k] &&
-          overlap(p, size, addresses, self->updates[k], i))
+      if (i != self->updates[k] && overlap(p, size, addresses, self->updates[k], i))
         return 0;
   memcpy(self->apart, addresses, bytes);
   self->apartSize = size;

@@ -7,8 +7,7 @@
 
 // Makes the map of a parameter that of the tensor at its address. The driver's
 // error code.
-static int encodeMap(Launcher *self, int number, uint64_t address,
-                     int64_t size) {
+static int encodeMap(Launcher *self, int number, uint64_t address, int64_t size) {
   const MapSpec *map = &self->program.map[number];
   struct MapKey *key = &self->resident[number];
   if (!map->each)
@@ -25,10 +24,9 @@ static int encodeMap(Launcher *self, int number, uint64_t address,
     shape[map->rank - 1] = map->each * (uint64_t)size;
   enum { NotInterleaved = 0, Lines128 = 2, Zeros = 0 };
   key->size = 0; // nobody's while it is written
-  int code = self->encode(self->rooms + (size_t)MapBytes * number, map->type,
-                          (uint32_t)map->rank, (void *)(uintptr_t)address,
-                          shape, map->strides, map->box, steps, NotInterleaved,
-                          map->swizzle, Lines128, Zeros);
+  int code = self->encode(self->rooms + (size_t)MapBytes * number, map->type, (uint32_t)map->rank,
+                          (void *)(uintptr_t)address, shape, map->strides, map->box, steps,
+                          NotInterleaved, map->swizzle, Lines128, Zeros);
   if (!code)
     *key = (struct MapKey){address, size};
   return code;
@@ -36,8 +34,7 @@ static int encodeMap(Launcher *self, int number, uint64_t address,
 
 // All kernels, one after the other. Where the first one is dependent it may
 // start `early`, before what was launched last has ended; the others always do.
-static int launchKernels(Launcher *self, int64_t size, void *stream, int early,
-                         int *failed) {
+static int launchKernels(Launcher *self, int64_t size, void *stream, int early, int *failed) {
   const Program *p = &self->program;
   int code = 0;
   for (int i = 0; i < p->kernels && !code; ++i) {
@@ -45,13 +42,11 @@ static int launchKernels(Launcher *self, int64_t size, void *stream, int early,
     *failed = i;
     kernel->config.stream = stream;
     if (kernel->partBlocks)
-      kernel->config.grid[0] =
-          kernel->partBlocks * (unsigned)partsAt(kernel, size);
+      kernel->config.grid[0] = kernel->partBlocks * (unsigned)partsAt(kernel, size);
     Config config = kernel->config;
     if (kernel->early && !i && !early)
       --config.count; // that attribute is the last one
-    code = self->launch(&config, kernel->function,
-                        self->pointers + kernel->first, NULL);
+    code = self->launch(&config, kernel->function, self->pointers + kernel->first, NULL);
   }
   return code;
 }
@@ -74,8 +69,7 @@ static int isRecorded(Launcher *self, Recording *recording, int64_t size) {
   return 0;
 }
 
-static int encodeMaps(Launcher *self, const uint64_t *values, int64_t size,
-                      int *failed) {
+static int encodeMaps(Launcher *self, const uint64_t *values, int64_t size, int *failed) {
   const Program *p = &self->program;
   int code = 0;
   for (int i = 0; i < p->params && !code; ++i)
@@ -90,8 +84,8 @@ static int encodeMaps(Launcher *self, const uint64_t *values, int64_t size,
 // captured, the first one may start before they have ended. The driver's error
 // code, and what failed: a kernel, their number for a graph of them all, or -1
 // less the number of a map.
-static int launchAll(Launcher *self, const uint64_t *values, int64_t size,
-                     void *stream, int follows, int *failed) {
+static int launchAll(Launcher *self, const uint64_t *values, int64_t size, void *stream,
+                     int follows, int *failed) {
   const Program *p = &self->program;
   int code = 0;
   pthread_mutex_lock(&self->mutex);
@@ -124,8 +118,7 @@ static int asked(PyObject *found, uint64_t *number) {
 // on an error.
 static int isHere(Launcher *self) {
   uint64_t number;
-  if (asked(PyObject_CallFunctionObjArgs(self->held[CurrentDevice], NULL),
-            &number) < 0)
+  if (asked(PyObject_CallFunctionObjArgs(self->held[CurrentDevice], NULL), &number) < 0)
     return -1;
   if ((int64_t)number != PyLong_AsLongLong(self->held[Number]))
     return 0;
@@ -136,23 +129,18 @@ static int isHere(Launcher *self) {
 }
 
 // Launches with all addresses found. -1 on an error, with the exception set.
-static int launchOn(Launcher *self, int64_t size, int follows,
-                    uint64_t *addresses) {
+static int launchOn(Launcher *self, int64_t size, int follows, uint64_t *addresses) {
   const Program *p = &self->program;
   uint64_t stream, workspace = 0;
   PyObject *number = self->held[Number], *room = NULL;
-  if (asked(PyObject_CallFunctionObjArgs(self->held[CurrentStream], number,
-                                         NULL),
-            &stream) < 0)
+  if (asked(PyObject_CallFunctionObjArgs(self->held[CurrentStream], number, NULL), &stream) < 0)
     return -1;
   if (self->held[Workspace] != Py_None) { // held until all is launched
     PyObject *key = PyLong_FromUnsignedLongLong(stream);
-    room = key ? PyObject_CallFunctionObjArgs(self->held[Workspace], key, NULL)
-               : NULL;
+    room = key ? PyObject_CallFunctionObjArgs(self->held[Workspace], key, NULL) : NULL;
     Py_XDECREF(key);
-    if (!room || asked(PyObject_CallMethodObjArgs(
-                           room, self->held[NameAddress], NULL),
-                       &workspace) < 0) {
+    if (!room ||
+        asked(PyObject_CallMethodObjArgs(room, self->held[NameAddress], NULL), &workspace) < 0) {
       Py_XDECREF(room);
       return -1;
     }
@@ -162,19 +150,16 @@ static int launchOn(Launcher *self, int64_t size, int follows,
   uint64_t *values = addresses + p->sources;
   for (int i = 0; i < p->params; ++i) {
     const Param *param = &p->param[i];
-    values[i] = param->source == TheSize
-                    ? (uint64_t)size
-                    : addresses[param->source] + param->offset;
+    values[i] =
+        param->source == TheSize ? (uint64_t)size : addresses[param->source] + param->offset;
   }
   int code, failed = 0;
   Py_BEGIN_ALLOW_THREADS;
-  code = launchAll(self, values, size, (void *)(uintptr_t)stream, follows,
-                   &failed);
+  code = launchAll(self, values, size, (void *)(uintptr_t)stream, follows, &failed);
   Py_END_ALLOW_THREADS;
   Py_XDECREF(room);
   if (code)
-    Py_XDECREF(
-        PyObject_CallFunction(self->held[Failed], "iiL", failed, code, size));
+    Py_XDECREF(PyObject_CallFunction(self->held[Failed], "iiL", failed, code, size));
   return PyErr_Occurred() ? -1 : 0;
 }
 

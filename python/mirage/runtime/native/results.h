@@ -12,8 +12,7 @@ static PyObject *shapeAt(PyObject *shape, int64_t rows) {
   if (!found)
     return NULL;
   for (Py_ssize_t i = 0; i < rank; ++i) {
-    PyObject *extent =
-        i ? PyTuple_GetItem(shape, i) : PyLong_FromLongLong(rows);
+    PyObject *extent = i ? PyTuple_GetItem(shape, i) : PyLong_FromLongLong(rows);
     if (i)
       Py_XINCREF(extent);
     if (!extent || PyTuple_SetItem(found, i, extent) < 0) {
@@ -32,12 +31,10 @@ static PyObject *emptyResult(Launcher *self, int number, int64_t size) {
   PyObject *type = result ? PyTuple_GetItem(result, 2) : NULL;
   if (!shape || !strides || !type)
     return NULL;
-  PyObject *own =
-      spec->each ? shapeAt(shape, spec->each * size) : (Py_INCREF(shape), shape);
+  PyObject *own = spec->each ? shapeAt(shape, spec->each * size) : (Py_INCREF(shape), shape);
   if (!own)
     return NULL;
-  PyObject *found = PyObject_CallFunctionObjArgs(self->held[Empty], own,
-                                                 strides, type, NULL);
+  PyObject *found = PyObject_CallFunctionObjArgs(self->held[Empty], own, strides, type, NULL);
   Py_DECREF(own);
   return found;
 }

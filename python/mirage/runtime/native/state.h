@@ -28,8 +28,7 @@ enum Held {
 };
 
 typedef struct {
-  PyObject_HEAD
-  PyObject *held[HeldCount];
+  PyObject_HEAD PyObject *held[HeldCount];
   Program program;
   const Exchange *exchange;
   LaunchFn launch;
@@ -42,7 +41,7 @@ typedef struct {
   struct MapKey {
     uint64_t address;
     int64_t size;
-  } *resident; // whose maps they are
+  } *resident;               // whose maps they are
   int *updates, updateCount; // inputs that kernels write to
   uint64_t *apart;           // addresses of inputs that do not overlap them
   int64_t apartSize;         // and the size then; -1: none are known
@@ -63,8 +62,7 @@ static int allocate(Launcher *self) {
   for (int i = 0; i < p->params; ++i)
     self->pointers[i] = p->param[i].map < 0
                             ? (void *)&self->slots[i]
-                            : (void *)(self->rooms +
-                                       (size_t)MapBytes * p->param[i].map);
+                            : (void *)(self->rooms + (size_t)MapBytes * p->param[i].map);
   return 0;
 }
 
@@ -95,25 +93,20 @@ static void hold(Launcher *self, enum Held place, PyObject *object) {
 
 // Names, the device's number, and what a call asks Python for.
 static int holdAll(Launcher *self, PyObject *environment) {
-  static const enum Held places[] = {Number,    CurrentDevice, CurrentStream,
-                                     Gradients, Empty,         Results,
-                                     Ready,     Workspace,     Failed};
+  static const enum Held places[] = {Number,  CurrentDevice, CurrentStream, Gradients, Empty,
+                                     Results, Ready,         Workspace,     Failed};
   const int count = (int)(sizeof(places) / sizeof(*places));
   if (PyTuple_Size(environment) != count)
     return invalid("expected what a call asks Python for");
   for (int i = 0; i < count; ++i)
     hold(self, places[i], PyTuple_GetItem(environment, i));
   PyObject *results = self->held[Results];
-  if (!PyTuple_Check(results) ||
-      PyTuple_Size(results) != self->program.outputs)
+  if (!PyTuple_Check(results) || PyTuple_Size(results) != self->program.outputs)
     return invalid("expected the shapes of all outputs");
   self->held[NameGradient] = PyUnicode_InternFromString("requires_grad");
   self->held[NameReady] = PyUnicode_InternFromString("ready");
   self->held[NameAddress] = PyUnicode_InternFromString("data_ptr");
-  return self->held[NameGradient] && self->held[NameReady] &&
-                 self->held[NameAddress]
-             ? 0
-             : -1;
+  return self->held[NameGradient] && self->held[NameReady] && self->held[NameAddress] ? 0 : -1;
 }
 
 #endif // MIRAGE_RUNTIME_NATIVE_STATE_H
