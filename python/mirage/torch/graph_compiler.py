@@ -56,6 +56,8 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 the search; CUDA graphs are not captured here, but a caller may capture the compiled program."""
 MOST_SIZES = 16
 """The most sets of sizes that a graph is compiled for; calls with further ones run eagerly."""
+FIRST = 1
+"""The sets of sizes that are compiled as a whole before it is known that there are more."""
 OFTEN = 32
 """The calls after which a set of sizes is compiled as a whole, if the rest of the graph is compiled
 for any sizes."""
@@ -205,7 +207,7 @@ class _Graph:
         if key in self._found:
             return self._found[key]
         full = len(self._found) == MOST_SIZES
-        any_sizes = self._for_any_sizes()
+        any_sizes = self._for_any_sizes() if len(self._found) >= FIRST else None
         if full or (any_sizes is not None and not self._is_often(key)):
             return any_sizes
         why = f" ({self.why_alone})" if self.why_alone else ""

@@ -111,9 +111,10 @@ def _of_aligned(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Ver
     graphs = (decompose(loaded(first), stable=True), decompose(loaded(second), stable=True))
     difference, count = held_difference(graphs, aligned.contents, options.work, verdict.seed)
     name = "float64 with the elements of buffers and constants"
-    if difference is not None and _is_rounding(difference, aligned.contents):
+    alike = with_one_table(aligned)
+    if difference is not None and _is_rounding(difference, aligned.contents, alike is not None):
         found = _with_tables_read(aligned, options, budget)
-        found = found or _with_one_table(aligned, options, budget)
+        found = found or (alike and _with_one_table(aligned, alike, options, budget))
         if found is not None:
             return found
         text = "the difference is no larger than what rounding the elements makes"
@@ -156,12 +157,14 @@ def _with_tables_read(aligned: Aligned, options: VerifyOptions, budget: Budget) 
     return replace(found, evidence=(evidence, *found.evidence))
 
 
-def _with_one_table(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Verdict | None:
-    """Return the verdict on programs that hold the same tables up to their roundings; None if this
-    does not show that they are equal, or if the roundings matter."""
-    alike = with_one_table(aligned)
-    found = None if alike is None else _of_aligned(alike, options, budget)
-    if found is None or not found.equivalent or found.permutation is None:
+def _with_one_table(
+    aligned: Aligned, alike: Aligned, options: VerifyOptions, budget: Budget
+) -> Verdict | None:
+    """Return the verdict on programs that hold the same tables up to their roundings, given them
+    with the same tables (``alike``); None if this does not show that they are equal, or if the
+    roundings matter."""
+    found = _of_aligned(alike, options, budget)
+    if not found.equivalent or found.permutation is None:
         return None
     graphs = tuple(
         decompose(loaded(g), stable=True) for g in (aligned.reference, aligned.candidate)
@@ -187,11 +190,12 @@ def _has_positions(graph: KernelGraph) -> bool:
     return any(isinstance(op, Lookup) and not op.operands for op in graph.ops)
 
 
-def _is_rounding(difference: Difference, contents: Mapping[int, Array]) -> bool:
+def _is_rounding(difference: Difference, contents: Mapping[int, Array], alike: bool) -> bool:
     """Return whether a difference may come from bound tensors that are rounded to f32: a tensor of
-    1/3 holds another number than the division by 3 gives."""
+    1/3 holds another number than the division by 3 gives. Where tables are ``alike`` but for their
+    roundings, these are as large as those of their largest elements."""
     rounded = [x for x in map(_finite, contents.values()) if (x != np.trunc(x)).any()]
-    largest = (float(np.abs(x).max()) for x in rounded)
+    largest = [float(np.abs(x).max()) for x in rounded] if alike else []
     size = max(abs(difference.expected), abs(difference.actual), *largest)
     return bool(rounded) and abs(difference.expected - difference.actual) <= ROUNDED * size
 

@@ -77,7 +77,8 @@ def test_a_growing_cache_has_a_bounded_number_of_programs() -> None:
     made, layer = Counted(), Layer()
     steps = MOST_SIZES + 24
     same(grown(torch.compile(layer, backend=made.backend), steps), grown(layer, steps))
-    assert made.programs == 3  # the first length as a whole; before the cache, and after it
+    # the first length, and the first one of any, as a whole; before the cache, and after it
+    assert made.programs == 4
     assert not any(r.reason for r in made.reports)
     assert sum(r.sizes == "for any size of the rest" for r in made.reports) == 2
 

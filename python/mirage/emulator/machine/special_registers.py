@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SpecialRegisters:
-    """Those of all rows of a machine, by name."""
+    """The special registers of all rows of a machine, by name."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine

@@ -148,5 +148,6 @@ BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "xor": _logic(torch.logical_xor),
     "floor_div": lambda a, b: torch.div(a, b, rounding_mode="floor"),
     "remainder": torch.remainder,
+    "copysign": torch.copysign,
     "keep": lambda p, x: torch.where(p != 0, x, torch.zeros_like(x)),
 }
