@@ -111,7 +111,7 @@ def _of_aligned(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Ver
     graphs = (decompose(loaded(first), stable=True), decompose(loaded(second), stable=True))
     difference, count = held_difference(graphs, aligned.contents, options.work, verdict.seed)
     name = "float64 with the elements of buffers and constants"
-    alike = with_one_table(aligned)
+    alike = None if difference is None else with_one_table(aligned)
     if difference is not None and _is_rounding(difference, aligned.contents, alike is not None):
         found = _with_tables_read(aligned, options, budget)
         found = found or (alike and _with_one_table(aligned, alike, options, budget))
