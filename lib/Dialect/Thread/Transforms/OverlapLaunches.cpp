@@ -11,10 +11,8 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/SymbolTable.h"
-#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/BitVector.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mirage::thread {
@@ -44,30 +42,15 @@ struct OverlapLaunches : thread::impl::OverlapLaunchesBase<OverlapLaunches> {
         waitLast(cast<gpu::GPUFuncOp>(function));
       else if (waiting.contains(function))
         wait(cast<gpu::GPUFuncOp>(function));
-    for (auto &[function, next] : followers)
-      letStart(cast<gpu::GPUFuncOp>(function), next);
+    for (Operation *function : followed)
+      letStart(cast<gpu::GPUFuncOp>(function));
   }
 
 private:
-  /// The last of a kernel's loops that are in no other one.
-  static Operation *lastLoop(Operation *function) {
-    Operation *last = nullptr;
-    function->walk<WalkOrder::PreOrder>([&](LoopLikeOpInterface loop) {
-      last = loop;
-      return WalkResult::skip();
-    });
-    return last;
-  }
-
-  /// Lets the kernels that come `next` start, which may be unknown ones (null).
-  void letStart(gpu::GPUFuncOp function, ArrayRef<Operation *> next) {
+  /// Lets the kernels that come next start, as soon as this one does or has waited.
+  void letStart(gpu::GPUFuncOp function) {
     OpBuilder builder(function.getBody());
-    Operation *loop = lastLoop(function);
-    bool isUseful = llvm::all_of(
-        next, [&](Operation *f) { return f && (loadsEarly.contains(f) || late.contains(f)); });
-    if (loop && !isUseful)
-      builder.setInsertionPointAfter(loop);
-    else if (Operation *waits = waiting.lookup(function); waits && !late.contains(function))
+    if (Operation *waits = waiting.lookup(function); waits && !late.contains(function))
       builder.setInsertionPointAfter(waits);
     thread::DependentLaunchOp::create(builder, function->getLoc());
   }
@@ -95,8 +78,8 @@ private:
         break;
     }
     for (Operation *load : early)
-      if (load->isBeforeInBlock(first) || hoist(load, first))
-        loadsEarly.insert(function);
+      if (!load->isBeforeInBlock(first))
+        hoist(load, first);
     OpBuilder builder(first);
     waiting[function] = thread::DependentWaitOp::create(builder, function.getLoc());
   }
@@ -136,7 +119,7 @@ private:
 
   /// Moves an op and what it needs of the block before another one, unless it needs what is not
   /// there by then.
-  static bool hoist(Operation *op, Operation *before) {
+  static void hoist(Operation *op, Operation *before) {
     llvm::SetVector<Operation *> needed;
     needed.insert(op);
     for (size_t i = 0; i < needed.size(); ++i)
@@ -145,14 +128,13 @@ private:
         if (!made || made->getBlock() != op->getBlock() || made->isBeforeInBlock(before))
           continue;
         if (!isPure(made))
-          return false;
+          return;
         needed.insert(made);
       }
     SmallVector<Operation *> order = needed.takeVector();
     llvm::sort(order, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     for (Operation *moved : order)
       moved->moveBefore(before);
-    return true;
   }
 
   void overlap(kernel::GraphOp graph) {
@@ -172,7 +154,7 @@ private:
         Operation *function = note(invoke, running);
         waiting.try_emplace(function, nullptr);
         if (!running.empty())
-          followers[note(running.back(), {})].push_back(function);
+          followed.insert(note(running.back(), {}));
         else // of what it reads, kernels that are not known may write anything
           settled[function].reset();
         number = beside.lookup(invoke);
@@ -189,7 +171,7 @@ private:
       isFirst = false;
     }
     if (!running.empty() && follows)
-      followers[note(running.back(), {})].push_back(nullptr);
+      followed.insert(note(running.back(), {}));
   }
 
   /// Records which arguments of a kernel are settled when it starts while others are `running`.
@@ -220,14 +202,12 @@ private:
   llvm::SetVector<Operation *> functions;
   /// The kernels that wait, and where.
   DenseMap<Operation *, Operation *> waiting;
-  /// The kernels that are let start, and those that come after them.
-  llvm::MapVector<Operation *, SmallVector<Operation *>> followers;
+  /// The kernels that let the next ones start.
+  llvm::SetVector<Operation *> followed;
   /// How often each kernel is called.
   DenseMap<Attribute, unsigned> calls;
   /// The kernels that wait at their end.
   DenseSet<Operation *> late;
-  /// The kernels that load something before they wait.
-  DenseSet<Operation *> loadsEarly;
   /// Which arguments of a kernel are there when it starts, wherever it is called.
   DenseMap<Operation *, llvm::BitVector> settled;
 };
