@@ -99,8 +99,8 @@ class Narrowing:
 
 
 def is_part_of_sum(algebra: NormalForms, poly: int) -> bool:
-    """Return whether a term of a normal form is summed over some of the sub-axes of an axis only, so
-    that other parts of the sum are added later."""
+    """Return whether a term of a normal form is summed over a part of the sub-axes of an axis,
+    so that other parts of the sum are added later."""
     for (_, bound), _ in algebra.polys[poly]:
         for axis in {axis for axis, _ in bound}:
             if any((axis, level) not in bound for level in algebra.levels(axis)):
