@@ -43,10 +43,10 @@ _UNSAFE = (UnaryFn.BIAS, UnaryFn.LOG, UnaryFn.LOG1P, BinaryFn.KEEP)
 
 def with_free_values(first: KernelGraph, second: KernelGraph) -> Iterator[Freed]:
     """Yield both programs (with the same inputs, in primitive ops) with such values as further
-    inputs: first the shifts of exponentials, then also the values that they share, and then only those
-    of them that are not computed from others: what is known of the largest element of a row is
-    known if the row is an input, and its largest element is not. Nothing is yielded if there are no
-    such values."""
+    inputs: first the shifts of exponentials, then also the values that they share, and then only
+    those of these that are not computed from others: what is known of the largest element of a row
+    is known if the row is an input, and its largest element is not. Nothing is yielded if there are
+    no such values."""
     numbers: dict[object, int] = {}
     keys = [_keys(graph, numbers) for graph in (first, second)]
     shifts = [
