@@ -106,7 +106,7 @@ def _with_roots(reference: KernelGraph, candidate: KernelGraph) -> tuple[KernelG
         root = _root(square)
         read = {} if root is None else _read(foreign, {*own, root})
         if root is not None and len(read) > without:
-            squared = {square: root * root}
+            squared: dict[Number, Number] = {square: root * root}
             return _with(reference, squared), _with(candidate, read | squared)
     return reference, candidate
 

@@ -79,7 +79,8 @@ def inside(graph: KernelGraph) -> Mapping[Value, int]:
     compared with nothing may be truth values."""
     extents = compared_with(graph)
     integers = (v for v in graph.inputs if v.dtype.is_integer)
-    return {v: max(extents[v] - 1, 1) if v in extents else 2 for v in integers} | looked_up(graph)
+    named = {v: max(extents[v] - 1, 1) if v in extents else 2 for v in integers}
+    return {**named, **looked_up(graph)}
 
 
 def of_any_size(graph: KernelGraph) -> Set[Value]:
