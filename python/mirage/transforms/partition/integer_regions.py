@@ -66,7 +66,7 @@ class _Finder:
     def __init__(self, graph: KernelGraph, called: Set[Op], checked: Container[Value]) -> None:
         self.graph = graph
         self.made = {v: op for op in graph.ops for v in op.results}
-        steps = [op for op in graph.ops if _has_formula(op, checked)]
+        steps = [op for op in graph.ops if has_formula(op, checked)]
         self.exact = {op for op in steps if op in called or computes_bits(op)}
         self.steps = {op for op in steps if all(v.dtype.is_integer for v in op.operands)}
         self.steps |= self.exact
@@ -116,7 +116,7 @@ class _Finder:
         return inside
 
 
-def _has_formula(op: Op, checked: Container[Value]) -> bool:
+def has_formula(op: Op, checked: Container[Value]) -> bool:
     """Return whether an op can be a step of formulas."""
     if len(op.results) != 1 or op.result in checked or not op.result.shape:
         return False
