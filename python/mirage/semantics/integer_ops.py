@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mirage.semantics.builder import Builder, broadcast_shapes
-from mirage.semantics.integer_formula import BITS, CAST, CONSTANT, LOAD, Step
+from mirage.semantics.integer_formula import CONSTANT, LOAD, Step
+from mirage.semantics.integer_functions import BITS, CAST
 from mirage.semantics.integers import Integers
 from mirage.semantics.ops.op import Op, TensorType, Value
 from mirage.semantics.scalar import BinaryFn, UnaryFn

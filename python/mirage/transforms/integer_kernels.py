@@ -183,9 +183,10 @@ class _Beside:
 
 
 def _has_order(formula: Integers) -> bool:
-    """Return whether the dimensions of all operands have the order of those of the result."""
+    """Return whether tiles of all operands suffice, with dimensions in the order of those of the
+    result."""
     orders = ([d for d in dims if d >= 0] for dims in formula.formula.loads)
-    return all(order == sorted(order) for order in orders)
+    return formula.formula.of_tiles and all(order == sorted(order) for order in orders)
 
 
 def _is_aligned(formula: Integers, total: Value) -> bool:

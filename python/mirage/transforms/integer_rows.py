@@ -16,7 +16,8 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, inf, prod
 
-from mirage.semantics.integer_formula import CAST, LOAD, POSITION, Formula, Step
+from mirage.semantics.integer_formula import LOAD, POSITION, Formula, Step
+from mirage.semantics.integer_functions import CAST
 from mirage.semantics.integer_totals import IntegerReduce
 from mirage.semantics.integers import Integers, MapIntegers, TileIntegers
 from mirage.semantics.ops.op import Op, TensorType, Value
