@@ -68,6 +68,10 @@ class Integers(Lookup):
     def in_tiles(self) -> bool:
         return True
 
+    @property
+    def picks_from(self) -> tuple[Value, ...]:
+        return tuple(self.operands[i] for i in sorted(self.formula.tables))
+
     def says(self, xs: str) -> str:
         return f"integers {self.formula}({xs})"
 
