@@ -36,7 +36,8 @@ public:
   /// The last step, in the type `element`: i64, or f32.
   Value emit(ArrayRef<Value> operands, Type element) {
     for (const FormulaStep &step : formula.getSteps()) {
-      bool isGiven = step.kind == FormulaStep::Kind::Load || step.kind == FormulaStep::Kind::Position;
+      bool isGiven =
+          step.kind == FormulaStep::Kind::Load || step.kind == FormulaStep::Kind::Position;
       if (step.kind == FormulaStep::Kind::Table) {
         numbers[results.size()] = numbers.size();
         results.push_back(Value());
