@@ -169,8 +169,10 @@ private:
 
   /// Whether a launch does no more with an operand than to load tiles of it.
   static bool isLoaded(kernel::LaunchOp launch, unsigned number) {
-    return llvm::all_of(launch.getBody().getArgument(number).getUsers(), [](Operation *user) {
-      return isa<block::LoadOp, block::IntegersOp>(user);
+    return llvm::all_of(launch.getBody().getArgument(number).getUses(), [](OpOperand &use) {
+      auto integers = dyn_cast<block::IntegersOp>(use.getOwner());
+      return isa<block::LoadOp>(use.getOwner()) ||
+             (integers && !integers.getParsedFormula().isTable(use.getOperandNumber()));
     });
   }
 
