@@ -16,9 +16,11 @@ from itertools import product
 
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
 from mirage.frontend.torch_import.rows.movement.views import padded, strided
+from mirage.frontend.torch_import.rows.products.channelwise import Steps, channelwise
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import Value
 
+_FEW_PLACES = 9
 _MOST_PLACES = 64
 """The most places of a kernel whose products are added."""
 
@@ -51,6 +53,17 @@ def _of(c: Call) -> _Convolution:
     return _Convolution(counts, kernel, stride, padding, dilation, c.integer(8))
 
 
+def _convolution(b: Lowering, c: Call) -> Value:
+    """A convolution without a call of PyTorch, where that is as fast."""
+    conv, weight = _of(c), c.value(1)
+    few = math.prod(conv.kernel) <= _FEW_PLACES
+    if conv.groups > 1 and weight.shape[1] == 1 and few and not conv.pointwise:
+        each = (conv.counts, conv.kernel, conv.stride, conv.padding, conv.dilation)
+        steps = [Steps(*numbers) for numbers in zip(*each, strict=True)]
+        return _with_bias(b, c, channelwise(b, c.value(0), weight, steps))
+    return _in_patches(b, c)
+
+
 def _in_patches(b: Lowering, c: Call) -> Value:
     """A convolution of which no two outputs read the same input, as pointwise ones (strided ones
     too) and patch embeddings."""
@@ -76,10 +89,11 @@ def _in_patches(b: Lowering, c: Call) -> Value:
 
 
 def _with_bias(b: Lowering, c: Call, y: Value) -> Value:
-    """Return a result of one row for each channel with its bias, in the shape of the result."""
+    """Return a result ``[N, C, …]`` with the bias of each channel, in the shape of the result."""
     bias = c.optional(2)
     if bias is not None:
-        y = b.binary(BinaryFn.ADD, y, b.reshape(b.typed(bias, y.dtype), (bias.shape[0], 1)))
+        each = b.reshape(b.typed(bias, y.dtype), (bias.shape[0], *(1 for _ in y.shape[2:])))
+        y = b.binary(BinaryFn.ADD, y, each)
     return b.reshaped(y, c.result.shape)
 
 
@@ -119,7 +133,7 @@ def _at_place(
     return b.matmul(weight, x)
 
 
-CONVOLUTIONS: dict[str, Row] = {"aten.convolution": _in_patches}
+CONVOLUTIONS: dict[str, Row] = {"aten.convolution": _convolution}
 """Convolutions that are one product."""
 CONVOLUTIONS_BY_PLACES: dict[str, Row] = {"aten.convolution": _by_places}
 """Convolutions that are a sum of products."""

@@ -1,0 +1,78 @@
+"""Convolutions of each channel by itself (depthwise ones), as sums of shifted products.
+
+An output depends on few elements, so a kernel computes it together with what follows. What it reads
+is looked up by its place, which is a function of the output's; places outside count as zero.
+Channels come last, so that each row of the table of places has all channels of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+
+from mirage.frontend.torch_import.rows.lowering import Lowering, wide
+from mirage.semantics.positions import gather, iota
+from mirage.semantics.scalar import BinaryFn
+from mirage.semantics.ugraph import Value
+
+
+@dataclass(frozen=True)
+class Steps:
+    """One dimension of space: the outputs, the places of the kernel, the steps between outputs and
+    between places, and the zeros before the first input."""
+
+    count: int
+    kernel: int
+    stride: int
+    padding: int
+    dilation: int
+
+
+def channelwise(b: Lowering, x: Value, weight: Value, dims: Sequence[Steps]) -> Value:
+    """Return the convolution of ``x`` ``[N, C, …]`` with ``weight`` ``[C, 1, …]``, as
+    ``[N, C, …]``."""
+    batch, channels, *sizes = x.shape
+    rank = len(x.shape)
+    x = b.permuted(x, (0, *range(2, rank), 1))
+    table = b.reshape(x, (x.type.size // channels, channels))
+    factors = wide(b, b.reshape(weight, (channels, weight.type.size // channels)))
+    shape = (batch, *(d.count for d in dims))
+    terms: list[Value] = []
+    for number, place in enumerate(product(*(range(d.kernel) for d in dims))):
+        row, inside = _row_at(b, shape, sizes, dims, place)
+        read = b.permuted(gather(b, table, row), (0, rank - 1, *range(1, rank - 1)))
+        for condition in inside:
+            read = b.binary(BinaryFn.KEEP, condition, read)
+        factor = b.reshape(b.cut(factors, 1, number, 1), (channels, *(1 for _ in dims)))
+        terms.append(b.binary(BinaryFn.MUL, wide(b, read), factor))
+    return reduce(lambda u, v: b.binary(BinaryFn.ADD, u, v), terms)
+
+
+def _row_at(
+    b: Lowering, shape: tuple[int, ...], sizes: Sequence[int], dims: Sequence[Steps],
+    place: Sequence[int],
+) -> tuple[Value, list[Value]]:  # fmt: skip
+    """Return the row of the table that each output (of ``shape``) reads at a place of the kernel,
+    and conditions for it to be inside; any row stands for one outside."""
+    row, inside = iota(b, shape, 0), list[Value]()
+    for i, (size, d, at) in enumerate(zip(sizes, dims, place, strict=True)):
+        line = tuple(n if k == i + 1 else 1 for k, n in enumerate(shape))
+        index = _input_at(b, line, i + 1, d, at)
+        first = at * d.dilation - d.padding
+        last = first + (d.count - 1) * d.stride
+        if first < 0:
+            inside.append(b.combine(BinaryFn.LE, 0, _input_at(b, line[1:], i, d, at)))
+            index = b.combine(BinaryFn.MAX, index, 0)
+        if last >= size:
+            inside.append(b.combine(BinaryFn.LT, _input_at(b, line[1:], i, d, at), size))
+            index = b.combine(BinaryFn.MIN, index, size - 1)
+        row = b.binary(BinaryFn.ADD, b.combine(BinaryFn.MUL, row, size), index)
+    return row, inside
+
+
+def _input_at(b: Lowering, shape: tuple[int, ...], dim: int, d: Steps, place: int) -> Value:
+    """Return the input that each output along ``dim`` reads at a place of the kernel."""
+    index = b.combine(BinaryFn.MUL, iota(b, shape, dim), d.stride)
+    return b.combine(BinaryFn.ADD, index, place * d.dilation - d.padding)
