@@ -110,16 +110,9 @@ def _needed(op: Op, block: Block) -> list[Block] | None:
     if op.names_rows is not None:
         table, index = op.operands
         rank = len(index.shape)
-        whole = all(n == size for (_, n), size in zip(block[rank:], table.shape[1:], strict=True))
-        return [tuple((0, n) for n in table.shape), block[:rank]] if whole else None
+        return [((0, table.shape[0]), *block[rank:]), block[:rank]]
     if isinstance(op, Elementwise):
-        return [
-            tuple(
-                (0, 1) if n == 1 else at
-                for n, at in zip(v.shape, block[len(block) - len(v.shape) :])
-            )
-            for v in op.operands
-        ]
+        return [_aligned(block, v.shape) for v in op.operands]
     if not isinstance(op, View):
         return None
     (x,) = op.operands

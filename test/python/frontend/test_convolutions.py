@@ -1,5 +1,5 @@
 """Convolutions with padding, groups or patches that overlap are sums of products, unless a call may
-remain."""
+remain; those of each channel by itself are always, if their kernels are small."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from mirage.frontend.errors import UnsupportedOpError
+from mirage.pipeline.commands.emulate import emulate
 from torch import Tensor
 from torch_programs.imported_programs import check, rand
 
@@ -43,6 +44,58 @@ def test_sums_of_products(name: str) -> None:
 def test_a_call_where_one_may_remain() -> None:
     imported = mi.from_torch(
         lambda x, w: F.conv2d(x, w, padding=1), B, rand(5, 3, 2, 2), allow_fallback=True
+    )
+    assert [s.op for s in imported.stays] == ["aten.convolution"]
+
+
+CHANNELWISE: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
+    "causal": (
+        lambda x, w, c: F.silu(F.conv1d(x, w, c, padding=3, groups=4)[..., : x.shape[2]]),
+        (rand(2, 4, 9), rand(4, 1, 4), rand(4)),
+    ),
+    "causal, of half the channels, channels last": (
+        lambda x, w: F.conv1d(x.transpose(1, 2).chunk(2, 1)[0], w, padding=2, groups=4)[..., :5],
+        (rand(2, 5, 8), rand(4, 1, 3)),
+    ),
+    "a later part": (
+        lambda x, w: F.conv1d(x, w, padding=2, groups=4)[..., 2:],
+        (rand(1, 4, 6), rand(4, 1, 3)),
+    ),
+    "images": (
+        lambda x, w, c: (
+            F.conv2d(x, w, c, padding=1, groups=3),
+            F.conv2d(x, w, stride=2, padding=(0, 1), dilation=(1, 2), groups=3),
+        ),
+        (B, rand(3, 1, 3, 2), rand(3)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANNELWISE)
+def test_each_channel_by_itself(name: str) -> None:
+    program, inputs = CHANNELWISE[name]
+    imported = mi.from_torch(program, *inputs, allow_fallback=True)
+    assert not imported.stays
+    check(program, *inputs)
+
+
+def test_each_channel_by_itself_in_one_kernel() -> None:
+    _, (x, w, c) = CHANNELWISE["causal"]
+    inputs = [t.float() for t in (x.repeat(1, 4, 2), w.repeat(4, 1, 1), c.repeat(4))]
+
+    def of_more(x: Tensor, w: Tensor, c: Tensor) -> Tensor:
+        return F.silu(F.conv1d(x, w, c, padding=3, groups=16)[..., : x.shape[2]])
+
+    options = mi.OptimizeOptions(chip="h200", fresh=True, use_cache=False, check_kernels=True)
+    optimized = mi.optimize(mi.from_torch(of_more, *inputs, allow_fallback=True), options)
+    assert optimized.kernels == 1
+    (got,) = emulate(optimized, *inputs)
+    torch.testing.assert_close(got, of_more(*inputs), rtol=1e-5, atol=1e-5)
+
+
+def test_large_kernels_of_channels_stay() -> None:
+    imported = mi.from_torch(
+        lambda x, w: F.conv2d(x, w, padding=3, groups=3), B, rand(3, 1, 7, 7), allow_fallback=True
     )
     assert [s.op for s in imported.stays] == ["aten.convolution"]
 

@@ -70,7 +70,7 @@ class Importer:
         self.name = name
         self.is_sized = is_sized
         tf32 = torch.get_float32_matmul_precision() != "highest"
-        self.lowering = Lowering(tf32=tf32, may_stay=allow_fallback)
+        self.lowering = Lowering(tf32=tf32, may_stay=allow_fallback, sized=is_sized)
         self.values: dict[Any, object] = {}
         self.locations: dict[Op, SourceLocation] = {}
         self.stays: dict[Value, Stays] = {}  # by the first result

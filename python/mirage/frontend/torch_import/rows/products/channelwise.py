@@ -13,9 +13,10 @@ from functools import reduce
 from itertools import product
 
 from mirage.frontend.torch_import.rows.lowering import Lowering, wide
+from mirage.semantics.indexing.relations import Same
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn
-from mirage.semantics.ugraph import Value
+from mirage.semantics.ugraph import Op, Value, View
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ def channelwise(b: Lowering, x: Value, weight: Value, dims: Sequence[Steps]) -> 
     ``[N, C, …]``."""
     batch, channels, *sizes = x.shape
     rank = len(x.shape)
-    x = b.permuted(x, (0, *range(2, rank), 1))
-    table = b.reshape(x, (x.type.size // channels, channels))
+    x = _reordered(b, x, (0, *range(2, rank), 1))
+    table = _rows(b, x)
     factors = wide(b, b.reshape(weight, (channels, weight.type.size // channels)))
     shape = (batch, *(d.count for d in dims))
     terms: list[Value] = []
@@ -48,6 +49,39 @@ def channelwise(b: Lowering, x: Value, weight: Value, dims: Sequence[Steps]) -> 
         factor = b.reshape(b.cut(factors, 1, number, 1), (channels, *(1 for _ in dims)))
         terms.append(b.binary(BinaryFn.MUL, wide(b, read), factor))
     return reduce(lambda u, v: b.binary(BinaryFn.ADD, u, v), terms)
+
+
+def _reordered(b: Lowering, x: Value, order: tuple[int, ...]) -> Value:
+    """Reorder the dimensions of ``x``, or of what it is a part of, if these are reordered already:
+    channels may come last there, so that nothing is copied."""
+    op = _definition(b, x)
+    if op is None or not isinstance(op, View):
+        return b.permuted(x, order)
+    (source,) = op.operands
+    if op.cut_at is not None:
+        cut = tuple(zip(op.cut_at, x.shape, strict=True))
+        starts, sizes = zip(*(cut[d] for d in order), strict=True)
+        return b.slice(_reordered(b, source, order), starts, sizes)
+    relations = op.relations()
+    dims = [r.dim for r in relations or () if isinstance(r, Same)]
+    if sorted(dims) != list(range(len(order))) or len(source.shape) != len(order):
+        return b.permuted(x, order)
+    return _reordered(b, source, tuple(dims[d] for d in order))
+
+
+def _rows(b: Lowering, x: Value) -> Value:
+    """Return ``x`` as one row of channels after the other. Those of a slice of channels are slices
+    of rows, which are not copied."""
+    op = _definition(b, x)
+    if op is not None and op.cut_at is not None:
+        (source,) = op.operands
+        if source.shape[:-1] == x.shape[:-1]:
+            return b.cut(_rows(b, source), 1, op.cut_at[-1], x.shape[-1])
+    return b.reshape(x, (x.type.size // x.shape[-1], x.shape[-1]))
+
+
+def _definition(b: Lowering, x: Value) -> Op | None:
+    return next((op for op in reversed(b.ops) if x in op.results), None)
 
 
 def _row_at(

@@ -1,6 +1,8 @@
 """Rows of convolutions.
 
-If no two patches overlap, a convolution is one product of the weights with the patches. Otherwise
+If no two patches overlap, a convolution is one product of the weights with the patches. If each
+channel has a small kernel for itself, it is a sum of elementwise products
+(:mod:`~mirage.frontend.torch_import.rows.products.channelwise`). Otherwise
 it is a sum of products with shifted views of the input, one for each place of the kernel. A kernel
 that reads the input so many times is slower than the library, so that form is only for programs in
 which no call of PyTorch may remain.
@@ -21,6 +23,8 @@ from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import Value
 
 _FEW_PLACES = 9
+"""The most places of a kernel that each channel has for itself; with more, the library is
+faster."""
 _MOST_PLACES = 64
 """The most places of a kernel whose products are added."""
 
@@ -54,10 +58,11 @@ def _of(c: Call) -> _Convolution:
 
 
 def _convolution(b: Lowering, c: Call) -> Value:
-    """A convolution without a call of PyTorch, where that is as fast."""
+    """A convolution that needs no call of PyTorch, or is faster without one."""
     conv, weight = _of(c), c.value(1)
-    few = math.prod(conv.kernel) <= _FEW_PLACES
-    if conv.groups > 1 and weight.shape[1] == 1 and few and not conv.pointwise:
+    few = math.prod(conv.kernel) <= _FEW_PLACES and not conv.pointwise
+    # with a dynamic size, rows of a batch would be looked up by calls
+    if few and not b.sized and conv.groups == weight.shape[0] == c.value(0).shape[1] > 1:
         each = (conv.counts, conv.kernel, conv.stride, conv.padding, conv.dilation)
         steps = [Steps(*numbers) for numbers in zip(*each, strict=True)]
         return _with_bias(b, c, channelwise(b, c.value(0), weight, steps))
