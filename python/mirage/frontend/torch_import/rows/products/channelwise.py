@@ -8,7 +8,7 @@ Channels come last, so that each row of the table of places has all channels of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
 
@@ -16,7 +16,7 @@ from mirage.frontend.torch_import.rows.lowering import Lowering, wide
 from mirage.semantics.indexing.relations import Same
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn
-from mirage.semantics.ugraph import Op, Value, View
+from mirage.semantics.ugraph import Boundary, Elementwise, Op, Source, TensorType, Value, View
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,15 @@ class Steps:
     dilation: int
 
 
-def channelwise(b: Lowering, x: Value, weight: Value, dims: Sequence[Steps]) -> Value:
+def channelwise(b: Lowering, x: Value, weight: Value, dims: Sequence[Steps]) -> Value | None:
     """Return the convolution of ``x`` ``[N, C, …]`` with ``weight`` ``[C, 1, …]``, as
-    ``[N, C, …]``."""
+    ``[N, C, …]``; None if channels would first have to be moved."""
     batch, channels, *sizes = x.shape
     rank = len(x.shape)
-    x = _reordered(b, x, (0, *range(2, rank), 1))
-    table = _rows(b, x)
+    lines = _reordered(b, x, (0, *range(2, rank), 1))
+    if lines is None:
+        return None
+    table = _rows(b, lines)
     factors = wide(b, b.reshape(weight, (channels, weight.type.size // channels)))
     shape = (batch, *(d.count for d in dims))
     terms: list[Value] = []
@@ -51,22 +53,40 @@ def channelwise(b: Lowering, x: Value, weight: Value, dims: Sequence[Steps]) -> 
     return reduce(lambda u, v: b.binary(BinaryFn.ADD, u, v), terms)
 
 
-def _reordered(b: Lowering, x: Value, order: tuple[int, ...]) -> Value:
-    """Reorder the dimensions of ``x``, or of what it is a part of, if these are reordered already:
-    channels may come last there, so that nothing is copied."""
+def _reordered(b: Lowering, x: Value, order: tuple[int, ...]) -> Value | None:
+    """Return ``x`` with its dimensions in another order, if it is a view of a tensor that has this
+    order, or of one that kernels compute, which can write it so."""
+    if order == tuple(range(len(order))):
+        return x
     op = _definition(b, x)
-    if op is None or not isinstance(op, View):
-        return b.permuted(x, order)
+    if op is None or isinstance(op, Boundary | Source):
+        return None
+    if not isinstance(op, View):
+        return _computed(b, op, order) or b.permuted(x, order)
     (source,) = op.operands
     if op.cut_at is not None:
         cut = tuple(zip(op.cut_at, x.shape, strict=True))
         starts, sizes = zip(*(cut[d] for d in order), strict=True)
-        return b.slice(_reordered(b, source, order), starts, sizes)
-    relations = op.relations()
-    dims = [r.dim for r in relations or () if isinstance(r, Same)]
+        found = _reordered(b, source, order)
+        return None if found is None else b.slice(found, starts, sizes)
+    dims = [r.dim for r in op.relations() or () if isinstance(r, Same)]
     if sorted(dims) != list(range(len(order))) or len(source.shape) != len(order):
-        return b.permuted(x, order)
+        return None
     return _reordered(b, source, tuple(dims[d] for d in order))
+
+
+def _computed(b: Lowering, op: Op, order: tuple[int, ...]) -> Value | None:
+    """Return the result of an elementwise op in another order, computed from operands in that
+    order; None if one does not have it."""
+    if not isinstance(op, Elementwise) or any(v.shape != op.result.shape for v in op.operands):
+        return None
+    operands = [_reordered(b, v, order) for v in op.operands]
+    found = tuple(v for v in operands if v is not None)
+    if len(found) < len(operands):
+        return None
+    result = TensorType(tuple(op.result.shape[d] for d in order), op.result.dtype)
+    b.ops.append(replace(op, operands=found, results=(Value(result, op.result.name),)))
+    return b.ops[-1].result
 
 
 def _rows(b: Lowering, x: Value) -> Value:

@@ -59,13 +59,17 @@ def _of(c: Call) -> _Convolution:
 
 def _convolution(b: Lowering, c: Call) -> Value:
     """A convolution that needs no call of PyTorch, or is faster without one."""
-    conv, weight = _of(c), c.value(1)
+    x, weight, conv = c.value(0), c.value(1), _of(c)
     few = math.prod(conv.kernel) <= _FEW_PLACES and not conv.pointwise
-    # with a dynamic size, rows of a batch would be looked up by calls
-    if few and not b.sized and conv.groups == weight.shape[0] == c.value(0).shape[1] > 1:
+    if few and conv.groups == weight.shape[0] == x.shape[1] > 1:
+        if not any(conv.padding) and all(s == 1 for s in conv.stride):
+            return _by_places(b, c)  # slices are addresses
         each = (conv.counts, conv.kernel, conv.stride, conv.padding, conv.dilation)
         steps = [Steps(*numbers) for numbers in zip(*each, strict=True)]
-        return _with_bias(b, c, channelwise(b, c.value(0), weight, steps))
+        # with a dynamic size, calls would look up the rows of a batch
+        found = None if b.sized else channelwise(b, x, weight, steps)
+        if found is not None:
+            return _with_bias(b, c, found)
     return _in_patches(b, c)
 
 
