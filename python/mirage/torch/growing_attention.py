@@ -61,9 +61,22 @@ def repeated(attention: Node) -> list[Node]:
     found = {attention}
     for node in reversed(attention.graph.nodes):
         name = getattr(node.target, "__name__", node.target)
-        if name in _REPEATS and node.users and found.issuperset(node.users):
+        if name in _REPEATS and node.users and found.issuperset(node.users) and _keeps(node):
             found.add(node)
     return [n for n in attention.graph.nodes if n in found and n is not attention]
+
+
+def _keeps(node: Node) -> bool:
+    """Return whether an op keeps the growing dimension of a cache or a mask, in its place: it moves
+    no key, whatever the length is."""
+    tensors = [x for x in map(example_of, node.all_input_nodes) if isinstance(x, torch.Tensor)]
+    y = example_of(node)
+    if len(tensors) != 1 or not isinstance(y, torch.Tensor):
+        return False
+    (x,) = tensors
+    if _grows(x) and _grows(y):
+        return str(x.shape[-2]) == str(y.shape[-2]) and x.shape[-1] == y.shape[-1]
+    return _is_mask(x) and _is_mask(y) and str(x.shape[-1]) == str(y.shape[-1])
 
 
 def attention_apart(module: GraphModule) -> tuple[GraphModule, dict[Node, str]]:
@@ -78,7 +91,7 @@ def attention_apart(module: GraphModule) -> tuple[GraphModule, dict[Node, str]]:
         group: list[Node] = [*repeated(attention), attention]
         for node in group[:-1]:
             attention.prepend(node)
-        groups.update({node: attention.name for node in group})
+        groups |= {node: str(attention.name) for node in group}
         for cache in {x for n in group for x in n.all_input_nodes}.difference(group):
             if cache.target is torch.cat and _grows(example_of(cache)):
                 cache.target = joined
@@ -111,6 +124,14 @@ def _grows(x: Any) -> bool:
     return _is_dynamic(length) and not any(map(_is_dynamic, (*outer, width)))
 
 
+def _is_mask(x: Any) -> bool:
+    """Return whether the last dimension of a tensor, and no other, has no fixed size."""
+    if not isinstance(x, torch.Tensor) or not x.dim():
+        return False
+    *outer, length = x.shape
+    return _is_dynamic(length) and not any(map(_is_dynamic, outer))
+
+
 def growing_attention(piece: GraphModule, answer: Answer) -> GrowingAttention | None:
     """Return what replaces a piece of one attention, and of ops that repeat heads for it, compiled
     by ``answer``; None if that needs more than the length at the call."""
@@ -120,7 +141,7 @@ def growing_attention(piece: GraphModule, answer: Answer) -> GrowingAttention | 
     assert given is not None
     inputs = piece.graph.find_nodes(op="placeholder")
     caches = [i for i, n in enumerate(inputs) if _grows(example_of(n))]
-    masks = [i for i, n in enumerate(inputs) if n is given.get("attn_mask") and i not in caches]
+    masks = [i for i, n in enumerate(inputs) if _is_mask(example_of(n))]
     lengths = {str(example_of(inputs[i]).shape[-2]) for i in caches}
     for i, node in enumerate(inputs):
         x = example_of(node)

@@ -100,7 +100,8 @@ def _is_made(x: Any) -> bool:
 
 class _Piece:
     """A compiled piece. PyTorch may give a result of another piece other strides than when the
-    graph was traced, as its kernels depend on sizes; then it runs this piece as well."""
+    graph was traced, as its kernels depend on sizes; then it runs this piece as well. Those of
+    dimensions of size 1 say nothing."""
 
     def __init__(
         self,
@@ -111,5 +112,12 @@ class _Piece:
         self._found, self._eager, self._strides = found, eager, strides
 
     def __call__(self, *inputs: Any) -> Any:
-        as_traced = all(inputs[i].stride() == s for i, s in self._strides.items())
+        as_traced = all(_are_strides(inputs[i], s) for i, s in self._strides.items())
         return (self._found if as_traced else self._eager)(*inputs)
+
+
+def _are_strides(x: torch.Tensor, strides: tuple[int, ...]) -> bool:
+    found = x.stride()
+    return found == strides or all(
+        a == b or n == 1 for a, b, n in zip(found, strides, x.shape, strict=True)
+    )

@@ -457,14 +457,6 @@ REFUSED: list[tuple[str, Callable[..., object], tuple[object, ...], type[Fronten
     ),
     ("no tensor", "module", (X,), GraphTypeError, "expected a torch.nn.Module, a function"),
     ("wrong shapes", lambda x: x @ x, (X,), ImportFailedError, "could not capture"),
-    (
-        "inputs as one tuple",
-        lambda x, y: x + y,
-        ((X, X),),
-        GraphTypeError,
-        "expected inputs one by one (model, x, y), got one tuple of 2 tensors; pass *inputs",
-    ),
-    ("inputs as one list", torch.nn.Linear(4, 4), ([X],), GraphTypeError, "list of 1 tensor;"),
     ("nothing", lambda x: None, (X,), FrontendError, ""),
     ("state", Counter(), (X,), ImportFailedError, "an update of 'count'"),
 ]
