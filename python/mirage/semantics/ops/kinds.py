@@ -263,12 +263,21 @@ class Boundary(Op):
         operands."""
         return f"{type(self).__name__.lower()}({xs})"
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether it certainly stores nothing into its operands, however it is computed."""
+        return False
+
 
 @dataclass(frozen=True, eq=False)
 class Lookup(Boundary, kind=True):
     """A tensor of the kernel level whose elements are determined where they are loaded."""
 
     in_block: ClassVar[bool] = False
+
+    @property
+    def only_reads(self) -> bool:
+        return True
 
     @property
     @abstractmethod

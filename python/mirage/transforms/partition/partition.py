@@ -149,7 +149,7 @@ class _Cutter:
     def _given_to_calls(self) -> Iterator[tuple[Value, Op]]:
         """Yield floats in memory that calls read, and may store into, with the calls."""
         for op in self.graph.ops:
-            if not isinstance(op, Boundary) or isinstance(op, Lookup):
+            if not isinstance(op, Boundary) or op.only_reads:
                 continue
             for v in map(self._root, op.operands):
                 given = v not in self.definitions or isinstance(self.definitions[v], Boundary)
