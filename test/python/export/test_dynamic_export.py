@@ -13,7 +13,6 @@ from typing import Any
 import mirage
 import pytest
 import torch
-from executed_programs import FEW_CHOICES
 from mirage.frontend.errors import DynamicShapeError
 from mirage.pipeline.whole_model import IncompleteModelError
 from mirage.runtime import CallError, UnreadableArtifactError, load
@@ -24,7 +23,6 @@ from torch.export import Dim
 
 OPTIONS = {
     "chip": "sm_80", "budget": 20, "candidates": 1, "jobs": 1, "check_kernels": False,
-    "bounds": FEW_CHOICES,
 }  # fmt: skip
 BATCH = Dim("batch", min=2, max=40)
 

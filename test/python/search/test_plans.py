@@ -99,7 +99,7 @@ def test_no_plan_is_better_when_every_part_is_solved(program: KernelGraph) -> No
     best = found.plans()[0].time(H200)
     assert best == pytest.approx(least - H200.combine)
     assert floor == len(every.cuts.parts)  # the bounds were ones
-    assert found.report.kernels == 0  # each one that it needs is one of a part
+    assert found.report.kernels <= every.report.kernels
 
 
 class Patient(PlanSearch):
