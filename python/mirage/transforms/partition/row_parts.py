@@ -2,9 +2,8 @@
 
 Experts often have one matrix for two projections, ``gate, up = (x @ weights[expert]).chunk(2)``. A
 kernel that multiplies by both parts at once passes on their product with each other, instead of
-twice as many elements that its readers have to combine. So each part is looked up by itself: a
-table of ``n`` rows that consist of ``k`` equal parts is one of ``n * k`` rows as well, and part
-``i`` of row ``r`` is row ``r * k + i`` there. Indices that name no row still name none.
+twice as many elements that its readers have to combine. So each part is looked up by itself, as the
+rows of a part of the table, which is an address in it.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from math import prod
 
 from mirage.semantics.blocks import Block, Shape, operand_blocks
 from mirage.semantics.builder import Builder
+from mirage.semantics.indexing.strides import START
 from mirage.semantics.ops.kinds import Contraction
 from mirage.semantics.positions import Gather, gather
 from mirage.semantics.region import contiguous_start
-from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
 
@@ -26,8 +25,7 @@ from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
 def with_row_parts(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with separate lookups of the parts of rows whose products are cut into
     these parts; the same object if there are none."""
-    rows = {op.result for op in graph.ops if isinstance(op, Gather) and op.in_tiles}
-    if not rows:
+    if not any(isinstance(op, Gather) for op in graph.ops):
         return graph
     for source in dict.fromkeys(op.operands[0] for op in graph.ops if op.cut_at is not None):
         cut = _Cutter(graph, source).run()
@@ -51,7 +49,6 @@ class _Cutter:
         self.definitions = {v: op for op in graph.ops for v in op.results}
         self.b = Builder()
         self.blocks: dict[tuple[Value, Block], Value | None] = {}
-        self.scaled: dict[tuple[Value, int, int], Value] = {}
         self.cut = False  # whether rows are looked up in parts
 
     def run(self) -> KernelGraph | None:
@@ -103,33 +100,17 @@ class _Cutter:
         return result
 
     def _parts(self, op: Gather, block: Block) -> Value | None:
-        """Return the same part of each row that an op looks up, if rows consist of such parts."""
+        """Return the same part of each row that an op looks up, if its elements are consecutive and
+        start where kernels can copy them."""
         table, index = op.operands
         rank = len(index.shape)
-        offsets, sizes = (tuple(x[rank:]) for x in block)
-        row = table.shape[1:]
-        start = contiguous_start(row, sizes, offsets)
-        size = prod(sizes)
-        whole = tuple(block[1][:rank]) == index.shape
-        if not op.in_tiles or not whole or start is None or start % size or prod(row) % size:
+        offsets, sizes = block[0][rank:], block[1][rank:]
+        start = contiguous_start(table.shape[1:], sizes, offsets)
+        if not op.in_tiles or block[1][:rank] != index.shape or start is None:
             return None
-        count = prod(row) // size
-        parts = self.b.reshape(table, (table.shape[0] * count, *sizes))
+        row = prod(table.shape[1:])
+        if any(n * table.dtype.bytes % START for n in (start, row)):
+            return None
         self.cut = True
-        return gather(self.b, parts, self._index(op, count, start // size), from_end=op.from_end)
-
-    def _index(self, op: Gather, count: int, number: int) -> Value:
-        """Return the index of a part of each row. Other indices become the nearest one that names
-        no row, so that their multiples name none either."""
-        table, index = op.operands
-        least, most = -table.shape[0] - 1 if op.from_end else -1, table.shape[0]
-        key = index, least, count
-        if key not in self.scaled:
-            b = self.b
-            limited = b.binary(BinaryFn.MAX, index, b.constant(least, index.dtype))
-            limited = b.binary(BinaryFn.MIN, limited, b.constant(most, index.dtype))
-            self.scaled[key] = b.binary(BinaryFn.MUL, limited, b.constant(count, index.dtype))
-        first = self.scaled[key]
-        if not number:
-            return first
-        return self.b.binary(BinaryFn.ADD, first, self.b.constant(number, index.dtype))
+        part = self.b.slice(table, (0, *offsets), (table.shape[0], *sizes))
+        return gather(self.b, part, index, from_end=op.from_end)
