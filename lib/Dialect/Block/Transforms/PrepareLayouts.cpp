@@ -54,25 +54,28 @@ ValueSet mirage::block::findStaged(kernel::LaunchOp launch) {
     if (isKeptFactor(convert))
       staged.insert(convert.getResult());
   });
+  bool usesGroups = launch.getSchedule()->usesWarpgroups();
+  auto isWorthPrefetching = [&](Operation *load) {
+    return isa<LoopOp>(load->getParentOp()) && launch.getSchedule()->getStages() > 1 &&
+           getTile(load->getResult(0)).getSizeInBytes() >= minStagedBytes;
+  };
   launch.getBody().walk([&](LoadOp load) {
     if (load.getType().getElementType().isInteger())
       return; // exact integers are only stored
-    bool inLoop = isa<LoopOp>(load->getParentOp());
-    bool prefetched = inLoop && launch.getSchedule()->getStages() > 1 && canCopyAsync(load) &&
-                      load.getType().getSizeInBytes() >= minStagedBytes &&
-                      (!launch.getSchedule()->usesWarpgroups() || isBox(load));
+    bool prefetched =
+        isWorthPrefetching(load) && canCopyAsync(load) && (!usesGroups || isBox(load));
     // Integers and floats of 8 bits become wider floats on their way to registers, but for
     // warpgroups, which multiply floats of 8 bits.
     Type element = cast<RankedTensorType>(load.getSource().getType()).getElementType();
     bool isConverted = element != load.getType().getElementType() &&
-                       !(launch.getSchedule()->usesWarpgroups() && isEightBitFloat(element));
+                       !(usesGroups && isEightBitFloat(element));
     if ((feedsMatmul(load.getResult()) && !isConverted) || prefetched)
       addWithViews(addWithViews, load.getResult());
   });
   launch.getBody().walk([&](GatherOp gather) {
-    bool canStage =
-        launch.getSchedule()->usesWarpgroups() ? canFillRing(gather) : canGatherAsync(gather);
-    if (feedsMatmul(gather.getResult()) && canStage)
+    bool canStage = usesGroups ? canFillRing(gather) : canGatherAsync(gather);
+    bool prefetched = isWorthPrefetching(gather) && !usesGroups;
+    if ((feedsMatmul(gather.getResult()) || prefetched) && canStage)
       addWithViews(addWithViews, gather.getResult());
   });
   return staged;
