@@ -49,7 +49,7 @@ def _launch_before(ops: Sequence[Op], place: int) -> int | None:
 
 
 def _is_view(op: Op) -> bool:
-    return op.renames or op.cut_at is not None
+    return op.renames or op.cut_at is not None or op.joined_along is not None
 
 
 def _split(views: Sequence[Op], launch: Op) -> tuple[list[Op], list[Op]]:
@@ -90,7 +90,7 @@ class _InputBytes:
     def __init__(self, graph: KernelGraph) -> None:
         self.inputs = set(graph.inputs)
         for op in graph.ops:
-            if _is_view(op) and op.operands[0] in self.inputs:
+            if _is_view(op) and self.inputs.issuperset(op.operands):
                 self.inputs.add(op.result)
         self.known: dict[Op, int] = {}
 
