@@ -11,7 +11,6 @@ from mirage.pipeline.errors import StageError
 from mirage.semantics.alternatives import Alternatives, inlined, kept_of, original, with_parts
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms.gathered_copies import with_copied_rows
-from mirage.transforms.launch_order import with_inputs_first
 from mirage.transforms.lookups import fused
 
 
@@ -52,13 +51,7 @@ def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[
         without += not ranked
         return ranked[min(skip, len(ranked) - 1)][1] if ranked else 0
 
-    return compilable(inlined(graph, choose), target), without
-
-
-def compilable(graph: KernelGraph, target: Target) -> KernelGraph:
-    """Return chosen kernels as they are compiled: with their lookups, in the order in which they
-    run."""
-    return with_inputs_first(fused(with_copied_rows(graph, target)))
+    return fused(with_copied_rows(inlined(graph, choose), target)), without
 
 
 def keep_cheapest(graph: KernelGraph, target: Target, count: int) -> tuple[KernelGraph, int]:
