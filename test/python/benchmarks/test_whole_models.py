@@ -18,7 +18,7 @@ import measured_models
 from decoder_models import USES, Decoder, arguments, costs, random_weights
 from decoders import DECODERS
 from encoder_models import ENCODERS, PlainEncoder, argument
-from executed_programs import executed
+from executed_programs import FEW_CHOICES, executed
 from exported_models import exported
 from mirage.runtime import load
 from plain_decoder import Attention
@@ -27,7 +27,7 @@ from transformers_decoder import served
 from transformers_encoder import Encoded, untouched
 
 TINY = DECODERS["tiny"]
-FEW = executed(chip="h200", budget=20.0, numerics=False)
+FEW = executed(chip="h200", budget=20.0, numerics=False, bounds=FEW_CHOICES)
 """A short search, which its bounds end. What is exported is run and compared in any case, its
 rounding errors with those of PyTorch."""
 

@@ -6,7 +6,7 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
-from executed_programs import executed
+from executed_programs import FEW_CHOICES, executed
 from gallery import case, cases
 from gallery.running import call, compare, emulated
 from mirage.pipeline.optimize import optimize
@@ -60,7 +60,9 @@ def test_imported_layers_mean_what_pytorch_computes(name: str) -> None:
 def test_optimized_layers_are_verified_and_right(name: str) -> None:
     layer = case(name).build("small")
     imported = mi.from_torch(layer.module, *layer.inputs, allow_fallback=case(name).fallback)
-    optimized = optimize(imported.program, executed(budget=600.0, use_cache=False))
+    optimized = optimize(
+        imported.program, executed(budget=600.0, use_cache=False, bounds=FEW_CHOICES)
+    )
     stays = {step.external.target for step in optimized.steps if step.external is not None}
     assert stays >= STAYS.get(name, set())
     parts = {c.part for c in optimized.verdicts}

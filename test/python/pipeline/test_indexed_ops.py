@@ -9,12 +9,12 @@ import mirage as mi
 import pytest
 import torch
 import torch.nn.functional as F
-from executed_programs import executed
+from executed_programs import FEW_CHOICES, executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External, Launch
 
 Tensor = torch.Tensor
-OPTIONS = executed()
+OPTIONS = executed(bounds=FEW_CHOICES)
 Program = Callable[..., Tensor]
 
 

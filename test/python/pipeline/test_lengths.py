@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from executed_programs import executed
+from executed_programs import FEW_CHOICES, executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import Launch, Steps, loops
 
 Tensor = torch.Tensor
-OPTIONS = executed(candidates=2)
+OPTIONS = executed(candidates=2, bounds=FEW_CHOICES)
 
 
 def rand(*shape: int) -> Tensor:

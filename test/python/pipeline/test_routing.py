@@ -9,12 +9,12 @@ from typing import Any
 import mirage as mi
 import torch
 import torch.nn.functional as F
-from executed_programs import executed
+from executed_programs import FEW_CHOICES, executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External, Launch
 
 Tensor = torch.Tensor
-OPTIONS = executed(candidates=2)
+OPTIONS = executed(candidates=2, bounds=FEW_CHOICES)
 grouped: Any = torch.ops.aten._grouped_mm.default
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import mirage as mi
 import pytest
 import torch
-from executed_programs import executed
+from executed_programs import FEW_CHOICES, executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.integer_totals import IntegerReduce
 from mirage.semantics.ugraph import External
@@ -16,7 +16,7 @@ from mirage.transforms.partition.exact_integers import integers_as_calls
 from torch.nn import functional as F
 
 Tensor = torch.Tensor
-OPTIONS = executed(budget=60.0, use_cache=False)
+OPTIONS = executed(budget=60.0, use_cache=False, bounds=FEW_CHOICES)
 
 
 def normal(*shape: int) -> Tensor:

@@ -1,5 +1,4 @@
-"""Options for programs that a test executes and compares itself: a search that its bounds end soon,
-however slow the machine is."""
+"""Options for programs that a test executes and compares itself."""
 
 from __future__ import annotations
 
@@ -21,6 +20,6 @@ def executed(**others: Any) -> OptimizeOptions:
     return OptimizeOptions(
         **{
             "check_kernels": False, "finalists": 1, "candidates": 1, "verify_seed": 1, "jobs": 1,
-            "cubin": False, "bounds": FEW_CHOICES,
+            "cubin": False,
         } | others
     )  # fmt: skip

@@ -9,7 +9,7 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
-from executed_programs import executed
+from executed_programs import FEW_CHOICES, executed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.pipeline.commands.emulate import emulate
@@ -152,7 +152,7 @@ def test_an_order_and_the_way_back_are_kernels() -> None:
     generator = torch.Generator().manual_seed(2)
     inputs = [torch.randn(s, generator=generator) for s in ((1, 16), (16, 8), (8, 16, 32))]
     source = mi.from_torch(routed, *inputs)
-    options = executed(budget=120.0, use_cache=False)
+    options = executed(budget=120.0, use_cache=False, bounds=FEW_CHOICES)
     optimized = mi.optimize(source, options)
     calls = [s.external.target for s in optimized.steps if s.external is not None]
     assert not calls
