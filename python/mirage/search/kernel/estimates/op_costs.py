@@ -342,17 +342,20 @@ class EdgeAccounts:
             self._shares[rows, columns] = found
         return found
 
-    def lies_for_warpgroups(self, edge: Product, order: Sequence[str]) -> Num:
+    def lies_for_warpgroups(self, edge: Product, order: Sequence[str], is_summed: bool) -> Num:
         """Return where groups of four warps can share a product. Its rows are the side with the
-        axis that comes first in ``order``, the order of the result's dimensions. If not both sides
-        are stored, the answer is True everywhere: the rows are known only once the kernel is
-        written."""
+        axis that comes first in ``order``, the order of the result's dimensions, or the other side
+        if loaded factors are multiplied and the loop only adds up the product (``is_summed``): then
+        it is turned behind the loop. If not both sides are stored, the answer is True everywhere:
+        the rows are known only once the kernel is written."""
         a, b = (set(self.labels(c)) - {edge.axis} for c in edge.children)
         sides = [side for side in (a - b, b - a) if not side.isdisjoint(order)]
         if len(sides) < 2:
             return np.True_
         sides.sort(key=lambda side: min(order.index(axis) for axis in side.intersection(order)))
         rows, columns = (tuple(sorted(side)) for side in sides)
+        if is_summed and all(self._load_width(child) for child in edge.children):
+            return self._groups_share(rows, columns) | self._groups_share(columns, rows)
         return self._groups_share(rows, columns)
 
     def _load_width(self, goal: Goal) -> int:
