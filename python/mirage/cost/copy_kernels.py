@@ -15,6 +15,7 @@ from math import ceil, gcd, prod
 from mirage.cost.cost_report import CostReport
 from mirage.cost.target import Target
 from mirage.semantics.indexing.strides import START, Strides, dense, reshaped, row_alignment
+from mirage.semantics.positions import TileGather
 from mirage.semantics.region import contiguous_start
 from mirage.semantics.ugraph import (
     Boundary,
@@ -179,10 +180,16 @@ def _loads(op: Op, value: Value, strides: Strides, align: int) -> bool:
     if not isinstance(op, Launch):
         return _is_kernel(op)
     params = {p for p, v in zip(op.body.params, op.operands, strict=True) if v is value}
-    readers = (inner for inner in all_ops(op.inside) if params.intersection(inner.operands))
-    if not all(isinstance(inner, Load) for inner in readers):
-        return False
+    readers = [inner for inner in all_ops(op.inside) if params.intersection(inner.operands)]
     rows = row_alignment(value.shape, strides, value.dtype.bytes, align)
+    tables = {inner for inner in readers if isinstance(inner, TileGather)}
+    if tables and (
+        any(not params.isdisjoint(inner.operands[1:]) for inner in tables)
+        or (rows, strides[1:]) != (START, dense(value.shape)[1:])
+    ):
+        return False
+    if not all(isinstance(inner, Load) or inner in tables for inner in readers):
+        return False
     return not op.schedule.warpgroups or rows == START
 
 

@@ -47,12 +47,15 @@ class Integers(Lookup):
     ) -> Planes:
         if any(len(x) != 1 or x[0].dtype == object for x in xs):
             raise UnknownOp("expected integers that are known numbers, got residues or symbols")
+        tables = self.formula.tables
+        if lead and tables:
+            raise UnknownOp("expected one program at a time, got several tables to pick from")
         given = [
-            _along(x[0], lead, dims, len(shape))
-            for x, dims in zip(xs, self.formula.loads, strict=True)
+            x[0] if i in tables else _along(x[0], lead, dims, len(shape))
+            for i, (x, dims) in enumerate(zip(xs, self.formula.loads, strict=True))
         ]
-        found = self.formula.evaluate(given)
-        outer = np.broadcast_shapes(*(x.shape[:lead] for x in given)) if given else ()
+        found = self.formula.evaluate(given, shape)
+        outer = np.broadcast_shapes(*(x.shape[:lead] for x in given)) if lead else ()
         found = np.broadcast_to(found, (*outer, *shape))
         return _as_held(domain, found, self.result.dtype)
 
@@ -64,6 +67,10 @@ class Integers(Lookup):
     @property
     def in_tiles(self) -> bool:
         return True
+
+    @property
+    def picks_from(self) -> tuple[Value, ...]:
+        return tuple(self.operands[i] for i in sorted(self.formula.tables))
 
     def says(self, xs: str) -> str:
         return f"integers {self.formula}({xs})"
@@ -126,12 +133,18 @@ class TileIntegers(Source):
 
     @property
     def tiled(self) -> tuple[Tiled, ...]:
-        return tuple(
+        loads = zip(self.operands, self.formula.loads, strict=True)
+        cut = (
             Tiled(operand, number, self.map[dim], self.result.shape[dim])
-            for operand, dims in zip(self.operands, self.formula.loads, strict=True)
+            for operand, dims in loads
             for number, dim in enumerate(dims)
             if dim >= 0
         )
+        tables = (self.operands[i] for i in sorted(self.formula.tables))
+        whole = (
+            Tiled(table, number, (), n) for table in tables for number, n in enumerate(table.shape)
+        )
+        return (*cut, *whole)
 
     def written(self, xs: Sequence[str]) -> str:
         return self.formula.written(xs)

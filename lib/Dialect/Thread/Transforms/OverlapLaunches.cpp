@@ -11,6 +11,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -47,10 +48,21 @@ struct OverlapLaunches : thread::impl::OverlapLaunchesBase<OverlapLaunches> {
   }
 
 private:
+  /// The last of a kernel's loops that are in no other one.
+  static Operation *lastLoop(Operation *function) {
+    Operation *last = nullptr;
+    function->walk<WalkOrder::PreOrder>([&](LoopLikeOpInterface loop) {
+      last = loop;
+      return WalkResult::skip();
+    });
+    return last;
+  }
+
   /// Lets the kernels that come next start, as soon as this one does or has waited.
   void letStart(gpu::GPUFuncOp function) {
     OpBuilder builder(function.getBody());
-    if (Operation *waits = waiting.lookup(function); waits && !late.contains(function))
+    Operation *waits = waiting.lookup(function);
+    if (waits && !late.contains(function) && !startsNext.contains(function))
       builder.setInsertionPointAfter(waits);
     thread::DependentLaunchOp::create(builder, function->getLoc());
   }
@@ -96,25 +108,31 @@ private:
 
   /// Whether an op loads only what is there when its kernel starts.
   bool loadsSettled(Operation *op, gpu::GPUFuncOp function) const {
+    auto known = settled.find(function);
+    return known != settled.end() && loadsOnly(op, known->second);
+  }
+
+  /// Whether an op loads only some of its kernel's arguments.
+  static bool loadsOnly(Operation *op, const llvm::BitVector &arguments) {
     if (auto copy = dyn_cast<thread::CopyAsyncOp>(op))
-      return isSettled(copy.getSource(), function);
+      return isOneOf(copy.getSource(), op, arguments);
     if (auto gather = dyn_cast<thread::GatherAsyncOp>(op))
-      return isSettled(gather.getTable(), function) && isSettled(gather.getIndices(), function);
+      return isOneOf(gather.getTable(), op, arguments) &&
+             isOneOf(gather.getIndices(), op, arguments);
     if (auto indices = dyn_cast<thread::ReadIndicesOp>(op))
-      return isSettled(indices.getIndices(), function);
+      return isOneOf(indices.getIndices(), op, arguments);
     if (auto load = dyn_cast<thread::LoadGlobalOp>(op))
-      return isSettled(load.getSource(), function);
+      return isOneOf(load.getSource(), op, arguments);
     if (auto element = dyn_cast<memref::LoadOp>(op))
-      return isSettled(element.getMemRef(), function);
+      return isOneOf(element.getMemRef(), op, arguments);
     return false;
   }
 
-  bool isSettled(Value source, gpu::GPUFuncOp function) const {
+  static bool isOneOf(Value source, Operation *reader, const llvm::BitVector &arguments) {
     auto argument = dyn_cast<BlockArgument>(source);
-    if (!argument || argument.getOwner() != &function.getBody().front())
-      return false;
-    auto known = settled.find(function);
-    return known != settled.end() && known->second.test(argument.getArgNumber());
+    auto function = reader->getParentOfType<gpu::GPUFuncOp>();
+    return argument && argument.getOwner() == &function.getBody().front() &&
+           arguments.test(argument.getArgNumber());
   }
 
   /// Moves an op and what it needs of the block before another one, unless it needs what is not
@@ -142,12 +160,19 @@ private:
     auto beside = thread::kernelsBeside(
         graph, [&](kernel::InvokeOp invoke) { return calls.lookup(invoke.getCallee()) == 1; });
     SmallVector<kernel::InvokeOp> running;
+    SmallVector<kernel::InvokeOp> before; // what was running when the last kernel started
     bool isFirst = true;
     for (Operation &op : graph.getBody().front().without_terminator()) {
       if (thread::isViewOfMemory(op))
         continue;
       auto invoke = dyn_cast<kernel::InvokeOp>(op);
       int64_t number = 0;
+      if (invoke && !running.empty() && !beside.lookup(invoke) && !beside.lookup(running.back()) &&
+          mayStart(invoke, running.back(), before)) {
+        running.insert(running.begin(), before.begin(), before.end());
+        startsNext.insert(getFunction(running.back()));
+      }
+      SmallVector<kernel::InvokeOp> started = running;
       if (invoke && (!running.empty() || (follows && isFirst))) {
         invoke.setDependent(true);
         ++numDependent;
@@ -168,15 +193,36 @@ private:
         running.clear();
       if (invoke)
         running.push_back(invoke);
+      before = std::move(started);
       isFirst = false;
     }
     if (!running.empty() && follows)
       followed.insert(note(running.back(), {}));
   }
 
+  Operation *getFunction(kernel::InvokeOp invoke) {
+    return SymbolTable::lookupSymbolIn(getOperation(), invoke.getCallee());
+  }
+
+  /// Whether a kernel is worth starting while the one before it, `last`, still waits for those
+  /// that run `before` it: the last one only waits and has no loop whose loads it would disturb,
+  /// and the next one has something to load that none of them writes.
+  bool mayStart(kernel::InvokeOp next, kernel::InvokeOp last, ArrayRef<kernel::InvokeOp> before) {
+    Operation *waits = getFunction(last);
+    if (before.empty() || calls.lookup(last.getCallee()) != 1 || lastLoop(waits))
+      return false;
+    SmallVector<kernel::InvokeOp> running(before);
+    running.push_back(last);
+    llvm::BitVector arguments(cast<gpu::GPUFuncOp>(getFunction(next)).getNumArguments());
+    for (auto [number, operand] : llvm::enumerate(next.getOperands()))
+      arguments[number] = isThereBefore(operand, running);
+    return llvm::any_of(cast<gpu::GPUFuncOp>(getFunction(next)).getBody().front(),
+                        [&](Operation &op) { return loadsOnly(&op, arguments); });
+  }
+
   /// Records which arguments of a kernel are settled when it starts while others are `running`.
   Operation *note(kernel::InvokeOp invoke, ArrayRef<kernel::InvokeOp> running) {
-    Operation *function = SymbolTable::lookupSymbolIn(getOperation(), invoke.getCallee());
+    Operation *function = getFunction(invoke);
     functions.insert(function);
     // Results come after the operands.
     auto [known, isNew] =
@@ -206,6 +252,8 @@ private:
   llvm::SetVector<Operation *> followed;
   /// How often each kernel is called.
   DenseMap<Attribute, unsigned> calls;
+  /// The kernels that let the next one start before they wait themselves.
+  DenseSet<Operation *> startsNext;
   /// The kernels that wait at their end.
   DenseSet<Operation *> late;
   /// Which arguments of a kernel are there when it starts, wherever it is called.

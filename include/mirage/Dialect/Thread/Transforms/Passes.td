@@ -113,10 +113,15 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
     loop if they are spread, and up to 16 % more if they are not
     (`benchmarks/results/h200_limits.md`).
 
-    *Order.* A kernel lets the next one start only after its own wait. So when a kernel
-    has passed its wait, all kernels before the one that it waited for have ended as
-    well, and memory is reused in order. Only views may be between two kernels that
-    overlap.
+    *Order.* When a kernel has passed its wait, the kernel before it has ended, which had
+    waited itself: so all kernels before have ended, and memory is reused in order. Only
+    views may be between two kernels that overlap.
+
+    *Waiting.* A kernel lets the next one start after its own wait, so that one kernel at
+    most is still running then besides this one. A kernel without a loop that waits for
+    others of its graph lets it start before: then the next one, if it has something to
+    load that none of these kernels writes, loads it while this one waits. The weights of
+    a projection come while attention runs, and its parts are combined in between.
 
     *Beside.* A kernel may have no memory in common with the one before it that either
     of them writes: the product of the queries after that of the values. It then works

@@ -14,7 +14,7 @@ from mirage.frontend.torch_import.rows.elements.comparisons import choose
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
 from mirage.frontend.torch_import.rows.movement.known_places import joined
 from mirage.semantics.builder import broadcast_shapes, normalize_dims
-from mirage.semantics.positions import gather, iota
+from mirage.semantics.positions import counted_from_start, gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
@@ -35,8 +35,7 @@ def places_from_the_end(b: Lowering, index: Value, size: int) -> Value:
         return b.combine(BinaryFn.ADD, index, size)
     if -size <= low and high < size:
         return b.combine(BinaryFn.REMAINDER, index, size)
-    negative = b.combine(BinaryFn.LT, index, 0)
-    return b.binary(BinaryFn.ADD, index, choose(b, negative, size, 0, index.dtype))
+    return counted_from_start(b, index, size)
 
 
 def _counts_from_end(b: Lowering, index: Value, size: int) -> bool:
