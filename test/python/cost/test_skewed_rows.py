@@ -113,7 +113,7 @@ def best_linear(depth: int) -> tuple[Launch, float]:
 
 
 def test_the_search_copies_odd_rows_ahead() -> None:
-    """A linear layer whose depth is one less than a multiple takes half more; twice as long if
+    """A linear layer whose depth is one less than a multiple takes a third more; twice as long if
     threads copied its elements."""
 
     (kernel, odd), (_, aligned) = best_linear(4095), best_linear(4096)
@@ -121,7 +121,7 @@ def test_the_search_copies_odd_rows_ahead() -> None:
     assert kernel.schedule.stages > 2
     assert features_of(kernel).odd_step == 0
     assert features_of(replace(kernel, schedule=replace(kernel.schedule, stages=1))).odd_step == 0
-    assert odd < 1.6 * aligned
+    assert odd < 1.5 * aligned
 
 
 MEASURED = [  # columns, depth, warps, stages; bytes of shared memory and µs of 4095 and 4097
