@@ -12,6 +12,7 @@
 
 #include "llvm/Support/ErrorHandling.h"
 
+#include <cmath>
 #include <map>
 
 using namespace mlir;
@@ -39,7 +40,7 @@ public:
       bool isGiven =
           step.kind == FormulaStep::Kind::Load || step.kind == FormulaStep::Kind::Position;
       if (step.kind == FormulaStep::Kind::Table) {
-        numbers[results.size()] = numbers.size();
+        numbers.insert({results.size(), numbers.size()});
         results.push_back(Value());
       } else if (isGiven) {
         results.push_back(operands.front());
@@ -93,7 +94,7 @@ private:
     llvm_unreachable("covered");
   }
 
-  /// The element of a table at an index for each dimension; 0 where one of them is outside.
+  /// The element of a table at an index for each dimension; 0 (of floats NaN) where one is outside.
   /// Without a sign, negative ones are large. The table may have leading dimensions of size 1.
   Value emitPick(const FormulaStep &step) {
     const Table &table = tables[numbers.at(step.args.front())];
@@ -108,6 +109,11 @@ private:
     int64_t bytes = table.type.getElementTypeBitWidth() / 8;
     Value pointer = e.offset(table.pointer, e.mul(e.select(inside, place, e.i64(0)), bytes));
     Value element = readIndex(e, table.type, pointer);
+    if (auto type = dyn_cast<FloatType>(table.type.getElementType())) {
+      if (!type.isF32())
+        element = arith::ExtFOp::create(e, e.getF32Type(), element);
+      return e.select(inside, element, e.f32(NAN));
+    }
     if (bytes < 8)
       element = e.createOrFold<arith::ExtSIOp>(e.getI64Type(), element);
     return e.select(inside, element, e.i64(0));

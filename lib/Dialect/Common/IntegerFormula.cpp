@@ -65,6 +65,11 @@ static size_t findFunction(StringRef name, FormulaStep &step) {
   return name == "cast" ? 1 : 0;
 }
 
+/// Whether the results of a step may be floats, which no other step reads.
+static bool mayGiveFloats(const FormulaStep &step) {
+  return step.kind == FormulaStep::Kind::Cast || step.kind == FormulaStep::Kind::Pick;
+}
+
 /// Reads one step, the number `number` of a formula.
 static FailureOr<FormulaStep> parseStep(IntegerFormula::EmitError emitError, MLIRContext *context,
                                         StringRef text, size_t number) {
@@ -122,7 +127,7 @@ static FailureOr<FormulaStep> parseStep(IntegerFormula::EmitError emitError, MLI
   for (int64_t arg : step.args)
     if (arg < 0 || arg >= int64_t(number))
       return fail("numbers of earlier steps");
-  if (!step.type.isInteger() && step.kind != FormulaStep::Kind::Cast)
+  if (!step.type.isInteger() && !mayGiveFloats(step))
     return fail("a function whose results are integers");
   return step;
 }
@@ -171,6 +176,13 @@ int64_t IntegerFormula::getWork() const {
     work += divides ? division : other;
   }
   return work;
+}
+
+/// How many arguments of a step are no steps that it reads as integers.
+static size_t countOthers(const FormulaStep &step) {
+  if (step.kind <= FormulaStep::Kind::Position)
+    return step.args.size();
+  return step.kind == FormulaStep::Kind::Pick;
 }
 
 LogicalResult IntegerFormula::verifyLoad(EmitError emitError, int64_t number, ShapedType tensor,
@@ -233,8 +245,7 @@ LogicalResult IntegerFormula::verify(EmitError emitError, TypeRange operands,
       return emitError() << "expected positions along one of " << shape.size()
                          << " dimensions, got " << dim;
   for (auto [number, step] : llvm::enumerate(steps))
-    for (int64_t arg :
-         step.kind <= FormulaStep::Kind::Position ? ArrayRef<int64_t>() : ArrayRef(step.args)) {
+    for (int64_t arg : ArrayRef(step.args).drop_front(countOthers(step))) {
       Type read = arg < loads ? getElementTypeOrSelf(operands[arg]) : steps[arg].type;
       bool converts = step.kind == FormulaStep::Kind::Cast && step.type.isInteger() && arg < loads;
       if (!read.isInteger() && !converts)

@@ -9,7 +9,8 @@ The text of a step is ``add 0 1 : i32``: a function, the numbers of earlier step
 the result. ``load 0 2`` is an operand whose dimensions lie along the dimensions 0 and 2 of the
 result (-1: along none, for a dimension of size 1); loads come first, one for each operand.
 ``table 2`` is an operand of two dimensions that is not loaded element by element: ``pick 0 4 5 :
-i64`` is its element at the indices that are the steps 4 and 5, or 0 if one of them is outside.
+i64`` is its element at the indices that are the steps 4 and 5, or 0 if one of them is outside. The
+last step may pick floats, which are NaN there.
 ``position 1 : i64`` is the index along a dimension of the result; positions follow the operands.
 """
 
@@ -96,6 +97,32 @@ class Formula:
         return frozenset(i for i, step in enumerate(self.steps) if step.name == TABLE)
 
     @property
+    def indices(self) -> tuple[tuple[int, int, int, bool], ...]:
+        """The operands that are indices of tables: their numbers, the tables', the dimensions, and
+        whether negative ones count from the end."""
+        found: list[tuple[int, int, int, bool]] = []
+        for step in self.steps:
+            if step.name == PICK:
+                for dim, arg in enumerate(step.args[1:]):
+                    from_end = self._counts_from_end(arg)
+                    index = self.steps[arg].args[0] if from_end else arg
+                    if self.steps[index].name == LOAD:
+                        found.append((index, step.args[0], dim, from_end))
+        return tuple(found)
+
+    def _counts_from_end(self, number: int) -> bool:
+        """Return whether a step is an earlier one plus a number where that is negative."""
+        chain = (BinaryFn.ADD.value, BinaryFn.MUL.value, CAST, BinaryFn.LT.value)
+        at, first = number, -1
+        for depth, name in enumerate(chain):
+            step = self.steps[at]
+            if step.name != name:
+                return False
+            first = step.args[0] if depth == 0 else first
+            at = step.args[1] if depth == 0 else step.args[0]
+        return at == first
+
+    @property
     def of_tiles(self) -> bool:
         """Whether tiles of the operands suffice to compute a tile of the result."""
         return all(step.name not in (TABLE, POSITION) for step in self.steps)
@@ -174,7 +201,7 @@ class Formula:
         known = all(0 <= i < number and i not in self.tables for i in indices)
         if not known or not all(types[i].is_integer for i in indices):
             raise FormulaError(f"step {number}: expected indices that are integers, got '{step}'")
-        if step.dtype is not types[table] or not types[table].is_integer:
+        if step.dtype is not types[table]:
             raise FormulaError(f"step {number}: expected elements of {types[table].value}")
         types.append(types[table])
 
@@ -197,7 +224,7 @@ class Formula:
                     values.append(np.arange(shape[dim]).reshape((-1, *(1 for _ in range(rest)))))
                     continue
                 if step.name == PICK:
-                    values.append(picked(*(values[arg] for arg in step.args)))
+                    values.append(picked(step.dtype, *(values[arg] for arg in step.args)))
                     continue
                 if step.name == CONSTANT:
                     half = 1 << 63

@@ -94,15 +94,18 @@ def is_exact(fn: object) -> bool:
     return fn in _UNARY or fn in _BINARY
 
 
-def picked(table: Array, *indices: Array) -> Array:
-    """Return the elements of a table at indices; 0 where one of them is outside."""
+def picked(dtype: DType, table: Array, *indices: Array) -> Array:
+    """Return the elements of a table of a type at indices; 0, or NaN of floats, where one of them
+    is outside."""
+    outside = 0 if dtype.is_integer else np.nan
     inside = np.asarray(True)
     for index, size in zip(indices, table.shape, strict=True):
         inside = inside & (index >= 0) & (index < size)
     if not table.size:
-        return np.zeros(inside.shape, np.int64)
-    at = (np.where(inside, index, 0) for index in indices)
-    return np.where(inside, np.asarray(table[tuple(at)], np.int64), 0)
+        return np.full(inside.shape, outside)
+    at = (np.where(inside, index, 0).astype(np.int64) for index in indices)
+    found = table[tuple(at)]
+    return np.where(inside, np.asarray(found, np.int64) if dtype.is_integer else found, outside)
 
 
 def applied(name: str, args: list[Array], dtype: DType) -> Array:

@@ -20,7 +20,7 @@ from mirage.semantics.indexing.indices import Region
 from mirage.semantics.integer_formula import Formula, FormulaError
 from mirage.semantics.ops.block_ops import renamed_map
 from mirage.semantics.ops.kinds import Elementwise, Lookup, Source, Tiled, Zeros
-from mirage.semantics.ops.op import TensorType, UnknownOp, Value
+from mirage.semantics.ops.op import NamedRows, TensorType, UnknownOp, Value
 from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.ugraph import TileMap
 
@@ -67,6 +67,10 @@ class Integers(Lookup):
     @property
     def in_tiles(self) -> bool:
         return True
+
+    @property
+    def named_indices(self) -> tuple[NamedRows, ...]:
+        return _named(self.operands, self.formula)
 
     @property
     def picks_from(self) -> tuple[Value, ...]:
@@ -123,6 +127,10 @@ class TileIntegers(Source):
     def reads_axes(self) -> frozenset[str]:
         return frozenset(axis for axes in self.map for axis in axes)
 
+    @property
+    def named_indices(self) -> tuple[NamedRows, ...]:
+        return _named(self.operands, self.formula)
+
     def with_axes(self, names: Mapping[str, str]) -> TileIntegers:
         return replace(self, map=renamed_map(self.map, names))
 
@@ -148,6 +156,13 @@ class TileIntegers(Source):
 
     def written(self, xs: Sequence[str]) -> str:
         return self.formula.written(xs)
+
+
+def _named(operands: Sequence[Value], formula: Formula) -> tuple[NamedRows, ...]:
+    return tuple(
+        NamedRows(operands[index], operands[table].shape[dim], from_end)
+        for index, table, dim, from_end in formula.indices
+    )
 
 
 _RING = {BinaryFn.ADD.value, BinaryFn.SUB.value, BinaryFn.MUL.value}

@@ -8,6 +8,7 @@ out the steps beyond it. The numbers of rows are computed once for each length, 
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +18,22 @@ from typing import Any, Protocol
 
 import torch
 from torch.fx import Graph, GraphModule, Node
-from torch.nn.functional import scaled_dot_product_attention
 
-from mirage.torch.compiled_graph import captures
+from mirage.torch.attention_ops import (
+    PARAMETERS,
+    arguments_of,
+    attention_group,
+    grows,
+    is_dynamic,
+    is_fixed,
+    is_softmax,
+    widens,
+)
+from mirage.torch.compiled_graph import captures, describe
 from mirage.torch.graph_pieces import another, example_of
 from mirage.torch.room_to_grow import as_table, joined, room_for
+
+log = logging.getLogger("mirage.torch")
 
 
 class Ready(Protocol):
@@ -39,127 +51,47 @@ LONGEST = 1 << 17
 """The longest cache that kernels are compiled for."""
 MOST = 16
 """The most lengths, and layouts of inputs, that kernels are compiled for."""
-_PARAMETERS = (
-    "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa",
-)  # fmt: skip
-_REPEATS = frozenset({"getitem", "expand", "reshape", "view", "unsqueeze", "contiguous", "flatten"})
-"""The ops that repeat heads between a cache and its attention."""
-
-
-def attends(node: Node) -> bool:
-    """Return whether an op is an attention to growing keys and values, whose result has a fixed
-    size."""
-    given = _arguments(node)
-    if given is None or given.get("is_causal") or given.get("dropout_p"):
-        return False
-    query, *caches = (_example(given.get(name)) for name in _PARAMETERS[:3])
-    return _is_fixed(query) and _is_fixed(example_of(node)) and all(map(_grows, caches))
-
-
-def repeated(attention: Node) -> list[Node]:
-    """Return the ops that repeat heads for this attention alone, in order."""
-    found = {attention}
-    for node in reversed(attention.graph.nodes):
-        name = getattr(node.target, "__name__", node.target)
-        if name in _REPEATS and node.users and found.issuperset(node.users) and _keeps(node):
-            found.add(node)
-    return [n for n in attention.graph.nodes if n in found and n is not attention]
-
-
-def _keeps(node: Node) -> bool:
-    """Return whether an op keeps the growing dimension of a cache or a mask, in its place: it moves
-    no key, whatever the length is."""
-    tensors = [x for x in map(example_of, node.all_input_nodes) if isinstance(x, torch.Tensor)]
-    y = example_of(node)
-    if len(tensors) != 1 or not isinstance(y, torch.Tensor):
-        return False
-    (x,) = tensors
-    if _grows(x) and _grows(y):
-        return str(x.shape[-2]) == str(y.shape[-2]) and x.shape[-1] == y.shape[-1]
-    return _is_mask(x) and _is_mask(y) and str(x.shape[-1]) == str(y.shape[-1])
 
 
 def attention_apart(module: GraphModule) -> tuple[GraphModule, dict[Node, str]]:
-    """Return a copy of a graph in which nothing stands between such an attention and the ops that
-    repeat heads for it, and in which its caches are given room to grow; and the name of the
-    attention for each of its ops."""
+    """Return a copy of a graph in which nothing stands between the ops of such an attention, and in
+    which its caches are given room to grow; and the name of the attention for each of its ops."""
     graph, copies = Graph(), dict[Node, Node]()
     results: Any = graph.graph_copy(module.graph, copies)
     graph.output(results)
     groups: dict[Node, str] = {}
-    for attention in [n for n in graph.nodes if attends(n)]:
-        group: list[Node] = [*repeated(attention), attention]
+    for last in list(graph.nodes):
+        group = attention_group(last)
         for node in group[:-1]:
-            attention.prepend(node)
-        groups |= {node: str(attention.name) for node in group}
+            last.prepend(node)
+        groups |= {node: str(last.name) for node in group}
         for cache in {x for n in group for x in n.all_input_nodes}.difference(group):
-            if cache.target is torch.cat and _grows(example_of(cache)):
+            if cache.target is torch.cat and grows(example_of(cache)):
                 cache.target = joined
     return GraphModule(module, graph), groups
 
 
-def _arguments(node: Node) -> dict[str, Any] | None:
-    if node.target is not scaled_dot_product_attention:
-        return None
-    return {**dict(zip(_PARAMETERS, node.args)), **node.kwargs}
-
-
-def _example(x: Any) -> Any:
-    return example_of(x) if isinstance(x, Node) else None
-
-
-def _is_fixed(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and not any(map(_is_dynamic, x.shape))
-
-
-def _is_dynamic(size: Any) -> bool:
-    return isinstance(size, torch.SymInt)
-
-
-def _grows(x: Any) -> bool:
-    """Return whether the last dimension but one of a tensor, and no other, has no fixed size."""
-    if not isinstance(x, torch.Tensor) or x.dim() < 2:
-        return False
-    *outer, length, width = x.shape
-    return _is_dynamic(length) and not any(map(_is_dynamic, (*outer, width)))
-
-
-def _is_mask(x: Any) -> bool:
-    """Return whether the last dimension of a tensor, and no other, has no fixed size."""
-    if not isinstance(x, torch.Tensor) or not x.dim():
-        return False
-    *outer, length = x.shape
-    return _is_dynamic(length) and not any(map(_is_dynamic, outer))
-
-
 def growing_attention(piece: GraphModule, answer: Answer) -> GrowingAttention | None:
-    """Return what replaces a piece of one attention, and of ops that repeat heads for it, compiled
-    by ``answer``; None if that needs more than the length at the call."""
-    nodes = list(piece.graph.nodes)
-    (attention,) = (n for n in nodes if n.target is scaled_dot_product_attention)
-    given = _arguments(attention)
-    assert given is not None
+    """Return what replaces a piece of one attention, compiled by ``answer``; None if that needs
+    more than the length at the call."""
     inputs = piece.graph.find_nodes(op="placeholder")
-    caches = [i for i, n in enumerate(inputs) if _grows(example_of(n))]
-    masks = [i for i, n in enumerate(inputs) if _is_mask(example_of(n))]
+    caches = [i for i, n in enumerate(inputs) if grows(example_of(n))]
+    masks = [i for i, n in enumerate(inputs) if widens(example_of(n))]
     lengths = {str(example_of(inputs[i]).shape[-2]) for i in caches}
     for i, node in enumerate(inputs):
         x = example_of(node)
-        number = _is_dynamic(x) and (str(x) in lengths or not node.users)
-        if not (_is_fixed(x) or number or i in caches or i in masks):
+        number = is_dynamic(x) and (str(x) in lengths or not node.users)
+        if not (is_fixed(x) or number or i in caches or i in masks):
             return None
-    if not caches or any(inputs[i] in attention.args[:1] for i in caches):
-        return None
-    return GrowingAttention(another(piece), attention, tuple(caches), tuple(masks), answer)
+    return GrowingAttention(another(piece), tuple(caches), tuple(masks), answer) if caches else None
 
 
 @dataclass(eq=False)
 class GrowingAttention:
-    """A ``piece`` of a graph that consists of an ``attention``; the numbers of its inputs that are
+    """A ``piece`` of a graph that consists of an attention; the numbers of its inputs that are
     ``caches`` and ``masks``. PyTorch computes it until there are kernels for a length."""
 
     piece: GraphModule
-    attention: Node
     caches: tuple[int, ...]
     masks: tuple[int, ...]
     answer: Answer
@@ -175,12 +107,21 @@ class GrowingAttention:
             key = room, tuple([x.stride() for x in tensors])
             with self._lock:
                 if key not in self._found and len(self._found) < MOST:
-                    module = self._at(room, inputs)
-                    self._found[key] = self.answer(module, tensors, f"for up to {room} keys")
+                    self._found[key] = self._compiled(room, inputs, tensors)
             found = self._found.get(key)
             if found is not None and found.is_ready:
                 return found(*tensors)
         return self.piece.forward(*inputs)
+
+    def _compiled(
+        self, room: int, inputs: Sequence[Any], tensors: Sequence[torch.Tensor]
+    ) -> Ready | None:
+        """Return what computes calls like this one; None if PyTorch does."""
+        try:
+            return self.answer(self._at(room, inputs), tensors, f"for up to {room} keys")
+        except Exception as error:  # what a later version of PyTorch writes
+            log.info("attention to up to %d keys stays with PyTorch: %s", room, describe(error))
+            return None
 
     def _inputs(self, inputs: Sequence[Any]) -> tuple[int, list[torch.Tensor]] | None:
         """Return the length that there is room for, and the inputs of the graph for it; None if
@@ -201,10 +142,6 @@ class GrowingAttention:
         found: list[Any] = [x for _, x in self._others(inputs)]
         found += [*tables, *(_padded(m, room) for m in masks), numbers, count]
         return room, found
-
-    def _mask(self, inputs: Sequence[Any]) -> tuple[torch.dtype, ...]:
-        """Return the types of queries, and of the mask."""
-        return tuple(inputs[i].dtype for i in (self.caches[0], *self.masks))
 
     def _others(self, inputs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """Yield the tensors of fixed sizes, with their places."""
@@ -236,26 +173,37 @@ class GrowingAttention:
             if node.op == "placeholder":
                 continue
             values[node] = graph.node_copy(node, values.__getitem__)
-            if node is self.attention:
-                _leave_out(graph, values[node], there, self._mask(inputs))
+            _leave_out(graph, node, values[node], there)
         return GraphModule(self.piece, graph)
 
 
-def _leave_out(graph: Graph, attention: Node, there: Node, dtypes: tuple[torch.dtype, ...]) -> None:
-    """Let an attention leave out keys that are not ``there``. ``dtypes``: of its queries, and of
-    its mask if it has one."""
-    given = _arguments(attention) or {}
-    mask = given.pop("attn_mask", None)
-    with graph.inserting_before(attention):
-        if dtypes[-1] is torch.bool:
+def _leave_out(graph: Graph, node: Node, copy: Node, there: Node) -> None:
+    """Let an attention, or the softmax of one, leave out keys that are not ``there``; ``copy`` is
+    the copy of a node."""
+    given = arguments_of(copy)
+    if given is None and not is_softmax(node):
+        return
+    with graph.inserting_before(copy):
+        if given is None:
+            (scores,) = (x for x in node.all_input_nodes if widens(example_of(x)))
+            added = _added(graph, there, example_of(scores).dtype)
+            copy.args = (graph.call_function(torch.add, (copy.args[0], added)), *copy.args[1:])
+            return
+        mask, seen = given.pop("attn_mask", None), (arguments_of(node) or {}).get("attn_mask")
+        dtype = example_of(node if seen is None else seen).dtype
+        if dtype is torch.bool:
             mask = graph.call_function(torch.logical_and, (mask, there))
         else:  # nothing has to be known of lines without any key: there is always one
-            added = graph.call_function(torch.where, (there, 0.0, -inf))
-            added = graph.call_method("to", (added, dtypes[-1]))
-            added = graph.call_method("unsqueeze", (added, 0))
+            added = graph.call_method("unsqueeze", (_added(graph, there, dtype), 0))
             mask = added if mask is None else graph.call_function(torch.add, (mask, added))
-    attention.args = tuple(given.pop(name) for name in _PARAMETERS[:3])
-    attention.kwargs = {**given, "attn_mask": mask}
+    copy.args = tuple(given.pop(name) for name in PARAMETERS[:3])
+    copy.kwargs = {**given, "attn_mask": mask}
+
+
+def _added(graph: Graph, there: Node, dtype: torch.dtype) -> Node:
+    """Write what is added to scores: minus infinity to those of keys that are not ``there``."""
+    added = graph.call_function(torch.where, (there, 0.0, -inf))
+    return graph.call_method("to", (added, dtype))
 
 
 @lru_cache(maxsize=16)

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from mirage.torch.attention_ops import attention_group
 from mirage.torch.graph_pieces import another, cut, example_of, examples_of, pieces_of
-from mirage.torch.growing_attention import Answer, attends, attention_apart, growing_attention
+from mirage.torch.growing_attention import Answer, attention_apart, growing_attention
 
 LEAST_OPS = 5
 """The fewest ops of a piece that is compiled: fewer are not worth a call of their own."""
@@ -26,24 +27,24 @@ LEAST_SHARE = 2 / 3
 def sizes_apart(module: GraphModule, answer: Answer) -> Callable[..., Any] | None:
     """Return a graph whose pieces with fixed sizes, and attention to growing caches, are replaced
     by what ``answer`` makes of them (if anything); None if most sizes are not fixed."""
-    ops = [n for n in module.graph.nodes if n.op.startswith("call_")]
-    if not ops or sum(map(computes_with_sizes, ops)) > (1 - LEAST_SHARE) * len(ops):
-        return None
     apart, groups = attention_apart(module)
     ops = [n for n in apart.graph.nodes if n.op.startswith("call_")]
-    places = _places(ops, [groups.get(n, computes_with_sizes(n)) for n in ops])
+    kinds = [groups.get(n, computes_with_sizes(n)) for n in ops]
+    if not ops or kinds.count(True) > (1 - LEAST_SHARE) * len(ops):
+        return None
+    places = _places(ops, kinds)
     whole = cut(apart, lambda node: places.get(node, 0))
     for call, piece in pieces_of(whole):
-        found = _growing(piece, answer) or _fixed(call, piece, answer)
+        found = _attention(piece, answer) or _fixed(call, piece, answer)
         if found is not None:
             piece.forward = found
     return whole.forward
 
 
-def _growing(piece: GraphModule, answer: Answer) -> Callable[..., Any] | None:
+def _attention(piece: GraphModule, answer: Answer) -> Callable[..., Any] | None:
     """Return what replaces a piece that is an attention to a growing cache."""
-    attends_to = any(map(attends, piece.graph.nodes))
-    return growing_attention(piece, answer) if attends_to else None
+    attends = any(map(attention_group, piece.graph.nodes))
+    return growing_attention(piece, answer) if attends else None
 
 
 def _fixed(call: Node, piece: GraphModule, answer: Answer) -> Callable[..., Any] | None:

@@ -62,7 +62,7 @@ def with_own_views(graph: KernelGraph) -> KernelGraph:
         view = _view(op)
         view = None if view is None or view.result in others else view
         ops.append(view or op)
-        if not isinstance(op, Launch) and view is None:
+        if not isinstance(op, Structure) and view is None:
             others.update(op.operands)
     return replace(graph, ops=tuple(reversed(ops)))
 

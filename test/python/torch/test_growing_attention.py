@@ -92,6 +92,23 @@ def repeated(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     return F.scaled_dot_product_attention(q, often(k), often(v), mask)
 
 
+def written(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    k, v = (x[:, :, None].expand(2, SHARED, HEADS // SHARED, -1, -1) for x in (k, v))
+    k, v = (x.reshape(2, HEADS, -1, WIDTH // HEADS) for x in (k, v))
+    scores = torch.tanh(torch.matmul(q, k.transpose(2, 3)) * 0.3 / 2) * 2
+    if mask is not None:
+        scores = scores + (mask if mask.is_floating_point() else torch.where(mask, 0.0, -1e9))
+    weights = F.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype)
+    return torch.matmul(F.dropout(weights, 0.1, training=False), v)
+
+
+def added(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    q, k, v = q.flatten(0, 1)[: 2 * SHARED], k.flatten(0, 1), v.flatten(0, 1)
+    bias = torch.zeros(1, 1, k.shape[1]) if mask is None else mask[1:, 0].float()
+    scores = bias.baddbmm(batch1=q, batch2=k.transpose(-1, -2), beta=0.5, alpha=0.3)
+    return torch.bmm(F.softmax(scores, dim=-1), v).repeat(2, 1, 1).view(2, HEADS, 1, -1)
+
+
 def newest(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     """Attention to a part whose start depends on the length."""
     return F.scaled_dot_product_attention(q, k[:, :, 2:], v[:, :, 2:], enable_gqa=True)
@@ -124,7 +141,7 @@ def same(got: list[Tensor], want: list[Tensor]) -> None:
         assert a.stride() == b.stride()
 
 
-@pytest.mark.parametrize("attend", [grouped, repeated])
+@pytest.mark.parametrize("attend", [grouped, repeated, written, added])
 @pytest.mark.parametrize("kind", ["none", "seen", "blind", "added"])
 def test_one_program_for_many_lengths(attend: Any, kind: str) -> None:
     made, layer = Counted(), Layer(attend)
@@ -172,6 +189,22 @@ def test_more_keys_than_there_is_room_for() -> None:
     run = partial(grown, steps=9, kind="none", start=LEAST - 5)
     same(run(torch.compile(layer, backend=made.backend)), run(layer))
     assert made.attention == [f"for up to {n} keys" for n in (LEAST, 2 * LEAST)]
+
+
+@pytest.mark.parametrize("written_to", [False, True])
+def test_what_is_written_between(written_to: bool) -> None:
+    """Heads are repeated before keys are written to, which the copies do not see."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        k, v = (x[:, :, None].expand(2, SHARED, HEADS // SHARED, -1, -1) for x in (k, v))
+        copies = [x.reshape(2, HEADS, -1, WIDTH // HEADS) for x in (k, v)]
+        if written_to:
+            k.select(2, 0).mul_(3)
+        return F.scaled_dot_product_attention(q, *copies)
+
+    made, layer = Counted(), Layer(attend)
+    same(grown(torch.compile(layer, backend=made.backend), 6, "none"), grown(layer, 6, "none"))
+    assert bool(made.attention) is not written_to
 
 
 def test_parts_that_depend_on_the_length_stay() -> None:

@@ -157,8 +157,9 @@ private:
 
   void overlap(kernel::GraphOp graph) {
     // A function has one place where it waits, so one that is called again waits first.
-    auto beside = thread::kernelsBeside(
-        graph, [&](kernel::InvokeOp invoke) { return calls.lookup(invoke.getCallee()) == 1; });
+    auto beside = thread::kernelsBeside(graph, [&](kernel::InvokeOp invoke) {
+      return calls.lookup(invoke.getCallee()) == 1 && !loadsWhileOthersWait(invoke);
+    });
     SmallVector<kernel::InvokeOp> running;
     SmallVector<kernel::InvokeOp> before; // what was running when the last kernel started
     bool isFirst = true;
@@ -220,6 +221,30 @@ private:
                         [&](Operation &op) { return loadsOnly(&op, arguments); });
   }
 
+  /// The kernel before another one, if only views are between them.
+  static kernel::InvokeOp kernelBefore(kernel::InvokeOp invoke) {
+    Operation *last = invoke->getPrevNode();
+    while (last && thread::isViewOfMemory(*last))
+      last = last->getPrevNode();
+    return dyn_cast_if_present<kernel::InvokeOp>(last);
+  }
+
+  /// Whether a kernel that streams inputs follows one without a loop. It may start while that one
+  /// still waits, and load as much as it has room for, which takes longer than that one; if it
+  /// worked beside that one, it would start after that wait.
+  bool loadsWhileOthersWait(kernel::InvokeOp invoke) {
+    kernel::InvokeOp before = kernelBefore(invoke);
+    auto function = cast<gpu::GPUFuncOp>(getFunction(invoke));
+    if (!before || !kernelBefore(before) || calls.lookup(before.getCallee()) != 1 ||
+        lastLoop(getFunction(before)) || !lastLoop(function))
+      return false;
+    llvm::BitVector inputs(function.getNumArguments());
+    for (auto [number, operand] : llvm::enumerate(invoke.getOperands()))
+      inputs[number] = isa<BlockArgument>(wholeOf(operand));
+    return llvm::any_of(function.getBody().front(),
+                        [&](Operation &op) { return loadsOnly(&op, inputs); });
+  }
+
   /// Records which arguments of a kernel are settled when it starts while others are `running`.
   Operation *note(kernel::InvokeOp invoke, ArrayRef<kernel::InvokeOp> running) {
     Operation *function = getFunction(invoke);
@@ -237,12 +262,16 @@ private:
   /// Whether a value is an input of its graph, or what a kernel has written that ended before those
   /// that are `running` started, or a view of one.
   static bool isThereBefore(Value value, ArrayRef<kernel::InvokeOp> running) {
+    Value whole = wholeOf(value);
+    auto writer = whole.getDefiningOp<kernel::InvokeOp>();
+    return isa<BlockArgument>(whole) || (writer && !llvm::is_contained(running, writer));
+  }
+
+  /// What a value is a view of.
+  static Value wholeOf(Value value) {
     while (isa_and_present<kernel::ReshapeOp, kernel::SliceOp>(value.getDefiningOp()))
       value = value.getDefiningOp()->getOperand(0);
-    if (isa<BlockArgument>(value))
-      return true;
-    auto writer = value.getDefiningOp<kernel::InvokeOp>();
-    return writer && !llvm::is_contained(running, writer);
+    return value;
   }
 
   llvm::SetVector<Operation *> functions;

@@ -132,8 +132,8 @@ def _rows_of_tables(graph: KernelGraph) -> dict[Value, list[NamedRows]]:
     """Return what each index names rows of."""
     rows: dict[Value, list[NamedRows]] = {}
     for op in graph.ops:
-        if op.names_rows is not None:
-            rows.setdefault(op.names_rows.index, []).append(op.names_rows)
+        for named in op.named_indices:
+            rows.setdefault(named.index, []).append(named)
     return rows
 
 

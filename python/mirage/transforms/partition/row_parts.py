@@ -25,7 +25,7 @@ from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
 def with_row_parts(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with separate lookups of the parts of rows whose products are cut into
     these parts; the same object if there are none."""
-    if not any(isinstance(op, Gather) for op in graph.ops):
+    if all(op.names_rows is None for op in graph.ops):
         return graph
     for source in dict.fromkeys(op.operands[0] for op in graph.ops if op.cut_at is not None):
         cut = _Cutter(graph, source).run()

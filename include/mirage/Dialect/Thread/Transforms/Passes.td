@@ -121,7 +121,8 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
     most is still running then besides this one. A kernel without a loop that waits for
     others of its graph lets it start before: then the next one, if it has something to
     load that none of these kernels writes, loads it while this one waits. The weights of
-    a projection come while attention runs, and its parts are combined in between.
+    a projection come while attention runs, and its parts are combined in between. So a
+    kernel that streams inputs and follows such a kernel does not work beside it.
 
     *Beside.* A kernel may have no memory in common with the one before it that either
     of them writes: the product of the queries after that of the values. It then works

@@ -20,6 +20,7 @@ from mirage.frontend.errors import DynamicShapeError, GraphTypeError, ImportFail
 from mirage.frontend.location import user_location
 from mirage.frontend.torch_import.capture.foreign_classes import foreign_class
 from mirage.frontend.torch_import.capture.places import is_user_file
+from mirage.frontend.torch_import.capture.shared_buffers import with_shared_buffers
 
 
 class _FunctionModule(torch.nn.Module):
@@ -84,7 +85,10 @@ def export_program(
             given, keyed = arguments
             shapes: tuple[Any, ...] | None = tuple(dynamic) if dynamic else None
             shapes_of = None if shapes is None else _by_parameters(module, shapes, tuple(keyed))
-            return torch.export.export(module, given, keyed, dynamic_shapes=shapes_of, strict=False)
+            found = torch.export.export(
+                module, given, keyed, dynamic_shapes=shapes_of, strict=False
+            )
+            return with_shared_buffers(found)
         except GuardOnDataDependentSymNode as error:
             raise DynamicShapeError(
                 "expected a program whose course and shapes do not depend on the data, got "
