@@ -109,6 +109,14 @@ def added(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     return torch.bmm(F.softmax(scores, dim=-1), v).repeat(2, 1, 1).view(2, HEADS, 1, -1)
 
 
+def divided(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Scores that are divided by a number for each key: there is none beyond the last one."""
+    q, k, v = q.flatten(0, 1)[: 2 * SHARED], k.flatten(0, 1), v.flatten(0, 1)
+    by = torch.arange(k.shape[1]) * 0.25 + 1
+    scores = torch.matmul(q, k.transpose(1, 2)) / by
+    return torch.matmul(scores.softmax(-1), v).repeat(2, 1, 1).view(2, HEADS, 1, -1)
+
+
 def newest(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     """Attention to a part whose start depends on the length."""
     return F.scaled_dot_product_attention(q, k[:, :, 2:], v[:, :, 2:], enable_gqa=True)
@@ -141,7 +149,7 @@ def same(got: list[Tensor], want: list[Tensor]) -> None:
         assert a.stride() == b.stride()
 
 
-@pytest.mark.parametrize("attend", [grouped, repeated, written, added])
+@pytest.mark.parametrize("attend", [grouped, repeated, written, added, divided])
 @pytest.mark.parametrize("kind", ["none", "seen", "blind", "added"])
 def test_one_program_for_many_lengths(attend: Any, kind: str) -> None:
     made, layer = Counted(), Layer(attend)
