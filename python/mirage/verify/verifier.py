@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +25,7 @@ from mirage.verify.pair.postponed import rounding_evidence
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
 from mirage.verify.shared_inputs.bound_tensors import Aligned
 from mirage.verify.shared_inputs.choices_by_position import with_choices_cut
-from mirage.verify.shared_inputs.rounded_tables import before_rounding
+from mirage.verify.shared_inputs.rounded_tables import before_computing, before_rounding
 from mirage.verify.shared_inputs.tables_alike import ROUNDED, with_one_table
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 from mirage.verify.verify_options import VerifyOptions
@@ -111,10 +111,11 @@ def _of_aligned(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Ver
     graphs = (decompose(loaded(first), stable=True), decompose(loaded(second), stable=True))
     difference, count = held_difference(graphs, aligned.contents, options.work, verdict.seed)
     name = "float64 with the elements of buffers and constants"
-    alike = None if difference is None else with_one_table(aligned)
-    if difference is not None and _is_rounding(difference, aligned.contents, alike is not None):
+    alike = [] if difference is None else list(_tables_alike(aligned))
+    if difference is not None and _is_rounding(difference, aligned.contents, bool(alike)):
         found = _with_tables_read(aligned, options, budget)
-        found = found or (alike and _with_one_table(aligned, alike, options, budget))
+        for other in alike:
+            found = found or _with_one_table(aligned, other, options, budget)
         if found is not None:
             return found
         text = "the difference is no larger than what rounding the elements makes"
@@ -155,6 +156,15 @@ def _with_tables_read(aligned: Aligned, options: VerifyOptions, budget: Budget) 
         return None
     evidence = Evidence("held tensors", True, "read as numbers that round to the same")
     return replace(found, evidence=(evidence, *found.evidence))
+
+
+def _tables_alike(aligned: Aligned) -> Iterator[Aligned]:
+    """Yield the programs with other tables that are the same up to a few roundings."""
+    if (one := with_one_table(aligned)) is not None:
+        yield one
+    computed = before_computing((aligned.reference, aligned.candidate), aligned.contents)
+    if computed is not None:
+        yield replace(aligned, contents=computed)
 
 
 def _with_one_table(

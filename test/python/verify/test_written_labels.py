@@ -4,11 +4,12 @@ classes; the first of an order is the largest. Their wrong twins are not accepte
 from __future__ import annotations
 
 import pytest
+import torch.nn.functional as F
 from mirage.verify import Assumptions, Kind, VerifyOptions
 from mirage.verify.needed import needed
 from mirage.verify.verifier import verify_aligned
 from written.labels import CLASSES, LABELS_RIGHT, LABELS_WRONG
-from written.pairs import Pair, aligned_of, verdict_of
+from written.pairs import Pair, Program, aligned_of, verdict_of
 
 ALL = LABELS_RIGHT + LABELS_WRONG
 IN_RANGE = Assumptions(indices_in_range=True)
@@ -27,6 +28,22 @@ def test_the_same_where_labels_name_classes_is_accepted(pair: Pair) -> None:
 def test_other_weights_and_other_places_are_not_accepted(pair: Pair) -> None:
     options = VerifyOptions(seed=7, work=1e5, assume=IN_RANGE)
     assert not verify_aligned(aligned_of(pair, ALL), options).accepted
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda x, t: F.cross_entropy(x.softmax(1), t),
+        lambda x, t: -(F.one_hot(t, 5) * x.log_softmax(0)).sum() / 30,
+        lambda x, t: F.cross_entropy(x, t, label_smoothing=1e-3),
+    ],
+    ids=["twice", "other rows", "smoothed"],
+)
+def test_a_mean_is_compared_where_all_labels_name_classes(second: Program) -> None:
+    """It is a number only there; drawn labels are hardly ever all of them below five."""
+    pair = Pair("loss", "30x5 30:i64", F.cross_entropy, second)
+    options = VerifyOptions(seed=7, numerics=False)
+    assert verify_aligned(aligned_of(pair, [pair]), options).kind is Kind.REFUTED
 
 
 def test_an_unknown_verdict_says_that_labels_would_have_to_name_classes() -> None:

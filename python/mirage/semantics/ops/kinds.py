@@ -297,6 +297,11 @@ class Lookup(Boundary, kind=True):
         tensors of positions along one dimension."""
 
     @property
+    def picks_from(self) -> tuple[Value, ...]:
+        """The operands of which an element may need elements anywhere, other than rows by index."""
+        return ()
+
+    @property
     def counts_along(self) -> int | None:
         """The dimension along which each element equals its own index, if that describes all
         elements."""

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, islice
-from math import isclose, prod
+from math import isclose, isqrt, prod
 from typing import cast
 
 import numpy as np
@@ -44,6 +44,9 @@ from mirage.verify.normal_form.simple_constants import (
 
 _MOST_FACTORS = 3
 _MOST_NUMBERS = 20_000  # that are tried
+_ROOTS = (UnaryFn.SQRT, UnaryFn.RSQRT)
+_DIGITS = 80  # binary ones of a root
+_MOST_SQUARES = 16  # that are tried
 
 Compiled = tuple[DType, tuple[float, ...]]
 
@@ -73,8 +76,9 @@ def read_alike(
         if (found := simple_number(value := op.value)) is not None
     }
     first, second = (_with(graph, simple) for graph in (reference, candidate))
-    one, other, read = _read_as_combinations(first, second)
-    return one, other, _changed((reference, one), (candidate, other)) if simple else read
+    first, second = _with_roots(first, second)
+    one, other, _ = _read_as_combinations(first, second)
+    return one, other, _changed((reference, one), (candidate, other))
 
 
 def with_logarithms_read(
@@ -86,6 +90,35 @@ def with_logarithms_read(
         with_logarithms(graph, compiled) for graph in (reference, candidate)
     )
     return first, second, some | others
+
+
+def _with_roots(reference: KernelGraph, candidate: KernelGraph) -> tuple[KernelGraph, KernelGraph]:
+    """Return both programs with constants under the reference's roots read as squares, if constants
+    of the candidate are then products with the root: ``eps * c`` where the reference has
+    ``sqrt(v / c^2) + eps``."""
+    roots = [op for op in all_ops(reference.ops) if op.function in _ROOTS]
+    own = {op.value for op in _constants(reference) if isinstance(op.value, Fraction)}
+    foreign = [op for op in _constants(candidate) if op.value not in own]
+    if not roots or not foreign:
+        return reference, candidate
+    without = len(_read(foreign, own))
+    for square in sorted(own)[:_MOST_SQUARES]:
+        root = _root(square)
+        read = {} if root is None else _read(foreign, {*own, root})
+        if root is not None and len(read) > without:
+            squared: dict[Number, Number] = {square: root * root}
+            return _with(reference, squared), _with(candidate, read | squared)
+    return reference, candidate
+
+
+def _root(square: Fraction) -> Fraction | None:
+    """Return a fraction whose square is about a number that has no root among the fractions."""
+    if square <= 0:
+        return None
+    whole = square.numerator * square.denominator
+    if isqrt(whole) ** 2 == whole:
+        return None
+    return Fraction(isqrt(whole << 2 * _DIGITS), square.denominator << _DIGITS)
 
 
 def _read_as_combinations(

@@ -1,14 +1,17 @@
 """Removal of sums with which both programs end: a loss is a sum over rows, and two losses are equal
 if their summands are equal, row by row.
 
-This condition is sufficient but not necessary, so nothing follows if the rows differ.
+A program may also end with a sum or difference of such sums, and of single numbers, which are the
+same share of each summand. This condition is sufficient but not necessary, so nothing follows if
+the rows differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial, reduce
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import as_number
@@ -17,27 +20,63 @@ from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Op, Value, View
 
+_SIGNS: Mapping[object, int] = {BinaryFn.ADD: 1, BinaryFn.SUB: -1}
+
 
 @dataclass(frozen=True)
-class _Sum:
+class _Term:
     """``factor`` times the sum of all elements of a value."""
 
     value: Value
     factor: Fraction
 
-    def elements(self, b: Builder) -> Value:
+    @property
+    def spread(self) -> bool:
+        """Whether it is one number, which all summands share."""
+        return self.value.type.size == 1
+
+    def elements(self, b: Builder, count: int) -> Value:
         """Return all summands."""
+        if self.spread:
+            share = b.constant(self.factor / count)
+            return b.binary(BinaryFn.MUL, b.reshape(self.value, ()), share)
         return b.binary(BinaryFn.MUL, self.value, b.constant(self.factor))
 
     def rows(self, b: Builder, count: int) -> Value | None:
         """Return the summands of each of that many rows; None if there are no such rows."""
+        if self.spread:
+            return self.elements(b, count)
         long = [d for d, n in enumerate(self.value.shape) if n != 1]
         x = self.value
         if x.type.size != count:
-            if not long or x.shape[long[0]] != count:
+            if x.shape[long[0]] != count:
                 return None
             x = b.reduce(ReduceFn.SUM, x, tuple(long[1:]))
         return b.binary(BinaryFn.MUL, b.reshape(x, (count,)), b.constant(self.factor))
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A sum of terms, the largest of which comes first."""
+
+    terms: tuple[_Term, ...]
+
+    @property
+    def shapes(self) -> set[tuple[int, ...]]:
+        """The shapes of what is summed."""
+        return {t.value.shape for t in self.terms if not t.spread}
+
+    def elements(self, b: Builder) -> Value:
+        """Return all summands, if all terms have one shape."""
+        plus = partial(b.binary, BinaryFn.ADD)
+        count = self.terms[0].value.type.size
+        return reduce(plus, (t.elements(b, count) for t in self.terms))
+
+    def rows(self, b: Builder, count: int) -> Value | None:
+        """Return the summands of each of that many rows; None if there are no such rows."""
+        plus = partial(b.binary, BinaryFn.ADD)
+        rows = [found for t in self.terms if (found := t.rows(b, count)) is not None]
+        return reduce(plus, rows) if len(rows) == len(self.terms) else None
 
 
 def without_last_sums(
@@ -57,7 +96,10 @@ def without_last_sums(
         for (one, other), v, w in zip(pairs, first.outputs, second.outputs, strict=True):
             rows: list[Value | None] = [None, None]
             if one is not None and other is not None:
-                count, alike = _count(one, whole), one.value.shape == other.value.shape
+                count, alike = (
+                    _count(one, whole),
+                    one.shapes == other.shapes and len(one.shapes) == 1,
+                )
                 rows = [
                     s.elements(b) if whole and alike else s.rows(b, count)
                     for s, b in zip((one, other), builders, strict=True)
@@ -73,16 +115,27 @@ def without_last_sums(
 
 
 def _count(found: _Sum, whole: bool) -> int:
-    sizes = [n for n in found.value.shape if n != 1]
-    return found.value.type.size if whole or not sizes else sizes[0]
+    value = found.terms[0].value
+    sizes = [n for n in value.shape if n != 1]
+    return value.type.size if whole or not sizes else sizes[0]
 
 
 def _summed(graph: KernelGraph, output: Value) -> _Sum | None:
-    """Return the sum that an output of one element is, and the number that multiplies it."""
-    makers: dict[Value, Op] = {v: op for op in graph.ops for v in op.results}
-    factor, x, summed = Fraction(1), output, False
+    """Return the sum that an output of one element is."""
     if output.type.size != 1:
         return None
+    makers: dict[Value, Op] = {v: op for op in graph.ops for v in op.results}
+    terms = list(_terms(makers, output, Fraction(1)))
+    if not any(summed for _, summed in terms):
+        return None
+    return _Sum(tuple(sorted((t for t, _ in terms), key=lambda t: -t.value.type.size)))
+
+
+def _terms(
+    makers: Mapping[Value, Op], output: Value, factor: Fraction
+) -> Iterator[tuple[_Term, bool]]:
+    """Yield the terms of a value, and whether they are sums."""
+    x, summed = output, False
     while (op := makers.get(x)) is not None:
         if op.function is ReduceFn.SUM and isinstance(op, Contraction):
             (dims,) = op.over
@@ -95,9 +148,14 @@ def _summed(graph: KernelGraph, output: Value) -> _Sum | None:
             factor, x = -factor, op.operands[0]
         elif (scaled := _scaled(op, makers)) is not None:
             factor, x = factor * scaled[1], scaled[0]
+        elif op.function in _SIGNS and all(v.type.size == 1 for v in op.operands):
+            one, other = op.operands
+            yield from _terms(makers, one, factor)
+            yield from _terms(makers, other, factor * _SIGNS[op.function])
+            return
         else:
             break
-    return _Sum(x, factor) if summed else None
+    yield _Term(x, factor), summed
 
 
 def _same(op: Op) -> bool:
@@ -105,7 +163,7 @@ def _same(op: Op) -> bool:
     return isinstance(op, Elementwise) and op.identity and not op.cuts
 
 
-def _scaled(op: Op, makers: dict[Value, Op]) -> tuple[Value, Fraction] | None:
+def _scaled(op: Op, makers: Mapping[Value, Op]) -> tuple[Value, Fraction] | None:
     """Return the operand that is multiplied or divided by a number, and the factor."""
     if op.function not in (BinaryFn.MUL, BinaryFn.DIV):
         return None

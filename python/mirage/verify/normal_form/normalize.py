@@ -177,7 +177,7 @@ class _Rewriter:
                 if exponent > 0:
                     return lambda b: b.unary(root, x)
                 return lambda b: b.unary(UnaryFn.RECIPROCAL, b.unary(root, x))
-            if exponent == int(exponent) and 1 <= abs(exponent) <= _MAX_POWER:
+            if exponent == int(exponent) and abs(exponent) <= _MAX_POWER:
                 return lambda b: _integer_power(b, x, int(exponent))
         return None
 
@@ -224,6 +224,8 @@ def _without_dead_reshapes(ops: tuple[Op, ...], needed: set[Value]) -> tuple[Op,
 
 
 def _integer_power(b: Builder, x: Value, n: int) -> Value:
+    if n == 0:
+        return b.binary(BinaryFn.ADD, b.binary(BinaryFn.MUL, x, b.constant(0.0)), b.constant(1.0))
     y = x
     for _ in range(abs(n) - 1):
         y = b.binary(BinaryFn.MUL, y, x)

@@ -43,8 +43,10 @@ _UNSAFE = (UnaryFn.BIAS, UnaryFn.LOG, UnaryFn.LOG1P, BinaryFn.KEEP)
 
 def with_free_values(first: KernelGraph, second: KernelGraph) -> Iterator[Freed]:
     """Yield both programs (with the same inputs, in primitive ops) with such values as further
-    inputs: first the shifts of exponentials, then also the values that they share. Nothing is
-    yielded if there are no such values."""
+    inputs: first the shifts of exponentials, then also the values that they share, and then only
+    those of these that are not computed from others: what is known of the largest element of a row
+    is known if the row is an input, and its largest element is not. Nothing is yielded if there are
+    no such values."""
     numbers: dict[object, int] = {}
     keys = [_keys(graph, numbers) for graph in (first, second)]
     shifts = [
@@ -60,6 +62,9 @@ def with_free_values(first: KernelGraph, second: KernelGraph) -> Iterator[Freed]
     if any(shared):
         both = [{**a, **b} for a, b in zip(shifts, shared, strict=True)]
         yield _freed((first, second), both)
+        first_ones = _first_computed((first, second), keys, shared)
+        if first_ones != shared:
+            yield _freed((first, second), first_ones)
 
 
 def _keys(graph: KernelGraph, numbers: dict[object, int]) -> dict[Value, int]:
@@ -126,6 +131,22 @@ def _shared(graph: KernelGraph, own: Mapping[Value, int], others: frozenset[int]
         and not isinstance(makers[v], (Source, View))
         and makers[v].number is None
     ]
+
+
+def _first_computed(
+    pair: Pair, keys: Sequence[Mapping[Value, int]], shared: Sequence[Mapping[Value, int]]
+) -> list[dict[Value, int]]:
+    """Return the values with the given keys, in both programs, that are not computed from other
+    values with such keys."""
+    wanted = {key for some in shared for key in some.values()}
+    later = set[int]()
+    for graph, own in zip(pair, keys, strict=True):
+        above: set[Value] = set()
+        for op in graph.ops:
+            if any(v in above or own.get(v) in wanted for v in op.operands):
+                above.update(op.results)
+        later |= {own[v] for v in above if own[v] in wanted}
+    return [{v: key for v, key in own.items() if key in wanted - later} for own in keys]
 
 
 def _all_shared(op: Op, own: Mapping[Value, int], others: frozenset[int]) -> bool:

@@ -8,20 +8,25 @@ shown of one holds for the other, as for constants (``docs/verification.md``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from mirage.semantics.numbers import nearest
+from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.normal_form.simple_constants import simple_number
+from mirage.verify.shared_inputs.tables_alike import is_rounding
 
 _LARGEST = 1 << 12
 """The largest denominator of a simple fraction."""
 _MOST = 1 << 14
 """The most different numbers of a tensor that are examined."""
+_MOST_CONSTANTS, _POWERS = 8, 24
+"""The most constants of programs, and the largest exponent, for which powers are examined."""
+_TINY = 2.0**-60
+"""The smallest of these powers."""
 
 
 def before_rounding(
@@ -29,17 +34,53 @@ def before_rounding(
 ) -> Mapping[int, Array] | None:
     """Return the contents with constants of the programs, and simple fractions, in the place of
     elements of f32 that these round to; None if there are none."""
-    numbers = [
-        nearest(simple_number(op.number) or op.number)  # as constants are read
-        for g in graphs
-        for op in g.ops
-        if op.number is not None
-    ]
-    known = {float(np.float32(x)): x for x in numbers}
-    found = {i: _unrounded(x, known) for i, x in contents.items()
-             if graphs[0].inputs[i].dtype is DType.F32}  # fmt: skip
+    known = {float(np.float32(x)): x for x in map(nearest, _constants(graphs))}
+    return _read(graphs, contents, lambda x: _unrounded(x, known))
+
+
+def before_computing(
+    graphs: tuple[KernelGraph, KernelGraph], contents: Mapping[int, Array]
+) -> Mapping[int, Array] | None:
+    """Return the contents with powers of the programs' constants, and their products with another
+    constant, in the place of elements of f32 from which they differ by a few roundings, as
+    ``0.9 ** torch.arange(8)`` does; None if there are none. Programs with these numbers do not
+    compile to the same, so the roundings are to be measured with the tensors as they are."""
+    constants = sorted({abs(c) for c in _constants(graphs) if isinstance(c, Fraction) and c})
+    if not 0 < len(constants) <= _MOST_CONSTANTS:
+        return None
+    powers = [c**n for c in constants for n in range(-_POWERS, _POWERS + 1)]
+    numbers = {nearest(p * c) for p in powers for c in (*constants, 1) if _TINY < p * c < 1 / _TINY}
+    known = np.array(sorted({0.0, *numbers, *(-x for x in numbers)}))
+    return _read(graphs, contents, lambda x: _computed(x, known))
+
+
+def _constants(graphs: Sequence[KernelGraph]) -> Iterator[Number]:
+    """Yield the constants of programs, as constants are read."""
+    for op in (op for g in graphs for op in g.ops):
+        if op.number is not None:
+            yield simple_number(op.number) or op.number
+
+
+def _read(
+    graphs: Sequence[KernelGraph],
+    contents: Mapping[int, Array],
+    read: Callable[[Array], Array],
+) -> Mapping[int, Array] | None:
+    """Return the contents with other elements of f32; None if all are the same."""
+    inputs = graphs[0].inputs
+    found = {i: read(x) for i, x in contents.items() if inputs[i].dtype is DType.F32}
     changed = {i: x for i, x in found.items() if not np.array_equal(x, contents[i])}
     return {**contents, **changed} if changed else None
+
+
+def _computed(x: Array, known: Array) -> Array:
+    """Return the nearest known numbers if all elements are a few roundings beside one."""
+    x = np.asarray(x, np.float64)
+    if x.size > _MOST or not np.isfinite(x).all():
+        return x
+    at = np.searchsorted(known, x).clip(1, len(known) - 1)
+    near = np.where(x - known[at - 1] < known[at] - x, known[at - 1], known[at])
+    return near if is_rounding(x, near) else x
 
 
 def _unrounded(x: Array, known: Mapping[float, float]) -> Array:

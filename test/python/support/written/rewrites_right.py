@@ -38,6 +38,18 @@ def of_first(x: Tensor, g: Tensor, w: Tensor) -> Tensor:
     return torch.einsum("td,tdf->tf", x, w[e[:, 0]]) * share
 
 
+def of_most(x: Tensor, g: Tensor, w: Tensor) -> Tensor:
+    """The largest probability, times its expert."""
+    share, e = g.softmax(-1).max(-1)
+    return share[:, None] * torch.einsum("td,tdf->tf", x, w[e])
+
+
+def by_one_hot(x: Tensor, g: Tensor, w: Tensor) -> Tensor:
+    """All experts, of which one has a share."""
+    share = g.softmax(-1)
+    return torch.einsum("te,td,edf->tf", F.one_hot(share.argmax(-1), 4) * share, x, w)
+
+
 def focal(x: Tensor, m: Tensor) -> Tensor:
     p = x.sigmoid()
     loss = F.binary_cross_entropy_with_logits(x, m.float(), reduction="none")
@@ -84,6 +96,7 @@ REWRITES_RIGHT = [
     Pair("shares of a mask", ROW,
         lambda x: first(x, 2) * x.softmax(-1) / (first(x, 2) * x.softmax(-1)).sum(-1, True),
         lambda x: torch.where(first(x, 2) > 0, x, -math.inf).softmax(-1)),
+    Pair("one expert among all", GATES, of_most, by_one_hot),
     Pair("clipped by its norm", "16", lambda g: g * torch.clamp(1 / (g.norm() + 1e-6), max=1),
         lambda g: g / torch.clamp(g.norm() + 1e-6, min=1)),
     Pair("two blocks of keys", "6x8 8x5", lambda s, v: s.softmax(-1) @ v,

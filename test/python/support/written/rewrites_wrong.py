@@ -12,12 +12,14 @@ from written.rewrites_right import (
     LABELS,
     QUANTISED,
     ROW,
+    by_one_hot,
     first,
     focal,
     focal_by_signs,
     normed,
     of_first,
     of_largest,
+    of_most,
     scattered,
 )
 
@@ -54,4 +56,5 @@ REWRITES_WRONG = [
     Pair("shares of all", ROW,
         lambda x: first(x, 2) * x.softmax(-1) / (first(x, 2) * x.softmax(-1)).sum(-1, True),
         lambda x: first(x, 2) * x.softmax(-1)),
+    Pair("the least expert among all", GATES, of_most, lambda x, g, w: by_one_hot(x, -g, w)),
 ]  # fmt: skip

@@ -33,6 +33,26 @@ def rotated(x: Tensor, at: Tensor) -> Tensor:
     return x * twice.cos() + torch.cat([-x[:, 4:], x[:, :4]], -1) * twice.sin()
 
 
+def by_steps(x: Tensor, base: float = 0.9) -> Tensor:
+    """Each element times one power more."""
+    return torch.cat([x[..., i : i + 1] * base**i for i in range(6)], -1)
+
+
+def averaged(x: Tensor) -> Tensor:
+    """A moving average, one step after the other."""
+    found = [0.1 * x[:, 0]]
+    for i in range(1, 6):
+        found.append(0.9 * found[-1] + 0.1 * x[:, i])
+    return torch.stack(found, 1)
+
+
+def powers(base: float = 0.9) -> Tensor:
+    """A triangle of the powers by distance."""
+    i = torch.arange(6)
+    far = i[:, None] - i
+    return torch.where(far >= 0, base ** far.float(), 0.0)
+
+
 TABLES_RIGHT = [
     Pair("turned by other frequencies", "6x8", lambda x: rotated(x, angles(1e4)),
         lambda x: rotated(x, by_logarithm(1e4))),
@@ -44,4 +64,8 @@ TABLES_RIGHT = [
         lambda x: x + (angles(1e4) + math.pi / 2).sin()),
     Pair("decay by a logarithm", SERIES, lambda x: x * 0.9 ** torch.arange(6).float(),
         lambda x: x * torch.exp(math.log(0.9) * torch.arange(6).float())),
+    Pair("powers by steps", SERIES, by_steps, lambda x: x * 0.9 ** torch.arange(6).float()),
+    Pair("powers times a constant", SERIES, lambda x: 0.3 * by_steps(x),
+        lambda x: x * (0.3 * 0.9 ** torch.arange(6).float())),
+    Pair("a matrix of powers", "4x6", averaged, lambda x: x @ (0.1 * powers()).mT),
 ]  # fmt: skip

@@ -7,7 +7,17 @@ import math
 import torch
 
 from written.pairs import Pair
-from written.tables_right import ROWS, SERIES, angles, by_logarithm, rotated, turned
+from written.tables_right import (
+    ROWS,
+    SERIES,
+    angles,
+    averaged,
+    by_logarithm,
+    by_steps,
+    powers,
+    rotated,
+    turned,
+)
 
 TABLES_WRONG = [
     Pair("turned by another base", "6x8", lambda x: rotated(x, angles(1e4)),
@@ -26,4 +36,11 @@ TABLES_WRONG = [
         lambda x: x * torch.exp(math.log(0.90001) * torch.arange(6).float())),
     Pair("products of digits", ROWS, lambda x: (x * angles(1e4)) * 1e6,
         lambda x: (x * angles(1e4).bfloat16().float()) * 1e6),
+    Pair("one power more", SERIES, by_steps, lambda x: x * 0.9 ** torch.arange(1, 7).float()),
+    Pair("powers of a number nearby", SERIES, by_steps,
+        lambda x: x * 0.900001 ** torch.arange(6).float()),
+    Pair("an average that starts otherwise", "4x6", averaged,
+        lambda x: x @ (0.1 * powers() + 0.9 * (torch.arange(6) == 0) * powers()).mT),
+    Pair("powers whose roundings matter", SERIES, lambda x: 0 * by_steps(x) + by_steps(x, 0.3),
+        lambda x: (x * 0.3 ** torch.arange(6).float() - x) + x),
 ]  # fmt: skip

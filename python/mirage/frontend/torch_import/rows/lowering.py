@@ -191,11 +191,6 @@ class Lowering(Builder):
             _check_held(value, DType.F64 if dtype is DType.F64 else DType.F32)
         return super().constant(value, dtype)
 
-    def rather_stays(self, reason: str) -> None:
-        """Leave the op to PyTorch if it may stay there: several calls would make it otherwise."""
-        if self.may_stay:
-            raise Unsupported(reason)
-
     def range_of(self, x: Value) -> Range:
         """Return the known range of the elements of ``x``, at least that of its type."""
         return ranges_of(KernelGraph("", (x,), tuple(self.ops), ()), self.given)[x]

@@ -2,8 +2,10 @@
 program rounds.
 
 A value may be rounded if, for all scales of the inputs, it is no larger than the largest value that
-the program itself keeps in 16 bits (including its inputs). This guides the search to kernels whose
-rounding errors are acceptable, and proves nothing: the verifier measures the errors.
+the program itself keeps in 16 bits (including its inputs), and if it is not a part of a sum: parts
+may be large where their sum is not, so that their roundings are large, too, as the errors of a sum.
+This guides the search to kernels whose rounding errors are acceptable, and proves nothing: the
+verifier measures the errors.
 """
 
 from __future__ import annotations
@@ -43,9 +45,11 @@ class Narrowing:
     _algebra: NormalForms | None = field(default=None, init=False)
 
     def may_round(self, algebra: NormalForms, poly: int) -> bool:
-        """Return whether the value of a normal form may be rounded. Every computed value may be
-        rounded to bf16, which has the range of f32, but not tensors that the program is given, or
-        stores, in f32."""
+        """Return whether the value of a normal form may be rounded. Every computed value that is
+        not a part of a sum may be rounded to bf16, which has the range of f32, but not tensors that
+        the program is given, or stores, in f32."""
+        if is_part_of_sum(algebra, poly):
+            return False
         if self.half is None:
             return True
         if self.half is DType.BF16 and not self._is_full(algebra, poly):
@@ -92,6 +96,16 @@ class Narrowing:
                 return both if fn in (BinaryFn.MAX, BinaryFn.MIN) else np.zeros_like(both)
             case MaxAtom(_, arg) | SoFarAtom(arg=arg) | IdAtom(arg):
                 return self._of(algebra, arg)
+
+
+def is_part_of_sum(algebra: NormalForms, poly: int) -> bool:
+    """Return whether a term of a normal form is summed over a part of the sub-axes of an axis,
+    so that other parts of the sum are added later."""
+    for (_, bound), _ in algebra.polys[poly]:
+        for axis in {axis for axis, _ in bound}:
+            if any((axis, level) not in bound for level in algebra.levels(axis)):
+                return True
+    return False
 
 
 def half_type(tensors: list[Value]) -> DType | None:

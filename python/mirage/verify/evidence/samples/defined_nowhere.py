@@ -25,7 +25,12 @@ from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import External, KernelGraph, Op, Value
-from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers, looked_up
+from mirage.verify.evidence.samples.integer_inputs import (
+    compared_with,
+    draw_integers,
+    inside,
+    looked_up,
+)
 from mirage.verify.evidence.samples.real_sizes import restrict
 from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
 from mirage.verify.evidence.samples.where_defined import Part
@@ -107,7 +112,7 @@ def _drawn(graph: KernelGraph, sample: Sample, held: Held) -> Iterator[list[Samp
                 yield _inputs(
                     graph, sample, rng,
                     lambda shape, size=size, part=part, sign=sign: sign * size
-                    * part.of(rng.standard_normal(shape)), known, inside=sign < 0,
+                    * part.of(rng.standard_normal(shape)), known, within=sign < 0,
                 )  # fmt: skip
     for _ in range(_SPREAD):
         yield _inputs(graph, sample, rng, lambda shape: _of_all_sizes(rng, shape), known)
@@ -125,20 +130,16 @@ def _inputs(
     draw: Callable[[tuple[int, ...]], Array],
     known: dict[int, Array | None] | None,
     *,
-    inside: bool = False,
+    within: bool = False,
 ) -> list[Sampled]:
-    """Draw inputs. With ``inside``, integers that are compared with others (targets with classes)
-    are below the largest of these: a mean over many rows is a number only if no row is beyond.
-    Integers that are compared with nothing are 0 or 1 then: they may be truth values."""
-    extents, rows = compared_with(graph), looked_up(graph)
+    """Draw inputs; integers ``within`` what they name, as a mean over many rows is a number only if
+    no row is beyond."""
+    extents, rows = compared_with(graph), inside(graph) if within else looked_up(graph)
     inputs: list[Sampled] = []
     for i, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
         x = None if known is None else known[i]
         if x is None and v.dtype.is_integer:
-            below = rows.get(v)
-            if inside and below is None:
-                below = max(extents[v] - 1, 1) if v in extents else 2
-            x = draw_integers(rng, v, region, extents.get(v, 0), below)
+            x = draw_integers(rng, v, region, extents.get(v, 0), rows.get(v))
         elif x is None:
             x = v.dtype.round(draw(region_shape(region, v.shape)))
         inputs.append(Sampled((x,), region))

@@ -6,7 +6,7 @@ and a witness that anyone can check.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,12 @@ from mirage.semantics.evaluation.evaluate import Sampled, Shared, evaluate_sampl
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers, looked_up
+from mirage.verify.evidence.samples.integer_inputs import (
+    compared_with,
+    draw_integers,
+    inside,
+    looked_up,
+)
 from mirage.verify.evidence.samples.real_sizes import restrict
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 from mirage.verify.evidence.samples.where_defined import EVERYWHERE, Where, where_defined
@@ -55,11 +60,13 @@ def draw_inputs(
     rng: np.random.Generator,
     scale: float,
     where: Where = EVERYWHERE,
+    *,
+    within: bool = False,
 ) -> list[Sampled]:
     """Draw normal inputs in float64, moved to ``where`` a program is defined and rounded to their
-    element types."""
+    element types; integers ``within`` what they name."""
     result: list[Sampled] = []
-    extents, rows = compared_with(graph), looked_up(graph)
+    extents, rows = compared_with(graph), inside(graph) if within else looked_up(graph)
     for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
         fixed = sample.fixed_part(number)
         if fixed is not None:
@@ -102,8 +109,10 @@ def compare_floats(
     domain = where_defined(graphs[0]) if not sample.fixed else EVERYWHERE
     for scale in (1.0, 0.05):
         found: list[Difference | None] = []
-        for where in (domain, EVERYWHERE) if domain.parts else (EVERYWHERE,):
-            inputs = draw_inputs(graphs[0], sample, rng, scale, where)
+        for where, within in _ways(graphs[0], domain):
+            if within and found:
+                break
+            inputs = draw_inputs(graphs[0], sample, rng, scale, where, within=within)
             expected = outputs_of(graphs[0], 0, Yardstick(), inputs, sample)
             actual = permuted_outputs(graphs[1], 1, Yardstick(), inputs, sample, permutation)
             defined = [np.isfinite(x) for x in expected]
@@ -116,6 +125,15 @@ def compare_floats(
         if found:
             results.append(_worse(found))
     return results
+
+
+def _ways(graph: KernelGraph, domain: Where) -> Iterator[tuple[Where, bool]]:
+    """Yield the ways to draw inputs: where floats are, and whether integers are within what they
+    name. The latter is only for programs that are defined nowhere otherwise."""
+    for where in (domain, EVERYWHERE) if domain.parts else (EVERYWHERE,):
+        yield where, False
+    if any(v.dtype.is_integer for v in graph.inputs):
+        yield domain, True
 
 
 def _worse(found: Sequence[Difference | None]) -> Difference | None:
@@ -132,10 +150,12 @@ def compare_several(
     scale: float,
 ) -> dict[int, Difference | None]:
     """Return the difference of each of several candidates on given inputs, where the reference is
-    defined. Candidates are counted from 0; the first graph is the reference. ``scale`` is the scale
-    of the inputs."""
+    defined; nothing if it is defined nowhere. Candidates are counted from 0; the first graph is the
+    reference. ``scale`` is the scale of the inputs."""
     expected = outputs_of(graphs[0], 0, Float64(), inputs, sample)
     defined = [np.isfinite(x) for x in expected]
+    if not any(d.any() or not d.size for d in defined):
+        return {}
     expected = [np.where(d, x, 0.0) for d, x in zip(defined, expected, strict=True)]
     order = range(len(graphs[0].outputs))
     found: dict[int, Difference | None] = {}

@@ -42,6 +42,7 @@ def held_differences(
     rng = np.random.default_rng(seed)
     graphs = (reference, *candidates)
     all_work = work * len(graphs) / 2.0
+    has_integers = any(v.dtype.is_integer for v in reference.inputs)
     found = dict[int, tuple[Difference | None, int]]()
     found.update((n, (None, 0)) for n in range(len(candidates)))
     for _ in range(_PARTS):
@@ -52,9 +53,14 @@ def held_differences(
                 return list(alone)
             break
         for scale in _SCALES:
-            inputs = with_contents(draw_inputs(reference, sample, rng, scale), sample, contents)
             active = [n for n, (difference, _) in found.items() if difference is None]
-            for n, difference in compare_several(graphs, sample, inputs, active, scale).items():
+            for within in (False, True):
+                drawn = draw_inputs(reference, sample, rng, scale, within=within)
+                inputs = with_contents(drawn, sample, contents)
+                differences = compare_several(graphs, sample, inputs, active, scale)
+                if differences or not has_integers:
+                    break
+            for n, difference in differences.items():
                 found[n] = difference, found[n][1] + 1
         if sample.fraction == 1.0 or all(difference for difference, _ in found.values()):
             break

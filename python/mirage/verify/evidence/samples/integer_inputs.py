@@ -73,6 +73,16 @@ def looked_up(graph: KernelGraph) -> Mapping[Value, int]:
     return found
 
 
+def inside(graph: KernelGraph) -> Mapping[Value, int]:
+    """Return, for each integer input, a count below which it names something: row numbers a row,
+    and numbers that are compared with others (targets with classes) one of these. Those that are
+    compared with nothing may be truth values."""
+    extents = compared_with(graph)
+    integers = (v for v in graph.inputs if v.dtype.is_integer)
+    named = {v: max(extents[v] - 1, 1) if v in extents else 2 for v in integers}
+    return {**named, **looked_up(graph)}
+
+
 def of_any_size(graph: KernelGraph) -> Set[Value]:
     """Return the integer inputs whose types hold more integers than f32 does, except those that
     hold row numbers of tables: these are small."""

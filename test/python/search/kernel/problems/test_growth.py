@@ -134,6 +134,21 @@ def test_a_kernel_that_reads_exponentials_multiplies_as_one_that_computes_them()
     assert products == {(DType.F16, DType.F16)}
 
 
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16])
+def test_parts_of_a_sum_are_not_rounded_before_they_are_added(dtype: DType) -> None:
+    """A product of low rank, whose parts along a long sum may be multiplied before they are added:
+    the total may be much smaller than its parts."""
+    x, a, b = (Value(TensorType(shape, dtype)) for shape in ((16, 4096), (4096, 8), (8, 2048)))
+    build = Builder()
+    product = build.matmul(build.matmul(x, a), b)
+    graph = KernelGraph("low_rank", (x, a, b), tuple(build.ops), (product,))
+    found = superoptimize(graph, TARGETS["h200"], SearchLimits(candidates=6)).candidates
+    assert any([len(op.operands) for op in c.graph.ops] == [3, 1] for c in found)
+    for candidate in found:
+        verdict = verify(graph, candidate.graph, VerifyOptions(seed=1))
+        assert verdict.accepted, verdict
+
+
 def test_numbers_of_an_algebra_that_is_gone_mean_nothing() -> None:
     """Each type of frame has an algebra of its own, often at the address of one before."""
     x, y = (Value(TensorType((8, 8), DType.F16)) for _ in range(2))
