@@ -104,15 +104,20 @@ void TileEmitter::emitIntegers(block::IntegersOp op) {
   if (!place.inBounds[0])
     place.when = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
                                        place.offsets[place.dims[0]], index(shape[place.dims[0]]));
-  SmallVector<Value> operands;
-  for (unsigned number = 0; number < op.getInputs().size(); ++number)
-    operands.push_back(loadOperand(op, number, place, type));
+  IntegerFormula formula = op.getParsedFormula();
+  SmallVector<Value> operands, tables;
+  for (auto [number, input] : llvm::enumerate(op.getInputs()))
+    if (formula.isTable(number))
+      tables.push_back(tensors.lookup(input));
+    else
+      operands.push_back(loadOperand(op, number, place, type));
   int64_t added = int64_t(shape.size() - op.getShape().size());
-  for (int64_t dim : op.getParsedFormula().getPositions())
+  for (int64_t dim : formula.getPositions())
     operands.push_back(emitPosition(added + dim, place, type));
   bool isExact = type.getElementType().isInteger();
   FragmentType computed = isExact ? type : type.withElementType(builder.getF32Type());
-  Value result = thread::IntegersOp::create(builder, loc, computed, operands, op.getFormulaAttr());
+  Value result =
+      thread::IntegersOp::create(builder, loc, computed, operands, tables, op.getFormulaAttr());
   fragments[op.getResult()] = castTo(withZerosBeyond(result, place, shape), type.getElementType());
 }
 
@@ -123,6 +128,7 @@ void TileEmitter::emitMapIntegers(block::MapIntegersOp op) {
     operands.push_back(getOperand(input, type.withElementType(getTile(input).getElementType())));
   bool isExact = type.getElementType().isInteger();
   FragmentType computed = isExact ? type : type.withElementType(builder.getF32Type());
-  Value result = thread::IntegersOp::create(builder, loc, computed, operands, op.getFormulaAttr());
+  Value result = thread::IntegersOp::create(builder, loc, computed, operands, ValueRange(),
+                                            op.getFormulaAttr());
   fragments[op.getResult()] = castTo(result, type.getElementType());
 }

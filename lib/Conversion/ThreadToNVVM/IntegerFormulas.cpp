@@ -6,10 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "Patterns.h"
+#include "TableRows.h"
 
 #include "mirage/Dialect/Common/IntegerFormula.h"
 
 #include "llvm/Support/ErrorHandling.h"
+
+#include <cmath>
+#include <map>
 
 using namespace mlir;
 using namespace mirage;
@@ -18,15 +22,33 @@ using namespace mirage::thread;
 namespace {
 using Predicate = arith::CmpIPredicate;
 
+/// A tensor of which elements are picked.
+struct Table {
+  Value pointer;
+  MemRefType type;
+};
+
 /// Computes the steps of a formula for one element.
 class FormulaEmitter {
 public:
-  FormulaEmitter(Emitter &e, const IntegerFormula &formula) : e(e), formula(formula) {}
+  FormulaEmitter(Emitter &e, const IntegerFormula &formula, ArrayRef<Table> tables)
+      : e(e), formula(formula), tables(tables) {}
 
   /// The last step, in the type `element`: i64, or f32.
   Value emit(ArrayRef<Value> operands, Type element) {
-    for (const FormulaStep &step : formula.getSteps())
-      results.push_back(results.size() < operands.size() ? operands[results.size()] : emit(step));
+    for (const FormulaStep &step : formula.getSteps()) {
+      bool isGiven =
+          step.kind == FormulaStep::Kind::Load || step.kind == FormulaStep::Kind::Position;
+      if (step.kind == FormulaStep::Kind::Table) {
+        numbers.insert({results.size(), numbers.size()});
+        results.push_back(Value());
+      } else if (isGiven) {
+        results.push_back(operands.front());
+        operands = operands.drop_front();
+      } else {
+        results.push_back(emit(step));
+      }
+    }
     Value last = results.back();
     return last.getType() == element ? last : toFloat(last);
   }
@@ -53,6 +75,7 @@ private:
   Value emit(const FormulaStep &step) {
     switch (step.kind) {
     case FormulaStep::Kind::Load:
+    case FormulaStep::Kind::Table:
     case FormulaStep::Kind::Position:
       llvm_unreachable("an operand");
     case FormulaStep::Kind::Constant:
@@ -65,8 +88,35 @@ private:
       return wrap(emitBits(step, arg(step, 0), arg(step, 1)), step.type);
     case FormulaStep::Kind::Cast:
       return emitCast(arg(step, 0), step.type);
+    case FormulaStep::Kind::Pick:
+      return emitPick(step);
     }
     llvm_unreachable("covered");
+  }
+
+  /// The element of a table at an index for each dimension; 0 (of floats NaN) where one is outside.
+  /// Without a sign, negative ones are large. The table may have leading dimensions of size 1.
+  Value emitPick(const FormulaStep &step) {
+    const Table &table = tables[numbers.at(step.args.front())];
+    ArrayRef<int64_t> indices = ArrayRef(step.args).drop_front();
+    ArrayRef<int64_t> shape = table.type.getShape().take_back(indices.size());
+    Value place = e.i64(0), inside;
+    for (auto [number, size, stride] : llvm::zip_equal(indices, shape, getStrides(shape))) {
+      Value own = e.compare(Predicate::ult, results[number], e.i64(size));
+      inside = inside ? e.both(inside, own) : own;
+      place = e.add(place, e.mul(results[number], stride));
+    }
+    int64_t bytes = table.type.getElementTypeBitWidth() / 8;
+    Value pointer = e.offset(table.pointer, e.mul(e.select(inside, place, e.i64(0)), bytes));
+    Value element = readIndex(e, table.type, pointer);
+    if (auto type = dyn_cast<FloatType>(table.type.getElementType())) {
+      if (!type.isF32())
+        element = arith::ExtFOp::create(e, e.getF32Type(), element);
+      return e.select(inside, element, e.f32(NAN));
+    }
+    if (bytes < 8)
+      element = e.createOrFold<arith::ExtSIOp>(e.getI64Type(), element);
+    return e.select(inside, element, e.i64(0));
   }
 
   /// Floats beyond the ends of i64 are its ends, NaN is 0; narrower types wrap around.
@@ -176,6 +226,8 @@ private:
 
   Emitter &e;
   const IntegerFormula &formula;
+  ArrayRef<Table> tables;
+  std::map<int64_t, size_t> numbers; // of tables, by their step
   SmallVector<Value> results;
 };
 
@@ -190,11 +242,14 @@ struct IntegersLowering : ThreadPattern<IntegersOp> {
     SmallVector<SmallVector<Value>> given;
     for (auto [input, values] : llvm::zip_equal(op.getInputs(), operands.getInputs()))
       given.push_back(unpack(e, cast<FragmentType>(input.getType()), values));
+    SmallVector<Table> tables;
+    for (auto [table, pointer] : llvm::zip_equal(op.getTables(), operands.getTables()))
+      tables.push_back({single(pointer), cast<MemRefType>(table.getType())});
     FragmentType type = op.getType();
     SmallVector<Value> scalars;
     for (int64_t i = 0; i < type.getNumRegisters(); ++i) {
       auto own = llvm::map_to_vector(given, [&](ArrayRef<Value> values) { return values[i]; });
-      scalars.push_back(FormulaEmitter(e, *formula).emit(own, type.getElementType()));
+      scalars.push_back(FormulaEmitter(e, *formula, tables).emit(own, type.getElementType()));
     }
     results.push_back(pack(e, type, scalars));
     return success();

@@ -39,8 +39,8 @@ inline Row rowOf(Emitter &e, mlir::Value index, mlir::MemRefType tableType, mlir
     index = e.add(index, e.select(negative, rows, e.i64(0)));
   }
   mlir::Value exists = e.compare(mlir::arith::CmpIPredicate::ult, index, rows);
-  int64_t rowBytes =
-      getStrides(tableType.getShape()).front() * (tableType.getElementTypeBitWidth() / 8);
+  auto [strides, offset] = tableType.getStridesAndOffset();
+  int64_t rowBytes = strides.front() * (tableType.getElementTypeBitWidth() / 8);
   return {e.offset(table, e.mul(e.select(exists, index, e.i64(0)), rowBytes)), exists};
 }
 

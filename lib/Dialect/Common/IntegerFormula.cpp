@@ -65,6 +65,11 @@ static size_t findFunction(StringRef name, FormulaStep &step) {
   return name == "cast" ? 1 : 0;
 }
 
+/// Whether the results of a step may be floats, which no other step reads.
+static bool mayGiveFloats(const FormulaStep &step) {
+  return step.kind == FormulaStep::Kind::Cast || step.kind == FormulaStep::Kind::Pick;
+}
+
 /// Reads one step, the number `number` of a formula.
 static FailureOr<FormulaStep> parseStep(IntegerFormula::EmitError emitError, MLIRContext *context,
                                         StringRef text, size_t number) {
@@ -87,6 +92,12 @@ static FailureOr<FormulaStep> parseStep(IntegerFormula::EmitError emitError, MLI
     step.kind = FormulaStep::Kind::Load;
     return type.empty() ? FailureOr<FormulaStep>(step) : fail("a load without a type");
   }
+  if (name == "table") {
+    step.kind = FormulaStep::Kind::Table;
+    bool isRank = step.args.size() == 1 && step.args.front() > 0;
+    return type.empty() && isRank ? FailureOr<FormulaStep>(step)
+                                  : fail("a table's rank, without a type");
+  }
   step.type = findType(context, type);
   if (!step.type)
     return fail("a type of integers or floats of at least 16 bits after a colon");
@@ -105,6 +116,10 @@ static FailureOr<FormulaStep> parseStep(IntegerFormula::EmitError emitError, MLI
     return step;
   }
   size_t count = findFunction(name, step);
+  if (name == "pick") {
+    step.kind = FormulaStep::Kind::Pick;
+    count = std::max<size_t>(step.args.size(), 2);
+  }
   if (count == 0)
     return fail("a function of integers");
   if (step.args.size() != count)
@@ -112,7 +127,7 @@ static FailureOr<FormulaStep> parseStep(IntegerFormula::EmitError emitError, MLI
   for (int64_t arg : step.args)
     if (arg < 0 || arg >= int64_t(number))
       return fail("numbers of earlier steps");
-  if (!step.type.isInteger() && step.kind != FormulaStep::Kind::Cast)
+  if (!step.type.isInteger() && !mayGiveFloats(step))
     return fail("a function whose results are integers");
   return step;
 }
@@ -124,18 +139,18 @@ FailureOr<IntegerFormula> IntegerFormula::parse(EmitError emitError, ArrayAttr t
         emitError, text.getContext(), cast<StringAttr>(line).getValue(), formula.steps.size());
     if (failed(step))
       return failure();
-    int64_t first = formula.countLoads();
+    int64_t first = formula.countOperands();
     if (step->kind == FormulaStep::Kind::Position)
       first += formula.count(FormulaStep::Kind::Position);
-    bool mayFollow =
-        step->kind != FormulaStep::Kind::Load && step->kind != FormulaStep::Kind::Position;
+    bool mayFollow = step->kind > FormulaStep::Kind::Position;
     if (!mayFollow && first != int64_t(formula.steps.size()))
       return emitError() << "step " << formula.steps.size()
-                         << ": expected loads first, then positions, then all other steps, got '"
+                         << ": expected loads and tables first, then positions, then all other "
+                            "steps, got '"
                          << cast<StringAttr>(line).getValue() << "'";
     formula.steps.push_back(*step);
   }
-  if (formula.countLoads() == int64_t(formula.steps.size()))
+  if (formula.countOperands() == int64_t(formula.steps.size()))
     return emitError() << "expected a formula that computes something, got loads alone";
   return formula;
 }
@@ -163,35 +178,74 @@ int64_t IntegerFormula::getWork() const {
   return work;
 }
 
+/// How many arguments of a step are no steps that it reads as integers.
+static size_t countOthers(const FormulaStep &step) {
+  if (step.kind <= FormulaStep::Kind::Position)
+    return step.args.size();
+  return step.kind == FormulaStep::Kind::Pick;
+}
+
+LogicalResult IntegerFormula::verifyLoad(EmitError emitError, int64_t number, ShapedType tensor,
+                                         ArrayRef<int64_t> shape) const {
+  ArrayRef<int64_t> dims = steps[number].args;
+  if (isTable(number)) {
+    if (dims.front() != tensor.getRank())
+      return emitError() << "step " << number << ": expected a table of rank " << dims.front()
+                         << ", got " << tensor;
+    return success();
+  }
+  if (int64_t(dims.size()) != tensor.getRank())
+    return emitError() << "step " << number << ": expected a dimension for each of "
+                       << tensor.getRank() << ", got " << dims.size();
+  for (auto [i, dim] : llvm::enumerate(dims)) {
+    bool known =
+        dim >= -1 && dim < int64_t(shape.size()) && (dim < 0 || llvm::count(dims, dim) == 1);
+    if (!known || tensor.getDimSize(i) != (dim < 0 ? 1 : shape[dim]))
+      return emitError() << "step " << number << ": expected each dimension of " << tensor
+                         << " along one of the result that has its size, or -1 where it is 1, "
+                            "got "
+                         << dim << " for dimension " << i;
+  }
+  return success();
+}
+
+/// Tables are of integers, and read by picks alone, with an index for each dimension.
+LogicalResult IntegerFormula::verifyTables(EmitError emitError, TypeRange operands) const {
+  for (auto [number, step] : llvm::enumerate(steps)) {
+    if (step.kind <= FormulaStep::Kind::Position)
+      continue;
+    bool picks = step.kind == FormulaStep::Kind::Pick;
+    if (picks && (!isTable(step.args.front()) ||
+                  int64_t(step.args.size()) != steps[step.args.front()].args.front() + 1))
+      return emitError() << "step " << number
+                         << ": expected a table, and an index for each of its dimensions";
+    if (picks && getElementTypeOrSelf(operands[step.args.front()]) != step.type)
+      return emitError() << "step " << number << ": expected elements of type " << step.type
+                         << ", got " << operands[step.args.front()];
+    for (int64_t arg : ArrayRef(step.args).drop_front(picks))
+      if (isTable(arg))
+        return emitError() << "step " << number << ": expected no table, got step " << arg;
+  }
+  return success();
+}
+
 LogicalResult IntegerFormula::verify(EmitError emitError, TypeRange operands,
                                      ArrayRef<int64_t> shape, Type result) const {
-  int64_t loads = countLoads();
+  int64_t loads = countOperands();
   if (int64_t(operands.size()) != loads)
     return emitError() << "expected one load for each of the " << operands.size()
                        << " operands, got " << loads;
-  for (auto [number, type] : llvm::enumerate(operands)) {
-    auto tensor = cast<ShapedType>(type);
-    ArrayRef<int64_t> dims = steps[number].args;
-    if (int64_t(dims.size()) != tensor.getRank())
-      return emitError() << "step " << number << ": expected a dimension for each of "
-                         << tensor.getRank() << ", got " << dims.size();
-    for (auto [i, dim] : llvm::enumerate(dims)) {
-      bool known =
-          dim >= -1 && dim < int64_t(shape.size()) && (dim < 0 || llvm::count(dims, dim) == 1);
-      if (!known || tensor.getDimSize(i) != (dim < 0 ? 1 : shape[dim]))
-        return emitError() << "step " << number << ": expected each dimension of " << tensor
-                           << " along one of the result that has its size, or -1 where it is 1, "
-                              "got "
-                           << dim << " for dimension " << i;
-    }
-  }
+  for (auto [number, type] : llvm::enumerate(operands))
+    if (failed(verifyLoad(emitError, number, cast<ShapedType>(type), shape)))
+      return failure();
+  if (failed(verifyTables(emitError, operands)))
+    return failure();
   for (int64_t dim : getPositions())
     if (dim >= int64_t(shape.size()))
       return emitError() << "expected positions along one of " << shape.size()
                          << " dimensions, got " << dim;
   for (auto [number, step] : llvm::enumerate(steps))
-    for (int64_t arg :
-         step.kind <= FormulaStep::Kind::Position ? ArrayRef<int64_t>() : ArrayRef(step.args)) {
+    for (int64_t arg : ArrayRef(step.args).drop_front(countOthers(step))) {
       Type read = arg < loads ? getElementTypeOrSelf(operands[arg]) : steps[arg].type;
       bool converts = step.kind == FormulaStep::Kind::Cast && step.type.isInteger() && arg < loads;
       if (!read.isInteger() && !converts)

@@ -179,10 +179,16 @@ def _loads(op: Op, value: Value, strides: Strides, align: int) -> bool:
     if not isinstance(op, Launch):
         return _is_kernel(op)
     params = {p for p, v in zip(op.body.params, op.operands, strict=True) if v is value}
-    readers = (inner for inner in all_ops(op.inside) if params.intersection(inner.operands))
-    if not all(isinstance(inner, Load) for inner in readers):
-        return False
+    readers = [inner for inner in all_ops(op.inside) if params.intersection(inner.operands)]
     rows = row_alignment(value.shape, strides, value.dtype.bytes, align)
+    tables = {inner for inner in readers if inner.names_rows is not None}
+    if tables and (
+        any(not params.isdisjoint(inner.operands[1:]) for inner in tables)
+        or (rows, strides[1:]) != (START, dense(value.shape)[1:])
+    ):
+        return False
+    if not all(isinstance(inner, Load) or inner in tables for inner in readers):
+        return False
     return not op.schedule.warpgroups or rows == START
 
 

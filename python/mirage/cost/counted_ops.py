@@ -247,7 +247,12 @@ def _count_integers(
     reads: Callable[[Value, float, float, float], None],
 ) -> None:
     """Count exact arithmetic: its operands, and the functions of each element, of 64 bits."""
-    for operand, dims in zip(op.operands, op.formula.loads, strict=True):
+    for number, (operand, dims) in enumerate(zip(op.operands, op.formula.loads, strict=True)):
+        if number in op.formula.tables:
+            picked = float(op.result.type.size * operand.dtype.bytes)
+            reads(operand, float(operand.type.bytes), float(operand.dtype.bytes), picked)
+            account.load(float(op.result.type.size), 1.0, operand.type, in_loop)
+            continue
         tile = tuple(1 if d < 0 else op.result.shape[d] for d in dims)
         run, each = float(contiguous_run(tile, operand.shape)) if tile else 1.0, operand.dtype.bytes
         reads(operand, float(operand.type.bytes), run * each, float(prod(tile) * each))

@@ -59,6 +59,12 @@ class Emulator:
         """The names of the entries."""
         return tuple(self.module.kernels)
 
+    def starts_next_first(self, name: str) -> bool:
+        """Return whether a kernel lets the next grid start before it waits for earlier ones."""
+        body = self.module.kernels[name].body
+        forms = [i.modifiers[0] for i in body if i.opcode == "griddepcontrol"]
+        return forms[:1] == ["launch_dependents"] and "wait" in forms
+
     def program(self, name: str) -> Program:
         """Return the compiled kernel; unknown instructions are found here."""
         if name not in self._programs:

@@ -7,7 +7,7 @@ check_artifact(artifact, lambda x, w: x @ w)     # random inputs, all checks on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
@@ -144,6 +144,7 @@ def run_artifact(
         raise LaunchError(f"expected {len(manifest.inputs)} inputs ({names}), got {len(inputs)}")
     buffers, fresh = _buffers(manifest, inputs)
     counters: list[Counters] = []
+    early = early_kernels(artifact)
     with ExitStack() as stack:
         modules = [
             stack.enter_context(emulator_of(artifact.ptx(i))) for i in range(len(manifest.modules))
@@ -164,7 +165,7 @@ def run_artifact(
                 limits=limits,
                 checks=checks,
                 stats=stats,
-                waits=waits_of(kernel),
+                waits=waits_of(kernel, early),
             )
             counters.append(result.stats)
     for (kind, i), argument in fresh.items():
@@ -179,11 +180,29 @@ def run_artifact(
     return ArtifactRun(outputs, tuple(counters), updated)
 
 
-def waits_of(kernel: KernelLaunch) -> Waits:
-    """Return where a kernel of an artifact waits for those before it."""
+def early_kernels(artifact: Artifact) -> frozenset[str]:
+    """Return the kernels that let the next one start before they wait for those before them. The
+    first kernel may not, as it follows unknown ones, nor one whose successor works beside it."""
+    kernels = artifact.manifest.kernels
+    after = (*kernels[1:], None)
+    late = {
+        kernel.entry
+        for kernel, following in zip(kernels, after, strict=True)
+        if kernel is kernels[0] or kernel.beside or following is None or following.beside
+    }
+    found: set[str] = set()
+    for number in range(len(artifact.manifest.modules)):
+        with emulator_of(artifact.ptx(number)) as emulator:
+            found.update(k for k in emulator.kernels if emulator.starts_next_first(k))
+    return frozenset(found - late)
+
+
+def waits_of(kernel: KernelLaunch, early: Container[str] = ()) -> Waits:
+    """Return where a kernel of an artifact waits for those before it; ``early`` kernels let the
+    next one start before."""
     if not kernel.dependent:
         return Waits.NOWHERE
-    return Waits.LAST if kernel.beside else Waits.FIRST
+    return Waits.LAST if kernel.beside or kernel.entry in early else Waits.FIRST
 
 
 _SWIZZLES: dict[int, Swizzle] = {0: "none", 32: "32B", 64: "64B", 128: "128B"}

@@ -112,7 +112,7 @@ class Compared:
         mine = [self._times(g) for one in tied for g in _depths(one)]
         every = [*mine, *(self._times(g) for other in slower for g in _depths(other))]
         best = [min(column) for column in zip(*every, strict=True)]
-        if not all(map(math.isfinite, mine[0])):
+        if not all(map(math.isfinite, mine[0])) or not all(best):  # or no kernels
             return None
         far = max(t / b for t, b in zip(mine[0], best, strict=True))
         splits = {

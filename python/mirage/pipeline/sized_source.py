@@ -20,9 +20,11 @@ from mirage.frontend.errors import DynamicShapeError
 from mirage.frontend.program import Program, SizedProgram
 from mirage.pipeline.size_bounds import least_of
 from mirage.runtime.dispatch.plan import Rows
+from mirage.semantics.positions import Lookup
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.two_sizes import why_different, with_rows
 from mirage.semantics.ugraph import Boundary, External, KernelGraph, Op, Value, View
+from mirage.transforms.computed_integers import places
 from mirage.transforms.partition.calls import calls_of, filled
 from mirage.transforms.partition.partition import Part, partition
 from mirage.verify.independent_rows import computed_from, why_rows_depend
@@ -101,7 +103,7 @@ def _refused(name: str, why: str) -> DynamicShapeError:
     )
 
 
-def _rows_given(graph: KernelGraph, rows: Collection[Value]) -> KernelGraph:
+def _rows_given(graph: KernelGraph, rows: frozenset[Value]) -> KernelGraph:
     """Return ``graph`` with calls in place of the ops that make rows of something that has none or
     look them up."""
     like = next((v for v in graph.inputs if v in rows), None)
@@ -119,7 +121,24 @@ def _rows_given(graph: KernelGraph, rows: Collection[Value]) -> KernelGraph:
             yield op
 
     ops = tuple(new for op in graph.ops for new in made(op))
-    return _views_given(replace(graph, ops=ops), rows)
+    given = replace(graph, ops=ops)
+    lookups = (step for step in partition(given) if isinstance(step, Lookup))
+    if any(not rows.isdisjoint(op.picks_from) for op in lookups):
+        given = _without_picks(given, rows)
+    return _views_given(given, rows)
+
+
+def _without_picks(graph: KernelGraph, rows: Collection[Value]) -> KernelGraph:
+    """Return ``graph`` with calls that move integers of rows: a kernel that picks elements of them
+    would have to know how many rows there are."""
+
+    def is_moved(op: Op) -> bool:
+        if not op.results[0].dtype.is_integer or not any(v in rows for v in op.operands):
+            return False
+        return op.joined_along is not None or (isinstance(op, View) and places(op) is None)
+
+    ops = tuple(new for op in graph.ops for new in (calls_of(op) if is_moved(op) else [op]))
+    return replace(graph, ops=ops)
 
 
 def _views_given(graph: KernelGraph, rows: Collection[Value]) -> KernelGraph:

@@ -22,6 +22,6 @@ def index_bounds(graph: KernelGraph) -> tuple[tuple[int, int, bool], ...]:
         for param, value in zip(launch.body.params, launch.operands, strict=True):
             if value in numbers:
                 numbers[param] = numbers[value]
-    named = (op.names_rows for op in all_ops(graph.ops))
-    found = {(numbers[x.index], x.count, x.from_end) for x in named if x and x.index in numbers}
+    named = (rows for op in all_ops(graph.ops) for rows in op.named_indices)
+    found = {(numbers[x.index], x.count, x.from_end) for x in named if x.index in numbers}
     return tuple(sorted(found))

@@ -2,106 +2,42 @@
 
 Tiles hold whole numbers as f32, exactly up to 2^24. A formula computes with all integers: its steps
 are functions of 64-bit integers whose results wrap around at the ends of their types, as in
-PyTorch. Truth values are 1 and 0. The functions are those of the scalar table that give whole
-numbers for whole numbers, those of bits, and conversions; this module says what they mean for
-integers.
+PyTorch. Truth values are 1 and 0. :mod:`mirage.semantics.integer_functions` says what the functions
+mean.
 
 The text of a step is ``add 0 1 : i32``: a function, the numbers of earlier steps, and the type of
 the result. ``load 0 2`` is an operand whose dimensions lie along the dimensions 0 and 2 of the
 result (-1: along none, for a dimension of size 1); loads come first, one for each operand.
-In a kernel ``position 1 : i64`` stands for a load of positions along a dimension.
+``table 2`` is an operand of two dimensions that is not loaded element by element: ``pick 0 4 5 :
+i64`` is its element at the indices that are the steps 4 and 5, or 0 if one of them is outside. The
+last step may pick floats, which are NaN there.
+``position 1 : i64`` is the index along a dimension of the result; positions follow the operands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, UnaryFn
+from mirage.semantics.integer_functions import (
+    ARITIES,
+    BITS,
+    CAST,
+    applied,
+    picked,
+    wrapped,
+)
+from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType
 
-LOAD, POSITION, CONSTANT, CAST = "load", "position", "constant", "cast"
+LOAD, TABLE, PICK, POSITION, CONSTANT = "load", "table", "pick", "position", "constant"
 MAX_STEPS = 64
 """The most steps of a formula: kernels compute all of them for each element that they load."""
 
 
 class FormulaError(ValueError):
     """A formula that is not one, or does not fit its operands."""
-
-
-def _wrapped(x: Array, dtype: DType) -> Array:
-    return x if dtype is DType.I1 else x.astype(dtype.numpy).astype(np.int64)
-
-
-def _floor_div(a: Array, b: Array) -> Array:
-    """Return quotients rounded down; 0 where the divisor is."""
-    divisor = np.where((b == 0) | (b == -1), 1, b)
-    return np.where(b == 0, 0, np.where(b == -1, np.negative(a), np.floor_divide(a, divisor)))
-
-
-def _remainder(a: Array, b: Array) -> Array:
-    """Return remainders with the sign of the divisor; 0 where that is 0."""
-    divisor = np.where((b == 0) | (b == -1), 1, b)
-    return np.where((b == 0) | (b == -1), 0, np.mod(a, divisor))
-
-
-def _truth(function: Callable[..., Array]) -> Callable[..., Array]:
-    return lambda *xs: function(*xs).astype(np.int64)
-
-
-_UNARY: dict[UnaryFn, Callable[[Array], Array]] = {
-    UnaryFn.NEG: np.negative,
-    UnaryFn.ABS: np.abs,
-    UnaryFn.SQUARE: lambda x: x * x,
-    UnaryFn.RELU: lambda x: np.maximum(x, 0),
-    UnaryFn.NOT: _truth(lambda x: x == 0),
-}
-_BINARY: dict[BinaryFn, Callable[[Array, Array], Array]] = {
-    BinaryFn.ADD: np.add,
-    BinaryFn.SUB: np.subtract,
-    BinaryFn.MUL: np.multiply,
-    BinaryFn.MAX: np.maximum,
-    BinaryFn.MIN: np.minimum,
-    BinaryFn.LT: _truth(np.less),
-    BinaryFn.LE: _truth(np.less_equal),
-    BinaryFn.EQ: _truth(np.equal),
-    BinaryFn.NE: _truth(np.not_equal),
-    BinaryFn.AND: _truth(np.logical_and),
-    BinaryFn.OR: _truth(np.logical_or),
-    BinaryFn.XOR: _truth(np.logical_xor),
-    BinaryFn.FLOOR_DIV: _floor_div,
-    BinaryFn.REMAINDER: _remainder,
-    BinaryFn.KEEP: lambda p, x: np.where(p != 0, x, 0),
-}
-
-
-def _shift_left(a: Array, b: Array, dtype: DType) -> Array:
-    """Shift to the left. By a negative number of bits, or as many as there are, nothing is left."""
-    beyond = (b < 0) | (b >= dtype.bits)
-    return np.where(beyond, 0, np.left_shift(a, np.where(beyond, 0, b)))
-
-
-def _shift_right(a: Array, b: Array, dtype: DType) -> Array:
-    """Shift to the right. By a negative number of bits, or as many as there are, copies of the sign
-    are left."""
-    beyond = (b < 0) | (b >= dtype.bits)
-    return np.right_shift(a, np.where(beyond, dtype.bits - 1, b))
-
-
-BITS: dict[str, Callable[[Array, Array, DType], Array]] = {
-    "bit_and": lambda a, b, _: np.bitwise_and(a, b),
-    "bit_or": lambda a, b, _: np.bitwise_or(a, b),
-    "bit_xor": lambda a, b, _: np.bitwise_xor(a, b),
-    "shift_left": _shift_left,
-    "shift_right": _shift_right,
-}
-"""The functions of bits, by their names in formulas."""
-
-
-def is_exact(fn: object) -> bool:
-    """Return whether a scalar function has a meaning for integers of any size."""
-    return fn in _UNARY or fn in _BINARY
 
 
 @dataclass(frozen=True)
@@ -120,7 +56,11 @@ class Step:
     @property
     def reads(self) -> tuple[int, ...]:
         """The numbers of the steps that this one reads."""
-        return () if self.name in (LOAD, POSITION, CONSTANT) else self.args
+        return () if self.name in (LOAD, TABLE, POSITION, CONSTANT) else self.args
+
+    @property
+    def is_operand(self) -> bool:
+        return self.name in (LOAD, TABLE)
 
 
 def read_step(text: str) -> Step:
@@ -144,8 +84,48 @@ class Formula:
 
     @property
     def loads(self) -> tuple[tuple[int, ...], ...]:
-        """The dimensions of the result along which those of each operand lie."""
-        return tuple(step.args for step in self.steps if step.name == LOAD)
+        """The dimensions of the result along which those of each operand lie: along none those of
+        tables."""
+        return tuple(
+            step.args if step.name == LOAD else (-1,) * step.args[0]
+            for step in self.steps if step.is_operand
+        )  # fmt: skip
+
+    @property
+    def tables(self) -> frozenset[int]:
+        """The numbers of the operands of which elements are picked."""
+        return frozenset(i for i, step in enumerate(self.steps) if step.name == TABLE)
+
+    @property
+    def indices(self) -> tuple[tuple[int, int, int, bool], ...]:
+        """The operands that are indices of tables: their numbers, the tables', the dimensions, and
+        whether negative ones count from the end."""
+        found: list[tuple[int, int, int, bool]] = []
+        for step in self.steps:
+            if step.name == PICK:
+                for dim, arg in enumerate(step.args[1:]):
+                    from_end = self._counts_from_end(arg)
+                    index = self.steps[arg].args[0] if from_end else arg
+                    if self.steps[index].name == LOAD:
+                        found.append((index, step.args[0], dim, from_end))
+        return tuple(found)
+
+    def _counts_from_end(self, number: int) -> bool:
+        """Return whether a step is an earlier one plus a number where that is negative."""
+        chain = (BinaryFn.ADD.value, BinaryFn.MUL.value, CAST, BinaryFn.LT.value)
+        at, first = number, -1
+        for depth, name in enumerate(chain):
+            step = self.steps[at]
+            if step.name != name:
+                return False
+            first = step.args[0] if depth == 0 else first
+            at = step.args[1] if depth == 0 else step.args[0]
+        return at == first
+
+    @property
+    def of_tiles(self) -> bool:
+        """Whether tiles of the operands suffice to compute a tile of the result."""
+        return all(step.name not in (TABLE, POSITION) for step in self.steps)
 
     @property
     def dtype(self) -> DType:
@@ -165,11 +145,13 @@ class Formula:
     ) -> None:
         """Raise :class:`FormulaError` unless the formula fits operands of these shapes and types
         and a result of ``shape``."""
-        if [step.name == LOAD for step in self.steps] != [
+        if [step.is_operand for step in self.steps] != [
             number < len(operands) for number in range(len(self.steps))
         ]:
             raise FormulaError(f"expected {len(operands)} loads first, got {len(self.loads)}")
         for number, ((sizes, _), dims) in enumerate(zip(operands, self.loads, strict=True)):
+            if number in self.tables and len(dims) == len(sizes) > 0:
+                continue
             wanted = tuple(1 if d < 0 else shape[d] for d in dims if d < len(shape))
             along = [d for d in dims if d >= 0]
             if wanted != sizes or len(set(along)) != len(along):
@@ -187,10 +169,14 @@ class Formula:
 
     def _check_step(self, number: int, types: list[DType], loads: int) -> None:
         step = self.steps[number]
-        counts = {POSITION: 1, CONSTANT: 1, CAST: 1, **dict.fromkeys(BITS, 2)}
-        counts.update({fn.value: 1 for fn in _UNARY} | {fn.value: 2 for fn in _BINARY})
+        counts = {POSITION: 1, CONSTANT: 1, **ARITIES}
+        if step.name == PICK:
+            self._check_pick(number, types)
+            return
         if step.dtype is None or counts.get(step.name) != len(step.args):
             raise FormulaError(f"step {number}: expected a function of integers, got '{step}'")
+        if not self.tables.isdisjoint(step.reads):
+            raise FormulaError(f"step {number}: expected no table, got '{step}'")
         if not all(0 <= arg < number for arg in step.reads):
             raise FormulaError(f"step {number}: expected numbers of earlier steps, got '{step}'")
         cut = step.name == CAST and step.dtype.is_integer
@@ -204,26 +190,49 @@ class Formula:
             raise FormulaError(f"step {number}: expected integers as a result, got '{step}'")
         types.append(step.dtype)
 
-    def evaluate(self, operands: Sequence[Array]) -> Array:
-        """Return the result for operands that broadcast to its shape: 64-bit integers, also in the
-        place of the floats to which the last step converts them. Operands are whole numbers in any
-        type, or the floats that they are."""
+    def _check_pick(self, number: int, types: list[DType]) -> None:
+        step = self.steps[number]
+        table, *indices = step.args
+        if table not in self.tables or self.steps[table].args != (len(indices),):
+            raise FormulaError(
+                f"step {number}: expected a table and an index for each of its dimensions, got "
+                f"'{step}'"
+            )
+        known = all(0 <= i < number and i not in self.tables for i in indices)
+        if not known or not all(types[i].is_integer for i in indices):
+            raise FormulaError(f"step {number}: expected indices that are integers, got '{step}'")
+        if step.dtype is not types[table]:
+            raise FormulaError(f"step {number}: expected elements of {types[table].value}")
+        types.append(types[table])
+
+    def evaluate(self, operands: Sequence[Array], shape: tuple[int, ...] = ()) -> Array:
+        """Return the result of ``shape`` for operands that broadcast to it, except for tables:
+        64-bit integers, also in the place of the floats to which the last step converts them.
+        Operands are whole numbers in any type, or the floats that they are."""
         values: list[Array] = []
         with np.errstate(all="ignore"):
             for number, step in enumerate(self.steps):
-                if step.name == LOAD:
+                if step.is_operand:
                     values.append(np.asarray(operands[number]))
                     continue
                 assert step.dtype is not None
                 if step.name == POSITION:
-                    raise FormulaError("expected a formula of tensors, got positions of a tile")
+                    (dim,) = step.args
+                    if dim >= len(shape):
+                        raise FormulaError(f"expected a result with dimension {dim}, got {shape}")
+                    rest = len(shape) - dim - 1
+                    values.append(np.arange(shape[dim]).reshape((-1, *(1 for _ in range(rest)))))
+                    continue
+                if step.name == PICK:
+                    values.append(picked(step.dtype, *(values[arg] for arg in step.args)))
+                    continue
                 if step.name == CONSTANT:
                     half = 1 << 63
                     around = (step.args[0] + half) % (2 * half) - half
-                    values.append(_wrapped(np.asarray(around, np.int64), step.dtype))
+                    values.append(wrapped(np.asarray(around, np.int64), step.dtype))
                     continue
                 args = [values[arg] for arg in step.args]
-                values.append(_applied(step.name, args, step.dtype))
+                values.append(applied(step.name, args, step.dtype))
         return values[-1]
 
     def with_positions(self, counted: Container[int]) -> Formula:
@@ -250,12 +259,26 @@ class Formula:
         steps = (Step(LOAD, s.args) if s.name == POSITION else s for s in self.steps)
         return Formula(tuple(steps)), along
 
+    def moved(self, dims: Sequence[int]) -> Formula:
+        """Return a formula whose result has its dimension ``d`` along ``dims[d]`` of another
+        tensor, and is repeated along the others."""
+
+        def along(step: Step) -> Step:
+            if step.name not in (LOAD, POSITION):
+                return step
+            return replace(step, args=tuple(-1 if d < 0 else dims[d] for d in step.args))
+
+        return Formula(tuple(map(along, self.steps)))
+
     def written(self, xs: Sequence[str]) -> str:
         """Write the formula for people, of operands that are written ``xs``."""
         texts: list[str] = []
         for number, step in enumerate(self.steps):
-            if step.name == LOAD:
+            if step.is_operand:
                 texts.append(xs[number])
+            elif step.name == PICK:
+                table, *indices = (texts[arg] for arg in step.args)
+                texts.append(f"{table}[{', '.join(indices)}]")
             elif step.name == POSITION:
                 texts.append(f"position{step.args[0]}")
             elif step.name == CONSTANT:
@@ -263,29 +286,6 @@ class Formula:
             else:
                 texts.append(_written(step.name, [texts[arg] for arg in step.args], step.dtype))
         return texts[-1]
-
-
-def _applied(name: str, args: list[Array], dtype: DType) -> Array:
-    if name == CAST:
-        found = _truncated(args[0])
-        return _wrapped(found, dtype) if dtype.is_integer else found
-    args = [np.asarray(x, np.int64) for x in args]
-    if name in BITS:
-        return _wrapped(BITS[name](args[0], args[1], dtype), dtype)
-    function = _UNARY[UnaryFn(name)] if len(args) == 1 else _BINARY[BinaryFn(name)]
-    return _wrapped(np.asarray(function(*args), np.int64), dtype)
-
-
-def _truncated(x: Array) -> Array:
-    """Return the integers that floats are truncated to, which are between the ends of i64; 0 for
-    what is not a number. Integers stay as they are."""
-    if x.dtype.kind != "f":
-        return np.asarray(x, np.int64)
-    ends = np.iinfo(np.int64)
-    wide = np.trunc(np.nan_to_num(np.asarray(x, np.float64), nan=0.0))
-    inside = (wide >= -(2.0**63)) & (wide < 2.0**63)
-    found = np.where(inside, wide, 0.0).astype(np.int64)
-    return np.where(inside, found, np.where(wide > 0, ends.max, ends.min))
 
 
 def _written(name: str, xs: list[str], dtype: DType | None) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mirage.semantics.builder import Builder, broadcast_shapes
-from mirage.semantics.integer_formula import BITS, CAST, CONSTANT, LOAD, Step
+from mirage.semantics.integer_formula import CONSTANT, LOAD, PICK, POSITION, TABLE, Step
+from mirage.semantics.integer_functions import BITS, CAST
 from mirage.semantics.integers import Integers
 from mirage.semantics.ops.op import Op, TensorType, Value
-from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.positions import gather, iota
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import External
 
 BIT_BASES = {
@@ -29,8 +31,17 @@ def ops_of(op: Integers) -> tuple[Op, ...]:
     b, rank = Builder(), len(op.result.shape)
     values: list[Value] = []
     for number, step in enumerate(op.formula.steps):
-        if step.name == LOAD:
+        if step.name == TABLE:
+            values.append(op.operands[number])
+        elif step.name == LOAD:
             values.append(_along(b, op.operands[number], step.args, rank))
+        elif step.name == POSITION:
+            (dim,) = step.args
+            line = iota(b, (op.result.shape[dim],), 0)
+            values.append(_along(b, line, (dim,), rank))
+        elif step.name == PICK:
+            table, *indices = (values[arg] for arg in step.args)
+            values.append(_picked(b, table, indices))
         else:
             values.append(_computed(b, step, [values[arg] for arg in step.reads]))
     if values[-1].shape != op.result.shape:
@@ -49,6 +60,24 @@ def _along(b: Builder, x: Value, dims: tuple[int, ...], rank: int) -> Value:
         x = b.transpose(x, order)
     shape = tuple(sizes.get(d, 1) for d in range(rank))
     return x if x.shape == shape or not x.shape else b.reshape(x, shape)
+
+
+def _picked(b: Builder, table: Value, indices: Sequence[Value]) -> Value:
+    """Return the elements of a table at indices, and 0 where one of them is outside: there the
+    first element is read."""
+    place, inside = b.constant(0, DType.I64), b.constant(1, DType.I1)
+    for index, size in zip(indices, table.shape, strict=True):
+        least, end = (b.constant(n, DType.I64) for n in (0, size))
+        index = b.cast(index, DType.I64) if index.dtype is not DType.I64 else index
+        own = b.binary(
+            BinaryFn.AND, b.binary(BinaryFn.LE, least, index), b.binary(BinaryFn.LT, index, end)
+        )
+        inside = b.binary(BinaryFn.AND, inside, own)
+        place = b.binary(BinaryFn.ADD, b.binary(BinaryFn.MUL, place, end), index)
+    line = b.reshape(table, (table.type.size,))
+    flat = b.reshape(b.binary(BinaryFn.KEEP, inside, place), (inside.type.size,))
+    found = b.reshape(gather(b, line, flat), inside.shape)
+    return b.binary(BinaryFn.KEEP, inside, found)
 
 
 def _computed(b: Builder, step: Step, xs: Sequence[Value]) -> Value:

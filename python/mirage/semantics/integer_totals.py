@@ -33,6 +33,11 @@ class IntegerTotal(Boundary, kind=True):
     """The ops of the same meaning that kernels compute as floats."""
 
     @property
+    def over(self) -> tuple[int, ...]:
+        """The dimensions that the result has no more; none if it has all."""
+        return ()
+
+    @property
     def as_floats(self) -> Op:
         return self.floats(self.operands, self.results, *_own_fields(self))
 
@@ -73,6 +78,10 @@ class IntegerReduce(IntegerTotal):
     dims: tuple[int, ...]
 
     floats: ClassVar[type[Op]] = Reduce
+
+    @property
+    def over(self) -> tuple[int, ...]:
+        return self.dims
 
 
 @dataclass(frozen=True, eq=False)

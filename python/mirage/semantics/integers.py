@@ -20,7 +20,7 @@ from mirage.semantics.indexing.indices import Region
 from mirage.semantics.integer_formula import Formula, FormulaError
 from mirage.semantics.ops.block_ops import renamed_map
 from mirage.semantics.ops.kinds import Elementwise, Lookup, Source, Tiled, Zeros
-from mirage.semantics.ops.op import TensorType, UnknownOp, Value
+from mirage.semantics.ops.op import NamedRows, TensorType, UnknownOp, Value
 from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.ugraph import TileMap
 
@@ -47,12 +47,15 @@ class Integers(Lookup):
     ) -> Planes:
         if any(len(x) != 1 or x[0].dtype == object for x in xs):
             raise UnknownOp("expected integers that are known numbers, got residues or symbols")
+        tables = self.formula.tables
+        if lead and tables:
+            raise UnknownOp("expected one program at a time, got several tables to pick from")
         given = [
-            _along(x[0], lead, dims, len(shape))
-            for x, dims in zip(xs, self.formula.loads, strict=True)
+            x[0] if i in tables else _along(x[0], lead, dims, len(shape))
+            for i, (x, dims) in enumerate(zip(xs, self.formula.loads, strict=True))
         ]
-        found = self.formula.evaluate(given)
-        outer = np.broadcast_shapes(*(x.shape[:lead] for x in given)) if given else ()
+        found = self.formula.evaluate(given, shape)
+        outer = np.broadcast_shapes(*(x.shape[:lead] for x in given)) if lead else ()
         found = np.broadcast_to(found, (*outer, *shape))
         return _as_held(domain, found, self.result.dtype)
 
@@ -64,6 +67,14 @@ class Integers(Lookup):
     @property
     def in_tiles(self) -> bool:
         return True
+
+    @property
+    def named_indices(self) -> tuple[NamedRows, ...]:
+        return _named(self.operands, self.formula)
+
+    @property
+    def picks_from(self) -> tuple[Value, ...]:
+        return tuple(self.operands[i] for i in sorted(self.formula.tables))
 
     def says(self, xs: str) -> str:
         return f"integers {self.formula}({xs})"
@@ -116,6 +127,10 @@ class TileIntegers(Source):
     def reads_axes(self) -> frozenset[str]:
         return frozenset(axis for axes in self.map for axis in axes)
 
+    @property
+    def named_indices(self) -> tuple[NamedRows, ...]:
+        return _named(self.operands, self.formula)
+
     def with_axes(self, names: Mapping[str, str]) -> TileIntegers:
         return replace(self, map=renamed_map(self.map, names))
 
@@ -126,15 +141,28 @@ class TileIntegers(Source):
 
     @property
     def tiled(self) -> tuple[Tiled, ...]:
-        return tuple(
+        loads = zip(self.operands, self.formula.loads, strict=True)
+        cut = (
             Tiled(operand, number, self.map[dim], self.result.shape[dim])
-            for operand, dims in zip(self.operands, self.formula.loads, strict=True)
+            for operand, dims in loads
             for number, dim in enumerate(dims)
             if dim >= 0
         )
+        tables = (self.operands[i] for i in sorted(self.formula.tables))
+        whole = (
+            Tiled(table, number, (), n) for table in tables for number, n in enumerate(table.shape)
+        )
+        return (*cut, *whole)
 
     def written(self, xs: Sequence[str]) -> str:
         return self.formula.written(xs)
+
+
+def _named(operands: Sequence[Value], formula: Formula) -> tuple[NamedRows, ...]:
+    return tuple(
+        NamedRows(operands[index], operands[table].shape[dim], from_end)
+        for index, table, dim, from_end in formula.indices
+    )
 
 
 _RING = {BinaryFn.ADD.value, BinaryFn.SUB.value, BinaryFn.MUL.value}

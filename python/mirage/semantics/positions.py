@@ -97,9 +97,7 @@ class Gather(Lookup):
         if not self.from_end:
             return self
         table, index = self.operands
-        zero, rows = (b.constant(n, index.dtype) for n in (0, table.shape[0]))
-        negative = b.cast(b.binary(BinaryFn.LT, index, zero), index.dtype)
-        counted = b.binary(BinaryFn.ADD, index, b.binary(BinaryFn.MUL, negative, rows))
+        counted = counted_from_start(b, index, table.shape[0])
         return replace(self, operands=(table, counted), from_end=False)
 
     def result_type(self, b: Builder) -> TensorType:
@@ -252,6 +250,14 @@ def gather(b: Builder, table: Value, indices: Value, *, from_end: bool = False) 
     op = Gather((table, indices), (Value(gathered(table, indices)),), from_end)
     b.ops.append(op)
     return op.result
+
+
+def counted_from_start(b: Builder, index: Value, size: int) -> Value:
+    """Emit indices that count from the start, for ones of which negative ones count from the
+    end."""
+    zero, rows = (b.constant(n, index.dtype) for n in (0, size))
+    negative = b.cast(b.binary(BinaryFn.LT, index, zero), index.dtype)
+    return b.binary(BinaryFn.ADD, index, b.binary(BinaryFn.MUL, negative, rows))
 
 
 def with_indices_from_start(graph: KernelGraph) -> KernelGraph:

@@ -98,7 +98,7 @@ class CompiledGraph:
         if program is None or (self.updates and self._overlap(inputs)):
             return self.module.forward(*inputs)  # nothing to call, or not to be told apart
         if program is not self._called:
-            if _captures():
+            if captures():
                 return self.module.forward(*inputs)  # its code cannot be loaded meanwhile
             for x, device in self.waiting:
                 move(x, device)
@@ -121,6 +121,11 @@ class CompiledGraph:
         results = self.arranged(values[count:], inputs)
         return results[0] if self.single else results
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether its kernels compute the next call."""
+        return self.report.compiled is not None
+
     def _overlap(self, inputs: Sequence[Any]) -> bool:
         """Return whether an input that is written to shares memory with another one."""
         storages = [inputs[i].untyped_storage().data_ptr() for i in self.tensors]
@@ -128,7 +133,7 @@ class CompiledGraph:
         return any(storages.count(storage) > 1 for storage in written)
 
 
-def _captures() -> bool:
+def captures() -> bool:
     """Return whether a CUDA graph is being captured."""
     return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 

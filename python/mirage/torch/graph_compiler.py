@@ -238,10 +238,10 @@ class _Graph:
         return self._apart
 
     def _compiled_piece(
-        self, module: torch.fx.GraphModule, inputs: Sequence[Any]
-    ) -> Callable[..., Any] | None:
+        self, module: torch.fx.GraphModule, inputs: Sequence[Any], sizes: str
+    ) -> Found | None:
         piece = _Graph(module, self.work, self.devices, self.watch)
-        return piece.compiled(inputs, "for any size of the rest")
+        return piece.compiled(inputs, sizes)
 
     def _by_rows(self, inputs: Sequence[Any]) -> Callable[..., Any] | None:
         """Return what answers calls with any number of rows; None if the graph is compiled for one

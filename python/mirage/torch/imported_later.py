@@ -44,6 +44,11 @@ class ImportedLater:
         self._import_here = False
         ask(message, kept, self.report, self._taken, self._stays, workshop)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether its kernels compute the next call, or that call has to import it."""
+        return self._import_here or (self._graph is not None and self._graph.is_ready)
+
     def __call__(self, *inputs: Any) -> Any:
         graph = self._graph
         if graph is not None:

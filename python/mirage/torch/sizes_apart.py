@@ -1,8 +1,9 @@
 """Ops on tensors with a size that keeps changing, apart from the rest of a graph.
 
-A cache that grows with each token has another size in each call. If kernels cannot take that size
-at run time, PyTorch computes what depends on it (it appends to the cache, and attends to it). The
-graph is cut around these ops; the rest, whose sizes are fixed, is compiled once.
+A cache that grows with each token has another size in each call. PyTorch computes what depends on
+it (it appends to the cache), except for attention to the cache, which is a piece of its own
+(:mod:`mirage.torch.growing_attention`). The graph is cut around these ops; the rest, whose sizes
+are fixed, is compiled once.
 """
 
 from __future__ import annotations
@@ -13,38 +14,52 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from mirage.torch.attention_ops import attention_group
 from mirage.torch.graph_pieces import another, cut, example_of, examples_of, pieces_of
+from mirage.torch.growing_attention import Answer, attention_apart, growing_attention
 
 LEAST_OPS = 5
 """The fewest ops of a piece that is compiled: fewer are not worth a call of their own."""
 LEAST_SHARE = 2 / 3
 """The least share of a graph's ops that must have fixed sizes."""
 
-Answer = Callable[[GraphModule, Sequence[Any]], "Callable[..., Any] | None"]
-
 
 def sizes_apart(module: GraphModule, answer: Answer) -> Callable[..., Any] | None:
-    """Return a graph whose pieces with fixed sizes are replaced by what ``answer`` makes of them
-    (if anything); None if these are not most of the graph."""
-    ops = [n for n in module.graph.nodes if n.op.startswith("call_")]
-    sized = {n for n in ops if computes_with_sizes(n)}
-    if not ops or len(ops) - len(sized) < LEAST_SHARE * len(ops):
+    """Return a graph whose pieces with fixed sizes, and attention to growing caches, are replaced
+    by what ``answer`` makes of them (if anything); None if most sizes are not fixed."""
+    apart, groups = attention_apart(module)
+    ops = [n for n in apart.graph.nodes if n.op.startswith("call_")]
+    kinds = [groups.get(n, computes_with_sizes(n)) for n in ops]
+    if not ops or kinds.count(True) > (1 - LEAST_SHARE) * len(ops):
         return None
-    places = _places(ops, sized)
-    whole = cut(module, lambda node: places.get(node, 0))
+    places = _places(ops, kinds)
+    whole = cut(apart, lambda node: places.get(node, 0))
     for call, piece in pieces_of(whole):
-        inputs = piece.graph.find_nodes(op="placeholder")
-        examples = examples_of(inputs)
-        inside = [n for n in piece.graph.nodes if n.op.startswith("call_")]
-        if examples is None or len(inside) < LEAST_OPS or any(map(computes_with_sizes, inside)):
-            continue
-        eager = another(piece).forward
-        found = answer(another(piece), examples)
+        found = _attention(piece, answer) or _fixed(call, piece, answer)
         if found is not None:
-            tensors = [i for i, x in enumerate(examples) if isinstance(x, torch.Tensor)]
-            made = {i: examples[i].stride() for i in tensors if _is_made(call.args[i])}
-            piece.forward = _Piece(found, eager, made)
+            piece.forward = found
     return whole.forward
+
+
+def _attention(piece: GraphModule, answer: Answer) -> Callable[..., Any] | None:
+    """Return what replaces a piece that is an attention to a growing cache."""
+    attends = any(map(attention_group, piece.graph.nodes))
+    return growing_attention(piece, answer) if attends else None
+
+
+def _fixed(call: Node, piece: GraphModule, answer: Answer) -> Callable[..., Any] | None:
+    """Return what replaces a piece with fixed sizes, called by ``call``."""
+    examples = examples_of(piece.graph.find_nodes(op="placeholder"))
+    inside = [n for n in piece.graph.nodes if n.op.startswith("call_")]
+    if examples is None or len(inside) < LEAST_OPS or any(map(computes_with_sizes, inside)):
+        return None
+    eager = another(piece).forward
+    found = answer(another(piece), examples, "for any size of the rest")
+    if found is None:
+        return None
+    tensors = [i for i, x in enumerate(examples) if isinstance(x, torch.Tensor)]
+    made = {i: examples[i].stride() for i in tensors if _is_made(call.args[i])}
+    return _Piece(found, eager, made)
 
 
 def computes_with_sizes(node: Node) -> bool:
@@ -69,12 +84,12 @@ def _flat(values: Any) -> Iterator[Any]:
             yield x
 
 
-def _places(ops: Sequence[Node], sized: set[Node]) -> dict[Node, int]:
-    """Return numbers of runs of ops, all of which are sized or none."""
+def _places(ops: Sequence[Node], kinds: Sequence[object]) -> dict[Node, int]:
+    """Return numbers of runs of ops of one kind."""
     places: dict[Node, int] = {}
     place = 0
-    for before, node in zip((None, *ops), ops):
-        place += before is not None and (before in sized) != (node in sized)
+    for before, kind, node in zip((None, *kinds), kinds, ops):
+        place += before is not None and before != kind
         places[node] = place
     return places
 
@@ -86,7 +101,8 @@ def _is_made(x: Any) -> bool:
 
 class _Piece:
     """A compiled piece. PyTorch may give a result of another piece other strides than when the
-    graph was traced, as its kernels depend on sizes; then it runs this piece as well."""
+    graph was traced, as its kernels depend on sizes; then it runs this piece as well. Those of
+    dimensions of size 1 say nothing."""
 
     def __init__(
         self,
@@ -97,5 +113,12 @@ class _Piece:
         self._found, self._eager, self._strides = found, eager, strides
 
     def __call__(self, *inputs: Any) -> Any:
-        as_traced = all(inputs[i].stride() == s for i, s in self._strides.items())
+        as_traced = all(_are_strides(inputs[i], s) for i, s in self._strides.items())
         return (self._found if as_traced else self._eager)(*inputs)
+
+
+def _are_strides(x: torch.Tensor, strides: tuple[int, ...]) -> bool:
+    found = x.stride()
+    return found == strides or all(
+        a == b or n == 1 for a, b, n in zip(found, strides, x.shape, strict=True)
+    )

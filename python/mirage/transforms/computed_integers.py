@@ -12,7 +12,6 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, prod
 
-from mirage.semantics.integer_formula import LOAD, Formula, Step
 from mirage.semantics.integers import Integers, TileIntegers, held
 from mirage.semantics.ops.kinds import Lookup, Source, Structure, View, all_ops
 from mirage.semantics.ops.op import Op, TensorType, Value
@@ -180,7 +179,7 @@ def integers_without_views(graph: KernelGraph) -> KernelGraph:
         dims = places(op) if isinstance(op, View) and op.operands[0] in made else None
         if dims is not None:
             source = made[op.operands[0]]
-            formula = moved(source.formula, dims)
+            formula = source.formula.moved(dims)
             op = made[op.results[0]] = Integers(source.operands, op.results, formula)
         ops.append(op)
     return without_dead_ops(replace(graph, ops=tuple(ops)))
@@ -203,15 +202,3 @@ def places(view: View) -> tuple[int, ...] | None:
     if any(n != 1 and d not in found for d, n in enumerate(before)):
         return None
     return tuple(-1 if n == 1 else found[d] for d, n in enumerate(before))
-
-
-def moved(formula: Formula, dims: tuple[int, ...]) -> Formula:
-    """Return a formula whose result has its dimension ``d`` along ``dims[d]`` of another tensor,
-    and is repeated along the others."""
-
-    def along(step: Step) -> Step:
-        if step.name != LOAD:
-            return step
-        return replace(step, args=tuple(-1 if d < 0 else dims[d] for d in step.args))
-
-    return Formula(tuple(map(along, formula.steps)))

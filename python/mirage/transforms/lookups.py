@@ -20,10 +20,12 @@ from mirage.semantics.positions import (
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import (
     BlockGraph,
+    External,
     KernelGraph,
     Launch,
     Load,
     Reshape,
+    Slice,
     Structure,
 )
 from mirage.transforms.computed_integers import (
@@ -48,7 +50,36 @@ def fused(graph: KernelGraph) -> KernelGraph:
         else op
         for op in graph.ops
     )
-    return without_dead_ops(replace(graph, ops=ops))
+    return with_own_views(without_dead_ops(replace(graph, ops=ops)))
+
+
+def with_own_views(graph: KernelGraph) -> KernelGraph:
+    """Turn calls that view a tensor into views where kernels alone read them, as they do once they
+    look up rows of it."""
+    ops: list[Op] = []
+    others = set(graph.outputs)
+    for op in reversed(graph.ops):
+        view = _view(op)
+        view = None if view is None or view.result in others else view
+        ops.append(view or op)
+        if not isinstance(op, Structure) and view is None:
+            others.update(op.operands)
+    return replace(graph, ops=tuple(reversed(ops)))
+
+
+def _view(op: Op) -> Op | None:
+    """Return the view that a call makes; None for other ops."""
+    if not isinstance(op, External):
+        return None
+    given = dict(op.arguments)
+    match op.target, given.get("dim"), given.get("start"):
+        case "aten.reshape.default", _, _:
+            return Reshape(op.operands, op.results)
+        case "aten.narrow.default", int(dim), int(start):
+            offsets = tuple(start if d == dim else 0 for d in range(len(op.result.shape)))
+            return Slice(op.operands, op.results, offsets)
+        case _:
+            return None
 
 
 def gathers_of(graph: KernelGraph) -> dict[Value, Gather]:

@@ -623,7 +623,7 @@ kernel.graph @integers_position(%a: tensor<6x8xi64>) -> tensor<6x8xi64> {
 kernel.graph @integers_position_late(%a: tensor<6x8xi64>) -> tensor<6x8xi64> {
   %y = kernel.launch(%a) grid [m = 3] : (tensor<6x8xi64>) -> tensor<6x8xi64> {
   ^bb0(%ga: tensor<6x8xi64>):
-    // expected-error @+1 {{step 2: expected loads first, then positions, then all other steps, got 'position 1 : i64'}}
+    // expected-error @+1 {{step 2: expected loads and tables first, then positions, then all other steps, got 'position 1 : i64'}}
     %t = block.integers %ga [[m], []] of [6, 8] ["load 0 1", "neg 0 : i64", "position 1 : i64"] : (tensor<6x8xi64>) -> !block.tile<2x8xi64>
     block.store %t [[m], []] : !block.tile<2x8xi64>
   }

@@ -628,6 +628,38 @@ kernel.graph @copy_result(%c: tensor<8x4xf16>, %at: tensor<1xi64>, %r: tensor<1x
 
 // -----
 
+kernel.graph @integers_table_rank(%a: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @+1 {{step 0: expected a table of rank 2, got 'tensor<4xi64>'}}
+  %0 = kernel.integers %a ["table 2", "position 0 : i64", "pick 0 1 1 : i64"] : (tensor<4xi64>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @integers_table_indices(%a: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @+1 {{step 2: expected a table, and an index for each of its dimensions}}
+  %0 = kernel.integers %a ["table 1", "position 0 : i64", "pick 0 1 1 : i64"] : (tensor<4xi64>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @integers_table_elements(%a: tensor<4xi32>) -> tensor<4xi64> {
+  // expected-error @+1 {{step 2: expected elements of type 'i64', got 'tensor<4xi32>'}}
+  %0 = kernel.integers %a ["table 1", "position 0 : i64", "pick 0 1 : i64"] : (tensor<4xi32>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @integers_table_read(%a: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @+1 {{step 2: expected no table, got step 0}}
+  %0 = kernel.integers %a ["table 1", "position 0 : i64", "add 0 1 : i64"] : (tensor<4xi64>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
 kernel.graph @integers_step(%a: tensor<4xi64>) -> tensor<4xi64> {
   // expected-error @+1 {{step 1: expected the numbers of two earlier steps, got 'add 0 : i64'}}
   %0 = kernel.integers %a ["load 0", "add 0 : i64"] : (tensor<4xi64>) -> tensor<4xi64>

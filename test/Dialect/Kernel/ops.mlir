@@ -236,6 +236,8 @@ kernel.graph @integers(%a: tensor<16xi64>, %b: tensor<16x1xi32>, %x: tensor<4x16
   %m = kernel.integers %a, %b ["load 0", "load 1 -1", "le 1 0 : i1"] : (tensor<16xi64>, tensor<16x1xi32>) -> tensor<16x16xi1>
   // CHECK: kernel.integers %{{.*}} ["load 0 1", "cast 0 : i32", "constant -7 : i32", "shift_left 1 2 : i32"]
   %y = kernel.integers %x ["load 0 1", "cast 0 : i32", "constant -7 : i32", "shift_left 1 2 : i32"] : (tensor<4x16xf16>) -> tensor<4x16xi32>
+  // CHECK: kernel.integers %{{.*}} ["table 1", "position 1 : i64", "constant 3 : i64", "sub 1 2 : i64", "pick 0 3 : i64"] : (tensor<16xi64>) -> tensor<4x16xi64>
+  %s = kernel.integers %a ["table 1", "position 1 : i64", "constant 3 : i64", "sub 1 2 : i64", "pick 0 3 : i64"] : (tensor<16xi64>) -> tensor<4x16xi64>
   kernel.return %m, %y : tensor<16x16xi1>, tensor<4x16xi32>
 }
 

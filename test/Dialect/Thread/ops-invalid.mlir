@@ -828,7 +828,7 @@ func.func @ordered_part(%a: memref<8x35xf16>, %x: !thread.fragment<8x32xf16, #wi
 
 #acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
 func.func @integers_count(%x: !thread.fragment<16x8xf32, #acc>) {
-  // expected-error @+1 {{expected a load or a position for each of the 1 operands, got 2}}
+  // expected-error @+1 {{expected a load, a table or a position for each of the 1 operands, got 2}}
   %y = thread.integers %x ["load 0 1", "load 0 1", "add 0 1 : i64"] : (!thread.fragment<16x8xf32, #acc>) -> !thread.fragment<16x8xi64, #acc>
   return
 }

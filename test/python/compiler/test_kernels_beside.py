@@ -65,6 +65,17 @@ def test_what_others_may_write_when_a_kernel_starts(artifact: Artifact) -> None:
     assert found == [{0, 1}, {0}, set(), {0}, set()]
 
 
+def test_what_others_may_write_behind_a_kernel_that_lets_the_next_one_start_first(
+    artifact: Artifact,
+) -> None:
+    """The last kernel reads what the third one writes, which has not ended while the fourth one
+    still waits for it."""
+    manifest = with_kernel(with_kernel(artifact.manifest, 2, beside=0), 4, beside=0)
+    last, before = (manifest.kernels[number].entry for number in (4, 3))
+    assert written_meanwhile(manifest, last) == set()
+    assert written_meanwhile(manifest, last, {before}) == {0}
+
+
 def results(artifact: Artifact, manifest: Manifest, *, early: bool) -> tuple[bool, ...]:
     """Say which results are right, with the workspace as it is planned. With ``early``, kernels
     that work beside others run before these."""

@@ -50,8 +50,6 @@ CALLS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
         lambda x, at: F.fractional_max_pool2d(x, 2, output_size=3, _random_samples=at),
         (IMAGE, torch.rand(2, 3, 2)),
     ),
-    "index.Tensor": (lambda x, i, j: x[i, j], (X, INTS[0] % 6, INTS[1] % 8)),
-    "gather": (lambda x, i: x.gather(1, i), (X, INTS % 8)),
     "masked_scatter": (lambda x, y: x.masked_scatter(x > 0, y), (X, Y)),
 }  # fmt: skip
 

@@ -72,11 +72,58 @@ def test_types(dtype: torch.dtype) -> None:
     exact(lambda x: (x.sum(-1), x.sum(0, dtype=dtype), x.amax(0), x.amin(-1), x.cumsum(0)), x)
 
 
-@pytest.mark.parametrize("dim", [0, 1])
-def test_places_of_extremes(dim: int) -> None:
-    """Of equal elements the first one counts."""
+PLACES = [
+    ((1, 1), 0, 1), ((40, 37), 0, 1), ((40, 37), 1, 1), ((9, 1, 5), 1, 1), ((3, 5, 130, 7), 2, 1),
+    ((5, 3000), 1, 1), ((300, 1031), 0, 1), ((8193,), 0, 2), ((3, 70000), 1, 2), ((70000, 3), 0, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "dim", "launches"), PLACES)
+def test_places_of_extremes(shape: tuple[int, ...], dim: int, launches: int) -> None:
+    """Of equal elements the first one counts. Rows are read once: a second kernel joins parts."""
+    x = drawn(torch.int64, *shape)
+    assert kernels(exact(lambda x: x.argmax(dim), x)) == launches
+    assert kernels(exact(lambda x: x.min(dim, keepdim=True), x)) == launches
+
+
+def test_extremes_of_extremes() -> None:
     x = drawn(torch.int64, 40, 37)
-    exact(lambda x: (x.argmax(dim), x.argmin(dim), x.max(dim)[1], x.argmax()), x)
+    exact(lambda x: (x.argmax(0), x.argmin(1), x.max(0)[1], x.argmax(), x.amax(-1).argmin()), x)
+
+
+def test_the_least_number_alone() -> None:
+    """Parts whose largest number is not that of the row add zeros."""
+    x = torch.full((2, 9000), torch.iinfo(torch.int64).min)
+    x[1, 8999] += 1
+    exact(lambda x: (x.argmax(-1), x.argmin(-1)), x)
+
+
+def test_parts_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mirage.transforms.integer_rows.MOST", 32)
+    monkeypatch.setattr("mirage.transforms.integer_rows.PART", 16)
+    x = drawn(torch.int64, 2, 3001)
+    assert kernels(exact(lambda x: x.max(-1), x)) == 3
+    x = drawn(torch.int64, 301, 3)
+    exact(lambda x: (x.argmin(0), x.argmax()), x)
+
+
+REDUCED: dict[str, Callable[..., Any]] = {
+    "the second largest": lambda a: torch.where(a == a.amax(-1, keepdim=True), -(2**63), a).amax(
+        -1
+    ),
+    "differences": lambda a: (a - a.amin(-1, keepdim=True)).sum(-1) * 3,
+    "sums of several maxima": lambda a: torch.where(
+        a == a.amax((0, 1), keepdim=True), a * a, 0
+    ).sum((0, 1)),
+    "maxima weighted by position": lambda a: torch.where(
+        a == a.amax(-1, keepdim=True), torch.arange(70) * 2**40, 0
+    ).sum(-1),
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+def test_rows_read_once(name: str) -> None:
+    assert kernels(exact(REDUCED[name], A)) == 1
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (13,), (5, 4096), (2, 70000), (9000, 3), (3, 5, 130, 7)])

@@ -82,6 +82,48 @@ def test_executed(name: str) -> None:
     torch.testing.assert_close(got.double(), expected.double(), rtol=1e-4, atol=1e-5)
 
 
+T, LAST = rand(5, 7, 16), torch.tensor([6, 0, 3, 3, 1])
+PAIR = (torch.tensor([[0], [-5], [4]]), torch.tensor([-1, 2, -7, 6]))
+ELEMENTS: dict[str, tuple[Program, tuple[Tensor, ...]]] = {
+    "of two indices": (lambda x, i, j: x[:, :, 0][i, j] * 2.0, (T, *PAIR)),
+    "rows": (lambda x, i, j: x[i, j] * 2.0, (T, *PAIR)),
+    "rows of halves": (lambda x, i, j: x[i, j] * 2.0, (T.half(), *PAIR)),
+    "rows as they are": (lambda x, i, j: x[i, j], (T.bfloat16(), *PAIR)),
+    "the last row": (lambda x, n: x[torch.arange(5), n] * 2.0, (T, LAST)),
+    "a projected row": (lambda x, n, w: x[torch.arange(5), n] @ w, (T, LAST, rand(16, 8))),
+    "of computed rows": (lambda x, n: torch.tanh(x)[torch.arange(5), n] * 2.0, (T, LAST)),
+    "in the middle": (lambda x, i, j: x[None, :, :, 3:7][:, i, j] + 1.0, (T, *PAIR)),
+    "apart": (lambda x, i, j: x[i, :, j] * 2.0, (T, *PAIR)),
+    "along columns": (lambda x, i: x.gather(1, i) * 2.0, (T, I[:5, :, None] % 4)),
+    "of some rows": (lambda x, i: x.gather(0, i % 5) + 1.0, (X, I[:3, :2].int().long())),
+    "of repeated indices": (
+        lambda x, n: x.gather(1, n[:, None, None].expand(-1, 1, 16))[:, 0] * 2.0, (T, LAST)
+    ),
+    "integers": (lambda x, i, j: x[i, j], ((T[..., 0] * 2**50).long(), *PAIR)),
+    "truth values": (lambda x, i: x.gather(1, i), (T[..., 0] > 0, I[:5] % 7)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_elements_are_picked(name: str) -> None:
+    """By indices that may be outside, in the kernel that reads the elements."""
+    program, inputs = ELEMENTS[name]
+    found = mi.optimize(mi.from_torch(program, *inputs, allow_fallback=True), OPTIONS)
+    calls = {op.target for op in found.graph.ops if isinstance(op, External)}
+    assert calls <= {"aten.reshape.default", "aten.expand.default", "aten.narrow.default"}
+    (got,) = emulate(found, *inputs)
+    expected = program(*inputs)
+    assert got.dtype is expected.dtype
+    torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_picking_indices_are_checked() -> None:
+    program, inputs = ELEMENTS["rows"]
+    found = mi.optimize(mi.from_torch(program, *inputs, allow_fallback=True), OPTIONS)
+    (bounds,) = (artifact.manifest.bounds for artifact in found.artifacts)
+    assert [(b.below, b.from_end) for b in bounds] == [(5, True), (7, True)]
+
+
 @pytest.mark.parametrize("store", ["index_copy", "index_put"])
 def test_several_rows_are_stored_by_two_kernels(store: str) -> None:
     """The last index of each place, and what is stored there: nothing else is written."""

@@ -67,6 +67,23 @@ def test_a_row_reads_the_weights_of_its_expert() -> None:
     torch.testing.assert_close(got.double(), F.silu(expected), rtol=2e-2, atol=5e-2)
 
 
+def test_both_projections_of_an_expert_are_multiplied_with_each_other() -> None:
+    """One kernel looks up both parts of an expert's matrix where they lie."""
+
+    def gated(x: Tensor, w: Tensor, chosen: Tensor) -> Tensor:
+        gate, up = (x[:, None] @ w[chosen].transpose(1, 2)).chunk(2, -1)
+        return F.silu(gate) * up
+
+    x, w = rand(2, 64).bfloat16(), rand(8, 48, 64).bfloat16()
+    chosen = torch.tensor([5, -2])
+    found, (got,) = run(gated, x, w, chosen)
+    assert not calls(found)
+    kernels = [op for op in found.graph.ops if isinstance(op, Launch)]
+    assert [v.type.size for op in kernels for v in op.results] == [2 * 24]
+    expected = gated(x.double(), w.double(), chosen)
+    torch.testing.assert_close(got.double(), expected, rtol=2e-2, atol=5e-2)
+
+
 def test_rows_keep_the_product_with_their_expert() -> None:
     def few(x: Tensor, w: Tensor, ends: Tensor) -> Tensor:
         return grouped(x, w, ends)

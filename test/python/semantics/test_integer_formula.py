@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from mirage.semantics.integer_formula import Formula, FormulaError, Step, is_exact, read_step
+from mirage.semantics.integer_formula import Formula, FormulaError, Step, read_step
+from mirage.semantics.integer_functions import is_exact
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 
 Tensor = torch.Tensor
@@ -162,8 +163,41 @@ def test_positions_take_the_place_of_loads() -> None:
     assert outside.loads == ((1,), (0, 1), (0,))
     a, b, c = (np.arange(3)[:, None], np.arange(4), np.arange(12).reshape(3, 4))
     np.testing.assert_array_equal(f.evaluate([a, b, c]), outside.evaluate([b, c, a]))
-    with pytest.raises(FormulaError, match="positions of a tile"):
+    np.testing.assert_array_equal(inside.evaluate([b, c], (3, 4)), f.evaluate([a, b, c]))
+    with pytest.raises(FormulaError, match="a result with dimension 0"):
         inside.evaluate([b, c])
+
+
+PICKED = (
+    "table 2", "load 0", "position 1 : i64", "constant 3 : i64", "sub 2 3 : i64", "pick 0 1 4 : i32"
+)  # fmt: skip
+
+
+def test_elements_of_tables() -> None:
+    """Those at an index outside are 0."""
+    table, rows = np.arange(1, 11).reshape(2, 5), np.array([[1], [-1], [2], [0]])
+    found = formula(*PICKED).evaluate([table, rows], (4, 9))
+    expected = np.zeros((4, 9), np.int64)
+    expected[0, 3:8], expected[3, 3:8] = table[1], table[0]
+    np.testing.assert_array_equal(found, expected)
+    formula(*PICKED).check([((2, 5), DType.I32), ((4,), DType.I64)], (4, 9))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (("table 2", "pick 0 : i32"), "an index for each"),
+        (("table 1", "load 0", "pick 1 0 : i32"), "a table and an index"),
+        (("table 1", "load 0", "pick 0 0 : i32"), "indices that are integers"),
+        (("table 1", "load 0", "pick 0 1 : i64"), "elements of i32"),
+        (("table 1", "load 0", "add 0 1 : i32"), "expected no table"),
+    ],
+)
+def test_wrong_tables(lines: tuple[str, ...], message: str) -> None:
+    sizes = (3, 3) if lines[0] == "table 2" else (3,)
+    operands = [(sizes, DType.I32), ((4,), DType.I32)][: 2 if "load 0" in lines else 1]
+    with pytest.raises(FormulaError, match=message):
+        formula(*lines).check(operands, (4,))
 
 
 def test_steps_that_are_computed_are_counted() -> None:

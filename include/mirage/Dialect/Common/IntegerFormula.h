@@ -21,12 +21,13 @@ enum class BitFn { And, Or, Xor, ShiftLeft, ShiftRight };
 
 /// One step: an operand, a number, or a function of the results of earlier steps.
 struct FormulaStep {
-  enum class Kind { Load, Position, Constant, Unary, Binary, Bits, Cast };
+  enum class Kind { Load, Table, Position, Constant, Unary, Binary, Bits, Cast, Pick };
 
   Kind kind = Kind::Load;
   /// The numbers of the steps that it reads; of a load the dimensions of the
   /// result along which those of the operand lie (-1: the operand has one index);
-  /// of a position the dimension along which it counts.
+  /// of a table its rank; of a pick the table, and the step that is the index along
+  /// each of its dimensions; of a position the dimension along which it counts.
   llvm::SmallVector<int64_t, 2> args;
   /// Of a constant.
   int64_t value = 0;
@@ -37,8 +38,8 @@ struct FormulaStep {
   mlir::Type type;
 };
 
-/// Steps in order, loads first: one for each operand. Then come positions. The last one is
-/// the result.
+/// Steps in order, loads and tables first: one for each operand. Then come positions. The
+/// last one is the result.
 class IntegerFormula {
 public:
   using EmitError = llvm::function_ref<mlir::InFlightDiagnostic()>;
@@ -47,7 +48,10 @@ public:
   static mlir::FailureOr<IntegerFormula> parse(EmitError emitError, mlir::ArrayAttr text);
 
   llvm::ArrayRef<FormulaStep> getSteps() const { return steps; }
-  int64_t countLoads() const { return count(FormulaStep::Kind::Load); }
+  int64_t countOperands() const {
+    return count(FormulaStep::Kind::Load) + count(FormulaStep::Kind::Table);
+  }
+  bool isTable(int64_t number) const { return steps[number].kind == FormulaStep::Kind::Table; }
   /// The dimensions along which positions count, in order.
   llvm::SmallVector<int64_t> getPositions() const;
   /// The instructions of an element, to rank layouts.
@@ -58,6 +62,9 @@ public:
                              llvm::ArrayRef<int64_t> shape, mlir::Type result) const;
 
 private:
+  mlir::LogicalResult verifyLoad(EmitError emitError, int64_t number, mlir::ShapedType tensor,
+                                 llvm::ArrayRef<int64_t> shape) const;
+  mlir::LogicalResult verifyTables(EmitError emitError, mlir::TypeRange operands) const;
   int64_t count(FormulaStep::Kind kind) const;
 
   llvm::SmallVector<FormulaStep> steps;

@@ -42,7 +42,8 @@ static double getOperandLoadCost(IntegersOp op, const LinearLayout &layout, int6
   double cost = 0;
   IntegerFormula formula = op.getParsedFormula();
   for (auto [input, step] : llvm::zip(op.getInputs(), formula.getSteps()))
-    if (!step.args.empty() && step.args.back() == int64_t(op.getShape().size()) - 1) {
+    if (step.kind == FormulaStep::Kind::Load && !step.args.empty() &&
+        step.args.back() == int64_t(op.getShape().size()) - 1) {
       int64_t bits = cast<RankedTensorType>(input.getType()).getElementTypeBitWidth();
       cost += getGlobalAccessCost(layout, std::max<int64_t>(bits / 8, 1), along,
                                   getAlignedElements(input.getType()));

@@ -282,9 +282,9 @@ LogicalResult MapIntegersOp::verify() {
       IntegerFormula::parse([&] { return emitOpError(); }, getFormula());
   if (failed(formula))
     return failure();
-  if (formula->countLoads() != int64_t(getInputs().size()) || !formula->getPositions().empty())
+  if (formula->countOperands() != int64_t(getInputs().size()) || !formula->getPositions().empty())
     return emitOpError("expected one load for each of the ")
-           << getInputs().size() << " operands and no positions, got " << formula->countLoads()
+           << getInputs().size() << " operands and no positions, got " << formula->countOperands()
            << " and " << formula->getPositions().size();
   for (auto [input, step] : llvm::zip(getInputs(), formula->getSteps())) {
     Type element = tileOf(input).getElementType();

@@ -110,8 +110,8 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
   }
 
   LogicalResult assignFor(kernel::LaunchOp launch, int64_t numWarps, const Chip &target) {
-    prepareLayouts(launch, numWarps);
-    ValueSet staged = findStaged(launch);
+    prepareLayouts(launch, numWarps, target);
+    ValueSet staged = findStaged(launch, target);
     PaddingAnalysis padding(launch, numWarps);
     LayoutModel model(launch, padding, numWarps, staged, target.sharedBlock);
     const AssignmentProblem &problem = model.getProblem();

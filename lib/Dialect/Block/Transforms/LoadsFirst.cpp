@@ -13,6 +13,9 @@ using namespace mirage::block;
 /// Registers of a thread that tiles may take: six blocks of four warps still
 /// fit on a multiprocessor.
 static constexpr int64_t comfortable = 64;
+/// Registers of a thread that a tile may take beside more than that, to be there when a loop ends:
+/// the sum that a projection is added to.
+static constexpr int64_t small = 2;
 
 /// Warps that copy and warps that compute are apart, and products leave few registers:
 /// what is loaded into those for ops behind a loop is loaded behind it.
@@ -43,7 +46,7 @@ void mirage::block::moveLoadsFirst(kernel::LaunchOp launch) {
   if (launch.getSchedule()->usesWarpgroups())
     return moveLoadsToUsers(launch.getBody().front());
   Block &body = launch.getBody().front();
-  int64_t most = std::max(comfortable, estimateTileRegisters(launch));
+  int64_t most = std::max(comfortable, estimateTileRegisters(launch) + small);
   Operation *place = &body.front();
   for (LoadOp load : llvm::make_early_inc_range(body.getOps<LoadOp>())) {
     if (load == place || getShared(load.getResult())) {

@@ -159,19 +159,36 @@ private:
         return others && canView(user->getResult(0), *others, align);
       }
       auto launch = dyn_cast<kernel::LaunchOp>(user);
-      if (!launch || !launch.getSchedule() || !isLoaded(launch, use.getOperandNumber()))
+      if (!launch || !launch.getSchedule())
         return false;
-      Type view = withSteps(getTensor(value), steps, align);
-      return !launch.getSchedule()->usesWarpgroups() ||
-             getRowAlign(cast<RankedTensorType>(view)) == kBoxAlign;
+      auto view = cast<RankedTensorType>(withSteps(getTensor(value), steps, align));
+      bool isAligned = getRowAlign(view) == kBoxAlign;
+      return isLoaded(launch, use.getOperandNumber(), isAligned && hasDenseRows(view)) &&
+             (!launch.getSchedule()->usesWarpgroups() || isAligned);
     });
   }
 
-  /// Whether a launch does no more with an operand than to load tiles of it.
-  static bool isLoaded(kernel::LaunchOp launch, unsigned number) {
-    return llvm::all_of(launch.getBody().getArgument(number).getUsers(), [](Operation *user) {
-      return isa<block::LoadOp, block::IntegersOp>(user);
+  /// Whether a launch does no more with an operand than to load tiles of it, or rows by index if
+  /// it may be a table (`isTable`).
+  static bool isLoaded(kernel::LaunchOp launch, unsigned number, bool isTable) {
+    Value inside = launch.getBody().getArgument(number);
+    return llvm::all_of(inside.getUses(), [&](OpOperand &use) {
+      if (auto integers = dyn_cast<block::IntegersOp>(use.getOwner()))
+        return !integers.getParsedFormula().isTable(use.getOperandNumber());
+      auto gather = dyn_cast<block::GatherOp>(use.getOwner());
+      bool isRead = gather && gather.getTable() == inside && gather.getIndices() != inside;
+      return isa<block::LoadOp>(use.getOwner()) || (isRead && isTable);
     });
+  }
+
+  /// Whether each row, along the first dimension, lies as it would in a tensor of its own.
+  static bool hasDenseRows(RankedTensorType view) {
+    Strides steps = getStrides(view);
+    int64_t dense = 1;
+    for (int64_t dim = view.getRank() - 1; dim > 0; dense *= view.getDimSize(dim--))
+      if (steps[dim] != dense)
+        return false;
+    return true;
   }
 
   static void setView(Value value, ArrayRef<int64_t> steps, int64_t align) {

@@ -101,10 +101,10 @@ LogicalResult IntegersOp::verify() {
       IntegerFormula::parse([&] { return emitOpError(); }, getFormula());
   if (failed(formula))
     return failure();
-  int64_t given = formula->countLoads() + int64_t(formula->getPositions().size());
-  if (given != int64_t(getInputs().size()))
-    return emitOpError("expected a load or a position for each of the ")
-           << getInputs().size() << " operands, got " << given;
+  int64_t given = formula->countOperands() + int64_t(formula->getPositions().size());
+  if (given != int64_t(getOperands().size()))
+    return emitOpError("expected a load, a table or a position for each of the ")
+           << getOperands().size() << " operands, got " << given;
   FragmentType type = getType();
   auto isNumber = [](Type element) { return element.isInteger(64) || element.isF32(); };
   for (Value input : getInputs()) {

@@ -151,9 +151,15 @@ static LogicalResult verifyLookup(Operation *op, MemRefType table, MemRefType in
   if (indexRank < 1 || indexRank > indices.getRank())
     return op->emitOpError("expected an index_rank from 1 to ")
            << indices.getRank() << ", got " << indexRank;
-  for (MemRefType type : {table, indices})
-    if (!type.getLayout().isIdentity())
-      return op->emitOpError("expected dense tensors, got ") << type;
+  if (!indices.getLayout().isIdentity())
+    return op->emitOpError("expected dense indices, got ") << indices;
+  SmallVector<int64_t> strides;
+  int64_t offset = 0, dense = 1;
+  if (failed(table.getStridesAndOffset(strides, offset)) || ShapedType::isDynamic(offset))
+    return op->emitOpError("expected a table with constant strides, got ") << table;
+  for (int64_t dim = table.getRank() - 1; dim > 0; dense *= table.getDimSize(dim--))
+    if (strides[dim] != dense)
+      return op->emitOpError("expected a table with dense rows, got ") << table;
   return success();
 }
 

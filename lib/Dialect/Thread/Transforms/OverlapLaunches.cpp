@@ -14,7 +14,6 @@
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/BitVector.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mirage::thread {
@@ -44,8 +43,8 @@ struct OverlapLaunches : thread::impl::OverlapLaunchesBase<OverlapLaunches> {
         waitLast(cast<gpu::GPUFuncOp>(function));
       else if (waiting.contains(function))
         wait(cast<gpu::GPUFuncOp>(function));
-    for (auto &[function, next] : followers)
-      letStart(cast<gpu::GPUFuncOp>(function), next);
+    for (Operation *function : followed)
+      letStart(cast<gpu::GPUFuncOp>(function));
   }
 
 private:
@@ -59,15 +58,11 @@ private:
     return last;
   }
 
-  /// Lets the kernels that come `next` start, which may be unknown ones (null).
-  void letStart(gpu::GPUFuncOp function, ArrayRef<Operation *> next) {
+  /// Lets the kernels that come next start, as soon as this one does or has waited.
+  void letStart(gpu::GPUFuncOp function) {
     OpBuilder builder(function.getBody());
-    Operation *loop = lastLoop(function);
-    bool isUseful = llvm::all_of(
-        next, [&](Operation *f) { return f && (loadsEarly.contains(f) || late.contains(f)); });
-    if (loop && !isUseful)
-      builder.setInsertionPointAfter(loop);
-    else if (Operation *waits = waiting.lookup(function); waits && !late.contains(function))
+    Operation *waits = waiting.lookup(function);
+    if (waits && !late.contains(function) && !startsNext.contains(function))
       builder.setInsertionPointAfter(waits);
     thread::DependentLaunchOp::create(builder, function->getLoc());
   }
@@ -95,8 +90,8 @@ private:
         break;
     }
     for (Operation *load : early)
-      if (load->isBeforeInBlock(first) || hoist(load, first))
-        loadsEarly.insert(function);
+      if (!load->isBeforeInBlock(first))
+        hoist(load, first);
     OpBuilder builder(first);
     waiting[function] = thread::DependentWaitOp::create(builder, function.getLoc());
   }
@@ -113,30 +108,36 @@ private:
 
   /// Whether an op loads only what is there when its kernel starts.
   bool loadsSettled(Operation *op, gpu::GPUFuncOp function) const {
+    auto known = settled.find(function);
+    return known != settled.end() && loadsOnly(op, known->second);
+  }
+
+  /// Whether an op loads only some of its kernel's arguments.
+  static bool loadsOnly(Operation *op, const llvm::BitVector &arguments) {
     if (auto copy = dyn_cast<thread::CopyAsyncOp>(op))
-      return isSettled(copy.getSource(), function);
+      return isOneOf(copy.getSource(), op, arguments);
     if (auto gather = dyn_cast<thread::GatherAsyncOp>(op))
-      return isSettled(gather.getTable(), function) && isSettled(gather.getIndices(), function);
+      return isOneOf(gather.getTable(), op, arguments) &&
+             isOneOf(gather.getIndices(), op, arguments);
     if (auto indices = dyn_cast<thread::ReadIndicesOp>(op))
-      return isSettled(indices.getIndices(), function);
+      return isOneOf(indices.getIndices(), op, arguments);
     if (auto load = dyn_cast<thread::LoadGlobalOp>(op))
-      return isSettled(load.getSource(), function);
+      return isOneOf(load.getSource(), op, arguments);
     if (auto element = dyn_cast<memref::LoadOp>(op))
-      return isSettled(element.getMemRef(), function);
+      return isOneOf(element.getMemRef(), op, arguments);
     return false;
   }
 
-  bool isSettled(Value source, gpu::GPUFuncOp function) const {
+  static bool isOneOf(Value source, Operation *reader, const llvm::BitVector &arguments) {
     auto argument = dyn_cast<BlockArgument>(source);
-    if (!argument || argument.getOwner() != &function.getBody().front())
-      return false;
-    auto known = settled.find(function);
-    return known != settled.end() && known->second.test(argument.getArgNumber());
+    auto function = reader->getParentOfType<gpu::GPUFuncOp>();
+    return argument && argument.getOwner() == &function.getBody().front() &&
+           arguments.test(argument.getArgNumber());
   }
 
   /// Moves an op and what it needs of the block before another one, unless it needs what is not
   /// there by then.
-  static bool hoist(Operation *op, Operation *before) {
+  static void hoist(Operation *op, Operation *before) {
     llvm::SetVector<Operation *> needed;
     needed.insert(op);
     for (size_t i = 0; i < needed.size(); ++i)
@@ -145,34 +146,41 @@ private:
         if (!made || made->getBlock() != op->getBlock() || made->isBeforeInBlock(before))
           continue;
         if (!isPure(made))
-          return false;
+          return;
         needed.insert(made);
       }
     SmallVector<Operation *> order = needed.takeVector();
     llvm::sort(order, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     for (Operation *moved : order)
       moved->moveBefore(before);
-    return true;
   }
 
   void overlap(kernel::GraphOp graph) {
     // A function has one place where it waits, so one that is called again waits first.
-    auto beside = thread::kernelsBeside(
-        graph, [&](kernel::InvokeOp invoke) { return calls.lookup(invoke.getCallee()) == 1; });
+    auto beside = thread::kernelsBeside(graph, [&](kernel::InvokeOp invoke) {
+      return calls.lookup(invoke.getCallee()) == 1 && !loadsWhileOthersWait(invoke);
+    });
     SmallVector<kernel::InvokeOp> running;
+    SmallVector<kernel::InvokeOp> before; // what was running when the last kernel started
     bool isFirst = true;
     for (Operation &op : graph.getBody().front().without_terminator()) {
       if (thread::isViewOfMemory(op))
         continue;
       auto invoke = dyn_cast<kernel::InvokeOp>(op);
       int64_t number = 0;
+      if (invoke && !running.empty() && !beside.lookup(invoke) && !beside.lookup(running.back()) &&
+          mayStart(invoke, running.back(), before)) {
+        running.insert(running.begin(), before.begin(), before.end());
+        startsNext.insert(getFunction(running.back()));
+      }
+      SmallVector<kernel::InvokeOp> started = running;
       if (invoke && (!running.empty() || (follows && isFirst))) {
         invoke.setDependent(true);
         ++numDependent;
         Operation *function = note(invoke, running);
         waiting.try_emplace(function, nullptr);
         if (!running.empty())
-          followers[note(running.back(), {})].push_back(function);
+          followed.insert(note(running.back(), {}));
         else // of what it reads, kernels that are not known may write anything
           settled[function].reset();
         number = beside.lookup(invoke);
@@ -186,15 +194,60 @@ private:
         running.clear();
       if (invoke)
         running.push_back(invoke);
+      before = std::move(started);
       isFirst = false;
     }
     if (!running.empty() && follows)
-      followers[note(running.back(), {})].push_back(nullptr);
+      followed.insert(note(running.back(), {}));
+  }
+
+  Operation *getFunction(kernel::InvokeOp invoke) {
+    return SymbolTable::lookupSymbolIn(getOperation(), invoke.getCallee());
+  }
+
+  /// Whether a kernel is worth starting while the one before it, `last`, still waits for those
+  /// that run `before` it: the last one only waits and has no loop whose loads it would disturb,
+  /// and the next one has something to load that none of them writes.
+  bool mayStart(kernel::InvokeOp next, kernel::InvokeOp last, ArrayRef<kernel::InvokeOp> before) {
+    Operation *waits = getFunction(last);
+    if (before.empty() || calls.lookup(last.getCallee()) != 1 || lastLoop(waits))
+      return false;
+    SmallVector<kernel::InvokeOp> running(before);
+    running.push_back(last);
+    llvm::BitVector arguments(cast<gpu::GPUFuncOp>(getFunction(next)).getNumArguments());
+    for (auto [number, operand] : llvm::enumerate(next.getOperands()))
+      arguments[number] = isThereBefore(operand, running);
+    return llvm::any_of(cast<gpu::GPUFuncOp>(getFunction(next)).getBody().front(),
+                        [&](Operation &op) { return loadsOnly(&op, arguments); });
+  }
+
+  /// The kernel before another one, if only views are between them.
+  static kernel::InvokeOp kernelBefore(kernel::InvokeOp invoke) {
+    Operation *last = invoke->getPrevNode();
+    while (last && thread::isViewOfMemory(*last))
+      last = last->getPrevNode();
+    return dyn_cast_if_present<kernel::InvokeOp>(last);
+  }
+
+  /// Whether a kernel that streams inputs follows one without a loop. It may start while that one
+  /// still waits, and load as much as it has room for, which takes longer than that one; if it
+  /// worked beside that one, it would start after that wait.
+  bool loadsWhileOthersWait(kernel::InvokeOp invoke) {
+    kernel::InvokeOp before = kernelBefore(invoke);
+    auto function = cast<gpu::GPUFuncOp>(getFunction(invoke));
+    if (!before || !kernelBefore(before) || calls.lookup(before.getCallee()) != 1 ||
+        lastLoop(getFunction(before)) || !lastLoop(function))
+      return false;
+    llvm::BitVector inputs(function.getNumArguments());
+    for (auto [number, operand] : llvm::enumerate(invoke.getOperands()))
+      inputs[number] = isa<BlockArgument>(wholeOf(operand));
+    return llvm::any_of(function.getBody().front(),
+                        [&](Operation &op) { return loadsOnly(&op, inputs); });
   }
 
   /// Records which arguments of a kernel are settled when it starts while others are `running`.
   Operation *note(kernel::InvokeOp invoke, ArrayRef<kernel::InvokeOp> running) {
-    Operation *function = SymbolTable::lookupSymbolIn(getOperation(), invoke.getCallee());
+    Operation *function = getFunction(invoke);
     functions.insert(function);
     // Results come after the operands.
     auto [known, isNew] =
@@ -209,25 +262,29 @@ private:
   /// Whether a value is an input of its graph, or what a kernel has written that ended before those
   /// that are `running` started, or a view of one.
   static bool isThereBefore(Value value, ArrayRef<kernel::InvokeOp> running) {
+    Value whole = wholeOf(value);
+    auto writer = whole.getDefiningOp<kernel::InvokeOp>();
+    return isa<BlockArgument>(whole) || (writer && !llvm::is_contained(running, writer));
+  }
+
+  /// What a value is a view of.
+  static Value wholeOf(Value value) {
     while (isa_and_present<kernel::ReshapeOp, kernel::SliceOp>(value.getDefiningOp()))
       value = value.getDefiningOp()->getOperand(0);
-    if (isa<BlockArgument>(value))
-      return true;
-    auto writer = value.getDefiningOp<kernel::InvokeOp>();
-    return writer && !llvm::is_contained(running, writer);
+    return value;
   }
 
   llvm::SetVector<Operation *> functions;
   /// The kernels that wait, and where.
   DenseMap<Operation *, Operation *> waiting;
-  /// The kernels that are let start, and those that come after them.
-  llvm::MapVector<Operation *, SmallVector<Operation *>> followers;
+  /// The kernels that let the next ones start.
+  llvm::SetVector<Operation *> followed;
   /// How often each kernel is called.
   DenseMap<Attribute, unsigned> calls;
+  /// The kernels that let the next one start before they wait themselves.
+  DenseSet<Operation *> startsNext;
   /// The kernels that wait at their end.
   DenseSet<Operation *> late;
-  /// The kernels that load something before they wait.
-  DenseSet<Operation *> loadsEarly;
   /// Which arguments of a kernel are there when it starts, wherever it is called.
   DenseMap<Operation *, llvm::BitVector> settled;
 };

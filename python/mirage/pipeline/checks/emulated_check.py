@@ -25,7 +25,7 @@ from mirage.emulator.errors import (
 from mirage.emulator.launch_arguments import Dependent
 from mirage.emulator.launch_limits import Limits
 from mirage.emulator.launch_order import Waits
-from mirage.emulator.run_artifact import waits_of
+from mirage.emulator.run_artifact import early_kernels, waits_of
 from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome
 from mirage.pipeline.checks.kernel_memory import (
     KernelMemory,
@@ -226,11 +226,15 @@ def _run(
     """Run some blocks and return the number of warp-instructions. What other kernels may still
     write when this one starts is absent until it has waited for them, and so is its own memory,
     which they may still use."""
-    waits = waits_of(kernel)
-    absent = written_meanwhile(artifact.manifest, kernel.entry) | set(kernel.writes)
+    early = early_kernels(artifact)
+    waits = waits_of(kernel, early)
+    absent = written_meanwhile(artifact.manifest, kernel.entry, early) | set(kernel.writes)
     args = [
         Dependent(a)
-        if waits is Waits.FIRST and number in absent and isinstance(a, np.ndarray)
+        if waits is not Waits.NOWHERE
+        and not kernel.beside
+        and number in absent
+        and isinstance(a, np.ndarray)
         else a
         for number, a in enumerate(memory.arguments)
     ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mirage.runtime.arguments.index_check import IndexCheck
 from mirage.runtime.launching.captured import CapturedProgram
-from mirage.runtime.launching.driver import LoadedKernel, ensure_context, load_kernels
+from mirage.runtime.launching.driver import ensure_context
 from mirage.runtime.launching.fast import (
     CUDA,
     FastCall,
@@ -19,6 +20,7 @@ from mirage.runtime.launching.fast import (
     fast_call,
 )
 from mirage.runtime.launching.launch_tensors import LaunchTensors, given_tensors, need_gpu
+from mirage.runtime.launching.loaded_kernels import LoadedKernel, load_kernels
 from mirage.runtime.launching.packing import Packing
 from mirage.runtime.serialization.artifact import Artifact
 
@@ -79,7 +81,7 @@ class Executable:
         ended while a CUDA graph is captured. Raises
         :class:`~mirage.runtime.errors.CallError` if they do not match the manifest,
         :class:`NoGpuError`, and the errors of
-        :func:`~mirage.runtime.launching.driver.load_kernels`.
+        :func:`~mirage.runtime.launching.loaded_kernels.load_kernels`.
         """
         given = given_tensors(tensors, inputs)
         results = None if self._check_indices else self.fast_results(given, out, follows)
@@ -223,7 +225,9 @@ class Executable:
             device, ready_threads(device), workspace, device_getter(), self._current_stream
         )
         handles = [int(kernel.function) for kernel in kernels]
-        call = fast_call(self.manifest, handles, CUDA, functions, around)
+        launches = tuple(kernel.launch for kernel in kernels)
+        manifest = replace(self.manifest, kernels=launches)
+        call = fast_call(manifest, handles, CUDA, functions, around)
         if call is not None:
             self._fast[device] = call
 

@@ -7,7 +7,7 @@ well as for the plan of the workspace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TypeAlias
 
 from mirage.runtime.serialization.manifest import KernelLaunch, Manifest
@@ -37,10 +37,12 @@ def conflicts(manifest: Manifest) -> Iterator[str]:
                 )
 
 
-def written_meanwhile(manifest: Manifest, entry: str) -> set[int]:
+def written_meanwhile(manifest: Manifest, entry: str, early: Container[str] = ()) -> set[int]:
     """Return the arguments of a kernel whose memory others may still write when it starts, in any
     of its launches: those that it did not wait for are the one before it, and those that this one
-    works beside. Before the first kernel of a program, others may write anything."""
+    works beside or, if it is one of the ``early`` kernels, which let the next one start before they
+    wait themselves, those that it waits for. Before the first kernel of a program, others may write
+    anything."""
     found: set[int] = set()
     for number, kernel in enumerate(manifest.kernels):
         if kernel.entry != entry or not kernel.dependent:
@@ -49,7 +51,12 @@ def written_meanwhile(manifest: Manifest, entry: str) -> set[int]:
         if not number:
             found.update(arguments)
             continue
-        running = manifest.kernels[number - 1 - manifest.kernels[number - 1].beside : number]
+        first = number - 1
+        while (
+            first and manifest.kernels[first].entry in early and not manifest.kernels[first].beside
+        ):
+            first -= 1
+        running = manifest.kernels[first - manifest.kernels[first].beside : number]
         written = [m for k in running for m in _memory(manifest, k, k.writes)]
         found.update(
             a

@@ -127,6 +127,10 @@ def _inverse_root(b: Builder, x: Value, eps: float) -> Value:
     return b.unary(UnaryFn.RSQRT, b.binary(BinaryFn.ADD, x, b.constant(eps, x.dtype)))
 
 
+VIEWS = frozenset(f"aten.{name}.default" for name in ("reshape", "narrow", "permute", "expand"))
+"""The calls that only view their operand, or copy it."""
+
+
 @dataclass(frozen=True, eq=False)
 class External(Boundary):
     """A call of the framework, for an op that has no meaning here; ``target`` names it
@@ -143,6 +147,10 @@ class External(Boundary):
     seen_as: tuple[str, ...] = ()
 
     in_block: ClassVar[bool] = False
+
+    @property
+    def only_reads(self) -> bool:
+        return self.target in VIEWS
 
     def says(self, xs: str) -> str:
         seen = f" as {self.seen_as}" if self.seen_as else ""

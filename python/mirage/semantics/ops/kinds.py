@@ -263,12 +263,21 @@ class Boundary(Op):
         operands."""
         return f"{type(self).__name__.lower()}({xs})"
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether it certainly stores nothing into its operands, however it is computed."""
+        return False
+
 
 @dataclass(frozen=True, eq=False)
 class Lookup(Boundary, kind=True):
     """A tensor of the kernel level whose elements are determined where they are loaded."""
 
     in_block: ClassVar[bool] = False
+
+    @property
+    def only_reads(self) -> bool:
+        return True
 
     @property
     @abstractmethod
@@ -286,6 +295,11 @@ class Lookup(Boundary, kind=True):
         """Return the op of a block that determines a tile, ``result``, which is cut from the tensor
         along ``cuts``; ``param`` gives the block's parameter for an operand, and ``lines`` are
         tensors of positions along one dimension."""
+
+    @property
+    def picks_from(self) -> tuple[Value, ...]:
+        """The operands of which an element may need elements anywhere, other than rows by index."""
+        return ()
 
     @property
     def counts_along(self) -> int | None:

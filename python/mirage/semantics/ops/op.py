@@ -154,6 +154,11 @@ class Op:
         operand."""
         return None
 
+    @property
+    def named_indices(self) -> tuple[NamedRows, ...]:
+        """What all operands that hold indices name."""
+        return () if self.names_rows is None else (self.names_rows,)
+
     def counting_from_start(self, b: Builder) -> Op:
         """Return the op with indices that count from the start of their table only, emitting what
         computes them."""

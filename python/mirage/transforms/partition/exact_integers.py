@@ -46,6 +46,7 @@ from mirage.semantics.ugraph import (
     Value,
     View,
 )
+from mirage.transforms.partition.beside_totals import beside_totals
 from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.integer_regions import Regions, regions_of
 from mirage.transforms.partition.integers_in_parts import compared_in_parts
@@ -82,6 +83,7 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
             called.add(op)
             outside.update(op.operands)
     checked = {v for v, tables in rows.items() if not _is_written(ranges[v], tables)}
+    called |= beside_totals(graph, called, checked)
     totals = {op: made for op in called if (made := _total(op, checked)) is not None}
     regions = regions_of(graph, called, checked)
     if not called and not regions.formulas:
@@ -130,8 +132,8 @@ def _rows_of_tables(graph: KernelGraph) -> dict[Value, list[NamedRows]]:
     """Return what each index names rows of."""
     rows: dict[Value, list[NamedRows]] = {}
     for op in graph.ops:
-        if op.names_rows is not None:
-            rows.setdefault(op.names_rows.index, []).append(op.names_rows)
+        for named in op.named_indices:
+            rows.setdefault(named.index, []).append(named)
     return rows
 
 

@@ -11,23 +11,16 @@ joins) stays a call of PyTorch, but for totals.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from mirage.semantics.integer_formula import (
-    CAST,
-    CONSTANT,
-    LOAD,
-    MAX_STEPS,
-    Formula,
-    Step,
-    is_exact,
-)
+from mirage.semantics.integer_functions import is_exact
 from mirage.semantics.integer_ops import BIT_BASES
 from mirage.semantics.integers import Integers
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Elementwise, External, KernelGraph, View
 from mirage.transforms.computed_integers import places
+from mirage.transforms.partition.formula_writer import FormulaWriter, named_function
 
 BIT_CALLS = {
     **{
@@ -66,8 +59,9 @@ class _Finder:
     def __init__(self, graph: KernelGraph, called: Set[Op], checked: Container[Value]) -> None:
         self.graph = graph
         self.made = {v: op for op in graph.ops for v in op.results}
-        steps = [op for op in graph.ops if _has_formula(op, checked)]
+        steps = [op for op in graph.ops if has_formula(op, checked)]
         self.exact = {op for op in steps if op in called or computes_bits(op)}
+        self.exact |= {op for op in graph.ops if op in called and _joins(op, checked)}
         self.steps = {op for op in steps if all(v.dtype.is_integer for v in op.operands)}
         self.steps |= self.exact
         self.readers: dict[Value, list[Op]] = {}
@@ -75,13 +69,24 @@ class _Finder:
             for v in op.operands:
                 self.readers.setdefault(v, []).append(op)
         self.formulas: dict[Op, Integers] = {}
-        self.views: set[Op] = set()
+        self.views = {op for op in graph.ops if isinstance(op, View) and self._is_followed(op)}
+        self.moves = self.views | {op for op in self.exact if op.joined_along is not None}
+
+    def _is_followed(self, op: View) -> bool:
+        """Return whether formulas pick the elements of a view from what it views; otherwise they
+        load it."""
+        if places(op) is not None or not op.result.dtype.is_integer:
+            return places(op) is not None
+        return op.cut_at is not None or (op.renames and self._is_computed(op.operands[0]))
+
+    def _is_computed(self, value: Value) -> bool:
+        op = self.made.get(value)
+        return op in self.exact or (isinstance(op, View) and self._is_computed(op.operands[0]))
 
     def run(self) -> Regions:
-        self.views = {op for op in self.graph.ops if isinstance(op, View) and places(op)}
         roots = [op for op in self.graph.ops if op in self.exact and self._is_root(op)]
         for op in roots:
-            found = _Writer(op.result, self.made, self.steps, self.views).formula()
+            found = FormulaWriter(op.result, self.made, self.steps, self.moves, _named).formula()
             if found is not None:
                 self.formulas[op] = found
         return Regions(self.formulas, self._inside())
@@ -116,7 +121,7 @@ class _Finder:
         return inside
 
 
-def _has_formula(op: Op, checked: Container[Value]) -> bool:
+def has_formula(op: Op, checked: Container[Value]) -> bool:
     """Return whether an op can be a step of formulas."""
     if len(op.results) != 1 or op.result in checked or not op.result.shape:
         return False
@@ -139,6 +144,13 @@ def _has_formula(op: Op, checked: Container[Value]) -> bool:
     return truth or (result.is_integer and (result is not DType.I1 or fn in _KEPT))
 
 
+def _joins(op: Op, checked: Container[Value]) -> bool:
+    """Return whether an op joins integers, or repeats a number."""
+    if op.joined_along is None or any(v in checked for v in op.results):
+        return False
+    return op.results[0].dtype.is_integer
+
+
 def computes_bits(op: Op) -> bool:
     """Return whether a call of PyTorch is a function of bits, which formulas compute."""
     return _bits(op) is not None
@@ -157,80 +169,5 @@ def _bits(op: Op) -> tuple[str, tuple[Value | int, ...]] | None:
     return BIT_CALLS[op.target], found
 
 
-class _TooLong(Exception):
-    """A formula of too many steps."""
-
-
-@dataclass
-class _Writer:
-    """Writes one formula."""
-
-    root: Value
-    made: Mapping[Value, Op]
-    computed: Set[Op]
-    views: Set[Op]
-    loads: dict[tuple[Value, tuple[int, ...]], int] = field(
-        default_factory=dict[tuple[Value, tuple[int, ...]], int]
-    )
-    steps: list[Step] = field(default_factory=list[Step])
-    known: dict[tuple[Value, tuple[int, ...]], int] = field(
-        default_factory=dict[tuple[Value, tuple[int, ...]], int]
-    )
-
-    def formula(self) -> Integers | None:
-        """Return the formula of the root; None if it is too long, or of no tensor."""
-        try:
-            self._value(self.root, tuple(range(len(self.root.shape))))
-        except _TooLong:
-            return None
-        if not self.loads:
-            return None
-        first = len(self.loads)
-        loads = [Step(LOAD, dims) for _, dims in self.loads]
-        number = {-1 - i: i for i in range(first)} | {i: first + i for i in range(len(self.steps))}
-        steps = [
-            Step(s.name, tuple(number[a] for a in s.args) if s.reads else s.args, s.dtype)
-            for s in self.steps
-        ]
-        return Integers(tuple(v for v, _ in self.loads), (self.root,), Formula((*loads, *steps)))
-
-    def _value(self, value: Value, dims: tuple[int, ...]) -> int:
-        """Return the number of the step that is ``value`` with its dimensions along ``dims``; those
-        of loads are counted down from -1."""
-        # a dimension of size 1 is repeated wherever it lies
-        dims = tuple(-1 if n == 1 else d for d, n in zip(dims, value.shape, strict=True))
-        key = (value, dims)
-        if key not in self.known:
-            self.known[key] = self._new(value, dims)
-        return self.known[key]
-
-    def _new(self, value: Value, dims: tuple[int, ...]) -> int:
-        op = self.made.get(value)
-        if op is not None and op.number is not None and value.dtype.is_integer:
-            return self._step(Step(CONSTANT, (int(op.number),), value.dtype))
-        if isinstance(op, View) and op in self.views:
-            where = places(op)
-            assert where is not None
-            return self._value(op.operands[0], tuple(-1 if d < 0 else dims[d] for d in where))
-        ends = value.dtype.is_integer or value is self.root  # floats are only converted
-        if op is None or op not in self.computed or not ends:
-            return -1 - self.loads.setdefault((value, dims), len(self.loads))
-        name, given = _bits(op) or (_name(op), op.operands)
-        args = tuple(
-            self._step(Step(CONSTANT, (int(v),), value.dtype))
-            if isinstance(v, int)
-            else self._value(v, dims[len(dims) - len(v.shape) :])
-            for v in given
-        )
-        return self._step(Step(name, args, value.dtype))
-
-    def _step(self, step: Step) -> int:
-        if len(self.steps) + len(self.loads) >= MAX_STEPS:
-            raise _TooLong
-        self.steps.append(step)
-        return len(self.steps) - 1
-
-
-def _name(op: Op) -> str:
-    """Return the name of a function in formulas."""
-    return CAST if op.function is None else str(op.function.value)
+def _named(op: Op) -> tuple[str, tuple[Value | int, ...]]:
+    return _bits(op) or (named_function(op), op.operands)

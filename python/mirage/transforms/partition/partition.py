@@ -33,6 +33,7 @@ from mirage.transforms.partition.divide import LARGEST, divide, weight
 from mirage.transforms.partition.empty import without_empty
 from mirage.transforms.partition.exact_integers import integers_as_calls
 from mirage.transforms.partition.exports import exports_as_calls
+from mirage.transforms.partition.row_parts import with_row_parts
 from mirage.transforms.partition.summed_joins import summed_joins
 from mirage.transforms.partition.whole_floats import integers_as_floats
 
@@ -54,7 +55,9 @@ def partition(graph: KernelGraph, largest: float = inf) -> tuple[Step, ...]:
     define the outputs of ``graph`` other than inputs. Parts that are heavier than ``largest`` are
     divided (:mod:`mirage.transforms.partition.divide`).
     """
-    called = exports_as_calls(integers_as_calls(integers_as_floats(_narrow(without_empty(graph)))))
+    called = exports_as_calls(
+        integers_as_calls(integers_as_floats(with_row_parts(_narrow(without_empty(graph)))))
+    )
     outside = any(isinstance(op, Boundary) for op in graph.ops)
     if called is graph and not outside and graph.ops and not compared_with_itself(graph):
         computed = set(graph.outputs).difference(graph.inputs)
@@ -149,7 +152,7 @@ class _Cutter:
     def _given_to_calls(self) -> Iterator[tuple[Value, Op]]:
         """Yield floats in memory that calls read, and may store into, with the calls."""
         for op in self.graph.ops:
-            if not isinstance(op, Boundary) or isinstance(op, Lookup):
+            if not isinstance(op, Boundary) or op.only_reads:
                 continue
             for v in map(self._root, op.operands):
                 given = v not in self.definitions or isinstance(self.definitions[v], Boundary)

@@ -44,6 +44,7 @@ SAME = {
     ReduceFn.MAX,
 }  # fmt: skip
 """The functions that have the same result on whole floats."""
+_STEPS = (Elementwise, View)
 
 
 def integers_as_floats(graph: KernelGraph) -> KernelGraph:
@@ -76,12 +77,14 @@ class _Floats:
         self.build = Builder()
         self.floats: dict[Value, Value] = {}  # in f32, by the integer
         self.names: dict[Value, Value] = {}  # what is computed of them: truth values, floats
+        self.integers: dict[Value, Value] = {}  # the same in their own type
         self.written: set[Value] = set()  # integers that are converted
 
     def run(self) -> KernelGraph:
         for op in self.graph.ops:
             if not (self._is_float(op) and (self._shortened(op) or self._moved(op))):
-                operands = tuple(map(self._as_it_is, op.operands))
+                wanted = self._as_integer if self._is_exact(op) else self._as_it_is
+                operands = tuple(map(wanted, op.operands))
                 same = operands == op.operands
                 self.build.ops.append(op if same else replace(op, operands=operands))
         for value in dict.fromkeys(self.graph.outputs):
@@ -121,6 +124,26 @@ class _Floats:
             self.build.cast(self.floats[value], value.dtype)
             self.build.define(value)
         return self.names.get(value, value)
+
+    def _is_exact(self, op: Op) -> bool:
+        """Return whether an op computes integers that f32 does not hold."""
+        numbers = op.result.dtype in INTEGERS and all(v.dtype.is_integer for v in op.operands)
+        function = isinstance(op, Elementwise) and op.function is not None
+        return numbers and function and not _small(op.result, self.ranges)
+
+    def _as_integer(self, value: Value) -> Value:
+        """Return the value as computed from integers, for a formula that computes with them."""
+        op = self.definitions.get(value)
+        if value in self.integers:
+            return self.integers[value]
+        if value not in self.floats or value in self.written or not isinstance(op, _STEPS):
+            return self._as_it_is(value)
+        if op.number is not None or not all(v.dtype.is_integer for v in op.operands):
+            return self._as_it_is(value)
+        operands = tuple(map(self._as_integer, op.operands))
+        self.integers[value] = Value(value.type)
+        self.build.ops.append(replace(op, operands=operands, results=(self.integers[value],)))
+        return self.integers[value]
 
     def _float(self, value: Value) -> Value:
         """Return the value in f32; truth values become zero and one."""

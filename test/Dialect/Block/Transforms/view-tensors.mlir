@@ -197,3 +197,22 @@ kernel.graph @halves(%x: tensor<3x2x8xf16>, %cache: tensor<3x2x64x16xf16>, %at: 
   %5 = kernel.index_copy %cache, %at, %4 dim 2 : (tensor<3x2x64x16xf16>, tensor<1xi64>, tensor<3x2x1x16xf16>) -> tensor<3x2x64x16xf16>
   kernel.return %5 : tensor<3x2x64x16xf16>
 }
+
+// -----
+
+// Half of each row of a table is an address, too, but not a part of what makes up rows: rows that are
+// looked up are in one piece.
+// CHECK-LABEL: @table
+// CHECK: kernel.slice %{{.*}} [0, 4, 0] : (tensor<8x8x16xf16>) -> tensor<8x4x16xf16, #kernel.strides<[128, 16, 1], align = 16>>
+// CHECK: kernel.slice %{{.*}} [0, 0, 8] : (tensor<8x8x16xf16>) -> tensor<8x8x8xf16>
+kernel.graph @table(%x: tensor<8x8x16xf16>, %i: tensor<2xi64>) -> (tensor<2x4x16xf16>, tensor<2x8x8xf16>) {
+  %0 = kernel.slice %x [0, 4, 0] : (tensor<8x8x16xf16>) -> tensor<8x4x16xf16>
+  %1 = kernel.slice %x [0, 0, 8] : (tensor<8x8x16xf16>) -> tensor<8x8x8xf16>
+  %2:2 = kernel.launch(%0, %1, %i) grid [n = 2] schedule <warps = 4, stages = 1> : (tensor<8x4x16xf16>, tensor<8x8x8xf16>, tensor<2xi64>) -> (tensor<2x4x16xf16>, tensor<2x8x8xf16>) {
+  ^bb0(%p: tensor<8x4x16xf16>, %q: tensor<8x8x8xf16>, %r: tensor<2xi64>):
+    %t = block.gather %p, %r [[n], [], []] : tensor<8x4x16xf16>, tensor<2xi64> -> !block.tile<1x4x16xf16>
+    %u = block.gather %q, %r [[n], [], []] : tensor<8x8x8xf16>, tensor<2xi64> -> !block.tile<1x8x8xf16>
+    block.store %t [[n], [], []], %u [[n], [], []] : !block.tile<1x4x16xf16>, !block.tile<1x8x8xf16>
+  }
+  kernel.return %2#0, %2#1 : tensor<2x4x16xf16>, tensor<2x8x8xf16>
+}

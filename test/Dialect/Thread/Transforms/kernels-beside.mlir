@@ -14,7 +14,7 @@ module attributes {gpu.container_module} {
   // FOLLOWS-NEXT: thread.dependent_wait
   // FOLLOWS-NEXT: thread.dependent_launch
   // FOLLOWS-NEXT: memref.load
-  // It lets the next one start at once, as that has something to do, and waits at the end.
+  // It lets the next one start at once, and waits at the end.
   // CHECK-LABEL: gpu.func @queries
   // CHECK-NEXT: thread.dependent_launch
   // CHECK: memref.load
@@ -24,10 +24,10 @@ module attributes {gpu.container_module} {
   // CHECK-NEXT: gpu.return
   // The next one would only wait: it starts after the loop.
   // CHECK-LABEL: gpu.func @keys
+  // CHECK-NEXT: thread.dependent_launch
   // CHECK: memref.load
   // CHECK: scf.for
   // CHECK: }
-  // CHECK-NEXT: thread.dependent_launch
   // CHECK-NEXT: thread.dependent_wait
   // CHECK-NEXT: gpu.return
   // CHECK-LABEL: gpu.func @attends

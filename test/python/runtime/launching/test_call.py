@@ -22,8 +22,10 @@ from mirage.runtime.errors import (
     WrongChipError,
 )
 from mirage.runtime.launching import driver as driver_module
-from mirage.runtime.launching.driver import load_kernels, runs_on
+from mirage.runtime.launching import even_shares, loaded_kernels
+from mirage.runtime.launching.driver import runs_on
 from mirage.runtime.launching.executable import Executable
+from mirage.runtime.launching.loaded_kernels import load_kernels
 from mirage.runtime.launching.packing import Packing
 from mirage.runtime.serialization.artifact import Artifact
 from small_artifacts.small_artifact import small_artifact
@@ -97,7 +99,12 @@ class RecordingDriver:
     CUdevice_attribute = SimpleNamespace(
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=0,
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=1,
+        CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT=2,
+        CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR=3,
+        CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK=4,
+        CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN=5,
     )
+    MULTIPROCESSORS = (132, 228 << 10, 1 << 10, 227 << 10)
     CUjit_option = SimpleNamespace(CU_JIT_ERROR_LOG_BUFFER=0, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES=1)
     CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
 
@@ -106,16 +113,19 @@ class RecordingDriver:
         self.log = log
         self.launches: list[tuple[Any, ...]] = []
         self.attributes: list[tuple[Any, ...]] = []
+        self.allowed: dict[str, int] = {}
 
     def __getattr__(self, name: str) -> Any:
         ok = self.CUresult.CUDA_SUCCESS
         return {
             "cuDeviceGet": lambda d: (ok, d),
-            "cuDeviceGetAttribute": lambda a, d: (ok, self.capability[a]),
+            "cuDeviceGetAttribute": lambda a, d: (ok, (*self.capability, *self.MULTIPROCESSORS)[a]),
             "cuCtxGetCurrent": lambda: (ok, 1),
             "cuModuleLoadDataEx": self._load,
             "cuModuleGetFunction": lambda m, n: (ok, n.decode()),
-            "cuFuncSetAttribute": lambda *a: (self.attributes.append(a), (ok,))[1],
+            "cuFuncSetAttribute": self._allow,
+            "cuFuncGetAttribute": lambda a, f: (ok, self.allowed.get(f, 48 << 10)),
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor": lambda f, t, s: (ok, 16),
             "cuLaunchKernel": self._launch,
             "cuLaunchKernelEx": self._launch_with,
             "CUstream": lambda stream: stream,
@@ -138,6 +148,11 @@ class RecordingDriver:
         assert ptx.endswith(b"\0")
         return (self.CUresult.CUDA_SUCCESS, "module")
 
+    def _allow(self, function: str, attribute: str, value: int) -> tuple[Any]:
+        self.attributes.append((function, attribute, value))
+        self.allowed[function] = value
+        return (self.CUresult.CUDA_SUCCESS,)
+
     def _launch(self, function: str, *rest: Any) -> tuple[Any]:
         *geometry, stream, params, extra = rest
         pointers = (ctypes.c_void_p * 2).from_address(params)
@@ -157,7 +172,9 @@ class RecordingDriver:
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> RecordingDriver:
     recorder = RecordingDriver()
-    monkeypatch.setattr(driver_module, "driver", lambda: recorder)
+    for module in (driver_module, loaded_kernels, even_shares):
+        monkeypatch.setattr(module, "driver", lambda: recorder)
+    even_shares.multiprocessors.cache_clear()
     return recorder
 
 
@@ -190,12 +207,13 @@ def test_kernels_that_start_early(recorder: RecordingDriver) -> None:
     packing = Packing(kernels)
     for kernel in load_kernels(artifact, 0, packing.params):
         kernel(77)
-    geometry = (2, 1, 1, 32, 1, 1, 0)
+    geometry = (2, 1, 1, 32, 1, 1)
     assert [launch[:3] for launch in recorder.launches] == [
-        ("copy", geometry, 77),
-        ("twice", geometry, 77),
+        ("copy", (*geometry, 0), 77),
+        ("twice", (*geometry, 114 << 10), 77),  # alone on its multiprocessor
     ]
-    (_, (clusters,)), (_, (early,)) = recorder.attributes
+    asks, (_, (clusters,)), (_, (early,)) = recorder.attributes
+    assert asks == ("twice", "shared", 114 << 10)
     assert clusters[0] == "cluster"
     assert vars(clusters[1]["clusterDim"]) == {"x": 2, "y": 1, "z": 1}
     assert early[0] == "early"

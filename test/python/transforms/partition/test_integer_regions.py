@@ -103,15 +103,35 @@ def test_floats_end_formulas() -> None:
     assert written(graph) == ["(x0 * x0)", "i64(x0)"]
 
 
-def test_what_has_no_formula_is_a_call() -> None:
+def test_joins_pick_elements() -> None:
     b, ids = Builder(), value(4, 6)
     more = b.binary(BinaryFn.ADD, ids, b.constant(1, I64))
     total = b.reduce(ReduceFn.SUM, more, (1,))
-    joined = b.concat((total, b.slice(ids, (0, 0), (4, 2))), 1)
-    y = b.binary(BinaryFn.MUL, joined, joined)
-    graph = divided(b, [ids], y)
-    assert written(graph) == ["(x0 + 1)", "(x0 * x0)"]
-    assert calls(graph) == ["narrow.default", "cat.default"]
+    joined = b.concat((total, b.slice(ids, (0, 2), (4, 2))), 1)
+    graph = divided(b, [ids], joined)
+    before = "(position1 < 1)"
+    part = "x0[position0, ((position1 - 1) + 2)]"
+    assert written(graph) == ["(x0 + 1)", f"(keep({before}, x1) + keep(not({before}), {part}))"]
+    assert not calls(graph)
+
+
+def test_slices_that_nothing_computes_with_stay_views() -> None:
+    b, ids = Builder(), value(4, 6)
+    more = b.binary(BinaryFn.MUL, ids, ids)
+    graph = divided(b, [ids], b.slice(more, (0, 2), (4, 2)))
+    assert written(graph) == ["(x0 * x0)"]
+    assert calls(graph) == ["narrow.default"]
+
+
+def test_other_shapes_are_indices() -> None:
+    b, ids = Builder(), value(4, 6)
+    rows = b.reshape(b.binary(BinaryFn.MUL, ids, ids), (2, 2, 2, 3))
+    graph = divided(b, [ids], b.binary(BinaryFn.ADD, rows, rows))
+    place = "((position2 * 3) + position3)"
+    row = "((position0 * 2) + position1)"
+    assert written(graph)[0].startswith("((x0[")
+    assert row in written(graph)[0]
+    assert place in written(graph)[0]
 
 
 def test_indices_that_may_be_outside_are_calls() -> None:

@@ -62,6 +62,12 @@ def Kernel_IntegersOp : Kernel_TensorOp<"integers"> {
     not below the width of the type shift all bits out. An operand of floats is only
     converted: it is truncated towards zero.
 
+    `table 2` in place of a load stands for an operand of two dimensions, of which
+    `pick 0 4 5 : i64` is the element at the indices that are the steps 4 and 5, or 0 if
+    one of them is outside; `position 1 : i64` is the index along a dimension of the
+    result. So joins, slices and shifts are formulas, too. A formula may also end with an
+    element of a table of floats, which is NaN if an index is outside.
+
     It is never stored unless something other than a kernel reads it: the kernels
     that load it compute it instead (`block.integers`).
 

@@ -79,12 +79,13 @@ def Thread_BinaryOp : Thread_FragmentOp<"binary", [SameOperandsAndResultType]> {
   let hasVerifier = 1;
 }
 
-def Thread_IntegersOp : Thread_FragmentOp<"integers"> {
+def Thread_IntegersOp : Thread_FragmentOp<"integers", [AttrSizedOperandSegments]> {
   let summary = "exact arithmetic on integers, element by element";
   let description = [{
     The formula of `block.integers`, of operands that have the result's layout, one
     for each load and each position: integers of any width are held as i64, floats as
-    f32. If the result is f32, integers and truth values are converted.
+    f32. If the result is f32, integers and truth values are converted. Elements of the
+    `tables` in device memory are read where they are picked.
 
     ```mlir
     %s = thread.integers %x, %y ["load 0 1", "load 0 1", "add 0 1 : i32"]
@@ -92,8 +93,12 @@ def Thread_IntegersOp : Thread_FragmentOp<"integers"> {
       -> !thread.fragment<16x8xi64, #layout>
     ```
   }];
-  let arguments = (ins Variadic<Thread_FragmentType>:$inputs, StrArrayAttr:$formula);
-  let assemblyFormat = "$inputs $formula attr-dict `:` functional-type($inputs, $result)";
+  let arguments = (ins Variadic<Thread_FragmentType>:$inputs,
+                       Variadic<Thread_GlobalMemRef>:$tables, StrArrayAttr:$formula);
+  let assemblyFormat = [{
+    $inputs (`tables` `(` $tables^ `:` type($tables) `)`)? $formula attr-dict `:`
+    functional-type($inputs, $result)
+  }];
   let hasVerifier = 1;
 }
 

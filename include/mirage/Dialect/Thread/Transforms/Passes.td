@@ -104,17 +104,25 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
     (mainly weights) are there, and so is what kernels before the previous one have
     written (the indices of rows of weights, which may thus be loaded early, too).
 
-    If the next kernel loads inputs before it waits, a kernel lets it start
-    (`thread.dependent_launch`) right after its own wait: the loads use what the last
-    blocks leave idle (on an H200, a decoding step of Llama takes 3 % less time). If the
-    next kernel would only wait, a kernel with loops lets it start after the last loop,
-    because waiting blocks take resources from those that are still loading (attention
-    over split keys took up to 17 % longer).
+    A kernel lets the next one start (`thread.dependent_launch`) at its start, or right
+    after its own wait, whatever it has still to do: once all of its blocks run, there is
+    nobody left for whose place those of the next kernel could be taken. Where they are
+    few, the launch must spread them evenly among the multiprocessors, which by themselves
+    give them to those that have the most room: on an H200, decoding with keys split
+    among 128 or 256 blocks takes up to 15 % less time than with a start behind the last
+    loop if they are spread, and up to 16 % more if they are not
+    (`benchmarks/results/h200_limits.md`).
 
-    *Order.* A kernel lets the next one start only after its own wait. So when a kernel
-    has passed its wait, all kernels before the one that it waited for have ended as
-    well, and memory is reused in order. Only views may be between two kernels that
-    overlap.
+    *Order.* When a kernel has passed its wait, the kernel before it has ended, which had
+    waited itself: so all kernels before have ended, and memory is reused in order. Only
+    views may be between two kernels that overlap.
+
+    *Waiting.* A kernel lets the next one start after its own wait, so that one kernel at
+    most is still running then besides this one. A kernel without a loop that waits for
+    others of its graph lets it start before: then the next one, if it has something to
+    load that none of these kernels writes, loads it while this one waits. The weights of
+    a projection come while attention runs, and its parts are combined in between. So a
+    kernel that streams inputs and follows such a kernel does not work beside it.
 
     *Beside.* A kernel may have no memory in common with the one before it that either
     of them writes: the product of the queries after that of the values. It then works

@@ -20,6 +20,7 @@ from mirage.frontend.errors import DynamicShapeError, GraphTypeError, ImportFail
 from mirage.frontend.location import user_location
 from mirage.frontend.torch_import.capture.foreign_classes import foreign_class
 from mirage.frontend.torch_import.capture.places import is_user_file
+from mirage.frontend.torch_import.capture.shared_buffers import with_shared_buffers
 
 
 class _FunctionModule(torch.nn.Module):
@@ -84,7 +85,10 @@ def export_program(
             given, keyed = arguments
             shapes: tuple[Any, ...] | None = tuple(dynamic) if dynamic else None
             shapes_of = None if shapes is None else _by_parameters(module, shapes, tuple(keyed))
-            return torch.export.export(module, given, keyed, dynamic_shapes=shapes_of, strict=False)
+            found = torch.export.export(
+                module, given, keyed, dynamic_shapes=shapes_of, strict=False
+            )
+            return with_shared_buffers(found)
         except GuardOnDataDependentSymNode as error:
             raise DynamicShapeError(
                 "expected a program whose course and shapes do not depend on the data, got "
@@ -92,6 +96,9 @@ def export_program(
                 _origin(error),
             ) from error
         except Exception as error:
+            together = _given_together(module, example_inputs)
+            if together:
+                raise GraphTypeError(together, _origin(error)) from error
             foreign = foreign_class(error)
             if foreign is not None:
                 raise GraphTypeError(foreign, _origin(error)) from error
@@ -99,6 +106,24 @@ def export_program(
                 f"torch.export could not capture {type(program).__name__}: {first_line(error)}",
                 _origin(error),
             ) from error
+
+
+def _given_together(module: torch.nn.Module, inputs: Sequence[object]) -> str:
+    """Say that several inputs were given as one tuple or list, if the module can be called with
+    its elements; otherwise return an empty string."""
+    if len(inputs) != 1 or not isinstance(inputs[0], tuple | list):
+        return ""
+    values: Sequence[object] = inputs[0]
+    called = module.function if isinstance(module, _FunctionModule) else module.forward
+    try:
+        inspect.signature(called).bind(*values)
+    except TypeError:
+        return ""
+    if not values or not all(isinstance(x, torch.Tensor) for x in values):
+        return ""
+    kind, count = type(inputs[0]).__name__, len(values)
+    tensors = "1 tensor" if count == 1 else f"{count} tensors"
+    return f"expected inputs one by one (model, x, y), got one {kind} of {tensors}; pass *inputs"
 
 
 def _by_parameters(module: torch.nn.Module, shapes: Sequence[Any], keys: Sequence[str]) -> Any:

@@ -47,7 +47,9 @@ from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
+from mirage.transforms.certain_choices import without_certain_choices
 from mirage.transforms.copies import without_copies, without_repeats
+from mirage.transforms.earlier_slices import with_earlier_slices
 from mirage.transforms.nested_joins import flat_joins
 from mirage.transforms.pages import rows_of_pages
 from mirage.transforms.partition.integer_regions import BIT_CALLS
@@ -68,7 +70,7 @@ class Importer:
         self.name = name
         self.is_sized = is_sized
         tf32 = torch.get_float32_matmul_precision() != "highest"
-        self.lowering = Lowering(tf32=tf32, may_stay=allow_fallback)
+        self.lowering = Lowering(tf32=tf32, may_stay=allow_fallback, sized=is_sized)
         self.values: dict[Any, object] = {}
         self.locations: dict[Op, SourceLocation] = {}
         self.stays: dict[Value, Stays] = {}  # by the first result
@@ -252,6 +254,7 @@ class Importer:
         """Return the graph with what several ops compute as one op, and without what nothing
         reads."""
         graph = without_copies(without_dead_ops(with_gelus(full, self.lowering.errors)))
+        graph = without_certain_choices(with_earlier_slices(graph))
         graph = rows_of_pages(selected_pieces(without_repeats(graph)))
         graph = flat_joins(without_repeats(graph))
         if self.is_sized:  # rows of a batch have the same indices, but for the batch

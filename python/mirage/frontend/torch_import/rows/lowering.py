@@ -136,11 +136,12 @@ Range: TypeAlias = "tuple[float, float]"
 
 class Lowering(Builder):
     """A builder whose binary ops also accept numbers, and that has PyTorch's views. ``tf32``:
-    PyTorch multiplies matrices of f32 as TF32. ``may_stay``: ops may remain in PyTorch."""
+    PyTorch multiplies matrices of f32 as TF32. ``may_stay``: ops may remain in PyTorch. ``sized``:
+    the program has a dynamic size."""
 
-    def __init__(self, *, tf32: bool = False, may_stay: bool = False) -> None:
+    def __init__(self, *, tf32: bool = False, may_stay: bool = False, sized: bool = False) -> None:
         super().__init__()
-        self.tf32, self.may_stay = tf32, may_stay
+        self.tf32, self.may_stay, self.sized = tf32, may_stay, sized
         self.given: dict[Value, Range] = {}
         """The ranges of integers that are computed at import."""
         self.held: dict[Value, Array] = {}
@@ -189,11 +190,6 @@ class Lowering(Builder):
         if not dtype.is_integer:
             _check_held(value, DType.F64 if dtype is DType.F64 else DType.F32)
         return super().constant(value, dtype)
-
-    def rather_stays(self, reason: str) -> None:
-        """Leave the op to PyTorch if it may stay there: several calls would make it otherwise."""
-        if self.may_stay:
-            raise Unsupported(reason)
 
     def range_of(self, x: Value) -> Range:
         """Return the known range of the elements of ``x``, at least that of its type."""

@@ -8,12 +8,20 @@ is one of the results that PyTorch may give.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
 from mirage.frontend.torch_import.rows.movement.known_places import joined
+from mirage.frontend.torch_import.rows.movement.several_indices import (
+    inside_of,
+    is_picked,
+    linear,
+    picked_rows,
+    places_from_the_end,
+)
 from mirage.semantics.builder import broadcast_shapes, normalize_dims
+from mirage.semantics.picked_elements import Index, picked_elements
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
@@ -21,68 +29,12 @@ from mirage.semantics.ugraph import Value
 MOST_COMPARED = 1 << 22
 """The most pairs of a place and an index that are compared to find the element that is stored at
 each place."""
-_LITTLE = 1 << 25
-"""The bytes of a result from which on it takes longer to write and read it than to launch several
-calls on indices."""
-
-
-def places_from_the_end(b: Lowering, index: Value, size: int) -> Value:
-    """Return ``index``, counting negative indices from the end."""
-    low, high = b.range_of(index)
-    if low >= 0:
-        return index
-    if high < 0:
-        return b.combine(BinaryFn.ADD, index, size)
-    if -size <= low and high < size:
-        return b.combine(BinaryFn.REMAINDER, index, size)
-    negative = b.combine(BinaryFn.LT, index, 0)
-    return b.binary(BinaryFn.ADD, index, choose(b, negative, size, 0, index.dtype))
 
 
 def _counts_from_end(b: Lowering, index: Value, size: int) -> bool:
     """Return whether only the lookup itself can tell from which end an index counts."""
     low, high = b.range_of(index)
     return low < 0 <= high and not (-size <= low and high < size)
-
-
-def _inside(b: Lowering, index: Value, size: int) -> Value | None:
-    """Return where an index is within a dimension; None if all are known to be."""
-    low, high = b.range_of(index)
-    tests: list[Value] = []
-    if low < 0:
-        tests.append(b.combine(BinaryFn.LE, 0, index))
-    if high >= size:
-        tests.append(b.combine(BinaryFn.LT, index, size))
-    return None if not tests else tests[0] if len(tests) == 1 else b.binary(BinaryFn.AND, *tests)
-
-
-def _rather_stays(b: Lowering, indices: Sequence[Value], sizes: Sequence[int], c: Call) -> None:
-    """Leave a lookup by several indices to PyTorch unless its result is large or all indices are
-    known to be inside: calls would make one index of them, and none of these is as quick as the
-    lookup."""
-    places = zip(indices, sizes, strict=True)
-    if len(sizes) > 1 and any(_inside(b, i, n) is not None for i, n in places):
-        (found,) = c.results
-        if found is not None and found.bytes <= _LITTLE:
-            b.rather_stays("a lookup by several indices")
-
-
-def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
-    """Return the row-major place of ``indices`` within ``sizes``; -1 if one of them is outside."""
-    place: Value | None = None
-    inside: Value | None = None
-    for index, size in zip(indices, sizes, strict=True):
-        index = b.typed(index, DType.I64)
-        if place is not None:
-            place = b.combine(BinaryFn.MUL, place, size)
-            place = b.binary(BinaryFn.ADD, place, index)
-        else:
-            place = index
-        test = _inside(b, index, size) if len(sizes) > 1 else None  # one alone is what it is
-        if test is not None:
-            inside = test if inside is None else b.binary(BinaryFn.AND, inside, test)
-    assert place is not None
-    return place if inside is None else choose(b, inside, place, -1, DType.I64)
 
 
 def _rows(b: Lowering, table: Value, index: Value, *, from_end: bool = False) -> Value:
@@ -167,7 +119,8 @@ def _index(b: Lowering, c: Call) -> Value:
         i if from_end else places_from_the_end(b, i, n)
         for (_, i), n in zip(entries, sizes, strict=True)
     ]
-    _rather_stays(b, indices, sizes, c)
+    if is_picked(b, indices, sizes, c):
+        return picked_rows(b, x, entries)
     place = linear(b, indices, sizes)
     table = b.permuted(x, (*dims, *rest))
     table = b.reshaped(table, (math.prod(sizes), *(x.shape[d] for d in rest)))
@@ -208,7 +161,10 @@ def _gather(b: Lowering, c: Call) -> Value:
         return b.reshaped(line, tuple(n if i == j else 1 for j, n in enumerate(lines)))
 
     places = [own(i, d) for i, d in enumerate(kept)]
-    _rather_stays(b, places, [x.shape[d] for d in kept], c)
+    if is_picked(b, places, [x.shape[d] for d in kept], c):
+        every = tuple(range(rank))
+        where = [Index(every, index) if d == dim else Index((d,)) for d in every]
+        return picked_elements(b, c.value(0), where, index.shape)
     place = linear(b, places, [x.shape[d] for d in kept])
     return b.reshaped(gather(b, table, b.reshaped(place, (index.type.size,))), index.shape)
 
@@ -221,7 +177,7 @@ def _picked(b: Lowering, x: Value, dim: int, index: Value) -> Value:
     place = b.reshape(iota(b, (size,), 0, index.dtype), (size, *(1 for _ in x.shape[dim + 1 :])))
     chosen = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.EQ, place, index), x)
     y = b.reduce(ReduceFn.SUM, chosen, (dim,))
-    inside = _inside(b, index, size)
+    inside = inside_of(b, index, size)
     if inside is None:
         return y
     return b.binary(BinaryFn.ADD, y, b.unary(UnaryFn.BIAS, b.cast(inside, x.dtype)))

@@ -1,6 +1,8 @@
 """Rows of convolutions.
 
-If no two patches overlap, a convolution is one product of the weights with the patches. Otherwise
+If no two patches overlap, a convolution is one product of the weights with the patches. If each
+channel has a small kernel for itself, it is a sum of elementwise products
+(:mod:`~mirage.frontend.torch_import.rows.products.channelwise`). Otherwise
 it is a sum of products with shifted views of the input, one for each place of the kernel. A kernel
 that reads the input so many times is slower than the library, so that form is only for programs in
 which no call of PyTorch may remain.
@@ -16,9 +18,13 @@ from itertools import product
 
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
 from mirage.frontend.torch_import.rows.movement.views import padded, strided
+from mirage.frontend.torch_import.rows.products.channelwise import Steps, channelwise
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import Value
 
+_FEW_PLACES = 9
+"""The most places of a kernel that each channel has for itself; with more, the library is
+faster."""
 _MOST_PLACES = 64
 """The most places of a kernel whose products are added."""
 
@@ -51,6 +57,22 @@ def _of(c: Call) -> _Convolution:
     return _Convolution(counts, kernel, stride, padding, dilation, c.integer(8))
 
 
+def _convolution(b: Lowering, c: Call) -> Value:
+    """A convolution that needs no call of PyTorch, or is faster without one."""
+    x, weight, conv = c.value(0), c.value(1), _of(c)
+    few = math.prod(conv.kernel) <= _FEW_PLACES and not conv.pointwise
+    if few and conv.groups == weight.shape[0] == x.shape[1] > 1:
+        if not any(conv.padding) and all(s == 1 for s in conv.stride):
+            return _by_places(b, c)  # slices are addresses
+        each = (conv.counts, conv.kernel, conv.stride, conv.padding, conv.dilation)
+        steps = [Steps(*numbers) for numbers in zip(*each, strict=True)]
+        # with a dynamic size, calls would look up the rows of a batch
+        found = None if b.sized else channelwise(b, x, weight, steps)
+        if found is not None:
+            return _with_bias(b, c, found)
+    return _in_patches(b, c)
+
+
 def _in_patches(b: Lowering, c: Call) -> Value:
     """A convolution of which no two outputs read the same input, as pointwise ones (strided ones
     too) and patch embeddings."""
@@ -76,10 +98,11 @@ def _in_patches(b: Lowering, c: Call) -> Value:
 
 
 def _with_bias(b: Lowering, c: Call, y: Value) -> Value:
-    """Return a result of one row for each channel with its bias, in the shape of the result."""
+    """Return a result ``[N, C, …]`` with the bias of each channel, in the shape of the result."""
     bias = c.optional(2)
     if bias is not None:
-        y = b.binary(BinaryFn.ADD, y, b.reshape(b.typed(bias, y.dtype), (bias.shape[0], 1)))
+        each = b.reshape(b.typed(bias, y.dtype), (bias.shape[0], *(1 for _ in y.shape[2:])))
+        y = b.binary(BinaryFn.ADD, y, each)
     return b.reshaped(y, c.result.shape)
 
 
@@ -119,7 +142,7 @@ def _at_place(
     return b.matmul(weight, x)
 
 
-CONVOLUTIONS: dict[str, Row] = {"aten.convolution": _in_patches}
+CONVOLUTIONS: dict[str, Row] = {"aten.convolution": _convolution}
 """Convolutions that are one product."""
 CONVOLUTIONS_BY_PLACES: dict[str, Row] = {"aten.convolution": _by_places}
 """Convolutions that are a sum of products."""

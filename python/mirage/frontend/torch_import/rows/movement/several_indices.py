@@ -1,0 +1,87 @@
+"""Lookups by several indices: one index of a line of all elements, or elements that are picked one
+by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mirage.frontend.torch_import.rows.elements.comparisons import choose
+from mirage.frontend.torch_import.rows.lowering import Call, Lowering
+from mirage.semantics.builder import broadcast_shapes
+from mirage.semantics.picked_elements import Index, picked_elements
+from mirage.semantics.positions import counted_from_start
+from mirage.semantics.scalar import BinaryFn, DType
+from mirage.semantics.ugraph import Value
+
+_LITTLE = 1 << 25
+"""The bytes of a result from which on it takes longer to write and read it than to launch kernels
+that make one index of several."""
+
+
+def places_from_the_end(b: Lowering, index: Value, size: int) -> Value:
+    """Return ``index``, counting negative indices from the end."""
+    low, high = b.range_of(index)
+    if low >= 0:
+        return index
+    if high < 0:
+        return b.combine(BinaryFn.ADD, index, size)
+    if -size <= low and high < size:
+        return b.combine(BinaryFn.REMAINDER, index, size)
+    return counted_from_start(b, index, size)
+
+
+def inside_of(b: Lowering, index: Value, size: int) -> Value | None:
+    """Return where an index is within a dimension; None if all are known to be."""
+    low, high = b.range_of(index)
+    tests: list[Value] = []
+    if low < 0:
+        tests.append(b.combine(BinaryFn.LE, 0, index))
+    if high >= size:
+        tests.append(b.combine(BinaryFn.LT, index, size))
+    return None if not tests else tests[0] if len(tests) == 1 else b.binary(BinaryFn.AND, *tests)
+
+
+def is_picked(b: Lowering, indices: Sequence[Value], sizes: Sequence[int], c: Call) -> bool:
+    """Return whether elements are picked one by one: by several indices that are not known to be
+    inside, unless the result is large. A program that may have calls could check these indices."""
+    places = zip(indices, sizes, strict=True)
+    outside = len(sizes) > 1 and any(inside_of(b, i, n) is not None for i, n in places)
+    (found,) = c.results
+    return outside and b.may_stay and bool(found and found.shape and found.bytes <= _LITTLE)
+
+
+def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
+    """Return the row-major place of ``indices`` within ``sizes``; -1 if one of them is outside."""
+    place: Value | None = None
+    inside: Value | None = None
+    for index, size in zip(indices, sizes, strict=True):
+        index = b.typed(index, DType.I64)
+        if place is not None:
+            place = b.combine(BinaryFn.MUL, place, size)
+            place = b.binary(BinaryFn.ADD, place, index)
+        else:
+            place = index
+        test = inside_of(b, index, size) if len(sizes) > 1 else None  # one alone is what it is
+        if test is not None:
+            inside = test if inside is None else b.binary(BinaryFn.AND, inside, test)
+    assert place is not None
+    return place if inside is None else choose(b, inside, place, -1, DType.I64)
+
+
+def picked_rows(b: Lowering, x: Value, entries: Sequence[tuple[int, Value]]) -> Value:
+    """Return what index tensors select, as elements of ``x``."""
+    dims = [d for d, _ in entries]
+    common: tuple[int, ...] = ()
+    for _, i in entries:
+        common = broadcast_shapes(common, i.shape)
+    lead = dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
+    rest = [d for d in range(len(x.shape)) if d not in dims]
+    others = [x.shape[d] for d in rest]
+    own = [*range(lead), *range(lead + len(common), len(others) + len(common))]
+    where = {d: Index((at,)) for d, at in zip(rest, own, strict=True)}
+    for d, i in entries:
+        end = lead + len(common)
+        along = tuple(range(end - len(i.shape), end))
+        where[d] = Index(along, i, from_end=b.range_of(i)[0] < 0)
+    shape = (*others[:lead], *common, *others[lead:])
+    return picked_elements(b, x, [where[d] for d in range(len(x.shape))], shape)

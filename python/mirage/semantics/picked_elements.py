@@ -1,0 +1,137 @@
+"""Elements of a table at several indices, as a formula.
+
+An index is a tensor, or the index of the result along one of its dimensions. Negative ones count
+from the end if they are said to. Of an index outside of its dimension, the element is NaN (0 of
+integers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.integer_formula import (
+    CONSTANT,
+    LOAD,
+    PICK,
+    POSITION,
+    TABLE,
+    Formula,
+    Step,
+)
+from mirage.semantics.integer_functions import CAST
+from mirage.semantics.integers import Integers
+from mirage.semantics.ops.op import TensorType, Value
+from mirage.semantics.scalar import BinaryFn, DType
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index along one dimension of a table: ``tensor``, whose dimensions lie along ``dims`` of
+    the result, or the index along the only one of ``dims``."""
+
+    dims: tuple[int, ...]
+    tensor: Value | None = None
+    from_end: bool = False
+
+
+def picked_elements(
+    b: Builder, table: Value, indices: Sequence[Index], shape: tuple[int, ...]
+) -> Value:
+    """Emit the elements of ``table`` at an index for each of its dimensions."""
+    loaded = [i for i in indices if i.tensor is not None]
+    counted = list(dict.fromkeys(i.dims[0] for i in indices if i.tensor is None))
+    counted = [d for d in counted if shape[d] > 1]
+    steps = [Step(TABLE, (len(table.shape),))]
+    steps += [Step(LOAD, _wide(i.dims, i.tensor)) for i in loaded]
+    first = len(steps)
+    steps += [Step(POSITION, (d,), DType.I64) for d in counted]
+    writer = _Writer(steps)
+    numbers: list[int] = []
+    for index, size in zip(indices, table.shape, strict=True):
+        if index.tensor is None:
+            (dim,) = index.dims
+            at = first + counted.index(dim) if dim in counted else writer.constant(0)
+        else:
+            at = 1 + loaded.index(index)
+            at = writer.counted_from_start(at, size) if index.from_end else at
+        numbers.append(at)
+    writer.step(PICK, (0, *numbers), table.dtype)
+    tensors = tuple(i.tensor for i in loaded if i.tensor is not None)
+    result = Value(TensorType(shape, table.dtype))
+    op = Integers((table, *tensors), (result,), Formula(tuple(writer.steps)))
+    op.result_type(b)
+    b.ops.append(op)
+    return result
+
+
+def leading_indices(op: Integers) -> int | None:
+    """Return the number of operands that are indices along the first dimensions of a table, of
+    which the formula gives whole rows; None if it is another one."""
+    formula, count = op.formula, len(op.operands) - 1
+    *_, last = formula.steps
+    rank = len(op.result.shape)
+    if last.name != PICK or set(formula.tables) != {0} or not count:
+        return None
+    table = op.operands[0]
+    rest = table.shape[count:]
+    named = {(dim, index) for index, _, dim, _ in formula.indices}
+    if named != {(d, d + 1) for d in range(count)} or op.result.shape[rank - len(rest) :] != rest:
+        return None
+    for number, dims in enumerate(formula.loads[1:], start=1):
+        lead = rank - len(rest) - len(dims)
+        own = _wide(tuple(range(lead, lead + len(dims))), op.operands[number])
+        if dims != own:
+            return None
+    for d, n in enumerate(rest):
+        step = formula.steps[last.args[1 + count + d]]
+        at = (rank - len(rest) + d,) if n > 1 else (0,)
+        if step.name != (POSITION if n > 1 else CONSTANT) or step.args != at:
+            return None
+    return count
+
+
+def along_one_dimension(op: Integers) -> int | None:
+    """Return the dimension along which the only index of a formula names elements, each of its own
+    line, as ``gather`` does; None if it is another formula."""
+    formula, every = op.formula, range(len(op.result.shape))
+    *_, last = formula.steps
+    if last.name != PICK or len(op.operands) != 2 or len(formula.indices) != 1:
+        return None
+    ((_, _, dim, from_end),) = formula.indices
+    table, index = op.operands
+    if from_end or index.shape != op.result.shape or len(table.shape) != len(index.shape):
+        return None
+    if index.dtype is not DType.I64 or formula.loads[1] != _wide(tuple(every), index):
+        return None
+    for d in every:
+        step = formula.steps[last.args[1 + d]]
+        wide = index.shape[d] > 1
+        own = (POSITION, (d,)) if wide else (CONSTANT, (0,))
+        if d != dim and (step.name, step.args) != own:
+            return None
+    return dim
+
+
+def _wide(dims: tuple[int, ...], tensor: Value | None) -> tuple[int, ...]:
+    assert tensor is not None
+    return tuple(-1 if n == 1 else d for d, n in zip(dims, tensor.shape, strict=True))
+
+
+@dataclass
+class _Writer:
+    steps: list[Step] = field(default_factory=list[Step])
+
+    def step(self, name: str, args: tuple[int, ...], dtype: DType) -> int:
+        self.steps.append(Step(name, args, dtype))
+        return len(self.steps) - 1
+
+    def constant(self, number: int) -> int:
+        return self.step(CONSTANT, (number,), DType.I64)
+
+    def counted_from_start(self, at: int, size: int) -> int:
+        negative = self.step(BinaryFn.LT.value, (at, self.constant(0)), DType.I1)
+        negative = self.step(CAST, (negative,), DType.I64)
+        more = self.step(BinaryFn.MUL.value, (negative, self.constant(size)), DType.I64)
+        return self.step(BinaryFn.ADD.value, (at, more), DType.I64)

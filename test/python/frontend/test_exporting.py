@@ -1,0 +1,24 @@
+"""Errors of what is captured."""
+
+from __future__ import annotations
+
+import mirage as mi
+import pytest
+import torch
+from mirage.frontend.errors import GraphTypeError, ImportFailedError
+
+X = torch.ones(2, 4)
+
+
+def test_inputs_as_one_tuple() -> None:
+    expected = r"one by one \(model, x, y\), got one tuple of 2 tensors; pass \*inputs"
+    with pytest.raises(GraphTypeError, match=expected):
+        mi.from_torch(lambda x, y: x + y, (X, X))
+    with pytest.raises(GraphTypeError, match="got one list of 1 tensor;"):
+        mi.from_torch(torch.nn.Linear(4, 4), [X])
+
+
+def test_a_tuple_that_is_an_input() -> None:
+    mi.from_torch(lambda pair: pair[0] + pair[1], (X, X))
+    with pytest.raises(ImportFailedError, match="could not capture"):
+        mi.from_torch(lambda pair: pair[0] @ pair[1], (X, X))
