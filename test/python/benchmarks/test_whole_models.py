@@ -18,8 +18,8 @@ import measured_models
 from decoder_models import USES, Decoder, arguments, costs, random_weights
 from decoders import DECODERS
 from encoder_models import ENCODERS, PlainEncoder, argument
+from executed_programs import executed
 from exported_models import exported
-from mirage.pipeline.options import OptimizeOptions
 from mirage.runtime import load
 from plain_decoder import Attention
 from plain_models import plain
@@ -27,24 +27,7 @@ from transformers_decoder import served
 from transformers_encoder import Encoded, untouched
 
 TINY = DECODERS["tiny"]
-FEW = OptimizeOptions(
-    chip="h200",
-    budget=20.0,
-    candidates=1,
-    finalists=1,
-    jobs=1,
-    check_kernels=False,
-    numerics=False,
-    bounds={
-        "plans": 4,
-        "cuts": 4,
-        "choices": 1,
-        "samples": 1,
-        "derivations": 1,
-        "columns": 20,
-        "goals": 100,
-    },
-)
+FEW = executed(chip="h200", budget=20.0, numerics=False)
 """A short search, which its bounds end. What is exported is run and compared in any case, its
 rounding errors with those of PyTorch."""
 

@@ -14,6 +14,7 @@ import pytest
 from mirage.cli import main
 from mirage.mlir_io import graph_to_text
 from mirage.workloads import get
+from mirage.workloads.layers import Layer, llama_layer
 
 PROGRAM = """
 import torch
@@ -62,15 +63,24 @@ def is_working(process: int) -> bool:
 @pytest.mark.parametrize(
     ("number", "code", "kept"), [(signal.SIGINT, 0, True), (signal.SIGTERM, 143, False)]
 )
-def test_signals(
-    number: signal.Signals, code: int, kept: bool, program: str, tmp_path: Path
-) -> None:
-    target = tmp_path / "out.mirage"
-    if not kept:  # the same without PyTorch, whose import takes longer than all else
-        file = tmp_path / "program.mlir"
-        file.write_text(graph_to_text(get("llama3_8b_layer_bs1").graph()))
-        program = str(file)
-    words = ["optimize", program, "-o", str(target), "--budget", "300", "--jobs", "2", "--no-cache"]
+def test_signals(number: signal.Signals, code: int, kept: bool, tmp_path: Path) -> None:
+    target, file = tmp_path / "out.mirage", tmp_path / "program.mlir"
+    # As text: the import of PyTorch takes longer than all else. Kernels of a small layer, which are
+    # kept, are made soon.
+    small = llama_layer("layer", 2, Layer(64, 4, 2, 16, 128, cached=48))
+    layer = small if kept else get("llama3_8b_layer_bs1")
+    file.write_text(graph_to_text(layer.graph()))
+    words = [
+        "optimize",
+        str(file),
+        "-o",
+        str(target),
+        "--budget",
+        "300",
+        "--jobs",
+        "2",
+        "--no-cache",
+    ]
     run = subprocess.Popen(
         [sys.executable, "-c", COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

@@ -6,10 +6,10 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
+from executed_programs import executed
 from gallery import case, cases
 from gallery.running import call, compare, emulated
 from mirage.pipeline.optimize import optimize
-from mirage.pipeline.options import OptimizeOptions
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import External
@@ -60,16 +60,7 @@ def test_imported_layers_mean_what_pytorch_computes(name: str) -> None:
 def test_optimized_layers_are_verified_and_right(name: str) -> None:
     layer = case(name).build("small")
     imported = mi.from_torch(layer.module, *layer.inputs, allow_fallback=case(name).fallback)
-    options = OptimizeOptions(
-        check_kernels=False,
-        budget=600.0,
-        candidates=1,
-        finalists=1,
-        jobs=1,
-        verify_seed=0,
-        use_cache=False,
-    )
-    optimized = optimize(imported.program, options)
+    optimized = optimize(imported.program, executed(budget=600.0, use_cache=False))
     stays = {step.external.target for step in optimized.steps if step.external is not None}
     assert stays >= STAYS.get(name, set())
     parts = {c.part for c in optimized.verdicts}

@@ -26,6 +26,12 @@ from mirage.runtime.launching.by_size import read_sizes
 from torch.export import Dim
 
 HALF = torch.float16
+OPTIONS: dict[str, Any] = {
+    "chip": "sm_80", "budget": 60, "jobs": 1, "use_cache": False, "check_kernels": False,
+    "candidates": 4, "finalists": 1, "cubin": False,
+    "bounds": {"plans": 20, "columns": 400, "samples": 1, "derivations": 2},
+}  # fmt: skip
+"""What is chosen is executed here in any case; some candidates relate rows to each other."""
 
 
 def optimized(
@@ -33,7 +39,7 @@ def optimized(
 ) -> OptimizedSizes:
     shapes = [{0: Dim("batch", min=1, max=most)} if i < rows else None for i in range(len(inputs))]
     graph = mi.from_torch(function, *inputs, dynamic_shapes=shapes)
-    return graph.superoptimize(chip="sm_80", budget=60, jobs=1, use_cache=False, **options)
+    return graph.superoptimize(**{**OPTIONS, **options})
 
 
 def emulated(found: OptimizedSizes, *tensors: torch.Tensor) -> tuple[Any, ...]:
@@ -53,7 +59,9 @@ def test_a_norm_and_a_product(tmp_path: Path) -> None:
         norm = np.sqrt((x**2).mean(1, keepdims=True) + np.finfo(np.float32).eps)
         return x / norm @ w
 
-    found = optimized(f, 50, torch.zeros(9, 48, dtype=HALF), torch.zeros(48, 32, dtype=HALF))
+    found = optimized(
+        f, 50, torch.zeros(9, 48, dtype=HALF), torch.zeros(48, 32, dtype=HALF), check_kernels=True
+    )
     assert [c.at_most for c in found.classes] == [4, 8, 32, 64]
     assert all(k.outcome is not Outcome.FAILED for c in found.classes for k in c.checks)
     assert any(k.outcome is Outcome.PASSED for c in found.classes for k in c.checks)
@@ -74,7 +82,7 @@ def test_rows_of_several_tokens_and_tiles_across_them() -> None:
 
     found = optimized(
         f, 16, torch.zeros(9, 3, 32, dtype=HALF), torch.zeros(32, 64, dtype=HALF),
-        torch.zeros(64, 32, dtype=HALF),
+        torch.zeros(64, 32, dtype=HALF), bounds={},
     )  # fmt: skip
     for size in (1, 7, 16):
         _, artifact = found.table.at(size)
@@ -188,7 +196,7 @@ def test_calls_between_parts_get_the_size() -> None:
     x, w = torch.randn(9, 3, 32), torch.randn(32, 16)
     shapes = [{0: Dim("batch", min=1, max=16)}, None]
     sizes = mi.from_torch(f, x, w, dynamic_shapes=shapes, allow_fallback=True)
-    found = sizes.superoptimize(chip="sm_80", budget=60, jobs=1, use_cache=False)
+    found = sizes.superoptimize(**OPTIONS)
     assert not found.is_one_artifact
     assert any(isinstance(s, Call) for s in found.classes[0].plan.plan.steps)
     for size in (1, 7, 16):
@@ -212,7 +220,7 @@ def test_rows_are_looked_up_and_numbered_by_calls() -> None:
     ids, mask = torch.randint(50, (9, 6)), torch.ones(9, 6, dtype=torch.bool)
     batch = {0: Dim("batch", min=1, max=16)}
     sizes = mi.from_torch(f, ids, mask, dynamic_shapes=[batch, batch], allow_fallback=True)
-    found = sizes.superoptimize(chip="sm_80", budget=60, jobs=1, use_cache=False)
+    found = sizes.superoptimize(**OPTIONS)
     for size in (1, 5, 16):
         ids, mask = torch.randint(50, (size, 6)), torch.rand(size, 6) < 0.7
         mask[:, 0] = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from executed_programs import FEW_CHOICES
 from mirage.cost.target import target_for
 from mirage.frontend.program import Program
 from mirage.pipeline.call import Runner, in_emulator
@@ -22,10 +23,7 @@ from mirage.transforms.gathered_copies import with_copied_rows
 from mirage.transforms.lookups import fused
 
 CHIP = "sm_90a"
-LIMITS = SearchLimits(
-    budget=1e6, candidates=1, plans=4, cuts=4, choices=1, samples=1, derivations=1, columns=20,
-    goals=100,
-)  # fmt: skip
+LIMITS = SearchLimits(budget=1e6, candidates=1, **FEW_CHOICES)
 """Bounds alone end the search: on a slow machine it finds the same kernels."""
 
 

@@ -186,9 +186,9 @@ def test_right_candidates_are_right() -> None:
     for subject in small_subjects(0):
         judge = Judge(subject.reference)
         assert judge.quick(subject.candidate) is None, subject.name
-        seen = judge.thorough(subject.candidate, 300)
+        seen = judge.thorough(subject.candidate, 100)
         assert seen is None or seen.kind == "undefined", (subject.name, seen)
-        found = judge.rough(subject.candidate, 300)
+        found = judge.rough(subject.candidate, 100)
         if seen is not None or (found is not None and found.excess > 1.0):
             rough.add(subject.name)
     assert {"layer_norm/moments", "attention/split"} <= rough

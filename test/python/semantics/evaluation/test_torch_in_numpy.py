@@ -140,7 +140,7 @@ def test_tensors() -> None:
 def test_an_attack_needs_no_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run whose interpreter has none; its verdicts are those of one that has, which is this."""
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('torch is not here')\n")
-    arguments = ["--count", "8", "--variants", "2", "--processes", "1", "--seed", "5"]
+    arguments = ["--count", "4", "--variants", "1", "--processes", "1", "--seed", "5"]
 
     def command(name: str) -> list[str]:
         return [attack.__file__, "run", "--out", str(tmp_path / name), *arguments]
@@ -160,4 +160,4 @@ def test_an_attack_needs_no_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sys, "argv", command("with.json"))
     attack.main()
     assert counts("without.json") == counts("with.json")
-    assert len(counts("with.json")) >= 8
+    assert len(counts("with.json")) >= 4
