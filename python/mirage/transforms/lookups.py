@@ -45,7 +45,7 @@ def fused(graph: KernelGraph) -> KernelGraph:
     lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and op.in_tiles}
     if not lookups:
         return graph
-    made = {
+    made: dict[Op, Op] = {
         op: _Fused(op, lookups, lines_of(graph)).run()
         for op in launches(graph.ops)
         if lookups.keys() & set(op.operands)
