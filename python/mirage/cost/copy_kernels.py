@@ -15,7 +15,6 @@ from math import ceil, gcd, prod
 from mirage.cost.cost_report import CostReport
 from mirage.cost.target import Target
 from mirage.semantics.indexing.strides import START, Strides, dense, reshaped, row_alignment
-from mirage.semantics.positions import TileGather
 from mirage.semantics.region import contiguous_start
 from mirage.semantics.ugraph import (
     Boundary,
@@ -182,7 +181,7 @@ def _loads(op: Op, value: Value, strides: Strides, align: int) -> bool:
     params = {p for p, v in zip(op.body.params, op.operands, strict=True) if v is value}
     readers = [inner for inner in all_ops(op.inside) if params.intersection(inner.operands)]
     rows = row_alignment(value.shape, strides, value.dtype.bytes, align)
-    tables = {inner for inner in readers if isinstance(inner, TileGather)}
+    tables = {inner for inner in readers if inner.names_rows is not None}
     if tables and (
         any(not params.isdisjoint(inner.operands[1:]) for inner in tables)
         or (rows, strides[1:]) != (START, dense(value.shape)[1:])

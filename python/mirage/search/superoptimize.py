@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from mirage.cost.target import Target
+from mirage.rare_collections import rare_collections
 from mirage.search.best_candidates import Candidate, Candidates
 from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.equal_regions import EqualRegions
@@ -28,7 +29,6 @@ from mirage.search.program.product_orders import with_least_products
 from mirage.search.program.shared_views import each_view_once
 from mirage.search.program.short_rows import with_parts_of_short_rows
 from mirage.search.program.slices import with_early_slices
-from mirage.search.rare_collections import rare_collections
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph, Op, Structure, all_ops, launches

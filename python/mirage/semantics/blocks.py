@@ -6,32 +6,21 @@ from math import prod
 
 import numpy as np
 
+from mirage.semantics.ops.kinds import Contraction, Elementwise, Movement
+from mirage.semantics.ops.op import Op
 from mirage.semantics.region import (
     Region,
     contiguous_start,
     region_shape,
     reshape_groups,
 )
-from mirage.semantics.ugraph import (
-    Binary,
-    Broadcast,
-    Cast,
-    Concat,
-    Matmul,
-    Op,
-    Reduce,
-    Reshape,
-    Slice,
-    Transpose,
-    Unary,
-)
 
 Shape = tuple[int, ...]
 Block = tuple[Shape, Shape]
 """The offsets and sizes of a block."""
 
-MOVABLE = Unary | Binary | Cast | Broadcast | Reduce | Matmul | Transpose | Reshape | Slice | Concat
-"""The ops for which a block of the result is the op on blocks of the operands."""
+MOVABLE = Elementwise | Movement | Contraction
+"""The kinds of ops for which a block of the result is the op on blocks of the operands."""
 
 
 def operand_blocks(op: Op, block: Block) -> list[Block | None] | None:

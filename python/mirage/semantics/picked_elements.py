@@ -92,6 +92,28 @@ def leading_indices(op: Integers) -> int | None:
     return count
 
 
+def along_one_dimension(op: Integers) -> int | None:
+    """Return the dimension along which the only index of a formula names elements, each of its own
+    line, as ``gather`` does; None if it is another formula."""
+    formula, every = op.formula, range(len(op.result.shape))
+    *_, last = formula.steps
+    if last.name != PICK or len(op.operands) != 2 or len(formula.indices) != 1:
+        return None
+    ((_, _, dim, from_end),) = formula.indices
+    table, index = op.operands
+    if from_end or index.shape != op.result.shape or len(table.shape) != len(index.shape):
+        return None
+    if index.dtype is not DType.I64 or formula.loads[1] != _wide(tuple(every), index):
+        return None
+    for d in every:
+        step = formula.steps[last.args[1 + d]]
+        wide = index.shape[d] > 1
+        own = (POSITION, (d,)) if wide else (CONSTANT, (0,))
+        if d != dim and (step.name, step.args) != own:
+            return None
+    return dim
+
+
 def _wide(dims: tuple[int, ...], tensor: Value | None) -> tuple[int, ...]:
     assert tensor is not None
     return tuple(-1 if n == 1 else d for d, n in zip(dims, tensor.shape, strict=True))

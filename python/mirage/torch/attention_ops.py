@@ -23,7 +23,10 @@ PARAMETERS = (
     "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa",
 )  # fmt: skip
 _PRODUCTS = frozenset({"matmul", "bmm"})
-_VIEWS = frozenset({"getitem", "expand", "reshape", "view", "unsqueeze", "contiguous", "flatten"})
+_VIEWS = frozenset({
+    "getitem", "expand", "reshape", "view", "unsqueeze", "contiguous", "flatten", "repeat",
+    "repeat_interleave",
+})  # fmt: skip
 _OF_ELEMENTS = frozenset({
     "mul", "truediv", "div", "add", "sub", "neg", "tanh", "to", "float", "half", "bfloat16",
     "type_as", "masked_fill", "where",

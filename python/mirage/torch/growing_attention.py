@@ -29,6 +29,7 @@ from mirage.torch.attention_ops import (
     is_softmax,
     widens,
 )
+from mirage.torch.autocast import has_regions
 from mirage.torch.compiled_graph import captures, describe
 from mirage.torch.graph_pieces import another, example_of
 from mirage.torch.room_to_grow import as_table, joined, room_for
@@ -60,7 +61,7 @@ def attention_apart(module: GraphModule) -> tuple[GraphModule, dict[Node, str]]:
     results: Any = graph.graph_copy(module.graph, copies)
     graph.output(results)
     groups: dict[Node, str] = {}
-    for last in list(graph.nodes):
+    for last in [] if has_regions(module) else list(graph.nodes):
         group = attention_group(last)
         for node in group[:-1]:
             last.prepend(node)
@@ -185,9 +186,9 @@ def _leave_out(graph: Graph, node: Node, copy: Node, there: Node) -> None:
         return
     with graph.inserting_before(copy):
         if given is None:
-            (scores,) = (x for x in node.all_input_nodes if widens(example_of(x)))
-            added = _added(graph, there, example_of(scores).dtype)
-            copy.args = (graph.call_function(torch.add, (copy.args[0], added)), *copy.args[1:])
+            # whatever is computed of a key that is not there, be it not a number
+            scores = graph.call_function(torch.where, (there, copy.args[0], -inf))
+            copy.args = (scores, *copy.args[1:])
             return
         mask, seen = given.pop("attn_mask", None), (arguments_of(node) or {}).get("attn_mask")
         dtype = example_of(node if seen is None else seen).dtype

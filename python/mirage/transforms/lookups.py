@@ -27,6 +27,7 @@ from mirage.semantics.ugraph import (
     Reshape,
     Slice,
     Structure,
+    launches,
 )
 from mirage.transforms.computed_integers import (
     integers_without_views,
@@ -44,12 +45,12 @@ def fused(graph: KernelGraph) -> KernelGraph:
     lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and op.in_tiles}
     if not lookups:
         return graph
-    ops = tuple(
-        _Fused(op, lookups, lines_of(graph)).run()
-        if isinstance(op, Launch) and lookups.keys() & set(op.operands)
-        else op
-        for op in graph.ops
-    )
+    made: dict[Op, Op] = {
+        op: _Fused(op, lookups, lines_of(graph)).run()
+        for op in launches(graph.ops)
+        if lookups.keys() & set(op.operands)
+    }
+    ops = tuple(made.get(op, op) for op in graph.ops)
     return with_own_views(without_dead_ops(replace(graph, ops=ops)))
 
 
@@ -57,12 +58,12 @@ def with_own_views(graph: KernelGraph) -> KernelGraph:
     """Turn calls that view a tensor into views where kernels alone read them, as they do once they
     look up rows of it."""
     ops: list[Op] = []
-    others = set(graph.outputs)
+    others, kernels = set(graph.outputs), set(launches(graph.ops))
     for op in reversed(graph.ops):
         view = _view(op)
         view = None if view is None or view.result in others else view
         ops.append(view or op)
-        if not isinstance(op, Launch) and view is None:
+        if op not in kernels and view is None:
             others.update(op.operands)
     return replace(graph, ops=tuple(reversed(ops)))
 

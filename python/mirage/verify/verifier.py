@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from mirage.rare_collections import rare_collections
 from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.ops.kinds import Lookup
@@ -31,6 +32,7 @@ from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 from mirage.verify.verify_options import VerifyOptions
 
 
+@rare_collections()
 def verify(
     reference: KernelGraph,
     candidate: KernelGraph,
@@ -56,6 +58,7 @@ def verify(
     return _with_cut(found, budget)
 
 
+@rare_collections()
 def verify_aligned(aligned: Aligned, options: VerifyOptions) -> Verdict:
     """Return the verdict on two programs with the tensors that they hold."""
     seconds = options.seconds

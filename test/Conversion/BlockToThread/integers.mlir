@@ -56,3 +56,17 @@ kernel.graph @picked(%a: tensor<11x12xi16>, %b: tensor<5x1xi64>) -> tensor<5x17x
   }
   kernel.return %y : tensor<5x17xi16>
 }
+
+// -----
+
+// Elements of a table of floats end a formula; those at an index outside are not numbers.
+// CHECK-LABEL: gpu.func @picked_floats_0
+// CHECK: thread.integers {{.*}} tables(%{{.*}} : memref<7x12xf16>) ["table 2", "load 0 -1", "position 1 : i64", "pick 0 1 2 : f16"]
+kernel.graph @picked_floats(%a: tensor<7x12xf16>, %b: tensor<5x1xi32>) -> tensor<5x12xf16> {
+  %y = kernel.launch(%a, %b) grid [r = 3] schedule <warps = 1, stages = 1> : (tensor<7x12xf16>, tensor<5x1xi32>) -> tensor<5x12xf16> {
+  ^bb0(%ga: tensor<7x12xf16>, %gb: tensor<5x1xi32>):
+    %t = block.integers %ga, %gb [[r], []] of [5, 12] ["table 2", "load 0 -1", "position 1 : i64", "pick 0 1 2 : f16"] : (tensor<7x12xf16>, tensor<5x1xi32>) -> !block.tile<2x12xf16>
+    block.store %t [[r], []] : !block.tile<2x12xf16>
+  }
+  kernel.return %y : tensor<5x12xf16>
+}

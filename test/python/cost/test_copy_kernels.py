@@ -12,7 +12,7 @@ from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.positions import gather
 from mirage.semantics.scalar import DType, UnaryFn
-from mirage.semantics.ugraph import Concat, KernelGraph, TensorType, Value
+from mirage.semantics.ugraph import Concat, KernelGraph, Slice, TensorType, Value
 from mirage.transforms.lookups import fused
 
 
@@ -189,3 +189,24 @@ def test_what_kernels_compute_for_a_join_in_a_join_is_written_in_place() -> None
     outer = b.concat((inner, other), 1)
     assert not copies_in(graph_of(b, (x,), outer))
     assert {v for op in copies_in(graph_of(b, (x,), outer, inner)) for v in op.results} == {outer}
+
+
+@pytest.mark.parametrize(
+    ("cut", "copied"),
+    [
+        (((0, 4, 0), (8, 4, 16)), False),
+        (((0, 0, 8), (8, 8, 8)), True),  # parts of what makes up a row
+    ],
+)
+def test_a_table_is_a_part_of_a_tensor_if_its_rows_are_dense(
+    cut: tuple[tuple[int, ...], tuple[int, ...]], copied: bool
+) -> None:
+    x, index = half(8, 8, 16), Value(TensorType((2,), DType.I64))
+    b = Builder()
+    part = Value(TensorType(cut[1], DType.F16))
+    rows = gather(b, part, index)
+    graph = graph_of(b, (part, index), b.unary(UnaryFn.EXP, rows))
+    kernels = fused(superoptimize(graph, H200).candidates[0].graph)
+    sliced = Slice((x,), (part,), cut[0])
+    found = copies_in(KernelGraph("g", (x, index), (sliced, *kernels.ops), kernels.outputs))
+    assert (sliced in found) == copied

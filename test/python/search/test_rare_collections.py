@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from example_programs.search_programs import matmul
 from mirage.cost import H200
+from mirage.rare_collections import ALLOCATED, rare_collections
 from mirage.search import SearchLimits, superoptimize
-from mirage.search.rare_collections import ALLOCATED, rare_collections
 
 
 @pytest.fixture

@@ -46,10 +46,10 @@ def launches(graph: KernelGraph, target: Target = H200) -> list[Launch]:
     return [op for op in found.graph.ops if isinstance(op, Launch)]
 
 
-@pytest.mark.parametrize(("rows", "groups"), [(64, True), (63, True), (56, True), (55, False)])
-def test_a_tile_may_hang_over_the_end_by_few_rows(rows: int, groups: bool) -> None:
+@pytest.mark.parametrize("rows", [64, 63, 56, 55])
+def test_a_tile_may_hang_over_the_end_by_few_rows(rows: int) -> None:
     (launch, *_) = launches(product(rows, 4096, 4096))
-    assert launch.schedule.warpgroups == groups
+    assert launch.schedule.warpgroups
 
 
 @pytest.mark.parametrize("keys", [64, 1536])
@@ -123,7 +123,7 @@ def test_both_types_of_16_bits_have_the_same_kernels(m: int, k: int, n: int) -> 
 @pytest.mark.parametrize(
     ("graph", "target"),
     [
-        (product(16, 4096, 4096), H200),  # few rows
+        (product(12, 4096, 4096), H200),  # few rows, and not in eights
         (product(4096, 4096, 4096), A100),
         (product(1024, 1024, 1024, DType.F32), H200),
     ],

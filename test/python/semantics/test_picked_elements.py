@@ -7,7 +7,12 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.integers import Integers
 from mirage.semantics.ops.op import NamedRows
-from mirage.semantics.picked_elements import Index, leading_indices, picked_elements
+from mirage.semantics.picked_elements import (
+    Index,
+    along_one_dimension,
+    leading_indices,
+    picked_elements,
+)
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 
@@ -49,3 +54,14 @@ def test_elements_along_one_dimension() -> None:
     np.testing.assert_array_equal(values(found), expected)
     assert found.named_indices == (NamedRows(I, 4, False),)
     assert leading_indices(found) is None
+    assert along_one_dimension(found) is None
+
+
+def test_what_is_a_gather() -> None:
+    index = Value(TensorType((3, 2, 1), DType.I64))
+    b = Builder()
+    y = picked_elements(b, X, [Index((0,)), Index((0, 1, 2), index), Index((2,))], (3, 2, 1))
+    (op,) = b.ops
+    assert isinstance(op, Integers)
+    assert y.shape == (3, 2, 1)
+    assert along_one_dimension(op) == 1

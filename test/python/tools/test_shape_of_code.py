@@ -63,7 +63,7 @@ CLASS_TESTS = {
     "frontend": 1,
     "mlir_io": 5,
     "pipeline": 3,
-    "search": 27,
+    "search": 26,
     "semantics": 53,
     "transforms": 67,
     "verify": 77,

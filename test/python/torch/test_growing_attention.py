@@ -109,6 +109,14 @@ def added(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     return torch.bmm(F.softmax(scores, dim=-1), v).repeat(2, 1, 1).view(2, HEADS, 1, -1)
 
 
+def divided(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Scores that are divided by a number for each key: there is none beyond the last one."""
+    q, k, v = q.flatten(0, 1)[: 2 * SHARED], k.flatten(0, 1), v.flatten(0, 1)
+    by = torch.arange(k.shape[1]) * 0.25 + 1
+    scores = torch.matmul(q, k.transpose(1, 2)) / by
+    return torch.matmul(scores.softmax(-1), v).repeat(2, 1, 1).view(2, HEADS, 1, -1)
+
+
 def newest(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     """Attention to a part whose start depends on the length."""
     return F.scaled_dot_product_attention(q, k[:, :, 2:], v[:, :, 2:], enable_gqa=True)
@@ -141,7 +149,7 @@ def same(got: list[Tensor], want: list[Tensor]) -> None:
         assert a.stride() == b.stride()
 
 
-@pytest.mark.parametrize("attend", [grouped, repeated, written, added])
+@pytest.mark.parametrize("attend", [grouped, repeated, written, added, divided])
 @pytest.mark.parametrize("kind", ["none", "seen", "blind", "added"])
 def test_one_program_for_many_lengths(attend: Any, kind: str) -> None:
     made, layer = Counted(), Layer(attend)
@@ -151,37 +159,42 @@ def test_one_program_for_many_lengths(attend: Any, kind: str) -> None:
     assert max(made.calls) >= 6
 
 
-@pytest.mark.parametrize("kind", ["none", "seen"])
+@pytest.mark.parametrize("kind", ["none", "seen", "written"])
 def test_the_kernels(kind: str) -> None:
     """The kernels for half-precision numbers, emulated at several lengths, far from what there is
     room for and near it."""
     heads, width = 2, 16
     options = OptimizeOptions(chip="h200", budget=20.0, use_cache=False)
-    found: list[Optimized] = []
+    found, calls = list[Optimized](), list[int]()
 
     def compiler(program: Program, _: Mapping[str, Any]) -> Any:
         if any(op.names_rows is not None for op in program.graph.ops):
             found.append(optimize(program, options))
-            return lambda *tensors: emulate(found[-1], *tensors)
+            return lambda *tensors: calls.append(len(tensors)) or emulate(found[-1], *tensors)
         return op_by_op(program, {})
 
     def function(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         k, v = torch.cat((k, k[:, :, :1] / 2), 2), torch.cat((v, v[:, :, :1] / 3), 2)
         q = torch.tanh(torch.relu(q * 2) + q) * 2 - torch.sigmoid(q) + q.square() / 4 - 1
-        y = F.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)
+        if kind == "written":
+            k, v = (x.repeat_interleave(2, 1) for x in (k, v))
+            y = torch.softmax(torch.tanh(q @ k.transpose(2, 3)), -1) @ v
+        else:
+            y = F.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)
         return torch.tanh(torch.relu(y * 2) + y) * 2 - torch.sigmoid(y) + y.square() / 4 - 1
 
     fast = torch.compile(function, backend=partial(backend, compiler=compiler, devices=("cpu",)))
     for length in (5, 7, LEAST - 1, 11):
         q = torch.randn(2, 2 * heads, 1, width).half()
         k, v = (torch.randn(2, heads, length, width).half() for _ in range(2))
-        mask = masks(kind, length + 1)
+        mask = masks("none" if kind == "written" else kind, length + 1)
         for x, dim in ((k, 2), (v, 2), *(() if mask is None else ((mask, 3),))):
             torch._dynamo.mark_dynamic(x, dim)  # pyright: ignore
         got, want = (f(q, k, v, mask) for f in (fast, function))
         torch.testing.assert_close(got, want, rtol=5e-3, atol=5e-3)
     assert len(found) == 1
     assert found[0].artifacts
+    assert len(calls) == 3  # all but the first one, which is compiled as a whole
 
 
 def test_more_keys_than_there_is_room_for() -> None:

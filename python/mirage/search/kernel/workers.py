@@ -16,6 +16,7 @@ from functools import cache, cached_property
 from mirage.cost.cost_report import CostReport
 from mirage.cost.overlapping_views import Cut
 from mirage.cost.target import Target
+from mirage.rare_collections import rare_collections
 from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.emission.combine_kernels import CombineKernel
 from mirage.search.kernel.emission.combine_kernels import Key as CombineKey
@@ -24,7 +25,6 @@ from mirage.search.kernel.problems.growth import Scales
 from mirage.search.kernel.problems.problem import KernelProblem, Solution, as_written
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
-from mirage.search.rare_collections import rare_collections
 from mirage.semantics.signature import signature
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Value

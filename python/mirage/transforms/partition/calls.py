@@ -10,7 +10,7 @@ from mirage.semantics.integer_ops import ops_of
 from mirage.semantics.integers import Integers
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.ops.cumulation import NOTHING
-from mirage.semantics.picked_elements import leading_indices
+from mirage.semantics.picked_elements import along_one_dimension, leading_indices
 from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, CumulateFn, DType, ReduceFn, conversion
 from mirage.semantics.ugraph import (
@@ -194,6 +194,9 @@ def _integers(w: _Writer, op: Integers) -> None:
     """Write the calls of the ops that the formula is made of: one if it is a lookup."""
     if (count := leading_indices(op)) is not None:
         w.call("index.Tensor", op.operands, op.result, (("indices", ("tensors", count)),))
+        return
+    if (dim := along_one_dimension(op)) is not None:
+        w.call("gather.default", op.operands, op.result, (("dim", dim), ("sparse_grad", False)))
         return
     for inner in ops_of(op):
         w.visit(inner)

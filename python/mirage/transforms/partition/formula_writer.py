@@ -107,6 +107,9 @@ class FormulaWriter:
         if op is not None and op.number is not None and value.dtype.is_integer:
             return self._step(CONSTANT, (int(op.number),), value.dtype)
         if op is not None and op in self.moves:
+            part = op.cut_at is not None and not self._is_computed(op.operands[0])
+            if part and self._is_loaded(value, index):  # it is there, as a part of its operand
+                return self._operand(value, index)
             return self._moved(op, index)
         ends = value.dtype.is_integer or value is self.root  # floats are only converted
         if op is None or op not in self.computed or not ends:
@@ -121,16 +124,27 @@ class FormulaWriter:
         return self._step(name, args, value.dtype)
 
     def _operand(self, value: Value, index: Index) -> Ref:
-        shape = self.root.shape
-        whole = [i for i in index if isinstance(i, int)]
-        if len(whole) == len(index) and all(
-            n == (1 if i < 0 else shape[i]) for i, n in zip(whole, value.shape, strict=True)
-        ):
-            return self._given((value, tuple(whole)), Step(LOAD, tuple(whole)))
+        if self._is_loaded(value, index):
+            whole = tuple(i for i in index if isinstance(i, int))
+            return self._given((value, whole), Step(LOAD, whole))
         if not value.dtype.is_integer:
             raise NoFormula
         table = self._given((value, None), Step(TABLE, (len(index),)))
         return self._step(PICK, (table, *map(self._number, index)), value.dtype)
+
+    def _is_loaded(self, value: Value, index: Index) -> bool:
+        """Return whether the index is that of the result, dimension by dimension."""
+        shape = self.root.shape
+        return all(
+            isinstance(i, int) and n == (1 if i < 0 else shape[i])
+            for i, n in zip(index, value.shape, strict=True)
+        )
+
+    def _is_computed(self, value: Value) -> bool:
+        op = self.made.get(value)
+        if op is None or op not in self.moves:
+            return op in self.computed
+        return op.joined_along is not None or self._is_computed(op.operands[0])
 
     def _given(self, key: tuple[Value, tuple[int, ...] | None], step: Step) -> Ref:
         self.operands.setdefault(key, step)

@@ -20,12 +20,13 @@ from mirage.semantics.positions import Gather, gather
 from mirage.semantics.region import contiguous_start
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
+from mirage.transforms.lookups import gathers_of
 
 
 def with_row_parts(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with separate lookups of the parts of rows whose products are cut into
     these parts; the same object if there are none."""
-    if not any(isinstance(op, Gather) for op in graph.ops):
+    if not gathers_of(graph):
         return graph
     for source in dict.fromkeys(op.operands[0] for op in graph.ops if op.cut_at is not None):
         cut = _Cutter(graph, source).run()
@@ -47,6 +48,7 @@ class _Cutter:
     def __init__(self, graph: KernelGraph, source: Value) -> None:
         self.graph, self.source = graph, source
         self.definitions = {v: op for op in graph.ops for v in op.results}
+        self.gathers = gathers_of(graph)
         self.b = Builder()
         self.blocks: dict[tuple[Value, Block], Value | None] = {}
         self.cut = False  # whether rows are looked up in parts
@@ -83,8 +85,8 @@ class _Cutter:
         return self.blocks[key]
 
     def _of(self, op: Op, block: Block) -> Value | None:
-        if isinstance(op, Gather):
-            return self._parts(op, block)
+        if op.result in self.gathers:
+            return self._parts(self.gathers[op.result], block)
         needed = operand_blocks(op, block)
         if needed is None or op.cut_at is not None or op.joined_along is not None:
             return None

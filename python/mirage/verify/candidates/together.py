@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from mirage.rare_collections import rare_collections
 from mirage.semantics.bounds.idle_steps import leaves_out_steps
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.scalar import Array
@@ -109,6 +110,7 @@ def _show_pieces(claims: Sequence[Claim], terms: Terms, executor: Executor | Non
             terms.ledger.add(piece, shown)
 
 
+@rare_collections()
 def _shown(piece: Piece, seed: int, deadline: float) -> Shown:
     left = deadline - time.time()
     return show(piece, seed, left, min(PIECE_SECONDS, PIECE_SHARE * max(0.0, left)))
@@ -117,6 +119,7 @@ def _shown(piece: Piece, seed: int, deadline: float) -> Shown:
 _Found = Verdict | Open | SignatureMismatch | InvalidGraph
 
 
+@rare_collections()
 def _examined(
     reference: KernelGraph,
     claim: Claim,
@@ -168,6 +171,7 @@ def _within(stored: Pairs, piece: Piece) -> Pairs:
     return tuple((p, c) for p, c in stored if p in values and c in tensors)
 
 
+@rare_collections()
 def _tried(piece: Piece, options: VerifyOptions, stored: Pairs, deadline: float) -> Tested | None:
     seed = secrets.randbits(128) if options.seed is None else options.seed
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import Number, nearest
@@ -15,6 +16,7 @@ Read = tuple[KernelGraph, KernelGraph, Mapping[Number, Number | Logarithm]]
 """Two programs, and the constants that were read as other numbers."""
 
 
+@lru_cache(maxsize=4)  # each way to compare two programs reads them again
 def constants_read(first: KernelGraph, second: KernelGraph) -> Read:
     """Return both programs with constants that compile to the same numbers."""
     # softmaxes keep their maxima: the reference's rounding errors are those that are allowed

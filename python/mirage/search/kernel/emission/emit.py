@@ -30,6 +30,7 @@ from mirage.search.kernel.emission.bodies import Bodies
 from mirage.search.kernel.emission.computed_once import without_repeats
 from mirage.search.kernel.emission.masked_padding import Padding, Sizes
 from mirage.search.kernel.emission.tile_views import flipped, reshaped, turned, upright, viewed
+from mirage.search.kernel.loop_nests.columns import GROUP_ROWS
 from mirage.semantics.builder import Builder, promote
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import (
@@ -282,17 +283,24 @@ class Emitter:
         first = next(made, None)
         return first is not None and self._lies(first, row, col)
 
+    def _sums_lie_turned(self, made: Edge, row: str | None, col: str | None) -> bool:
+        """Return whether the sums of a value have its columns as rows. Sums of a step are added up
+        as they lie: what rescales them lies as what they are sums of. Warpgroups multiply 64 rows
+        at a time: a product of fewer rows and as many columns is the product of its factors turned
+        and in the other order."""
+        if row is None or col is None:
+            if not isinstance(made, Reduction) or self.sizes.tile[made.axis] == 1:
+                return False
+            return self._is_turned(made, row, col)
+        if not isinstance(made, Product) or not self.sizes.warpgroups:
+            return False
+        return self.sizes.tile[row] % GROUP_ROWS > 0 and self.sizes.tile[col] % GROUP_ROWS == 0
+
     def accumulate(self, edge: Accumulate, row: str | None, col: str | None) -> Value:
         """Return a value that a loop sums."""
         child, axis = edge.children[0], edge.axis
         made = self.choice[child]
-        # sums of a step are added up as they lie: what rescales them lies as what they are sums of
-        is_turned = (
-            isinstance(made, Reduction)
-            and self.sizes.tile[made.axis] > 1
-            and None in (row, col)
-            and self._is_turned(made, row, col)
-        )
+        is_turned = self._sums_lie_turned(made, row, col)
         if is_turned:
             row, col = col, row
         outer = self._bodies.enter(child)
@@ -304,7 +312,10 @@ class Emitter:
             x = build.cast(x, DType.F32)
         result = self._bodies.accumulate(Accumulator(fn, x), axis)
         self._bodies.current = outer
-        return turned(self.builder(edge.goal), result) if is_turned else result
+        if not is_turned:
+            return result
+        turn = flipped if isinstance(made, Product) else turned
+        return turn(self.builder(edge.goal), result)
 
     # ---- stores
 

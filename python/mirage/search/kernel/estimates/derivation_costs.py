@@ -196,7 +196,11 @@ class Measure(EdgeCosts):
         ):
             return np.False_
         order = [axis for dim in outputs[0].dims for axis in dim]
-        return reduce(and_, (self.lies_for_warpgroups(p, order) for p in products))
+        users = [edge for edge in edges if not isinstance(edge, Accumulate)]
+        needed = {child for edge in users for child in edge.children}
+        return reduce(
+            and_, (self.lies_for_warpgroups(p, order, p.goal not in needed) for p in products)
+        )
 
     @cached_property
     def _has_warpgroups(self) -> bool:

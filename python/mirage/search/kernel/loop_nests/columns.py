@@ -27,9 +27,10 @@ keep more multiprocessors busy than 48 tiles of 128, and so do tiles of 32 colum
 DIVIDING_TILES = (160, 224)
 """Further tile extents that are used if they divide an axis: 28672 columns are 128 tiles of 224,
 nearly one for each of 132 multiprocessors, or 112 tiles of 256."""
-GROUP_ROWS, MOST_BEYOND = 64, 8
-"""The rows of an instruction of warpgroups. If a tensor has fewer rows, at most one of
-``MOST_BEYOND`` rows of its tile may lie beyond the end, since copies take longer for such rows."""
+GROUP_ROWS, GROUP_COLUMNS, MOST_BEYOND = 64, 8, 8
+"""The rows of an instruction of warpgroups, and the number of which its columns are a multiple. If
+a tensor has fewer rows, at most one of ``MOST_BEYOND`` rows of its tile may lie beyond the end,
+since copies take longer for such rows."""
 MAX_NESTED_TILE = 256
 """The largest tile extent along an axis of one of two nested loops."""
 MAX_LINE, LEAST_LINE = 1024, 128
@@ -240,10 +241,11 @@ def columns_of(
 def _for_warpgroups(
     axis: str, options: list[tuple[int, int, int]], use: AxisUse, kind: FrameType, row: int
 ) -> list[tuple[int, int, int]]:
-    """Return the options of an axis that warpgroups can use: at least 64 rows and columns, and
-    steps as deep as one or two rows of a swizzled tile, of ``row`` elements. Half of such a row is
-    used only if the axis is no longer: twice as many copies of half rows take more time than deeper
-    rings save (1.1 to 1.2 times, measured)."""
+    """Return the options of an axis that warpgroups can use: at least 64 rows and columns, or all
+    of an axis of fewer, which is then the columns; and steps as deep as one or two rows of a
+    swizzled tile, of ``row`` elements. Half of such a row is used only if the axis is no longer:
+    twice as many copies of half rows take more time than deeper rings save (1.1 to 1.2 times,
+    measured)."""
     if axis == kind.loop:
         whole = [o for o in options if o[0] in (row, 2 * row)]
         return whole or [o for o in options if o[0] == row // 2]
@@ -258,6 +260,9 @@ def _for_warpgroups(
         beyond = GROUP_ROWS if axis in use.lines else GROUP_ROWS // MOST_BEYOND
         if cut and 0 < GROUP_ROWS - use.sizes[axis] <= beyond:
             more.append((GROUP_ROWS, 1, 1))
+        columns = ceil(use.sizes[axis] / GROUP_COLUMNS) * GROUP_COLUMNS
+        if cut and columns < GROUP_ROWS and MOST_BEYOND * (columns - use.sizes[axis]) <= columns:
+            more.append((columns, 1, 1))
         return [o for o in options if o[0] % 64 == 0 or o[0] == 1] + more
     return options
 

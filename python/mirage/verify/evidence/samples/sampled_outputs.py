@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -84,6 +84,8 @@ class Sampler:
         # Equal sizes get equal indices, so that several outputs need the same parts of their
         # inputs.
         self._order = {n: _Indices(n, rng) for n in self.counts}
+        self._left: dict[int, dict[int, float]] = {}
+        """The share of the work that was left when a size was divided by a step, by step."""
 
     def least_work(self, graphs: Sequence[KernelGraph]) -> float:
         """Return the work for a single element; no sample needs less."""
@@ -121,16 +123,24 @@ class Sampler:
     def _smaller(
         self, graphs: Sequence[KernelGraph], sample: Sample, step: int
     ) -> tuple[Sample, dict[int, int]] | None:
-        """Return the cheapest sample with one size divided by ``step``."""
-        options: list[tuple[Sample, dict[int, int]]] = []
-        for n, count in self.counts.items():
-            fewest = self._fewest_columns if n in self._columns else 1
-            if count > fewest:
-                counts = {**self.counts, n: max(fewest, count // step)}
-                option = _sample(graphs, counts, self._order)
-                if option.work < sample.work and option.elements >= _FEWEST:
-                    options.append((option, counts))
-        return min(options, key=lambda o: o[0].work, default=None)
+        """Return the cheapest sample with one size divided by ``step``. What a size saves hardly
+        grows as samples become smaller, so sizes that saved less before than the best one does now
+        are not tried again."""
+        best: tuple[Sample, dict[int, int]] | None = None
+        saved = self._left.setdefault(step, {})
+        for n in sorted(self.counts, key=lambda n: saved.get(n, 0.0)):
+            if best is not None and saved.get(n, 0.0) >= best[0].work / sample.work:
+                break
+            count, fewest = self.counts[n], self._fewest_columns if n in self._columns else 1
+            if count <= fewest:
+                continue
+            counts = {**self.counts, n: max(fewest, count // step)}
+            option = _sample(graphs, counts, self._order)
+            usable = option.work < sample.work and option.elements >= _FEWEST
+            saved[n] = option.work / sample.work if usable else inf
+            if usable and (best is None or option.work < best[0].work):
+                best = option, counts
+        return best
 
 
 def choose_sample(

@@ -1,4 +1,4 @@
-"""Fewer runs of the garbage collector while a search makes many objects that it keeps."""
+"""Fewer runs of the garbage collector while a search or a proof makes many objects."""
 
 from __future__ import annotations
 
