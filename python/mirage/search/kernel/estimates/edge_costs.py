@@ -14,7 +14,6 @@ from mirage.cost.accountant import Accountant
 from mirage.cost.boxes import shifted_steps
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.overlapping_views import Cut
-from mirage.cost.target import Target
 from mirage.cost.uniform import somewhere
 from mirage.search.algebra.atoms import SubAxis
 from mirage.search.kernel.derivations.moves import Edge, Gather, Goal, Load
@@ -54,7 +53,6 @@ class EdgeCosts(EdgeAccounts):
     """The costs of the edges of one AND-OR graph, over columns of sizes. ``known`` is shared with
     other graphs of the same problem and loops, at the same columns."""
 
-    target: Target
     read_bytes: tuple[float, ...]  # of each tensor, from device memory
     cuts: tuple[Cut | None, ...]  # of each tensor, where it is a block of one
     known: Known = field(default_factory=Known)

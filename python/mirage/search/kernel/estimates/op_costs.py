@@ -22,6 +22,7 @@ from mirage.cost.compilable import (
     MAX_WIDE_DIMS,
 )
 from mirage.cost.skewed_rows import is_odd, may_skew
+from mirage.cost.target import Target
 from mirage.cost.uniform import somewhere, uniform, where
 from mirage.cost.warpgroup_limits import instruction_depth
 from mirage.search.algebra.atoms import InAtom
@@ -62,6 +63,7 @@ class EdgeAccounts:
     """The tensors of 8-bit floats whose products may be summed as in hardware."""
     shifted: int | None
     """The tensor whose boxes warpgroups shift, if there is one."""
+    target: Target
 
     def __post_init__(self) -> None:
         kind = self.derivations.kind
@@ -356,8 +358,8 @@ class EdgeAccounts:
         rows, columns = (tuple(sorted(side)) for side in sides)
         if not is_summed or not all(self._load_width(child) for child in edge.children):
             return self._groups_share(rows, columns)
-        # such blocks fill a multiprocessor; few that start as these get free behind another kernel
-        # share pairs of them (rms_swiglu_down_m16 89 and 104 µs, with 128 and 64 blocks)
+        # Such a block fills a multiprocessor. A few of them that start while another kernel ends
+        # come to lie in pairs (rms_swiglu_down_m16: 89 µs with 128 blocks, 104 µs with 64).
         many = 2 * self.columns.blocks() > self.target.sms
         return self._groups_share(rows, columns) | (many & self._groups_share(columns, rows))
 
