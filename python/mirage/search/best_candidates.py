@@ -106,22 +106,27 @@ class Candidates:
         parts: list[CostReport] = []
         words: list[str] = []
         picks: dict[Value, Pick] = {}
-        kept: set[Op] = set()
+        made: set[Value] = set()
         copies = copies_in(self.graph)
         for region, step in zip(regions, steps, strict=True):
             if isinstance(step, Kept):
                 for op in step.ops:
-                    if op in kept:  # a cast, say, that two parts without a kernel compute
+                    # What several parts need is there already at times: a cast that two without a
+                    # kernel compute, a constant that a kernel has stored.
+                    if made.issuperset(op.results):
                         continue
-                    kept.add(op)
-                    ops.extend(self._constants(op, ops))
-                    ops.append(op)
+                    added = [*(c for c in self._constants(op) if c.result not in made), op]
+                    made.update(v for each in added for v in each.results)
+                    ops.extend(added)
                     if is_unfused(op, copies):
                         parts.append(unfused_report(op, self.target))
                 continue
+            if made.issuperset(region.graph.outputs):
+                continue
             solution = self.solver.write(step)
-            if solution is None:
+            if solution is None or not made.isdisjoint(region.graph.outputs):
                 return None
+            made.update(v for op in solution.ops for v in op.results)
             ops.extend(solution.ops)
             parts.extend(solution.cost.parts or (solution.cost,))
             words.append(solution.description)
@@ -133,7 +138,7 @@ class Candidates:
         stored = tuple((v, root) for v in picks if (root := roots.get(v, v)) in held)
         return Candidate(graph, cost, "; ".join(words), stored, picks)
 
-    def _constants(self, op: Op, ops: list[Op]) -> list[Op]:
-        """Return the constants that the op reads and that are not computed yet."""
+    def _constants(self, op: Op) -> list[Op]:
+        """Return the ops that make the constants that the op reads."""
         needed = (made for v in op.operands for made in self.program.filling(v))
-        return [made for made in dict.fromkeys(needed) if made not in ops]
+        return list(dict.fromkeys(needed))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import mirage as mi
 import pytest
 import torch
-from executed_programs import executed
+from executed_programs import FEW_CHOICES, executed
 from mirage.frontend.torch_import import ImportedGraph
 from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
@@ -43,6 +43,15 @@ def test_a_kernel_is_shown_for_windows(name: str, dtype: torch.dtype) -> None:
     assert not found.report.notes
     # what is padded with is no tensor that a kernel writes
     assert all(launch.operands for launch in launches(found.graph.ops))
+
+
+def test_constants_that_a_kernel_stores_are_not_made_again() -> None:
+    """What windows are padded with is stored by a kernel of the first plans, and read by joins."""
+    imported, x = pooled(POOLS["as PoolFormer's"], torch.float32)
+    found = optimize(imported.program, replace(OPTIONS, bounds=FEW_CHOICES))
+    (actual,) = emulate(found, x)
+    expected = torch.relu(POOLS["as PoolFormer's"](2.0 * x)) - x.mean()
+    torch.testing.assert_close(actual, expected)
 
 
 @pytest.mark.parametrize("name", ["as PoolFormer's", "of two sizes"])
