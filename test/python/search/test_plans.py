@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import inf
+from math import inf, prod
 
 import numpy as np
 import pytest
@@ -25,6 +25,7 @@ from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.problems.one_tile import regrouped
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.kernel.workers import Region
+from mirage.search.program import plans
 from mirage.search.program.dag import Part
 from mirage.search.program.parts import Program
 from mirage.search.program.plans import PlanSearch
@@ -33,7 +34,7 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, UnaryFn
-from mirage.semantics.ugraph import Concat, KernelGraph, Launch, Slice
+from mirage.semantics.ugraph import Concat, KernelGraph, Launch, Slice, launches
 from mirage.workloads import get
 from mirage.workloads.attention import qk_norm_attention
 from mirage.workloads.layers import Layer, llama_layer
@@ -109,11 +110,20 @@ class Patient(PlanSearch):
         super()._advance(unsolved, -inf)
 
 
-def test_the_rest_of_a_hopeless_proposal_is_not_solved() -> None:
+def test_the_rest_of_a_hopeless_proposal_is_not_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     program = gained_qk_norm("qk_norm", 2, 64, 64, 512).graph()
+    monkeypatch.setattr(plans, "WORTH_KNOWING", 1.0)
     found, patient = plan_search(program), plan_search(program, kind=Patient)
     assert found.plans()[0].time(H200) == patient.plans()[0].time(H200)
     assert found.report.kernels < patient.report.kernels
+
+
+def test_worse_plans_are_known_in_case_kernels_of_the_best_one_spill() -> None:
+    """A kernel that normalizes whole rows of 65,536 elements holds 128 of them in each thread; two
+    kernels, the second of which has parts of rows, take 1.35 times as long, but do not spill."""
+    found = superoptimize(get("layer_norm_n65536").graph(), H200).candidates
+    pairs = [each for c in found if len(each := tuple(launches(c.graph.ops))) == 2]
+    assert any(prod(axis.extent for axis in last.grid) > 2048 for _, last in pairs)
 
 
 def agree(program: KernelGraph, found: KernelGraph) -> None:

@@ -53,6 +53,9 @@ share of the best one."""
 ENOUGH = 0.4
 """After this many kernels for each plan that it may examine, the search accepts a plan that is
 still the best one at the next smaller doubt."""
+WORTH_KNOWING = 1.5
+"""The search solves all parts of a proposal that takes at most this multiple of the best plan: once
+compiled, kernels of the best one may spill (normalized rows of 65,536 elements)."""
 CUTTING = 0.4
 """The largest share of its time that the search spends on the program's cuts."""
 PLANS = "plans"
@@ -165,9 +168,11 @@ class PlanSearch:
 
     def _advance(self, unsolved: list[Part], cost: float) -> None:
         """Solve the next part on the way to each part, the smallest first, until the proposal that
-        they belong to, which takes at least ``cost`` µs, is no better than the best known one."""
+        they belong to, which takes at least ``cost`` µs, is much worse than the best known one."""
         by_size = sorted(unsolved, key=lambda p: (len(self._region(p).graph.ops), p))
-        self._settle_all([self._next(part) for part in by_size], unsolved, self._best - cost)
+        self._settle_all(
+            [self._next(part) for part in by_size], unsolved, WORTH_KNOWING * self._best - cost
+        )
 
     def _next(self, part: Part) -> Part:
         """Return the smallest unsolved part on the way to ``part``: single results come before

@@ -34,6 +34,13 @@ module attributes {gpu.container_module} {
   // CHECK-NEXT: thread.copy_async %arg0
   // CHECK-NEXT: thread.dependent_wait
   // CHECK: scf.for
+  // One that has more blocks than run at once starts only after that wait.
+  // CHECK-LABEL: gpu.func @sums
+  // CHECK-NEXT: thread.dependent_wait
+  // CHECK-NEXT: thread.dependent_launch
+  // CHECK-LABEL: gpu.func @many
+  // CHECK: thread.copy_async %arg1
+  // CHECK: thread.dependent_wait
   gpu.module @kernels {
     gpu.func @first(%x: memref<64x64xf16>, %y: memref<64x64xf16>) kernel { gpu.return }
     gpu.func @combine(%x: memref<64x64xf16>, %y: memref<64x64xf16>) kernel { gpu.return }
@@ -74,6 +81,14 @@ module attributes {gpu.container_module} {
       }
       gpu.return
     }
+    gpu.func @sums(%x: memref<64x64xf16>, %y: memref<64x64xf16>) kernel { gpu.return }
+    gpu.func @many(%x: memref<64x64xf16>, %w: memref<64x64xf16>, %y: memref<64x64xf16>) kernel {
+      %c0 = arith.constant 0 : index
+      %s = thread.shared_alloc 0 : <64x64xf16, swizzle = 128>
+      thread.copy_async %w[%c0, %c0] dims [0, 1] in_bounds [true, true] to %s
+        : memref<64x64xf16> to <64x64xf16, swizzle = 128>
+      gpu.return
+    }
   }
 
   kernel.graph @layer(%x: tensor<64x64xf16>, %w: tensor<64x64xf16>) -> tensor<64x64xf16>
@@ -105,5 +120,16 @@ module attributes {gpu.container_module} {
     %d = kernel.invoke @kernels::@streams(%a, %w) grid [1, 1, 1] block [32, 1, 1] shared 0
          : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf16>
     kernel.return %c, %d : tensor<64x64xf16>, tensor<64x64xf16>
+  }
+
+  kernel.graph @wide(%x: tensor<64x64xf16>, %w: tensor<64x64xf16>) -> tensor<64x64xf16>
+      attributes {form = #kernel.form<thread>} {
+    %a = kernel.invoke @kernels::@first(%x) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64x64xf16>) -> tensor<64x64xf16>
+    %b = kernel.invoke @kernels::@sums(%a) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64x64xf16>) -> tensor<64x64xf16>
+    %c = kernel.invoke @kernels::@many(%b, %w) grid [8016, 1, 1] block [64, 1, 1] shared 0
+         : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf16>
+    kernel.return %c : tensor<64x64xf16>
   }
 }

@@ -120,7 +120,8 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
     *Waiting.* A kernel lets the next one start after its own wait, so that one kernel at
     most is still running then besides this one. A kernel without a loop that waits for
     others of its graph lets it start before: then the next one, if it has something to
-    load that none of these kernels writes, loads it while this one waits. The weights of
+    load that none of these kernels writes, loads it while this one waits. All blocks of
+    the next one must fit at once. The weights of
     a projection come while attention runs, and its parts are combined in between. So a
     kernel that streams inputs and follows such a kernel does not work beside it.
 
