@@ -67,7 +67,8 @@ def attention_apart(module: GraphModule) -> tuple[GraphModule, dict[Node, str]]:
             last.prepend(node)
         groups |= {node: str(last.name) for node in group}
         for cache in {x for n in group for x in n.all_input_nodes}.difference(group):
-            if cache.target is torch.cat and grows(example_of(cache)):
+            plain = cache.target is torch.cat and not cache.kwargs.keys() - {"tensors", "dim"}
+            if plain and grows(example_of(cache)):
                 cache.target = joined
     return GraphModule(module, graph), groups
 

@@ -12,16 +12,15 @@ cheap to compute again.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
+from mirage.semantics.blocks import Block, operand_blocks
 from mirage.semantics.builder import Builder
 from mirage.semantics.indexing.relations import Same
 from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, TensorType, Value, View
-
-Block = tuple[tuple[int, int], ...]
-"""For each dimension, the first element and the number of elements."""
 
 
 def with_earlier_slices(graph: KernelGraph) -> KernelGraph:
@@ -58,8 +57,7 @@ class _Slices:
         """Add what replaces an op that is such a slice; None if it is none."""
         if op.cut_at is None or not self._looks_up(op.operands[0]):
             return None
-        block = tuple(zip(op.cut_at, op.result.shape, strict=True))
-        return self._part(op.operands[0], block, {})
+        return self._part(op.operands[0], (op.cut_at, op.result.shape), {})
 
     def _looks_up(self, x: Value) -> bool:
         """Return whether a value is computed from rows that are looked up, and read once."""
@@ -78,7 +76,7 @@ class _Slices:
 
     def _part(self, x: Value, block: Block, known: dict[object, Value]) -> Value:
         """Add the ops that compute a part of a value."""
-        sizes = tuple(n for _, n in block)
+        starts, sizes = block
         if sizes == x.shape:
             return x
         key = x, block
@@ -87,11 +85,11 @@ class _Slices:
             blocks = None if op is None or not self._passes(x, op) else _needed(op, block)
             if op is None or blocks is None:
                 cut = Builder()
-                known[key] = cut.slice(x, tuple(start for start, _ in block), sizes)
+                known[key] = cut.slice(x, starts, sizes)
                 self.add(cut.ops[0])
             else:
                 pairs = zip(op.operands, blocks, strict=True)
-                operands = tuple([self._part(v, needed, known) for v, needed in pairs])
+                operands = tuple([self._part(v, b, known) if b else v for v, b in pairs])
                 known[key] = Value(TensorType(sizes, x.dtype), x.name)
                 self.add(replace(op, operands=operands, results=(known[key],)))
         return known[key]
@@ -102,28 +100,15 @@ def _keeps_dims(op: View) -> bool:
     return relations is not None and all(isinstance(r, Same) for r in relations)
 
 
-def _needed(op: Op, block: Block) -> list[Block] | None:
-    """Return the parts of the operands that a part of the result needs; None if these are not
+def _needed(op: Op, block: Block) -> Sequence[Block | None] | None:
+    """Return the blocks of the operands that a block of the result needs; None if these are not
     blocks."""
+    starts, sizes = block
     if isinstance(op, Lookup) and op.counts_along is not None:
-        return None if block[op.counts_along][0] else []
-    if op.names_rows is not None:
-        table, index = op.operands
-        rank = len(index.shape)
-        return [((0, table.shape[0]), *block[rank:]), block[:rank]]
-    if isinstance(op, Elementwise):
-        return [_aligned(block, v.shape) for v in op.operands]
-    if not isinstance(op, View):
-        return None
-    (x,) = op.operands
-    found = [(0, n) for n in x.shape]
-    for r in op.relations() or ():
-        if isinstance(r, Same):
-            found[r.dim] = block[r.result]
-    return [tuple(found)]
-
-
-def _aligned(block: Block, shape: tuple[int, ...]) -> Block:
-    """Return the part of an operand of an elementwise op; dimensions of size 1 are repeated."""
-    last = block[len(block) - len(shape) :]
-    return tuple((0, 1) if n == 1 else at for n, at in zip(shape, last, strict=True))
+        return None if starts[op.counts_along] else []
+    if op.names_rows is None:
+        return operand_blocks(op, block)
+    table, index = op.operands
+    rank = len(index.shape)
+    rows = (0, *starts[rank:]), (table.shape[0], *sizes[rank:])
+    return [rows, (starts[:rank], sizes[:rank])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import mirage as mi
+import pytest
 import torch
 from mirage.frontend.torch_import import export_program
 from mirage.pipeline.commands.emulate import emulate
@@ -37,6 +38,27 @@ def test_they_are_no_constants() -> None:
     exported = export_program(Step(), (torch.ones(1, 4), torch.tensor([2])))
     kinds = [spec.kind for spec in exported.graph_signature.input_specs]
     assert kinds == [InputKind.BUFFER] * 2 + [InputKind.USER_INPUT] * 2
+
+
+class Apart(nn.Module):
+    """A buffer, and an object's tensor that is another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = Cache()
+        self.register_buffer("rows", torch.ones(5, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.cache.rows - self.rows
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_other_tensors_stay_constants(device: str) -> None:
+    """On the meta device no tensor has an address."""
+    with torch.device(device):
+        exported = export_program(Apart(), (torch.ones(5, 4),))
+    kinds = {spec.kind for spec in exported.graph_signature.input_specs}
+    assert kinds == {InputKind.BUFFER, InputKind.CONSTANT_TENSOR, InputKind.USER_INPUT}
 
 
 def test_what_is_written_to_them() -> None:

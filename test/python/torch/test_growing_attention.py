@@ -16,9 +16,10 @@ from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Optimized
 from mirage.torch.compiled_graph import Report
 from mirage.torch.graph_compiler import backend
-from mirage.torch.growing_attention import rows_and_length
-from mirage.torch.room_to_grow import LEAST
+from mirage.torch.growing_attention import attention_apart, rows_and_length
+from mirage.torch.room_to_grow import LEAST, joined
 from torch import nn
+from torch_programs.growing_caches import grown, same
 from torch_programs.op_by_op import op_by_op
 
 Tensor = torch.Tensor
@@ -130,30 +131,20 @@ def masks(kind: str, length: int) -> Tensor | None:
     return {"none": None, "added": torch.where(seen, 0.1, -torch.inf)}.get(kind, seen)
 
 
-def grown(model: Callable[..., Any], steps: int, kind: str, start: int = 5) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(1)
+def steps_of(
+    model: Callable[..., Any], steps: int = 6, kind: str = "none", start: int = 5
+) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(2)
     shape = 2, SHARED, start, WIDTH // HEADS
-    keys, values = (torch.randn(shape, generator=generator) for _ in range(2))
-    found: list[Tensor] = []
-    with torch.no_grad():
-        for n in range(steps):
-            x = torch.randn(2, 1, WIDTH, generator=generator)
-            y, keys, values = model(x, keys, values, masks(kind, start + n + 1))
-            found.append(y)
-    return [*found, keys, values]
-
-
-def same(got: list[Tensor], want: list[Tensor]) -> None:
-    for a, b in zip(got, want, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
-        assert a.stride() == b.stride()
+    caches = [torch.randn(shape, generator=generator) for _ in range(2)]
+    return grown(model, steps, caches, WIDTH, lambda length: (masks(kind, length),))
 
 
 @pytest.mark.parametrize("attend", [grouped, repeated, written, added, divided])
 @pytest.mark.parametrize("kind", ["none", "seen", "blind", "added"])
 def test_one_program_for_many_lengths(attend: Any, kind: str) -> None:
     made, layer = Counted(), Layer(attend)
-    same(grown(torch.compile(layer, backend=made.backend), 9, kind), grown(layer, 9, kind))
+    same(steps_of(torch.compile(layer, backend=made.backend), 9, kind), steps_of(layer, 9, kind))
     assert not any(r.reason for r in made.reports)
     assert made.attention == [f"for up to {LEAST} keys"]
     assert max(made.calls) >= 6
@@ -199,7 +190,7 @@ def test_the_kernels(kind: str) -> None:
 
 def test_more_keys_than_there_is_room_for() -> None:
     made, layer = Counted(), Layer(grouped)
-    run = partial(grown, steps=9, kind="none", start=LEAST - 5)
+    run = partial(steps_of, steps=9, start=LEAST - 5)
     same(run(torch.compile(layer, backend=made.backend)), run(layer))
     assert made.attention == [f"for up to {n} keys" for n in (LEAST, 2 * LEAST)]
 
@@ -216,14 +207,35 @@ def test_what_is_written_between(written_to: bool) -> None:
         return F.scaled_dot_product_attention(q, *copies)
 
     made, layer = Counted(), Layer(attend)
-    same(grown(torch.compile(layer, backend=made.backend), 6, "none"), grown(layer, 6, "none"))
+    same(steps_of(torch.compile(layer, backend=made.backend)), steps_of(layer))
     assert bool(made.attention) is not written_to
 
 
 def test_parts_that_depend_on_the_length_stay() -> None:
     made, layer = Counted(), Layer(newest)
-    same(grown(torch.compile(layer, backend=made.backend), 6, "none"), grown(layer, 6, "none"))
+    same(steps_of(torch.compile(layer, backend=made.backend)), steps_of(layer))
     assert not made.attention
+
+
+def test_only_plain_joins_get_room_to_grow() -> None:
+    """A join that is given its result writes there."""
+
+    def step(x: Tensor, keys: Tensor, to: Tensor) -> Tensor:
+        seen = torch.cat((keys, x), 2, out=to)
+        return F.scaled_dot_product_attention(x, seen, seen)
+
+    x, keys = torch.ones(1, 1, 1, 4), torch.ones(1, 1, 3, 4)
+    graphs: list[torch.fx.GraphModule] = []
+
+    def seen_by(module: torch.fx.GraphModule, _: list[Tensor]) -> Any:
+        graphs.append(attention_apart(module)[0])
+        return module
+
+    for tensor in (keys, to := torch.empty(1, 1, 4, 4)):
+        torch._dynamo.mark_dynamic(tensor, 2)  # pyright: ignore
+    torch.compile(step, backend=seen_by)(x, keys, to)
+    joins = [n.target for g in graphs for n in g.graph.nodes if n.target in (torch.cat, joined)]
+    assert joins == [torch.cat]
 
 
 def test_the_last_row_stands_for_those_beyond() -> None:

@@ -12,6 +12,7 @@ from mirage.frontend.program import Program
 from mirage.torch.compiled_graph import Report
 from mirage.torch.graph_compiler import MOST_SIZES, OFTEN, backend
 from torch import nn
+from torch_programs.growing_caches import grown, same
 from torch_programs.op_by_op import op_by_op
 
 Tensor = torch.Tensor
@@ -55,28 +56,14 @@ class Layer(nn.Module):
         return x + h * torch.sigmoid(h) - h.square() / 3 + 1, keys, values
 
 
-def grown(model: Callable[..., Any], steps: int) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(1)
-    keys, values = torch.zeros(2, 1, WIDTH), torch.ones(2, 1, WIDTH)
-    found: list[Tensor] = []
-    with torch.no_grad():
-        for _ in range(steps):
-            x = torch.randn(2, 1, WIDTH, generator=generator)
-            y, keys, values = model(x, keys, values)
-            found.append(y)
-    return [*found, keys, values]
-
-
-def same(got: list[Tensor], want: list[Tensor]) -> None:
-    for a, b in zip(got, want, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
-        assert a.stride() == b.stride()
+def steps_of(model: Callable[..., Any], steps: int) -> list[Tensor]:
+    return grown(model, steps, (torch.zeros(2, 1, WIDTH), torch.ones(2, 1, WIDTH)), WIDTH)
 
 
 def test_a_growing_cache_has_a_bounded_number_of_programs() -> None:
     made, layer = Counted(), Layer()
     steps = MOST_SIZES + 24
-    same(grown(torch.compile(layer, backend=made.backend), steps), grown(layer, steps))
+    same(steps_of(torch.compile(layer, backend=made.backend), steps), steps_of(layer, steps))
     # the first length, and the first one of any, as a whole; before the cache, after it, and
     # attention to it
     assert made.programs == 5
@@ -88,7 +75,7 @@ def test_sizes_that_occur_often_are_compiled_as_a_whole() -> None:
     made, layer = Counted(), Layer()
     fast = torch.compile(layer, backend=made.backend)
     for _ in range(OFTEN + 2):
-        same(grown(fast, 4), grown(layer, 4))
+        same(steps_of(fast, 4), steps_of(layer, 4))
     assert made.programs == 4 + 3  # lengths 2, 3 and 4
 
 

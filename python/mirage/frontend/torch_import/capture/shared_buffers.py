@@ -49,5 +49,9 @@ def _specs(exported: ExportedProgram) -> list[torch.export.graph_signature.Input
 
 
 def _place(x: torch.Tensor) -> Hashable:
-    """Return what distinguishes tensors from others that have their elements."""
-    return x.device, x.data_ptr(), x.dtype, tuple(x.shape), x.stride(), bool(x.numel())
+    """Return what tensors have in common that are one: their elements in memory, or nothing if they
+    have none, as on the meta device."""
+    storage = x.untyped_storage()
+    nowhere = storage.device.type == "meta" or not storage.nbytes()
+    where = id(x) if nowhere else (x.device, storage.data_ptr())
+    return where, x.storage_offset(), x.dtype, tuple(x.shape), x.stride()
