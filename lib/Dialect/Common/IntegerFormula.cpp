@@ -209,7 +209,7 @@ LogicalResult IntegerFormula::verifyLoad(EmitError emitError, int64_t number, Sh
   return success();
 }
 
-/// Tables are of integers, and read by picks alone, with an index for each dimension.
+/// Tables are read by picks alone, with an index for each dimension.
 LogicalResult IntegerFormula::verifyTables(EmitError emitError, TypeRange operands) const {
   for (auto [number, step] : llvm::enumerate(steps)) {
     if (step.kind <= FormulaStep::Kind::Position)
