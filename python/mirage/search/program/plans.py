@@ -48,8 +48,8 @@ RELIEF = 0.9
 """The least share of a smaller part's time, without reads that it saves, that a larger part of the
 same value takes."""
 NEARLY, NEARLY_LATE = 0.99, 0.97
-"""The search drops plans whose bounds are no better than this share of the best one: from the start,
-and after half of the plans that it may examine. Predictions are not as exact as that."""
+"""The search drops plans whose bounds are no better than this share of the best one, always and
+after half of the plans that it may examine. Predictions are not as exact as that."""
 ENOUGH = 0.4
 """After this many kernels for each plan that it may examine, the search accepts a plan that is
 still the best one at the next smaller doubt."""
