@@ -1,8 +1,8 @@
 """Conversion of a kernel graph in form ``binary`` to a manifest and PTX.
 
 In that form all computation is in ``kernel.invoke`` of functions whose code is in ``gpu.binary``
-ops, beside ops that only name memory (:mod:`mirage.compiler.memory_views`). Everything else is an error
-that names the op.
+ops, beside ops that only name memory (:mod:`mirage.compiler.memory_views`). Everything else is an
+error that names the op.
 """
 
 from __future__ import annotations
