@@ -53,20 +53,6 @@ private:
   llvm::DenseSet<mlir::Operation *> sunk;
 };
 
-/// A tile of whole numbers or truth values that positions decide.
-struct PositionTile {
-  bool isTruth = false;
-  /// No element is further from zero.
-  int64_t most = 0;
-};
-
-/// Nullopt for all other tiles.
-std::optional<PositionTile> getPositionTile(mlir::Value value);
-
-/// The truth value of which `value` is the bias (0 where it is true, else minus
-/// infinity), or null.
-mlir::Value getBiasedTruth(mlir::Value value);
-
 } // namespace mirage
 
 #endif // MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_MASKGUARDS_H

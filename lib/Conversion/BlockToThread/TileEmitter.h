@@ -152,7 +152,7 @@ private:
   void emitConvertLayout(block::ConvertLayoutOp op);
   void emitStore(block::StoreOp op);
 
-  // Masks that do nothing at some steps (MaskGuards.cpp).
+  // Masks that do nothing at some steps (MaskGuards.cpp, IdleMasks.cpp).
   friend class PositionBounds;
   mlir::Value emitMaskIsIdle(mlir::Operation *op, const MaskGuard &guard);
   void emitGuarded(mlir::Operation *op, const MaskGuard &guard);

@@ -40,8 +40,9 @@ from mirage.frontend.torch_import.conversion.updates import may_stay, op_name, s
 from mirage.frontend.torch_import.known_tensors.known_indices import with_known_indices
 from mirage.frontend.torch_import.known_tensors.moved_rows import rows_by_index
 from mirage.frontend.torch_import.rows.foreign import Carried
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.op_table import IGNORED, TABLE, WITHOUT_CALLS
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import ShapeError
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import DType

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.movement.known_places import joined
 from mirage.frontend.torch_import.rows.movement.several_indices import (
     inside_of,
@@ -20,6 +20,7 @@ from mirage.frontend.torch_import.rows.movement.several_indices import (
     picked_rows,
     places_from_the_end,
 )
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import broadcast_shapes, normalize_dims
 from mirage.semantics.picked_elements import Index, picked_elements
 from mirage.semantics.positions import gather, iota
