@@ -21,6 +21,7 @@ from mirage.frontend.location import user_location
 from mirage.frontend.torch_import.capture.foreign_classes import foreign_class
 from mirage.frontend.torch_import.capture.places import is_user_file
 from mirage.frontend.torch_import.capture.shared_buffers import with_shared_buffers
+from mirage.frontend.torch_import.capture.stack_traces import calls_of_models
 
 
 class _FunctionModule(torch.nn.Module):
@@ -78,7 +79,7 @@ def export_program(
             user_location(),
         )
     # nobody runs the graphs that are made on the way
-    with warnings.catch_warnings(), torch.no_grad(), without_code(True):
+    with warnings.catch_warnings(), torch.no_grad(), without_code(True), calls_of_models():
         warnings.simplefilter("ignore")
         try:
             arguments: tuple[Any, ...] = _distinct([tuple(example_inputs), dict(named or {})])
