@@ -97,9 +97,8 @@ def _argument(exported: torch.export.ExportedProgram, program: object, spec: Any
         data = exported.state_dict.get(target)
     if isinstance(program, torch.nn.Module) and spec.kind is not InputKind.CONSTANT_TENSOR:
         owner, _, leaf = target.rpartition(".")
-        data = getattr(
-            program.get_submodule(owner), leaf
-        )  # the module's own tensor: later updates are seen
+        # the module's own tensor: later updates are seen
+        data = getattr(program.get_submodule(owner), leaf, data)
     if not isinstance(data, torch.Tensor):
         raise ImportFailedError(
             f"expected a tensor for {target!r}, got {type(data).__name__}", user_location()
