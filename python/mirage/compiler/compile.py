@@ -240,10 +240,10 @@ def without_spills(ptx: str, report: AssemblerReport, chip: str) -> tuple[str, A
     """Return PTX that requests another number of registers if half of what is spilled, or more, is
     not spilled then; otherwise the given PTX."""
     best = ptx, report
-    for most in (MOST_REGISTERS, WHOLE_UNITS):
-        changed = ask_for_registers(ptx, report.entries, most) if best[1].spills else None
-        again = assemble(changed, chip) if changed is not None else None
-        if changed is not None and again is not None and 2 * again.spilled <= best[1].spilled:
+    asked = (ask_for_registers(ptx, report.entries, n) for n in (MOST_REGISTERS, WHOLE_UNITS))
+    for changed in dict.fromkeys(text for text in asked if text is not None):
+        again = assemble(changed, chip) if best[1].spills else None
+        if again is not None and 2 * again.spilled <= best[1].spilled:
             best = changed, again
     return best
 
