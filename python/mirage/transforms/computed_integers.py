@@ -12,12 +12,9 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, prod
 
-from mirage.semantics.integer_formula import CONSTANT, POSITION, Formula, Step
-from mirage.semantics.integer_functions import CAST
 from mirage.semantics.integers import Integers, TileIntegers, held
 from mirage.semantics.ops.kinds import Lookup, Source, Structure, View, all_ops
 from mirage.semantics.ops.op import Op, TensorType, Value
-from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import (
     Axis,
@@ -27,7 +24,9 @@ from mirage.semantics.ugraph import (
     Output,
     Schedule,
     TileMap,
+    launches,
 )
+from mirage.transforms.counted_positions import counted_positions, with_positions
 
 WARPS = 4
 COLUMNS, TILE, BYTES = 512, 2048, 4096
@@ -174,9 +173,10 @@ def _part(size: int, most: int) -> int:
 def integers_without_views(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with formulas in other shapes in place of views of their results that repeat
     or reorder dimensions, or add and drop ones of size 1. Parts of positions are formulas, too."""
-    made, counted = formulas_of(graph), _counted(graph)
+    made, counted = formulas_of(graph), counted_positions(graph)
     if not made and not counted:
         return graph
+    loaded = {v for op in launches(graph.ops) for v in op.operands}
     ops: list[Op] = []
     for op in graph.ops:
         dims = places(op) if isinstance(op, View) and op.operands[0] in made else None
@@ -184,58 +184,15 @@ def integers_without_views(graph: KernelGraph) -> KernelGraph:
             source = made[op.operands[0]]
             formula = source.formula.moved(dims)
             op = made[op.results[0]] = Integers(source.operands, op.results, formula)
-        elif isinstance(op, View) and op.result in counted:
-            op = made[op.result] = Integers((), op.results, _counting(op, *counted[op.result]))
+        elif op.results[0] in counted and op.results[0] in loaded and op.operands:
+            formula = counted[op.result].formula(op.result.type)
+            op = made[op.result] = Integers((), op.results, formula)
         elif op.results[0] in made:
-            op = made[op.results[0]] = _with_positions(made[op.results[0]], counted)
+            op = made[op.results[0]] = with_positions(made[op.results[0]], counted)
         ops.append(op)
     if all(a is b for a, b in zip(ops, graph.ops, strict=True)):
         return graph
     return without_dead_ops(replace(graph, ops=tuple(ops)))
-
-
-def _counted(graph: KernelGraph) -> dict[Value, tuple[int, int]]:
-    """Return the positions of a graph, and views of them, with the dimension along which they are
-    counted (-1 for a single one), and the first one."""
-    found: dict[Value, tuple[int, int]] = {}
-    for op in graph.ops:
-        if isinstance(op, Lookup) and op.counts_along is not None:
-            found[op.results[0]] = op.counts_along, 0
-        elif isinstance(op, View) and op.operands[0] in found:
-            dim, start = found[op.operands[0]]
-            dims = places(op)
-            if op.cut_at is not None:
-                found[op.result] = dim, start + (op.cut_at[dim] if dim >= 0 else 0)
-            elif dims is not None:
-                found[op.result] = dims[dim] if dim >= 0 else dim, start
-    return found
-
-
-def _with_positions(op: Integers, counted: Mapping[Value, tuple[int, int]]) -> Integers:
-    """Return a formula that counts what it would load, if that is positions from the first one
-    on."""
-    found: set[int] = set()
-    for number, (v, dims) in enumerate(zip(op.operands, op.formula.loads, strict=True)):
-        dim, start = counted.get(v, (-1, 0))
-        alone = dim >= 0 and [d for d in dims if d >= 0] == [dims[dim]]
-        if alone and not start and v.dtype is DType.I64 and number not in op.formula.tables:
-            found.add(number)
-    if not found:
-        return op
-    operands = tuple(v for i, v in enumerate(op.operands) if i not in found)
-    return Integers(operands, op.results, op.formula.with_positions(found))
-
-
-def _counting(op: Op, dim: int, start: int) -> Formula:
-    """Return the formula of positions from ``start`` on."""
-    many = dim >= 0 and op.result.shape[dim] > 1
-    first = Step(CONSTANT, (start,), DType.I64)
-    steps = [Step(POSITION, (dim,), DType.I64), first] if many else [first]
-    if many:
-        steps.append(Step(BinaryFn.ADD.value, (0, 1), DType.I64))
-    if op.result.dtype is not DType.I64:
-        steps.append(Step(CAST, (len(steps) - 1,), op.result.dtype))
-    return Formula(tuple(steps))
 
 
 def places(view: View) -> tuple[int, ...] | None:

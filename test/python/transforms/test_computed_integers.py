@@ -117,6 +117,8 @@ POSITIONS: dict[str, Callable[[Builder, Value], Value]] = {
     "a column": lambda b, i: b.reshape(i, (5, 1)),
     "repeated": lambda b, i: b.broadcast(b.reshape(i, (5, 1)), (5, 3)),
     "a part of a column": lambda b, i: b.slice(b.reshape(i, (1, 5, 1)), (0, 1, 0), (1, 4, 1)),
+    "lines": lambda b, i: b.reshape(b.slice(i, (1,), (4,)), (2, 2)),
+    "turned lines": lambda b, i: b.transpose(b.reshape(b.slice(i, (1,), (4,)), (2, 2)), (1, 0)),
     "repeats of a single one": lambda b, i: b.broadcast(b.slice(i, (3,), (1,)), (4,)),
 }
 

@@ -21,6 +21,7 @@ from mirage.frontend.torch_import.rows.movement.several_indices import (
     places_from_the_end,
 )
 from mirage.semantics.builder import broadcast_shapes, normalize_dims
+from mirage.semantics.numbers import Number
 from mirage.semantics.picked_elements import Index, picked_elements
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
@@ -262,9 +263,11 @@ def _put(b: Lowering, x: Value, dim: int, index: Value, values: Value) -> Value:
         return choose(b, b.binary(BinaryFn.EQ, place, one), values, x, x.dtype)
     last = _stored_at(b, index, size)
     hit = b.combine(BinaryFn.LT, 0, last)
-    number = b.combine(BinaryFn.SUB, last, 1)
-    parts = along(b, values, dim, b.combine(BinaryFn.MAX, number, 0))
-    return choose(b, b.reshape(hit, column), parts, x, x.dtype)
+    stored: Value | Number | None = b.number_of(values)
+    if stored is None:
+        number = b.combine(BinaryFn.SUB, last, 1)
+        stored = along(b, values, dim, b.combine(BinaryFn.MAX, number, 0))
+    return choose(b, b.reshape(hit, column), stored, x, x.dtype)
 
 
 def _index_copy(b: Lowering, c: Call) -> Value:
