@@ -73,7 +73,9 @@ def fold(graph: torch.fx.Graph, given: Mapping[torch.fx.Node, torch.Tensor]) -> 
             constants[node] = None
         else:  # several results: those that are taken of it
             pending.extend(user for user in node.users if user in known)
-    return [_replace(graph, node, exact.get(node, known[node])) for node in constants]
+    return [
+        _replace(graph, node, exact[node] if node in exact else known[node]) for node in constants
+    ]
 
 
 def _evaluated(
