@@ -23,7 +23,7 @@ from mirage.compiler.errors import PtxasError
 MOST_REGISTERS = 255
 """The registers that the instruction set can address."""
 WHOLE_UNITS = MOST_REGISTERS // 8 * 8
-"""Those in whole units of 8, in which registers are allocated."""
+"""The most registers in whole units of 8, in which they are allocated."""
 REGISTER_FILE = 65536
 """The registers of a multiprocessor, on all chips that we compile for. Each of its four partitions
 has a quarter of them and every fourth warp, so a block of 9 warps needs as many as one of 12."""
