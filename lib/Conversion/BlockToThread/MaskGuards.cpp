@@ -97,6 +97,11 @@ MaskGuards::MaskGuards(kernel::LaunchOp launch) {
   });
   for (Operation *op : masks) {
     MaskGuard &guard = guards[op];
+    Operation *made = op->getOperand(guard.kept).getDefiningOp();
+    if (made && guards.contains(made) && made->hasOneUse() && made->getBlock() == op->getBlock()) {
+      guard.before = made;
+      sunk.insert(made);
+    }
     if (!guard.mask)
       continue;
     llvm::SmallDenseSet<Operation *> found;
@@ -117,29 +122,51 @@ const MaskGuard *MaskGuards::lookup(Operation *op) const {
   return found == guards.end() ? nullptr : &found->second;
 }
 
-/// The op, unless its mask does nothing at this step: then the operand that is kept.
+void TileEmitter::emitUnguarded(Operation *op, const MaskGuard &guard) {
+  for (Operation *made : guard.sunk)
+    emitOp(made);
+  emitOp(op);
+}
+
+/// The op, unless its mask does nothing at this step: then the operand that is kept. The same of
+/// the op before it, if that has a mask as well.
 void TileEmitter::emitGuarded(Operation *op, const MaskGuard &guard) {
-  Value result = op->getResult(0), value = op->getOperand(guard.kept);
+  Value result = op->getResult(0);
   FragmentType type = typeOf(result);
-  Value kept = getOperand(value, type);
-  if (kept.getType() != type) { // held in another way
-    for (Operation *made : guard.sunk)
-      emitOp(made);
-    return emitOp(op);
+  SmallVector<Operation *> chain{op};
+  const MaskGuard *first = &guard;
+  for (; first->before; first = guards.lookup(first->before)) {
+    if (typeOf(first->before->getResult(0)) != type) {
+      emitGuarded(first->before, *guards.lookup(first->before));
+      break;
+    }
+    chain.push_back(first->before);
   }
-  auto branch = scf::IfOp::create(builder, loc, TypeRange(type), emitMaskIsIdle(op, guard),
-                                  /*withElseRegion=*/true);
+  Value kept = getOperand(chain.back()->getOperand(first->kept), type);
+  if (kept.getType() != type) { // held in another way
+    for (Operation *masked : llvm::reverse(chain))
+      emitUnguarded(masked, *guards.lookup(masked));
+    return;
+  }
+  Value isIdle;
+  for (Operation *masked : llvm::reverse(chain)) {
+    Value own = emitMaskIsIdle(masked, *guards.lookup(masked));
+    isIdle = isIdle ? arith::AndIOp::create(builder, loc, isIdle, own) : own;
+  }
+  auto branch = scf::IfOp::create(builder, loc, TypeRange(type), isIdle, /*withElseRegion=*/true);
   {
     OpBuilder::InsertionGuard restore(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
     scf::YieldOp::create(builder, loc, kept);
     builder.setInsertionPointToStart(branch.elseBlock());
-    for (Operation *made : guard.sunk)
-      emitOp(made);
-    emitOp(op);
+    for (Operation *masked : llvm::reverse(chain))
+      emitUnguarded(masked, *guards.lookup(masked));
     scf::YieldOp::create(builder, loc, get(result));
   }
-  for (Operation *made : guard.sunk)
-    fragments.erase(made->getResult(0));
+  for (Operation *masked : chain) {
+    fragments.erase(masked->getResult(0));
+    for (Operation *made : guards.lookup(masked)->sunk)
+      fragments.erase(made->getResult(0));
+  }
   fragments[result] = branch.getResult(0);
 }

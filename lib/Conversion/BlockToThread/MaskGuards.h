@@ -13,7 +13,8 @@
 //     the scores + bias(keys <= rows)
 //
 // Nothing but the branch is added to a step without a mask; what makes the mask
-// moves into the other branch. The condition is the same for all threads.
+// moves into the other branch. Of masks one after the other, one branch skips all. The condition is
+// the same for all threads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,6 +37,8 @@ struct MaskGuard {
   std::optional<unsigned> mask;
   /// What computes the mask and nothing else, in order.
   llvm::SmallVector<mlir::Operation *> sunk;
+  /// What makes the operand that is kept, if it has a guard and no other use.
+  mlir::Operation *before = nullptr;
 };
 
 /// The guards of a launch, in loops. Precondition: layouts are assigned.

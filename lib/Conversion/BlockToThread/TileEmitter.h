@@ -156,6 +156,7 @@ private:
   friend class PositionBounds;
   mlir::Value emitMaskIsIdle(mlir::Operation *op, const MaskGuard &guard);
   void emitGuarded(mlir::Operation *op, const MaskGuard &guard);
+  void emitUnguarded(mlir::Operation *op, const MaskGuard &guard);
 
   // What is computed where it would be loaded (SourceEmitter.cpp).
   void emitIota(block::IotaOp op);

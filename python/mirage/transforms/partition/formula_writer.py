@@ -26,6 +26,7 @@ from mirage.semantics.integer_formula import (
 )
 from mirage.semantics.integer_functions import CAST
 from mirage.semantics.integers import Integers
+from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import View
@@ -106,6 +107,8 @@ class FormulaWriter:
         op = self.made.get(value)
         if op is not None and op.number is not None and value.dtype.is_integer:
             return self._step(CONSTANT, (int(op.number),), value.dtype)
+        if isinstance(op, Lookup) and op.counts_along is not None and value.dtype is DType.I64:
+            return self._number(index[op.counts_along])
         if op is not None and op in self.moves:
             part = op.cut_at is not None and not self._is_computed(op.operands[0])
             if part and self._is_loaded(value, index):  # it is there, as a part of its operand

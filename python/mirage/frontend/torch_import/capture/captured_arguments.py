@@ -30,6 +30,7 @@ class Argument:
     inline: bool = False  # a scalar written in the program, rather than a weight
     trained: bool = False  # an ``nn.Parameter``, rather than a buffer or a constant
     folded: bool = False  # computed at import from constants, read as the numbers that it holds
+    unrounded: bool = False  # a number of f32, as the number that it is rounded from
     fixed: bool = False  # a constant, or a buffer that no state_dict has
 
 

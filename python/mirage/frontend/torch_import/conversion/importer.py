@@ -99,11 +99,12 @@ class Importer:
     def _bind_argument(self, argument: Argument, block_argument: Any) -> None:
         if argument.inline:
             assert argument.data is not None
-            dtype = dtype_of(argument.data)
+            dtype, number = dtype_of(argument.data), argument.data.item()
+            if dtype is not None and argument.unrounded:
+                self.values[block_argument] = self.lowering.constant(number, DType.F32)
+                return
             if dtype is not None:
-                self.values[block_argument] = self.lowering.constant(
-                    _as_it_is(argument.data.item()), dtype
-                )
+                self.values[block_argument] = self.lowering.constant(_as_it_is(number), dtype)
                 return
         result = tensor_type(block_argument.type)
         if result is None:

@@ -241,6 +241,15 @@ class Lowering(Builder):
         sizes = tuple(length if i == dim else n for i, n in enumerate(x.shape))
         return self.slice(x, tuple(start if i == dim else 0 for i in range(len(sizes))), sizes)
 
+    def slice(self, x: Value, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> Value:
+        """Take a block of ``x``, unless it is all of it, or has one number everywhere."""
+        if sizes == x.shape:
+            return x
+        number = self.number_of(x)
+        if number is None or not all(sizes):
+            return super().slice(x, offsets, sizes)
+        return self.filled(number, TensorType(sizes, x.dtype))
+
     def filled(self, value: Number, result: TensorType) -> Value:
         """Return a tensor with one value everywhere."""
         if result.dtype.is_eight_bits:
