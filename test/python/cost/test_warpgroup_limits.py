@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 from mirage.compiler import CompileOptions, compile_graph
-from mirage.cost.analysis import BlockAnalysis
+from mirage.cost.block_analysis import BlockAnalysis
 from mirage.cost.compilable import CheckError, check_launch
 from mirage.cost.features import features_of
 from mirage.cost.shared_memory_bound import shared_bytes
