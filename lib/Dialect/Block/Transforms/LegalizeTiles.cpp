@@ -132,9 +132,9 @@ private:
         (fill != 0 && !std::isinf(fill)))
       return;
     rewriter.setInsertionPoint(mask);
-    Value masked = MaskOp::create(rewriter, mask.getLoc(), mask.getType(), scaled.getLhs(),
-                                  mask.getDimAttr(), mask.getAxesAttr(), mask.getExtentAttr(),
-                                  mask.getFillAttr());
+    Value masked =
+        MaskOp::create(rewriter, mask.getLoc(), mask.getType(), scaled.getLhs(), mask.getDimAttr(),
+                       mask.getAxesAttr(), mask.getExtentAttr(), mask.getFillAttr());
     rewriter.replaceOpWithNewOp<BinaryOp>(mask, mask.getType(), BinaryFn::Mul, masked,
                                           factor.getResult());
     rewriter.eraseOp(scaled);
