@@ -256,7 +256,7 @@ private:
                                                       OperationEquivalence::IgnoreLocations);
   }
 
-  /// Puts a call of `function` with as many blocks in the place of `op`, which stays without uses.
+  /// Puts a call of `function` with as many blocks in place of `op`, which stays without uses.
   kernel::InvokeOp replaceWithInvoke(Operation *op, ValueRange operands, gpu::GPUFuncOp function,
                                      int64_t blocks, int64_t threads,
                                      ArrayRef<Attribute> tensorMaps = {}, int64_t cluster = 1) {

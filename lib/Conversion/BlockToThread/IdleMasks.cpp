@@ -21,8 +21,7 @@ public:
   struct Numbers {
     Value least, most;
   };
-  /// Whether all elements are true, and whether none is; neither need be said of
-  /// a tile of which it holds.
+  /// Whether all elements are certainly true, and whether all are certainly false.
   struct Truth {
     Value all, none;
   };

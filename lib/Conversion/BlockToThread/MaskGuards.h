@@ -30,7 +30,7 @@
 
 namespace mirage {
 
-/// An op that hands on an operand as it is, where its mask does nothing.
+/// An op whose result is one of its operands where its mask does nothing.
 struct MaskGuard {
   /// The number of that operand, and of the mask; none for a `block.mask`.
   unsigned kept = 0;

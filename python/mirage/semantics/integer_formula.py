@@ -207,7 +207,7 @@ class Formula:
 
     def evaluate(self, operands: Sequence[Array], shape: tuple[int, ...] = ()) -> Array:
         """Return the result of ``shape`` for operands that broadcast to it, except for tables:
-        64-bit integers, also in the place of the floats to which the last step converts them.
+        64-bit integers, also in place of the floats to which the last step converts them.
         Operands are whole numbers in any type, or the floats that they are."""
         values: list[Array] = []
         with np.errstate(all="ignore"):

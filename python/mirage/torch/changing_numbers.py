@@ -21,7 +21,7 @@ from mirage.torch.compiled_graph import StaysEager
 
 class ChangingNumbers:
     """The graph ``module`` without the arithmetic of the numbers that it is ``given``, by their
-    places among its inputs; it takes inputs in the place of numbers. Raises :class:`StaysEager` if
+    places among its inputs; it takes inputs in place of numbers. Raises :class:`StaysEager` if
     a tensor would not have the same effect as the number."""
 
     def __init__(

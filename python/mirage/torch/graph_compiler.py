@@ -58,7 +58,7 @@ the search; CUDA graphs are not captured here, but a caller may capture the comp
 MOST_SIZES = 16
 """The most sets of sizes that a graph is compiled for; calls with further ones run eagerly."""
 FIRST = 1
-"""The sets of sizes that are compiled as a whole before it is known that there are more."""
+"""The sets of sizes that are compiled as a whole before it is known that others occur."""
 OFTEN = 32
 """The calls after which a set of sizes is compiled as a whole, if the rest of the graph is compiled
 for any sizes."""

@@ -129,5 +129,5 @@ def _hint(size: int | torch.SymInt) -> int:
 
 
 def _copied(tree: Any, copies: Mapping[Node, Any]) -> Any:
-    """Return arguments with other values in the place of nodes."""
+    """Return arguments with other values in place of nodes."""
     return map_arg(tree, copies.__getitem__)

@@ -136,7 +136,7 @@ def test_assemble() -> None:
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Has an assembler in the place of ptxas that writes to ``$out`` as it is told."""
+    """Has an assembler in place of ptxas that writes to ``$out`` as it is told."""
     sections = (0, 64, 0, 64, 0, 0, 64, 1, 0)  # one, listed at byte 64, and no segments
     header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF", 2, 190, 1, 0, *sections)
     (tmp_path / "code").write_bytes(header + bytes(64))

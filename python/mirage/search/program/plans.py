@@ -3,8 +3,8 @@
 A *plan* is a set of stored values; every stored value is computed by a kernel, alone or with
 others, from the program's inputs and other stored values (intermediates that are not stored are
 recomputed where they are needed). Plans are the partitions of a program
-(:mod:`mirage.search.program.partitions`); a part's cost is the predicted time of its best kernel. A
-kernel is solved once, for all plans that contain it.
+(:mod:`mirage.search.program.cheapest_partitions`); a part's cost is the predicted time of its best
+kernel. A kernel is solved once, for all plans that contain it.
 
 Kernels are considered from small to large ones, under two assumptions: if there is no kernel for
 some values, there is none that computes them with more inside; and a larger kernel takes at least
@@ -25,9 +25,9 @@ from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.solver import HOPELESS
 from mirage.search.kernel.workers import Region
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
+from mirage.search.program.cheapest_partitions import TOLERANCE, Partitions, search
 from mirage.search.program.cuts import Cuts
 from mirage.search.program.dag import Part
-from mirage.search.program.partitions import TOLERANCE, Partitions, search
 from mirage.search.program.parts import Program
 from mirage.semantics.ugraph import Op, Source
 

@@ -30,7 +30,7 @@ _TINY = 2.0**-60
 def before_rounding(
     graphs: tuple[KernelGraph, KernelGraph], contents: Mapping[int, Array]
 ) -> Mapping[int, Array] | None:
-    """Return the contents with constants of the programs, and simple fractions, in the place of
+    """Return the contents with constants of the programs, and simple fractions, in place of
     elements of f32 that these round to; None if there are none."""
     known = {float(np.float32(x)): x for x in map(nearest, _constants(graphs))}
     return _read(graphs, contents, lambda x: _unrounded(x, known))
@@ -40,7 +40,7 @@ def before_computing(
     graphs: tuple[KernelGraph, KernelGraph], contents: Mapping[int, Array]
 ) -> Mapping[int, Array] | None:
     """Return the contents with powers of the programs' constants, and their products with another
-    constant, in the place of elements of f32 from which they differ by a few roundings, as
+    constant, in place of elements of f32 from which they differ by a few roundings, as
     ``0.9 ** torch.arange(8)`` does; None if there are none. Programs with these numbers do not
     compile to the same, so the roundings are to be measured with the tensors as they are."""
     constants = sorted({abs(c) for c in _constants(graphs) if isinstance(c, Fraction) and c})

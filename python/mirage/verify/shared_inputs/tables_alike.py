@@ -24,7 +24,7 @@ MOST_ELEMENTS = 1 << 14
 
 
 def with_one_table(given: Aligned) -> Aligned | None:
-    """Return the programs with the reference's tables in the place of tables of the candidate that
+    """Return the programs with the reference's tables in place of tables of the candidate that
     are the same up to a few roundings; None if there are none."""
     first, second = (_read(g, given) for g in (given.reference, given.candidate))
     instead: dict[int, int] = {}

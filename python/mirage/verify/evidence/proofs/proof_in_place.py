@@ -1,6 +1,6 @@
 """Proofs with the positions and tensors that programs hold, as they are.
 
-Small models put arbitrary numbers in the place of positions, masks and bound tensors, and so cannot
+Small models put arbitrary numbers in place of positions, masks and bound tensors, and so cannot
 show statements that hold for the actual ones alone: that a window is the difference of two
 triangles, or that rows which are rotated twice are back in their places. Programs that are small
 enough are compared as they are, in symbolic arithmetic that knows those numbers.
