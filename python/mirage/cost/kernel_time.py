@@ -75,13 +75,6 @@ def _starts(kind: Kind, o: Occupancy) -> Num:
     return 1.0 + where(kind.streams, (o.waves - 1.0) / o.together, 0.0)
 
 
-def _share(of_many: float, steps: Num) -> Num:
-    """Return the share of a warpgroup's work that counts if others are beside it, ``of_many`` in
-    a loop of many steps. One step's work at the ends of the loop has nothing beside it (attention
-    of 256 rows to 4096 keys of 64, normalised, in two steps: 10.4 µs, and 7.9 by warps)."""
-    return of_many + (1.0 - of_many) / steps
-
-
 def _busy(f: KernelFeatures, kind: Kind, target: Target, together: Num) -> Num:
     """Return the µs that one block keeps the units of an SM busy, if ``together`` of them run at
     once."""
@@ -100,7 +93,7 @@ def _busy(f: KernelFeatures, kind: Kind, target: Target, together: Num) -> Num:
         # loop, unless they go on apart
         in_turn = np.logical_not(np.asarray(f.serial, dtype=bool) | kind.meets)
         several = (together * f.warps >= 8) & (in_turn | (together > 1))
-        beside = where(groups & several, _share(BESIDE, f.steps), 1.0)
+        beside = where(groups & several, BESIDE, 1.0)
     busy = np.maximum(mma, move) + once * where(f.apart, BESIDE, 1.0) + step * beside
     if not (is_zero(f.odd_once) and is_zero(f.odd_step)):
         busy = busy + ODD * (f.odd_once + f.odd_step * f.steps) / target.clock
@@ -169,7 +162,7 @@ def _chain(
     part: Num = 0.5
     if somewhere(groups):
         many = work.many & ~(kind.meets & (o.together <= 1))
-        part = where(groups, where(many, _share(0.5, f.steps), 1.0), 0.5)
+        part = where(many | ~groups, 0.5, 1.0)
     chain = chain + part * work.busy / work.few * _shared_with(f, kind, o)
     if not somewhere(groups):
         return chain, groups
