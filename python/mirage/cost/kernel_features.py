@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cost.uniform import is_zero, somewhere, uniform, where
+from mirage.cost.uniform import is_zero, uniform, where
 
 Num = Any
 """A float or a float array."""
@@ -25,20 +25,6 @@ element by element (ptxas: 154 registers without, 168 with a bias and silu)."""
 BASE, PER_ACCUMULATOR, PER_LIVE = 30.0, 0.93, 0.7
 """The registers of a thread for addresses and counters, and for each f32 value that it sums or
 computes (:mod:`mirage.cost.registers` says what they are fitted to)."""
-
-
-BETWEEN_PRODUCTS = 45.0
-"""The registers more that a warpgroup's thread takes if it computes between products, of those that
-it starts with (20 kernels of attention have 107 to 168, and one 235, where 73 to 122 were counted
-without)."""
-_SHARED = 65536.0 / 32.0
-"""The registers of an SM for each lane of a warp."""
-
-
-def between_products(wanted: Num, warps: Num) -> Num:
-    """Return the registers of a thread of groups that compute between products."""
-    start = np.floor(_SHARED / (warps + 4.0) / 8.0) * 8.0
-    return np.maximum(wanted, np.minimum(wanted + BETWEEN_PRODUCTS, start))
 
 
 @dataclass(frozen=True)
@@ -134,11 +120,7 @@ class KernelFeatures:
             return self.known.registers
         held = PER_ACCUMULATOR * self.accumulators + PER_LIVE * self.live
         alone = BASE + held / (32.0 * self.warps)
-        wanted = where(uniform(self.multiplies), 40.0 + self.values, alone)
-        if somewhere(uniform(self.warpgroups)):
-            between = self.warpgroups & (np.asarray(self.sfu_step) > 0)
-            wanted = where(between, between_products(wanted, self.warps), wanted)
-        return np.minimum(255.0, wanted)
+        return np.minimum(255.0, where(uniform(self.multiplies), 40.0 + self.values, alone))
 
     @property
     def multiplies(self) -> Num:

@@ -13,13 +13,7 @@ from functools import cached_property, lru_cache
 from mirage import _target
 from mirage.cost.analysis import BlockAnalysis
 from mirage.cost.compilable import CheckError
-from mirage.cost.kernel_features import (
-    BASE,
-    IN_PLACE,
-    PER_ACCUMULATOR,
-    PER_LIVE,
-    between_products,
-)
+from mirage.cost.kernel_features import BASE, IN_PLACE, PER_ACCUMULATOR, PER_LIVE
 from mirage.cost.occupancy import FEWEST_REGISTERS
 from mirage.cost.warpgroup_limits import why_no_warpgroups
 from mirage.cost.warps import WarpGrid
@@ -182,8 +176,6 @@ class RegisterEstimator(BlockAnalysis):
         wanted = BASE + PER_MATMUL * len(self.matmuls) + PER_ACCUMULATOR * held
         per_live = PER_LIVE * (IN_PLACE if self.launch.schedule.warpgroups else 1.0)
         wanted += per_live * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
-        if self.launch.schedule.warpgroups and operands:
-            wanted = float(between_products(wanted, self.launch.schedule.warps))
         return wanted, max(exchanged, default=0.0)
 
     def chained(self) -> float:

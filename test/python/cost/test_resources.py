@@ -13,7 +13,6 @@ from mirage.compiler import CompileError, CompileOptions, compile_graph
 from mirage.compiler.ptxas import find_ptxas
 from mirage.cost import H200, CheckError, Resources, check_launch
 from mirage.cost.features import features_of
-from mirage.cost.kernel_features import KernelFeatures, between_products
 from mirage.cost.registers import registers_of
 from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.pipeline.search import add_candidates
@@ -125,18 +124,6 @@ def test_registers_are_near_what_the_assembler_reports() -> None:
             errors.append(abs(registers_of(launch).used - report["registers"]))
     assert len(errors) > 8
     assert sum(errors) / len(errors) < 40
-
-
-def test_registers_of_groups_that_compute_between_products() -> None:
-    """Up to those that threads start with; what is beyond these anyway stays."""
-    assert between_products(81.0, 4.0) == 126.0
-    assert between_products(150.0, 8.0) == 168.0
-    assert between_products(201.0, 8.0) == 201.0
-    product = KernelFeatures(
-        warps=8.0, warpgroups=True, mma_step=4e6, accumulators=16640.0, live=16384.0
-    )
-    attention = replace(product, sfu_step=1e4)
-    assert attention.registers == product.registers + 45.0
 
 
 def test_warpgroups_that_the_compiler_did_without() -> None:
