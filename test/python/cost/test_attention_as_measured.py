@@ -80,9 +80,9 @@ def test_one_group_of_warps_works_beside_its_own_products() -> None:
     it does. (What starts early behind these kernels is predicted to take 1 µs longer than it does,
     which is why they may be predicted faster than they are.)"""
     for run in RUNS:
-        assert 0.65 < run.predicted / run.measured < 1.08
+        assert 0.70 < run.predicted / run.measured < 1.08
     errors = [abs(np.log(run.predicted / run.measured)) for run in RUNS]
-    assert np.mean(errors) < 0.18
+    assert np.mean(errors) < 0.145
 
 
 @pytest.mark.parametrize("sizes", sorted({run.sizes for run in RUNS}))
