@@ -158,11 +158,13 @@ class _Written:
         op = self.op(x)
         return op.operands if op is not None and op.function is fn else None
 
-    def sum_of_two(self, total: Op | None, shift: Value) -> tuple[Value, Value] | None:
-        """Return ``x`` and ``y`` if ``total`` is ``1 + e^-|x - y|`` and ``shift`` is the larger
-        one."""
-        larger = self.operands(shift, BinaryFn.MAX)
-        if larger is None or total is None or total.function is not BinaryFn.ADD:
+    def sum_of_two(
+        self, total: Op | None, shift: Value, extremum: BinaryFn
+    ) -> tuple[Value, Value] | None:
+        """Return ``x`` and ``y`` if ``total`` is ``1 + e^-|x - y|`` and ``shift`` is the larger (or
+        smaller) one; ``y`` may be zero."""
+        ends = self.operands(shift, extremum)
+        if ends is None or total is None or total.function is not BinaryFn.ADD:
             return None
         for one, small in (total.operands, total.operands[::-1]):
             made = self.op(one)
@@ -171,9 +173,15 @@ class _Written:
             x: tuple[Value, ...] | None = (small,)
             for fn in (UnaryFn.EXP, UnaryFn.NEG, UnaryFn.ABS):
                 x = None if x is None else self.operands(x[0], fn)
-            apart = None if x is None else self._apart(x[0])
-            if apart is not None and {*map(self.source, larger)} == {*map(self.source, apart)}:
-                return larger[0], larger[1]
+            if x is None:
+                continue
+            apart = self._apart(x[0])
+            if apart is not None and {*map(self.source, ends)} == {*map(self.source, apart)}:
+                return ends[0], ends[1]
+            for end, zero in (ends, ends[::-1]):
+                is_zero = (made := self.op(zero)) is not None and made.number == 0
+                if is_zero and self.source(end) is self.source(x[0]):
+                    return ends[0], ends[1]
         return None
 
     def _apart(self, x: Value) -> tuple[Value, ...] | None:
@@ -192,21 +200,41 @@ def shift_rule(
 ) -> Callable[[Builder], Value] | None:
     """Return how to write ``m + log(sum(e^(x - m)))``: as the logarithm of the sum of ``e^x``,
     whatever is subtracted and added again; and ``max(x, y) + log(1 + e^-|x - y|)``, which is the
-    same for a sum of two. Return None for other ops."""
+    same for a sum of two, or ``min(x, y) - log(1 + e^-|x - y|)``, which is its negative for their
+    negatives. Return None for other ops."""
+    known = _Written(makers, reshaped)
+    if op.function is BinaryFn.SUB:
+        return _least_less_logarithm(op, known)
     if op.function is not BinaryFn.ADD:
         return None
-    known = _Written(makers, reshaped)
     for side, shift in (op.operands, op.operands[::-1]):
         log = known.op(side)
         if log is None or log.function is not UnaryFn.LOG or side.shape != shift.shape:
             continue
         total = known.op(log.operands[0])
-        if (pair := known.sum_of_two(total, shift)) is not None and shift.shape == op.result.shape:
+        if (
+            pair := known.sum_of_two(total, shift, BinaryFn.MAX)
+        ) and shift.shape == op.result.shape:
             return lambda b, pair=pair: b.unary(UnaryFn.LOG, _sum_of_exponentials(b, *pair))
         rule = None if total is None else _unshifted(total, known.source(shift), known)
         if rule is not None and shift.shape == op.result.shape:
             return lambda b, rule=rule: _logarithm(b, rule(b), op.result.shape)
     return None
+
+
+def _least_less_logarithm(op: Op, known: _Written) -> Callable[[Builder], Value] | None:
+    shift, log = op.operands[0], known.op(op.operands[1])
+    if log is None or log.function is not UnaryFn.LOG or shift.shape != op.results[0].shape:
+        return None
+    pair = known.sum_of_two(known.op(log.operands[0]), shift, BinaryFn.MIN)
+    if pair is None:
+        return None
+
+    def written(b: Builder) -> Value:
+        total = _sum_of_exponentials(b, *(b.unary(UnaryFn.NEG, x) for x in pair))
+        return b.unary(UnaryFn.NEG, b.unary(UnaryFn.LOG, total))
+
+    return written
 
 
 def _unshifted(total: Op, shift: Value, known: _Written) -> Callable[[Builder], Value] | None:

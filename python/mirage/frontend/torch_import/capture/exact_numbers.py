@@ -61,8 +61,9 @@ def _computed(
     """Return what an op of numbers gives in float64, if it has a result of that type."""
     if not all(n in wide for n in node.all_input_nodes):
         return None
-    args, kwargs = (map_arg(x, wide.__getitem__) for x in (node.args, node.kwargs))
-    kwargs = {k: _WIDE.get(x, x) if isinstance(x, torch.dtype) else x for k, x in kwargs.items()}
+    given: Any = map_arg(node.kwargs, wide.__getitem__)
+    args: Any = map_arg(node.args, wide.__getitem__)
+    kwargs = {k: _WIDE.get(x, x) if isinstance(x, torch.dtype) else x for k, x in given.items()}
     if not node.all_input_nodes:  # a number that the program writes
         kwargs["dtype"] = torch.float64
     target: Any = node.target
