@@ -1,5 +1,5 @@
-"""Products written as exponentials of sums of logarithms, powers, chosen scores and rotary tables,
-in two ways each."""
+"""Products written as exponentials of sums of logarithms, powers, chosen scores, rotary tables and
+variances, in two ways each."""
 
 from __future__ import annotations
 
@@ -65,6 +65,19 @@ def turned_by_halves(x: Tensor) -> Tensor:
     return torch.cat([u * c - v * s, v * c + u * s], -1)
 
 
+def shifted(x: Tensor, times: float = 1.0) -> Tensor:
+    """A norm in one pass, shifted by an element."""
+    y = x - x[:, :1]
+    mean = y.mean(-1, keepdim=True)
+    variance = (y * y).mean(-1, keepdim=True) - times * (mean * mean)
+    return (y - mean) * torch.rsqrt(variance.clamp(min=0) + 1e-5)
+
+
+def limited(x: Tensor, count: int) -> Tensor:
+    total = x.sum(-1)
+    return ((x**2).sum(-1) - total * total / count).clamp(min=0).sqrt()
+
+
 DECAYS_RIGHT = (
     Pair("decays step by step", STEPS, decayed, step_by_step, False),
     Pair(
@@ -102,4 +115,15 @@ DECAYS_RIGHT = (
         lambda x: 3 / (3 + torch.exp(-x)),
     ),
     Pair("tables of halves", "6x8", turned, turned_by_halves),
+    Pair(
+        "a variance of a shift, kept from zero", "8x24", lambda x: F.layer_norm(x, (24,)), shifted,
+    ),
+    Pair(
+        "a deviation of sums", "8x24", lambda x: x.std(-1), lambda x: limited(x, 24) / 23**0.5,
+        False,
+    ),
+    Pair(
+        "a variance without its negative part", "8x24", lambda x: x.var(-1, unbiased=False),
+        lambda x: F.relu(x.square().mean(-1) - x.mean(-1).square()), False,
+    ),
 )  # fmt: skip

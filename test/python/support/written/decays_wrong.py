@@ -16,6 +16,7 @@ from written.decays_right import (
     left,
     masked,
     scattered,
+    shifted,
     step_by_step,
     turned,
     turned_by_halves,
@@ -65,4 +66,17 @@ DECAYS_WRONG = (
         lambda x: 3.001 / (3.001 + torch.exp(-x)),
     ),
     Pair("tables of another base", "6x8", lambda x: turned(x, 10001.0), turned_by_halves),
+    Pair(
+        "a variance of a shift, more subtracted", "8x24", lambda x: F.layer_norm(x, (24,)),
+        lambda x: shifted(x, 1.01),
+    ),
+    Pair(
+        "a limit that is reached", "8x24",
+        lambda x: x.square().mean(-1) - 1.5 * x.mean(-1).square(),
+        lambda x: F.relu(x.square().mean(-1) - 1.5 * x.mean(-1).square()),
+    ),
+    Pair(
+        "the mean of others", "8x24 8x24", lambda x, y: x.square().mean(-1) - y.mean(-1).square(),
+        lambda x, y: F.relu(x.square().mean(-1) - y.mean(-1).square()),
+    ),
 )  # fmt: skip
