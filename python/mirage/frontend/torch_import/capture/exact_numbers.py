@@ -61,8 +61,8 @@ def _computed(
     """Return what an op of numbers gives in float64, if it has a result of that type."""
     if not all(n in wide for n in node.all_input_nodes):
         return None
-    args = map_arg(node.args, wide.__getitem__)
     given: Any = map_arg(node.kwargs, wide.__getitem__)
+    args: Any = map_arg(node.args, wide.__getitem__)
     kwargs = {k: _WIDE.get(x, x) if isinstance(x, torch.dtype) else x for k, x in given.items()}
     if not node.all_input_nodes:  # a number that the program writes
         kwargs["dtype"] = torch.float64

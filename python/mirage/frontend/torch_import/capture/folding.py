@@ -73,9 +73,7 @@ def fold(graph: torch.fx.Graph, given: Mapping[torch.fx.Node, torch.Tensor]) -> 
             constants[node] = None
         else:  # several results: those that are taken of it
             pending.extend(user for user in node.users if user in known)
-    return [
-        _replace(graph, node, exact[node] if node in exact else known[node]) for node in constants
-    ]
+    return [_replace(graph, n, exact[n] if n in exact else known[n]) for n in constants]
 
 
 def _evaluated(
