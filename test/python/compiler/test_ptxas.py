@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mirage.compiler import compile as compilation
 from mirage.compiler import ptxas
 from mirage.compiler.errors import PtxasError
 from mirage.compiler.ptxas import EntryUsage, ask_for_registers, assemble, find_ptxas, parse_output
@@ -88,6 +89,37 @@ def test_spills_for_occupancy_ask_for_registers() -> None:
     assert ask_for_registers(PTX.format(threads=288), (full,)) is None
     if find_ptxas() is not None:
         assert assemble(changed, "sm_80") is not None
+
+
+def test_kernels_that_fill_all_registers_ask_for_fewer() -> None:
+    """ptxas moves loads ahead until no register is left, and then spills one pair of them."""
+    ptx = PTX.format(threads=128)
+    changed = ask_for_registers(ptx, (EntryUsage("one", 255, 0, 8, 8, 8),), ptxas.WHOLE_UNITS)
+    assert changed == ptx.replace(".maxntid 128, 1, 1", ".maxntid 128, 1, 1\n.maxnreg 248", 1)
+    full = EntryUsage("one", 128, 0, 4, 4, 8)
+    assert ask_for_registers(PTX.format(threads=512), (full,), ptxas.WHOLE_UNITS) is None
+
+
+@pytest.mark.parametrize(
+    ("spilled", "kept"),
+    [((600, 16, 0), 248), ((600, 16, 16), 255), ((600, 400, 400), 0), ((600, 0, 0), 255)],
+)
+def test_the_request_that_spills_least_is_kept(
+    spilled: tuple[int, int, int], kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request counts only if half of the spilled bytes, or more, are gone."""
+
+    def usage(bytes_: int) -> ptxas.AssemblerReport:
+        return ptxas.AssemblerReport("", b"", (EntryUsage("one", 168, 0, bytes_, 0, 8),), ())
+
+    def assembled(ptx: str, chip: str) -> ptxas.AssemblerReport:
+        return usage(spilled[1] if ".maxnreg 255" in ptx else spilled[2])
+
+    monkeypatch.setattr(compilation, "assemble", assembled)
+    given = PTX.format(threads=128)
+    ptx, report = compilation.without_spills(given, usage(spilled[0]), "sm_90a")
+    assert (f".maxnreg {kept}" in ptx) == bool(kept)
+    assert report.spilled == min(spilled) if kept else ptx == given
 
 
 @pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")

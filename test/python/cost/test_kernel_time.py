@@ -189,6 +189,21 @@ def test_rows_that_two_lines_hold_are_read_twice(
     assert 0.85 < times[0] / measured < 1.15
 
 
+def test_groups_that_take_turns_hide_little_in_few_steps() -> None:
+    """Arithmetic between products has the products of other groups beside it, but for one step's
+    share at the ends of the loop."""
+
+    def of_a_step(steps: float) -> float:
+        f = KernelFeatures(
+            blocks=132.0, warps=8.0, stages=3.0, warpgroups=True, steps=steps, load_step=32768.0,
+            shared_step=32768.0, mma_step=4e6, alu_step=1.4e5, sfu_step=1.6e4,
+        )  # fmt: skip
+        return float(estimate(f, H200)["compute"]) / steps
+
+    assert of_a_step(2.0) > 1.15 * of_a_step(8.0) > 1.15 * 1.02 * of_a_step(64.0)
+    assert of_a_step(64.0) == pytest.approx(of_a_step(128.0), rel=0.01)
+
+
 def test_what_follows_a_loop_of_products_is_not_hidden() -> None:
     """Groups that take turns compute beside each other's products in the loop; behind it there are
     none. A gelu of 4096 x 4096 behind its product took 25 µs."""

@@ -47,9 +47,9 @@ Step = Pick | Kept
 RELIEF = 0.9
 """The least share of a smaller part's time, without reads that it saves, that a larger part of the
 same value takes."""
-NEARLY = 0.97
-"""After half of the plans that it may examine, the search drops those that are no better than this
-share of the best one."""
+NEARLY, NEARLY_LATE = 0.99, 0.97
+"""The search drops plans whose bounds are no better than this share of the best one, always and
+after half of the plans that it may examine. Predictions are not as exact as that."""
 ENOUGH = 0.4
 """After this many kernels for each plan that it may examine, the search accepts a plan that is
 still the best one at the next smaller doubt."""
@@ -228,10 +228,11 @@ class PlanSearch:
 
     def _stopped(self, proposals: int, bound: float) -> bool:
         self._best = self.partitions.cheapest(known=True)[0]
+        nearly = NEARLY_LATE if 2 * proposals >= self.limits.plans else NEARLY
         if proposals >= self.limits.plans:
             self._end("all sets of stored intermediates after the first ones")
-        elif bound >= NEARLY * self._best and 2 * proposals >= self.limits.plans:
-            self._end(f"those that are at most {1.0 - NEARLY:.0%} faster")
+        elif bound >= nearly * self._best:
+            self._end(f"those that are at most {1.0 - nearly:.0%} faster")
         if time.perf_counter() > self.deadline:
             self.report.stop = StopReason.BUDGET
             self._ended = True

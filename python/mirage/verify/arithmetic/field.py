@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -203,9 +204,7 @@ class FieldPair(Domain):
         for _ in range(cofactor - 1):
             power = self.p.mul(power, base)
         # Giant steps backwards until a baby step is met.
-        babies = self.p.mul(self._high[:_GIANTS, None], self._low).ravel()
-        order = np.argsort(babies)
-        babies = babies[order]
+        babies, order = self._babies
         back = np.asarray(float(pow(w, -babies.size, p)))
         result = np.full(x.shape, np.nan)
         for giant in range(q // babies.size + 1):
@@ -215,6 +214,13 @@ class FieldPair(Domain):
             power = self.p.mul(power, back)
         result = self.q.mul(result, np.asarray(float(pow(cofactor, -1, q))))
         return np.where(known, result, np.nan)
+
+    @cached_property
+    def _babies(self) -> tuple[Array, Array]:
+        """The first powers of the root of unity in ascending order, and their exponents."""
+        powers = self.p.mul(self._high[:_GIANTS, None], self._low).ravel()
+        order = np.argsort(powers)
+        return powers[order], order
 
     def agreement(self, a: Planes, b: Planes) -> tuple[Array, Array]:
         """Return two masks: where the values agree as far as both are defined, and where both are

@@ -16,6 +16,7 @@ from torch.export.graph_signature import OutputKind
 
 from mirage.frontend.torch_import.capture.folding import is_small, pure
 from mirage.frontend.torch_import.capture.fused_layers import LAYERS
+from mirage.frontend.torch_import.capture.stack_traces import calls_of_models
 from mirage.frontend.torch_import.rows.op_table import TABLE
 
 CHECK = torch.ops.aten._assert_tensor_metadata.default
@@ -66,7 +67,7 @@ def _run(
         own = {op: made for op, made in composite.items() if not _is_default(op, made)}
         _split[key] = own, others
     composite, others = _split[key]
-    with unset_fake_temporarily():
+    with unset_fake_temporarily(), calls_of_models():
         return _DECOMPOSE(
             exported,
             cia_to_decomp=dict(composite),

@@ -41,8 +41,9 @@ from mirage.frontend.torch_import.conversion.updates import may_stay, op_name, s
 from mirage.frontend.torch_import.known_tensors.known_indices import with_known_indices
 from mirage.frontend.torch_import.known_tensors.moved_rows import rows_by_index
 from mirage.frontend.torch_import.rows.foreign import Carried
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.op_table import IGNORED, TABLE, WITHOUT_CALLS
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import ShapeError
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import DType
@@ -99,11 +100,12 @@ class Importer:
     def _bind_argument(self, argument: Argument, block_argument: Any) -> None:
         if argument.inline:
             assert argument.data is not None
-            dtype = dtype_of(argument.data)
+            dtype, number = dtype_of(argument.data), argument.data.item()
+            if dtype is not None and argument.unrounded:
+                self.values[block_argument] = self.lowering.constant(number, DType.F32)
+                return
             if dtype is not None:
-                self.values[block_argument] = self.lowering.constant(
-                    _as_it_is(argument.data.item()), dtype
-                )
+                self.values[block_argument] = self.lowering.constant(_as_it_is(number), dtype)
                 return
         result = tensor_type(block_argument.type)
         if result is None:

@@ -111,6 +111,7 @@ class Activations:
         ]
         self.free = [i for i in every if not graph.inputs[i].dtype.is_integer]
         self.integers = [i for i in every if i not in self.free]
+        self._has_integers = any(v.dtype.is_integer for v in graph.inputs)
 
     def stream(self, *what: object) -> Rng:
         """Return the random generator for the situation that the words name."""
@@ -144,7 +145,8 @@ class Activations:
     ) -> Situation:
         """Draw normal inputs, some of them replaced. Integers are equal in ``runs`` of that share
         of a row, if ``runs`` is given."""
-        runs = self._runs(name) if runs is None else runs
+        if runs is None:
+            runs = self._runs(name) if self._has_integers else 0.0
         inputs: list[Sampled] = []
         for i in range(len(self.graph.inputs)):
             region = self.sample.inputs[i]

@@ -69,35 +69,39 @@ def compare_rows(
     x, r, c = (np.asarray(v, dtype=np.float64) for v in (exact, reference, candidate))
     n = row_length(x.shape)
     x, r, c = (v.reshape(-1, n) for v in (x, r, c))
-    least = (x == -np.inf) & (r == -np.inf)  # a candidate may do better, but not worse
-    if (least & (np.isnan(c) | (c == np.inf))).any():
+    known = _known(x, r, c, dtype)
+    if known is None:
         return Errors(
             name, 0.0, np.inf, False, f"{output}: expected minus infinity", certain=True, lost=True
         )
-    # Next to the end of a type's range, rounding decides whether a number is infinite.
-    known = np.isfinite(x) & np.isfinite(r) & (np.abs(x) < 0.97 * LARGEST[dtype])
     if not known.any():
         return Errors(name, 0.0, 0.0, True)
-    with np.errstate(invalid="ignore", over="ignore"):
-        x = np.where(known, x, 0.0)
-        error_r = np.where(known, r - x, 0.0)
-        error_c = np.where(known, np.where(np.isfinite(c), c - x, np.inf), 0.0)
-        floor = np.where(known, NEGLIGIBLE[dtype] * np.abs(x) + SMALLEST[dtype], 0.0)
-    size = float(np.abs(x).max()) or 1.0
+    x, error_r, error_c = _errors(x, r, c, known)
+    sizes = np.abs(x)
+    floor = NEGLIGIBLE[dtype] * sizes
+    floor += SMALLEST[dtype]
+    if not known.all():
+        floor = np.where(known, floor, 0.0)
+    size = float(sizes.max()) or 1.0
     count = _count(known, None)
-    rms_r, rms_c = (float(_rms(e, count, None)) / size for e in (error_r, error_c))
-    most_r, most_c = (float(np.abs(e).max()) / size for e in (error_r, error_c))
-    failed = Errors(name, rms_r, rms_c, False, output, example=_example(x, r, c, error_c))
-    if not np.isfinite(error_c).all():
-        return replace(failed, certain=True)
+    square_r, square_c = _squares(error_r), _squares(error_c)
+    rms_r, rms_c = (float(_root(e, count, None)) / size for e in (square_r, square_c))
+    most_r, most_c = (float(np.abs(e).max()) for e in (error_r, error_c))
+
+    def failed() -> Errors:
+        example = _example(x, r, c, error_c)
+        return Errors(name, rms_r, rms_c, False, output, example=example)
+
+    if not np.isfinite(most_c):
+        return replace(failed(), certain=True)
     # The largest of a sample of errors is uncertain by itself: twice that of the mean.
     loose = float(_slack(floor.reshape(1, -1))[0])
     least_error = max(NEGLIGIBLE[dtype], SMALLEST[dtype] / size)
     fine = rms_c <= 2.0 * loose * max(rms_r, least_error / 2.0)
-    if not (fine and most_c <= 4.0 * loose * max(most_r, least_error)):
-        return failed
+    if not (fine and most_c / size <= 4.0 * loose * max(most_r / size, least_error)):
+        return failed()
     count = _count(known, 1)
-    rows_r, rows_c, rows_floor = (_rms(e, count, 1) for e in (error_r, error_c, floor))
+    rows_r, rows_c, rows_floor = (_root(e, count, 1) for e in (square_r, square_c, _squares(floor)))
     slack = _slack(floor)
     if (slack > _FEW).any():
         others = _of_other_rows(x, error_r, known, SMALLEST[dtype])
@@ -111,8 +115,35 @@ def compare_rows(
     at = int(np.argmax(np.where(wrong, rows_c / np.maximum(allowed, 1e-300), 0.0)))
     scale = float(_rms(x, count, 1)[at]) or 1.0
     example = _example(x[at], r[at], c[at], error_c[at])
-    failed = Errors(name, float(rows_r[at]) / scale, float(rows_c[at]) / scale, False)
-    return replace(failed, where=f"{output}, row {at} of those compared", example=example)
+    row = Errors(name, float(rows_r[at]) / scale, float(rows_c[at]) / scale, False)
+    return replace(row, where=f"{output}, row {at} of those compared", example=example)
+
+
+def _known(x: Array, r: Array, c: Array, dtype: DType) -> Array | None:
+    """Return where errors are compared; None if the candidate is not minus infinity where both
+    others are."""
+    # Next to the end of a type's range, rounding decides whether a number is infinite.
+    inside = np.abs(x) < 0.97 * LARGEST[dtype]
+    known = inside & np.isfinite(r)
+    if not known.all():
+        least = (x == -np.inf) & (r == -np.inf)  # a candidate may do better, but not worse
+        if (least & (np.isnan(c) | (c == np.inf))).any():
+            return None
+    return known
+
+
+def _errors(x: Array, r: Array, c: Array, known: Array) -> tuple[Array, Array, Array]:
+    """Return exact values and the errors of both others, which are 0 where nothing is known, and
+    infinite where only the candidate is not finite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        error_r, error_c = r - x, c - x
+    finite = np.isfinite(c)
+    if not finite.all():
+        error_c = np.where(finite, error_c, np.inf)
+    if known.all():
+        return x, error_r, error_c
+    x, error_r, error_c = (np.where(known, v, 0.0) for v in (x, error_r, error_c))
+    return x, error_r, error_c
 
 
 def _example(exact: Array, reference: Array, candidate: Array, errors: Array) -> str:
@@ -159,8 +190,18 @@ def _slack(floor: Array) -> Array:
 def _rms(e: Array, count: Array, axis: int | None) -> Array:
     """Return the root mean square along an axis, of which ``count`` elements are known; the others
     are 0."""
+    return _root(_squares(e), count, axis)
+
+
+def _squares(e: Array) -> Array:
     with np.errstate(over="ignore"):
-        return np.asarray(np.sqrt((e * e).sum(axis) / count))
+        return e * e
+
+
+def _root(squares: Array, count: Array, axis: int | None) -> Array:
+    """Return the root of the mean of squares along an axis."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.sqrt(squares.sum(axis) / count))
 
 
 def _count(known: Array, axis: int | None) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.movement.known_places import joined
 from mirage.frontend.torch_import.rows.movement.several_indices import (
     inside_of,
@@ -18,6 +18,7 @@ from mirage.frontend.torch_import.rows.movement.several_indices import (
     picked_rows,
     places_from_the_end,
 )
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.picked_elements import Index, picked_elements
 from mirage.semantics.positions import gather, iota

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.movement.indexing import (
     MOST_COMPARED,
     along,
@@ -20,6 +20,7 @@ from mirage.frontend.torch_import.rows.movement.several_indices import (
     linear,
     places_from_the_end,
 )
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import broadcast_shapes, normalize_dims
 from mirage.semantics.numbers import Number
 from mirage.semantics.positions import Lookup, iota

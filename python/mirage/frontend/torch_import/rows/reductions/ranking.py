@@ -13,7 +13,8 @@ import math
 from collections.abc import Callable
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose, truth
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
