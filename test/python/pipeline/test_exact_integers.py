@@ -197,6 +197,20 @@ def test_a_kernel_and_its_reader() -> None:
     exact(found, program, ids, x)
 
 
+@pytest.mark.parametrize("descending", [False, True])
+def test_an_order(*, descending: bool) -> None:
+    """Integers of any size are compared by exact arithmetic, and no parts of them are stored."""
+
+    def program(ids: Tensor) -> tuple[Tensor, Tensor]:
+        found = ids.sort(dim=-1, stable=True, descending=descending)
+        return found.values, found.indices
+
+    ids = torch.cat([drawn(torch.int64, 3, 6), torch.tensor([[7, -7, 7, 2**62]]).expand(3, 4)], 1)
+    found = compiled(program, ids)
+    assert not calls(found)
+    exact(found, program, ids)
+
+
 def test_indices_that_may_be_outside_end_a_part() -> None:
     """A program can check them before the kernels of a later part read rows by them."""
 

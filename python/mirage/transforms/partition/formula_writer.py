@@ -107,8 +107,6 @@ class FormulaWriter:
         op = self.made.get(value)
         if op is not None and op.number is not None and value.dtype.is_integer:
             return self._step(CONSTANT, (int(op.number),), value.dtype)
-        if isinstance(op, Lookup) and op.counts_along is not None and value.dtype is DType.I64:
-            return self._number(index[op.counts_along])
         if op is not None and op in self.moves:
             part = op.cut_at is not None and not self._is_computed(op.operands[0])
             if part and self._is_loaded(value, index):  # it is there, as a part of its operand
@@ -132,6 +130,9 @@ class FormulaWriter:
             return self._given((value, whole), Step(LOAD, whole))
         if not value.dtype.is_integer:
             raise NoFormula
+        op = self.made.get(value)
+        if isinstance(op, Lookup) and op.counts_along is not None and value.dtype is DType.I64:
+            return self._number(index[op.counts_along])
         table = self._given((value, None), Step(TABLE, (len(index),)))
         return self._step(PICK, (table, *map(self._number, index)), value.dtype)
 

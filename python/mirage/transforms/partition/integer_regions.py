@@ -28,8 +28,9 @@ BIT_CALLS = {
         for kind in ("Tensor", "Scalar", "Scalar_Tensor")
     },
     **{
-        f"aten.__{way}shift__.Tensor": f"shift_{side}"
+        f"aten.__{way}shift__.{kind}": f"shift_{side}"
         for way, side in (("l", "left"), ("r", "right"))
+        for kind in ("Tensor", "Scalar")
     },
 }
 """The functions of bits, by the calls that compute them; of a tensor and a number, in either order,

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from mirage.errors import SourceLocation
-from mirage.frontend.errors import GraphTypeError, InvalidGraphError
+from mirage.frontend.errors import GraphTypeError, InvalidGraphError, UnsupportedOpError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Fixed, Parameter, Program, Seen
 from mirage.frontend.torch_import.capture.capture import Captured
@@ -36,6 +36,7 @@ from mirage.frontend.torch_import.conversion.stays import (
     foreign_in,
     unsupported,
 )
+from mirage.frontend.torch_import.conversion.unsigned import with_signed
 from mirage.frontend.torch_import.conversion.updates import may_stay, op_name, stores_to
 from mirage.frontend.torch_import.known_tensors.known_indices import with_known_indices
 from mirage.frontend.torch_import.known_tensors.moved_rows import rows_by_index
@@ -185,6 +186,9 @@ class Importer:
         reason = "an op without a meaning in Mirage"
         foreign = foreign_in(call)
         if foreign:
+            signed = self._on_signed(call, location)
+            if signed is not None:
+                return signed
             reason, rows = f"kernels have no tensors of {foreign}", []
         for row in rows:
             found = self._written(call, row)
@@ -195,6 +199,15 @@ class Importer:
         if self.allow_fallback or computed:
             return self._external(call, location, "" if computed else reason)
         raise unsupported(call.op, location, reason, call)
+
+    def _on_signed(self, call: Call, location: SourceLocation | None) -> object:
+        """Return what a call on unsigned integers is as one on signed ones; None if it is none."""
+        start = len(self.lowering.ops)
+        try:
+            return with_signed(self.lowering, call, lambda c: self._call(c, location))
+        except (UnsupportedOpError, ShapeError):
+            del self.lowering.ops[start:]
+            return None
 
     def _written(self, call: Call, row: Row) -> object:
         """Return what a row makes of a call, or the reason why it cannot express it."""

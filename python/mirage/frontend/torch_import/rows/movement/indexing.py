@@ -40,7 +40,8 @@ def _rows(b: Lowering, table: Value, index: Value, *, from_end: bool = False) ->
     """Return rows of ``table``; a rank-0 index selects one row. An index that is given in another
     shape is read in that shape: it needs no copy."""
     if index.shape:
-        rows = gather(b, table, b.as_given(index), from_end=from_end)
+        lines = b.reshape(table, (*table.shape, 1)) if len(table.shape) == 1 else table
+        rows = gather(b, lines, b.as_given(index), from_end=from_end)
         return b.reshaped(rows, (*index.shape, *table.shape[1:]))
     row = gather(b, table, b.reshape(index, (1,)), from_end=from_end)
     return b.reshape(row, table.shape[1:])
