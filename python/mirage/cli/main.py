@@ -22,6 +22,7 @@ import mirage
 from mirage.cli.ended import Ended
 from mirage.cli.output import Output
 from mirage.errors import MirageError
+from mirage.spare_memory import keep_spare_memory
 
 COMMANDS = (
     "optimize", "export", "tune", "search", "verify", "compile", "run", "cache", "doctor",
@@ -114,6 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _end)
     try:
+        keep_spare_memory()
         return int(options.run(options, output))
     except MirageError as e:
         output.error(type(e).__name__, str(e), BAD_INPUT)

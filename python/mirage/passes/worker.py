@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirage.errors import MirageError
 from mirage.passes import registry
+from mirage.spare_memory import keep_spare_memory
 
 if TYPE_CHECKING:
     from mirage import ir
@@ -42,6 +43,7 @@ def main() -> None:
     """Serve requests until the client closes the connection."""
     # An interrupt ends the worker without a traceback; the client says what happened.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    keep_spare_memory()
     channel = socket.socket(fileno=os.dup(0))
     # Nothing that a pass calls may read from the channel.
     nowhere = os.open(os.devnull, os.O_RDONLY)

@@ -26,6 +26,8 @@ from typing import ParamSpec, TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from mirage.spare_memory import keep_spare_memory
+
 log = logging.getLogger("mirage.pipeline")
 
 T = TypeVar("T")
@@ -124,6 +126,7 @@ def _start_worker() -> None:
     skips inherited objects, since visiting them would copy their memory."""
     gc.freeze()
     threadpool_limits(1)
+    keep_spare_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)

@@ -106,13 +106,14 @@ def test_sizes_with_one_block_for_each_row_start_no_others() -> None:
 def test_a_module_with_weights_on_tensors() -> None:
     torch.manual_seed(0)
     layer = torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.GELU(), torch.nn.Linear(48, 16))
-    found = optimized(layer, 40, torch.zeros(9, 32))
-    for size in (1, 17, 33, 40):
+    found = optimized(layer, 8, torch.zeros(7, 32))
+    assert [c.at_most for c in found.classes] == [4, 8]
+    for size in (1, 5, 8):
         x = torch.randn(size, 32)
         (y,) = emulated(found, x)
         torch.testing.assert_close(y, layer(x).detach(), rtol=1e-4, atol=1e-4)
-    with pytest.raises(ArgumentSizeError, match=r"expected a size from 1 to 40.*got 41"):
-        emulated(found, torch.zeros(41, 32))
+    with pytest.raises(ArgumentSizeError, match=r"expected a size from 1 to 8.*got 9"):
+        emulated(found, torch.zeros(9, 32))
     with pytest.raises(ArgumentShapeError, match=r"expected shape \(n, 32\), got \(3, 31\)"):
         emulated(found, torch.zeros(3, 31))
     with pytest.raises(ArgumentCountError, match=r"expected 1 input tensors .*got 2"):
@@ -193,18 +194,18 @@ def test_calls_between_parts_get_the_size() -> None:
         z = torch.special.i0e(y)
         return torch.softmax(z, -1), z.view(x.shape[0] * 4, 16)
 
-    x, w = torch.randn(9, 3, 32), torch.randn(32, 16)
-    shapes = [{0: Dim("batch", min=1, max=16)}, None]
+    x, w = torch.randn(7, 3, 32), torch.randn(32, 16)
+    shapes = [{0: Dim("batch", min=1, max=8)}, None]
     sizes = mi.from_torch(f, x, w, dynamic_shapes=shapes, allow_fallback=True)
     found = sizes.superoptimize(**OPTIONS)
     assert not found.is_one_artifact
     assert any(isinstance(s, Call) for s in found.classes[0].plan.plan.steps)
-    for size in (1, 7, 16):
+    for size in (1, 7, 8):
         x = torch.randn(size, 3, 32)
         for got, want in zip(emulated(found, x, w), f(x, w), strict=True):
             torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
-    with pytest.raises(ArgumentSizeError, match=r"expected a size from 1 to 16.*got 17"):
-        emulated(found, torch.zeros(17, 3, 32), w)
+    with pytest.raises(ArgumentSizeError, match=r"expected a size from 1 to 8.*got 9"):
+        emulated(found, torch.zeros(9, 3, 32), w)
 
 
 def test_rows_are_looked_up_and_numbered_by_calls() -> None:
@@ -217,11 +218,11 @@ def test_rows_are_looked_up_and_numbered_by_calls() -> None:
         scores = (x @ x.transpose(1, 2)).masked_fill(~seen.expand(-1, 6, 6), float("-inf"))
         return torch.softmax(scores, -1) @ x
 
-    ids, mask = torch.randint(50, (9, 6)), torch.ones(9, 6, dtype=torch.bool)
-    batch = {0: Dim("batch", min=1, max=16)}
+    ids, mask = torch.randint(50, (7, 6)), torch.ones(7, 6, dtype=torch.bool)
+    batch = {0: Dim("batch", min=1, max=8)}
     sizes = mi.from_torch(f, ids, mask, dynamic_shapes=[batch, batch], allow_fallback=True)
     found = sizes.superoptimize(**OPTIONS)
-    for size in (1, 5, 16):
+    for size in (1, 5, 8):
         ids, mask = torch.randint(50, (size, 6)), torch.rand(size, 6) < 0.7
         mask[:, 0] = True
         (got,) = emulated(found, ids, mask)

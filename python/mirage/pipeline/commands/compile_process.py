@@ -26,6 +26,8 @@ import time
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
+from mirage.spare_memory import keep_spare_memory
+
 _LENGTH = struct.Struct(">Q")
 _PR_SET_PDEATHSIG = 1
 NICE = 5
@@ -121,6 +123,7 @@ def serve(answer: Callable[[dict[str, Any], Any], dict[str, Any]] = answer) -> N
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         os.nice(NICE)
+    keep_spare_memory()
     said = _Said()
     logging.getLogger("mirage").addHandler(said)
     requests = sys.stdin.buffer

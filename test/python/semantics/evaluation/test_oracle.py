@@ -184,7 +184,7 @@ def test_right_candidates_are_right() -> None:
     rough."""
     rough: set[str] = set()
     for subject in small_subjects(0):
-        judge = Judge(subject.reference)
+        judge = Judge(subject.reference, work=5e5)
         assert judge.quick(subject.candidate) is None, subject.name
         seen = judge.thorough(subject.candidate, 100)
         assert seen is None or seen.kind == "undefined", (subject.name, seen)

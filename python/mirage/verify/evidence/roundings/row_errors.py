@@ -78,10 +78,7 @@ def compare_rows(
         return Errors(name, 0.0, 0.0, True)
     x, error_r, error_c = _errors(x, r, c, known)
     sizes = np.abs(x)
-    floor = NEGLIGIBLE[dtype] * sizes
-    floor += SMALLEST[dtype]
-    if not known.all():
-        floor = np.where(known, floor, 0.0)
+    floor = _floor(sizes, known, dtype)
     size = float(sizes.max()) or 1.0
     count = _count(known, None)
     square_r, square_c = _squares(error_r), _squares(error_c)
@@ -89,8 +86,7 @@ def compare_rows(
     most_r, most_c = (float(np.abs(e).max()) for e in (error_r, error_c))
 
     def failed() -> Errors:
-        example = _example(x, r, c, error_c)
-        return Errors(name, rms_r, rms_c, False, output, example=example)
+        return Errors(name, rms_r, rms_c, False, output, example=_example(x, r, c, error_c))
 
     if not np.isfinite(most_c):
         return replace(failed(), certain=True)
@@ -158,6 +154,13 @@ def _errors(x: Array, r: Array, c: Array, known: Array) -> tuple[Array, Array, A
         return x, error_r, error_c
     x, error_r, error_c = (np.where(known, v, 0.0) for v in (x, error_r, error_c))
     return x, error_r, error_c
+
+
+def _floor(sizes: Array, known: Array, dtype: DType) -> Array:
+    """Return the errors that are negligible in numbers of these sizes, 0 where nothing is known."""
+    floor = NEGLIGIBLE[dtype] * sizes
+    floor += SMALLEST[dtype]
+    return floor if known.all() else np.where(known, floor, 0.0)
 
 
 def _example(exact: Array, reference: Array, candidate: Array, errors: Array) -> str:

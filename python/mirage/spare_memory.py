@@ -1,0 +1,26 @@
+"""Memory that arrays give back is kept for the next ones.
+
+The C library returns memory at the end of its heap to the system at once, and the system clears
+each page of it when it is needed again. For arrays of some hundred kilobytes, of which verification
+makes one after the other, this takes several times as long as computing them.
+"""
+
+from __future__ import annotations
+
+import sys
+
+SPARE = 64 << 20
+"""The bytes that a process keeps: some dozens of the largest arrays of one test."""
+_TOP_PAD = -2  # in glibc's malloc.h
+
+
+def keep_spare_memory() -> None:
+    """Let this process keep some memory that it has given back. Only glibc can be told so;
+    elsewhere nothing changes. It is a setting of a whole process, so it is for processes of our
+    own, not for those of users."""
+    if sys.platform == "linux":
+        import ctypes  # not for a command's help
+
+        tell = getattr(ctypes.CDLL(None), "mallopt", None)
+        if tell is not None:
+            tell(_TOP_PAD, SPARE)

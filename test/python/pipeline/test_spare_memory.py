@@ -1,0 +1,34 @@
+"""Memory that is given back is kept by the processes of our own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PAGES = """
+import resource
+import numpy as np
+from mirage.spare_memory import keep_spare_memory
+
+def pages() -> int:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(50):
+        parts = [np.ones(1 << 15) for _ in range(40)]  # 10 MB
+        del parts
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+first = pages()
+keep_spare_memory()
+pages()
+print(first, pages())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a setting of glibc")
+def test_pages_are_asked_for_once() -> None:
+    done = subprocess.run([sys.executable, "-c", PAGES], capture_output=True, text=True, check=True)
+    first, kept = map(int, done.stdout.split())
+    assert kept < 2_000  # of 125 000
+    assert kept <= first
