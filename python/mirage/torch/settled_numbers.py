@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
 
 from mirage.torch.changing_numbers import arithmetic, given_numbers, numbers_alone
 
@@ -129,4 +130,4 @@ def _hint(size: int | torch.SymInt) -> int:
 
 def _copied(tree: Any, copies: Mapping[Node, Any]) -> Any:
     """Return arguments with other values in the place of nodes."""
-    return torch.fx.node.map_arg(tree, copies.__getitem__)
+    return map_arg(tree, copies.__getitem__)

@@ -20,6 +20,8 @@ AT = torch.tensor([1])
 class Written(nn.Module):
     """Applies ``function`` to an input, an index, and a buffer."""
 
+    kept: Tensor
+
     def __init__(self, function: Callable[[Tensor, Tensor, Tensor], Any]) -> None:
         super().__init__()
         self.function = function

@@ -15,6 +15,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Graph, Node
+from torch.fx.node import map_arg
 
 from mirage.frontend.torch_import.capture.written_tensors import operands_of
 
@@ -82,10 +83,11 @@ def functional_writes(exported: ExportedProgram) -> Writes | None:
         target = node.target
         if not isinstance(target, OpOverload) or not target._schema.is_mutable:  # pyright: ignore
             continue
-        written = node.args[0] if node.args else None
-        source = found.inputs.get(written, written) if isinstance(written, Node) else None
-        op = _returning(node)
-        if source not in writable or op is None or _is_seen(node, source, found, place):
+        written, op = (node.args[0] if node.args else None), _returning(node)
+        if not isinstance(written, Node) or op is None:
+            return None
+        source = found.inputs.get(written, written)
+        if source not in writable or _is_seen(node, source, found, place):
             return None
         found.inputs[node], found.ops[node] = source, op
     return found
@@ -103,7 +105,7 @@ def _returning(node: Node) -> OpOverload | None:
     val = node.meta.get("val")
     if op is None or val is None:
         return None
-    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+    args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     with val.fake_mode:
         new = op(*args, **kwargs)
     same = new.dtype == val.dtype and new.shape == val.shape and new.stride() == val.stride()
