@@ -67,14 +67,14 @@ def _written(graph: torch.fx.Graph) -> set[torch.fx.Node]:
             written.update(node.all_input_nodes)
         if not isinstance(node.target, OpOverload):
             continue
-        for argument, x in _operands(node):
+        for argument, x in operands_of(node):
             alias = argument.alias_info
             if alias is not None and (alias.is_write or node in written):
                 written.add(x)
     return written
 
 
-def _operands(node: torch.fx.Node) -> Iterator[tuple[Any, torch.fx.Node]]:
+def operands_of(node: torch.fx.Node) -> Iterator[tuple[Any, torch.fx.Node]]:
     """Yield the tensors that an op takes, with what its schema says of them."""
     target: Any = node.target
     for number, argument in enumerate(target._schema.arguments):  # pyright: ignore
