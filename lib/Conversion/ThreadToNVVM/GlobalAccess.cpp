@@ -191,7 +191,8 @@ GlobalTile::Access GlobalTile::begin(Emitter &e, Value base, ArrayRef<Value> off
   for (auto [index, stride] : llvm::zip(offsets, strides))
     addTerm(elements, e.toI64(index), stride);
   Value thread[2] = {row, col};
-  bool isNarrow = countTileBytes() < (int64_t(1) << 31);
+  // Loops hold pointers from step to step; elsewhere one more addition is what counts.
+  bool isNarrow = op->getParentOfType<scf::ForOp>() && countTileBytes() < (int64_t(1) << 31);
   for (int64_t axis : {0, 1}) {
     if (dims[axis] < 0)
       continue;
