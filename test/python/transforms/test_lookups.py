@@ -161,6 +161,25 @@ def test_what_tiles_do_not_hold_is_loaded(make, why: str) -> None:
     assert fused(g) == g, why
 
 
+@pytest.mark.parametrize("shape", [(2, 3), (3, 2, 1)])
+def test_elements_of_one_column_are_picked(shape: tuple[int, ...]) -> None:
+    """Also where the column has gone."""
+    table, ids, b = value(9, 1), value(6, dtype=DType.I64), Builder()
+    x = b.reshape(gather(b, table, ids), shape)
+    block, param = Builder(in_block=True), Value(x.type)
+    whole = tuple(() for _ in shape)
+    doubled = block.unary(UnaryFn.NEG, block.load(param, whole, shape))
+    body = BlockGraph((param,), tuple(block.ops), (Output(doubled, whole),))
+    result = value(*shape)
+    launch = Launch((x,), (result,), (), body)
+    g = KernelGraph("g", (table, ids), (*b.ops, launch), (result,))
+    f = fused(g)
+    assert [type(op) for op in f.ops if not op.renames] == [Launch]
+    rows = np.random.default_rng(0).standard_normal((9, 1)), np.array([0, 8, 3, 9, -1, 7])
+    for a, e in zip(evaluate_floats(f, rows), evaluate_floats(g, rows), strict=True):
+        np.testing.assert_array_equal(a, e)
+
+
 # ---- ranges
 
 
