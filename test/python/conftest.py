@@ -22,6 +22,10 @@ passes = str(Path(__file__).parents[1] / "PythonPasses" / "Inputs")
 sys.path.append(passes)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (passes, os.environ.get("PYTHONPATH"))))
 
+from mirage.spare_memory import keep_spare_memory  # noqa: E402 - the package is in that folder too
+
+keep_spare_memory()
+
 
 def pytest_collection() -> None:
     """What is imported stays: looking for cycles in it would take a tenth of the time."""
@@ -40,7 +44,7 @@ def pytest_collection_finish() -> None:
 
 
 def _keep(phase: str, info: dict[str, int]) -> None:
-    """What outlives a look at everything (modules, what PyTorch remembers) is not looked at again."""
+    """What outlives a look at everything, as what PyTorch remembers, is not looked at again."""
     if phase == "stop" and info["generation"] == 2:
         gc.freeze()
 
