@@ -38,13 +38,14 @@ test-lit: build ## run the lit tests only
 test-python: build ## run the Python tests only
 	@$(venv)/python -m pytest -q -n $(JOBS) --dist worksteal test/python
 
-lint: build ## check style and types as CI does
+lint: build ## check style, types, imports and the generated reference, as the pre-commit hooks do
 	@$(environment) --to-lint
 	@$(venv)/ruff check . && $(venv)/ruff format --check .
 	@$(venv)/python tools/generate-stubs.py $(BUILD_DIR)/typings
 	@$(venv)/pyright
 	@$(venv)/lint-imports --no-cache
 	@tools/clang-format.sh --check
+	@$(venv)/python tools/generate-docs.py --check docs/reference
 
 format: setup ## format all sources in place
 	@$(environment) --to-lint

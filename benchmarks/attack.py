@@ -24,7 +24,7 @@ A mutant that takes too long is noted as late, and a task whose process dies as 
 goes on without them.
 
 With ``--positions``, all mutants have faults of positions: off by one, ``<`` for ``<=``, another
-axis, a shifted window, a head in the place of a batch, another row or page, a lost clamp, another
+axis, a shifted window, a head in place of a batch, another row or page, a lost clamp, another
 segment, a length that is off by one, or steps that are left out. Each fault comes alone first, then
 several at once.
 

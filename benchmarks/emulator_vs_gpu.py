@@ -226,7 +226,7 @@ def environment(*, gpu: bool) -> dict[str, str]:
     }
     if not gpu:
         return {**result, "gpu": "none asked for"}
-    from mirage.runtime.launching.driver import check, driver
+    from mirage.runtime.launching.cuda_driver import check, driver
 
     d = driver()
     check(d.cuInit(0), "start")

@@ -11,7 +11,7 @@ import numpy as np
 from mirage.emulator import Dependent, TensorMap, Uninitialised
 from mirage.emulator.launch_arguments import memory_of
 from mirage.emulator.ptx.syntax import Kernel
-from mirage.runtime.launching.driver import check, driver, ensure_context
+from mirage.runtime.launching.cuda_driver import check, driver, ensure_context
 
 Array = np.ndarray[Any, Any]
 TIMEOUT_S = 10.0

@@ -71,5 +71,5 @@ def __getattr__(name: str) -> object:
             raise
         raise ImportError(
             f"mirage.{name} needs the whole package, only the runtime is installed "
-            f"({error.name} is missing); install mirage in the place of mirage-runtime"
+            f"({error.name} is missing); install mirage in place of mirage-runtime"
         ) from None

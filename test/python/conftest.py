@@ -44,7 +44,7 @@ def pytest_collection_finish() -> None:
 
 
 def _keep(phase: str, info: dict[str, int]) -> None:
-    """What outlives a look at everything, as what PyTorch remembers, is not looked at again."""
+    """What outlives a look at everything, as modules do, is not looked at again."""
     if phase == "stop" and info["generation"] == 2:
         gc.freeze()
 

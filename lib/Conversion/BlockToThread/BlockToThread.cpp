@@ -1,6 +1,7 @@
 //===- BlockToThread.cpp - launches as GPU functions ----------------------===//
 
 #include "Copies.h"
+#include "DynamicTensors.h"
 #include "TileEmitter.h"
 
 #include "mirage/Conversion/Passes.h"
@@ -168,8 +169,7 @@ private:
   LogicalResult convert(kernel::GraphOp graph) {
     SmallVector<Operation *> ops, innerJoins;
     bool hasAlternatives = false;
-    dynamic = graph.getDynamicAttr();
-    dynamicValues = graph.getDynamicValues();
+    dynamic = DynamicTensors(graph);
     graph.walk([&](Operation *op) {
       if (isInnerJoin(op))
         innerJoins.push_back(op);
@@ -186,7 +186,7 @@ private:
       return graph.emitOpError("expected no kernel.alternatives (mirage-select chooses)");
     if (ops.empty())
       return success();
-    if (failed(checkDynamic(graph)))
+    if (failed(dynamic.check(graph, isAddress)))
       return failure();
     getOperation()->setAttr(gpu::GPUDialect::getContainerModuleAttrName(),
                             UnitAttr::get(&getContext()));
@@ -204,7 +204,7 @@ private:
           return failure();
         Kernel *known = llvm::find_if(kernels, [&](Kernel &kernel) {
           return areSameKernel(kernel.launch, launch) &&
-                 getDynamicTensors(kernel.launch) == getDynamicTensors(launch);
+                 dynamic.getNumbers(kernel.launch) == dynamic.getNumbers(launch);
         });
         if (known == kernels.end()) {
           kernels.push_back(convert(launch, module, name));
@@ -213,7 +213,7 @@ private:
         kernel::InvokeOp invoke = replaceWithInvoke(
             launch, launch->getOperands(), known->function, launch.getStartedBlocks(),
             32 * getBlockWarps(launch), known->tensorMaps, launch.getSchedule()->getCluster());
-        setDynamic(invoke, known->launch);
+        dynamic.setSize(invoke, known->launch);
       } else if (failed(convertCopy(op, module, name))) {
         return failure();
       }
@@ -240,91 +240,6 @@ private:
     return function;
   }
 
-  /// The tensors of an op, operands first, that are dynamic.
-  SmallVector<int64_t> getDynamicTensors(Operation *op) {
-    SmallVector<int64_t> numbers;
-    for (auto [number, value] : llvm::enumerate(
-             llvm::concat<const Value>(ValueRange(op->getOperands()), op->getResults())))
-      if (dynamicValues.contains(value))
-        numbers.push_back(number);
-    return numbers;
-  }
-
-  /// The type of one of the tensors of an op, operands first.
-  static RankedTensorType getTensor(Operation *op, int64_t number) {
-    int64_t operands = op->getNumOperands();
-    return cast<RankedTensorType>(
-        (number < operands ? op->getOperand(number) : op->getResult(number - operands)).getType());
-  }
-
-  /// Elements of a dynamic tensor for each unit of the size, if its rows follow each other.
-  std::optional<int64_t> getUnit(RankedTensorType tensor) const {
-    SmallVector<int64_t> strides = kernel::getStrides(tensor);
-    int64_t last = 0; // of a row, from its first element
-    for (int64_t dim = 1; dim < tensor.getRank(); ++dim)
-      last += (tensor.getDimSize(dim) - 1) * strides[dim];
-    if (last >= strides.front())
-      return std::nullopt;
-    return tensor.getDimSize(0) / dynamic.getBound() * strides.front();
-  }
-
-  /// Kernels of dynamic tensors are launches, of tensors whose rows follow each other, with loops
-  /// that no dynamic tensor bounds.
-  LogicalResult checkDynamic(kernel::GraphOp graph) {
-    for (Operation &op : graph.getBody().front()) {
-      SmallVector<int64_t> numbers = getDynamicTensors(&op);
-      if (numbers.empty() || isa<kernel::ReshapeOp, kernel::ReturnOp>(op))
-        continue;
-      auto slice = dyn_cast<kernel::SliceOp>(op);
-      auto concat = dyn_cast<kernel::ConcatOp>(op);
-      if ((slice && isAddress(slice) && slice.getOffsets().front() == 0) ||
-          (concat && isWrittenInParts(concat) && concat.getDim() != 0))
-        continue;
-      if (!isa<kernel::LaunchOp>(op))
-        return op.emitOpError("expected dynamic tensors in launches, and in reshapes, slices and "
-                              "joins that are addresses");
-      for (int64_t number : numbers)
-        if (!getUnit(getTensor(&op, number)))
-          return op.emitOpError("expected a dynamic tensor whose rows follow each other, got ")
-                 << getTensor(&op, number);
-    }
-    return success();
-  }
-
-  /// Gives a call of the kernel made of `launch` the size, and says how many blocks it needs.
-  void setDynamic(kernel::InvokeOp invoke, kernel::LaunchOp launch) {
-    SmallVector<int64_t> numbers = getDynamicTensors(invoke);
-    if (numbers.empty())
-      return;
-    invoke.setDynamicAttr(kernel::DynamicAttr::get(&getContext(), dynamic.getBound(), numbers));
-    if (std::optional<std::pair<int64_t, int64_t>> rows = getRows(launch))
-      invoke.setRows(ArrayRef<int64_t>{rows->first, rows->second});
-  }
-
-  /// Rows for each unit of the size, and rows of each part of the grid along the axis that parts
-  /// follow each other on, if all results are cut along it first.
-  std::optional<std::pair<int64_t, int64_t>> getRows(kernel::LaunchOp launch) {
-    auto [axis, height] = TileEmitter::getSlowestAxis(launch);
-    if (axis.empty())
-      return std::nullopt;
-    std::optional<std::pair<int64_t, int64_t>> found;
-    auto store = cast<block::StoreOp>(launch.getBody().front().getTerminator());
-    for (auto [number, tile] : llvm::enumerate(store.getTiles())) {
-      auto axes = cast<ArrayAttr>(cast<ArrayAttr>(store.getMaps()[number])[0]);
-      if (axes.empty() || cast<StringAttr>(axes[0]).getValue() != axis)
-        return std::nullopt;
-      int64_t rows = block::getTile(tile).getShape().front() * height;
-      for (Attribute inner : axes.getValue().drop_front())
-        rows *= *launch.getGridExtent(cast<StringAttr>(inner).getValue());
-      auto tensor = cast<RankedTensorType>(launch.getResult(number).getType());
-      auto here = std::make_pair(tensor.getDimSize(0) / dynamic.getBound(), rows);
-      if (found && *found != here)
-        return std::nullopt;
-      found = here;
-    }
-    return found;
-  }
-
   /// A function, and the launch that it was made of.
   struct Kernel {
     kernel::LaunchOp launch;
@@ -341,7 +256,7 @@ private:
                                                       OperationEquivalence::IgnoreLocations);
   }
 
-  /// Puts a call of `function` with as many blocks in the place of `op`, which stays without uses.
+  /// Puts a call of `function` with as many blocks in place of `op`, which stays without uses.
   kernel::InvokeOp replaceWithInvoke(Operation *op, ValueRange operands, gpu::GPUFuncOp function,
                                      int64_t blocks, int64_t threads,
                                      ArrayRef<Attribute> tensorMaps = {}, int64_t cluster = 1) {
@@ -356,8 +271,7 @@ private:
         tensorMaps.empty() ? ArrayAttr() : builder.getArrayAttr(tensorMaps),
         /*dependent=*/false, /*beside=*/IntegerAttr(), kernel::DynamicAttr(), DenseI64ArrayAttr());
     for (auto [before, now] : llvm::zip_equal(op->getResults(), invoke->getResults()))
-      if (dynamicValues.contains(before))
-        dynamicValues.insert(now);
+      dynamic.replace(before, now);
     op->replaceAllUsesWith(invoke->getResults());
     return invoke;
   }
@@ -377,7 +291,7 @@ private:
       parameters.push_back(parameter.type);
       tensorMaps.push_back(parameter.map);
     }
-    SmallVector<int64_t> dynamicTensors = getDynamicTensors(launch);
+    SmallVector<int64_t> dynamicTensors = dynamic.getNumbers(launch);
     if (!dynamicTensors.empty())
       parameters.push_back(builder.getI32Type());
     int64_t threads = 32 * getBlockWarps(launch);
@@ -395,7 +309,7 @@ private:
     }
     for (int64_t number : dynamicTensors)
       function.setArgAttr(number, thread::kUnitAttr,
-                          builder.getI64IntegerAttr(*getUnit(getTensor(launch, number))));
+                          builder.getI64IntegerAttr(*dynamic.getUnit(launch, number)));
     size_t numInputs = launch->getNumOperands(), numOutputs = launch->getNumResults();
     TileEmitter(launch, builder, arguments.take_front(numInputs),
                 arguments.slice(numInputs, numOutputs), arguments.take_back(tensorMaps.size()),
@@ -425,7 +339,6 @@ private:
   }
 
   /// Of the graph that is converted.
-  kernel::DynamicAttr dynamic;
-  DenseSet<Value> dynamicValues;
+  DynamicTensors dynamic;
 };
 } // namespace

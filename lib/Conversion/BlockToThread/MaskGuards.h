@@ -13,7 +13,8 @@
 //     the scores + bias(keys <= rows)
 //
 // Nothing but the branch is added to a step without a mask; what makes the mask
-// moves into the other branch. The condition is the same for all threads.
+// moves into the other branch. Of masks one after the other, one branch skips all. The condition is
+// the same for all threads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,13 +30,15 @@
 
 namespace mirage {
 
-/// An op that hands on an operand as it is, where its mask does nothing.
+/// An op whose result is one of its operands where its mask does nothing.
 struct MaskGuard {
   /// The number of that operand, and of the mask; none for a `block.mask`.
   unsigned kept = 0;
   std::optional<unsigned> mask;
   /// What computes the mask and nothing else, in order.
   llvm::SmallVector<mlir::Operation *> sunk;
+  /// What makes the operand that is kept, if it has a guard and no other use.
+  mlir::Operation *before = nullptr;
 };
 
 /// The guards of a launch, in loops. Precondition: layouts are assigned.
@@ -52,20 +55,6 @@ private:
   llvm::DenseMap<mlir::Operation *, MaskGuard> guards;
   llvm::DenseSet<mlir::Operation *> sunk;
 };
-
-/// A tile of whole numbers or truth values that positions decide.
-struct PositionTile {
-  bool isTruth = false;
-  /// No element is further from zero.
-  int64_t most = 0;
-};
-
-/// Nullopt for all other tiles.
-std::optional<PositionTile> getPositionTile(mlir::Value value);
-
-/// The truth value of which `value` is the bias (0 where it is true, else minus
-/// infinity), or null.
-mlir::Value getBiasedTruth(mlir::Value value);
 
 } // namespace mirage
 

@@ -87,15 +87,17 @@ private:
   void takeTurn(mlir::Value step);
   void passTurn();
   bool passesLate();
+  void finishDeferred();
+
+  // Slots, and the products that read them (RingSlots.cpp).
   void waitForSlots(int64_t phase, mlir::Value step);
   void waitForSlot(const block::RingLoads &loads, mlir::Value ring, mlir::Value step);
   void start(int64_t phase, mlir::Value step);
   void finish(size_t count, llvm::ArrayRef<mlir::Value> passed = {});
-  void finishDeferred();
   void release(mlir::Value ring, mlir::Value step, bool isPrevious = false);
-
   /// Whether the op only names tiles of rings in another way, or loads them.
   bool isView(mlir::Operation *op) const;
+
   void findLate();
   mlir::Value getSum(block::MatmulOp product);
 

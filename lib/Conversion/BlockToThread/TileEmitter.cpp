@@ -49,7 +49,8 @@ void TileEmitter::emitBody(Block &body) {
 void TileEmitter::emit(Operation *op) {
   Location outer = loc;
   loc = op->getLoc();
-  if (const MaskGuard *guard = guards.lookup(op))
+  const MaskGuard *guard = guards.lookup(op);
+  if (guard && !guards.isSunk(op))
     emitGuarded(op, *guard);
   else if (!guards.isSunk(op))
     emitOp(op);

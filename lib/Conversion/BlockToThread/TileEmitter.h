@@ -152,10 +152,11 @@ private:
   void emitConvertLayout(block::ConvertLayoutOp op);
   void emitStore(block::StoreOp op);
 
-  // Masks that do nothing at some steps (MaskGuards.cpp).
+  // Masks that do nothing at some steps (MaskGuards.cpp, IdleMasks.cpp).
   friend class PositionBounds;
   mlir::Value emitMaskIsIdle(mlir::Operation *op, const MaskGuard &guard);
   void emitGuarded(mlir::Operation *op, const MaskGuard &guard);
+  void emitUnguarded(mlir::Operation *op, const MaskGuard &guard);
 
   // What is computed where it would be loaded (SourceEmitter.cpp).
   void emitIota(block::IotaOp op);

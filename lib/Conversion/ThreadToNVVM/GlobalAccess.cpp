@@ -159,6 +159,17 @@ int64_t GlobalTile::countElements() const {
   return count;
 }
 
+int64_t GlobalTile::countTileBytes() const {
+  int64_t elements = 1;
+  for (int64_t axis : {0, 1})
+    elements += (shape[axis] - 1) * getStride(axis);
+  return elements * elementBytes;
+}
+
+static Value wide(Emitter &e, Value index) {
+  return e.createOrFold<arith::ExtUIOp>(e.getI64Type(), index);
+}
+
 /// The parameter of the kernel around `op` that is the size.
 static Value findSize(Operation *op) {
   auto kernel = op->getParentOfType<gpu::GPUFuncOp>();
@@ -172,18 +183,19 @@ GlobalTile::Access GlobalTile::begin(Emitter &e, Value base, ArrayRef<Value> off
                                      Value col) const {
   Access access;
   access.origin = e.offset(base, offset * elementBytes);
-  Value elements;
-  auto addTerm = [&](Value index, int64_t stride) {
+  auto addTerm = [&](Value &sum, Value index, int64_t stride) {
     Value term = e.mul(index, stride * elementBytes);
-    elements = elements ? e.add(elements, term) : term;
+    sum = sum ? e.add(sum, term) : term;
   };
+  Value elements, inTile;
   for (auto [index, stride] : llvm::zip(offsets, strides))
-    addTerm(e.toI64(index), stride);
+    addTerm(elements, e.toI64(index), stride);
   Value thread[2] = {row, col};
+  bool isNarrow = countTileBytes() < (int64_t(1) << 31);
   for (int64_t axis : {0, 1}) {
     if (dims[axis] < 0)
       continue;
-    addTerm(e.createOrFold<arith::ExtUIOp>(e.getI64Type(), thread[axis]), getStride(axis));
+    addTerm(inTile, isNarrow ? thread[axis] : wide(e, thread[axis]), getStride(axis));
     Value left = isPadded(axis) ? e.i32(extents[axis]) : Value();
     if (isChecked(axis)) {
       // Sizes are below 2^31, offsets are not negative.
@@ -192,6 +204,10 @@ GlobalTile::Access GlobalTile::begin(Emitter &e, Value base, ArrayRef<Value> off
     }
     if (left)
       access.left[axis] = e.sub(left, thread[axis]);
+  }
+  if (inTile) {
+    inTile = isNarrow ? wide(e, inTile) : inTile;
+    elements = elements ? e.add(elements, inTile) : inTile;
   }
   access.pointer = elements ? e.offset(access.origin, elements) : access.origin;
   if (unit) {

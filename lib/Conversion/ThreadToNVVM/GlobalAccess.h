@@ -42,6 +42,9 @@ public:
 
   /// Elements from the tensor's first one to its last one.
   int64_t countElements() const;
+  /// Bytes from the tile's first element to the end of its last one; below 2^31, 32 bits hold
+  /// where a thread's elements are in the tile.
+  int64_t countTileBytes() const;
   /// Whether the tensor's first element starts a word of 4 bytes.
   bool startsAtWord() const { return align % 4 == 0 && offset * elementBytes % 4 == 0; }
 

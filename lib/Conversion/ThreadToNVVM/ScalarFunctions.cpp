@@ -5,6 +5,7 @@
 //
 //   neg, abs, relu, square, add, sub, mul, max, min, sqrt   correctly rounded
 //   mul by 1/n, n whole     x / n, correctly rounded (fma)
+//   div by a constant       correctly rounded (fma), for results above 2^-100
 //   reciprocal, div         2 ulp (div.full)
 //   rsqrt                   2 ulp (rsqrt.approx)
 //   exp                     (4 + 1.5 |x|) u: one multiplication and ex2.approx;
@@ -73,17 +74,31 @@ double countOf(double factor) {
   return isReciprocal && double(float(1 / count)) * count != 1 ? count : 0;
 }
 
-/// A sum times the reciprocal of a count is a mean: that of equal numbers is that number. So the
-/// quotient is rounded once (P. Markstein, Computation of elementary functions on the IBM RISC
-/// System/6000, 1990, theorem 7); infinities, and quotients that are exact, are left as they are.
-Value multiplyByConstant(Emitter &e, Value x, Value factor, double constant) {
+/// x / divisor, rounded once (P. Markstein, Computation of elementary functions on the IBM RISC
+/// System/6000, 1990, theorem 7), where `factor` is 1 / divisor in f32; infinities, and quotients
+/// that are exact, are left as they are.
+Value quotientBy(Emitter &e, Value x, Value factor, double divisor) {
   Value product = e.fmul(x, factor);
-  double count = countOf(constant);
-  if (count == 0)
-    return product;
-  Value rest = e.fma(arith::NegFOp::create(e, product), e.f32(count), x);
+  Value rest = e.fma(arith::NegFOp::create(e, product), e.f32(divisor), x);
   Value isOff = e.fcompare(arith::CmpFPredicate::ONE, rest, e.f32(0));
   return e.select(isOff, e.fma(rest, factor, product), product);
+}
+
+/// A sum times the reciprocal of a count is a mean: that of equal numbers is that number.
+Value multiplyByConstant(Emitter &e, Value x, Value factor, double constant) {
+  double count = countOf(constant);
+  return count == 0 ? e.fmul(x, factor) : quotientBy(e, x, factor, count);
+}
+
+/// So is a sum divided by a count. The reciprocals of other divisors may not be numbers of f32.
+Value divideByConstant(Emitter &e, Value x, Value divisor, double constant) {
+  double number = float(constant), size = std::abs(number);
+  if (!(size > 0x1p-100 && size < 0x1p100))
+    return divide(e, x, divisor);
+  double factor = float(1 / number);
+  if (factor * number == 1)
+    return e.fmul(x, e.f32(factor));
+  return quotientBy(e, x, e.f32(factor), number);
 }
 
 /// A difference of which the left side may be scaled by a constant, or null.
@@ -409,7 +424,7 @@ Value mirage::thread::emitBinary(Emitter &e, BinaryFn fn, Value a, Value b,
   case BinaryFn::Mul:
     return constant ? multiplyByConstant(e, a, b, *constant) : e.fmul(a, b);
   case BinaryFn::Div:
-    return divide(e, a, b);
+    return constant ? divideByConstant(e, a, b, *constant) : divide(e, a, b);
   case BinaryFn::Pow:
     if (constant)
       if (Value result = constantPower(e, a, *constant))

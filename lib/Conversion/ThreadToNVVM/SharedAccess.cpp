@@ -113,7 +113,7 @@ Value SharedAccess::toRowBeside(Emitter &e) const {
 
 /// The words of rows that start at odd elements, which a lane reads one after the other. A
 /// run of pairs that starts at a word has one word less than one that starts within a word:
-/// in the place of that, the lane reads what the lane of the row beside its own needs, so that
+/// in place of that, the lane reads what the lane of the row beside its own needs, so that
 /// all words are in banks of their own. Which place that is depends on where the banks of even
 /// and odd rows meet (getSkewedPad).
 struct SharedAccess::SplitWords {

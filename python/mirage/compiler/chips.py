@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from mirage.cost.target import DEFAULT_CHIP, target_of_device
-from mirage.runtime.launching.driver import first_device
+from mirage.runtime.launching.cuda_driver import first_device
 
 
 @cache

@@ -1,8 +1,8 @@
 """Conversion of a kernel graph in form ``binary`` to a manifest and PTX.
 
 In that form all computation is in ``kernel.invoke`` of functions whose code is in ``gpu.binary``
-ops. Reshapes are names for the same memory, slices for a part of it, and joins for the memory that
-their operands are parts of. Everything else is an error that names the op.
+ops, beside ops that only name memory (:mod:`mirage.compiler.memory_views`). Everything else is an
+error that names the op.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from mirage.compiler.lowered_ops import (
     tensor_type,
     triple,
 )
+from mirage.compiler.memory_views import Buffer, MemoryView, parts_of_joins, reshaped_of
 from mirage.compiler.workspace import Lifetime, plan
 from mirage.runtime.serialization.artifact import Artifact, sha256
 from mirage.runtime.serialization.kernels_beside import conflicts
@@ -45,25 +46,6 @@ from mirage.semantics.indexing.strides import dense
 
 if TYPE_CHECKING:
     from mirage import ir
-
-
-@dataclass(eq=False)
-class _Buffer:
-    """Memory that holds one value of the graph (and its reshapes and slices)."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    place: Argument | None = None  # an input or output; else workspace
-    first: int = -1
-    last: int = -1
-
-
-@dataclass(frozen=True)
-class _View:
-    """A value in memory: ``offset`` bytes into its buffer."""
-
-    buffer: _Buffer
-    offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,10 +92,10 @@ class _Collector:
         self.ptx_of = ptx_of
         self.names = names
         self.block = graph.regions[0].blocks[0]
-        self.views: dict[ir.Value, _View] = {}
+        self.views: dict[ir.Value, MemoryView] = {}
         self.modules: list[str] = []
-        self.kernels: list[tuple[Any, list[_View]]] = []
-        self.parts = _parts_of_joins(self.block)
+        self.kernels: list[tuple[Any, list[MemoryView]]] = []
+        self.parts = parts_of_joins(self.block)
         self.updates: list[int] = []
 
     def run(self, compiler: str, chip: str) -> Artifact:
@@ -154,7 +136,7 @@ class _Collector:
         specs: list[TensorSpec] = []
         for i, value in enumerate(self.block.arguments):
             shape, dtype = tensor_type(value)
-            self.views[value] = _View(_Buffer(shape, dtype, Argument("input", i)))
+            self.views[value] = MemoryView(Buffer(shape, dtype, Argument("input", i)))
             name = self.names.inputs[i] if i < len(self.names.inputs) else ""
             specs.append(
                 TensorSpec(
@@ -173,7 +155,7 @@ class _Collector:
             # What it writes is apart from what is touched while it works.
             first = number - _beside(op)
             for value in op.results:
-                view = self.parts.get(value) or _View(_Buffer(*tensor_type(value)))
+                view = self.parts.get(value) or MemoryView(Buffer(*tensor_type(value)))
                 if view.buffer.first < 0:
                     view.buffer.first = first
                 self.views[value] = view
@@ -185,7 +167,7 @@ class _Collector:
             self.views[op.results[0]] = self._view(op.operands[0], op)
         elif op.name == "kernel.slice":
             whole = self._view(op.operands[0], op)
-            self.views[op.results[0]] = _View(whole.buffer, whole.offset + start_of(op))
+            self.views[op.results[0]] = MemoryView(whole.buffer, whole.offset + start_of(op))
         elif (
             op.name == "kernel.concat"
             and (strides_of(op.operands[0]) is not None or self._is_stored(op))
@@ -214,16 +196,16 @@ class _Collector:
         name = self.names.outputs[index] if index < len(self.names.outputs) else ""
         return TensorSpec(name or f"out{index}", shape, dense(shape), dtype)
 
-    def _stored_rows(self) -> Iterator[tuple[ir.Value, _View]]:
+    def _stored_rows(self) -> Iterator[tuple[ir.Value, MemoryView]]:
         """Yield the results of kernels that are stored to inputs: the kernels take those inputs
         and find the row themselves."""
         for op in self.block.operations:
             if op.operation.name == "kernel.index_copy":
                 row, whole = op.operands[2], self.views[op.operands[0]]
-                joined = _reshaped_of(row)
+                joined = reshaped_of(row)
                 is_join = maker_of(joined) == "kernel.concat"
                 for part in joined.owner.operands if is_join else [joined]:
-                    yield _reshaped_of(part), whole
+                    yield reshaped_of(part), whole
 
     def _is_stored(self, op: ir.Operation) -> bool:
         """Return whether kernels store the parts that an op joins to an input."""
@@ -237,14 +219,14 @@ class _Collector:
             raise CompileError(f"{op.location}: expected an update of an input")
         return place.index
 
-    def _view(self, value: ir.Value, op: ir.Operation) -> _View:
+    def _view(self, value: ir.Value, op: ir.Operation) -> MemoryView:
         view = self.views.get(value)
         if view is None:
             raise CompileError(f"{op.location}: {op.name} reads a value that no kernel writes")
         return view
 
     def _workspace(self) -> tuple[WorkspaceBuffer, ...]:
-        unplaced: list[_Buffer] = []
+        unplaced: list[Buffer] = []
         for _, views in self.kernels:
             new = (v.buffer for v in views if v.buffer.place is None)
             unplaced.extend(b for b in dict.fromkeys(new) if b not in unplaced)
@@ -263,7 +245,7 @@ class _Collector:
         stated = dynamic_of(self.graph)
         if stated is None:
             return None
-        found: set[_Buffer] = {
+        found: set[Buffer] = {
             self.views[self.block.arguments[number]].buffer for number in stated[1]
         }
         for op, views in self.kernels:
@@ -284,7 +266,7 @@ class _Collector:
         )
         return Size(stated[0], stated[0], inputs, outputs, workspace)
 
-    def _launch(self, op: ir.Operation, views: list[_View]) -> KernelLaunch:
+    def _launch(self, op: ir.Operation, views: list[MemoryView]) -> KernelLaunch:
         container, entry = re.findall(r'@"?([^":]+)"?', str(op.attributes["callee"]))
         if container not in self.ptx_of:
             raise CompileError(f"{op.location}: expected PTX for @{container}, got none")
@@ -323,43 +305,6 @@ class _Collector:
         )
 
 
-def _reshaped_of(value: ir.Value) -> ir.Value:
-    """Return the value that a value is, maybe in another shape."""
-    while maker_of(value) == "kernel.reshape":
-        value = value.owner.operands[0]
-    return value
-
-
 def _beside(op: ir.Operation) -> int:
     """Return the number of kernels before this one that may run while it works."""
     return integer(op, "beside") if "beside" in op.attributes else 0
-
-
-def _parts_of_joins(block: ir.Block) -> dict[ir.Value, _View]:
-    """Return the results of kernels that are parts of a ``kernel.concat``, and their places."""
-    found: dict[ir.Value, _View] = {}
-    for op in block.operations:
-        is_join = op.operation.name == "kernel.concat" and strides_of(op.operands[0]) is not None
-        if is_join and strides_of(op.results[0]) is None:
-            whole = _Buffer(*tensor_type(op.results[0]))
-            found.update(_parts_of(op.operation, _View(whole), dense(whole.shape)))
-    return found
-
-
-def _parts_of(
-    join: ir.Operation, view: _View, steps: tuple[int, ...]
-) -> Iterator[tuple[ir.Value, _View]]:
-    """Yield the results of kernels that a join consists of, which begins at ``view`` in a tensor
-    with these steps."""
-    dim = integer(join, "dim")
-    offset = view.offset
-    for operand in join.operands:
-        part, place = operand, _View(view.buffer, offset)
-        while part.owner.name == "kernel.reshape":
-            part = part.owner.operands[0]
-        if maker_of(part) == "kernel.concat":
-            yield from _parts_of(part.owner.operation, place, steps)
-        else:
-            yield part, place
-        shape, dtype = tensor_type(operand)
-        offset += shape[dim] * steps[dim] * ELEMENT_BYTES[dtype]

@@ -15,6 +15,8 @@ from mirage.compiler.collect import Names, collect
 from mirage.compiler.culprits import kernels_at, lines_of, lines_of_functions
 from mirage.compiler.errors import CompileError, PtxasError, UnsupportedChipError
 from mirage.compiler.ptxas import (
+    MOST_REGISTERS,
+    WHOLE_UNITS,
     AssemblerReport,
     ask_for_registers,
     assemble,
@@ -213,7 +215,7 @@ def with_machine_code(artifact: Artifact) -> Compiled:
             return Compiled(
                 artifact, notes=("no ptxas for this PTX: the driver compiles it on loading",)
             )
-        ptx, report = _without_spills(ptx, report, artifact.manifest.chip)
+        ptx, report = without_spills(ptx, report, artifact.manifest.chip)
         if report.serialized:
             raise PtxasError(
                 "expected products of warpgroups that run at the same time, but the assembler "
@@ -234,13 +236,16 @@ def with_machine_code(artifact: Artifact) -> Compiled:
     return Compiled(Artifact(manifest, files), notes=spill_notes(resources))
 
 
-def _without_spills(ptx: str, report: AssemblerReport, chip: str) -> tuple[str, AssemblerReport]:
-    """Return PTX that requests more registers if that avoids spills, otherwise the given PTX."""
-    generous = ask_for_registers(ptx, report.entries)
-    again = assemble(generous, chip) if generous is not None else None
-    if generous is None or again is None or len(again.spills) >= len(report.spills):
-        return ptx, report
-    return generous, again
+def without_spills(ptx: str, report: AssemblerReport, chip: str) -> tuple[str, AssemblerReport]:
+    """Return PTX that requests another number of registers if half of what is spilled, or more, is
+    not spilled then; otherwise the given PTX."""
+    best = ptx, report
+    asked = (ask_for_registers(ptx, report.entries, n) for n in (MOST_REGISTERS, WHOLE_UNITS))
+    for changed in dict.fromkeys(text for text in asked if text is not None):
+        again = assemble(changed, chip) if best[1].spills else None
+        if again is not None and 2 * again.spilled <= best[1].spilled:
+            best = changed, again
+    return best
 
 
 def spill_notes(resources: Mapping[str, Any]) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ from mirage.compiler.errors import PtxasError
 
 MOST_REGISTERS = 255
 """The registers that the instruction set can address."""
+WHOLE_UNITS = MOST_REGISTERS // 8 * 8
+"""The most registers in whole units of 8, in which they are allocated."""
 REGISTER_FILE = 65536
 """The registers of a multiprocessor, on all chips that we compile for. Each of its four partitions
 has a quarter of them and every fourth warp, so a block of 9 warps needs as many as one of 12."""
@@ -62,6 +64,11 @@ class AssemblerReport:
     def spills(self) -> tuple[EntryUsage, ...]:
         """The kernels whose registers did not suffice."""
         return tuple(e for e in self.entries if e.spill_stores or e.spill_loads)
+
+    @property
+    def spilled(self) -> int:
+        """The bytes of registers that are spilled, in all kernels."""
+        return sum(e.spill_stores + e.spill_loads for e in self.entries)
 
     @property
     def serialized(self) -> tuple[str, ...]:
@@ -167,12 +174,15 @@ def functions_in(remarks: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for line in remarks for name in _NAMED.findall(line)))
 
 
-def ask_for_registers(ptx: str, entries: tuple[EntryUsage, ...]) -> str | None:
+def ask_for_registers(
+    ptx: str, entries: tuple[EntryUsage, ...], most: int = MOST_REGISTERS
+) -> str | None:
     """Return ``ptx`` with a `.maxnreg` for each kernel that spills although its block size allows
-    more registers.
+    another number of registers, up to ``most``.
 
     ptxas spills in this way to fit one more block on a multiprocessor, or to fit several as the
-    kernel requests (that directive is then removed). Return None if there is no such kernel.
+    kernel requests (that directive is then removed); and it moves loads ahead until all registers
+    are in use, which may be one pair too many. Return None if there is no such kernel.
     """
     changed = ptx
     for entry in entries:
@@ -186,11 +196,11 @@ def ask_for_registers(ptx: str, entries: tuple[EntryUsage, ...]) -> str | None:
         if match is None:
             continue
         threads = -(-int(match[2]) // _FULL_ROW) * _FULL_ROW
-        limit = min(MOST_REGISTERS, REGISTER_FILE // threads // 8 * 8)
+        limit = min(most, REGISTER_FILE // threads // 8 * 8)
         # Spilled values, and as much again for what moves around them; allocated in units of 8.
         wanted = entry.registers + entry.spill_stores // 4 + 32
         wanted = min(-(-wanted // 8) * 8, limit)
-        if wanted > entry.registers:
+        if wanted > entry.registers or limit == most < entry.registers:
             end = match.end(1)
             changed = f"{changed[:end]}\n.maxnreg {wanted}\n{changed[match.end() :]}"
     return None if changed == ptx else changed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirage.cost.analysis import BlockAnalysis
+from mirage.cost.block_analysis import BlockAnalysis
 from mirage.cost.features import features_of
 from mirage.cost.kernel_time import report
 from mirage.cost.shared_tiles import given_loads

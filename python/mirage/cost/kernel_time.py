@@ -34,11 +34,15 @@ from mirage.cost.target import Target
 from mirage.cost.uneven_blocks import crowded, tail, thin
 from mirage.cost.uniform import is_zero, plus, somewhere, uniform, where
 
-BESIDE, BETWEEN = 0.3, 0.2
+BESIDE, BETWEEN, BEFORE = 0.3, 0.2, 1.0
 """Arithmetic in loops of warpgroups other than products: the share of it that counts if several
-groups take turns (all of it counts if one group is alone on its SM), and the µs of a step for waits
-and changes of turn. From attention of 32 heads and 4096 tokens with head sizes of 64, 128 and 256
-(eight kernels, within 0.86 to 1.10 times)."""
+groups take turns (all of it counts if one group is alone on its SM), the µs of a step for waits and
+changes of turn, and the µs until all groups have had their first turn. From attention of 32 heads
+and 4096 tokens with head sizes of 64, 128 and 256 (eight kernels), and of 2 to 32 heads, by blocks
+of 64 or 128 rows in 2 to 32 steps (46 kernels)."""
+
+LONE = 0.8
+"""The share of a warpgroup's work that is behind what it waits for if it is alone on its SM."""
 
 
 FULL_RATE = 8.0
@@ -75,6 +79,17 @@ def _starts(kind: Kind, o: Occupancy) -> Num:
     return 1.0 + where(kind.streams, (o.waves - 1.0) / o.together, 0.0)
 
 
+def _several(f: KernelFeatures, kind: Kind, together: Num) -> Num:
+    """Return whether groups of warps of an SM work beside each other's products."""
+    in_turn = np.logical_not(np.asarray(f.serial, dtype=bool) | kind.meets)
+    return kind.groups & (together * f.warps >= 8) & (in_turn | (together > 1))
+
+
+def _turns(f: KernelFeatures, kind: Kind, together: Num) -> Num:
+    """Return whether they do so in loops that compute functions beside products."""
+    return _several(f, kind, together) & (np.asarray(f.sfu_step) > 0)
+
+
 def _busy(f: KernelFeatures, kind: Kind, target: Target, together: Num) -> Num:
     """Return the µs that one block keeps the units of an SM busy, if ``together`` of them run at
     once."""
@@ -91,14 +106,12 @@ def _busy(f: KernelFeatures, kind: Kind, target: Target, together: Num) -> Num:
         # one warpgroup alone computes between products that depend on each other; several take
         # turns (or are in different blocks), but have no products beside what they do behind the
         # loop, unless they go on apart
-        in_turn = np.logical_not(np.asarray(f.serial, dtype=bool) | kind.meets)
-        several = (together * f.warps >= 8) & (in_turn | (together > 1))
-        beside = where(groups & several, BESIDE, 1.0)
+        beside = where(_several(f, kind, together), BESIDE, 1.0)
     busy = np.maximum(mma, move) + once * where(f.apart, BESIDE, 1.0) + step * beside
     if not (is_zero(f.odd_once) and is_zero(f.odd_step)):
         busy = busy + ODD * (f.odd_once + f.odd_step * f.steps) / target.clock
     if some:
-        busy = busy + where(groups & (np.asarray(f.sfu_step) > 0), BETWEEN * f.steps, 0.0)
+        busy = busy + where(_turns(f, kind, together), BETWEEN * f.steps, 0.0)
     return busy
 
 
@@ -162,7 +175,7 @@ def _chain(
     part: Num = 0.5
     if somewhere(groups):
         many = work.many & ~(kind.meets & (o.together <= 1))
-        part = where(many | ~groups, 0.5, 1.0)
+        part = where(many | ~groups, 0.5, LONE)
     chain = chain + part * work.busy / work.few * _shared_with(f, kind, o)
     if not somewhere(groups):
         return chain, groups
@@ -231,6 +244,8 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     longest = np.maximum(dram + last, l2 + beside) + rest
     longest = np.maximum(np.maximum(longest, compute), chain)
     time = target.launch + alone + latency * FIRST_LOAD * _starts(kind, o) + longest
+    if somewhere(kind.groups):
+        time = time + where(_turns(f, kind, o.together), BEFORE, 0.0)
     if f.known is not None:
         time = time + f.known.spilled * o.threads * f.blocks / target.spill_bytes
     time = where(o.feasible, time, np.inf)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from mirage import _target
-from mirage.cost.analysis import BlockAnalysis
+from mirage.cost.block_analysis import BlockAnalysis
 from mirage.cost.compilable import CheckError
 from mirage.cost.kernel_features import BASE, IN_PLACE, PER_ACCUMULATOR, PER_LIVE
 from mirage.cost.occupancy import FEWEST_REGISTERS

@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 from math import prod
 
 from mirage import _target
-from mirage.cost.analysis import BlockAnalysis, round_up
+from mirage.cost.block_analysis import BlockAnalysis, round_up
 from mirage.cost.boxes import is_box
 from mirage.cost.skewed_rows import skewed_factors
 from mirage.semantics.ugraph import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from mirage.cost.analysis import BlockAnalysis
+from mirage.cost.block_analysis import BlockAnalysis
 from mirage.cost.boxes import is_box, joined_dims
 from mirage.semantics.ugraph import (
     AccumulateFn,

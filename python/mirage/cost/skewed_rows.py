@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mirage import _target
-from mirage.cost.analysis import BlockAnalysis
+from mirage.cost.block_analysis import BlockAnalysis
 from mirage.semantics.indexing.strides import dense
 from mirage.semantics.ugraph import TensorType, Value, View
 

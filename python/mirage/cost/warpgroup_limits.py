@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from math import prod
 
 from mirage import _target
-from mirage.cost.analysis import BlockAnalysis
+from mirage.cost.block_analysis import BlockAnalysis
 from mirage.cost.boxes import fits_box, is_box
 from mirage.cost.shifted_loops import dim_of_load, shifted_loads
 from mirage.semantics.ugraph import (

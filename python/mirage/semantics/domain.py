@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from mirage.semantics.half import rounded_to_half, rounded_to_tf32
-from mirage.semantics.numbers import Number, nearest
+from mirage.semantics.numbers import Number, count_of, nearest
 from mirage.semantics.scalar import (
     BINARY,
     REDUCE,
@@ -237,7 +237,10 @@ class TypedFloat(Domain):
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         if fn in _WHOLE and _are_integers(dtype, a, b):
             return (np.asarray(BINARY[fn].evaluate(a[0], b[0])),)
-        return self._round(BINARY[fn].evaluate(self._in(a, dtype), self._in(b, dtype)), dtype)
+        x, y = self._in(a, dtype), self._in(b, dtype)
+        if fn is BinaryFn.MUL and y.size == 1 and y.dtype == _F32 and (n := count_of(y.item())):
+            return self._round(x / _F32.type(n), dtype)
+        return self._round(BINARY[fn].evaluate(x, y), dtype)
 
     def as_tf32(self, x: Planes) -> Planes:
         return (rounded_to_tf32(self._in(x, DType.F32)),)

@@ -207,7 +207,7 @@ class Formula:
 
     def evaluate(self, operands: Sequence[Array], shape: tuple[int, ...] = ()) -> Array:
         """Return the result of ``shape`` for operands that broadcast to it, except for tables:
-        64-bit integers, also in the place of the floats to which the last step converts them.
+        64-bit integers, also in place of the floats to which the last step converts them.
         Operands are whole numbers in any type, or the floats that they are."""
         values: list[Array] = []
         with np.errstate(all="ignore"):
@@ -236,14 +236,14 @@ class Formula:
         return values[-1]
 
     def with_positions(self, counted: Container[int]) -> Formula:
-        """Return the formula with positions in place of the loads ``counted``, which are of one
-        dimension."""
+        """Return the formula with positions in place of the loads ``counted``, which lie along one
+        dimension of the result."""
         count = len(self.loads)
         order = [i for i in range(count) if i not in counted]
         order += [i for i in range(count) if i in counted]
         number = {old: new for new, old in enumerate(order)}
         loads = [
-            Step(POSITION, self.steps[i].args, DType.I64) if i in counted else self.steps[i]
+            Step(POSITION, (max(self.steps[i].args),), DType.I64) if i in counted else self.steps[i]
             for i in order
         ]
         steps = [

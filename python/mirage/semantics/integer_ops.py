@@ -43,7 +43,7 @@ def ops_of(op: Integers) -> tuple[Op, ...]:
             table, *indices = (values[arg] for arg in step.args)
             values.append(_picked(b, table, indices))
         else:
-            values.append(_computed(b, step, [values[arg] for arg in step.reads]))
+            values.append(computed(b, step, [values[arg] for arg in step.reads]))
     if values[-1].shape != op.result.shape:
         b.broadcast(values[-1], op.result.shape)
     return (*b.ops[:-1], replace(b.ops[-1], results=op.results))
@@ -80,7 +80,8 @@ def _picked(b: Builder, table: Value, indices: Sequence[Value]) -> Value:
     return b.binary(BinaryFn.KEEP, inside, found)
 
 
-def _computed(b: Builder, step: Step, xs: Sequence[Value]) -> Value:
+def computed(b: Builder, step: Step, xs: Sequence[Value]) -> Value:
+    """Emit the op of a step that computes something of earlier ones."""
     assert step.dtype is not None
     if step.name == CONSTANT:
         return b.constant(step.args[0], step.dtype)

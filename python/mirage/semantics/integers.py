@@ -42,6 +42,10 @@ class Integers(Lookup):
         except FormulaError as error:
             raise ShapeError(str(error)) from error
 
+    @property
+    def arithmetic(self) -> tuple[Formula, tuple[int, ...]]:
+        return self.formula, self.result.shape
+
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
@@ -124,6 +128,10 @@ class TileIntegers(Source):
     in_kernel: ClassVar[bool] = False
 
     @property
+    def arithmetic(self) -> tuple[Formula, tuple[int, ...]]:
+        return self.formula, self.shape
+
+    @property
     def reads_axes(self) -> frozenset[str]:
         return frozenset(axis for axes in self.map for axis in axes)
 
@@ -178,6 +186,10 @@ class MapIntegers(Elementwise):
     arity: ClassVar[tuple[int, int]] = (1, 64)
     in_kernel: ClassVar[bool] = False
     of_integers: ClassVar[bool] = True
+
+    @property
+    def arithmetic(self) -> tuple[Formula, tuple[int, ...]]:
+        return self.formula, self.result.shape
 
     @property
     def work(self) -> tuple[float, float]:

@@ -13,6 +13,8 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
+
 Number = Fraction | float
 """The value of a constant: a fraction if it is finite, otherwise a float that is infinite (or NaN,
 which graphs may not have).
@@ -62,6 +64,19 @@ def read(value: float) -> Fraction:
         return simple
     digits = Decimal(repr(value)).normalize().as_tuple().digits
     return Fraction(repr(value)) if len(digits) <= _DIGITS else itself
+
+
+def count_of(factor: np.float32) -> int:
+    """Return the whole number whose reciprocal is ``factor`` in f32; 0 where there is none, or
+    where that reciprocal is exact.
+
+    Kernels multiply by such a constant as if they divided by the whole number, with one rounding:
+    the mean of equal numbers is that number.
+    """
+    if not 2**-24 < factor < 0.5:
+        return 0
+    count = round(1 / float(factor))
+    return count if np.float32(1 / count) == factor and float(factor) * count != 1 else 0
 
 
 def is_simple(value: Fraction) -> bool:

@@ -21,7 +21,7 @@ from mirage.torch.compiled_graph import StaysEager
 
 class ChangingNumbers:
     """The graph ``module`` without the arithmetic of the numbers that it is ``given``, by their
-    places among its inputs; it takes inputs in the place of numbers. Raises :class:`StaysEager` if
+    places among its inputs; it takes inputs in place of numbers. Raises :class:`StaysEager` if
     a tensor would not have the same effect as the number."""
 
     def __init__(
@@ -60,13 +60,18 @@ def _in_type(number: float, dtype: torch.dtype) -> float:
 
 def changing_numbers(module: GraphModule, inputs: Sequence[Any]) -> ChangingNumbers | None:
     """Return the changing numbers of a graph, or None. Raises :class:`StaysEager`."""
-    places = enumerate(zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True))
-    given = {node: i for i, (node, x) in places if _is_number(node, x)}
+    given = given_numbers(module, inputs)
     if not given:
         return None
     tensors = (x for x in inputs if isinstance(x, torch.Tensor) and x.dim())
     device = next((x.device for x in tensors), torch.device("cpu"))
     return ChangingNumbers(module, given, device)
+
+
+def given_numbers(module: GraphModule, inputs: Sequence[Any]) -> dict[Node, int]:
+    """Return the numbers among a graph's inputs, with their places."""
+    places = enumerate(zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True))
+    return {node: i for i, (node, x) in places if _is_number(node, x)}
 
 
 def _is_number(node: Node, x: Any) -> bool:

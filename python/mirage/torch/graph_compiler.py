@@ -43,6 +43,7 @@ from mirage.torch.graph_rows import Rows, rows_of, why_no_rows
 from mirage.torch.graph_work import GraphWork, split_options
 from mirage.torch.imported_later import ImportedLater
 from mirage.torch.numbers_apart import numbers_apart
+from mirage.torch.settled_numbers import settled_numbers
 from mirage.torch.sizes_apart import sizes_apart
 from mirage.torch.workshop import Workshop
 
@@ -57,7 +58,7 @@ the search; CUDA graphs are not captured here, but a caller may capture the comp
 MOST_SIZES = 16
 """The most sets of sizes that a graph is compiled for; calls with further ones run eagerly."""
 FIRST = 1
-"""The sets of sizes that are compiled as a whole before it is known that there are more."""
+"""The sets of sizes that are compiled as a whole before it is known that others occur."""
 OFTEN = 32
 """The calls after which a set of sizes is compiled as a whole, if the rest of the graph is compiled
 for any sizes."""
@@ -118,19 +119,20 @@ def _answer(
     sized = is_sized(module, inputs)
     apart = numbers_apart(module, inputs)
     rest, given = (module, inputs) if apart is None else (apart.module, apart.inputs(inputs))
-    try:
-        numbers = changing_numbers(rest, given)
-    except Exception as error:
-        _stays(module, error, watch)
-        return module.forward
-    if numbers is None:
-        answer = graph(rest).answer(given, sized)
-    else:
-        found = graph(numbers.module).answer(numbers.examples(given), sized)
 
-        def answer(*inputs: Any) -> Any:
-            return found(*numbers(inputs))
+    def compiled(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        try:
+            numbers = changing_numbers(module, inputs)
+        except Exception as error:
+            _stays(module, error, watch)
+            return module.forward
+        if numbers is None:
+            return graph(module).answer(inputs, sized)
+        found = graph(numbers.module).answer(numbers.examples(inputs), sized)
+        return lambda *inputs: found(*numbers(inputs))
 
+    settled = settled_numbers(rest, given)
+    answer = compiled(rest, given) if settled is None else settled.answer(compiled)
     return answer if apart is None else apart.beside(answer)
 
 

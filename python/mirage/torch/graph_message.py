@@ -191,7 +191,7 @@ def message_of(
 
 
 def likenesses(inputs: Sequence[Any]) -> list[Any]:
-    """Return tensors without elements, and so without memory, in the place of tensors."""
+    """Return tensors without elements, and so without memory, in place of tensors."""
     with FakeTensorMode():
         return [_like(_sent(x)) if isinstance(x, torch.Tensor) else x for x in inputs]
 

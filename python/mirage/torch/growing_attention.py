@@ -46,7 +46,7 @@ class Ready(Protocol):
 
 
 Answer = Callable[[GraphModule, Sequence[Any], str], "Ready | None"]
-"""A function of a graph, its inputs, and what is said of its sizes."""
+"""A function of a graph, its inputs, and what is known about its sizes."""
 
 LONGEST = 1 << 17
 """The longest cache that kernels are compiled for."""

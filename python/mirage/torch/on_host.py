@@ -33,7 +33,7 @@ class OnHost:
         module.recompile()
 
     def on_device(self, program: Program, moved: bool = True) -> Program:
-        """Return the imported program with the graph's own tensors in the place of their copies,
+        """Return the imported program with the graph's own tensors in place of their copies,
         and those that were made at the import on the device, if they are to be ``moved``."""
         parameters = tuple(replace(p, data=self._there(p.data, moved)) for p in program.parameters)
         return replace(program, parameters=parameters)

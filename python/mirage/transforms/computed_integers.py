@@ -24,7 +24,9 @@ from mirage.semantics.ugraph import (
     Output,
     Schedule,
     TileMap,
+    launches,
 )
+from mirage.transforms.counted_positions import counted_positions, with_positions
 
 WARPS = 4
 COLUMNS, TILE, BYTES = 512, 2048, 4096
@@ -170,10 +172,11 @@ def _part(size: int, most: int) -> int:
 
 def integers_without_views(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with formulas in other shapes in place of views of their results that repeat
-    or reorder dimensions, or add and drop ones of size 1."""
-    made = formulas_of(graph)
-    if not made:
+    or reorder dimensions, or add and drop ones of size 1. Parts of positions are formulas, too."""
+    made, counted = formulas_of(graph), counted_positions(graph)
+    if not made and not counted:
         return graph
+    loaded = {v for op in launches(graph.ops) for v in op.operands}
     ops: list[Op] = []
     for op in graph.ops:
         dims = places(op) if isinstance(op, View) and op.operands[0] in made else None
@@ -181,7 +184,14 @@ def integers_without_views(graph: KernelGraph) -> KernelGraph:
             source = made[op.operands[0]]
             formula = source.formula.moved(dims)
             op = made[op.results[0]] = Integers(source.operands, op.results, formula)
+        elif op.results[0] in counted and op.results[0] in loaded and op.operands:
+            formula = counted[op.result].formula(op.result.type)
+            op = made[op.result] = Integers((), op.results, formula)
+        elif op.results[0] in made:
+            op = made[op.results[0]] = with_positions(made[op.results[0]], counted)
         ops.append(op)
+    if all(a is b for a, b in zip(ops, graph.ops, strict=True)):
+        return graph
     return without_dead_ops(replace(graph, ops=tuple(ops)))
 
 

@@ -178,7 +178,7 @@ class _Beside:
         return self._are_there(others, self.places[first.result]) and _has_order(formula)
 
     def _are_there(self, values: Iterable[Value], place: int) -> bool:
-        """Return whether these are integers that there are before a place."""
+        """Return whether these are integers that are known before a place."""
         return all(v.dtype.is_number and self.places.get(v, -1) < place for v in values)
 
 

@@ -12,11 +12,14 @@ from collections.abc import Container
 from dataclasses import replace
 from math import prod
 
+from mirage.semantics.integer_formula import CONSTANT, LOAD, PICK, TABLE, Formula, Step
+from mirage.semantics.integers import Integers
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.positions import (
     Gather,
     Lookup,
 )
+from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import (
     BlockGraph,
@@ -89,7 +92,8 @@ def gathers_of(graph: KernelGraph) -> dict[Value, Gather]:
 
 
 def rows_without_views(graph: KernelGraph) -> KernelGraph:
-    """Turn reshapes of gathered rows that keep each row into reshapes of the indices."""
+    """Turn reshapes of gathered rows that keep each row, or have one element of each, into reshapes
+    of the indices."""
     made = gathers_of(graph)
     ops: list[Op] = []
     changed = False
@@ -104,8 +108,23 @@ def rows_without_views(graph: KernelGraph) -> KernelGraph:
                 ops.append(Reshape((indices,), (value,)))
                 op = made[op.result] = replace(source, operands=(table, value), results=op.results)
                 changed = True
+            elif source.in_tiles and row == (1,) and op.result.shape and not source.from_end:
+                value = Value(replace(indices.type, shape=op.result.shape))
+                ops.append(Reshape((indices,), (value,)))
+                op = _elements(table, value, op.result)
+                changed = True
         ops.append(op)
     return without_dead_ops(replace(graph, ops=tuple(ops))) if changed else graph
+
+
+def _elements(table: Value, index: Value, result: Value) -> Integers:
+    """Return the elements of the only column of a table."""
+    dims = tuple(-1 if n == 1 else d for d, n in enumerate(result.shape))
+    steps = (
+        Step(TABLE, (2,)), Step(LOAD, dims), Step(CONSTANT, (0,), DType.I64),
+        Step(PICK, (0, 1, 2), table.dtype),
+    )  # fmt: skip
+    return Integers((table, index), (result,), Formula(steps))
 
 
 class _Fused:

@@ -115,3 +115,40 @@ kernel.graph @window(%x: tensor<60x120xf32>) -> (tensor<60x1xf32>, tensor<60x1xf
   }
   kernel.return %y#0, %y#1, %y#2 : tensor<60x1xf32>, tensor<60x1xf32>, tensor<60x1xf32>
 }
+
+// -----
+
+// Both masks one after the other: one branch skips them, and the scale comes after them.
+// CHECK-LABEL: gpu.func @causal_tail_0
+// CHECK: scf.for
+// CHECK: %[[SEEN:.*]] = arith.cmpi sle
+// CHECK: %[[INSIDE:.*]] = arith.cmpi sle, %{{.*}}, %c120
+// CHECK: %[[IDLE:.*]] = arith.andi %[[SEEN]], %[[INSIDE]]
+// CHECK: %[[MASKED:.*]] = scf.if %[[IDLE]]
+// CHECK-NEXT: scf.yield %[[SCORES:[0-9]+]] :
+// CHECK-NEXT: } else {
+// CHECK: %[[SUM:.*]] = thread.binary add %[[SCORES]]
+// CHECK: %[[CUT:.*]] = thread.mask %[[SUM]]
+// CHECK: scf.yield %[[CUT]]
+// CHECK-NOT: scf.if
+// CHECK: thread.reduce max %[[MASKED]]
+kernel.graph @causal_tail(%x: tensor<60x120xf32>) -> tensor<60x1xf32> attributes {form = #kernel.form<scheduled>} {
+  %y = kernel.launch(%x) grid [m = 2] schedule <warps = 4, stages = 2> : (tensor<60x120xf32>) -> tensor<60x1xf32> {
+  ^bb0(%gx: tensor<60x120xf32>):
+    %f = block.constant 5.000000e-01 : !block.tile<f32>
+    %row = block.iota dim 0 [m] extent 60 : !block.tile<32x1xf32>
+    %a = block.loop [k = 4] {
+      %t = block.load %gx [[m], [k]] : tensor<60x120xf32> -> !block.tile<32x32xf32>
+      %s = block.binary mul %t, %f : (!block.tile<32x32xf32>, !block.tile<f32>) -> !block.tile<32x32xf32>
+      %key = block.iota dim 1 [k] extent 120 : !block.tile<1x32xf32>
+      %seen = block.binary le %key, %row : (!block.tile<1x32xf32>, !block.tile<32x1xf32>) -> !block.tile<32x32xf32>
+      %bias = block.unary bias %seen : (!block.tile<32x32xf32>) -> !block.tile<32x32xf32>
+      %z = block.binary add %s, %bias : (!block.tile<32x32xf32>, !block.tile<32x32xf32>) -> !block.tile<32x32xf32>
+      %c = block.mask %z dim 1 [k] extent 120 fill 0xFFF0000000000000 : !block.tile<32x32xf32>
+      %r = block.reduce max %c dims [1] : (!block.tile<32x32xf32>) -> !block.tile<32x1xf32>
+      block.accumulate max %r : !block.tile<32x1xf32>
+    } : !block.tile<32x1xf32>
+    block.store %a [[m], []] : !block.tile<32x1xf32>
+  }
+  kernel.return %y : tensor<60x1xf32>
+}

@@ -1,5 +1,5 @@
 """Errors on activations: the inputs of each kind of program, and what is found out about wrong
-ones; on the CPU, with PyTorch in the place of compiled kernels."""
+ones; on the CPU, with PyTorch in place of compiled kernels."""
 
 from __future__ import annotations
 

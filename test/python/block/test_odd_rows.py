@@ -139,7 +139,7 @@ def test_tiles_that_start_within_lines() -> None:
     ],
 )
 def test_broken_copies_of_skewed_rows_are_noticed(pattern: str, replacement: str) -> None:
-    """In all places at once: what one factor has in the place of zeros is multiplied by the zeros
+    """In all places at once: what one factor has in place of zeros is multiplied by the zeros
     of the other one. (`test_compiled.py` breaks one place at a time.)"""
     original = Original(compile_mlir(linear(9, 20, 81, (16, 16, 32), "f16")))
     broken, places = re.subn(pattern, replacement, original.ptx)

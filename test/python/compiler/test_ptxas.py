@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mirage.compiler import compile as compilation
 from mirage.compiler import ptxas
 from mirage.compiler.errors import PtxasError
 from mirage.compiler.ptxas import EntryUsage, ask_for_registers, assemble, find_ptxas, parse_output
@@ -90,6 +91,37 @@ def test_spills_for_occupancy_ask_for_registers() -> None:
         assert assemble(changed, "sm_80") is not None
 
 
+def test_kernels_that_fill_all_registers_ask_for_fewer() -> None:
+    """ptxas moves loads ahead until no register is left, and then spills one pair of them."""
+    ptx = PTX.format(threads=128)
+    changed = ask_for_registers(ptx, (EntryUsage("one", 255, 0, 8, 8, 8),), ptxas.WHOLE_UNITS)
+    assert changed == ptx.replace(".maxntid 128, 1, 1", ".maxntid 128, 1, 1\n.maxnreg 248", 1)
+    full = EntryUsage("one", 128, 0, 4, 4, 8)
+    assert ask_for_registers(PTX.format(threads=512), (full,), ptxas.WHOLE_UNITS) is None
+
+
+@pytest.mark.parametrize(
+    ("spilled", "kept"),
+    [((600, 16, 0), 248), ((600, 16, 16), 255), ((600, 400, 400), 0), ((600, 0, 0), 255)],
+)
+def test_the_request_that_spills_least_is_kept(
+    spilled: tuple[int, int, int], kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request counts only if half of the spilled bytes, or more, are gone."""
+
+    def usage(bytes_: int) -> ptxas.AssemblerReport:
+        return ptxas.AssemblerReport("", b"", (EntryUsage("one", 168, 0, bytes_, 0, 8),), ())
+
+    def assembled(ptx: str, chip: str) -> ptxas.AssemblerReport:
+        return usage(spilled[1] if ".maxnreg 255" in ptx else spilled[2])
+
+    monkeypatch.setattr(compilation, "assemble", assembled)
+    given = PTX.format(threads=128)
+    ptx, report = compilation.without_spills(given, usage(spilled[0]), "sm_90a")
+    assert (f".maxnreg {kept}" in ptx) == bool(kept)
+    assert report.spilled == min(spilled) if kept else ptx == given
+
+
 @pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
 def test_assemble() -> None:
     source = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry f() { ret; }\n"
@@ -104,7 +136,7 @@ def test_assemble() -> None:
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Has an assembler in the place of ptxas that writes to ``$out`` as it is told."""
+    """Has an assembler in place of ptxas that writes to ``$out`` as it is told."""
     sections = (0, 64, 0, 64, 0, 0, 64, 1, 0)  # one, listed at byte 64, and no segments
     header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF", 2, 190, 1, 0, *sections)
     (tmp_path / "code").write_bytes(header + bytes(64))

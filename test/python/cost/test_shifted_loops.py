@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from lowering import compile_mlir
-from mirage.cost.analysis import BlockAnalysis
+from mirage.cost.block_analysis import BlockAnalysis
 from mirage.cost.boxes import is_box, joined_dims, shifted_steps
 from mirage.cost.clusters import with_clusters
 from mirage.cost.features import features_of

@@ -21,7 +21,7 @@ from mirage.cost import (
     target_for,
     target_of_device,
 )
-from mirage.cost.analysis import BlockAnalysis
+from mirage.cost.block_analysis import BlockAnalysis
 from mirage.cost.registers import MOST, RegisterEstimator
 from mirage.cost.target import CHIPS, DEFAULT_CHIP, Target
 from mirage.pipeline.options import OptimizeOptions

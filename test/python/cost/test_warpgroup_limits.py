@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 from mirage.compiler import CompileOptions, compile_graph
-from mirage.cost.analysis import BlockAnalysis
+from mirage.cost.block_analysis import BlockAnalysis
 from mirage.cost.compilable import CheckError, check_launch
 from mirage.cost.features import features_of
 from mirage.cost.shared_memory_bound import shared_bytes
@@ -156,7 +156,7 @@ def test_factors_of_all_steps_take_shared_memory(attention: Attention) -> None:
     (kernel,) = compiled(launch).manifest.kernels
     bound = shared_bytes(launch)
     rings = shared_bytes(launch_of(replace(attention, held=False))).staged
-    assert bound.staged == rings  # in the place of the tile that is loaded else
+    assert bound.staged == rings  # in place of the tile that is loaded else
     assert bound.staged <= kernel.shared_bytes <= bound.total
     (factor,) = BlockAnalysis(launch).kept
     assert factor.dtype is DType.F16

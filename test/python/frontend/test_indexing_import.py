@@ -265,9 +265,6 @@ REFUSED: dict[str, tuple[Callable[..., object], tuple[Tensor, ...], str]] = {
         lambda x, i: x.scatter_add(1, i, x), (X[0], IDS), "for a part of"
     ),
     "norm of another order": (lambda x: x.norm(-3), (X,), "a norm of order -3"),
-    "stores by two indices": (
-        lambda x, i, v: x.index_put((i, i), v), (X, I, rand(3, 6)), "several indices"
-    ),
 }  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import mirage as mi
 import numpy as np
@@ -76,3 +78,25 @@ def test_zero_is_added_to_floats() -> None:
     """That makes a negative zero positive."""
     graph = mi.from_torch(lambda x: x + torch.zeros(1), X.float()).graph
     assert any(op.function is BinaryFn.ADD for op in graph.ops)
+
+
+@pytest.mark.parametrize(
+    ("number", "exact"),
+    [
+        (lambda: torch.full((), 12.0).sqrt(), 12.0**0.5),
+        (lambda: torch.full((), 7.0).rsqrt(), 7.0**-0.5),
+        (lambda: torch.full((), 3.0).log() / 2, math.log(3) / 2),
+        (lambda: torch.full((), 0.3), Fraction(3, 10)),
+        (lambda: torch.tensor(0.3), Fraction(float(np.float32(0.3)))),
+        (lambda: (torch.full((), 1e8) + 1) - 1e8, Fraction(0)),
+        (lambda: 1 - torch.full((), 0.9), Fraction(float(1 - np.float32(0.9)))),
+        (lambda: torch.full((), 0.3).half().float(), Fraction(float(np.float16(0.3)))),
+    ],
+)
+def test_a_number_is_what_it_is_rounded_from(
+    number: Callable[[], Tensor], exact: float | Fraction
+) -> None:
+    """Unless the result is about the rounding."""
+    graph = mi.from_torch(lambda x: x * number(), X.float()).program.graph
+    (found,) = (op.number for op in graph.ops if op.number is not None)
+    assert found == (exact if isinstance(exact, Fraction) else pytest.approx(exact, rel=1e-15))

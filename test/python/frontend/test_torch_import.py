@@ -429,7 +429,7 @@ REFUSED: list[tuple[str, Callable[..., object], tuple[object, ...], type[Fronten
     ),
     (
         "unsigned integers",
-        lambda x: x.float(),
+        lambda x: x.argsort(),
         (torch.ones(4, dtype=torch.uint8),),
         UnsupportedOpError,
         "kernels have no tensors of uint8; pass allow_fallback=True",

@@ -252,6 +252,15 @@ def test_casts(name: str) -> None:
         assert np.array_equal(wide, x.astype(dtype).astype(np.float32))
 
 
+@pytest.mark.parametrize("divisor", [3.0, -7.0, 1000.0, 0.1, 1024.0, 4097.5, 1e-35, 2.0**-126])
+def test_a_quotient_by_a_constant_is_rounded_once(divisor: float) -> None:
+    x = everywhere(-1e20, 1e20)
+    x[0, :8] = [0.0, -0.0, np.inf, -np.inf, 5.7 * divisor, -3.0 * divisor, 1.0, 2.0**-60]
+    got = apply("binary div", x, constant=divisor)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(got, x / np.float32(divisor))
+
+
 @pytest.mark.parametrize("count", [3, 7, 10, 1000, 4097])
 def test_a_product_with_one_over_a_count_is_the_rounded_quotient(count: int) -> None:
     """So that the mean of equal numbers is that number."""

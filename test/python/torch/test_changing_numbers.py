@@ -12,6 +12,7 @@ import pytest
 import torch
 from mirage.frontend.program import Program
 from mirage.torch.graph_compiler import backend
+from mirage.torch.settled_numbers import MOST
 from torch_programs.op_by_op import op_by_op
 
 count = 0
@@ -76,8 +77,6 @@ def test_two_numbers_and_a_module() -> None:
 
 
 STAY: dict[str, tuple[Function, torch.Tensor, str]] = {
-    "what takes no tensor": (
-        lambda x, t: torch.nn.functional.softplus(x, beta=t), randn(), "stays with PyTorch"),
     "a number of f16": (
         lambda x, t: x.sum() * t, randn(torch.float16), "torch.float16 with 0 dimensions"),
 }  # fmt: skip
@@ -111,3 +110,35 @@ def test_a_number_that_is_too_large_is_infinite() -> None:
     x, compiled = torch.randn(2, 3), torch.compile(model, backend=host)
     for scale in (0.5, 0.75, 1e300, -1e300, float("inf"), float("nan")):
         torch.testing.assert_close(compiled(x, scale), model(x, scale), equal_nan=True)
+
+
+def test_what_takes_no_tensor_is_compiled_for_some_numbers() -> None:
+    def model(x: torch.Tensor, t: float, shift: float) -> torch.Tensor:
+        return torch.nn.functional.softplus(x, beta=t * 2.0) * shift
+
+    x, fast = randn(), torch.compile(model, backend=host)
+    for t in (0.5, 0.7, 0.9, 0.7, 0.25, 2.0, 3.0, 4.0):
+        torch.testing.assert_close(fast(x, t, t + 1), model(x, t, t + 1), rtol=1e-3, atol=1e-4)
+    assert count == 1 + MOST
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_the_eps_of_norms(training: bool, caplog: pytest.LogCaptureFixture) -> None:
+    layers = (torch.nn.LayerNorm(6), torch.nn.Dropout(0.5), torch.nn.RMSNorm(6, eps=0.1))
+    model = torch.nn.Sequential(torch.nn.Linear(6, 6), *layers).train(training)
+    model.requires_grad_(False)
+    fast = torch.compile(model, backend=host, dynamic=True)
+    for rows in (2, 5, 3):
+        x = torch.randn(rows, 6)
+        torch.manual_seed(0)
+        want = model(x)
+        torch.manual_seed(0)
+        torch.testing.assert_close(fast(x), want, rtol=1e-3, atol=1e-4)
+    layers[0].eps = 0.5
+    layers[2].eps = 0.25
+    torch.manual_seed(0)
+    want = model(x)
+    torch.manual_seed(0)
+    torch.testing.assert_close(fast(x), want, rtol=1e-3, atol=1e-4)
+    assert "stays with PyTorch" not in caplog.text
+    assert count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +24,7 @@ from mirage.semantics.ugraph import (
     Load,
     Op,
     Output,
+    Reshape,
     TensorType,
     Value,
 )
@@ -100,11 +102,49 @@ def test_other_views_are_read_from_memory() -> None:
     line = b.reshape(pairs(b, ids), (25,))
     launch = reader(line)
     graph = KernelGraph("g", (ids,), (*b.ops, launch), launch.results)
-    assert [type(op) for op in integers_without_views(graph).ops] == [type(op) for op in graph.ops]
+    kept = [type(op) for op in integers_without_views(graph).ops]
+    assert kept == [Integers, Reshape, Launch]
     found = fused(graph)
     first, *_, last = found.ops
     assert inside(first) == [TileIntegers]
     assert inside(last)[0] is Load
+    equal(graph, found, IDS)
+
+
+POSITIONS: dict[str, Callable[[Builder, Value], Value]] = {
+    "a part": lambda b, i: b.slice(i, (2,), (3,)),
+    "a single one": lambda b, i: b.slice(i, (4,), (1,)),
+    "a column": lambda b, i: b.reshape(i, (5, 1)),
+    "repeated": lambda b, i: b.broadcast(b.reshape(i, (5, 1)), (5, 3)),
+    "a part of a column": lambda b, i: b.slice(b.reshape(i, (1, 5, 1)), (0, 1, 0), (1, 4, 1)),
+    "lines": lambda b, i: b.reshape(b.slice(i, (1,), (4,)), (2, 2)),
+    "turned lines": lambda b, i: b.transpose(b.reshape(b.slice(i, (1,), (4,)), (2, 2)), (1, 0)),
+    "repeats of a single one": lambda b, i: b.broadcast(b.slice(i, (3,), (1,)), (4,)),
+}
+
+
+@pytest.mark.parametrize("dtype", [I64, DType.I32])
+@pytest.mark.parametrize("name", POSITIONS)
+def test_parts_and_views_of_positions_are_formulas(name: str, dtype: DType) -> None:
+    b = Builder()
+    launch = reader(POSITIONS[name](b, iota(b, (5,), 0, dtype)))
+    graph = KernelGraph("g", (), (*b.ops, launch), launch.results)
+    found = fused(graph)
+    (only,) = found.ops
+    assert inside(only)[0] is TileIntegers
+    assert not only.operands
+    equal(graph, found)
+
+
+def test_a_formula_counts_positions_in_other_shapes() -> None:
+    b, ids = Builder(), value(5)
+    column = b.reshape(iota(b, (5,), 0), (5, 1))
+    op = integers(value(5, 5), (ids, column), "load 1", "load 0 -1", "mul 0 1 : i64")
+    launch = reader(op.result)
+    graph = KernelGraph("g", (ids,), (*b.ops, op, launch), launch.results)
+    found = fused(graph)
+    (only,) = found.ops
+    assert only.operands == (ids,)
     equal(graph, found, IDS)
 
 

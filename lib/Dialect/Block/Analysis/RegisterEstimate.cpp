@@ -141,7 +141,7 @@ int64_t mirage::block::getTileRegisterBudget(const Chip &chip, int64_t numWarps)
 
 RegisterShares mirage::block::getRegisterShares(const Chip &chip, int64_t warps, bool written) {
   // Units of setmaxnreg and the fewest that it takes; more than 240 were never of use.
-  // What is shared out is what the block starts with, not all that there is.
+  // Only the registers that the block starts with are divided, not all registers.
   constexpr int64_t unit = 8, most = 240;
   int64_t copying = written ? 40 : 24;
   int64_t groups = warps / 4, lanes = chip.getMostRegisters(warps + 4) * (groups + 1);

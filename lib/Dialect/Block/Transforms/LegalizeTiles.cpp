@@ -27,6 +27,7 @@ struct LegalizeTiles : block::impl::LegalizeTilesBase<LegalizeTiles> {
       launch.getBody().walk<WalkOrder::PostOrder>([&](LoopOp loop) { hoist(loop); });
       launch.getBody().walk([&](MatmulOp matmul) { legalize(matmul, rewriter); });
       launch.getBody().walk([&](BinaryOp sum) { scaleAfter(sum, rewriter); });
+      launch.getBody().walk([&](MaskOp mask) { scaleAfter(mask, rewriter); });
       launch.getBody().walk([&](ReduceOp reduce) { scaleAfter(reduce, rewriter); });
     });
   }
@@ -117,6 +118,24 @@ private:
     Value masked = BinaryOp::create(rewriter, sum.getLoc(), sum.getType(), BinaryFn::Add,
                                     scaled.getLhs(), right);
     rewriter.replaceOpWithNewOp<BinaryOp>(sum, sum.getType(), BinaryFn::Mul, masked,
+                                          factor.getResult());
+    rewriter.eraseOp(scaled);
+  }
+
+  /// Scaled values that are overwritten by a number that the scale leaves as it is
+  /// are the scaled ones that are overwritten.
+  static void scaleAfter(MaskOp mask, IRRewriter &rewriter) {
+    auto scaled = mask.getInput().getDefiningOp<BinaryOp>();
+    ConstantOp factor = getScale(scaled);
+    double fill = mask.getFill().convertToDouble();
+    if (!factor || !scaled->hasOneUse() || scaled->getBlock() != mask->getBlock() ||
+        (fill != 0 && !std::isinf(fill)))
+      return;
+    rewriter.setInsertionPoint(mask);
+    Value masked =
+        MaskOp::create(rewriter, mask.getLoc(), mask.getType(), scaled.getLhs(), mask.getDimAttr(),
+                       mask.getAxesAttr(), mask.getExtentAttr(), mask.getFillAttr());
+    rewriter.replaceOpWithNewOp<BinaryOp>(mask, mask.getType(), BinaryFn::Mul, masked,
                                           factor.getResult());
     rewriter.eraseOp(scaled);
   }

@@ -134,7 +134,7 @@ LogicalResult BulkCopyOp::verify() {
   return success();
 }
 
-/// Rows of `table` in the place of indices.
+/// Rows of `table` in place of indices.
 static MemRefType getGathered(MemRefType table, MemRefType indices, int64_t indexRank) {
   SmallVector<int64_t> shape(indices.getShape().take_back(indexRank));
   llvm::append_range(shape, table.getShape().drop_front());

@@ -130,14 +130,14 @@ def _cuda_bindings() -> str:
 
 
 def _driver() -> str:
-    from mirage.runtime.launching.driver import check, driver
+    from mirage.runtime.launching.cuda_driver import check, driver
 
     number = int(check(driver().cuDriverGetVersion(), "version of the driver"))
     return f"CUDA {number // 1000}.{number % 1000 // 10}"
 
 
 def _gpu() -> str:
-    from mirage.runtime.launching.driver import check, compute_capability, driver
+    from mirage.runtime.launching.cuda_driver import check, compute_capability, driver
 
     d: Any = driver()
     count = int(check(d.cuDeviceGetCount(), "number of devices"))

@@ -15,7 +15,7 @@ from mirage.pipeline.call import Launcher, on_gpu, run_steps
 from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome
 from mirage.pipeline.compile.build import Builder
 from mirage.pipeline.result import Step
-from mirage.runtime.launching.driver import first_device
+from mirage.runtime.launching.cuda_driver import first_device
 from mirage.runtime.serialization.manifest import TORCH_NAMES
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.transforms.partition.calls import as_calls

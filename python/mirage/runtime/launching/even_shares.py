@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from mirage.runtime.launching.driver import check, driver
+from mirage.runtime.launching.cuda_driver import check, driver
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mirage.runtime.arguments.index_check import IndexCheck
 from mirage.runtime.launching.captured import CapturedProgram
-from mirage.runtime.launching.driver import ensure_context
+from mirage.runtime.launching.cuda_driver import ensure_context
 from mirage.runtime.launching.fast import (
     CUDA,
     FastCall,

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from mirage.runtime.errors import DriverError
-from mirage.runtime.launching.driver import driver
+from mirage.runtime.launching.cuda_driver import driver
 from mirage.runtime.launching.tensor_maps import SWIZZLES, element_type, layout
 from mirage.runtime.serialization.manifest import (
     ELEMENT_BYTES,

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from mirage.runtime.errors import DriverError
-from mirage.runtime.launching.driver import (
+from mirage.runtime.launching.cuda_driver import (
     check,
     compute_capability,
     driver,

@@ -66,7 +66,7 @@ def layout(spec: TensorMap) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int
 
 def encode(spec: TensorMap, address: int) -> bytes:
     """Return the driver's description of the tensor at ``address``. Raises :class:`DriverError`."""
-    from mirage.runtime.launching.driver import driver
+    from mirage.runtime.launching.cuda_driver import driver
 
     d = driver()
     shape, strides, box = layout(spec)

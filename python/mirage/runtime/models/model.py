@@ -16,7 +16,7 @@ from mirage.runtime.dispatch.in_place_stores import same_memory
 from mirage.runtime.dispatch.layouts import Arranged, Found, Layout
 from mirage.runtime.errors import ArgumentShapeError, NoGpuError
 from mirage.runtime.launching.captured import CapturedModel
-from mirage.runtime.launching.driver import compute_capability, runs_on, wrong_chip
+from mirage.runtime.launching.cuda_driver import compute_capability, runs_on, wrong_chip
 from mirage.runtime.launching.executable import Executable
 from mirage.runtime.launching.run_plan import Launcher, Steps
 from mirage.runtime.models.direct import Direct, direct

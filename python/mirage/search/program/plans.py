@@ -3,8 +3,8 @@
 A *plan* is a set of stored values; every stored value is computed by a kernel, alone or with
 others, from the program's inputs and other stored values (intermediates that are not stored are
 recomputed where they are needed). Plans are the partitions of a program
-(:mod:`mirage.search.program.partitions`); a part's cost is the predicted time of its best kernel. A
-kernel is solved once, for all plans that contain it.
+(:mod:`mirage.search.program.cheapest_partitions`); a part's cost is the predicted time of its best
+kernel. A kernel is solved once, for all plans that contain it.
 
 Kernels are considered from small to large ones, under two assumptions: if there is no kernel for
 some values, there is none that computes them with more inside; and a larger kernel takes at least
@@ -25,9 +25,9 @@ from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.solver import HOPELESS
 from mirage.search.kernel.workers import Region
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
+from mirage.search.program.cheapest_partitions import TOLERANCE, Partitions, search
 from mirage.search.program.cuts import Cuts
 from mirage.search.program.dag import Part
-from mirage.search.program.partitions import TOLERANCE, Partitions, search
 from mirage.search.program.parts import Program
 from mirage.semantics.ugraph import Op, Source
 
@@ -47,9 +47,9 @@ Step = Pick | Kept
 RELIEF = 0.9
 """The least share of a smaller part's time, without reads that it saves, that a larger part of the
 same value takes."""
-NEARLY = 0.97
-"""After half of the plans that it may examine, the search drops those that are no better than this
-share of the best one."""
+NEARLY, NEARLY_LATE = 0.99, 0.97
+"""The search drops plans whose bounds are no better than this share of the best one, always and
+after half of the plans that it may examine. Predictions are not as exact as that."""
 ENOUGH = 0.4
 """After this many kernels for each plan that it may examine, the search accepts a plan that is
 still the best one at the next smaller doubt."""
@@ -228,10 +228,11 @@ class PlanSearch:
 
     def _stopped(self, proposals: int, bound: float) -> bool:
         self._best = self.partitions.cheapest(known=True)[0]
+        nearly = NEARLY_LATE if 2 * proposals >= self.limits.plans else NEARLY
         if proposals >= self.limits.plans:
             self._end("all sets of stored intermediates after the first ones")
-        elif bound >= NEARLY * self._best and 2 * proposals >= self.limits.plans:
-            self._end(f"those that are at most {1.0 - NEARLY:.0%} faster")
+        elif bound >= nearly * self._best:
+            self._end(f"those that are at most {1.0 - nearly:.0%} faster")
         if time.perf_counter() > self.deadline:
             self.report.stop = StopReason.BUDGET
             self._ended = True

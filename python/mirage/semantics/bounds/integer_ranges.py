@@ -53,15 +53,17 @@ def ranges_of(graph: KernelGraph, given: Mapping[Value, Range] | None = None) ->
     computes."""
     ranges: dict[Value, Range] = dict(given or {})
 
-    def known(value: Value) -> Range:
-        return ranges.get(value, _TYPES.get(value.dtype, _ALL))
-
     for op in graph.ops:
         for v in op.results:
-            ranges[v] = range_of(op, v, [known(x) for x in op.operands])
+            ranges[v] = range_of(op, v, [known_range(x, ranges) for x in op.operands])
     for v in graph.inputs:
-        ranges[v] = known(v)
+        ranges[v] = known_range(v, ranges)
     return ranges
+
+
+def known_range(value: Value, ranges: Mapping[Value, Range]) -> Range:
+    """Return one of the ranges, or that of the value's type."""
+    return ranges.get(value, _TYPES.get(value.dtype, _ALL))
 
 
 def may_wrap(op: Op, ranges: Mapping[Value, Range]) -> bool:

@@ -166,5 +166,5 @@ def _with_last_uses(graph: KernelGraph) -> list[tuple[Op, list[Value]]]:
     return uses
 
 
-# Of graphs that there are: the same one is run on one input after another.
+# Of existing graphs: the same one is run on one input after another.
 _LAST_USES: WeakKeyDictionary[KernelGraph, list[tuple[Op, list[Value]]]] = WeakKeyDictionary()

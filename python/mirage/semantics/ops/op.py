@@ -19,6 +19,7 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 
 if TYPE_CHECKING:
     from mirage.semantics.builder import Builder
+    from mirage.semantics.integer_formula import Formula
 
 
 def complete(cls: type, *, partial: bool) -> None:
@@ -136,6 +137,12 @@ class Op:
         """The op of the same meaning that kernels compute as floats, if this one is exact
         arithmetic."""
         return self
+
+    @property
+    def arithmetic(self) -> tuple[Formula, tuple[int, ...]] | None:
+        """The formula of exact integers that gives each element, with the shape of the tensor in
+        which it counts positions, if the op is one."""
+        return None
 
     @property
     def cut_at(self) -> tuple[int, ...] | None:

@@ -16,9 +16,8 @@ from mirage.semantics.ugraph import Elementwise, KernelGraph, View
 from mirage.transforms.partition.integer_regions import has_formula
 
 
-def beside_totals(graph: KernelGraph, called: Set[Op], checked: Container[Value]) -> set[Op]:
-    """Return the ops that are exact because a total is that would be ``called`` otherwise. Values
-    that are ``checked`` are no steps of formulas."""
+def beside_totals(graph: KernelGraph, called: Set[Op]) -> set[Op]:
+    """Return the ops that are exact because a total is that would be ``called`` otherwise."""
     made = {v: op for op in graph.ops for v in op.results}
     totals: dict[Value, IntegerTotal] = {}
     own: set[Value] = set()
@@ -28,12 +27,12 @@ def beside_totals(graph: KernelGraph, called: Set[Op], checked: Container[Value]
         if total is not None and op in called:
             totals[op.result] = total
         elif total is not None and total.over:
-            steps = _steps(total, made, totals, checked)
-            if steps and op.result not in checked:
+            steps = _steps(total, made, totals)
+            if steps:
                 found.update((op, *steps))
                 totals[op.result] = total
                 own.add(op.result)
-        elif has_formula(op, checked) and _is_of(op, own, made):
+        elif has_formula(op) and _is_of(op, own, made):
             found.add(op)
             own.update(op.results)
     return found - called
@@ -49,7 +48,6 @@ def _steps(
     total: IntegerTotal,
     made: Mapping[Value, Op],
     totals: Mapping[Value, IntegerTotal],
-    checked: Container[Value],
 ) -> list[Op]:
     """Return the ops on integers between a reduction and an earlier total of as many rows; nothing
     if there is none, or if one of the ops is no step of a formula."""
@@ -65,7 +63,7 @@ def _steps(
         elif isinstance(op, View):
             waiting.extend(op.operands)
         elif isinstance(op, Elementwise) and op.number is None and op not in steps:
-            if not has_formula(op, checked) or not all(v.dtype.is_integer for v in op.operands):
+            if not has_formula(op) or not all(v.dtype.is_integer for v in op.operands):
                 return []
             steps[op] = None
             waiting.extend(op.operands)

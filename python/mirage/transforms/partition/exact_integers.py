@@ -5,9 +5,9 @@ Tiles hold whole numbers as f32, exactly up to 2^24. So a kernel computes with a
 writes it for readers that expect one (the program's caller, lookups, calls), if its range is known
 to lie within that: positions and values computed from them, truth values, bytes, counts (the range
 of a sum is that of its terms, times their number, and no partial sum exceeds it). An index is
-written only if it is known to be inside of its table: others are results of calls, which a program
-can check before a kernel reads them (:mod:`mirage.runtime.arguments.index_check`). All other ops on
-integers are exact arithmetic in 64 bits, if they compute element by element
+written only if it is known to be inside of its table: others are exact arithmetic, whose result a
+program can check before a kernel looks it up (:mod:`mirage.transforms.partition.checked_indices`).
+All other ops on integers are exact arithmetic in 64 bits, if they compute element by element
 (:mod:`mirage.transforms.partition.integer_regions`) or are totals, such as a sum of token ids
 (:mod:`mirage.semantics.integer_totals`), and calls otherwise.
 So are conversions that may change a number: to integers from floats that are not known to be whole,
@@ -24,7 +24,7 @@ comparisons. Conversions of integers to floats round to f32 first, in kernels an
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mirage.semantics.bounds.integer_ranges import Range, may_wrap, ranges_of
@@ -82,20 +82,13 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
         if integers and not (written and _in_kernels(op, ranges)):
             called.add(op)
             outside.update(op.operands)
-    checked = {v for v, tables in rows.items() if not _is_written(ranges[v], tables)}
-    called |= beside_totals(graph, called, checked)
-    totals = {op: made for op in called if (made := _total(op, checked)) is not None}
-    regions = regions_of(graph, called, checked)
+    called |= beside_totals(graph, called)
+    totals = {op: made for op in called if (made := exact_total(op)) is not None}
+    regions = regions_of(graph, called)
     if not called and not regions.formulas:
         return graph
     found = replace(graph, ops=_with_calls(graph, called, regions, totals))
     return without_dead_ops(found) if regions.formulas else found
-
-
-def _total(op: Op, checked: Container[Value]) -> IntegerTotal | None:
-    """Return a total that would be a call otherwise as exact arithmetic, unless it is ``checked``
-    before kernels read it."""
-    return None if any(v in checked for v in op.results) else exact_total(op)
 
 
 def _with_calls(

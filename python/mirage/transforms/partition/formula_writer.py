@@ -26,6 +26,7 @@ from mirage.semantics.integer_formula import (
 )
 from mirage.semantics.integer_functions import CAST
 from mirage.semantics.integers import Integers
+from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import View
@@ -129,6 +130,9 @@ class FormulaWriter:
             return self._given((value, whole), Step(LOAD, whole))
         if not value.dtype.is_integer:
             raise NoFormula
+        op = self.made.get(value)
+        if isinstance(op, Lookup) and op.counts_along is not None and value.dtype is DType.I64:
+            return self._number(index[op.counts_along])
         table = self._given((value, None), Step(TABLE, (len(index),)))
         return self._step(PICK, (table, *map(self._number, index)), value.dtype)
 

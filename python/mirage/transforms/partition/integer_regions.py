@@ -4,13 +4,12 @@ What kernels cannot compute as f32, they can compute with integers of 64 bits
 (:mod:`mirage.semantics.integers`), element by element. Ops that follow each other become one
 formula, with the views between them: the formula says along which dimensions its operands lie. Each
 value that something else reads has a formula of its own, which computes again what several have in
-common. What has no formula (an index of a table, which is checked before kernels read it; slices,
-joins) stays a call of PyTorch, but for totals.
+common. What has no formula stays a call of PyTorch, but for totals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from mirage.semantics.integer_functions import is_exact
@@ -29,8 +28,9 @@ BIT_CALLS = {
         for kind in ("Tensor", "Scalar", "Scalar_Tensor")
     },
     **{
-        f"aten.__{way}shift__.Tensor": f"shift_{side}"
+        f"aten.__{way}shift__.{kind}": f"shift_{side}"
         for way, side in (("l", "left"), ("r", "right"))
+        for kind in ("Tensor", "Scalar")
     },
 }
 """The functions of bits, by the calls that compute them; of a tensor and a number, in either order,
@@ -49,19 +49,18 @@ class Regions:
     inside: Set[Op]
 
 
-def regions_of(graph: KernelGraph, called: Set[Op], checked: Container[Value]) -> Regions:
-    """Return the formulas of ops that would be ``called`` otherwise. Values that are ``checked``
-    stay results of calls."""
-    return _Finder(graph, called, checked).run()
+def regions_of(graph: KernelGraph, called: Set[Op]) -> Regions:
+    """Return the formulas of ops that would be ``called`` otherwise."""
+    return _Finder(graph, called).run()
 
 
 class _Finder:
-    def __init__(self, graph: KernelGraph, called: Set[Op], checked: Container[Value]) -> None:
+    def __init__(self, graph: KernelGraph, called: Set[Op]) -> None:
         self.graph = graph
         self.made = {v: op for op in graph.ops for v in op.results}
-        steps = [op for op in graph.ops if has_formula(op, checked)]
+        steps = [op for op in graph.ops if has_formula(op)]
         self.exact = {op for op in steps if op in called or computes_bits(op)}
-        self.exact |= {op for op in graph.ops if op in called and _joins(op, checked)}
+        self.exact |= {op for op in graph.ops if op in called and _joins(op)}
         self.steps = {op for op in steps if all(v.dtype.is_integer for v in op.operands)}
         self.steps |= self.exact
         self.readers: dict[Value, list[Op]] = {}
@@ -121,9 +120,9 @@ class _Finder:
         return inside
 
 
-def has_formula(op: Op, checked: Container[Value]) -> bool:
+def has_formula(op: Op) -> bool:
     """Return whether an op can be a step of formulas."""
-    if len(op.results) != 1 or op.result in checked or not op.result.shape:
+    if len(op.results) != 1 or not op.result.shape:
         return False
     result = op.result.dtype
     if computes_bits(op):
@@ -144,11 +143,9 @@ def has_formula(op: Op, checked: Container[Value]) -> bool:
     return truth or (result.is_integer and (result is not DType.I1 or fn in _KEPT))
 
 
-def _joins(op: Op, checked: Container[Value]) -> bool:
+def _joins(op: Op) -> bool:
     """Return whether an op joins integers, or repeats a number."""
-    if op.joined_along is None or any(v in checked for v in op.results):
-        return False
-    return op.results[0].dtype.is_integer
+    return op.joined_along is not None and op.results[0].dtype.is_integer
 
 
 def computes_bits(op: Op) -> bool:

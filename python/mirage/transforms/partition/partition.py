@@ -6,11 +6,12 @@ so that few tensors are passed on and equal layers become equal parts. Views, co
 functions of positions alone go with their readers, and so do truth values that later parts read:
 each part has its own copy. A part exports computed values only: each of its outputs is the result
 of a kernel, once (:mod:`mirage.transforms.partition.exports`). A tensor that is compared with
-itself ends a part too (:mod:`mirage.transforms.partition.compared`)."""
+itself ends a part too (:mod:`mirage.transforms.partition.compared`), and so does an index that is
+checked (:mod:`mirage.transforms.partition.checked_indices`)."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -28,6 +29,7 @@ from mirage.semantics.ugraph import (
     View,
 )
 from mirage.transforms.partition.calls import calls_of
+from mirage.transforms.partition.checked_indices import checked_indices
 from mirage.transforms.partition.compared import compared_with_itself
 from mirage.transforms.partition.divide import LARGEST, divide, weight
 from mirage.transforms.partition.empty import without_empty
@@ -59,12 +61,13 @@ def partition(graph: KernelGraph, largest: float = inf) -> tuple[Step, ...]:
         integers_as_calls(integers_as_floats(with_row_parts(_narrow(without_empty(graph)))))
     )
     outside = any(isinstance(op, Boundary) for op in graph.ops)
-    if called is graph and not outside and graph.ops and not compared_with_itself(graph):
+    ends = compared_with_itself(called) | checked_indices(called)
+    if called is graph and not outside and graph.ops and not ends:
         computed = set(graph.outputs).difference(graph.inputs)
         whole = largest == inf or sum(map(weight, graph.ops)) <= largest
         if whole and len(computed) == len(graph.outputs) and all(v.type.size for v in graph.inputs):
             return (Part(graph),)
-    return _Cutter(called, largest).steps()
+    return _Cutter(called, largest, ends).steps()
 
 
 def parts_to_search(graph: KernelGraph) -> tuple[Step, ...]:
@@ -100,7 +103,8 @@ def carried(graph: KernelGraph) -> frozenset[Op]:
 
 
 class _Cutter:
-    def __init__(self, graph: KernelGraph, largest: float) -> None:
+    def __init__(self, graph: KernelGraph, largest: float, handed_over: Set[Value]) -> None:
+        """``handed_over`` are values that are passed from one part to another."""
         self.graph, self.largest = graph, largest
         self.definitions: dict[Value, Op] = {v: op for op in graph.ops for v in op.results}
         self.depth: dict[Value, int] = dict.fromkeys(graph.inputs, 0)
@@ -108,7 +112,6 @@ class _Cutter:
         self.early: set[Op] = set()  # lookups that read nothing that a part of their level computes
         self.carried = set(carried(graph))
         in_memory = set(graph.inputs)
-        handed_over = compared_with_itself(graph)
         ends: set[Op] = set()  # ops whose results are read in later levels only
         for op in graph.ops:
             level = max((self.depth[v] for v in op.operands), default=0)

@@ -127,9 +127,10 @@ class _Floats:
 
     def _is_exact(self, op: Op) -> bool:
         """Return whether an op computes integers that f32 does not hold."""
+        if not isinstance(op, Elementwise) or op.function is None:
+            return False
         numbers = op.result.dtype in INTEGERS and all(v.dtype.is_integer for v in op.operands)
-        function = isinstance(op, Elementwise) and op.function is not None
-        return numbers and function and not _small(op.result, self.ranges)
+        return numbers and not _small(op.result, self.ranges)
 
     def _as_integer(self, value: Value) -> Value:
         """Return the value as computed from integers, for a formula that computes with them."""

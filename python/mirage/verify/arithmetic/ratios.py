@@ -15,6 +15,9 @@ from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.verify.arithmetic.interned_sums import MOST_WORK, ONE, InternedSums
 from mirage.verify.arithmetic.logarithms import Sum, common_part
 
+_MOST_POWER = 8
+"""The largest power as which a multiple of a logarithm in an exponent is written."""
+
 
 @dataclass(frozen=True, eq=False)
 class Ratio:
@@ -46,6 +49,7 @@ class Ratios(InternedSums):
         self._reciprocals_as_symbols = reciprocals_as_symbols
         self._positives: set[int] = set()  # symbols that are positive numbers
         self._sets: dict[object, frozenset[object]] = {}
+        self._logarithms: dict[int, Ratio] = {}  # monomials, and the positive numbers they are of
 
     def variable(self, name: object) -> Ratio:
         """Return the symbol with this name."""
@@ -172,11 +176,22 @@ class Ratios(InternedSums):
         return result
 
     def _exp(self, x: Element) -> Element:
+        """Return ``e^x``, with ``e^(n log(a) + b) = a^n e^b`` for numbers that are visibly
+        positive (the logarithm of any other number stands for that of its magnitude)."""
         if not isinstance(x, Ratio):
             return Ratio({}) if x == -math.inf else math.nan
         if x.bottom is not None or any(e for e, _ in x.top):
             return self._apply(UnaryFn.EXP, x)
-        return Ratio({(self._exponent(x.top), 0): 1})
+        powers = {t: c for t, c in x.top.items() if t[1] in self._logarithms}
+        powers = {t: int(c) for t, c in powers.items() if c == int(c) and abs(c) <= _MOST_POWER}
+        rest = {t: c for t, c in x.top.items() if t not in powers} if powers else x.top
+        found: Element = Ratio({(self._exponent(rest), 0): 1})
+        for (_, monomial), power in powers.items():
+            number: Element = self._logarithms[monomial]
+            number = number if power > 0 else self.invert(number)
+            for _ in range(abs(power)):
+                found = self.mul(found, number)
+        return found
 
     def _log(self, x: Element) -> Element:
         """Return ``log(x)`` by ``log(e^c n / (e^d m)) = c - d + log(n / m)``. The last term becomes
@@ -198,7 +213,11 @@ class Ratios(InternedSums):
     def _log_symbol(self, a: Ratio) -> Element:
         if a.bottom is None and a.top == {ONE: 1}:
             return Ratio({})
-        return self._apply(UnaryFn.LOG, a)
+        found = self._apply(UnaryFn.LOG, a)
+        if isinstance(found, Ratio) and self._positive(a.top) and self._positive(a.bottom or {}):
+            ((term, _),) = found.top.items()
+            self._logarithms[term[1]] = a
+        return found
 
     def _positive(self, a: Sum) -> bool:
         """Return whether ``a`` is visibly a sum of positive multiples of exponentials."""

@@ -26,8 +26,8 @@ class TableRows(TruthValues):
     """Elements that are functions of a place in a table. While it is ``collecting``, the domain
     evaluates the first program to learn which rows must exist."""
 
-    def __init__(self, *, most_work: int) -> None:
-        super().__init__(most_work=most_work)
+    def __init__(self, *, most_work: int, reciprocals_as_symbols: bool = False) -> None:
+        super().__init__(most_work=most_work, reciprocals_as_symbols=reciprocals_as_symbols)
         self.collecting = False
         self._defined: dict[object, Set[int]] = {}
         self._indicators: dict[int, tuple[object, int]] = {}

@@ -23,8 +23,8 @@ from mirage.verify.arithmetic.whole_numbers import quotient
 class TruthValues(Symbolic):
     """Elements that are known to be whole numbers or truth values (0 or 1)."""
 
-    def __init__(self, *, most_work: int) -> None:
-        super().__init__(most_work=most_work)
+    def __init__(self, *, most_work: int, reciprocals_as_symbols: bool = False) -> None:
+        super().__init__(most_work=most_work, reciprocals_as_symbols=reciprocals_as_symbols)
         self._whole: set[int] = set()  # symbols
         self._kept: dict[object, tuple[object, Element]] = {}  # by the key of what keeps it
         self._truths: set[object] = set()  # keys of elements that are 0 or 1

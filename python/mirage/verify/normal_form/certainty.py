@@ -13,6 +13,7 @@ from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.ops.kinds import Contraction, Elementwise
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, RealDomain, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Movement, Op, Source, Structure, Value, View
+from mirage.verify.normal_form.moments import is_variance
 
 _DEEPEST = 8
 _NEVER_NEGATIVE = (UnaryFn.ABS, UnaryFn.EXP, UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.SQUARE,
@@ -137,6 +138,8 @@ class Certain:
             return False
         fn, operands = op.function, op.operands
         if fn in _NEVER_NEGATIVE or (fn is BinaryFn.MUL and operands[0] is operands[1]):
+            return True
+        if is_variance(op, self.makers, self.number):
             return True
         if fn is BinaryFn.POW and (power := self.number(operands[1])) is not None:
             return power.denominator == 2 or (power.denominator == 1 and power.numerator % 2 == 0)

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import (
-    Contraction,
     Elementwise,
     Movement,
     Op,
@@ -132,120 +131,10 @@ def _has_logarithm(terms: Sequence[_Term]) -> bool:
     return any(t.logarithm or t.parts for t in terms)
 
 
-@dataclass(frozen=True)
-class _Written:
-    """The preceding ops, and the operands of reshapes."""
-
-    makers: Mapping[Value, Op]
-    reshaped: Mapping[Value, Value]
-
-    def source(self, x: Value) -> Value:
-        """Return the value with the same elements as ``x`` in the same order that ``x`` is made
-        from by reshapes and casts."""
-        while True:
-            given, op = self.reshaped.get(x), self.makers.get(x)
-            if given is None and isinstance(op, Elementwise) and op.identity and not op.cuts:
-                given = op.operands[0]
-            if given is None:
-                return x
-            x = given
-
-    def op(self, x: Value) -> Op | None:
-        return self.makers.get(self.source(x))
-
-    def operands(self, x: Value, fn: UnaryFn | BinaryFn) -> tuple[Value, ...] | None:
-        """Return the operands of the function that computes ``x``, if it is this function."""
-        op = self.op(x)
-        return op.operands if op is not None and op.function is fn else None
-
-    def sum_of_two(self, total: Op | None, shift: Value) -> tuple[Value, Value] | None:
-        """Return ``x`` and ``y`` if ``total`` is ``1 + e^-|x - y|`` and ``shift`` is the larger
-        one."""
-        larger = self.operands(shift, BinaryFn.MAX)
-        if larger is None or total is None or total.function is not BinaryFn.ADD:
-            return None
-        for one, small in (total.operands, total.operands[::-1]):
-            made = self.op(one)
-            if made is None or made.number != 1:
-                continue
-            x: tuple[Value, ...] | None = (small,)
-            for fn in (UnaryFn.EXP, UnaryFn.NEG, UnaryFn.ABS):
-                x = None if x is None else self.operands(x[0], fn)
-            apart = None if x is None else self._apart(x[0])
-            if apart is not None and {*map(self.source, larger)} == {*map(self.source, apart)}:
-                return larger[0], larger[1]
-        return None
-
-    def _apart(self, x: Value) -> tuple[Value, ...] | None:
-        """Return the two values whose difference ``x`` is; the difference may be masked where they
-        are equal."""
-        kept = self.operands(x, BinaryFn.KEEP)
-        if kept is None:
-            return self.operands(x, BinaryFn.SUB)
-        difference = self.operands(kept[1], BinaryFn.SUB)
-        unequal = self.operands(kept[0], BinaryFn.NE)
-        return difference if unequal is not None and unequal == difference else None
-
-
-def shift_rule(
-    op: Op, makers: Mapping[Value, Op], reshaped: Mapping[Value, Value]
-) -> Callable[[Builder], Value] | None:
-    """Return how to write ``m + log(sum(e^(x - m)))``: as the logarithm of the sum of ``e^x``,
-    whatever is subtracted and added again; and ``max(x, y) + log(1 + e^-|x - y|)``, which is the
-    same for a sum of two. Return None for other ops."""
-    if op.function is not BinaryFn.ADD:
-        return None
-    known = _Written(makers, reshaped)
-    for side, shift in (op.operands, op.operands[::-1]):
-        log = known.op(side)
-        if log is None or log.function is not UnaryFn.LOG or side.shape != shift.shape:
-            continue
-        total = known.op(log.operands[0])
-        if (pair := known.sum_of_two(total, shift)) is not None and shift.shape == op.result.shape:
-            return lambda b, pair=pair: b.unary(UnaryFn.LOG, _sum_of_exponentials(b, *pair))
-        rule = None if total is None else _unshifted(total, known.source(shift), known)
-        if rule is not None and shift.shape == op.result.shape:
-            return lambda b, rule=rule: _logarithm(b, rule(b), op.result.shape)
-    return None
-
-
-def _unshifted(total: Op, shift: Value, known: _Written) -> Callable[[Builder], Value] | None:
-    """Return the sum of exponentials without the shift of all their arguments."""
-    if total.function not in (ReduceFn.SUM, BinaryFn.ADD):
-        return None
-    arguments: list[Value] = []
-    for v in total.operands:
-        exp = known.makers.get(v)
-        if exp is None or exp.function is not UnaryFn.EXP:
-            return None
-        less = known.makers.get(exp.operands[0])
-        if less is None or less.function is not BinaryFn.SUB:
-            return None
-        x, off = less.operands
-        # taken off each argument of a sum alike: it has the shape of the sums
-        if known.source(off) is not shift or off.shape != total.results[0].shape:
-            return None
-        if x.shape != less.results[0].shape:
-            return None
-        arguments.append(x)
-    if isinstance(total, Contraction):
-        (dims,) = total.over
-        return lambda b: b.reduce(ReduceFn.SUM, _exponential(b, arguments[0], known.makers), dims)
-    return lambda b: b.binary(BinaryFn.ADD, *(_exponential(b, x, known.makers) for x in arguments))
-
-
-def _exponential(b: Builder, x: Value, makers: Mapping[Value, Op]) -> Value:
+def exponential(b: Builder, x: Value, makers: Mapping[Value, Op]) -> Value:
+    """Write ``e^x``, with the logarithms in ``x`` taken out."""
     terms = _terms(x, makers, False, 0)
     return _product(b, terms, makers) if _has_logarithm(terms) else b.unary(UnaryFn.EXP, x)
-
-
-def _sum_of_exponentials(b: Builder, x: Value, y: Value) -> Value:
-    return b.binary(BinaryFn.ADD, b.unary(UnaryFn.EXP, x), b.unary(UnaryFn.EXP, y))
-
-
-def _logarithm(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
-    log = b.unary(UnaryFn.LOG, x)
-    return log if log.shape == shape else b.reshape(log, shape)
 
 
 def _terms(x: Value, makers: Mapping[Value, Op], negative: bool, depth: int) -> list[_Term]:

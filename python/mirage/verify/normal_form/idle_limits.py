@@ -3,7 +3,8 @@
 Quantised rows are divided by their largest magnitude, so that a limit to what the type holds
 changes nothing: ``|x| <= max |x|``, and likewise for lengths and sums. What follows for quotients,
 and for what is computed from them by functions that keep the order of numbers, is an interval; a
-maximum or minimum with a constant outside of it is left out.
+maximum or minimum with a constant outside of it is left out. So is a maximum with zero of what
+is not negative, such as ``E[x^2] - E[x]^2``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _DEEPEST = 12
 
 def without_idle_limits(graph: KernelGraph) -> KernelGraph:
     """Return a program of primitive ops without the limits that no element reaches."""
-    if not any(op.function in (BinaryFn.MAX, BinaryFn.MIN) for op in graph.ops):
+    if not any(op.function in (BinaryFn.MAX, BinaryFn.MIN, UnaryFn.RELU) for op in graph.ops):
         return graph
     bounds = _Bounds({v: op for op in graph.ops for v in op.results})
     names: dict[Value, Value] = {}
@@ -66,6 +67,9 @@ class _Bounds:
 
     def only_operand(self, op: Op) -> Value | None:
         """Return the operand that a maximum or minimum always equals, if the other is a number."""
+        if op.function is UnaryFn.RELU:
+            (x,) = op.operands
+            return x if x.type == op.result.type and self.certain.not_negative(x) else None
         if op.function not in (BinaryFn.MAX, BinaryFn.MIN):
             return None
         for x, other in (op.operands, op.operands[::-1]):
@@ -104,7 +108,8 @@ class _Bounds:
                 Fraction(rounded.of(high)) if isinstance(high, Fraction) else high,
             )
         size = self._magnitude(x)
-        return _ALL if size is None else (-size, size)
+        low, high = _ALL if size is None else (-size, size)
+        return (max(low, Fraction(0)) if self.certain.not_negative(x) else low), high
 
     def _magnitude(self, x: Value) -> Fraction | None:
         """Return a bound on the magnitude of a product whose factors lie below its divisors."""

@@ -40,9 +40,9 @@ from mirage.verify.normal_form.exponents import (
     WRITTEN,
     exponential_rule,
     masked_exponential_rule,
-    shift_rule,
 )
 from mirage.verify.normal_form.idle_limits import without_idle_limits
+from mirage.verify.normal_form.logarithms_of_sums import shift_rule
 from mirage.verify.normal_form.predicates import masks_rule, predicate_rule
 from mirage.verify.normal_form.real_functions import real_rule
 from mirage.verify.normal_form.rounded_limits import with_limits_outside

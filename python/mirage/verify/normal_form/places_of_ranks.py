@@ -75,7 +75,7 @@ def first_ranks_rule(reading: Reading, op: Op) -> Value | None:
 
 def element_of_rank_rule(reading: Reading, op: Op) -> Value | None:
     """Return how to write a sum over ``k`` of values that are kept where the rank of ``e`` is
-    ``k``: with the element at ``e`` in the place of the one that has rank ``k``. None for other
+    ``k``: with the element at ``e`` in place of the one that has rank ``k``. None for other
     ops."""
     if not isinstance(op, Contraction) or op.function is not ReduceFn.SUM or len(op.over[0]) != 1:
         return None

@@ -154,17 +154,25 @@ class _Known:
         """Drop a mask from a value to which minus infinity is added wherever the mask removes
         something: the removed numbers make no difference there."""
         for kept, mask in (op.operands, op.operands[::-1]):
-            inner, outer = self.makers.get(kept), self.makers.get(mask)
+            given, outer = self.makers.get(kept), self.makers.get(mask)
+            renamed = given is not None and given.renames
+            inner = self.makers.get(given.operands[0]) if given and renamed else given
             if inner is None or outer is None or inner.function is not BinaryFn.KEEP:
                 continue
             if outer.function is not UnaryFn.BIAS:
                 continue
-            (one, other), x = (
-                (self.truth(v.operands[0]) for v in (inner, outer)),
-                inner.operands[1],
-            )
+            x, shape = inner.operands[1], inner.results[0].shape
+            one, other = (self.truth(v.operands[0]) for v in (inner, outer))
+            if renamed:
+                view = self.makers.get(other[0])
+                moved = view is not None and view.renames and other[0].shape == kept.shape
+                if view is None or not moved or not one[0].shape == x.shape == shape:
+                    continue
+                other = view.operands[0], other[1]
             if one == other and self.is_truth(one[0]):
-                return lambda b, x=x, mask=mask: b.binary(BinaryFn.ADD, x, mask)
+                return lambda b, x=x, kept=kept, mask=mask, renamed=renamed: b.binary(
+                    BinaryFn.ADD, b.reshape(x, kept.shape) if renamed else x, mask
+                )
         return None
 
     def without_masks(self, x: Value) -> tuple[Value, list[Value]]:

@@ -60,7 +60,7 @@ def real_rule(op: Op, makers: Mapping[Value, Op], constants: Mapping[Value, Numb
         root = known.root(op.operands[0], 0)
         return None if root is None else lambda b: b.unary(UnaryFn.RECIPROCAL, root(b))
     if op.function is BinaryFn.POW:
-        return known.power(op)
+        return known.power(op) or known.exponential(op)
     return None
 
 
@@ -284,3 +284,12 @@ class _Known(Certain):
             return found if exponent > 0 else b.unary(UnaryFn.RECIPROCAL, found)
 
         return written
+
+    def exponential(self, op: Op) -> Rule | None:
+        """Write ``x^y`` of a positive ``x`` as ``e^(y log(x))``, unless ``y`` is a whole number."""
+        x, y = op.operands
+        exponent = self.number(y)
+        whole = exponent is not None and exponent.denominator == 1
+        if whole or x.dtype is DType.I1 or not self.is_positive(x):
+            return None
+        return lambda b: b.unary(UnaryFn.EXP, b.binary(BinaryFn.MUL, y, b.unary(UnaryFn.LOG, x)))

@@ -35,7 +35,7 @@ def traced(op: Elementwise, b: Builder) -> Value | None:
 
 
 class _Trace(Domain):
-    """An arithmetic on values of a program in the place of numbers: each plane holds one value,
+    """An arithmetic on values of a program in place of numbers: each plane holds one value,
     everywhere."""
 
     def __init__(self, b: Builder) -> None:

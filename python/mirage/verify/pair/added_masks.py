@@ -40,7 +40,7 @@ def added_masks(
 
 
 def _with_negative(graph: KernelGraph, held: Value) -> KernelGraph | None:
-    """Return the program with a tensor in the place of its negative; None if it is not only
+    """Return the program with a tensor in place of its negative; None if it is not only
     subtracted."""
     reached, ops = {held}, list[Op]()
     for op in graph.ops:

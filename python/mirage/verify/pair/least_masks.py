@@ -1,4 +1,4 @@
-"""Masks that add a large negative number to exponents, in the place of minus infinity.
+"""Masks that add a large negative number to exponents, in place of minus infinity.
 
 ``softmax(masked_fill(s, m, -1e9))`` is the softmax with minus infinity wherever a row has an
 element that is not masked: the exponential of a number below -2^28 is zero in every type. In a row
@@ -54,7 +54,7 @@ _CARRIED = (BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MAX, ReduceFn.MAX)
 def without_least_masks(
     graph: KernelGraph, contents: Mapping[int, Array] = {}
 ) -> KernelGraph | None:
-    """Return the program with minus infinity in the place of numbers that masks add; None if it has
+    """Return the program with minus infinity in place of numbers that masks add; None if it has
     no such masks, or if anything else depends on them. ``contents`` are the elements of the tensors
     that it holds, which may be masks by position."""
 
@@ -65,7 +65,7 @@ def without_least_masks(
 
 
 def with_one_least_number(graph: KernelGraph) -> KernelGraph | None:
-    """Return the program with another number in the place of the one that all of its masks add,
+    """Return the program with another number in place of the one that all of its masks add,
     which is the same for all programs. None if it has no such masks, if they add several numbers
     (where each element of a row is masked by one of them, the larger number wins), or if anything
     else depends on them."""

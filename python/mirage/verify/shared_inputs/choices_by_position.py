@@ -37,7 +37,7 @@ _MOST_ELEMENTS = 1 << 16
 def with_choices_cut(
     first: KernelGraph, second: KernelGraph
 ) -> tuple[KernelGraph, KernelGraph] | None:
-    """Return both programs with slices and joins in the place of choices by positions; None if they
+    """Return both programs with slices and joins in place of choices by positions; None if they
     make the same choices, or for kernels, which read positions themselves."""
     graphs = (first, second)
     if any(any(launches(g.ops)) for g in graphs):

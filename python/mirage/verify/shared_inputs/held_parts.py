@@ -149,7 +149,7 @@ def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def with_parts_joined(graph: KernelGraph, joined: Mapping[int, Joined]) -> KernelGraph:
-    """Return the graph with joins of other inputs in the place of tensors that have the same
+    """Return the graph with joins of other inputs in place of tensors that have the same
     elements."""
     read_here = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
     ops: list[Op] = []

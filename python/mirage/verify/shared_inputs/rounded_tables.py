@@ -17,12 +17,10 @@ from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.normal_form.simple_constants import simple_number
-from mirage.verify.shared_inputs.tables_alike import is_rounding
+from mirage.verify.shared_inputs.tables_alike import MOST_ELEMENTS, nearest_of
 
 _LARGEST = 1 << 12
 """The largest denominator of a simple fraction."""
-_MOST = 1 << 14
-"""The most different numbers of a tensor that are examined."""
 _MOST_CONSTANTS, _POWERS = 8, 24
 """The most constants of programs, and the largest exponent, for which powers are examined."""
 _TINY = 2.0**-60
@@ -32,7 +30,7 @@ _TINY = 2.0**-60
 def before_rounding(
     graphs: tuple[KernelGraph, KernelGraph], contents: Mapping[int, Array]
 ) -> Mapping[int, Array] | None:
-    """Return the contents with constants of the programs, and simple fractions, in the place of
+    """Return the contents with constants of the programs, and simple fractions, in place of
     elements of f32 that these round to; None if there are none."""
     known = {float(np.float32(x)): x for x in map(nearest, _constants(graphs))}
     return _read(graphs, contents, lambda x: _unrounded(x, known))
@@ -42,7 +40,7 @@ def before_computing(
     graphs: tuple[KernelGraph, KernelGraph], contents: Mapping[int, Array]
 ) -> Mapping[int, Array] | None:
     """Return the contents with powers of the programs' constants, and their products with another
-    constant, in the place of elements of f32 from which they differ by a few roundings, as
+    constant, in place of elements of f32 from which they differ by a few roundings, as
     ``0.9 ** torch.arange(8)`` does; None if there are none. Programs with these numbers do not
     compile to the same, so the roundings are to be measured with the tensors as they are."""
     constants = sorted({abs(c) for c in _constants(graphs) if isinstance(c, Fraction) and c})
@@ -51,7 +49,7 @@ def before_computing(
     powers = [c**n for c in constants for n in range(-_POWERS, _POWERS + 1)]
     numbers = {nearest(p * c) for p in powers for c in (*constants, 1) if _TINY < p * c < 1 / _TINY}
     known = np.array(sorted({0.0, *numbers, *(-x for x in numbers)}))
-    return _read(graphs, contents, lambda x: _computed(x, known))
+    return _read(graphs, contents, lambda x: nearest_of(x, known))
 
 
 def _constants(graphs: Sequence[KernelGraph]) -> Iterator[Number]:
@@ -73,19 +71,9 @@ def _read(
     return {**contents, **changed} if changed else None
 
 
-def _computed(x: Array, known: Array) -> Array:
-    """Return the nearest known numbers if all elements are a few roundings beside one."""
-    x = np.asarray(x, np.float64)
-    if x.size > _MOST or not np.isfinite(x).all():
-        return x
-    at = np.searchsorted(known, x).clip(1, len(known) - 1)
-    near = np.where(x - known[at - 1] < known[at] - x, known[at - 1], known[at])
-    return near if is_rounding(x, near) else x
-
-
 def _unrounded(x: Array, known: Mapping[float, float]) -> Array:
     values, places = np.unique(x, return_inverse=True)
-    if values.size > _MOST:
+    if values.size > MOST_ELEMENTS:
         return x
     read = [known.get(v, _simple(v)) for v in map(float, values)]
     return np.asarray(read)[places].reshape(x.shape)

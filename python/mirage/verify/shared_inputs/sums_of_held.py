@@ -72,7 +72,7 @@ def rests_of(inputs: Sequence[Value], sums: Mapping[int, HeldSum]) -> tuple[Valu
 def with_sums_written(
     graph: KernelGraph, sums: Mapping[int, HeldSum], rests: Sequence[Value]
 ) -> KernelGraph:
-    """Return the graph with these inputs, and with sums in the place of tensors."""
+    """Return the graph with these inputs, and with sums in place of tensors."""
     b, names = Builder(), dict[Value, Value]()
     for (i, held), rest in zip(sums.items(), rests, strict=True):
         names[graph.inputs[i]] = b.binary(BinaryFn.ADD, graph.inputs[held.other], rest)

@@ -19,10 +19,12 @@ from mirage.verify.shared_inputs.bound_tensors import Aligned
 
 ROUNDED = 2.0**-22
 """The relative error of a few roundings to f32."""
+MOST_ELEMENTS = 1 << 14
+"""The most elements, or different numbers, of a tensor whose elements are looked for."""
 
 
 def with_one_table(given: Aligned) -> Aligned | None:
-    """Return the programs with the reference's tables in the place of tables of the candidate that
+    """Return the programs with the reference's tables in place of tables of the candidate that
     are the same up to a few roundings; None if there are none."""
     first, second = (_read(g, given) for g in (given.reference, given.candidate))
     instead: dict[int, int] = {}
@@ -39,6 +41,33 @@ def with_one_table(given: Aligned) -> Aligned | None:
     candidate = KernelGraph(graph.name, inputs, body.ops, body.outputs)
     both = {*instead, *instead.values()}
     return replace(given, candidate=candidate, foreign=given.foreign - both)
+
+
+def with_shared_elements(given: Aligned) -> Aligned | None:
+    """Return the programs with tables of the candidate whose elements are those of the reference's
+    tables, or their negatives, where they differ from these by a few roundings: half of each row,
+    both halves, in another shape. None if there are none."""
+    first, second = (_read(g, given) for g in (given.reference, given.candidate))
+    tables = [given.contents[i].ravel() for i in sorted(first - second)]
+    known = np.concatenate([*tables, np.zeros(0, np.float32)]).astype(np.float64)
+    known = np.unique(known[np.isfinite(known)])
+    if not 0 < known.size <= MOST_ELEMENTS:
+        return None
+    known = np.unique(np.concatenate([known, -known]))
+    read = {j: nearest_of(given.contents[j], known) for j in second - first}
+    changed = {j: x for j, x in read.items() if not np.array_equal(x, given.contents[j])}
+    return replace(given, contents={**given.contents, **changed}) if changed else None
+
+
+def nearest_of(x: Array, known: Array) -> Array:
+    """Return the nearest of several numbers, which are sorted, for each element of a tensor, if
+    this changes no element by more than a few roundings; otherwise the tensor."""
+    wide = np.asarray(x, np.float64)
+    if wide.size > MOST_ELEMENTS or not np.isfinite(wide).all() or known.size < 2:
+        return x
+    at = np.searchsorted(known, wide).clip(1, len(known) - 1)
+    near = np.where(wide - known[at - 1] < known[at] - wide, known[at - 1], known[at])
+    return near if is_rounding(wide, near) else x
 
 
 def _read(graph: KernelGraph, given: Aligned) -> set[int]:

@@ -235,7 +235,7 @@ def test_what_passed_is_not_run_again(
 def on_the_cpu(
     number: int, compiled: Any, inputs: list[torch.Tensor], follows: bool
 ) -> list[torch.Tensor]:
-    """The emulator in the place of a GPU."""
+    """The emulator in place of a GPU."""
     run = run_artifact(compiled.artifact, [x.double().numpy() for x in inputs], checks=False)
     specs = compiled.artifact.manifest.outputs
     names = [getattr(torch, TORCH_NAMES[spec.dtype]) for spec in specs]

@@ -21,9 +21,9 @@ from mirage.runtime.errors import (
     GradientError,
     WrongChipError,
 )
-from mirage.runtime.launching import driver as driver_module
+from mirage.runtime.launching import cuda_driver as driver_module
 from mirage.runtime.launching import even_shares, loaded_kernels
-from mirage.runtime.launching.driver import runs_on
+from mirage.runtime.launching.cuda_driver import runs_on
 from mirage.runtime.launching.executable import Executable
 from mirage.runtime.launching.loaded_kernels import load_kernels
 from mirage.runtime.launching.packing import Packing

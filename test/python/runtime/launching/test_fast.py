@@ -1,4 +1,4 @@
-"""The compiled launcher, with a function in the place of the driver's and tensors on the host: it
+"""The compiled launcher, with a function in place of the driver's and tensors on the host: it
 launches what Python would, and gives way where a tensor is not as it should be."""
 
 from __future__ import annotations

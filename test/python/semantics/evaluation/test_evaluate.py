@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from math import inf
 
 import numpy as np
@@ -236,6 +237,19 @@ def test_typed_floats_round_like_the_types():
     graph = KernelGraph("square", (x,), tuple(b.ops), (half,))
     (got,) = evaluate_floats(graph, [np.array([[1.0, 65504.0]])], TypedFloat())
     assert got[0, 1] == inf
+
+
+@pytest.mark.parametrize("count", [3, 1000, 1024, 4097])
+def test_the_mean_of_equal_numbers_is_that_number(count: int):
+    """In floats as in kernels: one over a count is no number of f32, the mean is."""
+    x = graphs.tensor(6, count)
+    b = Builder()
+    total = b.reduce(ReduceFn.SUM, b.cast(x, DType.F32), (1,))
+    mean = b.binary(BinaryFn.MUL, total, b.constant(Fraction(1, count), DType.F32))
+    rows = np.float16([5.7, 12.9, 20.3, 0.37, -301, 2.0**-20])[:, None]
+    graph = KernelGraph("mean", (x,), tuple(b.ops), (mean,))
+    (got,) = evaluate_floats(graph, [np.repeat(rows, count, 1)], TypedFloat())
+    np.testing.assert_array_equal(got, rows)
 
 
 @pytest.mark.parametrize("dims", [(2,), (1,), (0, 2), (1, 2), (0, 1, 2)], ids=str)

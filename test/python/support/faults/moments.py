@@ -1,5 +1,5 @@
 """Faults of moments and distances: a variance in one pass, squares and products of differences that
-are multiplied out, and differences of sums in the place of sums of differences. If two large
+are multiplied out, and differences of sums in place of sums of differences. If two large
 numbers are close to each other, their small difference then has the errors of the large numbers.
 """
 

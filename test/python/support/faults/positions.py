@@ -1,5 +1,5 @@
 """Faults of positions: comparisons, windows, numbers of elements that are off by one or belong to
-another axis, heads in the place of batches, rows of other indices, and steps of loops that are left
+another axis, heads in place of batches, rows of other indices, and steps of loops that are left
 out.
 """
 

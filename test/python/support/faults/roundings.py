@@ -371,7 +371,7 @@ def _maxima(site: Site, rng: random.Random) -> Iterator[Fault]:
 
 
 def _nothing(b: Builder, x: Value) -> Value:
-    """Return zeros in the place of ``x``."""
+    """Return zeros in place of ``x``."""
     return b.binary(BinaryFn.KEEP, b.constant(0.0), x)
 
 

@@ -29,6 +29,8 @@ IMAGE: dict[str, Any] = {
     "num_hidden_layers": 1, "num_attention_heads": 4,
 }  # fmt: skip
 EXPERTS = {"num_experts_per_tok": 2}
+WINDOW = {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]}
+"""One layer with a window, and one without."""
 
 Use = Literal["decode", "tokens", "pairs", "image", "both", "speech", "latent"]
 """How a model is called: a prompt and greedy tokens after it; token ids once; ids for an encoder
@@ -139,6 +141,43 @@ MODELS: tuple[Model, ...] = (
         "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 1, "state_size": 4,
         "time_step_rank": 4,
     }),
+    _decoder("cohere2", "Cohere 2", "Cohere2", {
+        **GROUPED, **HEADS, **TWO, **WINDOW, "pad_token_id": 0,
+    }),
+    _decoder("granite", "Granite", "Granite", {
+        **GROUPED, "embedding_multiplier": 2.0, "residual_multiplier": 0.5,
+        "attention_multiplier": 0.3, "logits_scaling": 3.0,
+    }),
+    _decoder("phi_moe", "Phi-MoE", "Phimoe", {
+        **GROUPED, "num_local_experts": 4, "pad_token_id": 0,
+    }),
+    _decoder("smollm3", "SmolLM3", "SmolLM3", {
+        **GROUPED, **TWO, "pad_token_id": 0, "no_rope_layers": [1, 0],
+    }),
+    _decoder("glm4", "GLM-4", "Glm4", {**GROUPED, **HEADS, "pad_token_id": 0}),
+    _decoder("exaone4", "EXAONE 4", "Exaone4", {**GROUPED, **TWO, **WINDOW}),
+    _decoder("qwen3_moe", "Qwen 3 MoE", "Qwen3Moe", {
+        **GROUPED, **HEADS, **EXPERTS, "num_experts": 4, "moe_intermediate_size": 16,
+    }),
+    _decoder("llama4", "Llama 4", "Llama4", {
+        **GROUPED, **HEADS, **TWO, "intermediate_size_mlp": 48, "num_local_experts": 2,
+        "interleave_moe_layer_step": 2, "attention_chunk_size": 8, "no_rope_layers": [1, 0],
+    }),
+    _decoder("gpt_neo", "GPT-Neo", "GPTNeo", {
+        "hidden_size": 32, "num_layers": 2, "num_heads": 4, "max_position_embeddings": LONGEST,
+        "vocab_size": VOCABULARY, "attention_types": [[["global", "local"], 1]], "window_size": 8,
+    }),
+    _decoder("mpt", "MPT", "Mpt", {
+        "d_model": 32, "n_layers": 1, "n_heads": 4, "max_seq_len": LONGEST,
+        "vocab_size": VOCABULARY,
+    }),
+    _decoder("lfm2", "LFM2", "Lfm2", {
+        **GROUPED, **TWO, "layer_types": ["conv", "full_attention"],
+    }),
+    _decoder("mamba2", "Mamba 2", "Mamba2", {
+        "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 1, "state_size": 8,
+        "num_heads": 4, "head_dim": 16, "n_groups": 1, "chunk_size": 8,
+    }),
     Model("bert", "BERT", "BertModel", SMALL, "tokens"),
     Model("albert", "ALBERT", "AlbertModel", {**SMALL, "embedding_size": 16}, "tokens"),
     Model("xlm_roberta", "XLM-R", "XLMRobertaModel", {**SMALL, "pad_token_id": 1}, "tokens"),
@@ -146,12 +185,38 @@ MODELS: tuple[Model, ...] = (
         **SMALL, **TWO, "local_attention": 8, "global_attn_every_n_layers": 2, "pad_token_id": 0,
         "cls_token_id": 1, "sep_token_id": 2, "bos_token_id": 1, "eos_token_id": 2,
     }, "tokens"),
+    Model("distilbert", "DistilBERT", "DistilBertModel", {
+        "vocab_size": VOCABULARY, "dim": 32, "hidden_dim": 48, "n_layers": 1, "n_heads": 4,
+        "max_position_embeddings": LONGEST,
+    }, "tokens"),
+    Model("deberta2", "DeBERTa v2", "DebertaV2Model", {
+        **SMALL, "relative_attention": True, "position_buckets": 8,
+        "pos_att_type": ["p2c", "c2p"], "norm_rel_ebd": "layer_norm", "share_att_key": True,
+    }, "tokens"),
     Model("t5", "T5", "T5ForConditionalGeneration", _T5, "pairs"),
+    Model("bart", "BART", "BartForConditionalGeneration", {
+        "vocab_size": VOCABULARY, "d_model": 32, "encoder_layers": 1, "decoder_layers": 1,
+        "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 48,
+        "decoder_ffn_dim": 48, "max_position_embeddings": LONGEST, "forced_eos_token_id": None,
+        "pad_token_id": 0,
+    }, "pairs"),
     Model("whisper", "Whisper", "WhisperForConditionalGeneration", _WHISPER, "speech"),
     Model("vit", "ViT", "ViTModel", IMAGE, "image"),
     Model("deit", "DeiT", "DeiTModel", IMAGE, "image"),
     Model("beit", "BEiT", "BeitModel", {**IMAGE, "use_relative_position_bias": True}, "image"),
     Model("dinov2", "DINOv2", "Dinov2Model", IMAGE, "image"),
+    Model("swin", "Swin", "SwinModel", {
+        "image_size": 16, "patch_size": 2, "embed_dim": 16, "depths": [2, 1], "num_heads": [2, 4],
+        "window_size": 4,
+    }, "image"),
+    Model("convnext", "ConvNeXt", "ConvNextModel", {
+        "hidden_sizes": [16, 32], "depths": [1, 1], "num_stages": 2, "image_size": 16,
+    }, "image"),
+    Model("sam", "SAM", "SamVisionModel", {
+        **{k: v for k, v in IMAGE.items() if k != "intermediate_size"}, "mlp_dim": 48,
+        "num_hidden_layers": 2, "output_channels": 8, "window_size": 3,
+        "global_attn_indexes": [1], "num_pos_feats": 4,
+    }, "image"),
     Model("clip", "CLIP", "CLIPModel", {"projection_dim": 32}, "both", nested={
         "text_config": {**_TEXT, "eos_token_id": 5},
         "vision_config": {**IMAGE, "projection_dim": 32},

@@ -166,7 +166,7 @@ ROWS_WRONG = [
         lambda x, t: torch.where(line(12) == t[:, None], x, 0).sum(-1),
     ),
     Pair(
-        "a sum in the place of a mean",
+        "a sum in place of a mean",
         CLASSES,
         lambda x, t: -x.log_softmax(-1).gather(1, t[:, None]).mean(),
         lambda x, t: F.cross_entropy(x, t, reduction="sum") / 7,

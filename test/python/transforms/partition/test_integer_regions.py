@@ -134,14 +134,14 @@ def test_other_shapes_are_indices() -> None:
     assert place in written(graph)[0]
 
 
-def test_indices_that_may_be_outside_are_calls() -> None:
-    """Programs check what PyTorch computes; a formula that reads the index computes it itself."""
+def test_indices_are_formulas() -> None:
+    """Also those that may be outside; a formula that reads the index computes it itself."""
     b, table, ids = Builder(), value(9, 8, dtype=DType.F32), value(4)
     index = b.binary(BinaryFn.ADD, ids, b.constant(1, I64))
     rows = gather(b, table, index)
     graph = divided(b, [table, ids], rows, b.binary(BinaryFn.MUL, index, index))
-    assert "add.Tensor" in calls(graph)
-    assert written(graph) == ["(x0 * x0)"]
+    assert not calls(graph)
+    assert written(graph) == ["(x0 + 1)", "((x0 + 1) * (x0 + 1))"]
 
 
 def test_a_result_of_kernels_is_read() -> None:

@@ -44,7 +44,7 @@ EITHER = [
     ),
     Pair("the least is the first", ONE, lambda x: x.sort(-1).values[:, 0], lambda x: x.amin(-1)),
     Pair(
-        "a mask in the place of scores, and beside them",
+        "a mask in place of scores, and beside them",
         "6x8 6x8:b",
         lambda x, m: x.masked_fill(m, -torch.inf).softmax(-1),
         lambda x, m: (x + torch.zeros(6, 8).masked_fill(m, -torch.inf)).softmax(-1),

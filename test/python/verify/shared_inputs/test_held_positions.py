@@ -52,7 +52,7 @@ OTHERS = {
 
 
 def given(content: Array, dtype: DType) -> Array | None:
-    """What is computed in the place of a tensor that holds this; None if it is not recognised."""
+    """What is computed in place of a tensor that holds this; None if it is not recognised."""
     held = read(content, dtype)
     if held is None:
         return None

@@ -48,7 +48,7 @@ private:
   llvm::DenseMap<mlir::Value, Kind> kinds;
 };
 
-/// Whether another number may be used in the place of the maximum. Precondition:
+/// Whether another number may be used in place of the maximum. Precondition:
 /// layouts are assigned.
 bool isLazy(RunningMaxOp running);
 

@@ -1,7 +1,7 @@
 //===- SpeculatedMaxima.h - exponentials before their maximum ---*- C++ -*-===//
 //
 // In attention, the exponentials of a step wait for the maximum of its scores, and
-// warps have little else to do meanwhile. Any number r serves in the place of the
+// warps have little else to do meanwhile. Any number r serves in place of the
 // maximum m as long as nothing overflows: a loop's sums are exp(m - r) times as large
 // then, and a result that is a quotient of them is the same. So a step takes the r of
 // the step before at once, and looks at the row sums of its exponentials, which it

@@ -75,10 +75,10 @@ def capture(
     complex_as_pairs(graph)
     _strides_as_indices(graph)
     arguments, given, updates = arguments_of(exported, program, example_inputs, written)
-    arguments += [
-        Argument(node.name, data, inline=data.dim() == 0, folded=True)
-        for node, data in fold(graph, given)
-    ]
+    for node, data in fold(graph, given):
+        unrounded = data.dtype is not node.meta["val"].dtype
+        inline = data.dim() == 0
+        arguments.append(Argument(node.name, data, inline=inline, folded=True, unrounded=unrounded))
     graph.eliminate_dead_code()
     _note_submodules(graph)
     importer, function = _in_torch_dialect(graph)

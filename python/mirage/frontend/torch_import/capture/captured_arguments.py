@@ -30,6 +30,7 @@ class Argument:
     inline: bool = False  # a scalar written in the program, rather than a weight
     trained: bool = False  # an ``nn.Parameter``, rather than a buffer or a constant
     folded: bool = False  # computed at import from constants, read as the numbers that it holds
+    unrounded: bool = False  # a number of f32, as the number that it is rounded from
     fixed: bool = False  # a constant, or a buffer that no state_dict has
 
 
@@ -97,9 +98,8 @@ def _argument(exported: torch.export.ExportedProgram, program: object, spec: Any
         data = exported.state_dict.get(target)
     if isinstance(program, torch.nn.Module) and spec.kind is not InputKind.CONSTANT_TENSOR:
         owner, _, leaf = target.rpartition(".")
-        data = getattr(
-            program.get_submodule(owner), leaf
-        )  # the module's own tensor: later updates are seen
+        # the module's own tensor: later updates are seen
+        data = getattr(program.get_submodule(owner), leaf, data)
     if not isinstance(data, torch.Tensor):
         raise ImportFailedError(
             f"expected a tensor for {target!r}, got {type(data).__name__}", user_location()

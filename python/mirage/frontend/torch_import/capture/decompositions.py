@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -12,9 +13,10 @@ from torch._C import DispatchKey
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.export import exported_program
-from torch.export.graph_signature import OutputKind
+from torch.export.graph_signature import ExportGraphSignature, OutputKind
 
 from mirage.frontend.torch_import.capture.folding import is_small, pure
+from mirage.frontend.torch_import.capture.functional_writes import functional_writes
 from mirage.frontend.torch_import.capture.fused_layers import LAYERS
 from mirage.frontend.torch_import.capture.stack_traces import calls_of_models
 from mirage.frontend.torch_import.rows.op_table import TABLE
@@ -35,11 +37,10 @@ def decomposed(
 ) -> torch.export.ExportedProgram:
     """Return the program in ops that have rows, as far as PyTorch has definitions of the other ops.
 
-    If all ops have rows and none writes to its operands, that is the program itself, provided that
-    it may be changed ``in_place``: most of PyTorch's work here takes as long for two ops as for a
+    If all ops have rows and none writes to anything but an input, that is the program itself,
+    changed ``in_place`` or copied: most of PyTorch's work here takes as long for two ops as for a
     thousand."""
-    graph = exported.graph
-    if not in_place or not all(_stays(node) for node in graph.nodes):
+    if not all(_stays(node) for node in exported.graph.nodes):
         found = _run(exported, _decompositions())
         _drop_steps(found.graph)
         if not any(spec.kind is OutputKind.TOKEN for spec in found.graph_signature.output_specs):
@@ -47,9 +48,28 @@ def decomposed(
         # solvers that check their results remain whole, and check them when called
         checked = {op: made for op, made in _decompositions().items() if not _is_solver(op)}
         return _run(exported, checked)
-    for node in graph.find_nodes(op="call_function", target=CHECK):
-        graph.erase_node(node)
-    return exported
+    kept = exported if in_place else _copied(exported)
+    writes = functional_writes(kept)
+    if writes is None or not all(op in _rows() for op in writes.ops.values()):
+        return _run(exported, _decompositions())
+    writes.apply(kept)
+    for node in kept.graph.find_nodes(op="call_function", target=CHECK):
+        kept.graph.erase_node(node)
+    return kept
+
+
+def _copied(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return the program with a graph and a signature of its own."""
+    found = copy.copy(exported)
+    module = exported.graph_module
+    made = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    made.meta.update(module.meta)
+    signature = exported.graph_signature
+    found._graph_module = made  # pyright: ignore[reportPrivateUsage]
+    found._graph_signature = ExportGraphSignature(  # pyright: ignore[reportPrivateUsage]
+        list(signature.input_specs), list(signature.output_specs)
+    )
+    return found
 
 
 def _run(
@@ -99,7 +119,8 @@ def _drop_steps(graph: torch.fx.Graph) -> None:
 
 
 def _stays(node: torch.fx.Node) -> bool:
-    """Return whether decomposition leaves the op unchanged or removes it."""
+    """Return whether decomposition leaves the op unchanged, removes it, or has no other use for it
+    than its writes."""
     target: Any = node.target
     if node.op != "call_function":
         return node.op in ("placeholder", "output")
@@ -107,7 +128,7 @@ def _stays(node: torch.fx.Node) -> bool:
         if not node.all_input_nodes and pure(target) and is_small(node):
             return True  # it is made of numbers: its value is what matters (:mod:`folding`)
         schema: Any = target._schema  # pyright: ignore[reportPrivateUsage]
-        return target == CHECK or (target in _rows() and not schema.is_mutable)
+        return target == CHECK or target in _rows() or schema.is_mutable
     return target is operator.getitem
 
 

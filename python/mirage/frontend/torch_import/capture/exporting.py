@@ -22,6 +22,7 @@ from mirage.frontend.torch_import.capture.foreign_classes import foreign_class
 from mirage.frontend.torch_import.capture.places import is_user_file
 from mirage.frontend.torch_import.capture.shared_buffers import with_shared_buffers
 from mirage.frontend.torch_import.capture.stack_traces import calls_of_models
+from mirage.frontend.torch_import.capture.written_tensors import with_written_tensors
 
 
 class _FunctionModule(torch.nn.Module):
@@ -89,7 +90,7 @@ def export_program(
             found = torch.export.export(
                 module, given, keyed, dynamic_shapes=shapes_of, strict=False
             )
-            return with_shared_buffers(found)
+            found = with_shared_buffers(found)
         except GuardOnDataDependentSymNode as error:
             raise DynamicShapeError(
                 "expected a program whose course and shapes do not depend on the data, got "
@@ -107,6 +108,7 @@ def export_program(
                 f"torch.export could not capture {type(program).__name__}: {first_line(error)}",
                 _origin(error),
             ) from error
+    return with_written_tensors(found)
 
 
 def _given_together(module: torch.nn.Module, inputs: Sequence[object]) -> str:

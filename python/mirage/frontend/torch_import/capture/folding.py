@@ -19,6 +19,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.node import map_arg
 
+from mirage.frontend.torch_import.capture.exact_numbers import exact_numbers
 from mirage.frontend.torch_import.known_tensors.formulas import line_along
 from mirage.frontend.torch_import.known_tensors.interval_masks import intervals_of
 
@@ -50,6 +51,7 @@ def fold(graph: torch.fx.Graph, given: Mapping[torch.fx.Node, torch.Tensor]) -> 
     """Replace the values that depend only on ``given`` placeholders by new placeholders, after the
     existing ones; return (node, tensor) for each of them."""
     known = _evaluated(graph, given)
+    exact = exact_numbers(graph, known)
     wanted = dict.fromkeys(
         node
         for user in graph.nodes
@@ -71,7 +73,7 @@ def fold(graph: torch.fx.Graph, given: Mapping[torch.fx.Node, torch.Tensor]) -> 
             constants[node] = None
         else:  # several results: those that are taken of it
             pending.extend(user for user in node.users if user in known)
-    return [_replace(graph, node, known[node]) for node in constants]
+    return [_replace(graph, n, exact[n] if n in exact else known[n]) for n in constants]
 
 
 def _evaluated(

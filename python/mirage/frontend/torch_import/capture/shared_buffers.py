@@ -16,7 +16,7 @@ from torch.export.graph_signature import InputKind
 
 
 def with_shared_buffers(exported: ExportedProgram) -> ExportedProgram:
-    """Let ``exported`` read and write the module's parameters and buffers in the place of constants
+    """Let ``exported`` read and write the module's parameters and buffers in place of constants
     that are the same tensors; returns it."""
     inputs = dict(zip(exported.graph.find_nodes(op="placeholder"), _specs(exported), strict=True))
     own = {

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from mirage.errors import SourceLocation
-from mirage.frontend.errors import GraphTypeError, InvalidGraphError
+from mirage.frontend.errors import GraphTypeError, InvalidGraphError, UnsupportedOpError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Fixed, Parameter, Program, Seen
 from mirage.frontend.torch_import.capture.capture import Captured
@@ -36,12 +36,14 @@ from mirage.frontend.torch_import.conversion.stays import (
     foreign_in,
     unsupported,
 )
+from mirage.frontend.torch_import.conversion.unsigned import with_signed
 from mirage.frontend.torch_import.conversion.updates import may_stay, op_name, stores_to
 from mirage.frontend.torch_import.known_tensors.known_indices import with_known_indices
 from mirage.frontend.torch_import.known_tensors.moved_rows import rows_by_index
 from mirage.frontend.torch_import.rows.foreign import Carried
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.op_table import IGNORED, TABLE, WITHOUT_CALLS
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import ShapeError
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import DType
@@ -98,11 +100,12 @@ class Importer:
     def _bind_argument(self, argument: Argument, block_argument: Any) -> None:
         if argument.inline:
             assert argument.data is not None
-            dtype = dtype_of(argument.data)
+            dtype, number = dtype_of(argument.data), argument.data.item()
+            if dtype is not None and argument.unrounded:
+                self.values[block_argument] = self.lowering.constant(number, DType.F32)
+                return
             if dtype is not None:
-                self.values[block_argument] = self.lowering.constant(
-                    _as_it_is(argument.data.item()), dtype
-                )
+                self.values[block_argument] = self.lowering.constant(_as_it_is(number), dtype)
                 return
         result = tensor_type(block_argument.type)
         if result is None:
@@ -183,6 +186,9 @@ class Importer:
         reason = "an op without a meaning in Mirage"
         foreign = foreign_in(call)
         if foreign:
+            signed = self._on_signed(call, location)
+            if signed is not None:
+                return signed
             reason, rows = f"kernels have no tensors of {foreign}", []
         for row in rows:
             found = self._written(call, row)
@@ -193,6 +199,15 @@ class Importer:
         if self.allow_fallback or computed:
             return self._external(call, location, "" if computed else reason)
         raise unsupported(call.op, location, reason, call)
+
+    def _on_signed(self, call: Call, location: SourceLocation | None) -> object:
+        """Return what a call on unsigned integers is as one on signed ones; None if it is none."""
+        start = len(self.lowering.ops)
+        try:
+            return with_signed(self.lowering, call, lambda c: self._call(c, location))
+        except (UnsupportedOpError, ShapeError):
+            del self.lowering.ops[start:]
+            return None
 
     def _written(self, call: Call, row: Row) -> object:
         """Return what a row makes of a call, or the reason why it cannot express it."""

@@ -11,7 +11,7 @@ import torch
 from mirage.errors import SourceLocation
 from mirage.frontend.errors import UnsupportedOpError
 from mirage.frontend.torch_import.rows.foreign import Carried
-from mirage.frontend.torch_import.rows.lowering import Call
+from mirage.frontend.torch_import.rows.torch_call import Call
 from mirage.semantics.ugraph import External, Value
 
 _STAYS = "calls that stay with PyTorch pass tensors only"

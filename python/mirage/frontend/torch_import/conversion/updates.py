@@ -6,7 +6,7 @@ from typing import Any
 
 from torch_mlir import ir as untyped_ir
 
-from mirage.frontend.torch_import.rows.lowering import Call
+from mirage.frontend.torch_import.rows.torch_call import Call
 from mirage.runtime.dispatch.in_place_stores import is_store
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Value

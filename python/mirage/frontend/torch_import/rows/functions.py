@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 from mirage.frontend.torch_import.rows.elements.comparisons import truth
 from mirage.frontend.torch_import.rows.elements.floors_and_remainders import sign_of
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row, wide
 from mirage.frontend.torch_import.rows.movement.indexing import MOST_COMPARED
 from mirage.frontend.torch_import.rows.reductions.reductions import channels_scaled
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.positions import MAX_POSITIONS
 from mirage.semantics.scalar import BinaryFn, CumulateFn, DType, ReduceFn, UnaryFn

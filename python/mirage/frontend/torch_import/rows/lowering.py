@@ -1,6 +1,4 @@
-"""The tools of the table's rows: a call of a torch op, and a builder that accepts numbers in place
-of values.
-"""
+"""The builder of the table's rows, which accepts numbers in place of values."""
 
 from __future__ import annotations
 
@@ -14,15 +12,15 @@ from typing import TypeAlias
 import numpy as np
 
 from mirage.frontend.ops import POWERS
-from mirage.frontend.torch_import.rows.foreign import Foreign
 from mirage.frontend.torch_import.rows.numbers_at_import import (
     exact_number,
     kept_for_certain,
     unchanged,
 )
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder, normalize_dims
-from mirage.semantics.numbers import Number, as_number
+from mirage.semantics.numbers import Number
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import ROUNDING_TO, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -48,86 +46,6 @@ class Layout:
     rows: Value
     place: Value
     inside: Value
-
-
-class Unsupported(Exception):
-    """A row cannot express the call; the text says why."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of a torch op.
-
-    ``args`` has one entry for each argument of the op's schema: a :class:`Value`, a number, a
-    string, None, or a list. ``results`` are the result types; an entry is None if the result is not
-    a tensor of real numbers, or has a type that kernels do not have (``foreign`` has those).
-    ``used`` says which results are read."""
-
-    op: str
-    args: tuple[object, ...]
-    results: tuple[TensorType | None, ...]
-    used: tuple[bool, ...]
-    foreign: tuple[Foreign | None, ...] = ()
-
-    def value(self, index: int) -> Value:
-        """Return argument ``index``, a tensor."""
-        x = self.args[index]
-        if not isinstance(x, Value):
-            raise Unsupported(f"argument {index} is not a tensor of real numbers")
-        return x
-
-    def operand(self, index: int) -> Value | Number:
-        """Return argument ``index``, a tensor or a constant number."""
-        x = self.args[index]
-        return x if isinstance(x, Value) else self.number(index)
-
-    def optional(self, index: int) -> Value | None:
-        """Return argument ``index``, a tensor or None."""
-        return None if self.arg(index) is None else self.value(index)
-
-    def arg(self, index: int, default: object = None) -> object:
-        """Return argument ``index``."""
-        return self.args[index] if index < len(self.args) else default
-
-    def integer(self, index: int) -> int:
-        """Return argument ``index``, an integer."""
-        x = self.args[index]
-        if not isinstance(x, int):
-            raise Unsupported(f"argument {index} is not a fixed integer")
-        return x
-
-    def number(self, index: int, default: Number | None = None) -> Number:
-        """Return argument ``index``, an exact number; ``default`` if it is None."""
-        x = self.arg(index)
-        if x is None and default is not None:
-            return as_number(default)
-        if not isinstance(x, (int, float)):
-            raise Unsupported(f"argument {index} is not a fixed number")
-        return as_number(x)
-
-    def integers(self, index: int) -> tuple[int, ...]:
-        """Return argument ``index``, a list of integers or one integer."""
-        x = self.args[index]
-        items: Sequence[object] = x if isinstance(x, list) else [x]  # pyright: ignore[reportUnknownVariableType]
-        if not all(isinstance(i, int) for i in items):
-            raise Unsupported(f"argument {index} is not a list of fixed integers")
-        return tuple(i for i in items if isinstance(i, int))
-
-    def values(self, index: int) -> tuple[Value, ...]:
-        """Return argument ``index``, a list of tensors."""
-        x = self.args[index]
-        items: Sequence[object] = x if isinstance(x, list) else [x]  # pyright: ignore[reportUnknownVariableType]
-        if not all(isinstance(i, Value) for i in items):
-            raise Unsupported(f"argument {index} is not a list of tensors of real numbers")
-        return tuple(i for i in items if isinstance(i, Value))
-
-    @property
-    def result(self) -> TensorType:
-        """The type of the first result."""
-        first = self.results[0]
-        if first is None:
-            raise Unsupported("the result is not a tensor of real numbers")
-        return first
 
 
 Range: TypeAlias = "tuple[float, float]"
@@ -322,6 +240,15 @@ class Lowering(Builder):
             return x
         sizes = tuple(length if i == dim else n for i, n in enumerate(x.shape))
         return self.slice(x, tuple(start if i == dim else 0 for i in range(len(sizes))), sizes)
+
+    def slice(self, x: Value, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> Value:
+        """Take a block of ``x``, unless it is all of it, or has one number everywhere."""
+        if sizes == x.shape:
+            return x
+        number = self.number_of(x)
+        if number is None or not all(sizes):
+            return super().slice(x, offsets, sizes)
+        return self.filled(number, TensorType(sizes, x.dtype))
 
     def filled(self, value: Number, result: TensorType) -> Value:
         """Return a tensor with one value everywhere."""

@@ -14,6 +14,7 @@ from mirage.frontend.torch_import.rows.lowering import Row
 from mirage.frontend.torch_import.rows.movement.grid_samples import SAMPLING
 from mirage.frontend.torch_import.rows.movement.indexing import INDEXING
 from mirage.frontend.torch_import.rows.movement.resize import RESIZE
+from mirage.frontend.torch_import.rows.movement.stores import STORES
 from mirage.frontend.torch_import.rows.movement.views import VIEWS
 from mirage.frontend.torch_import.rows.products.contraction import CONTRACTION
 from mirage.frontend.torch_import.rows.products.convolutions import (
@@ -41,6 +42,7 @@ TABLE: dict[str, Row] = {
     **VIEWS,
     **COMPARISONS,
     **INDEXING,
+    **STORES,
     **RANKING,
     **EXPERTS,
     **ACCUMULATE,

@@ -8,6 +8,7 @@ masks and prefixes), the last, and the diagonals from either end (for windows an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -58,7 +59,7 @@ class _Elements:
         if op.number is not None:
             return np.asarray(float(op.number))
         if isinstance(op, Lookup) and not op.operands:  # positions
-            return op.compute(Float64(), (), 0, op.result.shape)[0][place]
+            return _positions(op)[place]
         if isinstance(op, View):
             source = self._source(op, place)
             return None if source is None else self.at(op.operands[0], source)
@@ -99,6 +100,12 @@ class _Elements:
         if any(n != 1 and d not in source for d, n in enumerate(x.shape)):
             return None
         return tuple(source.get(d, np.asarray(0)) for d in range(len(x.shape)))
+
+
+@lru_cache(maxsize=4)
+def _positions(op: Lookup) -> Array:
+    """Return all positions; the masks of many layers are made of the same ones."""
+    return op.compute(Float64(), (), 0, op.result.shape)[0]
 
 
 def _equal(a: Array, b: Array) -> bool:

@@ -22,7 +22,7 @@ from mirage.semantics.ugraph import Value
 
 @dataclass(frozen=True)
 class Rename(Edge):
-    """A value that exists with the axis ``old`` in the place of ``new``; both have ``extent``
+    """A value that exists with the axis ``old`` in place of ``new``; both have ``extent``
     elements."""
 
     old: str

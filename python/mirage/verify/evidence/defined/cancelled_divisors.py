@@ -9,7 +9,7 @@ import numpy as np
 
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import Array
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import Composite, KernelGraph
 from mirage.verify.evidence.defined.evidence_of_definedness import defined_evidence
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.normal_form.common_divisors import CANCELLED, without_common_divisors
@@ -25,12 +25,17 @@ def defined_with_divisors_cancelled(
     contents: Mapping[int, Array] = {},
 ) -> Evidence | None:
     """Return evidence that a candidate is defined if divisors that shares have in common are
-    cancelled in both programs, which changes nothing; None if there are none, or if it is not."""
+    cancelled in both programs, and no maxima are subtracted in its softmaxes, which changes
+    nothing (a maximum is infinite where nothing is left of a row, and its sum is zero); None if
+    there are none of these, or if it is not."""
     cancelled, other = (without_common_divisors(g) for g in (candidate, references[-1]))
-    if cancelled is None and other is None:
+    are_cancelled = cancelled is not None or other is not None
+    if not are_cancelled and not any(isinstance(op, Composite) for op in candidate.ops):
         return None
     cancelled = cancelled or decompose(candidate)
     references = references if other is None else [*references, other]
     sample = choose_sample((references[0], cancelled), work, rng)
     found = defined_evidence(references, cancelled, sample, rng, order, contents)
-    return replace(found, text=f"{found.text}; {CANCELLED}") if found.holds else None
+    if not found.holds:
+        return None
+    return replace(found, text=f"{found.text}; {CANCELLED}") if are_cancelled else found

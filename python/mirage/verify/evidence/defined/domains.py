@@ -53,6 +53,11 @@ class Owed:
         if forbidden & NEG:
             self.root.append(np.unique(values[np.isfinite(values) & (values != 0)]))
 
+    def add(self, other: Owed) -> None:
+        """Record the arguments of others, too."""
+        self.nonzero += other.nonzero
+        self.root += other.root
+
     def sets(self, factors: Sequence[float]) -> tuple[Array, Array]:
         """Magnitudes that are not zero, with their squares and roots, and values that are not
         negative where the reference is defined, with their signs here; all of them also times
@@ -72,10 +77,11 @@ class Defined(Domain):
     other than through comparisons, and whether it depends on inputs that may hold anything.
 
     A value may be undefined if an argument may have a forbidden sign and is not among the ``known``
-    arguments of the reference. Without ``known``, the arguments are recorded instead. A value that
-    does not depend on inputs has the sign of its number. With ``factors``, each factor of a product
-    that is one of the reference's arguments is known not to be zero. With ``smooth``, comparisons
-    of free values are functions of real numbers."""
+    arguments of the reference. Without ``known``, the arguments are recorded instead, and once more
+    those that are ``certain`` to be valid, by their signs. A value that does not depend on inputs
+    has the sign of its number. With ``factors``, each factor of a product that is one of the
+    reference's arguments is known not to be zero. With ``smooth``, comparisons of free values are
+    functions of real numbers."""
 
     def __init__(
         self,
@@ -87,7 +93,7 @@ class Defined(Domain):
         self.floats = Float64()
         self.known = known
         self.factors, self.smooth = factors, smooth
-        self.owed = Owed()
+        self.owed, self.certain = Owed(), Owed()
         self.by_sign = self.by_reference = 0
         self._constants: dict[int, Array] = {}
 
@@ -243,6 +249,7 @@ class Defined(Domain):
         doubtful = has(signs, forbidden)
         if self.known is None:
             self.owed.note(values, forbidden)
+            self.certain.note(values[np.broadcast_to(~doubtful, values.shape)], forbidden)
             return np.zeros(values.shape, bool)
         self.by_sign += not doubtful.all()
         if not doubtful.any():

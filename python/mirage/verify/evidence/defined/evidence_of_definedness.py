@@ -180,10 +180,11 @@ def _evaluated(
     fixed = {*sample.fixed, *contents}
     graphs = references[0], candidate
     drawn = _draw(references[0], sample, rng, contents, _whole_numbers(graphs, smooth))
-    owed, first = _owed(references, sample, drawn, fixed, smooth)
+    owed, certain, first = _owed(references, sample, drawn, fixed, smooth)
     if keeps_from_undefined(references[0]) and not keeps_from_undefined(candidate):
         # the reference is defined where a mask drops what is not
-        owed, _ = _owed(list(map(without_kept, references)), sample, drawn, fixed, smooth)
+        owed, _, _ = _owed(list(map(without_kept, references)), sample, drawn, fixed, smooth)
+        owed.add(certain)
     domain = Defined(owed.sets(_factors(graphs)), factors=factors, smooth=smooth)
     inputs = _inputs(domain, candidate, drawn, sample, fixed)
     results = evaluate_sampled(candidate, domain, inputs, sample.demands[1])
@@ -244,9 +245,10 @@ def _owed(
     drawn: Sequence[Array],
     fixed: AbstractSet[int],
     smooth: bool,
-) -> tuple[Owed, tuple[Sampled, ...]]:
-    """Collect the arguments of the references' operations, and the results of the first one."""
-    owed, results = Owed(), tuple[Sampled, ...]()
+) -> tuple[Owed, Owed, tuple[Sampled, ...]]:
+    """Collect the arguments of the references' operations, those among them that are valid for any
+    inputs, and the results of the first one."""
+    owed, certain, results = Owed(), Owed(), tuple[Sampled, ...]()
     for number, graph in enumerate(references):
         domain = Defined(smooth=smooth)
         wanted = demand(graph, sample.outputs)
@@ -258,14 +260,14 @@ def _owed(
             if not number:
                 raise
             continue  # another part of the inputs would be needed
-        owed.nonzero += domain.owed.nonzero
-        owed.root += domain.owed.root
+        owed.add(domain.owed)
+        certain.add(domain.certain)
         for x in _parts(graph, not_zero(graph, wanted), inputs, smooth):
             owed.nonzero.append(np.unique(np.abs(x)))
         for x in _parts(graph, positive(graph, wanted), inputs, smooth):
             owed.nonzero.append(np.unique(np.abs(x)))
             owed.root.append(np.unique(x))
-    return owed, results
+    return owed, certain, results
 
 
 def _parts(

@@ -176,7 +176,7 @@ def _bounds(
 
 
 class _Again:
-    """Elementwise ops, with another number in the place of one of the values that they read."""
+    """Elementwise ops, with another number in place of one of the values that they read."""
 
     def __init__(self, makers: _Makers, x: Value, instead: Value) -> None:
         self.makers, self.found = makers, {x: instead}

@@ -1,6 +1,6 @@
 """Proofs with the positions and tensors that programs hold, as they are.
 
-Small models put arbitrary numbers in the place of positions, masks and bound tensors, and so cannot
+Small models put arbitrary numbers in place of positions, masks and bound tensors, and so cannot
 show statements that hold for the actual ones alone: that a window is the difference of two
 triangles, or that rows which are rotated twice are back in their places. Programs that are small
 enough are compared as they are, in symbolic arithmetic that knows those numbers.
@@ -22,10 +22,11 @@ from mirage.verify.arithmetic.interned_sums import LITTLE_WORK, NoProof
 from mirage.verify.arithmetic.known_numbers import KnownNumbers
 from mirage.verify.arithmetic.ratios import Element, Ratio
 from mirage.verify.evidence.samples.sampled_outputs import graph_work
-from mirage.verify.normal_form.normalize import Depth, normalize
+from mirage.verify.normal_form.normalize import Depth, has_exponentials, normalize
 from mirage.verify.verdict import Evidence
 
 NAME = "proof with positions and bound tensors as they are"
+_DIFFERENT = "the normal forms differ"
 MOST_WORK = 6e4
 """The most elements of both programs together."""
 MOST_IN_TIME = 5e5
@@ -39,17 +40,33 @@ def prove_in_place(
     most_work: float = MOST_WORK,
 ) -> Evidence:
     """Compare the programs themselves. ``holds`` is True if the outputs are equal, else None. Both
-    programs have the same inputs, of which ``contents`` are known; both may look rows up."""
-    graphs = [normalize(decompose(g), Depth.USUAL) for g in (reference, candidate)]
+    programs have the same inputs, of which ``contents`` are known; both may look rows up. If they
+    are not found to be equal as they are, functions are written with exponentials."""
+    found = _proof(reference, candidate, contents, most_work, Depth.USUAL)
+    if found.text != _DIFFERENT or not has_exponentials(reference, candidate):
+        return found
+    written = _proof(reference, candidate, contents, most_work, Depth.EXPONENTIALS)
+    return written if written.holds else found
+
+
+def _proof(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    contents: Mapping[int, Array],
+    most_work: float,
+    depth: Depth,
+) -> Evidence:
+    graphs = [normalize(decompose(g), depth) for g in (reference, candidate)]
     work = sum(graph_work(g, whole_demand(g)) for g in graphs)
     if work > most_work:
         return Evidence(NAME, None, f"{work:.0f} elements of work, limit {most_work:.0f}")
-    domain = KnownNumbers(most_work=4 * LITTLE_WORK)
+    symbols = depth is Depth.EXPONENTIALS  # many different denominators
+    domain = KnownNumbers(reciprocals_as_symbols=symbols, most_work=4 * LITTLE_WORK)
     inputs: list[Planes] = []
     for i, v in enumerate(reference.inputs):
-        symbols = domain.whole_numbers if v.dtype.is_integer else domain.inputs
-        symbols = domain.truth_values if v.dtype is DType.I1 else symbols
-        inputs.append(domain.held(contents[i]) if i in contents else symbols(i, v.shape))
+        free = domain.whole_numbers if v.dtype.is_integer else domain.inputs
+        free = domain.truth_values if v.dtype is DType.I1 else free
+        inputs.append(domain.held(contents[i]) if i in contents else free(i, v.shape))
     try:
         if any(isinstance(op, Lookup) for op in reference.ops):
             domain.collecting = True
@@ -64,7 +81,7 @@ def prove_in_place(
     except (NoProof, EvaluationError, UnknownOp) as reason:
         return Evidence(NAME, None, str(reason))
     if not same:
-        return Evidence(NAME, None, "the normal forms differ")
+        return Evidence(NAME, None, _DIFFERENT)
     count = sum(x.size for x in first)
     return Evidence(NAME, True, f"{count} outputs", {"elements": count})
 

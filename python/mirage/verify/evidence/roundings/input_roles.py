@@ -78,7 +78,7 @@ def may_be_masks(graph: KernelGraph, contents: Mapping[int, Array] = {}) -> set[
     compared, or passed to an exponential, and so are the sums, which may be scaled or masked.
 
     Inputs are left out if they meet large numbers, which masks of the program, or of a tensor that
-    it holds, add or subtract in the place of minus infinity: where the inputs mask all that is left
+    it holds, add or subtract in place of minus infinity: where the inputs mask all that is left
     of a row, those numbers decide about it."""
     state = {v: {i} for i, v in enumerate(graph.inputs)}  # of which inputs a value is a view
     sums: dict[Value, set[int]] = {}  # and of which it is a sum

@@ -37,7 +37,7 @@ def off_by_a_rounding(
 
 def small_changes(exact: Array, changed: Array, usual: Array) -> Array:
     """Return the rows of ``changed`` that differ little from the ``exact`` ones, and the ``usual``
-    ones in the place of the others. A row runs along the last dimension."""
+    ones in place of the others. A row runs along the last dimension."""
     x, c = (np.asarray(v, np.float64) for v in (exact, changed))
     known = np.isfinite(x) & np.isfinite(c)
     with np.errstate(invalid="ignore", over="ignore"):

@@ -98,11 +98,7 @@ def compare_rows(
         return failed()
     count = _count(known, 1)
     rows_r, rows_c, rows_floor = (_root(e, count, 1) for e in (square_r, square_c, _squares(floor)))
-    slack = _slack(floor)
-    if (slack > _FEW).any():
-        others = _of_other_rows(x, error_r, known, SMALLEST[dtype])
-        rows_r = np.where(slack > _FEW, np.maximum(rows_r, others), rows_r)
-    allowed = 2.0 * slack * np.maximum(rows_r, rows_floor / 2.0)
+    allowed = _allowed(x, error_r, known, floor, rows_r, rows_floor, SMALLEST[dtype])
     wrong = rows_c > allowed
     if draws > 1:
         wrong &= ~_typical(error_r, error_c, floor, known, draws, _SURE if sure else _UNSURE)
@@ -113,6 +109,24 @@ def compare_rows(
     example = _example(x[at], r[at], c[at], error_c[at])
     row = Errors(name, float(rows_r[at]) / scale, float(rows_c[at]) / scale, False)
     return replace(row, where=f"{output}, row {at} of those compared", example=example)
+
+
+def _allowed(
+    x: Array,
+    error: Array,
+    known: Array,
+    floor: Array,
+    own: Array,
+    least: Array,
+    smallest: float,
+) -> Array:
+    """Return the errors that the rows of a candidate may have: about twice those of the
+    reference, ``own``; those of other rows count where a row's own are few."""
+    slack = _slack(floor)
+    if (slack > _FEW).any():
+        others = _of_other_rows(x, error, known, smallest)
+        own = np.where(slack > _FEW, np.maximum(own, others), own)
+    return 2.0 * slack * np.maximum(own, least / 2.0)
 
 
 def _known(x: Array, r: Array, c: Array, dtype: DType) -> Array | None:

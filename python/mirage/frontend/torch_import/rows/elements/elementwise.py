@@ -5,14 +5,8 @@ from __future__ import annotations
 import math
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose
-from mirage.frontend.torch_import.rows.lowering import (
-    Call,
-    Lowering,
-    Row,
-    Unsupported,
-    unary_row,
-    wide,
-)
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row, unary_row, wide
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Value

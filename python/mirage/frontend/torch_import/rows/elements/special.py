@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose
 from mirage.frontend.torch_import.rows.elements.floors_and_remainders import sign_of
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row, wide
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Value

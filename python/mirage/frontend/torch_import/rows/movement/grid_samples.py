@@ -7,7 +7,8 @@ no pixels. Places are computed in f32 at least.
 
 from __future__ import annotations
 
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row, wide
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.positions import MAX_POSITIONS, gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Value

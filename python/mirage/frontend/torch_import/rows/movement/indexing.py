@@ -1,8 +1,7 @@
-"""Rows of lookups and stores by index: gathers, and choices between the old and the stored element.
+"""Rows of lookups by index: gathers.
 
 An index outside of its dimension, which PyTorch refuses, reads NaN (or minus infinity, if the table
-is computed) and stores nothing. If several stores have the same place, the last one counts, which
-is one of the results that PyTorch may give.
+is computed).
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from mirage.frontend.torch_import.rows.elements.comparisons import choose
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.movement.known_places import joined
 from mirage.frontend.torch_import.rows.movement.several_indices import (
     inside_of,
@@ -20,7 +18,8 @@ from mirage.frontend.torch_import.rows.movement.several_indices import (
     picked_rows,
     places_from_the_end,
 )
-from mirage.semantics.builder import broadcast_shapes, normalize_dims
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
+from mirage.semantics.builder import normalize_dims
 from mirage.semantics.picked_elements import Index, picked_elements
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
@@ -41,7 +40,8 @@ def _rows(b: Lowering, table: Value, index: Value, *, from_end: bool = False) ->
     """Return rows of ``table``; a rank-0 index selects one row. An index that is given in another
     shape is read in that shape: it needs no copy."""
     if index.shape:
-        rows = gather(b, table, b.as_given(index), from_end=from_end)
+        lines = b.reshape(table, (*table.shape, 1)) if len(table.shape) == 1 else table
+        rows = gather(b, lines, b.as_given(index), from_end=from_end)
         return b.reshaped(rows, (*index.shape, *table.shape[1:]))
     row = gather(b, table, b.reshape(index, (1,)), from_end=from_end)
     return b.reshape(row, table.shape[1:])
@@ -183,126 +183,6 @@ def _picked(b: Lowering, x: Value, dim: int, index: Value) -> Value:
     return b.binary(BinaryFn.ADD, y, b.unary(UnaryFn.BIAS, b.cast(inside, x.dtype)))
 
 
-def _stored_at(b: Lowering, index: Value, size: int) -> Value:
-    """Return which of the indices ``[..., i]`` is stored at each of ``size`` places, counted from
-    one, ``[..., place]``; zero if none is."""
-    count = index.shape[-1]
-    if index.type.size * size > MOST_COMPARED:
-        raise Unsupported(f"{index.type.size} stores to {size} places")
-    known = b.found.get((index, size))
-    if known is not None and any(known in op.results for op in b.ops):
-        return known  # keys and values are stored at the same places
-    here = b.reshape(index, (*index.shape, 1))
-    meets = b.binary(BinaryFn.EQ, here, b.typed(iota(b, (size,), 0), index.dtype))
-    number = b.combine(BinaryFn.ADD, iota(b, (count,), 0), 1)
-    counted = b.binary(BinaryFn.KEEP, meets, b.reshape(number, (count, 1)))
-    b.found[index, size] = b.reduced(ReduceFn.MAX, counted, (-2,), False)
-    return b.found[index, size]
-
-
-def _scatter(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, index, source or number)``: replace the elements of each line along ``dim`` that
-    its indices select."""
-    x, index = c.value(0), c.value(2)
-    source = c.operand(3)
-    rank = len(x.shape)
-    if not rank or not index.shape:
-        raise Unsupported("a tensor without dimensions")
-    (dim,) = normalize_dims((c.integer(1),), rank)
-    if not index.type.size:
-        return x
-    for d in range(rank):
-        if d != dim and index.shape[d] != x.shape[d]:  # of a part of the lines
-            part, rest = (
-                b.cut(x, d, *bounds)
-                for bounds in ((0, index.shape[d]), (index.shape[d], x.shape[d] - index.shape[d]))
-            )
-            inner = Call(c.op, (part, *c.args[1:]), (part.type,), c.used)
-            return b.concat((_scatter(b, inner), rest), d)
-    own = b.swapped(index, dim, -1)
-    last = _stored_at(b, own, x.shape[dim])
-    hit = b.combine(BinaryFn.LT, 0, last)
-    if not isinstance(source, Value):
-        stored: Value | float = source  # pyright: ignore
-    else:
-        part = source
-        for d in range(rank):
-            part = b.cut(part, d, 0, index.shape[d])
-        stored = _chosen(b, b.swapped(b.typed(part, x.dtype), dim, -1), last)
-    y = choose(b, hit, stored, b.swapped(x, dim, -1), x.dtype)
-    return b.swapped(y, dim, -1)
-
-
-def _chosen(b: Lowering, source: Value, last: Value) -> Value:
-    """Return the elements of ``source[..., i]`` that are stored at each place (counted from
-    one)."""
-    count = source.shape[-1]
-    if count == 1:
-        return source
-    number = b.combine(BinaryFn.ADD, iota(b, (count,), 0), 1)
-    here = b.reshape(last, (*last.shape[:-1], 1, last.shape[-1]))
-    own = b.binary(BinaryFn.EQ, here, b.reshape(number, (count, 1)))
-    truth = source.dtype is DType.I1
-    source = b.cast(source, DType.F32) if truth else source
-    kept = b.binary(BinaryFn.KEEP, own, b.reshape(source, (*source.shape, 1)))
-    one = b.reduced(ReduceFn.SUM, kept, (-2,), False)
-    return b.combine(BinaryFn.NE, one, 0) if truth else one
-
-
-def _put(b: Lowering, x: Value, dim: int, index: Value, values: Value) -> Value:
-    """Replace the parts of ``x`` along ``dim`` that an index of rank 1 selects by those of
-    ``values``."""
-    size, count = x.shape[dim], index.shape[0]
-    if not count:
-        return x
-    column = (size, *(1 for _ in x.shape[dim + 1 :]))
-    if count == 1:  # one part: it is the one that is stored, wherever it is
-        place = b.reshape(b.typed(iota(b, (size,), 0), index.dtype), column)
-        one = b.reshape(index, (1,) * len(column))
-        return choose(b, b.binary(BinaryFn.EQ, place, one), values, x, x.dtype)
-    last = _stored_at(b, index, size)
-    hit = b.combine(BinaryFn.LT, 0, last)
-    number = b.combine(BinaryFn.SUB, last, 1)
-    parts = along(b, values, dim, b.combine(BinaryFn.MAX, number, 0))
-    return choose(b, b.reshape(hit, column), parts, x, x.dtype)
-
-
-def _index_copy(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, index, source)``; indices below zero are refused by PyTorch."""
-    x, index, source = c.value(0), c.value(2), c.value(3)
-    if not x.shape:
-        raise Unsupported("a tensor without dimensions")
-    (dim,) = normalize_dims((c.integer(1),), len(x.shape))
-    shape = (*x.shape[:dim], index.type.size, *x.shape[dim + 1 :])
-    line = b.reshaped(index, (index.type.size,))
-    return _put(b, x, dim, line, b.typed(b.reshaped(source, shape), x.dtype))
-
-
-def index_put(b: Lowering, c: Call) -> Value:
-    """``op(x, indices, values)``: store along one dimension, or store a number where a mask is
-    true."""
-    x, values = c.value(0), c.value(2)
-    given = c.args[1]
-    mask = given[0] if isinstance(given, list) and len(given) == 1 else None  # pyright: ignore
-    if isinstance(mask, Value) and mask.dtype is DType.I1:
-        if values.type.size != 1:
-            raise Unsupported("as many stores as a mask has")
-        where = b.reshaped(mask, (*mask.shape, *(1 for _ in x.shape[len(mask.shape) :])))
-        one = b.reshaped(values, ())
-        return b.spread(choose(b, where, one, x, x.dtype), x.shape)
-    entries = entries_of(c)
-    if len(entries) != 1 or len(entries[0][1].shape) > 1:
-        raise Unsupported("stores by several indices, or by a matrix of them")
-    ((dim, index),) = entries
-    line = places_from_the_end(b, b.reshaped(index, (index.type.size,)), x.shape[dim])
-    found = (*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
-    if broadcast_shapes(values.shape, found) != found:
-        raise Unsupported(f"stores of {values.shape} to {found}")
-    wide = b.spread(b.typed(values, x.dtype), found)
-    shape = (*x.shape[:dim], index.type.size, *x.shape[dim + 1 :])
-    return _put(b, x, dim, line, b.reshaped(wide, shape))
-
-
 def _one_hot(b: Lowering, c: Call) -> Value:
     """``op(index, classes)``."""
     index, classes = c.value(0), c.integer(1)
@@ -319,9 +199,6 @@ INDEXING: dict[str, Row] = {
     "aten.index.Tensor": _index,
     "aten.gather": _gather,
     "aten.flip": _flip,
-    "aten.scatter.src": _scatter,
-    "aten.scatter.value": _scatter,
-    "aten.index_copy": _index_copy,
     "aten.one_hot": _one_hot,
 }
-"""Torch ops that read and store by index."""
+"""Torch ops that read by index."""

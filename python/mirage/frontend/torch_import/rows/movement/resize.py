@@ -13,8 +13,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row, wide
 from mirage.frontend.torch_import.rows.movement.indexing import along
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.numbers import read
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn

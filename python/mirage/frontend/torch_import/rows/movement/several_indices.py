@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering
+from mirage.frontend.torch_import.rows.lowering import Lowering
+from mirage.frontend.torch_import.rows.torch_call import Call
 from mirage.semantics.builder import broadcast_shapes
 from mirage.semantics.picked_elements import Index, picked_elements
 from mirage.semantics.positions import counted_from_start

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.products.fused_attention import attention
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import Value
 

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row, wide
 from mirage.frontend.torch_import.rows.movement.views import padded, strided
 from mirage.frontend.torch_import.rows.products.channelwise import Steps, channelwise
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import Value
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row, wide
 from mirage.frontend.torch_import.rows.movement.indexing import MOST_COMPARED
 from mirage.frontend.torch_import.rows.reductions.reductions import norm
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Value
 

@@ -13,8 +13,9 @@ on the number of rows, since these products are bound by the bytes of weights:
 
 from __future__ import annotations
 
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.products.grouped_blocks import grouped_product
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.ops.kinds import Rearrangement
 from mirage.semantics.ops.op import Value
 from mirage.semantics.positions import gather, iota

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mirage.frontend.torch_import.rows.elements.comparisons import bias
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Unsupported
+from mirage.frontend.torch_import.rows.lowering import Lowering
 from mirage.frontend.torch_import.rows.reductions.reductions import any_of_rows
 from mirage.frontend.torch_import.rows.seen_rows import has_no_empty_row
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import Value
 

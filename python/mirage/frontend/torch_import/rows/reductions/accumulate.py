@@ -12,13 +12,14 @@ import math
 import numpy as np
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row, wide
 from mirage.frontend.torch_import.rows.movement.indexing import (
     MOST_COMPARED,
     entries_of,
-    index_put,
 )
 from mirage.frontend.torch_import.rows.movement.several_indices import linear, places_from_the_end
+from mirage.frontend.torch_import.rows.movement.stores import index_put
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import broadcast_shapes, normalize_dims
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.numbers import Number

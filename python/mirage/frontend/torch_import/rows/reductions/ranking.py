@@ -13,7 +13,8 @@ import math
 from collections.abc import Callable
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose, truth
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
@@ -82,8 +83,8 @@ def _ranks(b: Lowering, x: Value, descending: bool) -> Value:
     low, high = (mine, other) if descending else (other, mine)
     if is_number(b, x):
         less = b.binary(BinaryFn.LT, low, high)
-        level = b.binary(BinaryFn.EQ, mine, other)
-        before = b.binary(BinaryFn.OR, less, b.binary(BinaryFn.AND, earlier, level))
+        at_most = b.binary(BinaryFn.LE, low, high)
+        before = b.binary(BinaryFn.OR, less, b.binary(BinaryFn.AND, earlier, at_most))
     else:
         # NaN is not equal to itself, and neither below nor equal to any number.
         less, more = _less(b, low, high), _less(b, high, low)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from mirage.frontend.torch_import.rows.elements.comparisons import truth
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row, wide
 from mirage.frontend.torch_import.rows.seen_rows import has_no_empty_row
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import MAX_POSITIONS, iota

@@ -12,9 +12,10 @@ import math
 from dataclasses import dataclass, replace
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose
-from mirage.frontend.torch_import.rows.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row, wide
 from mirage.frontend.torch_import.rows.movement.indexing import MOST_COMPARED, turned_around
 from mirage.frontend.torch_import.rows.reductions.reductions import flipped, is_largest
+from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.ops.cumulation import COMBINED, NOTHING
 from mirage.semantics.positions import MAX_POSITIONS, iota

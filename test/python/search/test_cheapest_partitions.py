@@ -10,9 +10,9 @@ from math import inf
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mirage.search.program.cheapest_partitions import DOUBTS, Partitions, search
 from mirage.search.program.cuts import LEAST_WIDTH, Cuts
 from mirage.search.program.dag import Dag, Part
-from mirage.search.program.partitions import DOUBTS, Partitions, search
 
 WIDE = 10**6
 

@@ -1,0 +1,162 @@
+"""Logarithms of sums of exponentials, whatever is subtracted from the arguments and added again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value
+from mirage.verify.normal_form.exponents import exponential
+
+
+@dataclass(frozen=True)
+class _Written:
+    """The preceding ops, and the operands of reshapes."""
+
+    makers: Mapping[Value, Op]
+    reshaped: Mapping[Value, Value]
+
+    def source(self, x: Value) -> Value:
+        """Return the value with the same elements as ``x`` in the same order that ``x`` is made
+        from by reshapes and casts."""
+        while True:
+            given, op = self.reshaped.get(x), self.makers.get(x)
+            if given is None and isinstance(op, Elementwise) and op.identity and not op.cuts:
+                given = op.operands[0]
+            if given is None:
+                return x
+            x = given
+
+    def op(self, x: Value) -> Op | None:
+        return self.makers.get(self.source(x))
+
+    def operands(self, x: Value, fn: UnaryFn | BinaryFn) -> tuple[Value, ...] | None:
+        """Return the operands of the function that computes ``x``, if it is this function."""
+        op = self.op(x)
+        return op.operands if op is not None and op.function is fn else None
+
+    def sum_of_two(
+        self, total: Op | None, shift: Value, extremum: BinaryFn
+    ) -> tuple[Value, Value] | None:
+        """Return ``x`` and ``y`` if ``total`` is ``1 + e^-|x - y|`` and ``shift`` is the larger (or
+        smaller) one; ``y`` may be zero."""
+        ends = self.operands(shift, extremum)
+        if ends is None or total is None or total.function is not BinaryFn.ADD:
+            return None
+        for one, small in (total.operands, total.operands[::-1]):
+            made = self.op(one)
+            if made is None or made.number != 1:
+                continue
+            x, unequal = self._argument(small)
+            if x is None or any(
+                {*map(self.source, pair)} != {*map(self.source, ends)} for pair in unequal
+            ):
+                continue
+            apart = self.operands(x, BinaryFn.SUB)
+            if apart is not None and {*map(self.source, ends)} == {*map(self.source, apart)}:
+                return ends[0], ends[1]
+            for end, zero in (ends, ends[::-1]):
+                is_zero = (made := self.op(zero)) is not None and made.number == 0
+                if is_zero and self.source(end) is self.source(x):
+                    return ends[0], ends[1]
+        return None
+
+    def _argument(self, x: Value) -> tuple[Value | None, list[tuple[Value, ...]]]:
+        """Return ``y`` of ``e^-|y|``, and the pairs of values whose inequality masks it, or what is
+        computed from it, on the way; None for other values."""
+        unequal: list[tuple[Value, ...]] = []
+        for fn in (UnaryFn.EXP, UnaryFn.NEG, UnaryFn.ABS):
+            made = self.operands(x, fn)
+            if made is None:
+                return None, unequal
+            x = made[0]
+            kept = self.operands(x, BinaryFn.KEEP)
+            pair = None if kept is None else self._unequal(kept[0])
+            if kept is not None and pair is not None:
+                unequal.append(pair)
+                x = kept[1]
+        return x, unequal
+
+    def _unequal(self, mask: Value) -> tuple[Value, ...] | None:
+        """Return the two values for whose inequality a mask asks."""
+        negated = self.operands(mask, UnaryFn.NOT)
+        equal = None if negated is None else self.operands(negated[0], BinaryFn.EQ)
+        return equal or self.operands(mask, BinaryFn.NE)
+
+
+def shift_rule(
+    op: Op, makers: Mapping[Value, Op], reshaped: Mapping[Value, Value]
+) -> Callable[[Builder], Value] | None:
+    """Return how to write ``m + log(sum(e^(x - m)))``: as the logarithm of the sum of ``e^x``,
+    whatever is subtracted and added again; and ``max(x, y) + log(1 + e^-|x - y|)``, which is the
+    same for a sum of two, or ``min(x, y) - log(1 + e^-|x - y|)``, which is its negative for their
+    negatives. Return None for other ops."""
+    known = _Written(makers, reshaped)
+    if op.function is BinaryFn.SUB:
+        return _least_less_logarithm(op, known)
+    if op.function is not BinaryFn.ADD:
+        return None
+    for side, shift in (op.operands, op.operands[::-1]):
+        log = known.op(side)
+        if log is None or log.function is not UnaryFn.LOG or side.shape != shift.shape:
+            continue
+        total = known.op(log.operands[0])
+        if (
+            pair := known.sum_of_two(total, shift, BinaryFn.MAX)
+        ) and shift.shape == op.result.shape:
+            return lambda b, pair=pair: b.unary(UnaryFn.LOG, _sum_of_exponentials(b, *pair))
+        rule = None if total is None else _unshifted(total, known.source(shift), known)
+        if rule is not None and shift.shape == op.result.shape:
+            return lambda b, rule=rule: _logarithm(b, rule(b), op.result.shape)
+    return None
+
+
+def _least_less_logarithm(op: Op, known: _Written) -> Callable[[Builder], Value] | None:
+    shift, log = op.operands[0], known.op(op.operands[1])
+    if log is None or log.function is not UnaryFn.LOG or shift.shape != op.results[0].shape:
+        return None
+    pair = known.sum_of_two(known.op(log.operands[0]), shift, BinaryFn.MIN)
+    if pair is None:
+        return None
+
+    def written(b: Builder) -> Value:
+        total = _sum_of_exponentials(b, *(b.unary(UnaryFn.NEG, x) for x in pair))
+        return b.unary(UnaryFn.NEG, b.unary(UnaryFn.LOG, total))
+
+    return written
+
+
+def _unshifted(total: Op, shift: Value, known: _Written) -> Callable[[Builder], Value] | None:
+    """Return the sum of exponentials without the shift of all their arguments."""
+    if total.function not in (ReduceFn.SUM, BinaryFn.ADD):
+        return None
+    arguments: list[Value] = []
+    for v in total.operands:
+        exp = known.makers.get(v)
+        if exp is None or exp.function is not UnaryFn.EXP:
+            return None
+        less = known.makers.get(exp.operands[0])
+        if less is None or less.function is not BinaryFn.SUB:
+            return None
+        x, off = less.operands
+        # taken off each argument of a sum alike: it has the shape of the sums
+        if known.source(off) is not shift or off.shape != total.results[0].shape:
+            return None
+        if x.shape != less.results[0].shape:
+            return None
+        arguments.append(x)
+    if isinstance(total, Contraction):
+        (dims,) = total.over
+        return lambda b: b.reduce(ReduceFn.SUM, exponential(b, arguments[0], known.makers), dims)
+    return lambda b: b.binary(BinaryFn.ADD, *(exponential(b, x, known.makers) for x in arguments))
+
+
+def _sum_of_exponentials(b: Builder, x: Value, y: Value) -> Value:
+    return b.binary(BinaryFn.ADD, b.unary(UnaryFn.EXP, x), b.unary(UnaryFn.EXP, y))
+
+
+def _logarithm(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
+    log = b.unary(UnaryFn.LOG, x)
+    return log if log.shape == shape else b.reshape(log, shape)
