@@ -22,6 +22,10 @@ passes = str(Path(__file__).parents[1] / "PythonPasses" / "Inputs")
 sys.path.append(passes)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (passes, os.environ.get("PYTHONPATH"))))
 
+from mirage.spare_memory import keep_spare_memory  # noqa: E402 - the package is in that folder too
+
+keep_spare_memory()
+
 
 def pytest_collection() -> None:
     """What is imported stays: looking for cycles in it would take a tenth of the time."""

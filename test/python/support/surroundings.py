@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-from mirage.spare_memory import keep_spare_memory
-
 # Small matrix products only: several threads would fight for cores with the other test processes.
 for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
@@ -15,6 +13,3 @@ os.environ.setdefault("MIRAGE_STRICT", "1")
 
 # Each test searches by itself, but for those about what is kept of a search.
 os.environ.setdefault("MIRAGE_FRESH", "1")
-
-# The same arrays are made again and again; what starts the tests need not know of it.
-keep_spare_memory()
