@@ -18,6 +18,7 @@ from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Measurement
+from mirage.torch.compiled_graph import Report
 from mirage.torch.graph_compiler import MOST_SIZES, backend
 from torch._dynamo.exc import BackendCompilerFailed
 from torch_programs.op_by_op import op_by_op
@@ -307,3 +308,18 @@ def test_sizes_that_change_in_inference_mode(caplog: pytest.LogCaptureFixture) -
             same(got, module(x))
             assert got.is_inference()
     assert "stays" not in caplog.text
+
+
+def test_results_may_be_complex() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        turn = torch.polar(torch.ones_like(x), x * 2.0)
+        return turn, turn.transpose(0, 1), (turn * turn)[:, None]
+
+    torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+    reports: list[Report] = []
+    host = partial(backend, compiler=op_by_op, devices=("cpu",), watch=reports.append)
+    x = torch.randn(2, 3, 4)
+    for got, want in zip(torch.compile(function, backend=host)(x), function(x), strict=True):
+        torch.testing.assert_close(got, want)
+        assert got.stride() == want.stride()
+    assert [report.reason for report in reports] == [""]

@@ -70,6 +70,8 @@ class Arranged:
                 found[place] = _view(inputs[at.input], at)
         for place, value in zip(self.computed, computed, strict=True):
             at = self._at(place)
+            if at.dtype.is_complex and not value.is_complex():  # kernels have pairs of numbers
+                value = torch.view_as_complex(value.contiguous())
             if at.group not in self._shared:
                 found[place] = _with_strides(value, at)
                 continue
