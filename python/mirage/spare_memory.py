@@ -11,7 +11,9 @@ import sys
 
 SPARE = 64 << 20
 """The bytes that a process keeps: some dozens of the largest arrays of one test."""
-_TOP_PAD = -2  # in glibc's malloc.h
+LARGEST = 32 << 20
+"""The bytes from which on an array is mapped by itself, the most that glibc takes."""
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # in glibc's malloc.h
 
 
 def keep_spare_memory() -> None:
@@ -23,4 +25,7 @@ def keep_spare_memory() -> None:
 
         tell = getattr(ctypes.CDLL(None), "mallopt", None)
         if tell is not None:
+            # Each of these ends the adjustment of the others to what a process does.
+            tell(_MMAP_THRESHOLD, LARGEST)
+            tell(_TRIM_THRESHOLD, SPARE)
             tell(_TOP_PAD, SPARE)

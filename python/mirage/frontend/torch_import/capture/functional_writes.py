@@ -31,7 +31,7 @@ class Writes:
 
     graph: Graph
     inputs: dict[Node, Node] = field(default_factory=dict[Node, Node])
-    """Of each such op, the input that it writes to."""
+    """The input that each such op writes to."""
     ops: dict[Node, OpOverload] = field(default_factory=dict[Node, OpOverload])
 
     def apply(self, exported: ExportedProgram) -> None:
