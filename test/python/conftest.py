@@ -36,17 +36,10 @@ def pytest_collection_finish() -> None:
     """Cycles are looked for among what is young; among all that lives now and then only."""
     gc.freeze()
     gc.set_threshold(2_000, 10, 100)
-    gc.callbacks.append(_keep)
     gc.enable()
     # PyTorch describes every step of its own if this logger has a handler, and pytest gives one to
     # each logger that does not propagate.
     logging.getLogger("torch.__trace").propagate = True
-
-
-def _keep(phase: str, info: dict[str, int]) -> None:
-    """What outlives a look at everything, as modules do, is not looked at again."""
-    if phase == "stop" and info["generation"] == 2:
-        gc.freeze()
 
 
 @pytest.fixture(autouse=True)

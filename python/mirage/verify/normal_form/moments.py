@@ -23,13 +23,18 @@ def is_variance(op: Op, makers: Mapping[Value, Op], number: Numbers) -> bool:
         return False
     total, other = _summed(first.value, makers), _Total.of(mean, makers, number)
     sum_of_all = None if other is None else _summed(other.value, makers)
-    if total is None or other is None or sum_of_all is None or total.over != sum_of_all.over:
+    if total is None or other is None or sum_of_all is None or not _alike(total, sum_of_all):
         return False
     square = _root(_unviewed(total.operands[0], makers), makers)
     if square is None or _unviewed(square, makers) is not _unviewed(sum_of_all.operands[0], makers):
         return False
     count = total.operands[0].type.size // max(total.results[0].type.size, 1)
     return first.factor >= second.factor * other.factor**2 * count >= 0
+
+
+def _alike(one: Contraction, other: Contraction) -> bool:
+    """Return whether two sums are of the same places of their operands."""
+    return one.over == other.over and one.operands[0].shape == other.operands[0].shape
 
 
 class _Total:
@@ -41,7 +46,7 @@ class _Total:
     @classmethod
     def of(cls, x: Value, makers: Mapping[Value, Op], number: Numbers) -> _Total | None:
         """Return the value without the numbers by which it is multiplied or divided, and without
-        changes of its type and shape."""
+        changes of its type and shape; None if it is repeated."""
         factor = Fraction(1)
         while True:
             x = _unviewed(x, makers)
@@ -51,11 +56,14 @@ class _Total:
             left, right = map(number, op.operands)
             if right is not None and (right or op.function is BinaryFn.MUL):
                 factor = factor * right if op.function is BinaryFn.MUL else factor / right
-                x = op.operands[0]
+                of = op.operands[0]
             elif left is not None and op.function is BinaryFn.MUL:
-                factor, x = factor * left, op.operands[1]
+                factor, of = factor * left, op.operands[1]
             else:
                 return cls(factor, x)
+            if of.type.size != x.type.size:  # the number repeats it
+                return None
+            x = of
 
 
 def _unviewed(x: Value, makers: Mapping[Value, Op]) -> Value:

@@ -79,4 +79,16 @@ DECAYS_WRONG = (
         "the mean of others", "8x24 8x24", lambda x, y: x.square().mean(-1) - y.mean(-1).square(),
         lambda x, y: F.relu(x.square().mean(-1) - y.mean(-1).square()),
     ),
+    Pair(
+        "the mean of other elements", "2x8x2",
+        lambda x: x.reshape(4, 8).square().mean(1) - x.mean(1).reshape(4).square(),
+        lambda x: F.relu(x.reshape(4, 8).square().mean(1) - x.mean(1).reshape(4).square()),
+    ),
+    Pair(
+        "the means of all rows beside each", "4x8",
+        lambda x: x.square().mean(1) * torch.ones(4, 1) - x.mean(1, True).square() * torch.ones(4),
+        lambda x: F.relu(
+            x.square().mean(1) * torch.ones(4, 1) - x.mean(1, True).square() * torch.ones(4)
+        ),
+    ),
 )  # fmt: skip
