@@ -50,18 +50,29 @@ class _Written:
             if made is None or made.number != 1:
                 continue
             x, unequal = self._argument(small)
-            if x is None or any(
-                {*map(self.source, pair)} != {*map(self.source, ends)} for pair in unequal
-            ):
+            size = shift.type.size
+            if x is None or any(not self._alike(pair, ends, size) for pair in unequal):
                 continue
             apart = self.operands(x, BinaryFn.SUB)
-            if apart is not None and {*map(self.source, ends)} == {*map(self.source, apart)}:
+            if apart is not None and self._alike(apart, ends, size):
                 return ends[0], ends[1]
             for end, zero in (ends, ends[::-1]):
                 is_zero = (made := self.op(zero)) is not None and made.number == 0
-                if is_zero and self.source(end) is self.source(x):
+                if is_zero and self._alike((end,), (x,), size):
                     return ends[0], ends[1]
         return None
+
+    def _alike(self, pair: tuple[Value, ...], other: tuple[Value, ...], size: int) -> bool:
+        """Return whether two pairs of values (or two values), of results with ``size`` elements,
+        have the same ones beside each other, in any order of the two. What has fewer is repeated
+        along dimensions that must be the same."""
+        if {*map(self.source, pair)} != {*map(self.source, other)}:
+            return False
+        if all(v.type.size == size for v in (*pair, *other)):
+            return True
+        return {(self.source(v), v.shape) for v in pair} == {
+            (self.source(v), v.shape) for v in other
+        }
 
     def _argument(self, x: Value) -> tuple[Value | None, list[tuple[Value, ...]]]:
         """Return ``y`` of ``e^-|y|``, and the pairs of values whose inequality masks it, or what is
