@@ -125,6 +125,7 @@ def seldom(x: Tensor) -> tuple[Tensor, ...]:
         lambda x: nn.functional.cross_entropy(x, (x[:, 0] > 0).long()),
         lambda x: torch.einsum("ij,kj->ik", x, torch.nan_to_num(x)),
         lambda x: nn.functional.conv1d(x[None], x[:, :, None].expand(12, 24, 3)[:, :12]),
+        lambda x: nn.functional.kl_div(torch.logsumexp(x, -1), torch.logsumexp(-x, -1)),
         lambda x: torch.take_along_dim(x, x.argsort(-1), -1),
         lambda x: torch.block_diag(x, nn.functional.mish(x)) * torch.cdist(x, x).sum(),
     ],

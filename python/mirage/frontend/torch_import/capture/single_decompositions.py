@@ -79,15 +79,17 @@ def _call(node: Node) -> Hashable:
 def _definition(node: Node, others: Definitions, stays: Callable[[Node], bool]) -> Graph | None:
     """Return the definition of an op, whose inputs are those of the node; None if it has none."""
     inputs = node.all_input_nodes
-    values = [n.meta["val"] for n in inputs]
     target: Any = node.target
+    mode = inputs[0].meta["val"].fake_mode
 
     def called(*given: torch.Tensor) -> Any:
         own = dict(zip(inputs, given, strict=True))
         args, kwargs = map_arg((node.args, node.kwargs), own.__getitem__)
         return target(*args, **kwargs)
 
-    with values[0].fake_mode:
+    with mode:
+        # of its own for each: results of ops that are called alike are one tensor
+        values = [n.meta["val"].detach() for n in inputs]
         try:
             graph = make_fx(called, decomposition_table=dict(others))(*values).graph
         except Exception:  # whatever PyTorch has to say, it says of the whole program
