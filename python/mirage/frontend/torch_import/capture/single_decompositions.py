@@ -30,13 +30,14 @@ def decompose_nodes(
     """Replace each op of ``exported`` that does not stay by its definition. Return whether that was
     possible; if not, some ops remain.
 
-    It is possible for ops on tensors whose definitions write nothing and contain only ops that
-    stay, in a program without writes. ``composite`` are definitions of composite ops other than
+    It is possible for ops on tensors whose definitions contain only ops that stay, in a program
+    without writes and complex numbers. ``composite`` are definitions of composite ops other than
     PyTorch's own (to stay whole, above all), and ``others`` those of other ops."""
     graph = exported.graph
     found = [node for node in graph.nodes if not stays(node)]
-    writes = any(_writes(node) for node in graph.nodes)
-    if _OVERRIDE is None or writes or not all(map(_is_plain, found)):
+    if any(_writes(node) or _is_complex(node) for node in graph.nodes):
+        return False
+    if _OVERRIDE is None or not all(map(_is_plain, found)):
         return False
     known: dict[Hashable, Graph | None] = {}
     with _OVERRIDE(dict(composite)), enable_python_dispatcher():
@@ -54,6 +55,11 @@ def decompose_nodes(
 def _writes(node: Node) -> bool:
     target: Any = node.target
     return isinstance(target, OpOverload) and target._schema.is_mutable  # pyright: ignore[reportPrivateUsage]
+
+
+def _is_complex(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.is_complex()
 
 
 def _is_plain(node: Node) -> bool:
@@ -108,7 +114,7 @@ def _put_in_place(exported: ExportedProgram, node: Node, made: Graph) -> None:
             if inner.op == "call_function":
                 own[inner] = graph.node_copy(inner, own.__getitem__)
                 own[inner].meta = {**inner.meta, **about}
-    results = map_arg(made.output_node().args[0], own.__getitem__)
+    results: Any = map_arg(made.output_node().args[0], own.__getitem__)
     if isinstance(results, Node):
         _replace(exported, node, results)
     else:
