@@ -188,8 +188,9 @@ class Storable:
     def _factors(self) -> set[Value]:
         """Return the values that products read, directly or in another shape, and whose
         multiplication takes longer than reading them. The fastest products read their factors
-        unchanged from memory, so these may be worth storing even if they are cheap to compute.
-        Values that are only scaled along axes other than those of the sums are left out: the
+        unchanged from memory, so these may be worth storing even if they are cheap to compute; but
+        not in a second layout where they are 16-bit, since those are read across their rows as
+        well. Values that are only scaled along axes other than those of the sums are left out: the
         product is scaled instead."""
         factors: set[Value] = set()
         for op in reversed(self.graph.ops):
@@ -200,6 +201,8 @@ class Storable:
                 factors.update(v for v in op.operands if not self._is_scaled(v, summed))
             elif isinstance(op, View) and op.whole and op.result in factors:
                 factors.update(op.operands)
+                if op.result.dtype.is_half and not _keeps_rows(op):
+                    factors.discard(op.result)
         return factors
 
     def _is_scaled(self, value: Value, summed: set[str]) -> bool:
