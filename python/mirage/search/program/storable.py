@@ -157,9 +157,10 @@ class Storable:
         return totals
 
     def _is_given(self, value: Value) -> bool:
-        """Return whether a value is a view of an input, or a number."""
-        while isinstance(op := self.definitions.get(value), View):
-            value = op.operands[0]
+        """Return whether a value is a view of an input, perhaps in a wider type, or a number."""
+        op = self.definitions.get(value)
+        while op is not None and (isinstance(op, View) or _widens(op)):
+            op = self.definitions.get(op.operands[0])
         return op is None or isinstance(op, Source)
 
     def _copies(self, nodes: set[Value], shallow: set[Value]) -> set[Value]:
@@ -236,6 +237,12 @@ def _keeps_rows(use: Op) -> bool:
 def _adds_up(op: Op | None) -> bool:
     """Return whether an op sums elements of one tensor."""
     return isinstance(op, Contraction) and len(op.operands) == 1 and op.sums
+
+
+def _widens(op: Op) -> bool:
+    """Return whether an op only converts its operand to a type that takes more memory."""
+    same = isinstance(op, Elementwise) and op.identity
+    return same and op.result.dtype.bytes > op.operands[0].dtype.bytes
 
 
 def _in_place(op: Op) -> bool:
