@@ -13,7 +13,7 @@ from mirage.search.program.parts import Program
 from mirage.search.program.storable import Storable
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
-from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Launch
 
 LIMITS = SearchLimits(columns=1500, samples=1)
@@ -63,3 +63,16 @@ def test_a_factor_computed_from_inputs_may_be_stored_before_long_products(
     assert (scaled in found.wanted) == stored
     assert turned not in found.wanted
     assert product in found.wanted
+
+
+@pytest.mark.parametrize("rows", [2048, 16])
+def test_a_factor_is_never_stored_in_a_wider_type(rows: int) -> None:
+    """What is converted takes less memory; if it is computed, it may be stored itself."""
+    x, gain, w = tensor("x", rows, 4096), tensor("gain", 4096), tensor("w", 4096, 8192)
+    b = Builder()
+    scaled = b.binary(BinaryFn.MUL, x, b.binary(BinaryFn.ADD, gain, b.constant(1.0)))
+    wide = b.cast(scaled, DType.F32), b.cast(w, DType.F32)
+    product = b.matmul(*wide)
+    found = Storable(graph("widened", (x, gain, w), b, product), H200, SearchReport())
+    assert found.wanted.isdisjoint(wide)
+    assert (scaled in found.wanted) == (rows == 2048)

@@ -12,8 +12,9 @@ from mirage.semantics.ugraph import Value
 
 
 def attention(b: Lowering, c: Call) -> Value:
-    """``op(q, k, v, mask, dropout, causal, scale, enable_gqa)``. A row that attends to no key is
-    zero, as in PyTorch when a mask is given; a softmax over nothing would be 0 / 0."""
+    """``op(q, k, v, mask, dropout, causal, scale, enable_gqa)``. Scores are in f32, and weights in
+    the type of values, as PyTorch's kernels have them. A row that attends to no key is zero, as in
+    PyTorch when a mask is given; a softmax over nothing would be 0 / 0."""
     q, k, v, mask = c.value(0), c.value(1), c.value(2), c.optional(3)
     if c.number(4, 0.0) != 0.0:
         raise Unsupported("dropout; pass dropout_p=0.0")
