@@ -51,6 +51,12 @@ def is_picked(b: Lowering, indices: Sequence[Value], sizes: Sequence[int], c: Ca
     return outside and b.may_stay and bool(found and found.shape and found.bytes <= _LITTLE)
 
 
+def is_moved_by_formulas(x: Value) -> bool:
+    """Return whether formulas pick elements of a tensor: of one that no lookup by rows needs in
+    another order."""
+    return x.dtype is not DType.F64 and not x.dtype.is_eight_bits
+
+
 def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
     """Return the row-major place of ``indices`` within ``sizes``; -1 if one of them is outside."""
     place: Value | None = None
