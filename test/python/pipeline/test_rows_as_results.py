@@ -80,3 +80,20 @@ def test_indices_that_are_outside(table: Tensor) -> None:
     expected = torch.where(inside[:, None], table[torch.where(inside, index, 0)], nothing)
     (got,) = emulate(found, table, index)
     torch.testing.assert_close(got, expected, rtol=0, atol=0, equal_nan=True)
+
+
+def test_pages_far_outside() -> None:
+    """The number of their first row, a multiple of the page's, does not wrap around to one that is
+    there."""
+    pool, lengths = rand(7, 4, 8), torch.tensor([6, 12, 3])
+    pages = torch.tensor([[0, -1, 2], [3, 2**63 - 1, 2**62], [-(2**63), 2**62 + 1, -(2**62) - 2]])
+
+    def kept(pool: Tensor, pages: Tensor, lengths: Tensor) -> Tensor:
+        rows = pool[pages].flatten(1, 2)
+        seen = torch.arange(12) < lengths[:, None]
+        return torch.where(seen[..., None], rows, 0.0).sum(1)
+
+    found = mi.optimize(mi.from_torch(kept, pool, pages, lengths, allow_fallback=True), OPTIONS)
+    (got,) = emulate(found, pool, pages, lengths)
+    torch.testing.assert_close(got[0], kept(pool, pages[:1] % 7, lengths[:1])[0])
+    assert got[1:].isnan().all()

@@ -68,7 +68,7 @@ def along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
     if not dim:
         return gather(b, x, index)
     if is_moved_by_formulas(x):
-        return picked_rows(b, x, [(dim, index)])
+        return picked_rows(b, x, [(dim, index)], from_end=False)
     first = (dim, *(d for d in range(len(x.shape)) if d != dim))
     y = gather(b, b.transpose(x, first), index)
     back = (*range(1, dim + 1), 0, *range(dim + 1, len(x.shape)))

@@ -75,8 +75,11 @@ def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value
     return place if inside is None else choose(b, inside, place, -1, DType.I64)
 
 
-def picked_rows(b: Lowering, x: Value, entries: Sequence[tuple[int, Value]]) -> Value:
-    """Return what index tensors select, as elements of ``x``."""
+def picked_rows(
+    b: Lowering, x: Value, entries: Sequence[tuple[int, Value]], *, from_end: bool = True
+) -> Value:
+    """Return what index tensors select, as elements of ``x``; negative indices may count
+    ``from_end``."""
     dims = [d for d, _ in entries]
     common: tuple[int, ...] = ()
     for _, i in entries:
@@ -89,6 +92,6 @@ def picked_rows(b: Lowering, x: Value, entries: Sequence[tuple[int, Value]]) -> 
     for d, i in entries:
         end = lead + len(common)
         along = tuple(range(end - len(i.shape), end))
-        where[d] = Index(along, i, from_end=b.range_of(i)[0] < 0)
+        where[d] = Index(along, i, from_end=from_end and b.range_of(i)[0] < 0)
     shape = (*others[:lead], *common, *others[lead:])
     return picked_elements(b, x, [where[d] for d in range(len(x.shape))], shape)
