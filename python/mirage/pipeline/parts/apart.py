@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from mirage.cache import shared_store
 from mirage.pipeline.verify import verdicts_of
 from mirage.semantics.alternatives import Alternatives
-from mirage.semantics.positions import Lookup
+from mirage.semantics.positions import Iota
 from mirage.verify import Verdict, VerifyOptions
 from mirage.verify.candidates.together import Terms
 from mirage.verify.pieces.kernel_by_kernel import Piece, Shown
@@ -29,11 +29,11 @@ Found = tuple[list[Verdict], list[tuple[Piece, Shown]], float]
 @dataclass(frozen=True)
 class Request:
     """Candidates to be verified before ``deadline`` (seconds since the epoch), and within
-    ``seconds`` after a worker starts. ``known`` are inputs that are positions or rows of tables,
-    and ``shown`` are known pieces; with ``stored``, also those on disk."""
+    ``seconds`` after a worker starts. ``known`` are inputs that are positions, and ``shown`` are
+    known pieces; with ``stored``, also those on disk."""
 
     op: Alternatives
-    known: Mapping[int, Lookup]
+    known: Mapping[int, Iota]
     options: VerifyOptions
     shown: Mapping[str, Shown]
     stored: bool

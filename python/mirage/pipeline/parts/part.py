@@ -113,7 +113,7 @@ class PartSolver:
         o = self.o
         given = self.candidates.shortlisted(result, 1)
         if given.tried:
-            known, until = dict(self.candidates.known), time.time() + o.deadline.left
+            known, until = self.candidates.positions, time.time() + o.deadline.left
             request = Request(
                 given.stable, known, o.verify, dict(o.ledger), o.stored, until, seconds
             )
