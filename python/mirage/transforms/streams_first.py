@@ -46,13 +46,14 @@ def with_streams_first(graph: KernelGraph) -> KernelGraph:
 
 
 def _launch_before(ops: Sequence[Op], place: int) -> int | None:
-    """Return the place of the launch before a launch, if only views are between them."""
+    """Return the place of the launch before a launch, if only views and updates are between
+    them."""
     if not isinstance(ops[place], Launch):
         return None
     for number in reversed(range(place)):
         if isinstance(ops[number], Launch):
             return number
-        if not _is_view(ops[number]):
+        if not (_is_view(ops[number]) or ops[number].updates):
             return None
     return None
 
@@ -63,7 +64,7 @@ def _is_view(op: Op) -> bool:
 
 
 def _split(views: Sequence[Op], launch: Op) -> tuple[list[Op], list[Op]]:
-    """Divide views into those of a launch's results and others."""
+    """Divide views and updates into those of a launch's results and others."""
     made = set(launch.results)
     own: list[Op] = []
     for op in views:
@@ -78,7 +79,9 @@ def _may_go_first(ops: Sequence[Op], before: int, place: int, reads: _InputBytes
     first, second = ops[before], ops[place]
     if reads.of(first) > SMALL or reads.of(second) < STREAMED:
         return False
-    own, _ = _split(ops[before + 1 : place], first)
+    own, others = _split(ops[before + 1 : place], first)
+    if any(op.updates for op in others):
+        return False  # they may store rows before the first launch reads what was there
     made = {v for op in (first, *own) for v in op.results}
     return made.isdisjoint(second.operands) and not _is_updated_with(ops[place + 1 :], second)
 

@@ -60,6 +60,20 @@ def test_streams_stay_together() -> None:
     assert ordered(*ops, outputs=(one.c, *other.results)) == expected
 
 
+def test_rows_that_a_small_kernel_stores_stay_behind_it() -> None:
+    one = Layer
+    cache, index, new = value(9, 1, 16), value(1, dtype=DType.I64), value(9, 1, 16)
+    row = value(1, 1, 16)
+    stored = Reshape((one.b,), (row,)), IndexCopy((cache, index, row), (new,), 0)
+    expected = [one.first, one.large, one.small, *stored]
+    ops = one.first, one.small, *stored, one.large
+    assert ordered(*ops, outputs=(new, one.p)) == expected
+    seen = value(9, 16)
+    reads = copies((one.weights, one.p), (seen, value(9, 16)))
+    ops = one.first, one.small, *stored, Reshape((new,), (seen,)), reads
+    assert ordered(*ops, outputs=(one.p, reads.results[1])) == list(ops)
+
+
 def test_joins_stay_behind_their_parts() -> None:
     one = Layer
     join = Concat((one.b, one.c), (value(1, 32),), 1)
