@@ -11,7 +11,7 @@ of the framework.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -284,3 +284,18 @@ def index_of(op: Op) -> Value | None:
     if not isinstance(op, Lookup) or op.names_rows is None:
         return None
     return op.names_rows.index
+
+
+def rows_and_positions(ops: Iterable[object]) -> dict[Value, Lookup]:
+    """Return the tensors that are rows of tables or positions, among the results of some ops."""
+    return {
+        op.result: op
+        for op in ops
+        if isinstance(op, Lookup) and (isinstance(op, Iota) or index_of(op) is not None)
+    }
+
+
+def index_ranks(lookups: Mapping[int, Lookup]) -> dict[int, int]:
+    """Return the number of dimensions of the indices by which rows are looked up."""
+    indices = ((key, index_of(op)) for key, op in lookups.items())
+    return {key: len(index.shape) for key, index in indices if index is not None}
