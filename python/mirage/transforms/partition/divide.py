@@ -11,18 +11,19 @@ runs and their unevenness, so that equal layers are cut alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Op, Source, Value, View
 
 _INTEGERS = 1 << 40
 """The bytes that a tensor of integers counts for, besides its own, if it is passed on."""
-_SUMS, _FEW = 1 << 23, 8
-"""The bytes that a cut counts for, besides those that are passed on, if the next run first sums
-rows of what the run before computes, and the least number of such rows. The kernel that computes
-rows can sum them, too, and another kernel takes as long as memory needs for that many bytes. Fewer
-rows are summed where they are multiplied."""
+_KERNEL, _FEW, _BEGINNING = 1 << 23, 8, 10
+"""The bytes that a cut counts for, besides those that are passed on, if the run behind it begins
+with functions of rows that the run before could compute, such as their norm; the least number of
+such rows; and the ops at the beginning that count. The kernel that makes the rows can compute these
+as well, and another kernel takes as long as memory needs for that many bytes. Fewer rows are
+normalised where they are multiplied."""
 LARGEST = 43
 """The most primitive ops, not counting views, of a part that is searched as one."""
 REMAINDER = 0.25
@@ -124,9 +125,8 @@ def _handed_over(
             last[value] = i
         first.update(dict.fromkeys(op.results, i))
     handed = [0] * (len(ops) + 1)
-    for value, end, size in _read_first(ops, root):
-        for place in range(first[value] + 1, end + 1):
-            handed[place] += size
+    for place in _in_functions_of_rows(ops, root):
+        handed[place] += _KERNEL
     for value, end in last.items():
         if value in numbers:
             continue
@@ -137,22 +137,20 @@ def _handed_over(
     return handed
 
 
-def _read_first(
-    ops: Sequence[Op], root: Callable[[Value], Value]
-) -> Iterator[tuple[Value, int, int]]:
-    """Yield what ops that are given to one run should rather compute with in the run before, with
-    the number of the op that reads it, and the bytes that a cut before that counts for: rows that
-    are summed, whether they are changed element by element before or not; and values that are only
-    changed element by element, which should be where they are made if bytes do not decide."""
-    near: dict[Value, set[Value]] = {}  # from which a value is computed element by element
+def _in_functions_of_rows(ops: Sequence[Op], root: Callable[[Value], Value]) -> set[int]:
+    """Return the places behind which ops begin to change elements of several rows, or to sum them,
+    that could do so before."""
+    found: set[int] = set()
+    ready: dict[Value, int] = {}  # of values, the place from which on they could be computed
     for i, op in enumerate(ops):
-        read = {v for v in map(root, op.operands) if v in near}
-        before = set[Value]().union(*(near[v] for v in read))
-        if isinstance(op, Elementwise):
-            near.update((r, {*before, r}) for r in op.results)
-            yield from ((v, i, 1) for v in read if len(read) == 1)
+        read = [ready[v] for v in map(root, op.operands) if v in ready]
+        adds = isinstance(op, Contraction) and len(op.operands) == 1 and op.sums
+        if not read or not (adds or isinstance(op, Elementwise)):
+            ready.update(dict.fromkeys(op.results, i + 1))
             continue
-        near.update((r, {r}) for r in op.results)
-        if isinstance(op, Contraction) and len(op.operands) == 1 and op.sums:
-            rows = (v for v in before if v.type.size >= _FEW * v.shape[-1])
-            yield from ((v, i, _SUMS) for v in rows)
+        place = max(read)
+        ready.update(dict.fromkeys(op.results, place))
+        widest = max((v.type for v in op.operands), key=lambda t: t.size)
+        if widest.size >= _FEW * max(widest.shape[-1:], default=1):
+            found.update(range(max(place, i - _BEGINNING), i + 1))
+    return found
