@@ -13,17 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from mirage.cost.compilable import FEW_ROWS
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Op, Source, Value, View
 
 _INTEGERS = 1 << 40
 """The bytes that a tensor of integers counts for, besides its own, if it is passed on."""
-_KERNEL, _FEW, _BEGINNING = 1 << 23, 8, 10
+_KERNEL, _BEGINNING = 1 << 23, 10
 """The bytes that a cut counts for, besides those that are passed on, if the run behind it begins
-with functions of rows that the run before could compute, such as their norm; the least number of
-such rows; and the ops at the beginning that count. The kernel that makes the rows can compute these
-as well, and another kernel takes as long as memory needs for that many bytes. Fewer rows are
-normalised where they are multiplied."""
+with functions of more than ``FEW_ROWS`` rows that the run before could compute, such as their norm;
+and the ops at the beginning that count. The kernel that makes the rows can compute these as well,
+and another kernel takes as long as memory needs for that many bytes. Fewer rows are normalised
+where they are multiplied."""
 LARGEST = 43
 """The most primitive ops, not counting views, of a part that is searched as one."""
 REMAINDER = 0.25
@@ -151,6 +152,6 @@ def _in_functions_of_rows(ops: Sequence[Op], root: Callable[[Value], Value]) -> 
         place = max(read)
         ready.update(dict.fromkeys(op.results, place))
         widest = max((v.type for v in op.operands), key=lambda t: t.size)
-        if widest.size >= _FEW * max(widest.shape[-1:], default=1):
+        if widest.size > FEW_ROWS * max(widest.shape[-1:], default=1):
             found.update(range(max(place, i - _BEGINNING), i + 1))
     return found

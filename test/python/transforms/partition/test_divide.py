@@ -161,8 +161,8 @@ def normalised(rows: int, width: int = 512) -> tuple[list[Op], list[list[Op]]]:
 
 
 def test_rows_are_summed_where_they_are_made() -> None:
-    """The next run begins with the product; a single row is only passed on where it is shortest."""
-    for rows, first in ((32, Matmul), (1, Unary)):
+    """The next run begins with the product; a few rows are only passed on where that is least."""
+    for rows, first in ((32, Matmul), (16, Unary), (1, Unary)):
         ops, runs = normalised(rows)
         assert [op for run in runs for op in run] == ops
         starts = [next(op for op in run if not isinstance(op, View)) for run in runs[1:]]
