@@ -209,11 +209,14 @@ class Storable:
         return factors
 
     def _is_few_rows(self, value: Value, other: Value, summed: set[str]) -> bool:
-        """Return whether a factor is much smaller than the other one, and has as many rows as
-        warpgroups multiply (:mod:`mirage.search.kernel.loop_nests.columns`)."""
+        """Return whether a factor has as many rows as warpgroups multiply
+        (:mod:`mirage.search.kernel.loop_nests.columns`), but is much smaller than the other one, of
+        which a share takes longer to read than another kernel takes to start."""
         rows = self._axes_of(value) - summed - self._axes_of(other)
         count = prod(self._axes.sizes[axis] for axis in rows)
-        return value.type.bytes <= (SLACK - 1.0) * other.type.bytes and count >= GROUP_COLUMNS
+        share = (SLACK - 1.0) * other.type.bytes
+        start = (self.target.launch + self.target.combine) * self.target.dram_bytes
+        return count >= GROUP_COLUMNS and share >= max(value.type.bytes, start)
 
     def _is_scaled(self, value: Value, summed: set[str]) -> bool:
         """Return whether a value is another value of its type, multiplied or divided by something
