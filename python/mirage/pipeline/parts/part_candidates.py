@@ -62,7 +62,7 @@ class PartCandidates:
 
     @property
     def positions(self) -> dict[int, Iota]:
-        """Those of the part's inputs that are positions."""
+        """Inputs of the part that are positions, by number."""
         return {i: op for i, op in self.known.items() if isinstance(op, Iota)}
 
     @property
