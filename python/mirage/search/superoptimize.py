@@ -4,7 +4,7 @@ for each of them."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
@@ -111,7 +111,10 @@ class Planner:
         watch: Watch | None = None,
         *,
         stable: bool = False,
+        rows: Mapping[int, int] = {},
     ) -> None:
+        """``rows`` are inputs that kernels will look up, with the number of dimensions of their
+        indices."""
         check_graph(graph)
         limits = limits or SearchLimits()
         self.stable = stable
@@ -121,7 +124,7 @@ class Planner:
         self.report = SearchReport()
         self.start = time.perf_counter()
         self.solver = KernelSolver(target, limits, self.report, self.start + limits.budget)
-        self.program = Program(graph, target, self.report)
+        self.program = Program(graph, target, self.report, rows)
         self._sums = SumsAndReaders(self.solver, graph.inputs, graph.outputs)
         self._candidates = Candidates(graph, target, self.solver, self.program, self._sums)
         self.memo: dict[Key, list[Pick]] = {}

@@ -35,14 +35,15 @@ Key = tuple[tuple[Value, ...], frozenset[Value]]
 @dataclass(frozen=True)
 class Region:
     """A kernel problem as a graph, the inputs that L2 still holds, how they grow with the inputs of
-    the whole program, the bytes of the tables of which they are rows, and where they begin in the
-    tensors of which they are blocks."""
+    the whole program, the bytes of the tables of which they are rows, where they begin in the
+    tensors of which they are blocks, and how many dimensions the indices of looked up rows have."""
 
     graph: KernelGraph
     hot: tuple[int, ...]
     scales: Scales
     tables: tuple[tuple[int, float], ...] = ()
     cuts: tuple[tuple[int, Cut], ...] = ()
+    rows: tuple[tuple[int, int], ...] = ()
 
     @property
     def key(self) -> Key:
@@ -53,7 +54,7 @@ class Region:
     def kind(self) -> object:
         """A key that is equal for regions that differ in nothing but their values, such as those
         of the keys and of the values of an attention: what solves one solves the other."""
-        return signature(self.graph), self.hot, self.scales.kind, self.tables, self.cuts
+        return signature(self.graph), self.hot, self.scales.kind, self.tables, self.cuts, self.rows
 
     def problem(self) -> KernelProblem:
         """Return the problem, with axes named for it alone."""
@@ -72,6 +73,7 @@ class Region:
             scales=self.scales,
             tables=tables,
             cuts=frozenset((graph.inputs[i], cut) for i, cut in self.cuts),
+            rows=frozenset((graph.inputs[i], rank) for i, rank in self.rows),
         )
 
 

@@ -123,9 +123,9 @@ class Storable:
         return [op, *reversed(ops)] if isinstance(op, Source) else []
 
     def _intermediates(self, required: set[Value]) -> set[Value]:
-        """Return the values worth storing. These are not views, nor cheap to compute from inputs,
-        nor changed by the next elementwise op, and they are smaller than the one other such value
-        from which they would be cheap to compute."""
+        """Return the values worth storing. These are not views, nor other values in a wider type,
+        nor cheap to compute from inputs, nor changed by the next elementwise op, and they are
+        smaller than the one other such value from which they would be cheap to compute."""
         users: dict[Value, list[Op]] = {}
         for op in self.graph.ops:
             if any(v in self.live for v in op.results):
@@ -138,9 +138,11 @@ class Storable:
                 shallow.update(op.results)
         found: set[Value] = set()
         factors = self._factors(of_few_rows=False)
-        for value in self.definitions:
+        for value, op in self.definitions.items():
             if value in shallow and (value not in factors or self._is_given(value)):
                 continue
+            if _widens(op):
+                continue  # its operand takes less memory
             while len(uses := users.get(value, [])) == 1 and _keeps_rows(uses[0]):
                 value = uses[0].result  # stored in the layout in which it is used
             if uses and not (len(uses) == 1 and _absorbs(uses[0], value, self.definitions)):
@@ -190,8 +192,9 @@ class Storable:
     def _factors(self, *, of_few_rows: bool) -> set[Value]:
         """Return the values that products read, directly or in another shape, and whose
         multiplication takes longer than reading them. The fastest products read their factors
-        unchanged from memory, so these may be worth storing even if they are cheap to compute.
-        Values that are only scaled along axes other than those of the sums are left out: the
+        unchanged from memory, so these may be worth storing even if they are cheap to compute; but
+        not in a second layout where they are 16-bit, since those are read across their rows as
+        well. Values that are only scaled along axes other than those of the sums are left out: the
         product is scaled instead. If wanted, a few rows beside a large factor belong to these
         values, too."""
         factors: set[Value] = set()
@@ -204,8 +207,10 @@ class Storable:
                     wanted = long or (of_few_rows and self._is_few_rows(v, other, summed))
                     if wanted and not self._is_scaled(v, summed):
                         factors.add(v)
-            elif isinstance(op, View) and op.whole and op.result in factors:
+            elif op.result in factors and (_widens(op) or (isinstance(op, View) and op.whole)):
                 factors.update(op.operands)
+                if op.result.dtype.is_half and not _keeps_rows(op):
+                    factors.discard(op.result)
         return factors
 
     def _is_few_rows(self, value: Value, other: Value, summed: set[str]) -> bool:
@@ -254,6 +259,12 @@ def _adds_up(op: Op | None) -> bool:
     return isinstance(op, Contraction) and len(op.operands) == 1 and op.sums
 
 
+def _widens(op: Op) -> bool:
+    """Return whether an op only converts its operand to a type that takes more memory."""
+    same = isinstance(op, Elementwise) and op.identity
+    return same and op.result.dtype.bytes > op.operands[0].dtype.bytes
+
+
 def _in_place(op: Op) -> bool:
     """Return whether each element of the result depends on a few others: there are no sums, cuts or
     joins."""
@@ -265,4 +276,5 @@ def _absorbs(use: Op, value: Value, definitions: dict[Value, Op]) -> bool:
     tensor it may split axes that were one before, as a mask does: then either value may be the one
     to store.)"""
     others = [definitions.get(v) for v in use.operands if v is not value]
-    return isinstance(use, Elementwise) and all(isinstance(op, Source) for op in others)
+    in_place = isinstance(use, Elementwise) and not _widens(use)
+    return in_place and all(isinstance(op, Source) for op in others)

@@ -82,15 +82,15 @@ class SumsAndReaders:
         solution = self.solver.write(step) if isinstance(step, Pick) else None
         if solution is None or solution.combined is None:
             return None
-        (total,) = region.graph.outputs
+        totals = frozenset(region.graph.outputs)
         for later in pairs[place + 1 :]:
-            if total in _reads(later):
+            if not totals.isdisjoint(_reads(later)):
                 products = (
                     op
                     for op in later[0].graph.ops
                     if isinstance(op, Contraction) and len(op.operands) > 1
                 )
-                able = isinstance(later[1], Pick) and _reads(later) <= {*there, total}
+                able = isinstance(later[1], Pick) and _reads(later) <= {*there, *totals}
                 return later if able and next(products, None) is None else None
         return None
 

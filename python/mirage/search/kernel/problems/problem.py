@@ -50,6 +50,10 @@ class KernelProblem:
     cuts: frozenset[tuple[Value, Cut]] = frozenset()
     """The leaves that are blocks of tensors, which may overlap."""
 
+    rows: frozenset[tuple[Value, int]] = frozenset()
+    """The leaves that kernels will look up, and the number of dimensions of their indices, which
+    come first: no view may merge these with the dimensions of a row."""
+
     def read_bytes(self, leaf: Value) -> float:
         """Return the bytes of device memory that kernels read for a leaf."""
         if leaf in self.hot:
