@@ -4,8 +4,9 @@ along a dimension, and rows of a table by index.
 At the kernel level they are :class:`Lookup`\\ s. No search looks into a lookup: to its readers it
 is an input with arbitrary elements, so a proof about the rest holds for all of its contents. When
 the kernels are chosen, loads of it become :class:`TileIota` and :class:`TileGather`
-(:mod:`mirage.transforms.lookups`), which are *defined* as the result of that load. A lookup that
-anything other than a kernel reads becomes a call of the framework.
+(:mod:`mirage.transforms.lookups`), which are *defined* as the result of that load. For
+other readers kernels write rows (:mod:`mirage.transforms.written_rows`), and positions become calls
+of the framework.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Region:
         )
 
 
-RemoteSolution = tuple[KernelGraph, CostReport, str]
+RemoteSolution = tuple[KernelGraph, CostReport, str, KernelGraph | None]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,8 @@ def solve_region(
             solutions.append((pick.time, work, None))
             continue
         written = KernelGraph(graph.name, graph.inputs, solution.ops, graph.outputs)
-        solutions.append((pick.time, work, (written, solution.cost, solution.description)))
+        told = written, solution.cost, solution.description, solution.combined
+        solutions.append((pick.time, work, told))
     report.weigh()
     return RemoteResult(graph, tuple(solutions), report)
 
@@ -166,9 +167,11 @@ class Remote:
             if solution is None:
                 picks.append(Pick(predicted, None, refused=True, number=work))
                 continue
-            graph, cost, words = solution
+            graph, cost, words, combined = solution
             written = as_written(rename_graph(graph, names).ops)
-            picks.append(Pick(predicted, None, Solution(written, cost, words), number=work))
+            combined = None if combined is None else rename_graph(combined, names)
+            ready = Solution(written, cost, words, combined)
+            picks.append(Pick(predicted, None, ready, number=work))
         return picks
 
     def cancel(self) -> None:
