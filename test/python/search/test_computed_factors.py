@@ -77,3 +77,16 @@ def test_a_computed_factor_of_halves_is_stored_in_one_layout(dtype: DType, layou
     found = Storable(scores, H200, SearchReport())
     assert changed in found.wanted
     assert len(found.wanted & {changed, turned}) == layouts
+
+
+@pytest.mark.parametrize("rows", [2048, 16])
+def test_a_factor_is_never_stored_in_a_wider_type(rows: int) -> None:
+    """What is converted takes less memory; if it is computed, it may be stored itself."""
+    x, gain, w = tensor("x", rows, 4096), tensor("gain", 4096), tensor("w", 4096, 8192)
+    b = Builder()
+    scaled = b.binary(BinaryFn.MUL, x, b.binary(BinaryFn.ADD, gain, b.constant(1.0)))
+    wide = b.cast(scaled, DType.F32), b.cast(w, DType.F32)
+    product = b.matmul(*wide)
+    found = Storable(graph("widened", (x, gain, w), b, product), H200, SearchReport())
+    assert found.wanted.isdisjoint(wide)
+    assert (scaled in found.wanted) == (rows == 2048)
