@@ -118,6 +118,17 @@ def test_the_rest_of_a_hopeless_proposal_is_not_solved(monkeypatch: pytest.Monke
     assert found.report.kernels < patient.report.kernels
 
 
+def test_a_bound_from_a_smaller_part_saves_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention of stored queries and keys, before what normalizes them as well."""
+    program = gained_qk_norm("qk_norm", 2, 256, 64, 1024).graph()
+    found = plan_search(program)
+    best = found.plans()[0].time(H200)
+    monkeypatch.setattr(plans, "SEVERAL", inf)
+    without = plan_search(program)
+    assert without.plans()[0].time(H200) == best
+    assert found.report.kernels < without.report.kernels
+
+
 def test_worse_plans_are_known_in_case_kernels_of_the_best_one_spill() -> None:
     """A kernel that normalizes whole rows of 65,536 elements holds 128 of them in each thread; two
     kernels, the second of which has parts of rows, take 1.35 times as long, but do not spill."""
