@@ -25,9 +25,9 @@ from mirage.verify.pieces.kernel_by_kernel import Hint
 LONG = 40
 """The number of ops from which on a program is compared by parts first, and as a whole only if that
 fails."""
-_MOST_WORK = 3e7
+_MOST_WORK = 3e8
 """The most elements of both programs together."""
-_WORK_OF_SECOND = 1e7
+_WORK_OF_SECOND = 1e8
 """The number of elements that are computed in half a second."""
 _SAME = 1e-7
 """The relative difference within which values count as the same: more than float64 loses."""
