@@ -94,7 +94,9 @@ def _without_views(
 def _drawn(v: Value, rng: np.random.Generator) -> Array:
     if v.dtype.is_integer:
         return rng.integers(0, 2, v.shape).astype(np.float64)
-    return rng.standard_normal(v.shape)
+    # sums of products are about 1, so that no exponential of theirs is lost
+    scale = v.shape[-1] ** -0.5 if len(v.shape) > 1 and v.shape[-1] else 1.0
+    return rng.standard_normal(v.shape) * scale
 
 
 _Numbers = list[tuple[Value, Array]]
