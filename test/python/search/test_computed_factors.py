@@ -13,7 +13,8 @@ from mirage.search.program.parts import Program
 from mirage.search.program.storable import Storable
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
-from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.element_types import DType
+from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Launch
 
 LIMITS = SearchLimits(columns=1500, samples=1)
@@ -63,6 +64,19 @@ def test_a_factor_computed_from_inputs_may_be_stored_before_long_products(
     assert (scaled in found.wanted) == stored
     assert turned not in found.wanted
     assert product in found.wanted
+
+
+@pytest.mark.parametrize(("dtype", "layouts"), [(DType.F16, 1), (DType.F32, 2)])
+def test_a_computed_factor_of_halves_is_stored_in_one_layout(dtype: DType, layouts: int) -> None:
+    """Products read 16-bit factors across their rows as well as along them, but not wider ones."""
+    q, k = tensor("q", 32, 1024, 64, dtype=dtype), tensor("k", 32, 2048, 64, dtype=dtype)
+    b = Builder()
+    changed = b.unary(UnaryFn.SILU, k)
+    turned = b.transpose(changed, (0, 2, 1))
+    scores = graph("scores", (q, k), b, b.matmul(q, turned))
+    found = Storable(scores, H200, SearchReport())
+    assert changed in found.wanted
+    assert len(found.wanted & {changed, turned}) == layouts
 
 
 @pytest.mark.parametrize("rows", [2048, 16])

@@ -15,7 +15,7 @@ from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.pipeline.verify import Checked
 from mirage.search import Candidate, Pick, SearchResult
 from mirage.semantics.alternatives import Alternatives, joined, kept_of, parts_of
-from mirage.semantics.positions import Iota
+from mirage.semantics.positions import Iota, Lookup
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.transforms import Exponential
@@ -40,11 +40,11 @@ class Shortlisted:
 
 
 class PartCandidates:
-    """The candidates of a part. ``known`` are inputs of the part that are positions. Candidates are
-    numbered when their verification starts."""
+    """The candidates of a part. ``known`` are inputs of the part that are positions or rows of
+    tables. Candidates are numbered when their verification starts."""
 
     def __init__(
-        self, graph: KernelGraph, number: int, options: PartOptions, known: Mapping[int, Iota]
+        self, graph: KernelGraph, number: int, options: PartOptions, known: Mapping[int, Lookup]
     ) -> None:
         self.graph, self.number, self.known = graph, number, known
         self.target, self.wanted, self.timed = options.target, options.wanted, options.timed
@@ -59,6 +59,11 @@ class PartCandidates:
         self._passed_over: set[str] = set()  # others seemed more worth verifying
         self._candidate_of: dict[int, Candidate] = {}  # by the id of what was verified
         self._in_runs: Alternatives | None = None
+
+    @property
+    def positions(self) -> dict[int, Iota]:
+        """Inputs of the part that are positions, by number."""
+        return {i: op for i, op in self.known.items() if isinstance(op, Iota)}
 
     @property
     def answered(self) -> bool:

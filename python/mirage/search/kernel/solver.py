@@ -78,7 +78,7 @@ class KernelSolver:
             def solve(group: KernelProblem) -> list[Pick]:
                 return self.solve(group, WAYS)
 
-            joint = JointKernels(self.target, solve, self._times, self._combine)
+            joint = JointKernels(self.target, solve, self._times, self.combine)
             self._joints[self.limits] = joint
         return self._joints[self.limits]
 
@@ -321,14 +321,14 @@ class KernelSolver:
         elif pick.draft is not None and pick.written is None and not pick.refused:
             try:
                 with Timer(self.report, "emit"):
-                    pick.written = write_draft(pick.draft, self.target, self._combine)
+                    pick.written = write_draft(pick.draft, self.target, self.combine)
             except (EmitError, CheckError) as error:
                 pick.refused = True
                 self.report.pruned += 1
                 self.report.note(f"not every derivation can be written down: {error}", alike=True)
         return pick.written
 
-    def _combine(self, graph: KernelGraph, hot: frozenset[Value]) -> Combination:
+    def combine(self, graph: KernelGraph, hot: frozenset[Value]) -> Combination:
         """Return the best launch of a combine program; equal programs are solved once."""
         key = key_of(graph, hot)
         if key not in self.combined:
