@@ -19,7 +19,7 @@ from mirage.search import (
     Watch,
 )
 from mirage.semantics.alternatives import Alternatives, Holds, applied_to, result_values
-from mirage.semantics.positions import Lookup, index_ranks, rows_and_positions
+from mirage.semantics.positions import Lookup, index_ranks, looked_up
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Op, Softmax, Structure
 from mirage.transforms import stabilize
@@ -53,7 +53,7 @@ def add_candidates(
     results: list[SearchResult] = []
     known: dict[str, Alternatives] = {}
     steps = parts_to_search(graph)
-    made = rows_and_positions(steps)
+    made = looked_up(steps)
     for step in steps:
         if not isinstance(step, Part):
             ops.append(step)

@@ -286,13 +286,9 @@ def index_of(op: Op) -> Value | None:
     return op.names_rows.index
 
 
-def rows_and_positions(ops: Iterable[object]) -> dict[Value, Lookup]:
-    """Return the tensors that are rows of tables or positions, among the results of some ops."""
-    return {
-        op.result: op
-        for op in ops
-        if isinstance(op, Lookup) and (isinstance(op, Iota) or index_of(op) is not None)
-    }
+def looked_up(ops: Iterable[object]) -> dict[Value, Lookup]:
+    """Return the tensors that kernels will look up, among the results of some ops."""
+    return {v: op for op in ops if isinstance(op, Lookup) for v in op.results}
 
 
 def index_ranks(lookups: Mapping[int, Lookup]) -> dict[int, int]:

@@ -24,7 +24,7 @@ from mirage.pipeline.parts.part_data import PartOptions, SolvedPart
 from mirage.pipeline.parts.runs import Runs
 from mirage.pipeline.parts.seconds import shares_of
 from mirage.semantics.alternatives import Alternatives, applied_to
-from mirage.semantics.positions import Lookup, rows_and_positions
+from mirage.semantics.positions import Lookup, looked_up
 from mirage.semantics.ugraph import KernelGraph, Launch, Op
 from mirage.transforms.partition.partition import Part, Step, parts_to_search
 
@@ -262,7 +262,7 @@ class Parts:
 
     def _lookups(self, part: Part) -> dict[int, Lookup]:
         """Return the inputs of a part that are positions or rows of tables, with their ops."""
-        made = rows_and_positions(self.steps)
+        made = looked_up(self.steps)
         return {i: made[v] for i, v in enumerate(part.graph.inputs) if v in made}
 
     def _key(self, part: Part) -> str:

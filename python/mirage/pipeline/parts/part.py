@@ -21,7 +21,7 @@ from mirage.pipeline.deadline import FOR_COMPILATION, INTERRUPTED, Deadline
 from mirage.pipeline.parts.apart import Awaited, Request
 from mirage.pipeline.parts.blame import distinct, refused_kernels
 from mirage.pipeline.parts.part_candidates import PartCandidates, Shortlisted
-from mirage.pipeline.parts.part_data import PartOptions, SolvedPart
+from mirage.pipeline.parts.part_data import PartOptions, SolvedPart, positions_among
 from mirage.pipeline.parts.seconds import SEARCHED, VERIFIED, busy, compiling
 from mirage.pipeline.search import Planners, search_part
 from mirage.pipeline.select import ranking
@@ -113,7 +113,7 @@ class PartSolver:
         o = self.o
         given = self.candidates.shortlisted(result, 1)
         if given.tried:
-            known, until = self.candidates.positions, time.time() + o.deadline.left
+            known, until = positions_among(self.candidates.known), time.time() + o.deadline.left
             request = Request(
                 given.stable, known, o.verify, dict(o.ledger), o.stored, until, seconds
             )

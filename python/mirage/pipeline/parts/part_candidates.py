@@ -15,7 +15,7 @@ from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.pipeline.verify import Checked
 from mirage.search import Candidate, Pick, SearchResult
 from mirage.semantics.alternatives import Alternatives, joined, kept_of, parts_of
-from mirage.semantics.positions import Iota, Lookup
+from mirage.semantics.positions import Lookup
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.transforms import Exponential
@@ -59,11 +59,6 @@ class PartCandidates:
         self._passed_over: set[str] = set()  # others seemed more worth verifying
         self._candidate_of: dict[int, Candidate] = {}  # by the id of what was verified
         self._in_runs: Alternatives | None = None
-
-    @property
-    def positions(self) -> dict[int, Iota]:
-        """Inputs of the part that are positions, by number."""
-        return {i: op for i, op in self.known.items() if isinstance(op, Iota)}
 
     @property
     def answered(self) -> bool:

@@ -54,19 +54,16 @@ class SumsAndReaders:
 
     def joined(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Return the steps of a plan with those joined that take less time as one."""
-        left = list(pairs)
         there = set(self.inputs)
-        for place, pair in enumerate(left):
-            reader = self._reader(left, place, there)
+        for place, pair in enumerate(pairs):
+            reader = self._reader(pairs, place, there)
             if reader is not None:
-                others = [p for p in left if p is not pair and p is not reader]
+                others = [p for p in pairs if p is not pair and p is not reader]
                 both = self._both(pair, reader, {v for p in others for v in _reads(p)})
                 if both is not None:
-                    left[place] = both
-                    left.remove(reader)
-                    return self.joined(left)
+                    return self.joined([both if p is pair else p for p in pairs if p is not reader])
             there |= _makes(pair)
-        return left
+        return list(pairs)
 
     def refuse(self, picks: Iterable[Pick]) -> None:
         """Never again join kernels to one of these."""
