@@ -235,7 +235,8 @@ def _by_parts(
 ) -> Verdict | None:
     """Return the verdict by values that both programs seem to have in common; None if there are
     none."""
-    guess = guessed_hint(*pair, contents, seed, budget.left)
+    left = budget.left
+    guess = budget.unlimited(lambda: guessed_hint(*pair, contents, seed, left))
     if guess is None:
         return None
     limits = Patience(*(min(most, budget.share) for most in (PIECE_SECONDS, WHOLE_SECONDS)))
