@@ -67,7 +67,7 @@ def along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
     """Return the parts of ``x`` that an index of rank 1 selects along ``dim``."""
     if not dim:
         return gather(b, x, index)
-    if is_moved_by_formulas(x):
+    if is_moved_by_formulas(b, x):
         return picked_rows(b, x, [(dim, index)], from_end=False)
     first = (dim, *(d for d in range(len(x.shape)) if d != dim))
     y = gather(b, b.transpose(x, first), index)
@@ -81,7 +81,7 @@ def turned_around(b: Lowering, x: Value, dims: Iterable[int]) -> Value:
     source, turned = b.turned.get(x, (x, frozenset[int]()))
     left = turned.symmetric_difference(d for d in dims if x.shape[d] > 1)
     y = source
-    if any(left) and is_moved_by_formulas(y):  # others are rows
+    if any(left) and is_moved_by_formulas(b, y):  # others are rows
         ends = [n - 1 if d in left else None for d, n in enumerate(y.shape)]
         where = [Index((d,), last=last) for d, last in enumerate(ends)]
         y = picked_elements(b, y, where, y.shape)
@@ -126,7 +126,7 @@ def _index(b: Lowering, c: Call) -> Value:
         i if from_end else places_from_the_end(b, i, n)
         for (_, i), n in zip(entries, sizes, strict=True)
     ]
-    inner = len(dims) == 1 and dims[0] > 0 and is_moved_by_formulas(x)
+    inner = len(dims) == 1 and dims[0] > 0 and is_moved_by_formulas(b, x)
     if inner or is_picked(b, indices, sizes, c):
         return picked_rows(b, x, entries)
     place = linear(b, indices, sizes)
@@ -169,7 +169,7 @@ def _gather(b: Lowering, c: Call) -> Value:
         return b.reshaped(line, tuple(n if i == j else 1 for j, n in enumerate(lines)))
 
     places = [own(i, d) for i, d in enumerate(kept)]
-    if is_moved_by_formulas(x):
+    if is_moved_by_formulas(b, x):
         every = tuple(range(rank))
         where = [Index(every, index) if d == dim else Index((d,)) for d in every]
         return picked_elements(b, c.value(0), where, index.shape)

@@ -51,10 +51,10 @@ def is_picked(b: Lowering, indices: Sequence[Value], sizes: Sequence[int], c: Ca
     return outside and b.may_stay and bool(found and found.shape and found.bytes <= _LITTLE)
 
 
-def is_moved_by_formulas(x: Value) -> bool:
-    """Return whether formulas pick elements of a tensor: of one that no lookup by rows needs in
-    another order."""
-    return x.dtype is not DType.F64 and not x.dtype.is_eight_bits
+def is_moved_by_formulas(b: Lowering, x: Value) -> bool:
+    """Return whether formulas pick elements of a tensor, where lookups of rows would need it in
+    another order. Programs without calls keep the lookups, which proofs know."""
+    return b.may_stay and x.dtype is not DType.F64 and not x.dtype.is_eight_bits
 
 
 def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
