@@ -29,9 +29,7 @@ def _operand(number: int) -> Callable[[Builder, Op], Value]:
     return lambda _, op: op.operands[number]
 
 
-def _chosen(
-    op: Op, ranges: Mapping[Value, Range], makers: Mapping[Value, Op]
-) -> int | None:
+def _chosen(op: Op, ranges: Mapping[Value, Range], makers: Mapping[Value, Op]) -> int | None:
     """Return the number of the operand that an op always returns, or None."""
     if op.function not in (BinaryFn.KEEP, BinaryFn.MAX, BinaryFn.MIN):
         return None

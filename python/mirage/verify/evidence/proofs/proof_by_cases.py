@@ -196,7 +196,9 @@ class _Attempt:
             signed, instead = (*case.signed, (sign.form, s)), dict(case.instead)
             if truth is not None:
                 instead[truth] = Ratio({(0, 0): 1} if s else {})
-            elif s == 0 and (solved := self.domain.solved(sign.form, self.own - self.domain.truths)):
+            elif s == 0 and (
+                solved := self.domain.solved(sign.form, self.own - self.domain.truths)
+            ):
                 instead[solved[0]] = solved[1]
             found.append(_Case(signed, instead))
         return found
