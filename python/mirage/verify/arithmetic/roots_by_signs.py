@@ -1,8 +1,8 @@
 """Symbolic arithmetic with square roots and powers whose arguments have known signs.
 
-Even powers come out of a root as magnitudes: ``sqrt(a^2 t) = |a| sqrt(t)``. For negative powers this
-means that a root of a quotient is one of what is left after its divisors are cleared. The root of
-zero, and any positive power of zero, is zero.
+Even powers come out of a root as magnitudes: ``sqrt(a^2 t) = |a| sqrt(t)``. For negative powers
+this clears the divisors of a sum under a root. The root of zero, and any positive power of zero, is
+zero.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class RootsBySigns(KnownNumbers):
             sign = self._sign_of_symbol(symbol) if half % 2 else 1
             outside = self.mul(outside, self._power_of_symbol(symbol, half, sign))
             rest = self.mul(rest, self._power_of_symbol(symbol, -2 * half, 1))
-        assert isinstance(rest, Ratio) and rest.bottom is None
+        assert isinstance(rest, Ratio)
         return outside, rest.top
 
     def _power_of_symbol(self, symbol: int, power: int, factor: int) -> Ratio:

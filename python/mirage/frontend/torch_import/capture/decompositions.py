@@ -15,9 +15,9 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.export import exported_program
 from torch.export.graph_signature import ExportGraphSignature, OutputKind
 
+from mirage.frontend.torch_import.capture.fake_quantization import FAKE_QUANTIZATION
 from mirage.frontend.torch_import.capture.folding import is_small, pure
 from mirage.frontend.torch_import.capture.functional_writes import functional_writes
-from mirage.frontend.torch_import.capture.fake_quantization import FAKE_QUANTIZATION
 from mirage.frontend.torch_import.capture.fused_layers import LAYERS
 from mirage.frontend.torch_import.capture.single_decompositions import Definitions, decompose_nodes
 from mirage.frontend.torch_import.capture.stack_traces import calls_of_models
