@@ -129,7 +129,7 @@ Definition = Callable[["Builder", "Value"], "Value"]
 result."""
 
 BinaryDefinition = Callable[["Builder", "Value", "Value"], "Value"]
-"""The same for a function of two values."""
+"""A definition of a function of two values."""
 
 Call = tuple[str, tuple[tuple[str, object], ...]]
 """An overload of PyTorch's ``aten`` ops that computes a function, and its further arguments."""
