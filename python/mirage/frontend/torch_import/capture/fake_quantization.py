@@ -26,8 +26,8 @@ def by_tensor(
 def by_tensors(
     x: Tensor, scale: Tensor, zero_point: Tensor, enabled: Tensor, least: int, most: int
 ) -> tuple[Tensor, Tensor]:
-    """``aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams``: the scale and the zero point
-    are tensors of one element, and another tensor says whether anything is rounded."""
+    """Fake quantization with a scale and a zero point that are tensors of one element; another
+    tensor says whether anything is rounded."""
     found, inside = _quantized(x, scale.reciprocal(), scale, zero_point, least, most)
     is_on = enabled != 0
     return torch.where(is_on, found, x), torch.where(is_on, inside, True)
