@@ -71,3 +71,13 @@ def test_numbers_that_name_no_row_of_a_table() -> None:
     options = VerifyOptions(seed=7, assume=Assumptions(indices_in_range=True))
     assert verify_aligned(aligned_of(one[0], one), options).accepted
     assert verify_aligned(aligned_of(other[0], other), options).kind is Kind.REFUTED
+
+
+def test_a_lookup_that_is_not_shown_to_be_equal_is_not_refuted_outside() -> None:
+    def picked(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        return x[torch.arange(5), places]
+
+    pair = Pair("picked", "5x6 5:i64", lambda x, i: (F.one_hot(i, 6) * x).sum(-1), picked)
+    other = Pair("other", "5x6 5:i64", pair.first, lambda x, i: picked(x.flip(1), i))
+    assert verdict_of(pair, [pair]).kind is not Kind.REFUTED
+    assert verdict_of(other, [other]).kind is Kind.REFUTED

@@ -25,6 +25,8 @@ from mirage.verify.evidence.proofs.proof_in_place import (
 )
 from mirage.verify.evidence.proofs.proof_in_place import NAME as PROOF_IN_PLACE
 from mirage.verify.evidence.roundings.rounding import measure_together
+from mirage.verify.evidence.samples.held import held_difference
+from mirage.verify.evidence.samples.integer_inputs import looked_up
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.normal_form.last_sums import without_last_sums
 from mirage.verify.normal_form.normalize import Depth, normalize
@@ -70,7 +72,7 @@ def in_place(
         rows = budget.attempt("both by rows", lambda: by_rows(*given))
     proof = None if rows is None else rows.proof
     if no_number and (rows is None or not rows.places):
-        return verdict
+        return _unless_outside(first, second, verdict, contents, options)
     if proof is None:
         proof = _proof(first, second, verdict, contents, budget)
     if proof is None or not proof.holds:
@@ -85,6 +87,28 @@ def in_place(
         return verdict
     notes = (*notes_on_constants(constants), *(() if rows is None else rows.notes))
     return replace(found, evidence=(*notes, *found.evidence))
+
+
+def _unless_outside(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    verdict: Verdict,
+    contents: Mapping[int, Array],
+    options: VerifyOptions,
+) -> Verdict:
+    """Return the verdict on a candidate that gave no number somewhere: not a refutation, if it
+    looks up rows, and no difference is found where whole numbers name rows."""
+    pair = decompose(reference, stable=True), decompose(candidate, stable=True)
+    if not looked_up(pair[1]):
+        return verdict
+    found, count = held_difference(pair, contents, options.work, verdict.seed, within=True)
+    if found is not None or not count:
+        return verdict
+    text = f"no difference on {count} random inputs whose whole numbers name elements"
+    if not options.assume.indices_in_range:
+        text = "not shown to be equal, and only different where an index names no element"
+    evidence = (*verdict.evidence, Evidence("indices in range", None, text))
+    return replace(verdict, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
 
 
 def _measured(
