@@ -32,7 +32,7 @@ from mirage.verify.normal_form.last_sums import without_last_sums
 from mirage.verify.normal_form.normalize import Depth, normalize
 from mirage.verify.normal_form.read_by_rows import in_range, within_places
 from mirage.verify.pair.budget import Budget
-from mirage.verify.pair.by_rows import IF_IN_RANGE, ByRows, by_rows, if_in_range
+from mirage.verify.pair.by_rows import IF_IN_RANGE, IF_OUTSIDE, ByRows, by_rows, if_in_range
 from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.postponed import rounding_evidence
 from mirage.verify.pair.read_constants import constants_read, notes_on_constants
@@ -105,9 +105,8 @@ def _unless_outside(
     if found is not None or not count:
         return verdict
     text = f"no difference on {count} random inputs whose whole numbers name elements"
-    if not options.assume.indices_in_range:
-        text = "not shown to be equal, and only different where an index names no element"
-    evidence = (*verdict.evidence, Evidence("indices in range", None, text))
+    said = text if options.assume.indices_in_range else IF_OUTSIDE
+    evidence = (*verdict.evidence, Evidence("indices in range", None, said))
     return replace(verdict, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
 
 
