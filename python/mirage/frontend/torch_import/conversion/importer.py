@@ -287,7 +287,8 @@ class Importer:
         inputs = tuple(v for v, _ in (*passed, *bound))
         graph = KernelGraph(self.name, inputs, graph.ops, graph.outputs)
         parameters = tuple(
-            Parameter(len(passed) + i, a.name, a.data, a.trained) for i, (_, a) in enumerate(bound)
+            Parameter(len(passed) + i, a.name, a.data, a.trained, a.also)
+            for i, (_, a) in enumerate(bound)
         )
         named = {p.name for p in parameters}
         unread = (a.name for a in self.arguments if a.data is not None and a.name not in named)
