@@ -66,7 +66,8 @@ def test_few_elements_of_large_values_are_compared(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(guessed_values, "_COMPARED", 7)
     monkeypatch.setattr(guessed_values, "_DRAWN", 101)  # fewer than a weight has
     few = guessed_hint(stack(late=False), stack(late=True), {}, 0)
-    assert every is not None and few is not None
+    assert every is not None
+    assert few is not None
     kinds = [[(p.type, c.type) for p, c in hint.stored] for hint in (every, few)]
     assert kinds[0] == kinds[1]
 
