@@ -12,7 +12,7 @@ from mirage.search.superoptimize import searched
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
-from mirage.semantics.scalar import UnaryFn
+from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import Concat, KernelGraph, Transpose
 
 Shape = tuple[int, ...]
@@ -89,3 +89,14 @@ def test_whole_tensors_are_joined_by_one_kernel() -> None:
     x, y, b = tensor("x", 8, 16), tensor("y", 8, 3), Builder()
     given = graph("whole", (x, y), b, b.concat((x, y), 1))
     assert with_copied_parts(given) is given
+
+
+def test_what_is_computed_of_short_rows_is_computed_of_their_parts() -> None:
+    """Also in a type of more bytes: the join is the result, which is written anyway."""
+    x, b = tensor("x", 2, 64, 64, 3, dtype=DType.F16), Builder()
+    pixels = b.cast(b.transpose(x, (0, 3, 1, 2)), DType.F32)
+    given = graph("image", (x,), b, b.unary(UnaryFn.EXP, pixels))
+    _, found = searched(given)
+    check_graph(found)
+    assert isinstance(found.ops[-1], Concat)
+    assert same(given, found)

@@ -71,11 +71,12 @@ static double getLoadCost(Value value, const LinearLayout &layout) {
 }
 
 /// The bytes of an element that layouts for stores are made for: floats are mostly stored as
-/// halves.
-static int64_t getStoredBytes(Value tile, Type tensor) {
-  if (!getTile(tile).getElementType().isInteger())
+/// halves. Tiles of floats may hold integers, which are stored in their own type.
+static int64_t getStoredBytes(Type tensor) {
+  auto type = cast<RankedTensorType>(tensor);
+  if (!type.getElementType().isInteger())
     return 2;
-  return cast<RankedTensorType>(tensor).getElementTypeBitWidth() / 8;
+  return std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
 }
 
 /// Work of an op on a tile, other than to read and write it.
@@ -110,7 +111,7 @@ void LayoutModel::addUnaryCosts() {
             cost += times * getSharedAccessCost(layout, getElementBytes(value));
           if (isa<StoreOp>(user)) {
             Type tensor = launch.getResult(number).getType();
-            cost += getGlobalAccessCost(layout, getStoredBytes(value, tensor),
+            cost += getGlobalAccessCost(layout, getStoredBytes(tensor),
                                         getContiguousDim(getTile(stored), getTile(value)),
                                         getAlignedElements(tensor));
           }
